@@ -1,0 +1,167 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"time"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Task is one controller: K is its key, S its snapshot, A its actions.
+type Task[K comparable, S, A any] interface {
+	// Gather reads the world around the key. It has no effect on it.
+	Gather(ctx context.Context, key K) (S, error)
+	// Decide is a function of core.
+	Decide(s S, now time.Time) verdict.Verdict[A]
+	// Apply does one action. A verdict other than nil ends the list of actions and takes its place; an error means that the
+	// API server could not be asked.
+	Apply(ctx context.Context, s S, action A) (verdict.Verdict[A], error)
+	// About describes a snapshot for people.
+	About(key K, s S) About
+}
+
+// About is what the loop must know of a snapshot to talk about it.
+type About struct {
+	Object runtime.Object // that events are about; nil for none
+	Log    []any          // keys and values
+	Inputs string         // digest; see [Retry]
+}
+
+// Recorder writes events.
+type Recorder interface {
+	Event(object runtime.Object, eventType, reason, message string)
+}
+
+// Config is what a loop needs.
+type Config[K comparable, S, A any] struct {
+	Name      string // of the controller, in logs and metrics
+	Task      Task[K, S, A]
+	Retries   *Retries[K]
+	Backoff   Backoff
+	Clock     clock.PassiveClock
+	Events    Recorder
+	Decisions *prometheus.CounterVec // by controller and reason
+}
+
+// Loop implements reconcile.TypedReconciler.
+type Loop[K comparable, S, A any] struct{ Config[K, S, A] }
+
+// New returns a loop.
+func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] { return &Loop[K, S, A]{cfg} }
+
+// maxDecisions ends a chain of verdicts that leads nowhere, which would be a fault in core.
+const maxDecisions = 10
+
+// Reconcile runs one key. It never returns an error: a failure is a verdict like any other.
+func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
+	snapshot, err := l.Task.Gather(ctx, key)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, nil
+	}
+	about := l.Task.About(key, snapshot)
+	if err != nil {
+		return l.finish(ctx, key, about, l.unreadable(err)), nil
+	}
+	v := l.Task.Decide(snapshot, l.Clock.Now())
+	for range maxDecisions {
+		todo, ok := v.(verdict.Do[A])
+		if !ok {
+			return l.finish(ctx, key, about, v), nil
+		}
+		l.report(ctx, key, about, v, 0)
+		v = l.perform(ctx, snapshot, todo)
+	}
+	return l.finish(ctx, key, about, l.unreadable(fmt.Errorf("%d decisions in a row, the last %s", maxDecisions, v.Because().Reason))), nil
+}
+
+func (l *Loop[K, S, A]) unreadable(err error) verdict.Verdict[A] {
+	return verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()}}
+}
+
+func (l *Loop[K, S, A]) perform(ctx context.Context, s S, todo verdict.Do[A]) verdict.Verdict[A] {
+	for _, action := range todo.Actions {
+		next, err := l.Task.Apply(ctx, s, action)
+		if err != nil {
+			return l.unreadable(err)
+		}
+		if next != nil {
+			return next
+		}
+	}
+	return todo.Then
+}
+
+// finish turns the last verdict into what happens next.
+func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdict.Verdict[A]) reconcile.Result {
+	var after time.Duration
+	switch v := v.(type) {
+	case verdict.Wait[A]:
+		if !v.Until.IsZero() {
+			after = max(v.Until.Sub(l.Clock.Now()), time.Millisecond)
+		}
+	case verdict.Refuse[A]:
+		after = l.delay(key, v.Retry)
+		l.Retries.failed(key, l.Clock.Now().Add(after), about.Inputs)
+	}
+	l.report(ctx, key, about, v, after)
+	if _, done := v.(verdict.Nothing[A]); done {
+		l.Retries.forget(key)
+	}
+	return reconcile.Result{RequeueAfter: after}
+}
+
+func (l *Loop[K, S, A]) delay(key K, retry verdict.Retry) time.Duration {
+	if retry == verdict.RetrySlowly {
+		return l.Backoff.Most
+	}
+	return l.Backoff.Delay(l.Retries.Get(key).Failed + 1)
+}
+
+// report is the only place that logs, counts and tells of a decision.
+func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
+	finding := v.Because()
+	l.Decisions.WithLabelValues(l.Name, string(finding.Reason)).Inc()
+	fields := append([]any{telemetry.KeyReason, finding.Reason}, about.Log...)
+	if retryIn > 0 {
+		fields = append(fields, telemetry.KeyAttempt, l.Retries.Get(key).Failed, telemetry.KeyRetry, retryIn.String())
+	}
+	logr.FromContextOrDiscard(ctx).V(verbosity(v)).Info(finding.Text(), fields...)
+	l.tell(key, about, finding)
+}
+
+// tell writes the event. Progress is told once, a failure at each attempt, so that its count and time are right (H-41).
+func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding) {
+	info := verdict.Describe(finding.Reason)
+	if info.Severity == verdict.Silent || about.Object == nil {
+		return
+	}
+	if info.Severity == verdict.Normal {
+		if l.Retries.firstTime(key, info.Event) {
+			l.Events.Event(about.Object, "Normal", info.Event, finding.Text())
+		}
+		return
+	}
+	l.Events.Event(about.Object, "Warning", info.Event, finding.Text())
+}
+
+// verbosity keeps the log to what happened: a verdict that changes nothing is for those who ask.
+func verbosity[A any](v verdict.Verdict[A]) int {
+	switch v.(type) {
+	case verdict.Do[A], verdict.Refuse[A]:
+		return 0
+	case verdict.Nothing[A]:
+		if verdict.Describe(v.Because().Reason).Severity != verdict.Silent {
+			return 0
+		}
+	}
+	return 4
+}

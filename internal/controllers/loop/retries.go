@@ -1,0 +1,77 @@
+package loop
+
+import (
+	"sync"
+	"time"
+)
+
+// Backoff is the delay before the next attempt: First, doubled per attempt, at most Most (C-3).
+type Backoff struct{ First, Most time.Duration }
+
+// Delay before the attempt after the given number of failed ones.
+func (b Backoff) Delay(failed int) time.Duration {
+	d := b.First
+	for range failed - 1 {
+		if d >= b.Most/2 {
+			return b.Most
+		}
+		d *= 2
+	}
+	return min(d, b.Most)
+}
+
+// Retry is what is remembered of the failed attempts for one key.
+type Retry struct {
+	Failed    int       // attempts in a row
+	NotBefore time.Time // when the next one is due
+	Inputs    string    // digest of what the last one was made from
+	told      map[string]bool
+}
+
+// Retries remembers the failed attempts by key. It is safe for concurrent use.
+type Retries[K comparable] struct {
+	mu sync.Mutex
+	m  map[K]Retry
+}
+
+// NewRetries returns an empty memory.
+func NewRetries[K comparable]() *Retries[K] { return &Retries[K]{m: map[K]Retry{}} }
+
+// Get is what is remembered of a key; the zero value when nothing is.
+func (r *Retries[K]) Get(key K) Retry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m[key]
+}
+
+// failed notes one more failed attempt.
+func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.m[key]
+	one.Failed++
+	one.NotBefore, one.Inputs = notBefore, inputs
+	r.m[key] = one
+}
+
+// firstTime reports whether progress of this kind has not been told yet for the key.
+func (r *Retries[K]) firstTime(key K, what string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.m[key]
+	if one.told[what] {
+		return false
+	}
+	if one.told == nil {
+		one.told = map[string]bool{}
+	}
+	one.told[what] = true
+	r.m[key] = one
+	return true
+}
+
+func (r *Retries[K]) forget(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.m, key)
+}

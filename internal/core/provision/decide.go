@@ -1,0 +1,247 @@
+package provision
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// check looks at one rule. It answers nil when the rule has nothing against going on.
+type check func(Snapshot) Verdict
+
+// The order matters: the first answer is the one that people see (C-10 to C-16, C-50 to C-64).
+var checks = []check{
+	checkGone,
+	checkBound,
+	checkOurs,
+	checkExisting,
+	checkDeleting,
+	checkPending,
+	checkClass,
+	checkConsumer,
+	checkCapabilities,
+	checkNotSupportedYet,
+}
+
+// Decide says what to do for a claim. now is compared with the retry state only.
+func Decide(s Snapshot, now time.Time) Verdict {
+	v := decide(s)
+	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && s.Retry.Inputs == Inputs(s) {
+		return wait{
+			Finding: verdict.Finding{Reason: verdict.WaitForRetry, Message: "the last attempt failed, the next one is not due yet"},
+			Until:   s.Retry.NotBefore,
+		}
+	}
+	return v
+}
+
+func decide(s Snapshot) Verdict {
+	for _, c := range checks {
+		if v := c(s); v != nil {
+			return v
+		}
+	}
+	request, finding := NewRequest(s)
+	if finding != nil {
+		return refuse{Finding: *finding}
+	}
+	return create(s, intent.Entry{
+		Claim: s.Key.NamespacedName, UID: s.Key.UID, VolumeName: request.GetName(), Request: request,
+	})
+}
+
+// create records before it asks: a record without a volume is a wasted call after a crash, a volume without a record is
+// lost (H-1).
+func create(s Snapshot, e intent.Entry) Verdict {
+	return do{
+		Finding: verdict.Finding{
+			Reason:  verdict.Provisioning,
+			Message: fmt.Sprintf("External provisioner is provisioning volume for claim %q", s.Key.NamespacedName), // EV-1
+		},
+		Actions: []Action{Record{e}, CreateVolume{e.Request}},
+	}
+}
+
+// checkGone settles what was begun for a claim that no longer exists: the recorded call is repeated to learn the handle,
+// and the volume is deleted by the answer (C-91, H-1). When the PersistentVolume exists the call had succeeded, and the
+// reclaim controller owns the rest.
+func checkGone(s Snapshot) Verdict {
+	switch {
+	case s.Claim != nil:
+		return nil
+	case s.Pending == nil:
+		return idle(verdict.ClaimGone, "the claim does not exist")
+	case s.Volume != nil:
+		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
+	}
+	return create(s, *s.Pending)
+}
+
+func checkBound(s Snapshot) Verdict { // C-11
+	if s.Claim.Spec.VolumeName == "" {
+		return nil
+	}
+	if s.Pending != nil && s.Volume != nil {
+		return settled(verdict.ClaimBound, "the claim is bound to its volume")
+	}
+	if s.Pending != nil {
+		return create(s, *s.Pending)
+	}
+	return idle(verdict.ClaimBound, "the claim names its volume: "+s.Claim.Spec.VolumeName)
+}
+
+func checkOurs(s Snapshot) Verdict { // C-12, C-13
+	if s.Pending != nil || Provisioner(s.Claim) == s.Driver.Name || s.Claim.Annotations[names.AnnMigratedTo] == s.Driver.Name {
+		return nil
+	}
+	return idle(verdict.ClaimNotOurs, "the claim is for provisioner "+quoteOrNone(Provisioner(s.Claim)))
+}
+
+// checkExisting looks for the PersistentVolume by the very name that this configuration gives it (H-5), and does not take a
+// foreign one for ours.
+func checkExisting(s Snapshot) Verdict { // C-20
+	switch {
+	case s.Volume == nil:
+		return nil
+	case belongsTo(s.Volume, s.Key) && s.Pending != nil:
+		return settled(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists")
+	case belongsTo(s.Volume, s.Key):
+		return idle(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists")
+	}
+	return refuse{Finding: conflict(s.Volume, "it is not for this claim")}
+}
+
+// checkDeleting does not begin a volume for a claim on its way out (H-42), but finishes one that was begun.
+func checkDeleting(s Snapshot) Verdict {
+	if s.Claim.DeletionTimestamp == nil || s.Pending != nil {
+		return nil
+	}
+	return idle(verdict.ClaimDeleting, "the claim is being deleted")
+}
+
+// checkPending repeats a request whose outcome is unknown before anything else is looked at: a check that fails now must not
+// make us forget a volume that may exist (H-47), and what is repeated must be the same request (C-45, H-7).
+func checkPending(s Snapshot) Verdict {
+	if s.Pending == nil {
+		return nil
+	}
+	return create(s, *s.Pending)
+}
+
+func checkClass(s Snapshot) Verdict { // C-14, C-21, C-50
+	name := ClassName(s.Claim)
+	switch {
+	case s.Class == nil && name == "":
+		return refuse{Finding: verdict.Finding{
+			Reason: verdict.ClassMissing, Message: "the claim names no StorageClass",
+			Fix: "Set spec.storageClassName, or mark a StorageClass as the default",
+		}}
+	case s.Class == nil:
+		return refuse{Finding: verdict.Finding{
+			Reason: verdict.ClassMissing, Message: fmt.Sprintf("StorageClass %q does not exist", name),
+			Fix: "Create it; provisioning then goes on by itself",
+		}}
+	case s.Class.Provisioner != s.Driver.Name:
+		return idle(verdict.ClassNotOurs, fmt.Sprintf("StorageClass %q is for provisioner %q", name, s.Class.Provisioner))
+	}
+	return nil
+}
+
+func checkConsumer(s Snapshot) Verdict { // C-15
+	if !bindsOnFirstUse(s.Class) || selectedNode(s.Claim) != "" {
+		return nil
+	}
+	return wait{Finding: verdict.Finding{Reason: verdict.WaitForConsumer, Message: "no pod that uses the claim is scheduled to a node"}}
+}
+
+func checkCapabilities(s Snapshot) Verdict { // C-54
+	switch {
+	case !s.Driver.Plugin[csi.PluginCapability_Service_CONTROLLER_SERVICE]:
+		return lacks(s, "CONTROLLER_SERVICE")
+	case !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]:
+		return lacks(s, "CREATE_DELETE_VOLUME")
+	}
+	return nil
+}
+
+func lacks(s Snapshot, capability string) Verdict {
+	return refuse{Finding: verdict.Finding{
+		Reason:  verdict.DriverLacks,
+		Message: fmt.Sprintf("CSI driver %q does not have the capability %s", s.Driver.Name, capability),
+	}}
+}
+
+// checkNotSupportedYet refuses what a later version will do, rather than create a volume without it.
+func checkNotSupportedYet(s Snapshot) Verdict {
+	field := ""
+	switch {
+	case s.Claim.Spec.DataSource != nil, s.Claim.Spec.DataSourceRef != nil:
+		field = "the claim's spec.dataSource"
+	case deref(s.Claim.Spec.VolumeAttributesClassName) != "":
+		field = "the claim's spec.volumeAttributesClassName"
+	case len(s.Class.AllowedTopologies) > 0:
+		field = fmt.Sprintf("allowedTopologies of StorageClass %q", s.Class.Name)
+	case hasSecrets(s.Class.Parameters):
+		field = fmt.Sprintf("secrets in the parameters of StorageClass %q", s.Class.Name)
+	default:
+		return nil
+	}
+	return refuse{Finding: verdict.Finding{
+		Reason: verdict.NotSupportedYet, Message: field + " is not supported by this version of Purser",
+	}}
+}
+
+func settled(reason verdict.Reason, message string) Verdict {
+	then := idle(reason, message)
+	return do{Finding: then.Because(), Actions: []Action{Settle{}}, Then: then}
+}
+
+func idle(reason verdict.Reason, message string) Verdict {
+	return nothing{Finding: verdict.Finding{Reason: reason, Message: message}}
+}
+
+// Provisioner is the driver that the PV controller chose for the claim. The old key counts only when the new one is absent,
+// not when it is empty (AN-2).
+func Provisioner(claim *corev1.PersistentVolumeClaim) string {
+	if p, ok := claim.Annotations[names.AnnStorageProvisioner]; ok {
+		return p
+	}
+	return claim.Annotations[names.AnnBetaStorageProvisioner]
+}
+
+// ClassName is the StorageClass of the claim; the old annotation wins over the field (AN-6).
+func ClassName(claim *corev1.PersistentVolumeClaim) string {
+	if c, ok := claim.Annotations[names.AnnBetaStorageClass]; ok {
+		return c
+	}
+	return deref(claim.Spec.StorageClassName)
+}
+
+func bindsOnFirstUse(class *storagev1.StorageClass) bool {
+	return class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+func selectedNode(claim *corev1.PersistentVolumeClaim) string {
+	return claim.Annotations[names.AnnSelectedNode]
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func quoteOrNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return fmt.Sprintf("%q", s)
+}

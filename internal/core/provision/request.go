@@ -1,0 +1,206 @@
+package provision
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/topology"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// VolumeName is the name of the claim's volume towards the driver and of its PersistentVolume: R-1, P-1. It depends on the uid
+// alone, so every attempt, of whatever process, asks for the same volume.
+func VolumeName(uid types.UID, o Options) string {
+	id := string(uid)
+	if o.NameUUIDLength >= 0 {
+		id = strings.ReplaceAll(id, "-", "")
+		id = id[:min(o.NameUUIDLength, len(id))]
+	}
+	return o.NamePrefix + "-" + id
+}
+
+// NewRequest builds what is asked of the driver, or says why that cannot be done. Secrets are not part of it.
+func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
+	if s.Claim.Spec.Selector != nil { // C-55
+		return nil, invalidClaim("spec.selector", "a selector", "dynamically provisioned volumes cannot be selected by label; remove it")
+	}
+	fsType, finding := fsType(s)
+	if finding != nil {
+		return nil, finding
+	}
+	capabilities, finding := volumeCapabilities(s, fsType)
+	if finding != nil {
+		return nil, finding
+	}
+	requirement, finding := accessibility(s)
+	if finding != nil {
+		return nil, finding
+	}
+	parameters, finding := parameters(s)
+	if finding != nil {
+		return nil, finding
+	}
+	storage := s.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	return &csi.CreateVolumeRequest{
+		Name:                      VolumeName(s.Key.UID, s.Options),
+		CapacityRange:             &csi.CapacityRange{RequiredBytes: storage.Value()}, // Value rounds up
+		VolumeCapabilities:        capabilities,
+		Parameters:                parameters,
+		AccessibilityRequirements: requirement,
+	}, nil
+}
+
+// volumeCapabilities has one entry per access mode of the claim, in its order.
+func volumeCapabilities(s Snapshot, fsType string) ([]*csi.VolumeCapability, *verdict.Finding) {
+	capabilities := make([]*csi.VolumeCapability, 0, len(s.Claim.Spec.AccessModes))
+	for _, mode := range s.Claim.Spec.AccessModes {
+		m, finding := accessMode(mode, s.Driver.MultiWriters)
+		if finding != nil {
+			return nil, finding
+		}
+		c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: m}}
+		if isBlock(s.Claim) {
+			c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+		} else {
+			c.AccessType = &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{
+				FsType: fsType, MountFlags: slices.Clone(s.Class.MountOptions),
+			}}
+		}
+		capabilities = append(capabilities, c)
+	}
+	return capabilities, nil
+}
+
+// accessMode maps one mode; with SINGLE_NODE_MULTI_WRITER the driver tells the two kinds of single-node writers apart
+//
+func accessMode(mode corev1.PersistentVolumeAccessMode, multiWriters bool) (csi.VolumeCapability_AccessMode_Mode, *verdict.Finding) {
+	switch mode {
+	case corev1.ReadWriteOnce:
+		if multiWriters {
+			return csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER, nil
+		}
+		return csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, nil
+	case corev1.ReadWriteOncePod:
+		if multiWriters {
+			return csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, nil
+		}
+		return csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, nil
+	case corev1.ReadOnlyMany:
+		return csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, nil
+	case corev1.ReadWriteMany:
+		return csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, nil
+	}
+	return 0, invalidClaim("spec.accessModes", fmt.Sprintf("%q", mode),
+		"use ReadWriteOnce, ReadWriteOncePod, ReadOnlyMany or ReadWriteMany")
+}
+
+// fsType finds the filesystem in the class. The old key is matched in any case, and is still passed to the driver.
+func fsType(s Snapshot) (string, *verdict.Finding) {
+	found, hits := "", []string{}
+	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
+		if key == names.ParameterFSType || strings.EqualFold(key, "fstype") {
+			found = s.Class.Parameters[key]
+			hits = append(hits, key)
+		}
+	}
+	if len(hits) > 1 { // C-57
+		return "", invalidClass(s, strings.Join(hits, " and "), "both name a filesystem", "keep only "+names.ParameterFSType)
+	}
+	if found == "" {
+		found = s.Options.DefaultFSType
+	}
+	return found, nil
+}
+
+// parameters are those of the class without the keys that are for the provisioner. The class is not changed.
+func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
+	out := make(map[string]string, len(s.Class.Parameters))
+	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
+		switch {
+		case key == names.ParameterFSType:
+		case strings.HasPrefix(key, names.ParameterPrefix):
+			return nil, invalidClass(s, key, "the prefix "+names.ParameterPrefix+" is reserved and this key is not known",
+				"known is "+names.ParameterFSType) // C-63, U-43
+		default:
+			out[key] = s.Class.Parameters[key]
+		}
+	}
+	if s.Options.ExtraCreateMetadata {
+		out[names.ParameterPVCName] = s.Key.Name
+		out[names.ParameterPVCNamespace] = s.Key.Namespace
+		out[names.ParameterPVName] = VolumeName(s.Key.UID, s.Options)
+	}
+	return out, nil
+}
+
+// hasSecrets reports whether the class refers to secrets.
+func hasSecrets(parameters map[string]string) bool {
+	for key := range parameters {
+		if strings.HasPrefix(key, names.ParameterPrefix) &&
+			(strings.HasSuffix(key, "secret-name") || strings.HasSuffix(key, "secret-namespace")) {
+			return true
+		}
+	}
+	return false
+}
+
+// accessibility asks for the place of the selected node (T-10). Without a selected node the driver may choose.
+func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
+	node := selectedNode(s.Claim)
+	if !s.Driver.HasTopology || !bindsOnFirstUse(s.Class) || node == "" {
+		return nil, nil
+	}
+	segments, err := topology.OfNode(s.Node, s.CSINode, s.Driver.Name)
+	if err != nil {
+		return nil, &verdict.Finding{
+			Reason: verdict.NodeTopologyUnknown, Message: fmt.Sprintf("selected node %q: %v", node, err),
+		}
+	}
+	if segments == nil {
+		return nil, nil
+	}
+	place := []*csi.Topology{{Segments: segments}}
+	return &csi.TopologyRequirement{Requisite: place, Preferred: place}, nil
+}
+
+// Inputs is a digest of all that a request would be made from, so that a change of any of it ends a delay (H-43).
+func Inputs(s Snapshot) string {
+	if s.Claim == nil || s.Class == nil {
+		return ""
+	}
+	digest := sha256.New()
+	fmt.Fprint(digest, s.Class.UID, Provisioner(s.Claim), ClassName(s.Claim))
+	if request, finding := NewRequest(s); finding == nil {
+		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+		digest.Write(raw)
+	} else {
+		fmt.Fprint(digest, finding.Text())
+	}
+	return hex.EncodeToString(digest.Sum(nil))
+}
+
+func isBlock(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock
+}
+
+func invalidClaim(field, value, fix string) *verdict.Finding {
+	return &verdict.Finding{Reason: verdict.ClaimInvalid, Message: fmt.Sprintf("claim %s: %s is not supported", field, value), Fix: fix}
+}
+
+func invalidClass(s Snapshot, key, problem, fix string) *verdict.Finding {
+	return &verdict.Finding{
+		Reason:  verdict.ClassInvalid,
+		Message: fmt.Sprintf("StorageClass %q parameter %s: %s", s.Class.Name, key, problem),
+		Fix:     fix,
+	}
+}

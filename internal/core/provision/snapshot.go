@@ -1,0 +1,97 @@
+package provision
+
+import (
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Verdict is what this package answers.
+type Verdict = verdict.Verdict[Action]
+
+type (
+	nothing = verdict.Nothing[Action]
+	wait    = verdict.Wait[Action]
+	refuse  = verdict.Refuse[Action]
+	do      = verdict.Do[Action]
+)
+
+// Key names one claim for as long as it lives: a claim created again under the same name is another claim (C-94).
+type Key struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// Snapshot is the world around one claim as the gatherer saw it. A nil pointer means that the object does not exist.
+type Snapshot struct {
+	Key     Key
+	Claim   *corev1.PersistentVolumeClaim // with exactly Key.UID
+	Class   *storagev1.StorageClass       // the one that the claim names
+	Volume  *corev1.PersistentVolume      // the one with the name from [VolumeName]
+	Node    *corev1.Node                  // the selected node, when the driver has topology
+	CSINode *storagev1.CSINode            // likewise
+	Pending *intent.Entry                 // a CreateVolume request of this claim whose outcome is not known
+	Retry   RetryState
+	Driver  Driver
+	Options Options
+}
+
+// RetryState is what the controller remembers of the last failed attempt for a claim.
+type RetryState struct {
+	NotBefore time.Time
+	// Inputs is the digest of what the attempt was made from; any change is a reason to try at once (H-43).
+	Inputs string
+}
+
+// Driver is what must be known of the CSI driver.
+type Driver struct {
+	Name         string
+	Controller   map[csi.ControllerServiceCapability_RPC_Type]bool
+	Plugin       map[csi.PluginCapability_Service_Type]bool
+	HasTopology  bool // VOLUME_ACCESSIBILITY_CONSTRAINTS
+	MultiWriters bool // SINGLE_NODE_MULTI_WRITER
+}
+
+// Options are the settings of the program that a decision depends on.
+type Options struct {
+	NamePrefix                string // --volume-name-prefix
+	NameUUIDLength            int    // --volume-name-uuid-length; -1 keeps the whole uid
+	DefaultFSType             string // --default-fstype
+	ExtraCreateMetadata       bool   // --extra-create-metadata
+	ControllerPublishReadOnly bool   // --controller-publish-readonly
+	Identity                  string // of this process, for the volume attributes (ST-9)
+}
+
+// Action is one thing to do. The interface is sealed.
+//
+//sumtype:decl
+type Action interface{ action() }
+
+type (
+	// Record remembers that a request is about to be sent.
+	Record struct{ Entry intent.Entry }
+	// CreateVolume asks the driver. What follows is for [AfterCreate] to say.
+	CreateVolume struct{ Request *csi.CreateVolumeRequest }
+	// WriteVolume creates the PersistentVolume. When that fails, what follows is for [AfterWrite] to say.
+	WriteVolume struct{ Volume *corev1.PersistentVolume }
+	// DiscardVolume deletes a volume that was created and is not wanted. When that fails, what follows is for
+	// [AfterDiscard] to say.
+	DiscardVolume struct{ Handle string }
+	// Settle forgets the record.
+	Settle struct{}
+	// Reschedule takes back the node selection of the claim (C-26).
+	Reschedule struct{ Claim *corev1.PersistentVolumeClaim }
+)
+
+func (Record) action()        {}
+func (CreateVolume) action()  {}
+func (WriteVolume) action()   {}
+func (DiscardVolume) action() {}
+func (Settle) action()        {}
+func (Reschedule) action()    {}

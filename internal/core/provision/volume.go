@@ -1,0 +1,96 @@
+package provision
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/topology"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// NewVolume is the PersistentVolume for a created volume (P-1 to P-17). It carries the claim's uid, which makes it the
+// commit point of the binding (C1), and our finalizer from the start, so that it cannot vanish before its volume (C-80).
+func NewVolume(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:       request.GetName(),
+			Finalizers: []string{names.FinalizerVolume},
+			Annotations: map[string]string{
+				names.AnnProvisionedBy: s.Class.Provisioner,
+				// Both are always written, so that deletion never has to guess whether a secret was used (AN-8).
+				names.AnnDeletionSecretName:      "",
+				names.AnnDeletionSecretNamespace: "",
+			},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:      s.Claim.Spec.AccessModes,
+			MountOptions:     s.Class.MountOptions,
+			Capacity:         corev1.ResourceList{corev1.ResourceStorage: capacity(request, created)},
+			VolumeMode:       s.Claim.Spec.VolumeMode,
+			StorageClassName: ClassName(s.Claim),
+			ClaimRef: &corev1.ObjectReference{
+				Kind: "PersistentVolumeClaim", APIVersion: "v1",
+				Namespace: s.Claim.Namespace, Name: s.Claim.Name, UID: s.Claim.UID, ResourceVersion: s.Claim.ResourceVersion,
+			},
+			NodeAffinity: topology.Affinity(created.GetAccessibleTopology()),
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: source(s, request, created),
+			},
+		},
+	}
+	if s.Class.ReclaimPolicy != nil {
+		pv.Spec.PersistentVolumeReclaimPolicy = *s.Class.ReclaimPolicy
+	}
+	return pv
+}
+
+func source(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume) *corev1.CSIPersistentVolumeSource {
+	attributes := map[string]string{names.AttributeProvisionerIdentity: s.Options.Identity}
+	maps.Copy(attributes, created.GetVolumeContext()) // P-6: the driver wins
+	return &corev1.CSIPersistentVolumeSource{
+		Driver:           s.Driver.Name,
+		VolumeHandle:     created.GetVolumeId(),
+		VolumeAttributes: attributes,
+		FSType:           requestedFSType(request),
+		ReadOnly:         s.Options.ControllerPublishReadOnly && readOnly(request),
+	}
+}
+
+// capacity is what the driver says, or what was asked for when it says nothing (P-4, C-71).
+func capacity(request *csi.CreateVolumeRequest, created *csi.Volume) resource.Quantity {
+	bytes := created.GetCapacityBytes()
+	if bytes == 0 {
+		bytes = request.GetCapacityRange().GetRequiredBytes()
+	}
+	return *resource.NewQuantity(bytes, resource.BinarySI)
+}
+
+func requestedFSType(request *csi.CreateVolumeRequest) string { // P-9: empty for block
+	for _, c := range request.GetVolumeCapabilities() {
+		return c.GetMount().GetFsType()
+	}
+	return ""
+}
+
+func readOnly(request *csi.CreateVolumeRequest) bool { // P-8
+	c := request.GetVolumeCapabilities()
+	return len(c) == 1 && c[0].GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
+}
+
+func belongsTo(pv *corev1.PersistentVolume, key Key) bool {
+	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == key.UID && pv.Spec.CSI != nil
+}
+
+func conflict(have *corev1.PersistentVolume, why string) verdict.Finding {
+	return verdict.Finding{
+		Reason:  verdict.VolumeConflict,
+		Message: fmt.Sprintf("PersistentVolume %q exists already, but %s", have.Name, why),
+		Fix:     "Delete the foreign PersistentVolume",
+	}
+}

@@ -1,0 +1,100 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Reason names why a verdict is what it is. Reasons are stable: they are metric label values, fields of machine-readable
+// output and the names of pages in docs/reasons.
+type Reason string
+
+// Reasons about a claim.
+const (
+	ClaimGone           Reason = "ClaimGone"
+	ClaimDeleting       Reason = "ClaimDeleting"
+	ClaimBound          Reason = "ClaimBound"
+	ClaimNotOurs        Reason = "ClaimNotOurs"
+	WaitForConsumer     Reason = "WaitForConsumer"
+	WaitForRetry        Reason = "WaitForRetry"
+	ClassMissing        Reason = "ClassMissing"
+	ClassNotOurs        Reason = "ClassNotOurs"
+	ClaimInvalid        Reason = "ClaimInvalid"
+	ClassInvalid        Reason = "ClassInvalid"
+	SecretMissing       Reason = "SecretMissing"
+	DriverLacks         Reason = "DriverLacks"
+	NotSupportedYet     Reason = "NotSupportedYet"
+	NodeTopologyUnknown Reason = "NodeTopologyUnknown"
+	Provisioning        Reason = "Provisioning"
+	VolumeCreated       Reason = "VolumeCreated"
+	VolumeProvisioned   Reason = "VolumeProvisioned"
+	VolumeExists        Reason = "VolumeExists"
+	VolumeConflict      Reason = "VolumeConflict"
+	VolumeRejected      Reason = "VolumeRejected"
+	CreateFailed        Reason = "CreateFailed"
+	CreateUncertain     Reason = "CreateUncertain"
+	CreateInfeasible    Reason = "CreateInfeasible"
+	CreateExhausted     Reason = "CreateExhausted"
+	CreateAnswerUnfit   Reason = "CreateAnswerUnfit"
+	CleanedUp           Reason = "CleanedUp"
+	Rescheduled         Reason = "Rescheduled"
+)
+
+// Reasons about a volume.
+const (
+	VolumeGone      Reason = "VolumeGone"
+	VolumeNotOurs   Reason = "VolumeNotOurs"
+	VolumeInUse     Reason = "VolumeInUse"
+	VolumeProtected Reason = "VolumeProtected"
+	VolumeKept      Reason = "VolumeKept"
+	VolumeAttached  Reason = "VolumeAttached"
+	VolumeInvalid   Reason = "VolumeInvalid"
+	VolumeReclaim   Reason = "VolumeReclaim"
+	VolumeReclaimed Reason = "VolumeReclaimed"
+	DeleteFailed    Reason = "DeleteFailed"
+)
+
+// WriteFailed is about either: the API server did not take a write or did not answer a read.
+const WriteFailed Reason = "WriteFailed"
+
+// Severity is the type of the event that a reason causes.
+type Severity int
+
+const (
+	// Silent reasons cause no event.
+	Silent Severity = iota
+	// Normal reasons tell of progress.
+	Normal
+	// Warning reasons want somebody's attention.
+	Warning
+)
+
+// Info is what is known of a reason apart from any one case.
+type Info struct {
+	Severity Severity
+	Event    string // the event reason: upstream's where upstream has one (EV-1 to EV-8), else the reason itself
+	Meaning  string // for docs/reasons
+	Check    string // what to look at, for docs/reasons
+}
+
+// Describe returns what is known of a reason. An unknown reason is silent.
+func Describe(r Reason) Info { return infos[r] }
+
+// All returns every reason in alphabetical order.
+func All() []Reason {
+	all := make([]Reason, 0, len(infos))
+	for r := range infos {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Reason) int { return cmp.Compare(a, b) })
+	return all
+}
+
+// The event reasons that upstream uses and that people and tools look for.
+const (
+	eventProvisioning          = "Provisioning"
+	eventProvisioningFailed    = "ProvisioningFailed"
+	eventProvisioningSucceeded = "ProvisioningSucceeded"
+	eventVolumeDelete          = "VolumeDelete"
+	eventVolumeFailedDelete    = "VolumeFailedDelete"
+)

@@ -1,0 +1,134 @@
+package csirpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/kubernetes-csi/csi-lib-utils/connection"
+	"github.com/kubernetes-csi/csi-lib-utils/metrics"
+	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// Config says which driver to talk to.
+type Config struct {
+	Endpoint string                    // unix:///absolute/path or /absolute/path
+	Timeout  time.Duration             // for each call that has no shorter deadline
+	Metrics  metrics.CSIMetricsManager // counts and times every call; nil for none
+}
+
+// Conn is a connection to one driver. It is safe for concurrent use.
+type Conn struct {
+	grpc     *grpc.ClientConn
+	timeout  time.Duration
+	endpoint string
+}
+
+// Dial prepares the connection. It does not wait for the driver; see [Conn.WaitReady].
+func Dial(cfg Config) (*Conn, error) {
+	path, err := SocketPath(cfg.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	chain := []grpc.UnaryClientInterceptor{logCall}
+	if cfg.Metrics != nil {
+		chain = append(chain, connection.ExtendedCSIMetricsManager{CSIMetricsManager: cfg.Metrics}.RecordMetricsClientInterceptor)
+	}
+	conn, err := grpc.NewClient("unix://"+path,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket file has its own permissions
+		grpc.WithIdleTimeout(0),                                  // an idle driver is not a lost one (ST-4)
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: time.Second,
+		}),
+		grpc.WithChainUnaryInterceptor(chain...))
+	if err != nil {
+		return nil, fmt.Errorf("csi driver at %s: %w", cfg.Endpoint, err)
+	}
+	return &Conn{grpc: conn, timeout: cfg.Timeout, endpoint: cfg.Endpoint}, nil
+}
+
+// SocketPath is the path of a CSI endpoint. Only UNIX sockets are possible (F-42).
+func SocketPath(endpoint string) (string, error) {
+	path := strings.TrimPrefix(endpoint, "unix://")
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("csi address %q: must be an absolute path or unix:// with one, such as unix:///run/csi/socket", endpoint)
+	}
+	return path, nil
+}
+
+// Close ends the connection; calls in flight fail.
+func (c *Conn) Close() error { return c.grpc.Close() }
+
+// Controller is the client of the controller service.
+func (c *Conn) Controller() csi.ControllerClient { return csi.NewControllerClient(c.grpc) }
+
+// Node is the client of the node service.
+func (c *Conn) Node() csi.NodeClient { return csi.NewNodeClient(c.grpc) }
+
+// Timeout bounds one call.
+func (c *Conn) Timeout() time.Duration { return c.timeout }
+
+// probeInterval is the pause between two probes of a driver that is not ready (ST-5).
+const probeInterval = time.Second
+
+// WaitReady probes until the driver says it is ready, or ctx ends. each is told of every failed probe.
+func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
+	for {
+		err := c.Probe(ctx)
+		if err == nil {
+			return nil
+		}
+		each(err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("csi driver at %s is not ready: %w", c.endpoint, err)
+		case <-time.After(probeInterval):
+		}
+	}
+}
+
+var errNotReady = errors.New("the driver answers that it is not ready")
+
+// Probe asks once. A driver that does not say is ready.
+func (c *Conn) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	answer, err := csi.NewIdentityClient(c.grpc).Probe(ctx, &csi.ProbeRequest{})
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	if ready := answer.GetReady(); ready != nil && !ready.GetValue() {
+		return errNotReady
+	}
+	return nil
+}
+
+// Outcome splits an error of a call into its code and text. foreign says that it is not a gRPC status, so that nothing is known
+// of the call (C-44).
+func Outcome(err error) (code codes.Code, message string, foreign bool) {
+	if err == nil {
+		return codes.OK, "", false
+	}
+	s, ok := status.FromError(err)
+	return s.Code(), s.Message(), !ok
+}
+
+// logCall logs each call with its secrets stripped.
+func logCall(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	log := logr.FromContextOrDiscard(ctx).V(5)
+	log.Info("csi request", "rpc", method, "request", protosanitizer.StripSecrets(req))
+	err := call(ctx, method, req, reply, cc, opts...)
+	log.Info("csi response", "rpc", method, "response", protosanitizer.StripSecrets(reply), "code", status.Code(err))
+	return err
+}

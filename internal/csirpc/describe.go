@@ -1,0 +1,63 @@
+package csirpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+)
+
+// Description is what a driver says of itself.
+type Description struct {
+	Name       string
+	Version    string
+	Plugin     map[csi.PluginCapability_Service_Type]bool
+	Controller map[csi.ControllerServiceCapability_RPC_Type]bool
+}
+
+// HasTopology reports whether volumes of the driver are not reachable from everywhere.
+func (d Description) HasTopology() bool {
+	return d.Plugin[csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS]
+}
+
+// Describe asks the driver for its name and capabilities. Capabilities with numbers that this version does not know are kept
+// and ignored.
+func (c *Conn) Describe(ctx context.Context) (Description, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	identity := csi.NewIdentityClient(c.grpc)
+	info, err := identity.GetPluginInfo(ctx, &csi.GetPluginInfoRequest{})
+	if err != nil {
+		return Description{}, c.failed("GetPluginInfo", err)
+	}
+	if info.GetName() == "" {
+		return Description{}, fmt.Errorf("csi driver at %s: GetPluginInfo answers with an empty name; the CSI specification demands one", c.endpoint)
+	}
+	plugin, err := identity.GetPluginCapabilities(ctx, &csi.GetPluginCapabilitiesRequest{})
+	if err != nil {
+		return Description{}, c.failed("GetPluginCapabilities", err)
+	}
+	d := Description{
+		Name: info.GetName(), Version: info.GetVendorVersion(),
+		Plugin:     map[csi.PluginCapability_Service_Type]bool{},
+		Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{},
+	}
+	for _, capability := range plugin.GetCapabilities() {
+		d.Plugin[capability.GetService().GetType()] = true
+	}
+	if !d.Plugin[csi.PluginCapability_Service_CONTROLLER_SERVICE] {
+		return d, nil
+	}
+	controller, err := c.Controller().ControllerGetCapabilities(ctx, &csi.ControllerGetCapabilitiesRequest{})
+	if err != nil {
+		return Description{}, c.failed("ControllerGetCapabilities", err)
+	}
+	for _, capability := range controller.GetCapabilities() {
+		d.Controller[capability.GetRpc().GetType()] = true
+	}
+	return d, nil
+}
+
+func (c *Conn) failed(rpc string, err error) error {
+	return fmt.Errorf("csi driver at %s: %s: %w", c.endpoint, rpc, err)
+}

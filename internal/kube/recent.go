@@ -1,0 +1,94 @@
+package kube
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Recent remembers what this process wrote until the watch has caught up, so that a controller never acts on a view older
+// than its own last write. Without it, every operation on the storage side happens 1.4 to 1.6 times (performance.md 4.2).
+//
+// An entry is dropped when any object of the kind with an equal or newer resource version has come through the watch: a watch
+// is ordered, so the write has come through as well.
+type Recent[T client.Object] struct {
+	mu      sync.Mutex
+	entries map[client.ObjectKey]T
+	seen    string // the newest resource version that came through the watch
+	events  int    // since the last sweep
+}
+
+// NewRecent returns an empty memory.
+func NewRecent[T client.Object]() *Recent[T] {
+	return &Recent[T]{entries: map[client.ObjectKey]T{}, seen: "0"}
+}
+
+// Wrote remembers the object as the API server returned it.
+func (r *Recent[T]) Wrote(object T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if newer(object.GetResourceVersion(), r.seen) {
+		r.entries[client.ObjectKeyFromObject(object)] = object
+	}
+}
+
+// Newest is the newer of the remembered object and the cached one. found says whether cached exists.
+func (r *Recent[T]) Newest(key client.ObjectKey, cached T, found bool) (T, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own, ok := r.entries[key]
+	switch {
+	case !ok:
+		return cached, found
+	case !newer(own.GetResourceVersion(), r.seen), found && newer(cached.GetResourceVersion(), own.GetResourceVersion()):
+		delete(r.entries, key)
+		return cached, found
+	}
+	return own, true
+}
+
+// sweepEvery bounds how long entries that nobody asks for stay.
+const sweepEvery = 1024
+
+// saw notes how far the watch is.
+func (r *Recent[T]) saw(version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if newer(version, r.seen) {
+		r.seen = version
+	}
+	if r.events++; r.events < sweepEvery {
+		return
+	}
+	r.events = 0
+	for key, own := range r.entries {
+		if !newer(own.GetResourceVersion(), r.seen) {
+			delete(r.entries, key)
+		}
+	}
+}
+
+// Handler feeds the memory from an informer.
+func (r *Recent[T]) Handler() toolscache.ResourceEventHandler {
+	see := func(in any) {
+		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
+			in = tombstone.Obj
+		}
+		if object, ok := in.(T); ok {
+			r.saw(object.GetResourceVersion())
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    see,
+		UpdateFunc: func(_, in any) { see(in) },
+		DeleteFunc: see,
+	}
+}
+
+// newer compares resource versions, which are ordered numbers since Kubernetes 1.35 says so. A malformed one is not newer.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}
