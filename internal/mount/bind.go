@@ -1,0 +1,183 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// BindMounter publishes with bind mounts. The process needs CAP_SYS_ADMIN in
+// the mount namespace that the consumers of the target see.
+type BindMounter struct{}
+
+var _ Mounter = BindMounter{}
+
+// Bind implements Mounter.
+func (BindMounter) Bind(source, target string, access Access) error {
+	created, err := ensureDirectory(target)
+	if err != nil {
+		return err
+	}
+	if err := bindAt(source, target, access); err != nil {
+		if created {
+			_ = os.Remove(target)
+		}
+		return err
+	}
+	return nil
+}
+
+func bindAt(source, target string, access Access) error {
+	mounted, err := mountedOrNew(source, target)
+	if err != nil {
+		return err
+	}
+	if !mounted {
+		if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind mount %s to %s: %w", source, target, err)
+		}
+	}
+	// The kernel ignores MS_RDONLY in the call that makes a bind mount, so
+	// it takes a second one. Nobody has the target open in between: its
+	// path is given out only after Bind returned.
+	if err := setAccess(target, access); err != nil {
+		if !mounted {
+			_ = unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+		}
+		return err
+	}
+	return nil
+}
+
+// mountedOrNew tells a target that already shows source from a free one.
+func mountedOrNew(source, target string) (mounted bool, err error) {
+	mounted, err = mountinfo.Mounted(target)
+	if err != nil {
+		return false, fmt.Errorf("ask whether %s is a mount point: %w", target, err)
+	}
+	if !mounted {
+		return false, mustBeEmpty(target)
+	}
+	same, err := sameDirectory(source, target)
+	if err != nil {
+		return false, err
+	}
+	if !same {
+		return false, occupied(target, "a mount point of something else")
+	}
+	return true, nil
+}
+
+// setAccess makes the mount read-only or writable and keeps its other flags:
+// in a user namespace the kernel refuses a remount that drops one of them.
+func setAccess(target string, access Access) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(target, &stat); err != nil {
+		return fmt.Errorf("read the mount flags of %s: %w", target, err)
+	}
+	flags := mountFlags(uint64(stat.Flags))
+	wanted := flags &^ unix.MS_RDONLY
+	if access == ReadOnly {
+		wanted |= unix.MS_RDONLY
+	}
+	if wanted == flags {
+		return nil
+	}
+	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|wanted, ""); err != nil {
+		return fmt.Errorf("set the access of %s: %w", target, err)
+	}
+	return nil
+}
+
+// sameNumber are the flags that statfs(2) reports under the number by which
+// mount(2) takes them; otherNumber are those with a number of their own.
+const sameNumber = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC |
+	unix.MS_NOATIME | unix.MS_NODIRATIME
+
+var otherNumber = map[uint64]uintptr{
+	0x1000: unix.MS_RELATIME,    // ST_RELATIME
+	0x2000: unix.MS_NOSYMFOLLOW, // ST_NOSYMFOLLOW
+}
+
+// mountFlags translates what statfs reports into what mount takes.
+func mountFlags(stat uint64) uintptr {
+	flags := uintptr(stat & sameNumber)
+	for reported, taken := range otherNumber {
+		if stat&reported != 0 {
+			flags |= taken
+		}
+	}
+	return flags
+}
+
+// Unbind implements Mounter. Mounts stacked on the target all go: a crash
+// between a mount and its record can leave more than one.
+func (BindMounter) Unbind(target string) error {
+	for {
+		mounted, err := isMountPoint(target)
+		if err != nil {
+			return err
+		}
+		if !mounted {
+			return removeTarget(target)
+		}
+		if err := unmount(target); err != nil {
+			return err
+		}
+	}
+}
+
+func unmount(target string) error {
+	err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("unmount %s: %w; stop it and try again", target, ErrBusy)
+	}
+	if err != nil {
+		return fmt.Errorf("unmount %s: %w", target, err)
+	}
+	return nil
+}
+
+// IsBound implements Mounter.
+func (BindMounter) IsBound(source, target string) (bool, error) {
+	mounted, err := isMountPoint(target)
+	if err != nil || !mounted {
+		return false, err
+	}
+	return sameDirectory(source, target)
+}
+
+// isMountPoint does not follow a symbolic link at target, and a target that
+// does not exist is not a mount point.
+func isMountPoint(target string) (bool, error) {
+	info, err := os.Lstat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return false, nil
+	}
+	mounted, err := mountinfo.Mounted(target)
+	if err != nil {
+		return false, fmt.Errorf("ask whether %s is a mount point: %w", target, err)
+	}
+	return mounted, nil
+}
+
+// sameDirectory compares device and inode: a bind mount shows those of its
+// source, and no other mount can.
+func sameDirectory(source, target string) (bool, error) {
+	from, err := os.Stat(source)
+	if err != nil {
+		return false, fmt.Errorf("look at the source: %w", err)
+	}
+	to, err := os.Stat(target)
+	if err != nil {
+		return false, fmt.Errorf("look at the target: %w", err)
+	}
+	return os.SameFile(from, to), nil
+}

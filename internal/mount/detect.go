@@ -1,0 +1,67 @@
+package mount
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Detection is the way of publishing that works here, and why.
+type Detection struct {
+	Mounter Mounter
+	// Reason is one sentence for the user. It names the limits of the way
+	// that was chosen.
+	Reason string
+}
+
+// Detect finds out what this process may do by doing it once: it binds one
+// empty directory to another inside dir, which must exist. User ids and
+// capability sets would be a guess: root in a container may lack
+// CAP_SYS_ADMIN, and a security module may refuse even with it.
+func Detect(dir string) (Detection, error) {
+	err := tryBind(dir)
+	switch {
+	case err == nil:
+		return Detection{
+			Mounter: BindMounter{},
+			Reason:  "may mount: volumes are published as bind mounts",
+		}, nil
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return Detection{Mounter: SymlinkMounter{}, Reason: refusedReason(os.Geteuid())}, nil
+	default:
+		return Detection{}, fmt.Errorf("find out how to publish volumes: %w", err)
+	}
+}
+
+func refusedReason(euid int) string {
+	who := fmt.Sprintf("not root (user id %d)", euid)
+	if euid == 0 {
+		who = "root, but not allowed to mount (CAP_SYS_ADMIN missing, or a security module refuses)"
+	}
+	return who + ": volumes are published as symbolic links, and read-only is not enforced"
+}
+
+// tryBind removes its directories one by one and only while they are empty,
+// so that not even a mount that stayed can lose anything.
+func tryBind(dir string) error {
+	trial, err := os.MkdirTemp(dir, ".mount-trial-")
+	if err != nil {
+		// Not being allowed to write here says nothing about mounting.
+		return fmt.Errorf("%w in %s: %s", errNoTrial, dir, err.Error())
+	}
+	defer os.Remove(trial)
+	source, target := filepath.Join(trial, "source"), filepath.Join(trial, "target")
+	if err := os.Mkdir(source, 0o700); err != nil {
+		return fmt.Errorf("make the source of the trial: %w", err)
+	}
+	defer os.Remove(source)
+	if err := (BindMounter{}).Bind(source, target, ReadOnly); err != nil {
+		return err
+	}
+	return BindMounter{}.Unbind(target)
+}
+
+var errNoTrial = errors.New("cannot make a directory to try in")
