@@ -3,14 +3,13 @@ package loop
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"time"
 
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -47,6 +46,7 @@ type Config[K comparable, S, A any] struct {
 	Task      Task[K, S, A]
 	Retries   *Retries[K]
 	Backoff   Backoff
+	Bound     time.Duration // of one run, when the process is asked to end meanwhile
 	Clock     clock.PassiveClock
 	Events    Recorder
 	Decisions *prometheus.CounterVec // by controller and reason
@@ -61,12 +61,15 @@ func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] { return &L
 // maxDecisions ends a chain of verdicts that leads nowhere, which would be a fault in core.
 const maxDecisions = 10
 
-// Reconcile runs one key. It never returns an error: a failure is a verdict like any other.
+// Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run that has begun is finished
+// even when ctx ends meanwhile: a call to the driver that is cut off leaves an outcome that nobody knows.
 func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
-	snapshot, err := l.Task.Gather(ctx, key)
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Bound)
+	defer cancel()
+	snapshot, err := l.Task.Gather(ctx, key)
 	about := l.Task.About(key, snapshot)
 	if err != nil {
 		return l.finish(ctx, key, about, l.unreadable(err)), nil

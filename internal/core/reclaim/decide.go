@@ -63,8 +63,8 @@ func Decide(s Snapshot) Verdict {
 	switch {
 	case s.Volume == nil:
 		return idle(verdict.VolumeGone, "the PersistentVolume does not exist")
-	case owner(s.Volume) != s.Driver.Name: // D-2
-		return idle(verdict.VolumeNotOurs, fmt.Sprintf("the PersistentVolume is for %q", owner(s.Volume)))
+	case Owner(s.Volume) != s.Driver.Name: // D-2
+		return idle(verdict.VolumeNotOurs, fmt.Sprintf("the PersistentVolume is for %q", Owner(s.Volume)))
 	case s.Volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:
 		return keep(s.Volume)
 	case reclaimable(s.Volume):
@@ -76,8 +76,8 @@ func Decide(s Snapshot) Verdict {
 	return idle(verdict.VolumeInUse, "the PersistentVolume is not released")
 }
 
-// owner is the driver that provisioned the volume, or, for one written by hand, the driver that serves it (D-2).
-func owner(pv *corev1.PersistentVolume) string {
+// Owner is the driver that provisioned the volume, or, for one written by hand, the driver that serves it (D-2).
+func Owner(pv *corev1.PersistentVolume) string {
 	if by, ok := pv.Annotations[names.AnnProvisionedBy]; ok {
 		return by
 	}

@@ -1,0 +1,35 @@
+// Command purser is the Kubernetes volume plane in one program. The role is its first argument, or the name it is called by.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/purser-csi/purser/internal/roles"
+)
+
+// version is set by the linker.
+var version = "v0.0.0-dev"
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := roles.Execute(ctx, roles.Program{
+		Name: os.Args[0], Args: os.Args[1:], Version: version, Out: os.Stdout, Err: os.Stderr,
+	})
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "purser:", err)
+	var usage roles.UsageError
+	if errors.As(err, &usage) {
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,166 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+type v = verdict.Verdict[string]
+
+func finding(r verdict.Reason) verdict.Finding { return verdict.Finding{Reason: r, Message: string(r)} }
+
+// script is a task whose answers are written down.
+type script struct {
+	gather  error
+	decide  v
+	answers map[string]v
+	errs    map[string]error
+	done    []string
+}
+
+func (s *script) Gather(context.Context, string) (int, error) { return 0, s.gather }
+func (s *script) Decide(int, time.Time) v                     { return s.decide }
+func (s *script) About(string, int) About {
+	return About{Object: &corev1.PersistentVolume{}, Inputs: "in"}
+}
+func (s *script) Apply(_ context.Context, _ int, action string) (v, error) {
+	s.done = append(s.done, action)
+	return s.answers[action], s.errs[action]
+}
+
+type events []string
+
+func (e *events) Event(_ runtime.Object, kind, reason, message string) {
+	*e = append(*e, fmt.Sprintf("%s %s %s", kind, reason, message))
+}
+
+func newLoop(s *script) (*Loop[string, int, string], *events) {
+	told := &events{}
+	return New(Config[string, int, string]{
+		Name: "test", Task: s, Retries: NewRetries[string](), Backoff: Backoff{First: time.Second, Most: 4 * time.Second},
+		Bound: time.Minute, Clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0)), Events: told,
+		Decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+	}), told
+}
+
+func TestReconcile(t *testing.T) {
+	finished := verdict.Nothing[string]{Finding: finding(verdict.VolumeProvisioned)}
+	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
+	todo := func(then v, actions ...string) v {
+		return verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: actions, Then: then}
+	}
+	for _, tc := range []struct {
+		name   string
+		script *script
+		after  time.Duration
+		done   []string
+		events events
+	}{
+		{"nothing to do", &script{decide: verdict.Nothing[string]{Finding: finding(verdict.ClaimBound)}}, 0, nil, nil},
+		{"wait for a wake-up", &script{decide: verdict.Wait[string]{Finding: finding(verdict.WaitForConsumer)}}, 0, nil, nil},
+		{"wait for a time", &script{decide: verdict.Wait[string]{Finding: finding(verdict.WaitForRetry), Until: time.Unix(103, 0)}}, 3 * time.Second, nil, nil},
+		{"refuse", &script{decide: failed}, time.Second, nil, events{"Warning ProvisioningFailed CreateFailed"}},
+		{"refuse slowly", &script{decide: verdict.Refuse[string]{Finding: finding(verdict.CreateInfeasible), Retry: verdict.RetrySlowly}},
+			4 * time.Second, nil, events{"Warning ProvisioningFailed CreateInfeasible"}},
+		{"do, in order", &script{decide: todo(finished, "a", "b")}, 0, []string{"a", "b"},
+			events{"Normal Provisioning Provisioning", "Normal ProvisioningSucceeded VolumeProvisioned"}},
+		{"an answer ends the list and takes its place", &script{decide: todo(finished, "a", "b"), answers: map[string]v{"a": failed}},
+			time.Second, []string{"a"}, events{"Normal Provisioning Provisioning", "Warning ProvisioningFailed CreateFailed"}},
+		{"an answer may lead on", &script{decide: todo(nil, "a"), answers: map[string]v{"a": todo(finished, "b")}}, 0, []string{"a", "b"},
+			events{"Normal Provisioning Provisioning", "Normal ProvisioningSucceeded VolumeProvisioned"}},
+		{"an error is retried", &script{decide: todo(finished, "a", "b"), errs: map[string]error{"a": errors.New("no")}}, time.Second, []string{"a"},
+			events{"Normal Provisioning Provisioning"}},
+		{"an unreadable world is retried", &script{gather: errors.New("no")}, time.Second, nil, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, told := newLoop(tc.script)
+			result, err := l.Reconcile(t.Context(), "k")
+			if err != nil || result.RequeueAfter != tc.after {
+				t.Errorf("result = %v, %v; want after %s", result, err, tc.after)
+			}
+			if diff := cmp.Diff(tc.done, tc.script.done); diff != "" {
+				t.Errorf("actions:\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.events, *told); diff != "" {
+				t.Errorf("events:\n%s", diff)
+			}
+		})
+	}
+}
+
+// C-3: the delay doubles up to the most, and starts again after a success.
+func TestReconcileBacksOff(t *testing.T) {
+	s := &script{decide: verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}}
+	l, _ := newLoop(s)
+	for _, want := range []time.Duration{1, 2, 4, 4} {
+		if result, _ := l.Reconcile(t.Context(), "k"); result.RequeueAfter != want*time.Second {
+			t.Errorf("after %s, want %s", result.RequeueAfter, want*time.Second)
+		}
+	}
+	if got := l.Retries.Get("k"); got.Failed != 4 || got.Inputs != "in" || !got.NotBefore.Equal(time.Unix(104, 0)) {
+		t.Errorf("remembered %+v", got)
+	}
+	s.decide = verdict.Nothing[string]{Finding: finding(verdict.ClaimBound)}
+	if _, err := l.Reconcile(t.Context(), "k"); err != nil || l.Retries.Get("k").Failed != 0 {
+		t.Error("a success is not forgotten")
+	}
+}
+
+// H-41: progress is told once, however often it is tried.
+func TestReconcileTellsProgressOnce(t *testing.T) {
+	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
+	l, told := newLoop(&script{decide: verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}, Then: failed}})
+	for range 3 {
+		if _, err := l.Reconcile(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	progress := 0
+	for _, e := range *told {
+		if e == "Normal Provisioning Provisioning" {
+			progress++
+		}
+	}
+	if progress != 1 || len(*told) != 4 {
+		t.Errorf("told %q", *told)
+	}
+	if got := testutil.ToFloat64(l.Decisions.WithLabelValues("test", "CreateFailed")); got != 3 {
+		t.Errorf("counted %v decisions, want 3", got)
+	}
+}
+
+// A call that has begun is not cut off when the process is asked to end, but nothing new is begun.
+func TestReconcileDrains(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &script{decide: verdict.Nothing[string]{Finding: finding(verdict.ClaimBound)}}
+	cancel()
+	l, _ := newLoop(s)
+	if _, err := l.Reconcile(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if got := testutil.ToFloat64(l.Decisions.WithLabelValues("test", "ClaimBound")); got != 0 {
+		t.Error("work was begun after the end")
+	}
+}
+
+func TestReconcileEndsAnEndlessChain(t *testing.T) {
+	var again verdict.Do[string]
+	again = verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}}
+	s := &script{decide: again, answers: map[string]v{"a": again}}
+	l, _ := newLoop(s)
+	if result, _ := l.Reconcile(t.Context(), "k"); result.RequeueAfter == 0 || len(s.done) != maxDecisions {
+		t.Errorf("after %s, %d actions", result.RequeueAfter, len(s.done))
+	}
+}

@@ -1,0 +1,171 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// Config is what the controller needs.
+type Config struct {
+	Cached  client.Reader // answers from memory
+	Live    client.Reader // answers from the API server
+	Writer  client.Writer
+	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/reclaim
+	Journal Journal
+	CSI     csi.ControllerClient
+	Driver  provision.Driver
+	Options provision.Options
+
+	Timeout  time.Duration // of one call to the driver
+	Workers  int
+	Backoff  loop.Backoff
+	Clock    clock.PassiveClock
+	Events   loop.Recorder
+	Decided  *prometheus.CounterVec
+	InFlight *prometheus.GaugeVec
+}
+
+// Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
+const Name = "claims"
+
+// IndexClass finds the unbound claims of a StorageClass.
+const IndexClass = "class"
+
+// apiBound is the part of the time of one run that is for the API server.
+const apiBound = 30 * time.Second
+
+// Controller is the task that controllers/loop runs.
+type Controller struct {
+	Config
+	retries  *loop.Retries[provision.Key]
+	finished *finished
+}
+
+// New returns the controller without starting anything.
+func New(cfg Config) *Controller {
+	return &Controller{Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished()}
+}
+
+// Loop is the controller with the loop around it.
+func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
+	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
+		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: c.Timeout + apiBound, Clock: c.Clock, Events: c.Events, Decisions: c.Decided,
+	})
+}
+
+// AddTo registers the controller, its index and its wake-ups with a manager.
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolumeClaim{}, IndexClass, unboundClass); err != nil {
+		return fmt.Errorf("index claims by class: %w", err)
+	}
+	claims, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolumeClaim{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch claims: %w", err)
+	}
+	if _, err := claims.AddEventHandler(c.finished.handler()); err != nil {
+		return fmt.Errorf("watch claims: %w", err)
+	}
+	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: ptr.To(true),
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	for _, wakeUp := range []source.TypedSource[provision.Key]{
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromClaim)),
+		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
+	} {
+		if err := ctrl.Watch(wakeUp); err != nil {
+			return fmt.Errorf("controller %s: %w", Name, err)
+		}
+	}
+	return nil
+}
+
+func unboundClass(o client.Object) []string {
+	claim, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Spec.VolumeName != "" {
+		return nil
+	}
+	return []string{provision.ClassName(claim)}
+}
+
+// fromClaim wakes up for claims that may be ours and have no volume yet; the rest of the cluster's claims cost nothing (C-1).
+func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) []provision.Key {
+	unbound := claim.Spec.VolumeName == "" && provision.Provisioner(claim) == c.Driver.Name
+	if _, pending := c.Journal.Pending(claim.UID); !unbound && !pending {
+		return nil
+	}
+	return []provision.Key{keyOf(claim)}
+}
+
+// fromClass wakes up the claims that waited for a class to appear.
+func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClass) []provision.Key {
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexClass: class.Name}); err != nil {
+		return nil // the retry of each claim comes in any case
+	}
+	var keys []provision.Key
+	for i := range claims.Items {
+		keys = append(keys, c.fromClaim(ctx, &claims.Items[i])...)
+	}
+	return keys
+}
+
+// fromVolume wakes up the claim whose PersistentVolume went away before they were bound, or stood in the way.
+func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume) []provision.Key {
+	ref := pv.Spec.ClaimRef
+	if ref == nil {
+		return nil
+	}
+	var claim corev1.PersistentVolumeClaim
+	if err := c.Cached.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &claim); err != nil {
+		return nil
+	}
+	return c.fromClaim(ctx, &claim)
+}
+
+func keyOf(claim *corev1.PersistentVolumeClaim) provision.Key {
+	return provision.Key{NamespacedName: client.ObjectKeyFromObject(claim), UID: claim.UID}
+}
+
+type mapper[T client.Object] func(context.Context, T) []provision.Key
+
+func (m mapper[T]) enqueue(ctx context.Context, object T, q queue) {
+	for _, key := range m(ctx, object) {
+		q.Add(key)
+	}
+}
+
+func created[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
+	return handler.TypedFuncs[T, provision.Key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
+	}
+}
+
+func deleted[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
+	return handler.TypedFuncs[T, provision.Key]{
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
+	}
+}

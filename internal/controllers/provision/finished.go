@@ -1,0 +1,52 @@
+package provision
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// finished remembers the claims that this process gave a volume, until the watch shows them bound or gone.
+type finished struct {
+	mu   sync.Mutex
+	uids map[types.UID]struct{}
+}
+
+func newFinished() *finished { return &finished{uids: map[types.UID]struct{}{}} }
+
+func (f *finished) add(uid types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uids[uid] = struct{}{}
+}
+
+func (f *finished) has(uid types.UID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.uids[uid]
+	return ok
+}
+
+func (f *finished) forget(in any) {
+	if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
+		in = tombstone.Obj
+	}
+	if claim, ok := in.(*corev1.PersistentVolumeClaim); ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.uids, claim.UID)
+	}
+}
+
+func (f *finished) handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, in any) {
+			if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Spec.VolumeName != "" {
+				f.forget(claim)
+			}
+		},
+		DeleteFunc: f.forget,
+	}
+}

@@ -1,0 +1,125 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[provision.Key]
+
+// Gather reads the world around a claim, from memory except where memory could lose or double a volume.
+func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.Snapshot, error) {
+	s := provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options}
+	retry := c.retries.Get(key)
+	s.Retry = provision.RetryState{NotBefore: retry.NotBefore, Inputs: retry.Inputs}
+	if pending, ok := c.Journal.Pending(key.UID); ok {
+		s.Pending = &pending
+	}
+	var err error
+	if s.Claim, err = c.claim(ctx, c.Cached, key); err != nil {
+		return s, err
+	}
+	if s.Volume, err = c.volume(ctx, key, s); err != nil {
+		return s, err
+	}
+	if s.Claim == nil {
+		return s, nil
+	}
+	if s.Volume == nil && c.finished.has(key.UID) {
+		// We gave this claim a volume and there is no trace of it: the volume was deleted, or one of the two views is old.
+		// Acting on an old one would create the volume again for a claim that is long gone (H-5, #1469).
+		if s.Claim, err = c.claim(ctx, c.Live, key); err != nil || s.Claim == nil {
+			return s, err
+		}
+	}
+	if name := provision.ClassName(s.Claim); name != "" {
+		if s.Class, err = get(ctx, c.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{}); err != nil {
+			return s, err
+		}
+	}
+	return c.place(ctx, s)
+}
+
+// claim returns the claim only if it is the very one of the key.
+func (c *Controller) claim(ctx context.Context, from client.Reader, key provision.Key) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := get(ctx, from, key.NamespacedName, &corev1.PersistentVolumeClaim{})
+	if err != nil || claim == nil || claim.UID != key.UID {
+		return nil, err
+	}
+	return claim, nil
+}
+
+// volume finds the claim's PersistentVolume. A volume that would be deleted because its claim is gone is looked up at the API
+// server: after a restart the first list may be older than the write of the process before us.
+func (c *Controller) volume(ctx context.Context, key provision.Key, s provision.Snapshot) (*corev1.PersistentVolume, error) {
+	name := client.ObjectKey{Name: provision.VolumeName(key.UID, c.Options)}
+	if s.Pending != nil {
+		name.Name = s.Pending.VolumeName
+	}
+	cached, err := get(ctx, c.Cached, name, &corev1.PersistentVolume{})
+	if err != nil {
+		return nil, err
+	}
+	if newest, found := c.Volumes.Newest(name, cached, cached != nil); found {
+		return newest, nil
+	}
+	if s.Claim == nil && s.Pending != nil {
+		return get(ctx, c.Live, name, &corev1.PersistentVolume{})
+	}
+	return nil, nil
+}
+
+// place reads the selected node when the driver wants to know where volumes are used.
+func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
+	node := s.Claim.Annotations[names.AnnSelectedNode]
+	if !c.Driver.HasTopology || node == "" {
+		return s, nil
+	}
+	var err error
+	if s.Node, err = get(ctx, c.Cached, client.ObjectKey{Name: node}, &corev1.Node{}); err != nil {
+		return s, err
+	}
+	s.CSINode, err = get(ctx, c.Cached, client.ObjectKey{Name: node}, &storagev1.CSINode{})
+	return s, err
+}
+
+// get returns nil without an error for an object that does not exist.
+func get[T client.Object](ctx context.Context, from client.Reader, key types.NamespacedName, into T) (T, error) {
+	var none T
+	err := from.Get(ctx, key, into)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return none, fmt.Errorf("read %T %q: %w", into, key, err)
+	case err != nil:
+		return none, nil
+	}
+	return into, nil
+}
+
+// Decide implements loop.Task.
+func (c *Controller) Decide(s provision.Snapshot, now time.Time) verdict.Verdict[provision.Action] {
+	return provision.Decide(s, now)
+}
+
+// About implements loop.Task.
+func (c *Controller) About(key provision.Key, s provision.Snapshot) loop.About {
+	about := loop.About{Log: []any{telemetry.KeyClaim, key.NamespacedName.String()}, Inputs: provision.Inputs(s)}
+	if s.Claim != nil {
+		about.Object = s.Claim
+		about.Log = append(about.Log, telemetry.KeyClass, provision.ClassName(s.Claim))
+	}
+	return about
+}

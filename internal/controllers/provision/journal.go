@@ -1,0 +1,62 @@
+package provision
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+)
+
+// Journal remembers the CreateVolume requests whose outcome is not known.
+type Journal interface {
+	// Record returns when the entry is remembered. Recording the same again changes nothing.
+	Record(ctx context.Context, e intent.Entry) error
+	// Settle forgets the entry of a claim, if there is one.
+	Settle(ctx context.Context, claim types.UID) error
+	// Pending is the entry of a claim.
+	Pending(claim types.UID) (intent.Entry, bool)
+}
+
+// Memory is a journal for as long as the process lives. What upstream remembers is the same (C-33).
+type Memory struct {
+	mu      sync.Mutex
+	entries map[types.UID]intent.Entry
+}
+
+var _ Journal = (*Memory)(nil)
+
+// NewMemory returns an empty journal.
+func NewMemory() *Memory { return &Memory{entries: map[types.UID]intent.Entry{}} }
+
+// Record implements Journal.
+func (m *Memory) Record(_ context.Context, e intent.Entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries[e.UID] = e
+	return nil
+}
+
+// Settle implements Journal.
+func (m *Memory) Settle(_ context.Context, claim types.UID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.entries, claim)
+	return nil
+}
+
+// Pending implements Journal.
+func (m *Memory) Pending(claim types.UID) (intent.Entry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.entries[claim]
+	return e, ok
+}
+
+// Len is the number of entries.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries)
+}

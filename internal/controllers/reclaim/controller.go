@@ -1,0 +1,124 @@
+package reclaim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// Config is what the controller needs.
+type Config struct {
+	Cached  client.Reader
+	Writer  client.Writer
+	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/provision
+	CSI     csi.ControllerClient
+	Driver  reclaim.Driver
+
+	Timeout  time.Duration // of one call to the driver
+	Workers  int
+	Backoff  loop.Backoff
+	Clock    clock.PassiveClock
+	Events   loop.Recorder
+	Decided  *prometheus.CounterVec
+	InFlight *prometheus.GaugeVec
+}
+
+// Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
+const Name = "volumes"
+
+// IndexVolume finds the VolumeAttachments of a PersistentVolume, which upstream searches for in the whole list (H-45).
+const IndexVolume = "volume"
+
+// apiBound is the part of the time of one run that is for the API server.
+const apiBound = 30 * time.Second
+
+// Controller is the task that controllers/loop runs.
+type Controller struct {
+	Config
+	retries *loop.Retries[string]
+}
+
+// New returns the controller without starting anything.
+func New(cfg Config) *Controller {
+	return &Controller{Config: cfg, retries: loop.NewRetries[string]()}
+}
+
+// Loop is the controller with the loop around it.
+func (c *Controller) Loop() *loop.Loop[string, reclaim.Snapshot, reclaim.Action] {
+	return loop.New(loop.Config[string, reclaim.Snapshot, reclaim.Action]{
+		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: c.Timeout + apiBound, Clock: c.Clock, Events: c.Events, Decisions: c.Decided,
+	})
+}
+
+// attaches reports whether volumes of the driver have VolumeAttachments at all (W-5).
+func (c *Controller) attaches() bool {
+	return c.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
+}
+
+// AddTo registers the controller, its index and its wake-ups with a manager.
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	volumes, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch volumes: %w", err)
+	}
+	if _, err := volumes.AddEventHandler(c.Volumes.Handler()); err != nil {
+		return fmt.Errorf("watch volumes: %w", err)
+	}
+	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: ptr.To(true),
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	byVolume := source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromVolume))
+	if err := ctrl.Watch(byVolume); err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	if !c.attaches() {
+		return nil
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, IndexVolume, attachedVolume); err != nil {
+		return fmt.Errorf("index attachments by volume: %w", err)
+	}
+	byAttachment := source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, handler.TypedEnqueueRequestsFromMapFunc(fromAttachment))
+	if err := ctrl.Watch(byAttachment); err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	return nil
+}
+
+func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) []string {
+	if reclaim.Owner(pv) != c.Driver.Name {
+		return nil
+	}
+	return []string{pv.Name}
+}
+
+func fromAttachment(_ context.Context, attachment *storagev1.VolumeAttachment) []string {
+	return attachedVolume(attachment)
+}
+
+func attachedVolume(o client.Object) []string {
+	attachment, ok := o.(*storagev1.VolumeAttachment)
+	if !ok || attachment.Spec.Source.PersistentVolumeName == nil {
+		return nil
+	}
+	return []string{*attachment.Spec.Source.PersistentVolumeName}
+}

@@ -1,0 +1,116 @@
+package reclaim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+type next = verdict.Verdict[reclaim.Action]
+
+// Gather implements loop.Task.
+func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
+	s := reclaim.Snapshot{Name: name, Driver: c.Driver}
+	cached := &corev1.PersistentVolume{}
+	err := c.Cached.Get(ctx, client.ObjectKey{Name: name}, cached)
+	if client.IgnoreNotFound(err) != nil {
+		return s, fmt.Errorf("read PersistentVolume %q: %w", name, err)
+	}
+	if newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, err == nil); found {
+		s.Volume = newest
+	}
+	if !c.attaches() {
+		return s, nil
+	}
+	var attachments storagev1.VolumeAttachmentList
+	if err := c.Cached.List(ctx, &attachments, client.MatchingFields{IndexVolume: name}); err != nil {
+		return s, fmt.Errorf("read the VolumeAttachments of %q: %w", name, err)
+	}
+	for i := range attachments.Items {
+		s.Attached = append(s.Attached, attachments.Items[i].Spec.NodeName)
+	}
+	return s, nil
+}
+
+// Decide implements loop.Task.
+func (c *Controller) Decide(s reclaim.Snapshot, _ time.Time) verdict.Verdict[reclaim.Action] {
+	return reclaim.Decide(s)
+}
+
+// About implements loop.Task.
+func (c *Controller) About(name string, s reclaim.Snapshot) loop.About {
+	about := loop.About{Log: []any{telemetry.KeyVolume, name}}
+	if s.Volume != nil {
+		about.Object = s.Volume
+	}
+	return about
+}
+
+// Apply implements loop.Task.
+func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action reclaim.Action) (next, error) {
+	switch a := action.(type) {
+	case reclaim.DeleteVolume:
+		return c.deleteVolume(ctx, a.Handle), nil
+	case reclaim.DeleteObject:
+		return nil, c.deleteObject(ctx, a.Volume)
+	case reclaim.AddFinalizer:
+		return nil, c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
+	case reclaim.DropFinalizer:
+		return nil, c.patch(ctx, a.Volume, kube.DropFinalizer(a.Volume.UID, names.FinalizerVolume))
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+func (c *Controller) deleteVolume(ctx context.Context, handle string) next {
+	inFlight := c.InFlight.WithLabelValues("DeleteVolume")
+	inFlight.Inc()
+	defer inFlight.Dec()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: handle})
+	if err == nil {
+		return nil
+	}
+	code, message, _ := csirpc.Outcome(err)
+	return reclaim.AfterDelete(handle, code, message)
+}
+
+// deleteObject deletes this very object and not one that was created again under its name (D-18).
+func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.DeletionTimestamp != nil {
+		return nil
+	}
+	err := c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
+	}
+	return nil
+}
+
+// patch changes the finalizer. A volume that is gone, or was created again, needs no change.
+func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
+	changed := pv.DeepCopy()
+	err := c.Writer.Patch(ctx, changed, patch)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("change the finalizer of PersistentVolume %q: %w", pv.Name, err)
+	}
+	c.Volumes.Wrote(changed)
+	return nil
+}

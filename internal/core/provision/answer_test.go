@@ -1,0 +1,207 @@
+package provision
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// shape is the kinds of the actions, in order, and what follows.
+func shape(v Verdict) string {
+	d, ok := v.(do)
+	if !ok {
+		return kind(v) + " " + string(v.Because().Reason)
+	}
+	out := ""
+	for _, a := range d.Actions {
+		out += fmt.Sprintf("%T ", a)[len("provision."):]
+	}
+	return out + "then " + shape(d.Then)
+}
+
+func TestAfterCreateByCode(t *testing.T) {
+	selected := func(s *Snapshot) { hasTopology(s); annotate(names.AnnSelectedNode, "n1")(s) }
+	uncertain := "refuse CreateUncertain"
+	final := "Settle then refuse CreateFailed"
+	for _, tc := range []struct {
+		row          string
+		codes        []codes.Code
+		plain, place string
+	}{
+		{"C-40 nothing is known: the record stays", []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable}, uncertain, uncertain},
+		{"C-41 no room", []codes.Code{codes.ResourceExhausted}, "Settle then refuse CreateExhausted", "Settle Reschedule then nothing Rescheduled"},
+		{"C-42 infeasible", []codes.Code{codes.InvalidArgument}, "Settle then refuse CreateInfeasible", "Settle then refuse CreateInfeasible"},
+		{"C-43 final", []codes.Code{
+			codes.Unknown, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition, codes.OutOfRange,
+			codes.Unimplemented, codes.Internal, codes.DataLoss, codes.Unauthenticated,
+		}, final, final},
+	} {
+		for _, code := range tc.codes {
+			t.Run(fmt.Sprintf("%s %s", tc.row, code), func(t *testing.T) {
+				a := Answer{Code: code, Message: "no"}
+				if got := shape(AfterCreate(world(), nil, a)); got != tc.plain {
+					t.Errorf("without topology: %s, want %s", got, tc.plain)
+				}
+				if got := shape(AfterCreate(world(selected), nil, a)); got != tc.place {
+					t.Errorf("with a selected node: %s, want %s", got, tc.place)
+				}
+			})
+		}
+	}
+	t.Run("C-44 not a gRPC error", func(t *testing.T) {
+		if got := shape(AfterCreate(world(), nil, Answer{Code: codes.Unknown, Foreign: true})); got != uncertain {
+			t.Error(got)
+		}
+	})
+	t.Run("C-42 is retried slowly", func(t *testing.T) {
+		d := AfterCreate(world(), nil, Answer{Code: codes.InvalidArgument}).(do)
+		if d.Then.(refuse).Retry != verdict.RetrySlowly {
+			t.Error("retried with the usual delay")
+		}
+	})
+}
+
+func TestAfterCreateSuccess(t *testing.T) {
+	volume := func(bytes int64) *csi.Volume { return &csi.Volume{VolumeId: "h", CapacityBytes: bytes} }
+	for _, tc := range []struct {
+		row    string
+		s      Snapshot
+		volume *csi.Volume
+		want   string
+	}{
+		{"C-23 C-24 the PV is written, then the record settled", world(), volume(1 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
+		{"C-71 capacity not told", world(), volume(0), "WriteVolume Settle then nothing VolumeProvisioned"},
+		{"C-71 larger is fine", world(), volume(2 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
+		{"C-71 H-2 too small: deleted, then settled", world(), volume(1), "DiscardVolume Settle then refuse CreateAnswerUnfit"},
+		{"C-70 H-10 no volume", world(), nil, "refuse CreateAnswerUnfit"},
+		{"C-70 no id", world(), &csi.Volume{}, "refuse CreateAnswerUnfit"},
+		{"C-91 claim gone: deleted, then settled", world(noClaim), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
+		{"C-93 claim deleting", world(deleting), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
+		{"claim bound to another volume", world(bound), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			request, _ := NewRequest(world())
+			if got := shape(AfterCreate(tc.s, request, Answer{Volume: tc.volume})); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNewVolume(t *testing.T) {
+	s := world(func(s *Snapshot) {
+		s.Class.ReclaimPolicy = ptr.To(corev1.PersistentVolumeReclaimDelete)
+		s.Class.MountOptions = []string{"noatime"}
+		s.Class.Parameters[names.ParameterFSType] = "xfs"
+		s.Claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeFilesystem)
+	})
+	request, finding := NewRequest(s)
+	if finding != nil {
+		t.Fatal(finding.Text())
+	}
+	got := NewVolume(s, request, &csi.Volume{
+		VolumeId: "handle", CapacityBytes: 2 << 30, VolumeContext: map[string]string{"k": "v"},
+		AccessibleTopology: []*csi.Topology{{Segments: map[string]string{"zone": "a", "rack": "1"}}, {}},
+	})
+	want := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pvName, Finalizers: []string{names.FinalizerVolume}, // P-1, P-15
+			Annotations: map[string]string{ // P-14, AN-7, AN-8
+				names.AnnProvisionedBy: driver, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
+			},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:                   s.Claim.Spec.AccessModes,                                                                                                                     // P-2
+			MountOptions:                  []string{"noatime"},                                                                                                                          // P-3
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")},                                                                       // P-4
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,                                                                                                         // P-10
+			VolumeMode:                    ptr.To(corev1.PersistentVolumeFilesystem),                                                                                                    // P-11
+			StorageClassName:              "fast",                                                                                                                                       // P-17
+			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "crew", Name: "logbook", UID: uid, ResourceVersion: "7"}, // P-16
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{ // P-12
+				MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "rack", Operator: corev1.NodeSelectorOpIn, Values: []string{"1"}},
+					{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}},
+				},
+			}}}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: driver, VolumeHandle: "handle", FSType: "xfs", // P-5, P-9
+				VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: "me", "k": "v"}, // P-6
+			}},
+		},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("PersistentVolume (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewVolumeDetails(t *testing.T) {
+	readOnlyMany := func(s *Snapshot) {
+		s.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
+		s.Options.ControllerPublishReadOnly = true
+	}
+	build := func(s Snapshot, v *csi.Volume) *corev1.PersistentVolume {
+		request, finding := NewRequest(s)
+		if finding != nil {
+			t.Fatal(finding.Text())
+		}
+		return NewVolume(s, request, v)
+	}
+	if pv := build(world(readOnlyMany), &csi.Volume{}); !pv.Spec.CSI.ReadOnly {
+		t.Error("P-8: not read-only")
+	}
+	if pv := build(world(readOnlyMany, func(s *Snapshot) { s.Options.ControllerPublishReadOnly = false }), &csi.Volume{}); pv.Spec.CSI.ReadOnly {
+		t.Error("P-8: read-only without the flag")
+	}
+	if pv := build(world(), &csi.Volume{}); pv.Spec.Capacity.Storage().Value() != 1<<30 {
+		t.Errorf("C-71: capacity %s", pv.Spec.Capacity.Storage())
+	}
+	if pv := build(world(), &csi.Volume{AccessibleTopology: []*csi.Topology{{}, nil}}); pv.Spec.NodeAffinity != nil {
+		t.Error("P-12 H-3: affinity without terms is refused by the API server")
+	}
+	if pv := build(world(annotate(names.AnnBetaStorageClass, "old")), &csi.Volume{}); pv.Spec.StorageClassName != "old" {
+		t.Errorf("AN-6: class %q", pv.Spec.StorageClassName)
+	}
+}
+
+func TestAfterWrite(t *testing.T) {
+	s := world()
+	request, _ := NewRequest(s)
+	want := NewVolume(s, request, &csi.Volume{VolumeId: "h"})
+	other := want.DeepCopy()
+	other.Spec.CSI.VolumeHandle = "another"
+	foreign := want.DeepCopy()
+	foreign.Spec.ClaimRef.UID = "another"
+	for _, tc := range []struct {
+		row  string
+		w    Written
+		want string
+	}{
+		{"C-24 the same exists: an earlier write was taken and its answer lost", Written{Existing: want.DeepCopy()}, "Settle then nothing VolumeProvisioned"},
+		{"H-5 another handle", Written{Existing: other}, "refuse VolumeConflict"},
+		{"H-5 another claim", Written{Existing: foreign}, "refuse VolumeConflict"},
+		{"H-5 not a CSI volume", Written{Existing: &corev1.PersistentVolume{}}, "refuse VolumeConflict"},
+		{"H-3 refused: an event, and the record stays", Written{Rejected: true, Message: "denied"}, "refuse VolumeRejected"},
+		{"C-24 not written: the record stays", Written{Message: "timeout"}, "refuse WriteFailed"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			if got := shape(AfterWrite(want, tc.w)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+	if got := shape(AfterDiscard("h", Answer{Code: codes.Internal})); got != "refuse CreateAnswerUnfit" {
+		t.Errorf("H-14: %s", got)
+	}
+}

@@ -1,0 +1,116 @@
+package reclaim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+const driver = "csi.example"
+
+// world is a snapshot of a released volume of ours, changed by edits.
+func world(edits ...func(*Snapshot)) Snapshot {
+	s := Snapshot{
+		Name: "pv",
+		Volume: &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "pv", UID: "u", Finalizers: []string{names.FinalizerVolume, names.FinalizerPVProtection},
+				Annotations: map[string]string{names.AnnProvisionedBy: driver},
+			},
+			Spec: corev1.PersistentVolumeSpec{
+				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+				ClaimRef:                      &corev1.ObjectReference{UID: "c"},
+				PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
+			},
+			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
+		},
+		Driver: Driver{Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}},
+	}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+func phase(p corev1.PersistentVolumePhase) func(*Snapshot) {
+	return func(s *Snapshot) { s.Volume.Status.Phase = p }
+}
+
+func policy(p corev1.PersistentVolumeReclaimPolicy) func(*Snapshot) {
+	return func(s *Snapshot) { s.Volume.Spec.PersistentVolumeReclaimPolicy = p }
+}
+
+func deleting(s *Snapshot)    { s.Volume.DeletionTimestamp = ptr.To(metav1.Now()) }
+func noFinalizer(s *Snapshot) { s.Volume.Finalizers = nil }
+func noClaim(s *Snapshot)     { s.Volume.Spec.ClaimRef = nil }
+func static(s *Snapshot)      { s.Volume.Annotations = nil }
+
+func shape(v Verdict) string {
+	switch v := v.(type) {
+	case nothing:
+		return "nothing " + string(v.Reason)
+	case wait:
+		return "wait " + string(v.Reason)
+	case refuse:
+		return "refuse " + string(v.Reason)
+	case do:
+		out := ""
+		for _, a := range v.Actions {
+			out += fmt.Sprintf("%T ", a)[len("reclaim."):]
+		}
+		return out + "then " + shape(v.Then)
+	}
+	return "nil"
+}
+
+func TestDecide(t *testing.T) {
+	all := "DeleteVolume DeleteObject DropFinalizer then nothing VolumeReclaimed"
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want string
+	}{
+		{"D-10 no volume", Snapshot{Driver: Driver{Name: driver}}, "nothing VolumeGone"},
+		{"D-2 another driver's", world(func(s *Snapshot) { s.Volume.Annotations[names.AnnProvisionedBy] = "other" }), "nothing VolumeNotOurs"},
+		{"D-2 written by hand for our driver", world(static), all},
+		{"D-2 written by hand, not CSI", world(static, func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "nothing VolumeNotOurs"},
+		{"D-4 C5 released", world(), all},
+		{"H-51 released, object deleted already", world(deleting), all},
+		{"D-30 bound and deleting waits for the claim", world(phase(corev1.VolumeBound), deleting), "nothing VolumeInUse"},
+		{"D-31 retain drops the finalizer", world(policy(corev1.PersistentVolumeReclaimRetain)), "DropFinalizer then nothing VolumeKept"},
+		{"D-31 retain without finalizer", world(policy(corev1.PersistentVolumeReclaimRetain), noFinalizer), "nothing VolumeKept"},
+		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "DropFinalizer then nothing VolumeKept"},
+		{"D-33 released, deleting, no finalizer: dealt with before", world(deleting, noFinalizer), "nothing VolumeInUse"},
+		{"D-34 available and deleting, claim reference removed", world(phase(corev1.VolumeAvailable), deleting, noClaim), all},
+		{"D-34 not deleting: somebody may use it", world(phase(corev1.VolumeAvailable), noClaim), "nothing VolumeInUse"},
+		{"D-3 C-81 bound without finalizer gets one", world(phase(corev1.VolumeBound), noFinalizer), "AddFinalizer then nothing VolumeProtected"},
+		{"D-3 bound with finalizer", world(phase(corev1.VolumeBound)), "nothing VolumeInUse"},
+		{"D-3 pending", world(phase(corev1.VolumePending), noFinalizer), "nothing VolumeInUse"},
+		{"D-12 no handle", world(func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "" }), "refuse VolumeInvalid"},
+		{"D-12 not CSI", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "refuse VolumeInvalid"},
+		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
+		{"D-15 needs a secret", world(func(s *Snapshot) { s.Volume.Annotations[names.AnnDeletionSecretName] = "s" }), "refuse VolumeInvalid"},
+		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			if got := shape(Decide(tc.s)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAfterDelete(t *testing.T) {
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		if got := shape(AfterDelete("h", code, "no")); got != "refuse DeleteFailed" { // D-17
+			t.Errorf("%s: %s", code, got)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package kube
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func volume(name, version string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+}
+
+func TestRecent(t *testing.T) {
+	key := client.ObjectKey{Name: "a"}
+	// Versions of different lengths: "10" is newer than "9".
+	for _, tc := range []struct {
+		name   string
+		own    *corev1.PersistentVolume
+		events []*corev1.PersistentVolume
+		cached *corev1.PersistentVolume
+		want   string // version; empty for not found
+	}{
+		{"nothing written, nothing cached", nil, nil, nil, ""},
+		{"nothing written", nil, nil, volume("a", "9"), "9"},
+		{"created, watch behind", volume("a", "10"), []*corev1.PersistentVolume{volume("b", "9")}, nil, "10"},
+		{"changed, cache old", volume("a", "10"), nil, volume("a", "9"), "10"},
+		{"changed, cache newer", volume("a", "10"), nil, volume("a", "11"), "11"},
+		{"changed, same in cache", volume("a", "10"), []*corev1.PersistentVolume{volume("a", "10")}, volume("a", "10"), "10"},
+		{"deleted by another since: another object's event shows that the watch has passed", volume("a", "10"), []*corev1.PersistentVolume{volume("b", "12")}, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := NewRecent[*corev1.PersistentVolume]()
+			if tc.own != nil {
+				r.Wrote(tc.own)
+			}
+			for _, seen := range tc.events {
+				r.Handler().OnUpdate(nil, seen)
+			}
+			got, found := r.Newest(key, tc.cached, tc.cached != nil)
+			if found != (tc.want != "") {
+				t.Fatalf("found = %v, want %q", found, tc.want)
+			}
+			if found && got.ResourceVersion != tc.want {
+				t.Errorf("version %s, want %s", got.ResourceVersion, tc.want)
+			}
+		})
+	}
+}
+
+func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
+	r := NewRecent[*corev1.PersistentVolume]()
+	r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: volume("a", "11")})
+	r.Wrote(volume("a", "10"))
+	if _, found := r.Newest(client.ObjectKey{Name: "a"}, nil, false); found {
+		t.Error("a deleted object came back")
+	}
+}
+
+func TestRecentForgets(t *testing.T) {
+	r := NewRecent[*corev1.PersistentVolume]()
+	r.Wrote(volume("a", "10"))
+	for range sweepEvery {
+		r.Handler().OnAdd(volume("b", "11"), false)
+	}
+	if len(r.entries) != 0 {
+		t.Errorf("%d entries are left that nobody asks for", len(r.entries))
+	}
+}
+
+func TestTrim(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "c", Labels: map[string]string{"l": "v"}, ManagedFields: []metav1.ManagedFieldsEntry{{}},
+		Annotations: map[string]string{annLastApplied: "{}", "keep": "me"},
+	}}
+	claim.Status.Phase = corev1.ClaimPending
+	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{}}
+	if _, err := Trim(claim); err != nil {
+		t.Fatal(err)
+	}
+	if claim.ManagedFields != nil || claim.Labels != nil || claim.Status.Conditions != nil || len(claim.Annotations) != 1 {
+		t.Errorf("kept too much: %+v", claim)
+	}
+	if claim.Annotations["keep"] != "me" || claim.Status.Phase != corev1.ClaimPending {
+		t.Errorf("dropped too much: %+v", claim)
+	}
+	if got, err := Trim(toolscache.DeletedFinalStateUnknown{}); err != nil || got == nil {
+		t.Errorf("a tombstone became %v, %v", got, err)
+	}
+}

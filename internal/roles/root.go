@@ -1,0 +1,133 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Program is what main hands over.
+type Program struct {
+	Name    string // argv[0]; a role's name there picks the role, so that one image serves as many (ARCHITECTURE 1)
+	Args    []string
+	Version string
+	Out     io.Writer
+	Err     io.Writer
+}
+
+// UsageError is a mistake in the command line, as opposed to a failure at work.
+type UsageError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e UsageError) Unwrap() error { return e.error }
+
+// Execute runs the role that the command line asks for, until it ends or ctx does.
+func Execute(ctx context.Context, p Program) error {
+	root := newRoot(p)
+	if called := filepath.Base(p.Name); isRole(root, called) {
+		p.Args = append([]string{called}, p.Args...)
+	}
+	root.SetArgs(p.Args)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	return root.ExecuteContext(ctx)
+}
+
+func isRole(root *cobra.Command, name string) bool {
+	for _, c := range root.Commands() {
+		if c.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+func newRoot(p Program) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "purser",
+		Short: "The Kubernetes volume plane in one program",
+		Long: `Purser provisions persistent volumes for Kubernetes through CSI drivers.
+
+It is one program with several roles. The role is the first argument, or the
+name that the program is called by.`,
+		Example: `  # a whole development cluster with storage, in one terminal
+  purser up
+
+  # the same around a driver of your own
+  purser up --csi-address unix:///tmp/my-driver.sock`,
+		Version:       p.Version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
+	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p))
+	root.SetHelpCommand(&cobra.Command{Hidden: true})
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetUsageTemplate(usage)
+	cobra.AddTemplateFunc("wrapped", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(helpWidth) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return UsageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+	})
+	return root
+}
+
+const (
+	groupTry  = "try"
+	groupRun  = "run"
+	helpWidth = 80
+)
+
+// role is what the commands have in common.
+type role interface {
+	// Validate lists every mistake in the configuration.
+	Validate() error
+	// Run works until ctx ends, which is no error.
+	Run(ctx context.Context) error
+}
+
+// run validates and runs a role as the body of a command.
+func run(r role) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		if err := r.Validate(); err != nil {
+			return UsageError{fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())}
+		}
+		err := r.Run(c.Context())
+		if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
+			return nil
+		}
+		return err
+	}
+}
+
+// noArguments refuses what is not a flag, which is most often a flag without its dashes.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return UsageError{fmt.Errorf("unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath())}
+}
+
+// usage is cobra's page with flags wrapped at 80 columns.
+const usage = `Usage:
+  {{.UseLine}}{{if .HasAvailableSubCommands}} ROLE [flags]{{end}}
+{{- if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}
+{{- if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{range $group := .Groups}}
+
+{{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}
+{{- if .HasAvailableLocalFlags}}
+
+Flags:
+{{wrapped .LocalFlags | trimTrailingWhitespaces}}{{end}}
+{{- if .HasAvailableSubCommands}}
+
+'purser ROLE --help' says more about a role.{{end}}
+`
