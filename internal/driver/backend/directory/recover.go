@@ -1,0 +1,52 @@
+package directory
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+)
+
+// Recover implements backend.Recoverer: it makes the folders and removes what
+// a killed predecessor had under construction or destruction.
+func (b *Backend) Recover(ctx context.Context) error {
+	for _, dir := range []string{b.volumes, b.temp, b.trash} {
+		if err := os.MkdirAll(dir, ownMode); err != nil {
+			return fmt.Errorf("make the state directory: %w", err)
+		}
+	}
+	for _, dir := range []string{b.temp, b.trash} {
+		if err := b.sweep(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep does not fail over a leftover: it wastes space, but no volume depends
+// on it.
+func (b *Backend) sweep(ctx context.Context, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look for leftovers: %w", err)
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if err := b.removeLeftover(path); err != nil {
+			log.Error(err, "A leftover of an earlier run stays", "path", path)
+			continue
+		}
+		log.Info("Removed a leftover of an earlier run", "path", path)
+	}
+	return nil
+}
+
+func (b *Backend) removeLeftover(path string) error {
+	if err := b.refuseMounts(path); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
+}

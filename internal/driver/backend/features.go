@@ -1,0 +1,57 @@
+package backend
+
+import "context"
+
+// Lister is a backend that can enumerate its volumes: LIST_VOLUMES.
+type Lister interface {
+	// List gives the ids of all volumes in ascending order.
+	List(context.Context) ([]ID, error)
+}
+
+// Pool is a backend that knows how much room is left: GET_CAPACITY.
+type Pool interface {
+	// Available gives the bytes that new volumes can have.
+	Available(context.Context) (int64, error)
+}
+
+// Direct is a backend whose volumes can be published without staging.
+type Direct interface {
+	// Source gives the directory that holds the content of a volume.
+	Source(context.Context, ID) (string, error)
+}
+
+// UsageReader is a backend that can say how full a volume is:
+// GET_VOLUME_STATS.
+type UsageReader interface {
+	// Usage measures a volume that is published at path.
+	Usage(ctx context.Context, id ID, path string) ([]Usage, error)
+}
+
+// Unit is what a Usage counts.
+type Unit int
+
+// The units.
+const (
+	Bytes Unit = iota
+	Inodes
+)
+
+// Usage is one measure of how full a volume is.
+type Usage struct {
+	Unit                   Unit
+	Total, Used, Available int64
+}
+
+// Recoverer is a backend that cleans up after a predecessor that was killed.
+type Recoverer interface {
+	// Recover is called once, before the first other call and while no
+	// other process uses the same state.
+	Recover(context.Context) error
+}
+
+// Checker is a backend that can fail without being called: its answer is that
+// of Probe.
+type Checker interface {
+	// Check gives a fault.Unready error when calls are bound to fail.
+	Check(context.Context) error
+}
