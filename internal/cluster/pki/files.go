@@ -10,7 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"github.com/purser-csi/purser/internal/cluster/privatefile"
 )
 
 // SigningKey returns the file of a private key that signs tokens, and makes it where there is none that can be read.
@@ -87,16 +88,6 @@ func saveKey(path string, key *ecdsa.PrivateKey) error {
 	return write(path, "EC PRIVATE KEY", der)
 }
 
-// write replaces a file as a whole: a kill half way leaves the old one.
 func write(path, kind string, der []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone already when all went well
-	_, err = f.Write(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return privatefile.Write(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }

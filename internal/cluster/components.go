@@ -1,0 +1,51 @@
+package cluster
+
+import "slices"
+
+// Component is one program of the control plane, by its executable's name.
+type Component string
+
+// The components. The first two always run, the others where Config.Components has them.
+const (
+	Etcd              Component = "etcd"
+	APIServer         Component = "kube-apiserver"
+	Scheduler         Component = "kube-scheduler"
+	ControllerManager Component = "kube-controller-manager"
+)
+
+// Components is a set of optional components.
+type Components []Component
+
+// Has reports whether the set contains a component.
+func (cs Components) Has(c Component) bool { return slices.Contains(cs, c) }
+
+// Programs are the names of all programs that a cluster with these optional components needs.
+func (cs Components) Programs() []string {
+	names := []string{string(Etcd), string(APIServer)}
+	for _, c := range cs {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+// HousekeepingControllers are those controllers of kube-controller-manager without which no namespace is usable or ever
+// deleted, and nothing is collected. Without kubelets the node controllers are not among them: they would taint nodes.
+func HousekeepingControllers() []string {
+	return []string{
+		"garbage-collector-controller",
+		"namespace-controller",
+		"root-ca-certificate-publisher-controller",
+		"serviceaccount-controller",
+	}
+}
+
+// VolumeControllers are those controllers of kube-controller-manager that a provisioner relies on.
+func VolumeControllers() []string {
+	return []string{
+		"ephemeral-volume-controller",
+		"persistentvolume-binder-controller",
+		"persistentvolume-protection-controller",
+		"persistentvolumeclaim-protection-controller",
+		"volumeattributesclass-protection-controller",
+	}
+}

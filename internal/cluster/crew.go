@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/purser-csi/purser/internal/cluster/process"
+)
+
+const (
+	// stopBound is how long a component may take to end. The API server drains its requests; the rest is quick.
+	stopBound = 10 * time.Second
+
+	// brokenBound is the same once a component has ended on its own. Without etcd the API server would never end.
+	brokenBound = 2 * time.Second
+)
+
+// crew are the processes of one cluster, in the order of their start.
+type crew struct {
+	plan plan
+	lock *Lock
+	done chan struct{} // closed once: by the first unexpected end, or by the wanted one
+
+	mu       sync.Mutex
+	members  []*process.Process
+	watchers sync.WaitGroup
+	ended    error
+	closed   bool
+}
+
+func newCrew(p plan, lock *Lock) *crew {
+	return &crew{plan: p, lock: lock, done: make(chan struct{})}
+}
+
+// add starts a component and watches over it.
+func (c *crew) add(component Component) error {
+	p, err := process.Start(process.Config{
+		Name: string(component),
+		Path: c.plan.cfg.Binaries[string(component)],
+		Args: c.plan.arguments(component),
+		Log:  c.plan.files.log(component),
+		// The lock on the data is free only when nobody uses the data any more.
+		Inherit: []*os.File{c.lock.file},
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.members = append(c.members, p)
+	c.watchers.Go(func() {
+		<-p.Done()
+		c.finish(p.Exit())
+	})
+	return nil
+}
+
+// finish closes done for the first reason to do so, and remembers it.
+func (c *crew) finish(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed, c.ended = true, why
+	close(c.done)
+}
+
+func (c *crew) started() []*process.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.members)
+}
+
+func (c *crew) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+// stop ends the processes one after the other, the last one first: each of them uses those before it. Whatever ends
+// from here on is wanted.
+func (c *crew) stop(ctx context.Context) error {
+	c.finish(nil)
+	bound := stopBound
+	if c.err() != nil {
+		bound = brokenBound
+	}
+	var errs []error
+	for _, p := range slices.Backward(c.started()) {
+		bounded, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("%s passed", bound))
+		errs = append(errs, p.Stop(bounded))
+		cancel()
+	}
+	c.watchers.Wait()
+	if c.err() != nil {
+		return nil // that some had to be killed is no news after what err has said
+	}
+	return errors.Join(errs...)
+}
+
+// kill ends the processes at once: nobody waits for an orderly end of something that never was whole.
+func (c *crew) kill() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.stop(now) // says only that they were killed
+}

@@ -1,0 +1,21 @@
+package privatefile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Write replaces a file, with mode 0600.
+func Write(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // gone already when all went well
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
