@@ -79,12 +79,15 @@ func (c *Conn) Node() csi.NodeClient { return csi.NewNodeClient(c.grpc) }
 // Timeout bounds one call.
 func (c *Conn) Timeout() time.Duration { return c.timeout }
 
-// probeInterval is the pause between two probes of a driver that is not ready (ST-5).
-const probeInterval = time.Second
+// The pause between two probes of a driver that is not ready grows from the first to the second (ST-5).
+const (
+	firstProbePause = 20 * time.Millisecond
+	mostProbePause  = time.Second
+)
 
 // WaitReady probes until the driver says it is ready, or ctx ends. each is told of every failed probe.
 func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
-	for {
+	for pause := firstProbePause; ; pause = min(2*pause, mostProbePause) {
 		err := c.Probe(ctx)
 		if err == nil {
 			return nil
@@ -93,7 +96,7 @@ func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("csi driver at %s is not ready: %w", c.endpoint, err)
-		case <-time.After(probeInterval):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 type Recent[T client.Object] struct {
 	mu      sync.Mutex
 	entries map[client.ObjectKey]T
-	seen    string // the newest resource version that came through the watch
+	seen    string // the newest resource version that came through the watch; empty before the first
 	events  int    // since the last sweep
 }
 
 // NewRecent returns an empty memory.
 func NewRecent[T client.Object]() *Recent[T] {
-	return &Recent[T]{entries: map[client.ObjectKey]T{}, seen: "0"}
+	return &Recent[T]{entries: map[client.ObjectKey]T{}}
 }
 
 // Wrote remembers the object as the API server returned it.
@@ -89,6 +89,9 @@ func (r *Recent[T]) Handler() toolscache.ResourceEventHandler {
 
 // newer compares resource versions, which are ordered numbers since Kubernetes 1.35 says so. A malformed one is not newer.
 func newer(a, b string) bool {
+	if b == "" {
+		return true
+	}
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
 }

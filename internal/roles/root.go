@@ -114,7 +114,7 @@ func noArguments(c *cobra.Command, args []string) error {
 
 // usage is cobra's page with flags wrapped at 80 columns.
 const usage = `Usage:
-  {{.UseLine}}{{if .HasAvailableSubCommands}} ROLE [flags]{{end}}
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} ROLE [flags]{{else}}{{.UseLine}}{{end}}
 {{- if .HasExample}}
 
 Examples:

@@ -1,0 +1,333 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/mount"
+)
+
+// harbour is one run of `up`: what is started, in which order, and how it all ends.
+type harbour struct {
+	*Up
+	dir    string
+	screen *screen
+	began  time.Time
+
+	binaries  cluster.Binaries
+	cluster   *cluster.Cluster
+	furnisher furnisher
+	driver    csirpc.Description
+	parts     []*part // in the order of their start
+}
+
+// run starts everything, stays until ctx ends or a part fails, and ends everything.
+func (h *harbour) run(ctx context.Context) (err error) {
+	h.began = time.Now()
+	if err := h.openDataDir(); err != nil {
+		return err
+	}
+	if h.binaries, err = findPrograms(); err != nil {
+		return err
+	}
+	lock, err := cluster.LockDir(h.dir)
+	if err != nil {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := h.clear(); err != nil {
+		return err
+	}
+	ctx, closeLog, err := h.logToFile(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	defer func() { err = errors.Join(err, h.stop(ctx)) }()
+	if err := h.start(ctx, lock); err != nil {
+		return err
+	}
+	h.welcome()
+	return h.stay(ctx)
+}
+
+const marker = "purser-data-folder"
+
+// openDataDir makes the folder, and refuses one that holds anything else, since --fresh empties it.
+func (h *harbour) openDataDir() error {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	ours := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == marker })
+	if len(entries) > 0 && !ours {
+		return fmt.Errorf("--data-dir=%s: the folder has files that 'purser up' did not make; choose an empty or a new one", h.DataDir)
+	}
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, marker), []byte("made by 'purser up'; 'purser up --fresh' empties this folder\n"), 0o600); err != nil {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	return nil
+}
+
+// findPrograms looks where the user says, beside this program, and in the path.
+func findPrograms() (cluster.Binaries, error) {
+	var dirs []string
+	if self, err := os.Executable(); err == nil {
+		dirs = append(dirs, filepath.Dir(self))
+	}
+	return cluster.FindBinaries(clusterComponents.Programs(), dirs...)
+}
+
+var clusterComponents = cluster.Components{cluster.Scheduler, cluster.ControllerManager}
+
+// clear takes away what an `up` that was killed left behind, and with --fresh everything.
+func (h *harbour) clear() error {
+	began := time.Now()
+	removed, err := mount.CleanBelow(h.dir)
+	if err != nil {
+		return fmt.Errorf("mounts that were left below %s: %w", h.dir, err)
+	}
+	if len(removed) > 0 {
+		h.screen.step(fmt.Sprintf("unmounted what was left (%d)", len(removed)), time.Since(began))
+	}
+	if !h.Fresh {
+		return nil
+	}
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
+		return fmt.Errorf("--fresh: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == marker || e.Name() == "lock" {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(h.dir, e.Name())); err != nil {
+			return fmt.Errorf("--fresh: %w", err)
+		}
+	}
+	return nil
+}
+
+// logToFile sends the logs of all roles to one file; the terminal is for people.
+func (h *harbour) logToFile(ctx context.Context) (context.Context, func(), error) {
+	path := h.logFile()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, nil, fmt.Errorf("logs: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("logs: %w", err)
+	}
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(file)))
+	klog.SetLogger(log)
+	ctrllog.SetLogger(log)
+	return logr.NewContext(ctx, log), func() { klog.ClearLogger(); _ = file.Close() }, nil
+}
+
+func (h *harbour) logFile() string { return filepath.Join(h.dir, "logs", "purser.log") }
+
+// start brings up the parts in the order in which they need each other.
+func (h *harbour) start(ctx context.Context, lock *cluster.Lock) error {
+	h.screen.say("Starting a development cluster in %s", h.dir)
+	endpoint := h.CSIAddress
+	if endpoint == "" {
+		if err := h.startDriver(ctx); err != nil {
+			return err
+		}
+		endpoint = "unix://" + filepath.Join(h.dir, socketName)
+	}
+	where, err := h.meetDriver(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	h.driver = where.driver
+	if h.cluster, err = cluster.Start(ctx, cluster.Config{
+		Dir: h.dir, Lock: lock, Binaries: h.binaries, Components: clusterComponents, Audit: h.Audit,
+		Progress: func(s cluster.Step) { h.screen.step(s.Name, s.Took) },
+	}); err != nil {
+		return err
+	}
+	if h.furnisher, err = newFurnisher(h.cluster.RESTConfig()); err != nil {
+		return err
+	}
+	if err := h.furnish(ctx, where); err != nil {
+		return err
+	}
+	account, err := h.furnisher.as(ctx, "csi-provisioner")
+	if err != nil {
+		return err
+	}
+	h.startProvisioner(ctx, account, endpoint)
+	return h.copyKubeconfig()
+}
+
+func (h *harbour) furnish(ctx context.Context, where place) error {
+	began := time.Now()
+	for _, furnish := range []func() error{
+		func() error { return h.furnisher.roles(ctx) },
+		func() error { return h.furnisher.register(ctx, where) },
+		func() error { return h.furnisher.class(ctx, where.driver.Name) },
+	} {
+		if err := furnish(); err != nil {
+			return err
+		}
+	}
+	h.screen.step(fmt.Sprintf("node %s, roles, default StorageClass %s", where.node, defaultClass), time.Since(began))
+	return nil
+}
+
+func (h *harbour) startDriver(ctx context.Context) error {
+	d := NewDriver()
+	d.Version, d.Log = h.Version, logr.FromContextOrDiscard(ctx).WithName("driver")
+	d.Endpoint, d.StateDir, d.NodeID = "unix://"+filepath.Join(h.dir, socketName), filepath.Join(h.dir, "driver"), h.NodeName
+	d.Notice = func(text string) { h.screen.say("  %s", text) }
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("driver: %w", err)
+	}
+	h.parts = append(h.parts, startPart(ctx, "driver", d.Run))
+	return nil
+}
+
+// meetDriver waits for the driver, which must answer in time: a user's own is running already, or it is a mistake.
+func (h *harbour) meetDriver(ctx context.Context, endpoint string) (place, error) {
+	began := time.Now()
+	conn, err := csirpc.Dial(csirpc.Config{Endpoint: endpoint, Timeout: 3 * time.Second})
+	if err != nil {
+		return place{}, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	bound, cancel := context.WithTimeout(ctx, h.DriverWait)
+	defer cancel()
+	if len(h.parts) > 0 {
+		go func() { // a driver that has ended will not answer
+			select {
+			case <-h.parts[0].ended:
+				cancel()
+			case <-bound.Done():
+			}
+		}()
+	}
+	if err := conn.WaitReady(bound, func(error) {}); err != nil {
+		for _, p := range h.parts {
+			if failed := p.err(); failed != nil {
+				return place{}, failed
+			}
+		}
+		return place{}, fmt.Errorf("%w; start the driver first, or give the right --csi-address (waited %s)", err, h.DriverWait)
+	}
+	driver, err := conn.Describe(ctx)
+	if err != nil {
+		return place{}, err
+	}
+	h.screen.step(fmt.Sprintf("driver %s %s", driver.Name, driver.Version), time.Since(began))
+	return whereIs(ctx, conn, h.NodeName, driver), nil
+}
+
+func (h *harbour) startProvisioner(ctx context.Context, api *rest.Config, endpoint string) {
+	p := NewProvisioner()
+	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
+	p.CSIAddress, p.HTTPEndpoint = endpoint, h.HTTPEndpoint
+	h.parts = append(h.parts, startPart(ctx, "csi-provisioner", p.Run))
+}
+
+func (h *harbour) copyKubeconfig() error {
+	if h.Kubeconfig == "" {
+		return nil
+	}
+	content, err := os.ReadFile(h.cluster.Kubeconfig())
+	if err == nil {
+		err = os.WriteFile(h.Kubeconfig, append([]byte(kubeconfigMark), content...), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("--kubeconfig=%s: %w", h.Kubeconfig, err)
+	}
+	return nil
+}
+
+func (h *harbour) welcome() {
+	kubeconfig := h.cluster.Kubeconfig()
+	if h.Kubeconfig != "" {
+		kubeconfig = h.Kubeconfig
+	}
+	kubectl := "kubectl"
+	if _, err := exec.LookPath(kubectl); err != nil {
+		if self, err := os.Executable(); err == nil {
+			kubectl = filepath.Join(filepath.Dir(self), kubectl)
+		}
+	}
+	h.screen.say("\n%s in %.1f s. Try next, in another terminal:\n", h.screen.paint(bold, "Ready"), time.Since(h.began).Seconds())
+	h.screen.say("  export KUBECONFIG=%s", kubeconfig)
+	h.screen.say("  %s get storageclass,csidriver,csinode", kubectl)
+	h.screen.say("  %s apply -f examples/claim.yaml", kubectl)
+	h.screen.say("  %s describe pvc logbook", kubectl)
+	h.screen.say("\nLogs are in %s. Ctrl-C stops everything.\n", filepath.Dir(h.logFile()))
+}
+
+// stay shows the status until ctx ends or something that should run has ended.
+func (h *harbour) stay(ctx context.Context) error {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines, err := watchStatus(watching, h.cluster.RESTConfig(), h.driver.Name)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, len(h.parts))
+	for _, p := range h.parts {
+		go func() { <-p.ended; ended <- p.err() }()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.cluster.Done():
+			return h.cluster.Err()
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		case line := <-lines:
+			h.screen.status(line)
+		}
+	}
+}
+
+// stopTime bounds the end of all parts together.
+const stopTime = 30 * time.Second
+
+// stop ends everything in the reverse order of its start, so that no part misses one that it needs.
+func (h *harbour) stop(ctx context.Context) error {
+	began := time.Now()
+	h.screen.clear()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	var errs []error
+	for _, p := range slices.Backward(h.parts) {
+		errs = append(errs, p.stop(ctx))
+	}
+	if _, err := mount.CleanBelow(h.dir); err != nil {
+		errs = append(errs, fmt.Errorf("unmount: %w", err))
+	}
+	if h.cluster != nil {
+		errs = append(errs, h.cluster.Stop(ctx))
+		h.screen.step("stopped, nothing is left running or mounted", time.Since(began))
+	}
+	return errors.Join(errs...)
+}

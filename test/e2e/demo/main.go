@@ -1,0 +1,86 @@
+// Command demo runs `purser up` and narrates the life of a volume on it. It ends with 1 if any step did not happen.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/purser-csi/purser/test/e2e/life"
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := play(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "\ndemo:", err)
+		return 1
+	}
+	return 0
+}
+
+func play(ctx context.Context) error {
+	root, err := stage.Root()
+	if err != nil {
+		return err
+	}
+	bin, err := stage.Bin()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "purser-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fmt.Println("$ purser up --data-dir", dir)
+	s, err := stage.Start(ctx, stage.Config{Bin: bin, DataDir: dir, Echo: os.Stdout})
+	if err != nil {
+		return err
+	}
+	fmt.Println("The life of a volume:")
+	err = narrate(ctx, &life.Life{Stage: s, Examples: filepath.Join(root, "examples")})
+	fmt.Println()
+	if stopped := s.Stop(); err == nil {
+		err = stopped
+	}
+	if err == nil {
+		fmt.Println("\nEvery step happened. Now for yourself: bin/purser up")
+	}
+	return err
+}
+
+// narrate prints each step with the time that it took.
+func narrate(ctx context.Context, l *life.Life) error {
+	began := time.Now()
+	for _, step := range l.Steps() {
+		stepBegan := time.Now()
+		seen, err := step.Run(ctx)
+		took := time.Since(stepBegan)
+		if err != nil {
+			fmt.Printf("  %s %7.3fs  %s\n", paint("31", "✗"), took.Seconds(), step.Name)
+			return fmt.Errorf("%s did not happen: %w; the logs are in %s", step.Name, err, filepath.Join(l.Stage.DataDir, "logs"))
+		}
+		fmt.Printf("  %s %7.3fs  %s\n%s%s\n", paint("32", "✓"), took.Seconds(), step.Name, indent, seen)
+	}
+	fmt.Printf("    %7.3fs  in all\n", time.Since(began).Seconds())
+	return nil
+}
+
+const indent = "              "
+
+func paint(colour, text string) string {
+	if !term.IsTerminal(int(os.Stdout.Fd())) || os.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return "\033[" + colour + "m" + text + "\033[0m"
+}

@@ -1,0 +1,228 @@
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// Life is one volume and those who use it. The names are those in examples/.
+type Life struct {
+	Stage    *stage.Stage
+	Examples string // folder with the manifests
+
+	claim   corev1.PersistentVolumeClaim
+	pod     corev1.Pod
+	volume  corev1.PersistentVolume
+	written string
+}
+
+// Step is one thing that must happen.
+type Step struct {
+	Name string
+	// Run makes it happen or waits for it. It returns what there is to see.
+	Run func(context.Context) (string, error)
+}
+
+// Steps are the whole life, in order.
+func (l *Life) Steps() []Step { return append(l.Begin(), l.End()...) }
+
+// Begin is the first half: when it is done, the volume is published and in use.
+func (l *Life) Begin() []Step {
+	return []Step{
+		{"claim created", l.createClaim},
+		{"provisioning asked", l.asked},
+		{"volume created", l.created},
+		{"PV written", l.writtenPV},
+		{"claim bound", l.bound},
+		{"pod scheduled", l.schedule},
+		{"pod's volume published", l.publish},
+		{"file written and read back", l.useFile},
+	}
+}
+
+// End is the second half: when it is done, nothing is left.
+func (l *Life) End() []Step {
+	return []Step{
+		{"pod's volume unpublished", l.unpublish},
+		{"claim deleted", l.deleteClaim},
+		{"volume gone", l.gone},
+	}
+}
+
+var (
+	claimKey = client.ObjectKey{Namespace: "default", Name: "logbook"}
+	podKey   = client.ObjectKey{Namespace: "default", Name: "sailor"}
+)
+
+func (l *Life) createClaim(ctx context.Context) (string, error) {
+	if _, err := l.Stage.Kubectl(ctx, "apply", "-f", filepath.Join(l.Examples, "claim.yaml")); err != nil {
+		return "", err
+	}
+	if err := l.Stage.Client.Get(ctx, claimKey, &l.claim); err != nil {
+		return "", err
+	}
+	size := l.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	return fmt.Sprintf("%s, %s", claimKey, size.String()), nil
+}
+
+func (l *Life) asked(ctx context.Context) (string, error) {
+	seen := ""
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		var events corev1.EventList
+		if err := l.Stage.Client.List(ctx, &events, client.InNamespace(claimKey.Namespace)); err != nil {
+			return false, err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.UID == l.claim.UID && e.Reason == "Provisioning" {
+				seen = "event " + e.Reason + " from " + e.Source.Component
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	return seen, err
+}
+
+// volumeName follows from the claim's uid.
+func (l *Life) volumeName() string { return "pvc-" + string(l.claim.UID) }
+
+// DataDir is where the volume's files are on disk.
+func (l *Life) DataDir() string { return filepath.Join(l.Stage.VolumesDir(), l.volumeName(), "data") }
+
+func (l *Life) created(ctx context.Context) (string, error) {
+	return l.DataDir(), until(ctx, func(context.Context) (bool, error) {
+		info, err := os.Stat(l.DataDir())
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil && info.IsDir(), err
+	})
+}
+
+func (l *Life) writtenPV(ctx context.Context) (string, error) {
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, client.ObjectKey{Name: l.volumeName()}, &l.volume)
+		return err == nil, client.IgnoreNotFound(err)
+	})
+	return l.volume.Name, err
+}
+
+func (l *Life) bound(ctx context.Context) (string, error) {
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, claimKey, &l.claim)
+		return l.claim.Status.Phase == corev1.ClaimBound, err
+	})
+	return string(l.claim.Status.Phase) + " to " + l.claim.Spec.VolumeName, err
+}
+
+func (l *Life) schedule(ctx context.Context) (string, error) {
+	if _, err := l.Stage.Kubectl(ctx, "apply", "-f", filepath.Join(l.Examples, "pod.yaml")); err != nil {
+		return "", err
+	}
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, podKey, &l.pod)
+		return l.pod.Spec.NodeName != "", err
+	})
+	return fmt.Sprintf("%s on node %s", podKey, l.pod.Spec.NodeName), err
+}
+
+// Target is where kubelet would have the volume published for the pod.
+func (l *Life) Target() string {
+	return filepath.Join(l.Stage.DataDir, "pods", string(l.pod.UID), "volumes", "kubernetes.io~csi", l.volumeName(), "mount")
+}
+
+// publish does what kubelet does for a driver without a stage step.
+func (l *Life) publish(ctx context.Context) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(l.Target()), 0o750); err != nil {
+		return "", err
+	}
+	_, err := l.Stage.Driver.Node().NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
+		VolumeId: l.volume.Spec.CSI.VolumeHandle, TargetPath: l.Target(), VolumeContext: l.volume.Spec.CSI.VolumeAttributes,
+		VolumeCapability: &csi.VolumeCapability{
+			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER},
+			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+		},
+	})
+	return l.Target(), err
+}
+
+func (l *Life) useFile(context.Context) (string, error) {
+	l.written = "day one, written " + time.Now().Format(time.RFC3339Nano)
+	if err := os.WriteFile(filepath.Join(l.Target(), "entries"), []byte(l.written), 0o600); err != nil {
+		return "", err
+	}
+	return l.ReadBack()
+}
+
+// ReadBack finds on disk what was written through the pod's path.
+func (l *Life) ReadBack() (string, error) {
+	got, err := os.ReadFile(filepath.Join(l.DataDir(), "entries"))
+	if err != nil {
+		return "", err
+	}
+	if string(got) != l.written {
+		return "", fmt.Errorf("read %q, wrote %q", got, l.written)
+	}
+	return fmt.Sprintf("%q", got), nil
+}
+
+func (l *Life) unpublish(ctx context.Context) (string, error) {
+	_, err := l.Stage.Driver.Node().NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{
+		VolumeId: l.volume.Spec.CSI.VolumeHandle, TargetPath: l.Target(),
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(l.Target()); !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("%s is still there", l.Target())
+	}
+	_, err = l.Stage.Kubectl(ctx, "delete", "pod", podKey.Name, "--force", "--grace-period=0")
+	if err != nil && !strings.Contains(err.Error(), "NotFound") {
+		return "", err
+	}
+	return "pod deleted", nil
+}
+
+func (l *Life) deleteClaim(ctx context.Context) (string, error) {
+	if _, err := l.Stage.Kubectl(ctx, "delete", "pvc", claimKey.Name); err != nil {
+		return "", err
+	}
+	return claimKey.String(), until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, claimKey, &corev1.PersistentVolumeClaim{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
+func (l *Life) gone(ctx context.Context) (string, error) {
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, client.ObjectKey{Name: l.volumeName()}, &corev1.PersistentVolume{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Dir(l.DataDir())); !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("the PV is gone, and %s is still there", filepath.Dir(l.DataDir()))
+	}
+	return "no PV, nothing on disk", nil
+}
+
+// stepTime bounds one step. It is generous: a step takes milliseconds on an idle machine.
+const stepTime = time.Minute
+
+func until(ctx context.Context, done wait.ConditionWithContextFunc) error {
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, stepTime, true, done)
+}
