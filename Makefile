@@ -1,0 +1,58 @@
+# Purser. `make help` lists the targets.
+
+BIN     := $(CURDIR)/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+GO      := GOWORK=off go
+# What a development cluster consists of, and what the driver is checked with.
+CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
+PKG     ?= ./...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/purser
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/purser ./cmd/purser
+	@ln -sf purser $(BIN)/csi-provisioner
+
+.PHONY: cluster-tools
+cluster-tools:
+	@tools/build.sh $(BIN) $(CLUSTER)
+
+.PHONY: tools
+tools: ## build every program that Purser is run and tested with (the first time takes minutes)
+	@tools/build.sh $(BIN)
+
+.PHONY: demo
+demo: cluster-tools build ## show the life of a volume on a real cluster
+	@$(GO) run ./test/e2e/demo
+
+.PHONY: test
+test: cluster-tools build ## run every test
+	@tools/build.sh $(BIN) csi-sanity
+	@$(GO) test $(PKG)
+
+.PHONY: race
+race: cluster-tools build ## run the tests of the packages with goroutines under the race detector
+	@CGO_ENABLED=1 $(GO) test -race ./internal/...
+
+.PHONY: lint
+lint: ## check style and rules
+	@tools/build.sh $(BIN) golangci-lint
+	@$(BIN)/golangci-lint run $(PKG)
+
+.PHONY: generate
+generate: ## write the generated reference anew
+	@$(GO) test ./internal/roles -run '^TestReference' -count=1 -update
+
+.PHONY: bench
+bench: cluster-tools build ## count requests and calls, and measure rates, with 500 claims at once
+	@$(GO) run ./test/bench
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf $(BIN)

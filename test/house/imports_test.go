@@ -1,0 +1,149 @@
+package house
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/purser-csi/purser"
+
+// pkg is what `go list` knows of a package of ours.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+	Doc        string
+}
+
+// packages lists all packages of the module.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	command := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps,Doc", module+"/...")
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// room is the part of the house that a package is in.
+func room(path string) string {
+	path = strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+	path = strings.TrimPrefix(path, "internal/")
+	name, _, _ := strings.Cut(path, "/")
+	return name
+}
+
+// mayImport is the plan of the house: each room, and the rooms that it may use beside itself. docs/design.md draws it.
+var mayImport = map[string][]string{
+	"cmd":         {"roles"},
+	"roles":       {"controllers", "driver", "node", "cluster", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
+	"controllers": {"kube", "csirpc", "telemetry", "core"},
+	"driver":      {"mount", "telemetry", "core"},
+	"node":        {"mount", "kube", "csirpc", "telemetry", "core"},
+	"cluster":     {},
+	"kube":        {"telemetry", "core"},
+	"csirpc":      {"telemetry", "core"},
+	"telemetry":   {"core"},
+	"mount":       {},
+	"deploy":      {},
+	"core":        {},
+	"test":        {"roles", "controllers", "driver", "node", "cluster", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range packages(t) {
+		from := room(p.ImportPath)
+		allowed, known := mayImport[from]
+		if !known {
+			t.Errorf("%s is in the room %q, which the plan does not have; add it to docs/design.md and here", p.ImportPath, from)
+		}
+		for _, imported := range p.Imports {
+			if !strings.HasPrefix(imported, module) {
+				continue
+			}
+			if to := room(imported); to != from && !slices.Contains(allowed, to) {
+				t.Errorf("%s imports %s: %s may not use %s", p.ImportPath, imported, from, to)
+			}
+		}
+	}
+}
+
+// coreMayImport are the packages from elsewhere that decisions may use: types and pure functions.
+var coreMayImport = []string{
+	"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "regexp",
+	"slices", "sort", "strconv", "strings", "time", "unicode",
+	"k8s.io/api/", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
+	"k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/ptr",
+	"github.com/container-storage-interface/spec/lib/go/csi", "google.golang.org/grpc/codes", "google.golang.org/protobuf/proto",
+}
+
+func TestCoreIsPure(t *testing.T) {
+	for _, p := range packages(t) {
+		if room(p.ImportPath) != "core" {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, module+"/internal/core/") {
+				continue
+			}
+			if !slices.ContainsFunc(coreMayImport, func(ok string) bool {
+				return imported == ok || (strings.HasSuffix(ok, "/") && strings.HasPrefix(imported, ok))
+			}) {
+				t.Errorf("%s imports %s: the core decides and does nothing else", p.ImportPath, imported)
+			}
+		}
+		checkPurity(t, p)
+	}
+}
+
+// Kubernetes itself and etcd are programs that we start, never code that we link; and what would bring half of Kubernetes with
+// it stays out.
+func TestForeignServersStayOut(t *testing.T) {
+	forbidden := []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server", "k8s.io/apiserver", "sigs.k8s.io/sig-storage-lib-external-provisioner"}
+	for _, p := range packages(t) {
+		for _, dep := range p.Deps {
+			for _, f := range forbidden {
+				if strings.HasPrefix(dep, f) {
+					t.Errorf("%s links %s", p.ImportPath, dep)
+				}
+			}
+		}
+	}
+	out, err := exec.Command("go", "list", "-m", "all").Output()
+	if err != nil {
+		t.Fatalf("go list -m all: %v", err)
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		name, _, _ := strings.Cut(line, " ")
+		if name == "k8s.io/kubernetes" || strings.HasPrefix(name, "go.etcd.io/etcd/server") {
+			t.Errorf("the module graph has %s", line)
+		}
+	}
+}
+
+func TestEveryRoomSaysWhatItIsFor(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.Doc == "" && len(p.GoFiles) > 0 {
+			t.Errorf("%s has no package comment: say in doc.go what it decides and what it must not know", p.ImportPath)
+		}
+	}
+}
