@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +32,7 @@ func FindBinaries(names []string, dirs ...string) (Binaries, error) {
 	if assets := os.Getenv(assetsEnv); assets != "" {
 		dirs = append([]string{assets}, dirs...)
 	}
-	found, missing := Binaries{}, &MissingError{Looked: append(dirs[:len(dirs):len(dirs)], "PATH")}
+	found, missing := Binaries{}, &MissingError{Looked: append(slices.Clip(dirs), "PATH")}
 	for _, name := range names {
 		if path, ok := find(name, dirs); ok {
 			found[name] = path

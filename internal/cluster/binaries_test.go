@@ -44,8 +44,7 @@ func TestFindBinariesListsAllThatIsMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	program(t, filepath.Join(dir, "there"), "#!/bin/sh\n")
 	_, err := FindBinaries([]string{"one", "there", "two"}, dir)
-	var missing *MissingError
-	if !errors.As(err, &missing) {
+	if _, ok := errors.AsType[*MissingError](err); !ok {
 		t.Fatalf("error = %v, want a MissingError", err)
 	}
 	for _, want := range []string{"one, two", assets, dir, "PATH", "make tools", assetsEnv} {

@@ -21,7 +21,8 @@ const (
 
 // bringUp starts the components and waits until the cluster can be used.
 func (c *Cluster) bringUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("not ready within %s, see %s", startBound, c.plan.files.path("logs")))
+	late := fmt.Errorf("not ready within %s, see %s", startBound, c.plan.files.path("logs"))
+	ctx, cancel := context.WithTimeoutCause(ctx, startBound, late)
 	defer cancel()
 	probe, err := newProbe(c.admin)
 	if err != nil {
@@ -75,8 +76,8 @@ func (c *Cluster) bringUpClients(ctx context.Context, probe *probe) error {
 
 // lostPort reports whether a component ended because another process has taken its port since it was chosen.
 func lostPort(err error) bool {
-	var exit *process.Exit
-	if !errors.As(err, &exit) {
+	exit, ok := errors.AsType[*process.Exit](err)
+	if !ok {
 		return false
 	}
 	log, err := os.ReadFile(exit.Log)

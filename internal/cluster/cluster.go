@@ -11,6 +11,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster/pki"
 	"github.com/purser-csi/purser/internal/cluster/privatefile"
+	"github.com/purser-csi/purser/internal/cluster/process"
 )
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -59,7 +60,7 @@ func (c *Cluster) Kubeconfig() string { return c.plan.files.adminKubeconfig() }
 // RESTConfig is the administrator's configuration, a fresh copy with the client-side rate limit off.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// AuditLog is the file that has one line per request, where Config.Audit asked for it.
+// AuditLog is the file that has one line per request of this run, where Config.Audit asked for it.
 func (c *Cluster) AuditLog() string { return c.plan.files.auditLog() }
 
 // Done is closed when the cluster is no longer whole: a component has ended on its own, or Stop was called.
@@ -110,6 +111,9 @@ func (c *Cluster) prepare() error {
 	if err := privatefile.Write(c.plan.files.auditPolicy(), []byte(auditPolicy)); err != nil {
 		return err
 	}
+	if err := process.SetAside(c.plan.files.auditLog()); err != nil {
+		return err
+	}
 	c.finished("certificates", began)
 	return nil
 }
@@ -127,7 +131,7 @@ func (c *Cluster) launch(ctx context.Context, lock *Lock) error {
 	if ended := c.crew.err(); errors.Is(err, errEnded) && ended != nil {
 		err = ended
 	}
-	c.crew.kill()
+	c.crew.kill(ctx)
 	return fmt.Errorf("starting the cluster: %w", err)
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"net/http"
 	"os"
@@ -22,8 +23,8 @@ import (
 
 const repositoryBin = "../../bin"
 
-// real is a configuration with the real programs.
-func real(t *testing.T, optional ...Component) Config {
+// realConfig is a configuration with the real programs.
+func realConfig(t *testing.T, optional ...Component) Config {
 	t.Helper()
 	binaries, err := FindBinaries(Components(optional).Programs(), repositoryBin)
 	if err != nil {
@@ -66,12 +67,13 @@ func client(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 
 // TestWholeCluster starts everything, has each component do its work, and finds it again after a restart.
 func TestWholeCluster(t *testing.T) {
-	cfg := real(t, Scheduler, ControllerManager)
+	cfg := realConfig(t, Scheduler, ControllerManager)
 	cfg.Audit = true
 	cfg.Progress = func(s Step) { t.Logf("%s: %s", s.Name, s.Took.Round(time.Millisecond)) }
 	c := start(t, cfg)
 	kube := client(t, c.RESTConfig())
-	must(t)(kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: named("kept")}, metav1.CreateOptions{}))
+	kept := &corev1.ConfigMap{ObjectMeta: named("kept")}
+	must(t)(kube.CoreV1().ConfigMaps("default").Create(t.Context(), kept, metav1.CreateOptions{}))
 	t.Run("access", func(t *testing.T) { testAccess(t, c) })
 	t.Run("volume binder and scheduler", func(t *testing.T) { testBinderAndScheduler(t, kube) })
 	t.Run("namespaces", func(t *testing.T) { testNamespaces(t, kube) })
@@ -86,7 +88,8 @@ func TestWholeCluster(t *testing.T) {
 	host := c.RESTConfig().Host
 	stop(t, c)
 	stop(t, c) // idempotent
-	if text, err := os.ReadFile(c.AuditLog()); err != nil || !strings.Contains(string(text), `"username":"system:kube-scheduler"`) {
+	audit, err := os.ReadFile(c.AuditLog())
+	if err != nil || !strings.Contains(string(audit), `"username":"system:kube-scheduler"`) {
 		t.Errorf("the audit log lacks the scheduler's requests (%v)", err)
 	}
 
@@ -97,6 +100,9 @@ func TestWholeCluster(t *testing.T) {
 	// With the first run's client: its certificate is still good.
 	must(t)(kube.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}))
 	must(t)(kube.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "claim", metav1.GetOptions{}))
+	if previous, err := os.ReadFile(c.AuditLog() + ".1"); err != nil || !bytes.Equal(previous, audit) {
+		t.Errorf("the first run's audit log was not set aside: %v", err)
+	}
 	stop(t, c)
 }
 
@@ -149,11 +155,12 @@ func testBinderAndScheduler(t *testing.T, kube *kubernetes.Clientset) {
 			AccessModes: once, StorageClassName: &class, Resources: corev1.VolumeResourceRequirements{Requests: size},
 		},
 	}, metav1.CreateOptions{}))
-	must(t)(kube.CoreV1().Pods("default").Create(ctx, &corev1.Pod{ObjectMeta: named("pod"), Spec: podSpec()}, metav1.CreateOptions{}))
+	pod := &corev1.Pod{ObjectMeta: named("pod"), Spec: podSpec()}
+	must(t)(kube.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}))
 	eventually(t, func() bool {
-		claim := must(t)(kube.CoreV1().PersistentVolumeClaims("default").Get(ctx, "claim", metav1.GetOptions{})).(*corev1.PersistentVolumeClaim)
-		pod := must(t)(kube.CoreV1().Pods("default").Get(ctx, "pod", metav1.GetOptions{})).(*corev1.Pod)
-		return claim.Status.Phase == corev1.ClaimBound && pod.Spec.NodeName == "node"
+		claim, err1 := kube.CoreV1().PersistentVolumeClaims("default").Get(ctx, "claim", metav1.GetOptions{})
+		pod, err2 := kube.CoreV1().Pods("default").Get(ctx, "pod", metav1.GetOptions{})
+		return err1 == nil && err2 == nil && claim.Status.Phase == corev1.ClaimBound && pod.Spec.NodeName == "node"
 	})
 }
 
@@ -169,7 +176,8 @@ func podSpec() corev1.PodSpec {
 }
 
 func testNamespaces(t *testing.T, kube *kubernetes.Clientset) {
-	must(t)(kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: named("other")}, metav1.CreateOptions{}))
+	namespace := &corev1.Namespace{ObjectMeta: named("other")}
+	must(t)(kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}))
 	eventually(t, func() bool {
 		_, err1 := kube.CoreV1().ServiceAccounts("other").Get(t.Context(), "default", metav1.GetOptions{})
 		_, err2 := kube.CoreV1().ConfigMaps("other").Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
@@ -178,7 +186,7 @@ func testNamespaces(t *testing.T, kube *kubernetes.Clientset) {
 }
 
 func TestComponentThatDies(t *testing.T) {
-	c := start(t, real(t))
+	c := start(t, realConfig(t))
 	if err := c.Err(); err != nil {
 		t.Fatalf("error before anything went wrong: %v", err)
 	}
@@ -197,7 +205,7 @@ func TestComponentThatDies(t *testing.T) {
 
 // TestKilledParent: SIGKILL of who started the cluster leaves no process, and nothing that confuses the next start.
 func TestKilledParent(t *testing.T) {
-	cfg := real(t)
+	cfg := realConfig(t)
 	parent := exec.CommandContext(t.Context(), os.Args[0], parentRole, cfg.Dir)
 	out, err := parent.StdoutPipe()
 	if err != nil {
@@ -224,13 +232,12 @@ func TestKilledParent(t *testing.T) {
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// must fails the test on an error, and passes the object on otherwise.
-func must(t *testing.T) func(any, error) any {
-	return func(object any, err error) any {
+// must fails the test on the error of a call whose object nobody needs.
+func must(t *testing.T) func(any, error) {
+	return func(_ any, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return object
 	}
 }

@@ -43,7 +43,8 @@ func (cfg Config) normalize() (Config, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	mistakes = append(mistakes, err)
 	if cfg.Lock != nil && cfg.Lock.dir != dir {
-		mistakes = append(mistakes, fmt.Errorf("the lock is on %s, the data folder is %s: lock the data folder", cfg.Lock.dir, dir))
+		mistakes = append(mistakes,
+			fmt.Errorf("the lock is on %s, the data folder is %s: lock the data folder", cfg.Lock.dir, dir))
 	}
 	mistakes = append(mistakes, cfg.componentMistakes()...)
 	if err := errors.Join(mistakes...); err != nil {
@@ -63,12 +64,14 @@ func (cfg Config) normalize() (Config, error) {
 func (cfg Config) componentMistakes() (mistakes []error) {
 	for _, c := range cfg.Components {
 		if c != Scheduler && c != ControllerManager {
-			mistakes = append(mistakes, fmt.Errorf("component %q is not optional or unknown: use %q or %q", c, Scheduler, ControllerManager))
+			mistakes = append(mistakes,
+				fmt.Errorf("component %q is not optional or unknown: use %q or %q", c, Scheduler, ControllerManager))
 		}
 	}
 	for _, program := range cfg.Components.Programs() {
 		if path := cfg.Binaries[program]; !filepath.IsAbs(path) {
-			mistakes = append(mistakes, fmt.Errorf("the path of %s is %q, not an absolute path: use FindBinaries", program, path))
+			mistakes = append(mistakes,
+				fmt.Errorf("the path of %s is %q, not an absolute path: use FindBinaries", program, path))
 		}
 	}
 	for c := range cfg.ExtraArgs {

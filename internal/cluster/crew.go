@@ -84,13 +84,17 @@ func (c *crew) err() error {
 }
 
 // stop ends the processes one after the other, the last one first: each of them uses those before it. Whatever ends
-// from here on is wanted.
+// from here on is wanted. In a crew that is already broken some may have to be killed: that is no news after its err.
 func (c *crew) stop(ctx context.Context) error {
 	c.finish(nil)
-	bound := stopBound
-	if c.err() != nil {
-		bound = brokenBound
+	if c.err() == nil {
+		return c.stopAll(ctx, stopBound)
 	}
+	_ = c.stopAll(ctx, brokenBound)
+	return nil
+}
+
+func (c *crew) stopAll(ctx context.Context, bound time.Duration) error {
 	var errs []error
 	for _, p := range slices.Backward(c.started()) {
 		bounded, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("%s passed", bound))
@@ -98,15 +102,12 @@ func (c *crew) stop(ctx context.Context) error {
 		cancel()
 	}
 	c.watchers.Wait()
-	if c.err() != nil {
-		return nil // that some had to be killed is no news after what err has said
-	}
 	return errors.Join(errs...)
 }
 
 // kill ends the processes at once: nobody waits for an orderly end of something that never was whole.
-func (c *crew) kill() {
-	now, cancel := context.WithCancel(context.Background())
+func (c *crew) kill(ctx context.Context) {
+	now, cancel := context.WithCancel(ctx)
 	cancel()
 	_ = c.stop(now) // says only that they were killed
 }

@@ -61,8 +61,13 @@ func (l *Lock) take() error {
 			return fmt.Errorf("locking the data folder %s: %w", l.dir, err)
 		}
 		pid, command := l.holder()
-		if alive(pid) || time.Now().After(deadline) {
-			return fmt.Errorf("data folder %s is in use by process %d (%s): stop it, or choose another folder", l.dir, pid, command)
+		if alive(pid) {
+			return fmt.Errorf("data folder %s is in use by process %d (%s): stop it, or choose another folder",
+				l.dir, pid, command)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("data folder %s is in use by what process %d (%s) left behind: "+
+				"end its %s and %s, or choose another folder", l.dir, pid, command, Etcd, APIServer)
 		}
 	}
 }

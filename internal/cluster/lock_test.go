@@ -33,7 +33,8 @@ func TestLockOutlivesItsHolderInTheChildren(t *testing.T) {
 	dir := t.TempDir()
 	lock := lockDir(t, dir)
 	child, err := process.Start(process.Config{
-		Name: "child", Path: "/bin/sleep", Args: []string{"3600"}, Log: filepath.Join(dir, "log"), Inherit: []*os.File{lock.file},
+		Name: "child", Path: "/bin/sleep", Args: []string{"3600"},
+		Log: filepath.Join(dir, "log"), Inherit: []*os.File{lock.file},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func free(dir string) bool {
 	if err != nil {
 		return true
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // read only
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 

@@ -54,7 +54,7 @@ func (p ports) save(path string) error {
 
 // listen takes the wanted port, or any other one when it is taken or cannot be used at all.
 func listen(wanted int) (net.Listener, error) {
-	if l, err := net.Listen("tcp", address(wanted)); err == nil { //nolint:noctx // on the loopback interface it does not wait
+	if l, err := net.Listen("tcp", address(wanted)); err == nil { //nolint:noctx // on loopback it does not wait
 		return l, nil
 	}
 	return net.Listen("tcp", address(0)) //nolint:noctx // as above

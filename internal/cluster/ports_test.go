@@ -25,7 +25,7 @@ func TestTakenPortIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer l.Close() //nolint:errcheck // it only has to be there
 	second := choose(t, path)
 	if second.APIServer == first.APIServer || second.Etcd != first.Etcd {
 		t.Errorf("ports %+v, want only the taken one of %+v replaced", second, first)
@@ -37,7 +37,9 @@ func TestTakenPortIsReplaced(t *testing.T) {
 
 func TestUselessPortsFile(t *testing.T) {
 	for name, text := range map[string]string{
-		"not JSON": "{", "out of range": `{"etcd":70000,"kubeAPIServer":-1}`, "twice the same": `{"etcd":40001,"kubeAPIServer":40001}`,
+		"not JSON":       "{",
+		"out of range":   `{"etcd":70000,"kubeAPIServer":-1}`,
+		"twice the same": `{"etcd":40001,"kubeAPIServer":40001}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ports.json")

@@ -15,9 +15,16 @@ const (
 	lineBytes = 400      // a line of a structured log can be very long, and its beginning says what it is about
 )
 
-// openLog makes an empty log and keeps the previous one beside it: after a crash and a restart it is the one to read.
-func openLog(path string) (*os.File, error) {
+// SetAside makes room for a new log and keeps the previous one as path.1: after a crash it is the one to read.
+func SetAside(path string) error {
 	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func openLog(path string) (*os.File, error) {
+	if err := SetAside(path); err != nil {
 		return nil, err
 	}
 	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o600)

@@ -25,21 +25,24 @@ func play(role, logs string) int {
 	switch role {
 	case "fail":
 		fmt.Println("last words")
-		fmt.Fprintln(ready, "ready")
+		say(ready)
 		return 3
 	case "obedient":
-		fmt.Fprintln(ready, "ready")
+		say(ready)
 		<-term
 		return 0
 	case "parent":
 		return playParent(ready, logs)
 	default:
-		fmt.Fprintln(ready, "ready")
+		say(ready)
 		for range term {
 		}
 		return 0
 	}
 }
+
+// say reports on the pipe. Whoever waits at its other end notices when that fails.
+func say(ready *os.File) { _, _ = fmt.Fprintln(ready, "ready") }
 
 // playParent starts a stubborn child, which reports in its place.
 func playParent(ready *os.File, logs string) int {
