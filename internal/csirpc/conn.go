@@ -62,7 +62,7 @@ func Dial(cfg Config) (*Conn, error) {
 func SocketPath(endpoint string) (string, error) {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("csi address %q: must be an absolute path or unix:// with one, such as unix:///run/csi/socket", endpoint)
+		return "", fmt.Errorf("%q: must be an absolute path or unix:// with one, such as unix:///run/csi/socket", endpoint)
 	}
 	return path, nil
 }

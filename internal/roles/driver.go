@@ -62,12 +62,14 @@ const backendDirectory = "directory"
 
 // AddFlags binds every setting to its flag.
 func (d *Driver) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&d.Endpoint, "endpoint", "", "`socket` to serve on, such as unix:///run/csi/csi.sock (required)")
-	f.StringVar(&d.StateDir, "state-dir", defaultStateDir(), "`folder` for volumes and what is known of them")
-	f.StringVar(&d.NodeID, "node-id", hostname(), "`name` of this machine towards the cluster")
-	f.StringVar(&d.Name, "driver-name", driver.DefaultName, "`name` of the driver, as StorageClasses refer to it")
-	f.StringVar(&d.Backend, "backend", backendDirectory, "`kind` of storage; so far there is only "+backendDirectory)
-	logsapi.AddFlags(d.Logging, f)
+	grouped(f, "Driver", func(f *pflag.FlagSet) {
+		f.StringVar(&d.Endpoint, "endpoint", "", "`socket` to serve on, such as unix:///run/csi/csi.sock (required)")
+		f.StringVar(&d.StateDir, "state-dir", defaultStateDir(), "`folder` for volumes and what is known of them")
+		f.StringVar(&d.NodeID, "node-id", hostname(), "`name` of this machine towards the cluster")
+		f.StringVar(&d.Name, "driver-name", driver.DefaultName, "`name` of the driver, as StorageClasses refer to it")
+		f.StringVar(&d.Backend, "backend", backendDirectory, "`kind` of storage; so far there is only "+backendDirectory)
+	})
+	grouped(f, "Logs", loggingFlags(d.Logging))
 }
 
 func hostname() string {

@@ -78,29 +78,65 @@ DeleteVolume, and writes and deletes the PersistentVolumes.`,
 
 // AddFlags binds every setting to its flag.
 func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
-	f.SortFlags = true
+	grouped(f, "Driver", p.driverFlags)
+	grouped(f, "API server", p.apiFlags)
+	grouped(f, "Volumes", p.volumeFlags)
+	grouped(f, "Pace", p.paceFlags)
+	grouped(f, "Leader election", p.Election.flags)
+	grouped(f, "Metrics and health", p.httpFlags)
+	grouped(f, "Logs", loggingFlags(p.Logging))
+}
+
+func (p *Provisioner) driverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.CSIAddress, "csi-address", "/run/csi/socket", "the driver's socket: an absolute `path`, or unix:// with one")
+	f.DurationVar(&p.Timeout, "timeout", 10*time.Second, "for each call to the driver")
+}
+
+func (p *Provisioner) apiFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
 	f.StringVar(&p.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
 	f.Float32Var(&p.KubeAPIQPS, "kube-api-qps", 0, "API requests per second; 0 leaves the limit to the API server's priority and fairness")
 	f.IntVar(&p.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
-	f.DurationVar(&p.Timeout, "timeout", 10*time.Second, "for each call to the driver")
-	f.DurationVar(&p.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
-	f.DurationVar(&p.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
-	f.UintVar(&p.Workers, "worker-threads", 100, "claims, and again volumes, that are worked on at once")
-	f.StringVar(&p.NamePrefix, "volume-name-prefix", "pvc", "volumes are named PREFIX-<uid of the claim>")
+}
+
+func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
+	f.StringVar(&p.NamePrefix, "volume-name-prefix", "pvc", "volumes are named `PREFIX`-<uid of the claim>")
 	f.IntVar(&p.NameUUIDLength, "volume-name-uuid-length", -1, "characters of the uid, without its dashes, in the name; -1 for all of it")
 	f.StringVar(&p.DefaultFSType, "default-fstype", "", "filesystem when the StorageClass names none; empty leaves it to the driver")
 	f.BoolVar(&p.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of claim, namespace and PersistentVolume")
 	f.BoolVar(&p.PublishRO, "controller-publish-readonly", false, "mark volumes whose only access mode is ReadOnlyMany as read-only")
+}
+
+func (p *Provisioner) paceFlags(f *pflag.FlagSet) {
+	f.UintVar(&p.Workers, "worker-threads", 100, "claims, and again volumes, that are worked on at once")
+	f.DurationVar(&p.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
+	f.DurationVar(&p.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
+}
+
+func (p *Provisioner) httpFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.HTTPEndpoint, "http-endpoint", "", "`address`, such as :8080, to serve metrics and health on; empty for none")
-	f.StringVar(&p.MetricsPath, "metrics-path", "/metrics", "HTTP path of the metrics")
-	f.BoolVar(&p.Election.Enabled, "leader-election", false, "let only one of several instances work at a time")
-	f.StringVar(&p.Election.Namespace, "leader-election-namespace", "", "namespace of the lease; empty for the pod's own")
-	f.DurationVar(&p.Election.LeaseDuration, "leader-election-lease-duration", 15*time.Second, "how long others wait for a leader that is silent")
-	f.DurationVar(&p.Election.RenewDeadline, "leader-election-renew-deadline", 10*time.Second, "how long a leader tries to renew before it gives up")
-	f.DurationVar(&p.Election.RetryPeriod, "leader-election-retry-period", 5*time.Second, "pause between two tries")
-	logsapi.AddFlags(p.Logging, f)
+	f.StringVar(&p.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+}
+
+func (e *Election) flags(f *pflag.FlagSet) {
+	f.BoolVar(&e.Enabled, "leader-election", false, "let only one of several instances work at a time")
+	f.StringVar(&e.Namespace, "leader-election-namespace", "", "`namespace` of the lease; empty for the pod's own")
+	f.DurationVar(&e.LeaseDuration, "leader-election-lease-duration", 15*time.Second, "how long others wait for a leader that is silent")
+	f.DurationVar(&e.RenewDeadline, "leader-election-renew-deadline", 10*time.Second, "how long a leader tries to renew before it gives up")
+	f.DurationVar(&e.RetryPeriod, "leader-election-retry-period", 5*time.Second, "pause between two tries")
+}
+
+// loggingFlags are those of the Kubernetes components. Four of them need a gate that no program of this kind can set; upstream
+// shows them all the same (F-63).
+func loggingFlags(logging *logsapi.LoggingConfiguration) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		logsapi.AddFlags(logging, f)
+		for _, name := range []string{"log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
+			if flag := f.Lookup(name); flag != nil {
+				flag.Hidden = true
+			}
+		}
+	}
 }
 
 // Validate implements role.

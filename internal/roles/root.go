@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Program is what main hands over.
@@ -69,7 +68,7 @@ name that the program is called by.`,
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetUsageTemplate(usage)
-	cobra.AddTemplateFunc("wrapped", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(helpWidth) })
+	cobra.AddTemplateFunc("flagHelp", flagHelp)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return UsageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
 	})
@@ -77,9 +76,8 @@ name that the program is called by.`,
 }
 
 const (
-	groupTry  = "try"
-	groupRun  = "run"
-	helpWidth = 80
+	groupTry = "try"
+	groupRun = "run"
 )
 
 // role is what the commands have in common.
@@ -124,9 +122,7 @@ Examples:
 {{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}
 {{- if .HasAvailableLocalFlags}}
-
-Flags:
-{{wrapped .LocalFlags | trimTrailingWhitespaces}}{{end}}
+{{flagHelp .LocalFlags}}{{end}}
 {{- if .HasAvailableSubCommands}}
 
 'purser ROLE --help' says more about a role.{{end}}

@@ -55,14 +55,20 @@ The node has no kubelet: pods are scheduled, but their containers do not run.`,
 
 // AddFlags binds every setting to its flag.
 func (u *Up) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&u.DataDir, "data-dir", ".purser", "`folder` for everything the cluster keeps; one cluster per folder")
-	f.BoolVar(&u.Fresh, "fresh", false, "forget what is in the data folder and start with an empty cluster")
-	f.StringVar(&u.Kubeconfig, "kubeconfig", "", "write the kubeconfig to this `path` too; the data folder always has one")
-	f.StringVar(&u.CSIAddress, "csi-address", "", "`socket` of your own driver, such as unix:///tmp/csi.sock, instead of the built-in driver")
-	f.DurationVar(&u.DriverWait, "driver-timeout", 15*time.Second, "how long to wait for your own driver to answer")
-	f.StringVar(&u.NodeName, "node-name", "purser", "name of the cluster's node")
-	f.StringVar(&u.HTTPEndpoint, "http-endpoint", "", "`address`, such as 127.0.0.1:8080, for the provisioner's metrics and health; empty for none")
-	f.BoolVar(&u.Audit, "audit", false, "log every API request, by whom and for what, to logs/audit.log in the data folder")
+	grouped(f, "Cluster", func(f *pflag.FlagSet) {
+		f.StringVar(&u.DataDir, "data-dir", ".purser", "`folder` for everything the cluster keeps; one cluster per folder")
+		f.BoolVar(&u.Fresh, "fresh", false, "forget what is in the data folder and start with an empty cluster")
+		f.StringVar(&u.Kubeconfig, "kubeconfig", "", "write the kubeconfig to this `path` too; the data folder always has one")
+		f.StringVar(&u.NodeName, "node-name", "purser", "`name` of the cluster's node")
+	})
+	grouped(f, "Your own driver", func(f *pflag.FlagSet) {
+		f.StringVar(&u.CSIAddress, "csi-address", "", "`socket` of your own driver, such as unix:///tmp/csi.sock, instead of the built-in driver")
+		f.DurationVar(&u.DriverWait, "driver-timeout", 15*time.Second, "how long to wait for your own driver to answer")
+	})
+	grouped(f, "Insight", func(f *pflag.FlagSet) {
+		f.StringVar(&u.HTTPEndpoint, "http-endpoint", "", "`address`, such as 127.0.0.1:8080, for the provisioner's metrics and health; empty for none")
+		f.BoolVar(&u.Audit, "audit", false, "log every API request, by whom and for what, to logs/audit.log in the data folder")
+	})
 }
 
 // Validate implements role.
