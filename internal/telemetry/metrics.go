@@ -1,0 +1,54 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metric describes one metric, for its registration and for the reference.
+type Metric struct {
+	Name   string
+	Kind   string // counter, gauge or histogram
+	Labels []string
+	Help   string
+}
+
+// The metrics that are ours.
+var (
+	MetricDecisions = Metric{"purser_decisions_total", "counter", []string{"controller", "reason"},
+		"Decisions of the controllers, by the reason that the decision gives."}
+	MetricInFlight = Metric{"purser_csi_calls_in_flight", "gauge", []string{"method"},
+		"Calls to the CSI driver that have not been answered yet."}
+	MetricUncertain = Metric{"purser_uncertain_volumes", "gauge", nil,
+		"CreateVolume requests whose outcome is not known yet."}
+)
+
+// Upstream are the metrics whose names and labels are contracts; libraries register them (ME-4, ME-6, ME-7).
+var Upstream = []Metric{
+	{"csi_sidecar_operations_seconds", "histogram", []string{"driver_name", "method_name", "grpc_status_code"},
+		"Calls to the CSI driver, by method and answer, with their duration."},
+	{"workqueue_adds_total", "counter", []string{"name"}, "Keys added to a work queue; the queues are claims and volumes. The other workqueue_ metrics have the same label."},
+	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
+}
+
+// Ours lists the metrics that this package registers.
+func Ours() []Metric { return []Metric{MetricDecisions, MetricInFlight, MetricUncertain} }
+
+// Metrics are what the controllers count.
+type Metrics struct {
+	Decisions *prometheus.CounterVec
+	InFlight  *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics. uncertain counts the CreateVolume calls whose outcome is not known.
+func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
+	m := &Metrics{
+		Decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: MetricDecisions.Name, Help: MetricDecisions.Help,
+		}, MetricDecisions.Labels),
+		InFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: MetricInFlight.Name, Help: MetricInFlight.Help,
+		}, MetricInFlight.Labels),
+	}
+	registry.MustRegister(m.Decisions, m.InFlight, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: MetricUncertain.Name, Help: MetricUncertain.Help,
+	}, func() float64 { return float64(uncertain()) }))
+	return m
+}
