@@ -18,8 +18,8 @@ type Detection struct {
 }
 
 // Detect finds out what this process may do by doing it once: it binds one
-// empty directory to another inside dir, which must exist. User ids and
-// capability sets would be a guess: root in a container may lack
+// empty directory to another inside dir, which it makes when it is missing.
+// User ids and capability sets would be a guess: root in a container may lack
 // CAP_SYS_ADMIN, and a security module may refuse even with it.
 func Detect(dir string) (Detection, error) {
 	err := tryBind(dir)
@@ -47,10 +47,11 @@ func refusedReason(euid int) string {
 // tryBind removes its directories one by one and only while they are empty,
 // so that not even a mount that stayed can lose anything.
 func tryBind(dir string) error {
-	trial, err := os.MkdirTemp(dir, ".mount-trial-")
+	trial, err := trialDir(dir)
 	if err != nil {
-		// Not being allowed to write here says nothing about mounting.
-		return fmt.Errorf("%w in %s: %s", errNoTrial, dir, err.Error())
+		// The cause is not wrapped: not being allowed to write here says
+		// nothing about being allowed to mount.
+		return fmt.Errorf("make a directory to try in: %s", err.Error())
 	}
 	defer os.Remove(trial)
 	source, target := filepath.Join(trial, "source"), filepath.Join(trial, "target")
@@ -64,4 +65,9 @@ func tryBind(dir string) error {
 	return BindMounter{}.Unbind(target)
 }
 
-var errNoTrial = errors.New("cannot make a directory to try in")
+func trialDir(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(dir, ".mount-trial-")
+}

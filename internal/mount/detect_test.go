@@ -8,7 +8,7 @@ import (
 )
 
 func TestDetectLeavesNothingBehind(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "new", "state")
 	detection, err := Detect(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -17,16 +17,20 @@ func TestDetectLeavesNothingBehind(t *testing.T) {
 		t.Errorf("Detect = %+v, want a mounter and a reason", detection)
 	}
 	t.Logf("Detect: %s", detection.Reason)
-	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
-		t.Errorf("left behind: %v", entries)
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
 	}
 }
 
 // Without a place to try there is no answer: guessing "links" would let a
 // privileged driver publish links into pods.
 func TestDetectDoesNotGuess(t *testing.T) {
-	if detection, err := Detect(filepath.Join(t.TempDir(), "missing")); err == nil {
-		t.Errorf("Detect in a missing directory = %+v, want an error", detection)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if detection, err := Detect(file); err == nil {
+		t.Errorf("Detect in a file = %+v, want an error", detection)
 	}
 }
 

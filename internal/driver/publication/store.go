@@ -31,8 +31,9 @@ type Config struct {
 }
 
 // Store holds the publications of one node. Its methods may be called
-// concurrently; the caller sees to it that a target is worked on by one call
-// at a time.
+// concurrently, but the caller must have claimed what it asks about, the volume
+// or the target: between Put and the mount a record looks like one whose mount
+// is gone, and only that claim keeps others from dropping it.
 type Store struct {
 	config Config
 	mu     sync.Mutex
@@ -143,9 +144,20 @@ func (s *Store) At(target string) (Record, bool) {
 	return record, found
 }
 
-// Live gives the publications of a volume by target. Records whose mount is
-// gone are dropped: otherwise a mount that was removed behind the driver's
-// back would keep the volume in use for ever.
+// LiveAt gives the publication at a target that the caller has claimed.
+// Without its mount it is dropped and not found.
+func (s *Store) LiveAt(ctx context.Context, target string) (record Record, found bool, err error) {
+	record, found = s.At(target)
+	if !found {
+		return Record{}, false, nil
+	}
+	found, err = s.keepIfLive(ctx, record)
+	return record, found, err
+}
+
+// Live gives the publications of a volume that the caller has claimed, by
+// target. Records whose mount is gone are dropped: otherwise a mount that was
+// removed behind the driver's back would keep the volume in use for ever.
 func (s *Store) Live(ctx context.Context, volume backend.ID) ([]Record, error) {
 	if err := s.damageOf(volume); err != nil {
 		return nil, err

@@ -1,0 +1,144 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/inflight"
+	"github.com/purser-csi/purser/internal/driver/publication"
+)
+
+// Driver is a CSI plugin. It serves once: make a new one to serve again.
+type Driver struct {
+	config    Config
+	features  features
+	running   *inflight.Table
+	published *publication.Store
+	calls     *Counter
+	ready     chan struct{}
+}
+
+// New checks the whole configuration; its error lists every mistake. Nothing
+// happens on disk before Run or Serve.
+func New(config Config) (*Driver, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	return &Driver{
+		config:   config,
+		features: featuresOf(config.Backend),
+		running:  inflight.NewTable(time.Now),
+		published: publication.NewStore(publication.Config{
+			Dir:     filepath.Join(config.StateDir, "published"),
+			Checker: config.Mounter,
+		}),
+		calls: newCounter(),
+		ready: make(chan struct{}),
+	}, nil
+}
+
+// Counter tells how often each method was answered with which code.
+func (d *Driver) Counter() *Counter { return d.calls }
+
+// Ready is closed when the driver accepts calls.
+func (d *Driver) Ready() <-chan struct{} { return d.ready }
+
+// Run serves on the endpoint until ctx is done, lets the calls in flight
+// finish within StopTimeout, and removes the socket. It logs to the logger in
+// ctx.
+func (d *Driver) Run(ctx context.Context) error {
+	return d.serve(ctx, func() (net.Listener, error) { return listen(ctx, d.config.socketPath()) })
+}
+
+// Serve does what Run does, on a listener that the caller made instead of the
+// endpoint. It closes the listener.
+func (d *Driver) Serve(ctx context.Context, listener net.Listener) error {
+	return d.serve(ctx, func() (net.Listener, error) { return listener, nil })
+}
+
+// serve claims the state before the socket: two drivers started at once must
+// not both take a dead predecessor's socket away.
+func (d *Driver) serve(ctx context.Context, open func() (net.Listener, error)) error {
+	unlock, err := lockState(d.config.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := d.recoverState(ctx); err != nil {
+		return fmt.Errorf("recover the state in %s: %w", d.config.StateDir, err)
+	}
+	listener, err := open()
+	if err != nil {
+		return err
+	}
+	return d.serveOn(ctx, listener)
+}
+
+func (d *Driver) recoverState(ctx context.Context) error {
+	if recoverer, ok := d.config.Backend.(backend.Recoverer); ok {
+		if err := recoverer.Recover(ctx); err != nil {
+			return err
+		}
+	}
+	return d.published.Recover(ctx)
+}
+
+func (d *Driver) serveOn(ctx context.Context, listener net.Listener) error {
+	log := logr.FromContextOrDiscard(ctx)
+	server := d.newServer(log)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	log.Info("Serving CSI", "address", listener.Addr().String(), "driver", d.config.Name, "node", d.config.NodeID)
+	close(d.ready)
+	select {
+	case err := <-failed:
+		server.Stop()
+		return fmt.Errorf("serve CSI: %w", err)
+	case <-ctx.Done():
+		return d.stop(server)
+	}
+}
+
+func (d *Driver) newServer(log logr.Logger) *grpc.Server {
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(observe(log, d.calls), toStatusInterceptor, recoverPanics))
+	node := &nodeService{
+		nodeID:    d.config.NodeID,
+		rules:     d.config.Backend,
+		features:  d.features,
+		mounter:   d.config.Mounter,
+		published: d.published,
+	}
+	controller := &controllerService{backend: d.config.Backend, features: d.features, published: d.published}
+	csi.RegisterIdentityServer(server, &identityServer{config: d.config, features: d.features})
+	csi.RegisterControllerServer(server, &controllerServer{service: controller, running: d.running})
+	csi.RegisterNodeServer(server, &nodeServer{service: node, running: d.running})
+	return server
+}
+
+// stop closes the listener at once, which also removes the socket. The
+// waiting has its own bound because grpc waits for handlers without one.
+func (d *Driver) stop(server *grpc.Server) error {
+	stopped := make(chan struct{})
+	go func() {
+		server.GracefulStop()
+		close(stopped)
+	}()
+	bound := time.NewTimer(d.config.StopTimeout)
+	defer bound.Stop()
+	select {
+	case <-stopped:
+		return nil
+	case <-bound.C:
+		go server.Stop() // cancels the contexts of the calls
+		return fmt.Errorf("stop the CSI server: calls were still running after %s", d.config.StopTimeout)
+	}
+}

@@ -1,0 +1,164 @@
+package driver
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/publication"
+	"github.com/purser-csi/purser/internal/mount"
+)
+
+// nodeService has the rules of the Node service. It relies on nodeServer for
+// one operation per volume and per target at a time.
+type nodeService struct {
+	nodeID    string
+	rules     backend.Rules
+	features  features
+	mounter   mount.Mounter
+	published *publication.Store
+}
+
+func (s *nodeService) publish(ctx context.Context, r publishing) error {
+	id, source, err := s.source(ctx, r.volumeID)
+	if err != nil {
+		return err
+	}
+	if err := s.rules.CheckCapability(r.capability); err != nil {
+		return fault.Unsupported.Errorf("volume %q does not have this capability: %w", id, err)
+	}
+	want := publication.Record{
+		Volume: id, Target: r.target, Source: source,
+		Type: r.capability.Type, Mode: r.capability.Mode, FSType: r.capability.FSType, ReadOnly: r.readOnly,
+	}
+	if err := s.mayPublish(ctx, want); err != nil {
+		return err
+	}
+	return s.make(want)
+}
+
+// source finds the volume and the directory that holds its content.
+func (s *nodeService) source(ctx context.Context, volumeID string) (backend.ID, string, error) {
+	id, err := backend.ParseID(volumeID)
+	if err != nil {
+		return id, "", err
+	}
+	source, err := s.features.direct.Source(ctx, id)
+	return id, source, err
+}
+
+// mayPublish gathers what is published and lets mayRepeat and mayShare decide.
+func (s *nodeService) mayPublish(ctx context.Context, want publication.Record) error {
+	have, found, err := s.published.LiveAt(ctx, want.Target)
+	if err != nil {
+		return err
+	}
+	if found {
+		return mayRepeat(have, want)
+	}
+	others, err := s.published.Live(ctx, want.Volume)
+	if err != nil {
+		return err
+	}
+	return mayShare(others, want)
+}
+
+// make writes the record first, see package publication.
+func (s *nodeService) make(want publication.Record) error {
+	_, repeated := s.published.At(want.Target)
+	if !repeated {
+		if err := s.published.Put(want); err != nil {
+			return fault.Internal.Errorf("publish volume %q: %w", want.Volume, err)
+		}
+	}
+	err := s.mounter.Bind(want.Source, want.Target, want.Access())
+	if err == nil {
+		return nil
+	}
+	err = mountFault(want.Volume.String(), err)
+	if repeated {
+		return err
+	}
+	return errors.Join(err, s.published.Remove(want.Volume, want.Target))
+}
+
+// unpublish undoes what is on record. Without a record it believes nobody: see
+// unpublishUnrecorded.
+func (s *nodeService) unpublish(ctx context.Context, p place) error {
+	have, found := s.published.At(p.path)
+	if !found {
+		return s.unpublishUnrecorded(ctx, p)
+	}
+	if have.Volume.String() != p.volumeID {
+		return fault.InUse.Errorf("target_path %q: volume %q is published there, not %q; nothing was changed", p.path, have.Volume, p.volumeID)
+	}
+	return s.undo(have.Volume, p.path)
+}
+
+func (s *nodeService) undo(id backend.ID, target string) error {
+	if err := s.mounter.Unbind(target); err != nil {
+		return mountFault(id.String(), err)
+	}
+	return s.published.Remove(id, target)
+}
+
+// unpublishUnrecorded is for repeated calls, and for targets whose record was
+// dropped because the mount did not survive. It takes away what certainly is a
+// publication of this volume, and an empty directory, which is what remains of
+// one.
+func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
+	id, source, err := s.source(ctx, p.volumeID)
+	if err == nil {
+		bound, err := s.mounter.IsBound(source, p.path)
+		if err != nil {
+			return mountFault(p.volumeID, err)
+		}
+		if bound {
+			return s.undo(id, p.path)
+		}
+	}
+	// rmdir(2) removes nothing but an empty directory: no link, no mount.
+	removal := unix.Rmdir(p.path)
+	switch {
+	case removal == nil, errors.Is(removal, unix.ENOENT):
+		// There may be a damaged record, which was not found.
+		return s.published.Remove(id, p.path)
+	case err != nil:
+		return err
+	default:
+		return fault.InUse.Errorf("target_path %q is no publication of volume %q and stays as it is: %w", p.path, p.volumeID, removal)
+	}
+}
+
+// usage trusts the mount and not the record: the question is what is at the
+// path ("NodeGetVolumeStats Errors": NOT_FOUND for a wrong path).
+func (s *nodeService) usage(ctx context.Context, p place) ([]backend.Usage, error) {
+	id, source, err := s.source(ctx, p.volumeID)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := s.mounter.IsBound(source, p.path)
+	if err != nil {
+		return nil, mountFault(p.volumeID, err)
+	}
+	if !bound {
+		return nil, fault.NotFound.Errorf("volume_path %q: volume %q is not published there", p.path, id)
+	}
+	return s.features.usage.Usage(ctx, id, p.path)
+}
+
+// mountFault says what the caller can do about a failed mount.
+func mountFault(volumeID string, err error) error {
+	switch {
+	case errors.Is(err, mount.ErrNoParent):
+		// "The CO SHALL ensure that the parent directory of this path exists".
+		return fault.Unready.Errorf("volume %q: %w; create it first", volumeID, err)
+	case errors.Is(err, mount.ErrOccupied), errors.Is(err, mount.ErrBusy):
+		return fault.InUse.Errorf("volume %q: %w", volumeID, err)
+	default:
+		return fault.Internal.Errorf("volume %q: %w", volumeID, err)
+	}
+}

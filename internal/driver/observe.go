@@ -1,0 +1,82 @@
+package driver
+
+import (
+	"context"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Log levels: what changes something or fails is always shown; questions are
+// asked all the time; whole requests are for debugging.
+const (
+	levelQuestion = 2
+	levelRequest  = 5
+)
+
+// observe writes one line per call, counts it, and hands the logger down.
+func observe(log logr.Logger, calls *Counter) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		method := path.Base(info.FullMethod)
+		log := log.WithValues("method", method, "volume", volumeIn(request))
+		log.V(levelRequest).Info("CSI request", "request", redacted{request})
+		start := time.Now()
+		response, err := handle(logr.NewContext(ctx, log), request)
+		code := status.Code(err)
+		calls.add(method, code)
+		logAnswer(log.WithValues("code", code.String(), "duration", time.Since(start)), method, err)
+		return response, err
+	}
+}
+
+func logAnswer(log logr.Logger, method string, err error) {
+	switch {
+	case status.Code(err) == codes.Internal:
+		log.Error(err, "CSI call failed")
+	case err != nil:
+		log.Info("CSI call refused", "reason", status.Convert(err).Message())
+	case isQuestion(method):
+		log.V(levelQuestion).Info("CSI call")
+	default:
+		log.Info("CSI call")
+	}
+}
+
+// isQuestion says whether a method changes nothing.
+func isQuestion(method string) bool {
+	return slices.ContainsFunc([]string{"Probe", "Get", "List", "Validate", "ControllerGet", "NodeGet"},
+		func(prefix string) bool { return strings.HasPrefix(method, prefix) })
+}
+
+// volumeIn gives what the request says about which volume it is for.
+func volumeIn(request any) string {
+	switch r := request.(type) {
+	case interface{ GetVolumeId() string }:
+		return r.GetVolumeId()
+	case interface{ GetName() string }:
+		return r.GetName()
+	default:
+		return ""
+	}
+}
+
+// recoverPanics turns a bug in one call into an error of that call. The stack
+// goes to the log; the caller, who may show the text to users, gets the value.
+func recoverPanics(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fault.Internal.Errorf("%s panicked: %v; this is a bug in the driver, its log has the stack", path.Base(info.FullMethod), value)
+			logr.FromContextOrDiscard(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
+		}
+	}()
+	return handle(ctx, request)
+}
