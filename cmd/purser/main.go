@@ -27,8 +27,7 @@ func run() int {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "purser:", err)
-	var usage roles.UsageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[roles.UsageError](err); ok {
 		return 2
 	}
 	return 1

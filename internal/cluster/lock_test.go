@@ -77,7 +77,7 @@ func free(dir string) bool {
 	if err != nil {
 		return true
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 

@@ -64,7 +64,7 @@ func closePort(l net.Listener) int {
 	if l == nil {
 		return 0
 	}
-	defer l.Close() //nolint:errcheck // it has served its purpose
+	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
 

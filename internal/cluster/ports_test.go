@@ -25,7 +25,7 @@ func TestTakenPortIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // it only has to be there
+	defer l.Close()
 	second := choose(t, path)
 	if second.APIServer == first.APIServer || second.Etcd != first.Etcd {
 		t.Errorf("ports %+v, want only the taken one of %+v replaced", second, first)

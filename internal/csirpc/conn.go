@@ -128,6 +128,8 @@ func Outcome(err error) (code codes.Code, message string, foreign bool) {
 }
 
 // logCall logs each call with its secrets stripped.
+//
+//nolint:revive // the arguments are those of a gRPC interceptor
 func logCall(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	log := logr.FromContextOrDiscard(ctx).V(5)
 	log.Info("csi request", "rpc", method, "request", protosanitizer.StripSecrets(req))

@@ -93,7 +93,7 @@ func flagUsage(flag *pflag.Flag) string {
 func indented(text string, indent, width int) string {
 	pad := strings.Repeat(" ", indent)
 	line, out := pad, []string{}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if len(line) > indent && len(line)+1+len(word) > width {
 			out = append(out, line)
 			line = pad

@@ -65,8 +65,7 @@ func (s *httpServer) Start(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	//nolint:contextcheck // ctx has ended; the rest has a bound of its own
-	bound, cancel := context.WithTimeout(context.Background(), time.Second)
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	err = server.Shutdown(bound)
 	if served := <-stopped; !errors.Is(served, http.ErrServerClosed) {

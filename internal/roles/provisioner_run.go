@@ -16,7 +16,6 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -53,7 +52,7 @@ func (p *Provisioner) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	defer conn.Close()
 	driver, err := p.meet(ctx, conn)
 	if err != nil {
 		return err
@@ -147,10 +146,10 @@ func (p *Provisioner) manager(log logr.Logger, api *rest.Config, driver string) 
 	mgr, err := manager.New(api, manager.Options{
 		Scheme:                  kube.NewScheme(),
 		Logger:                  log,
-		Cache:                   ctrlcache.Options{DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: ptr.To(false)},
+		Cache:                   ctrlcache.Options{DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: new(false)},
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // served by our own endpoint
-		GracefulShutdownTimeout: ptr.To(drainTime),
-		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
+		GracefulShutdownTimeout: new(drainTime),
+		Controller:              config.Controller{SkipNameValidation: new(true)},
 
 		LeaderElection:                p.Election.Enabled,
 		LeaderElectionID:              leaseName(driver),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"runtime"
 	"time"
 
@@ -68,7 +69,7 @@ func (f furnisher) roles(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		defer file.Close() //nolint:errcheck // read only
+		defer file.Close()
 		return f.apply(ctx, path, file)
 	})
 }
@@ -97,7 +98,7 @@ const tokenLifetime = 365 * 24 * time.Hour
 func (f furnisher) as(ctx context.Context, serviceAccount string) (*rest.Config, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: serviceAccount}}
 	token := &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenLifetime.Seconds()))},
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLifetime.Seconds()))},
 	}
 	if err := f.client.SubResource("token").Create(ctx, account, token); err != nil {
 		return nil, fmt.Errorf("token for service account %s: %w", serviceAccount, err)
@@ -139,9 +140,7 @@ func (f furnisher) register(ctx context.Context, p place) error {
 		node.Labels = map[string]string{}
 	}
 	node.Labels[corev1.LabelHostname], node.Labels[corev1.LabelOSStable], node.Labels[corev1.LabelArchStable] = p.node, runtime.GOOS, runtime.GOARCH
-	for key, value := range p.segments {
-		node.Labels[key] = value
-	}
+	maps.Copy(node.Labels, p.segments)
 	node.Spec.Taints = nil // admission taints every new node as not ready
 	if err := f.client.Update(ctx, node); err != nil {
 		return fmt.Errorf("node %s: %w", p.node, err)
@@ -180,7 +179,7 @@ func (f furnisher) registerDriver(ctx context.Context, p place) error {
 	return f.create(ctx, &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: p.driver.Name},
 		Spec: storagev1.CSIDriverSpec{
-			AttachRequired: ptr.To(p.driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]),
+			AttachRequired: new(p.driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]),
 		},
 	})
 }

@@ -212,7 +212,7 @@ func (h *harbour) meetDriver(ctx context.Context, endpoint string) (place, error
 	if err != nil {
 		return place{}, err
 	}
-	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	defer conn.Close()
 	bound, cancel := context.WithTimeout(ctx, h.DriverWait)
 	defer cancel()
 	if len(h.parts) > 0 {

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/purser-csi/purser/internal/kube"
@@ -19,7 +18,7 @@ const statusInterval = time.Second
 // watchStatus sends a line whenever the state of claims and volumes differs from the last one, until ctx ends.
 func watchStatus(ctx context.Context, api *rest.Config, driver string) (<-chan string, error) {
 	cache, err := ctrlcache.New(api, ctrlcache.Options{
-		Scheme: kube.NewScheme(), DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: ptr.To(true),
+		Scheme: kube.NewScheme(), DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: new(true),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("status: %w", err)

@@ -12,18 +12,29 @@ type Metric struct {
 
 // The metrics that are ours.
 var (
-	MetricDecisions = Metric{"purser_decisions_total", "counter", []string{"controller", "reason"},
-		"Decisions of the controllers, by the reason that the decision gives."}
-	MetricInFlight = Metric{"purser_csi_calls_in_flight", "gauge", []string{"method"},
-		"Calls to the CSI driver that have not been answered yet."}
-	MetricUncertain = Metric{"purser_uncertain_volumes", "gauge", nil,
-		"CreateVolume requests whose outcome is not known yet."}
+	MetricDecisions = Metric{
+		"purser_decisions_total", "counter",
+		[]string{"controller", "reason"},
+		"Decisions of the controllers, by the reason that the decision gives.",
+	}
+	MetricInFlight = Metric{
+		"purser_csi_calls_in_flight", "gauge",
+		[]string{"method"},
+		"Calls to the CSI driver that have not been answered yet.",
+	}
+	MetricUncertain = Metric{
+		"purser_uncertain_volumes", "gauge", nil,
+		"CreateVolume requests whose outcome is not known yet.",
+	}
 )
 
 // Upstream are the metrics whose names and labels are contracts; libraries register them (ME-4, ME-6, ME-7).
 var Upstream = []Metric{
-	{"csi_sidecar_operations_seconds", "histogram", []string{"driver_name", "method_name", "grpc_status_code"},
-		"Calls to the CSI driver, by method and answer, with their duration."},
+	{
+		"csi_sidecar_operations_seconds", "histogram",
+		[]string{"driver_name", "method_name", "grpc_status_code"},
+		"Calls to the CSI driver, by method and answer, with their duration.",
+	},
 	{"workqueue_adds_total", "counter", []string{"name"}, "Keys added to a work queue; the queues are claims and volumes. The other workqueue_ metrics have the same label."},
 	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
 }

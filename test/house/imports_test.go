@@ -132,7 +132,7 @@ func TestForeignServersStayOut(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list -m all: %v", err)
 	}
-	for _, line := range strings.Split(string(out), "\n") {
+	for line := range strings.SplitSeq(string(out), "\n") {
 		name, _, _ := strings.Cut(line, " ")
 		if name == "k8s.io/kubernetes" || strings.HasPrefix(name, "go.etcd.io/etcd/server") {
 			t.Errorf("the module graph has %s", line)

@@ -35,7 +35,7 @@ func Start(cfg Config) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", cfg.Name, err)
 	}
-	defer log.Close() //nolint:errcheck // the child has a descriptor of its own; nothing was written through this one
+	defer log.Close()
 
 	p := &Process{cfg: cfg, cmd: command(cfg, log), done: make(chan struct{})}
 	started := make(chan error)

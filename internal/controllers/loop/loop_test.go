@@ -36,6 +36,7 @@ func (s *script) Decide(int, time.Time) v                     { return s.decide 
 func (s *script) About(string, int) About {
 	return About{Object: &corev1.PersistentVolume{}, Inputs: "in"}
 }
+
 func (s *script) Apply(_ context.Context, _ int, action string) (v, error) {
 	s.done = append(s.done, action)
 	return s.answers[action], s.errs[action]
@@ -73,16 +74,32 @@ func TestReconcile(t *testing.T) {
 		{"wait for a wake-up", &script{decide: verdict.Wait[string]{Finding: finding(verdict.WaitForConsumer)}}, 0, nil, nil},
 		{"wait for a time", &script{decide: verdict.Wait[string]{Finding: finding(verdict.WaitForRetry), Until: time.Unix(103, 0)}}, 3 * time.Second, nil, nil},
 		{"refuse", &script{decide: failed}, time.Second, nil, events{"Warning ProvisioningFailed CreateFailed"}},
-		{"refuse slowly", &script{decide: verdict.Refuse[string]{Finding: finding(verdict.CreateInfeasible), Retry: verdict.RetrySlowly}},
-			4 * time.Second, nil, events{"Warning ProvisioningFailed CreateInfeasible"}},
-		{"do, in order", &script{decide: todo(finished, "a", "b")}, 0, []string{"a", "b"},
-			events{"Normal Provisioning Provisioning", "Normal ProvisioningSucceeded VolumeProvisioned"}},
-		{"an answer ends the list and takes its place", &script{decide: todo(finished, "a", "b"), answers: map[string]v{"a": failed}},
-			time.Second, []string{"a"}, events{"Normal Provisioning Provisioning", "Warning ProvisioningFailed CreateFailed"}},
-		{"an answer may lead on", &script{decide: todo(nil, "a"), answers: map[string]v{"a": todo(finished, "b")}}, 0, []string{"a", "b"},
-			events{"Normal Provisioning Provisioning", "Normal ProvisioningSucceeded VolumeProvisioned"}},
-		{"an error is retried", &script{decide: todo(finished, "a", "b"), errs: map[string]error{"a": errors.New("no")}}, time.Second, []string{"a"},
-			events{"Normal Provisioning Provisioning"}},
+		{
+			"refuse slowly", &script{decide: verdict.Refuse[string]{Finding: finding(verdict.CreateInfeasible), Retry: verdict.RetrySlowly}},
+			4 * time.Second, nil,
+			events{"Warning ProvisioningFailed CreateInfeasible"},
+		},
+		{
+			"do, in order", &script{decide: todo(finished, "a", "b")}, 0,
+			[]string{"a", "b"},
+			events{"Normal Provisioning Provisioning", "Normal ProvisioningSucceeded VolumeProvisioned"},
+		},
+		{
+			"an answer ends the list and takes its place", &script{decide: todo(finished, "a", "b"), answers: map[string]v{"a": failed}},
+			time.Second,
+			[]string{"a"},
+			events{"Normal Provisioning Provisioning", "Warning ProvisioningFailed CreateFailed"},
+		},
+		{
+			"an answer may lead on", &script{decide: todo(nil, "a"), answers: map[string]v{"a": todo(finished, "b")}}, 0,
+			[]string{"a", "b"},
+			events{"Normal Provisioning Provisioning", "Normal ProvisioningSucceeded VolumeProvisioned"},
+		},
+		{
+			"an error is retried", &script{decide: todo(finished, "a", "b"), errs: map[string]error{"a": errors.New("no")}}, time.Second,
+			[]string{"a"},
+			events{"Normal Provisioning Provisioning"},
+		},
 		{"an unreadable world is retried", &script{gather: errors.New("no")}, time.Second, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -157,8 +174,7 @@ func TestReconcileDrains(t *testing.T) {
 }
 
 func TestReconcileEndsAnEndlessChain(t *testing.T) {
-	var again verdict.Do[string]
-	again = verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}}
+	again := verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}}
 	s := &script{decide: again, answers: map[string]v{"a": again}}
 	l, _ := newLoop(s)
 	if result, _ := l.Reconcile(t.Context(), "k"); result.RequeueAfter == 0 || len(s.done) != maxDecisions {

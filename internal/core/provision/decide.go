@@ -180,7 +180,7 @@ func lacks(s Snapshot, capability string) Verdict {
 
 // checkNotSupportedYet refuses what a later version will do, rather than create a volume without it.
 func checkNotSupportedYet(s Snapshot) Verdict {
-	field := ""
+	var field string
 	switch {
 	case s.Claim.Spec.DataSource != nil, s.Claim.Spec.DataSourceRef != nil:
 		field = "the claim's spec.dataSource"

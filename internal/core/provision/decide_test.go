@@ -39,7 +39,7 @@ func world(edits ...func(*Snapshot)) Snapshot {
 				Annotations: map[string]string{names.AnnStorageProvisioner: driver},
 			},
 			Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: ptr.To("fast"),
+				StorageClassName: new("fast"),
 				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				Resources: corev1.VolumeResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
@@ -65,7 +65,7 @@ func world(edits ...func(*Snapshot)) Snapshot {
 }
 
 func noClaim(s *Snapshot)  { s.Claim = nil }
-func deleting(s *Snapshot) { s.Claim.DeletionTimestamp = ptr.To(metav1.Now()) }
+func deleting(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.Now()) }
 func bound(s *Snapshot)    { s.Claim.Spec.VolumeName = "other" }
 func firstUse(s *Snapshot) {
 	s.Class.VolumeBindingMode = ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
@@ -254,19 +254,25 @@ func TestNewRequest(t *testing.T) {
 		want *csi.CreateVolumeRequest
 	}{
 		{"R-1 R-2 R-20 plain", world(), base(func(*csi.CreateVolumeRequest) {})},
-		{"R-1 short name", world(func(s *Snapshot) { s.Options.NamePrefix, s.Options.NameUUIDLength = "vol", 10 }),
-			base(func(r *csi.CreateVolumeRequest) { r.Name = "vol-0a1b2c3d00" })},
+		{
+			"R-1 short name", world(func(s *Snapshot) { s.Options.NamePrefix, s.Options.NameUUIDLength = "vol", 10 }),
+			base(func(r *csi.CreateVolumeRequest) { r.Name = "vol-0a1b2c3d00" }),
+		},
 		{"R-2 size rounds up", world(func(s *Snapshot) {
 			s.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1500m")
 		}), base(func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = 2 })},
-		{"R-2 no size", world(func(s *Snapshot) { s.Claim.Spec.Resources = corev1.VolumeResourceRequirements{} }),
-			base(func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = 0 })},
-		{"R-3 R-12 R-13 modes in order", world(modes(corev1.ReadWriteMany, corev1.ReadOnlyMany)),
+		{
+			"R-2 no size", world(func(s *Snapshot) { s.Claim.Spec.Resources = corev1.VolumeResourceRequirements{} }),
+			base(func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = 0 }),
+		},
+		{
+			"R-3 R-12 R-13 modes in order", world(modes(corev1.ReadWriteMany, corev1.ReadOnlyMany)),
 			base(func(r *csi.CreateVolumeRequest) {
 				r.VolumeCapabilities = []*csi.VolumeCapability{
 					mount(csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, ""), mount(csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, ""),
 				}
-			})},
+			}),
+		},
 		{"R-10 RWO with SINGLE_NODE_MULTI_WRITER", world(multi), base(func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities = []*csi.VolumeCapability{mount(csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER, "")}
 		})},
@@ -289,15 +295,19 @@ func TestNewRequest(t *testing.T) {
 		}), base(func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities = []*csi.VolumeCapability{mount(writer, "xfs", "noatime")}
 		})},
-		{"R-21 old key is passed on", world(func(s *Snapshot) { s.Class.Parameters["FSType"] = "xfs" }),
+		{
+			"R-21 old key is passed on", world(func(s *Snapshot) { s.Class.Parameters["FSType"] = "xfs" }),
 			base(func(r *csi.CreateVolumeRequest) {
 				r.VolumeCapabilities = []*csi.VolumeCapability{mount(writer, "xfs")}
 				r.Parameters["FSType"] = "xfs"
-			})},
-		{"F-15 default filesystem", world(func(s *Snapshot) { s.Options.DefaultFSType = "ext4" }),
+			}),
+		},
+		{
+			"F-15 default filesystem", world(func(s *Snapshot) { s.Options.DefaultFSType = "ext4" }),
 			base(func(r *csi.CreateVolumeRequest) {
 				r.VolumeCapabilities = []*csi.VolumeCapability{mount(writer, "ext4")}
-			})},
+			}),
+		},
 		{"R-32 extra metadata", world(func(s *Snapshot) { s.Options.ExtraCreateMetadata = true }), base(func(r *csi.CreateVolumeRequest) {
 			r.Parameters[names.ParameterPVCName], r.Parameters[names.ParameterPVCNamespace], r.Parameters[names.ParameterPVName] = "logbook", "crew", pvName
 		})},

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
 )
@@ -47,7 +46,7 @@ func policy(p corev1.PersistentVolumeReclaimPolicy) func(*Snapshot) {
 	return func(s *Snapshot) { s.Volume.Spec.PersistentVolumeReclaimPolicy = p }
 }
 
-func deleting(s *Snapshot)    { s.Volume.DeletionTimestamp = ptr.To(metav1.Now()) }
+func deleting(s *Snapshot)    { s.Volume.DeletionTimestamp = new(metav1.Now()) }
 func noFinalizer(s *Snapshot) { s.Volume.Finalizers = nil }
 func noClaim(s *Snapshot)     { s.Volume.Spec.ClaimRef = nil }
 func static(s *Snapshot)      { s.Volume.Annotations = nil }

@@ -1,9 +1,6 @@
 package verdict
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Reason names why a verdict is what it is. Reasons are stable: they are metric label values, fields of machine-readable
 // output and the names of pages in docs/reasons.
@@ -86,7 +83,7 @@ func All() []Reason {
 	for r := range infos {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b Reason) int { return cmp.Compare(a, b) })
+	slices.Sort(all)
 	return all
 }
 

@@ -61,6 +61,7 @@ const (
 	RetrySlowly
 )
 
+// Because implements Verdict for those that embed a finding.
 func (f Finding) Because() Finding { return f }
 
 func (Nothing[A]) sealed(A) {}
