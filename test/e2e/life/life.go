@@ -146,7 +146,7 @@ func (l *Life) Target() string {
 
 // publish does what kubelet does for a driver without a stage step.
 func (l *Life) publish(ctx context.Context) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(l.Target()), 0o750); err != nil {
+	if err := l.makeTargetDir(); err != nil {
 		return "", err
 	}
 	_, err := l.Stage.Driver.Node().NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
@@ -157,6 +157,19 @@ func (l *Life) publish(ctx context.Context) (string, error) {
 		},
 	})
 	return l.Target(), err
+}
+
+// makeTargetDir makes the folder that the driver puts the volume into. Kubelet has the driver's rights; here the driver may be
+// somebody else than we are.
+func (l *Life) makeTargetDir() error {
+	dir := filepath.Dir(l.Target())
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the data folder around it is private
+		return err
+	}
+	if as := l.Stage.Credential; as != nil {
+		return os.Chown(dir, int(as.Uid), int(as.Gid))
+	}
+	return nil
 }
 
 func (l *Life) useFile(context.Context) (string, error) {

@@ -1,0 +1,65 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Log is the file that an API server writes.
+type Log struct {
+	Path string
+	// Touch makes a request whose URI names the mark, which is how a mark gets into the log.
+	Touch func(ctx context.Context, mark string) error
+}
+
+// Mark is a place in the log.
+type Mark int64
+
+// markTime bounds how long the server takes to write down what it has answered.
+const markTime = 10 * time.Second
+
+// markLength makes marks that are not alike.
+const markLength = 16
+
+// Mark is the end of the log when everything that was answered before is in it.
+func (l *Log) Mark(ctx context.Context) (Mark, error) {
+	name := "audit-mark-" + rand.String(markLength)
+	if err := l.Touch(ctx, name); err != nil {
+		return 0, fmt.Errorf("mark the audit log: %w", err)
+	}
+	var end Mark
+	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, markTime, true, func(context.Context) (bool, error) {
+		content, err := os.ReadFile(l.Path)
+		if err != nil {
+			return false, err
+		}
+		at := strings.Index(string(content), name)
+		if at < 0 {
+			return false, nil
+		}
+		length := strings.IndexByte(string(content[at:]), '\n')
+		end = Mark(at + length + 1)
+		return length >= 0, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("mark the audit log: %w", err)
+	}
+	return end, nil
+}
+
+// Between counts what was asked from one mark to another.
+func (l *Log) Between(from, to Mark) (Tally, error) {
+	file, err := os.Open(l.Path)
+	if err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // read only
+	return Count(io.NewSectionReader(file, int64(from), int64(to-from)))
+}

@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/e2e/leftover"
+	"github.com/purser-csi/purser/test/e2e/life"
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// mustBeMount returns where the path is in the table of mounts.
+func mustBeMount(t *testing.T, path string) string {
+	t.Helper()
+	mounts, err := leftover.Mounts(path)
+	must(t, err)
+	if !slices.Equal(mounts, []string{path}) {
+		t.Fatalf("mounts at %s: %q", path, mounts)
+	}
+	return "mounted: " + path
+}
+
+// awaitAlone waits until no process of the data folder is left.
+func awaitAlone(t *testing.T, dir string) {
+	t.Helper()
+	eventually(t, func(context.Context) error {
+		left, err := leftover.Processes(dir)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("still running: %+v", left)
+		}
+		return err
+	})
+}
+
+// A power cut with a volume in use: nobody survives `up`, and the next one on the folder cleans up, still has everything, and
+// finishes the work.
+func TestKilledInUse(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	killed := start(t, stage.Config{DataDir: dir})
+	l := &life.Life{Stage: killed, Examples: examples(t)}
+	live(t, l.Begin())
+	killed.Kill()
+	awaitAlone(t, dir)
+	if os.Geteuid() == 0 {
+		mustBeMount(t, l.Target())
+	}
+
+	l.Stage = start(t, stage.Config{DataDir: dir})
+	if os.Geteuid() == 0 {
+		if !strings.Contains(l.Stage.Output(), "unmounted what was left (1)") {
+			t.Errorf("does not tell of the mount that was left:\n%s", l.Stage.Output())
+		}
+		if mounts, err := leftover.Mounts(dir); err != nil || len(mounts) > 0 {
+			t.Errorf("still mounted: %q, %v", mounts, err)
+		}
+	} else {
+		t.Log("not root: no mount could be left")
+	}
+	if _, err := l.ReadBack(); err != nil {
+		t.Errorf("the data: %v", err)
+	}
+	must(t, l.Stage.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "sailor"}, &corev1.Pod{}))
+	live(t, l.End())
+	stop(t, l.Stage)
+	if folders(t, l.Stage) != 0 {
+		t.Errorf("%d volumes are left on disk", folders(t, l.Stage))
+	}
+}
+
+// A power cut in the middle of many: afterwards each claim has one volume, and none is too many.
+func TestKilledWhileProvisioning(t *testing.T) {
+	t.Parallel()
+	const many = 20
+	dir := dataDir(t)
+	killed := start(t, stage.Config{DataDir: dir})
+	b := newBerth(t, killed)
+	var claims []*corev1.PersistentVolumeClaim
+	for i := range many {
+		claims = append(claims, b.claim(t, fmt.Sprintf("claim-%d", i), ""))
+	}
+	eventually(t, func(context.Context) error { return atLeast(folders(t, killed), many/4) })
+	killed.Kill()
+	t.Logf("killed with %d of %d volumes on disk", folders(t, killed), many)
+	awaitAlone(t, dir)
+
+	b.Stage = start(t, stage.Config{DataDir: dir})
+	var volumes []*corev1.PersistentVolume
+	for _, claim := range claims {
+		volumes = append(volumes, b.awaitBound(t, claim))
+	}
+	if got := folders(t, b.Stage); got != many {
+		t.Errorf("%d volumes on disk, want %d", got, many)
+	}
+	for _, claim := range claims {
+		b.delete(t, claim)
+	}
+	for _, pv := range volumes {
+		b.awaitGone(t, pv)
+	}
+	if got := folders(t, b.Stage); got != 0 {
+		t.Errorf("%d volumes are left on disk", got)
+	}
+}
+
+// A power cut in the middle of deletions: nothing is forgotten.
+func TestKilledWhileDeleting(t *testing.T) {
+	t.Parallel()
+	const many = 20
+	dir := dataDir(t)
+	killed := start(t, stage.Config{DataDir: dir})
+	b := newBerth(t, killed)
+	var claims []*corev1.PersistentVolumeClaim
+	for i := range many {
+		claims = append(claims, b.claim(t, fmt.Sprintf("claim-%d", i), ""))
+	}
+	var volumes []*corev1.PersistentVolume
+	for _, claim := range claims {
+		volumes = append(volumes, b.awaitBound(t, claim))
+	}
+	for _, claim := range claims {
+		b.delete(t, claim)
+	}
+	eventually(t, func(context.Context) error { return atLeast(many-folders(t, killed), many/4) })
+	killed.Kill()
+	t.Logf("killed with %d of %d volumes on disk", folders(t, killed), many)
+	awaitAlone(t, dir)
+
+	b.Stage = start(t, stage.Config{DataDir: dir})
+	for _, pv := range volumes {
+		b.awaitGone(t, pv)
+	}
+	if got := folders(t, b.Stage); got != 0 {
+		t.Errorf("%d volumes are left on disk", got)
+	}
+}
+
+func atLeast(have, want int) error {
+	if have < want {
+		return fmt.Errorf("%d, want at least %d", have, want)
+	}
+	return nil
+}
+
+// A component that dies takes `up` with it, which says which one and leaves nothing behind.
+func TestComponentDies(t *testing.T) {
+	t.Parallel()
+	s := start(t, stage.Config{DataDir: dataDir(t)})
+	processes, err := leftover.Processes(s.DataDir)
+	must(t, err)
+	for _, p := range processes {
+		if strings.Contains(p.Command, "kube-scheduler ") {
+			must(t, kill(p.Pid))
+		}
+	}
+	eventually(t, func(context.Context) error {
+		select {
+		case <-s.Ended():
+			return nil
+		default:
+			return errors.New("up still runs")
+		}
+	})
+	if s.ExitCode() != 1 || !strings.Contains(s.Output(), "kube-scheduler") {
+		t.Errorf("exit code %d:\n%s", s.ExitCode(), s.Output())
+	}
+	if err := nothingLeft(s.DataDir); err != nil {
+		t.Error(err)
+	}
+}
+
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}

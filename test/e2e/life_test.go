@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/purser-csi/purser/test/e2e/life"
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// live goes through steps of a life.
+func live(t *testing.T, steps []life.Step) {
+	t.Helper()
+	for _, step := range steps {
+		seen, err := step.Run(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", step.Name, err)
+		}
+		t.Logf("%s: %s", step.Name, seen)
+	}
+}
+
+// The life of a volume from the claim to the last byte, and then Ctrl-C.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	s := start(t, stage.Config{DataDir: dataDir(t)})
+	l := &life.Life{Stage: s, Examples: examples(t)}
+	live(t, l.Begin())
+	if os.Geteuid() == 0 {
+		t.Log(mustBeMount(t, l.Target()))
+	} else {
+		mustBeLink(t, l.Target())
+		t.Log("not root: bind mounts are not tried here")
+	}
+	live(t, l.End())
+	stop(t, s)
+	if folders(t, s) != 0 {
+		t.Errorf("%d volumes are left on disk", folders(t, s))
+	}
+}
+
+// The same life for a user who may not mount.
+func TestLifeWithoutMounting(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: TestLife is without mounting already")
+	}
+	dir := dataDir(t)
+	s := start(t, stage.Config{DataDir: dir, Credential: nobody(t, dir)})
+	if !strings.Contains(s.Output(), "symbolic links") {
+		t.Errorf("does not say how volumes are published:\n%s", s.Output())
+	}
+	l := &life.Life{Stage: s, Examples: examples(t)}
+	live(t, l.Begin())
+	mustBeLink(t, l.Target())
+	live(t, l.End())
+}
+
+// Ctrl-C with a volume in use: the mount goes, the data stays.
+func TestStopInUse(t *testing.T) {
+	t.Parallel()
+	s := start(t, stage.Config{DataDir: dataDir(t)})
+	l := &life.Life{Stage: s, Examples: examples(t)}
+	live(t, l.Begin())
+	stop(t, s)
+	if _, err := l.ReadBack(); err != nil {
+		t.Error(err)
+	}
+}
+
+// nobody owns the folder and runs programs without rights.
+func nobody(t *testing.T, dir string) *syscall.Credential {
+	t.Helper()
+	account, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skipf("no user without rights here: %v", err)
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	must(t, err)
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	must(t, err)
+	must(t, os.Chown(dir, int(uid), int(gid)))
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func mustBeLink(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("%s is not a symbolic link: %v, %v", path, info, err)
+	}
+}

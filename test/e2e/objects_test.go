@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// patience bounds every wait. It is generous: what is waited for takes milliseconds on an idle machine, and the resync of the
+// stock PV controller, which some of it hangs on, comes every 15 seconds.
+const patience = time.Minute
+
+// eventually waits until there is nothing missing any more. missing says what is.
+func eventually(t *testing.T, missing func(context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		last = missing(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("after %s: %v", patience, last)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// berth is a namespace of the test's own, and what the test does there.
+type berth struct {
+	*stage.Stage
+	name string
+}
+
+func newBerth(t *testing.T, s *stage.Stage) berth {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "berth-"}}
+	must(t, s.Client.Create(t.Context(), namespace))
+	return berth{Stage: s, name: namespace.Name}
+}
+
+// class creates a StorageClass of the test's own. change may be nil.
+func (b berth) class(t *testing.T, change func(*storagev1.StorageClass)) *storagev1.StorageClass {
+	t.Helper()
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: b.name}, Provisioner: builtIn,
+		ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete), VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
+	}
+	if change != nil {
+		change(class)
+	}
+	must(t, b.Client.Create(t.Context(), class))
+	return class
+}
+
+// builtIn is the name of the driver inside of `up`.
+const builtIn = "csi.purser"
+
+// newClaim is for a class; "" means the default one.
+func (b berth) newClaim(name, class string) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		},
+	}
+	if class != "" {
+		claim.Spec.StorageClassName = &class
+	}
+	return claim
+}
+
+func (b berth) claim(t *testing.T, name, class string) *corev1.PersistentVolumeClaim {
+	t.Helper()
+	claim := b.newClaim(name, class)
+	must(t, b.Client.Create(t.Context(), claim))
+	return claim
+}
+
+// awaitBound returns the claim's PersistentVolume.
+func (b berth) awaitBound(t *testing.T, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if claim.Status.Phase != corev1.ClaimBound {
+			return fmt.Errorf("claim %s is %s; its events:\n%s", claim.Name, claim.Status.Phase, b.story(ctx, claim))
+		}
+		return nil
+	})
+	pv := &corev1.PersistentVolume{}
+	must(t, b.Client.Get(t.Context(), client.ObjectKey{Name: claim.Spec.VolumeName}, pv))
+	return pv
+}
+
+// awaitGone waits until the object does not exist.
+func (b berth) awaitGone(t *testing.T, o client.Object) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		err := b.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fmt.Errorf("%T %s still exists, finalizers %v", o, o.GetName(), o.GetFinalizers())
+	})
+}
+
+func (b berth) delete(t *testing.T, o client.Object, options ...client.DeleteOption) {
+	t.Helper()
+	must(t, b.Client.Delete(t.Context(), o, options...))
+}
+
+// passBy runs a claim through its whole life. Afterwards the controllers have seen all that was written before, so that what did
+// not happen by then was not going to happen.
+func (b berth) passBy(t *testing.T, name string) {
+	t.Helper()
+	claim := b.claim(t, name, "purser")
+	pv := b.awaitBound(t, claim)
+	b.delete(t, claim)
+	b.awaitGone(t, pv)
+}
+
+// events about an object, written by components whose name begins with source.
+func (b berth) events(ctx context.Context, about client.Object, source string) ([]corev1.Event, error) {
+	var all corev1.EventList
+	if err := b.Client.List(ctx, &all, client.InNamespace(b.name)); err != nil {
+		return nil, err
+	}
+	var found []corev1.Event
+	for _, e := range all.Items {
+		if e.InvolvedObject.UID == about.GetUID() && strings.HasPrefix(e.Source.Component, source) {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+// story is what the events tell about an object.
+func (b berth) story(ctx context.Context, about client.Object) string {
+	events, err := b.events(ctx, about, "")
+	if err != nil {
+		return err.Error()
+	}
+	var told strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&told, "  %s %s from %s: %s\n", e.Type, e.Reason, e.Source.Component, e.Message)
+	}
+	return told.String()
+}
+
+// awaitEvent waits for an event whose message has the words.
+func (b berth) awaitEvent(t *testing.T, about client.Object, source, kind, reason, words string) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		events, err := b.events(ctx, about, source)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e.Type == kind && e.Reason == reason && strings.Contains(e.Message, words) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s %s with %q from %s; there are\n%s", kind, reason, words, source, b.story(ctx, about))
+	})
+}
+
+// folder is where the built-in driver keeps the volume of a claim.
+func (b berth) folder(claim *corev1.PersistentVolumeClaim) string {
+	return filepath.Join(b.VolumesDir(), "pvc-"+string(claim.UID))
+}
+
+func exists(t *testing.T, path string) bool {
+	t.Helper()
+	_, err := os.Stat(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// folders is the number of volumes that the built-in driver has.
+func folders(t *testing.T, s *stage.Stage) int {
+	t.Helper()
+	entries, err := os.ReadDir(s.VolumesDir())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// examples is the folder with the manifests that the README shows.
+func examples(t *testing.T) string {
+	t.Helper()
+	root, err := stage.Root()
+	must(t, err)
+	return filepath.Join(root, "examples")
+}
+
+// manifests reads the objects of an example, for the test's own namespace.
+func (b berth) manifests(t *testing.T, name string) []*unstructured.Unstructured {
+	t.Helper()
+	file, err := os.Open(filepath.Join(examples(t), name))
+	must(t, err)
+	defer file.Close() //nolint:errcheck // read only
+	var objects []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(o)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		must(t, err)
+		if o.GetKind() != "StorageClass" {
+			o.SetNamespace(b.name)
+		}
+		objects = append(objects, o)
+	}
+}

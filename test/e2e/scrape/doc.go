@@ -1,0 +1,2 @@
+// Package scrape reads the metrics of a provisioner the way Prometheus does.
+package scrape
