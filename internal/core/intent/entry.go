@@ -1,6 +1,8 @@
 package intent
 
 import (
+	"time"
+
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -13,4 +15,9 @@ type Entry struct {
 	// Request is repeated as it is, since a different one with the same name would be refused with AlreadyExists (C-45).
 	// Its Secrets field is empty.
 	Request *csi.CreateVolumeRequest
+	// Secret is the provisioner's secret, whose values go into the request right before it is sent; empty for none.
+	Secret types.NamespacedName
+	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way until then. Deleting what a
+	// repeated call found, while the first one is still under way, would lose what the first one creates.
+	NotBefore time.Time
 }

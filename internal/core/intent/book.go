@@ -1,0 +1,197 @@
+package intent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Bounds of a book. A page is one object of the API; its text must stay below the 256 KiB that all annotations of an object may
+// take together, however badly it compresses.
+const (
+	MaxPages     = 16
+	maxPageBytes = 128 << 10 // before compression
+	maxEntry     = 32 << 10  // likewise; the maps of a request have at most 4 KiB each (CSI "Size Limits")
+)
+
+// ErrFull says that no further request may be sent before others are settled.
+var ErrFull = errors.New("the journal is full")
+
+// Book is the set of unsettled requests, in pages. It only says what should stand on each page; somebody else writes them. It is
+// not safe for concurrent use.
+type Book struct {
+	pages  []page
+	pageOf map[types.UID]int
+}
+
+type page struct {
+	entries map[types.UID]Entry
+	order   []types.UID // of arrival, so that the text of a page changes as little as its entries do
+	bytes   int
+	dirty   bool
+
+	// Entries that were removed since the page was last written, and by the write that is under way. They may still stand in the
+	// API, so a new entry for the same claim must go to the same page, where it takes the old one's place in one write.
+	removed, removing map[types.UID]bool
+}
+
+func newPage() page { return page{entries: map[types.UID]Entry{}, removed: map[types.UID]bool{}} }
+
+// NewBook has one empty page.
+func NewBook() *Book {
+	return &Book{pages: []page{newPage()}, pageOf: map[types.UID]int{}}
+}
+
+// Get is the entry of a claim.
+func (b *Book) Get(claim types.UID) (Entry, bool) {
+	i, ok := b.pageOf[claim]
+	if !ok {
+		return Entry{}, false
+	}
+	return b.pages[i].entries[claim], true
+}
+
+// Len is the number of entries.
+func (b *Book) Len() int { return len(b.pageOf) }
+
+// Pages is the number of pages; it never falls.
+func (b *Book) Pages() int { return len(b.pages) }
+
+// Entries are all entries, page by page.
+func (b *Book) Entries() []Entry {
+	all := make([]Entry, 0, b.Len())
+	for i := range b.pages {
+		all = append(all, b.pages[i].list()...)
+	}
+	return all
+}
+
+// Add puts an entry on record and says on which page. The same entry again changes nothing; another request for the same claim
+// replaces the first, which the caller must have settled.
+func (b *Book) Add(e Entry) (int, error) {
+	if have, ok := b.Get(e.UID); ok && proto.Equal(have.Request, e.Request) && have.Secret == e.Secret {
+		return b.pageOf[e.UID], nil
+	}
+	b.Remove(e.UID)
+	need := size(e)
+	if need > maxEntry {
+		return 0, fmt.Errorf("request of claim %s has %d bytes, more than the %d that a record may have", e.Claim, need, maxEntry)
+	}
+	i, err := b.room(e.UID, need)
+	if err != nil {
+		return 0, err
+	}
+	p := &b.pages[i]
+	p.entries[e.UID] = e
+	p.order = append(p.order, e.UID)
+	p.bytes += need
+	p.dirty = true
+	b.pageOf[e.UID] = i
+	return i, nil
+}
+
+// room is the first page with enough of it, a new one if need be; for a claim that may still stand on a page, that one.
+func (b *Book) room(claim types.UID, need int) (int, error) {
+	for i := range b.pages {
+		p := &b.pages[i]
+		fits := p.bytes+need <= maxPageBytes
+		if stands := p.removed[claim] || p.removing[claim]; stands && !fits {
+			return 0, fmt.Errorf("%w: page %d has no room until it is written", ErrFull, i)
+		} else if stands {
+			return i, nil
+		}
+	}
+	for i := range b.pages {
+		if b.pages[i].bytes+need <= maxPageBytes {
+			return i, nil
+		}
+	}
+	if len(b.pages) == MaxPages {
+		return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
+	}
+	b.pages = append(b.pages, newPage())
+	return len(b.pages) - 1, nil
+}
+
+// Remove takes the entry of a claim off the record.
+func (b *Book) Remove(claim types.UID) {
+	i, ok := b.pageOf[claim]
+	if !ok {
+		return
+	}
+	p := &b.pages[i]
+	p.bytes -= size(p.entries[claim])
+	delete(p.entries, claim)
+	delete(b.pageOf, claim)
+	p.removed[claim] = true
+	p.dirty = true
+	if len(p.order) > 2*len(p.entries) {
+		p.order = uids(p.list())
+	}
+}
+
+// Dirty are the pages whose text differs from what was last taken.
+func (b *Book) Dirty() []int {
+	var dirty []int
+	for i := range b.pages {
+		if b.pages[i].dirty {
+			dirty = append(dirty, i)
+		}
+	}
+	return dirty
+}
+
+// Take is the text of a page, which counts as written from now on; see [Book.Spoil].
+func (b *Book) Take(i int) (string, error) {
+	p := &b.pages[i]
+	p.dirty = false
+	p.removed, p.removing = map[types.UID]bool{}, p.removed
+	return Encode(p.list())
+}
+
+// Spoil says that the last text of a page was not written after all.
+func (b *Book) Spoil(i int) {
+	p := &b.pages[i]
+	p.dirty = true
+	maps.Copy(p.removed, p.removing)
+}
+
+// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time.
+func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
+	for len(b.pages) <= i {
+		b.pages = append(b.pages, newPage())
+	}
+	p := &b.pages[i]
+	for _, e := range entries {
+		b.Remove(e.UID) // never on two pages, whatever was found
+		e.NotBefore = notBefore
+		p.entries[e.UID] = e
+		p.order = append(p.order, e.UID)
+		p.bytes += size(e)
+		b.pageOf[e.UID] = i
+	}
+}
+
+func (p *page) list() []Entry {
+	list := make([]Entry, 0, len(p.entries))
+	seen := make(map[types.UID]bool, len(p.entries))
+	for _, uid := range p.order {
+		if e, ok := p.entries[uid]; ok && !seen[uid] {
+			seen[uid] = true
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func uids(entries []Entry) []types.UID {
+	out := make([]types.UID, len(entries))
+	for i := range entries {
+		out[i] = entries[i].UID
+	}
+	return out
+}

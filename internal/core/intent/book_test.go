@@ -1,0 +1,233 @@
+package intent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func entry(n int) Entry {
+	return Entry{
+		Claim: types.NamespacedName{Namespace: "crew", Name: fmt.Sprint("claim-", n)}, UID: types.UID(fmt.Sprint("uid-", n)),
+		VolumeName: fmt.Sprint("pvc-uid-", n),
+		Request: &csi.CreateVolumeRequest{
+			Name: fmt.Sprint("pvc-uid-", n), CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 30},
+			Parameters: map[string]string{"tier": "ssd", "zone": "a"},
+		},
+		Secret: types.NamespacedName{Namespace: "s", Name: fmt.Sprint("secret-", n)},
+	}
+}
+
+func large(n, bytes int) Entry {
+	e := entry(n)
+	e.Request.Parameters["pad"] = strings.Repeat("x", bytes)
+	return e
+}
+
+func TestEncodeDecode(t *testing.T) {
+	entries := []Entry{entry(1), entry(2)}
+	text, err := Encode(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Decode(text)
+	if diff := cmp.Diff(entries, got, protocmp.Transform()); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if text, err := Encode(nil); text != "" || err != nil {
+		t.Errorf("no entries are %q, %v", text, err)
+	}
+	if got, err := Decode(""); got != nil || err != nil {
+		t.Errorf("no text is %v, %v", got, err)
+	}
+}
+
+// A record that is not understood must not be taken for one that does not exist.
+func TestDecodeRefusesWhatItCannotRead(t *testing.T) {
+	text, _ := Encode([]Entry{entry(1)})
+	for _, bad := range []string{"v2:" + text[3:], "v1:%", text[:len(text)-8], "nonsense"} {
+		if _, err := Decode(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	text, _ := Encode([]Entry{entry(1), entry(2)})
+	f.Add(text)
+	f.Add("v1:AAAA")
+	f.Fuzz(func(t *testing.T, text string) {
+		if entries, err := Decode(text); err == nil {
+			if _, err := Encode(entries); err != nil {
+				t.Errorf("what was read cannot be written: %v", err)
+			}
+		}
+	})
+}
+
+func TestBookCompresses(t *testing.T) {
+	b := NewBook()
+	for n := range 300 {
+		if _, err := b.Add(entry(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := b.Take(0)
+	if err != nil || len(text) > 16<<10 {
+		t.Errorf("300 entries take %d bytes, %v", len(text), err)
+	}
+}
+
+func TestBookAddsOnce(t *testing.T) {
+	b := NewBook()
+	mustAdd(t, b, entry(1))
+	if _, err := b.Take(0); err != nil {
+		t.Fatal(err)
+	}
+	mustAdd(t, b, entry(1))
+	if len(b.Dirty()) != 0 {
+		t.Error("the same entry again is a reason to write")
+	}
+	changed := entry(1)
+	changed.Request.Parameters["tier"] = "tape"
+	mustAdd(t, b, changed)
+	if got, _ := b.Get("uid-1"); got.Request.GetParameters()["tier"] != "tape" || b.Len() != 1 || len(b.Dirty()) != 1 {
+		t.Errorf("another request for the claim: %v", got)
+	}
+}
+
+func mustAdd(t *testing.T, b *Book, e Entry) {
+	t.Helper()
+	if _, err := b.Add(e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A page never grows beyond what an object may hold, and a full book says so instead of forgetting something.
+func TestBookIsBounded(t *testing.T) {
+	b := NewBook()
+	n := 0
+	for ; ; n++ {
+		if _, err := b.Add(large(n, 8<<10)); errors.Is(err, ErrFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.Pages() != MaxPages || b.Len() != n {
+		t.Errorf("%d pages, %d entries of %d", b.Pages(), b.Len(), n)
+	}
+	for i := range b.Pages() {
+		text, err := b.Take(i)
+		if err != nil || len(text) > 256<<10 {
+			t.Errorf("page %d has %d bytes, %v", i, len(text), err)
+		}
+	}
+	b.Remove("uid-0")
+	mustAdd(t, b, large(n, 8<<10))
+	if _, err := b.Add(large(n+1, maxEntry)); err == nil || errors.Is(err, ErrFull) {
+		t.Errorf("an entry that can never fit: %v", err)
+	}
+}
+
+func TestBookLoad(t *testing.T) {
+	due := time.Unix(100, 0)
+	b := NewBook()
+	b.Load(1, []Entry{entry(1)}, due)
+	got, ok := b.Get("uid-1")
+	if !ok || !got.NotBefore.Equal(due) || b.Pages() != 2 || len(b.Dirty()) != 0 {
+		t.Errorf("got %+v of %d pages, dirty %v", got, b.Pages(), b.Dirty())
+	}
+	b.Remove("uid-1")
+	if diff := cmp.Diff([]int{1}, b.Dirty()); diff != "" {
+		t.Errorf("settling must be written where the entry was:\n%s", diff)
+	}
+}
+
+// A claim's entry that was removed may still stand in the API until the page is written. Its next one must take that very place:
+// two entries for one claim, on two pages, would outlive a crash between the writes of the pages.
+func TestBookNeverHasAClaimOnTwoPages(t *testing.T) {
+	b := NewBook()
+	mustAdd(t, b, large(0, 10<<10))
+	for n := 1; b.Pages() == 1; n++ {
+		mustAdd(t, b, large(n, 10<<10))
+	}
+	take := func() {
+		if _, err := b.Take(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take()
+	b.Remove("uid-1") // room for one more
+	b.Remove("uid-0")
+	mustAdd(t, b, large(99, 10<<10))
+	mustAdd(t, b, large(98, 10<<10)) // page 0 is full again
+	if _, err := b.Add(large(0, 10<<10)); !errors.Is(err, ErrFull) {
+		t.Fatalf("before the write: %v", err)
+	}
+	take()
+	if _, err := b.Add(large(0, 10<<10)); !errors.Is(err, ErrFull) {
+		t.Fatalf("while the write is under way: %v", err)
+	}
+	b.Spoil(0)
+	take()
+	take() // written for good
+	if i, err := b.Add(large(0, 10<<10)); i != 1 || err != nil {
+		t.Errorf("after the write: page %d, %v", i, err)
+	}
+}
+
+// What is on the pages, read back, is what was added and not removed: the naive oracle is a map.
+func TestBookAgainstAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b, oracle := NewBook(), map[types.UID]bool{}
+		pages := map[int]string{}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				e := large(rapid.IntRange(0, 20).Draw(t, "n"), rapid.IntRange(0, 16<<10).Draw(t, "pad"))
+				if _, err := b.Add(e); err != nil {
+					t.Fatal(err)
+				}
+				oracle[e.UID] = true
+			},
+			"remove": func(t *rapid.T) {
+				uid := entry(rapid.IntRange(0, 20).Draw(t, "n")).UID
+				b.Remove(uid)
+				delete(oracle, uid)
+			},
+			"write": func(t *rapid.T) {
+				for _, i := range b.Dirty() {
+					text, err := b.Take(i)
+					if err != nil {
+						t.Fatal(err)
+					}
+					pages[i] = text
+				}
+				got := map[types.UID]bool{}
+				for _, text := range pages {
+					entries, err := Decode(text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, e := range entries {
+						if got[e.UID] {
+							t.Fatalf("%s is on record twice", e.UID)
+						}
+						got[e.UID] = true
+					}
+				}
+				if diff := cmp.Diff(oracle, got); diff != "" {
+					t.Fatalf("on record (-want +got):\n%s", diff)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,125 @@
+package intent
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with its length before it. The
+// requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
+const version = "v1:"
+
+// fieldsPerEntry is how many fields an entry has in the text.
+const fieldsPerEntry = 6
+
+func fields(e Entry) ([][]byte, error) {
+	request, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.Request)
+	if err != nil {
+		return nil, fmt.Errorf("request of claim %s: %w", e.Claim, err)
+	}
+	return [][]byte{
+		[]byte(e.Claim.Namespace), []byte(e.Claim.Name), []byte(e.UID),
+		[]byte(e.Secret.Namespace), []byte(e.Secret.Name), request,
+	}, nil
+}
+
+// size is the number of bytes that the entry takes before compression.
+func size(e Entry) int {
+	n := proto.Size(e.Request) + len(e.Claim.Namespace) + len(e.Claim.Name) + len(e.UID) + len(e.Secret.Namespace) + len(e.Secret.Name)
+	return n + fieldsPerEntry*binary.MaxVarintLen16
+}
+
+// Encode is the text for a list of entries; no text for no entries.
+func Encode(entries []Entry) (string, error) {
+	if len(entries) == 0 {
+		return "", nil
+	}
+	var raw []byte
+	for _, e := range entries {
+		parts, err := fields(e)
+		if err != nil {
+			return "", err
+		}
+		for _, part := range parts {
+			raw = binary.AppendUvarint(raw, uint64(len(part)))
+			raw = append(raw, part...)
+		}
+	}
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err == nil {
+		_, err = w.Write(raw)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return "", fmt.Errorf("compress: %w", err)
+	}
+	return version + base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+}
+
+// maxUnpacked bounds what a damaged or hostile text can make us read.
+const maxUnpacked = 8 << 20
+
+// Decode reads what [Encode] wrote. A text that it cannot read is an error: a record that is not understood must not be taken
+// for one that does not exist.
+func Decode(text string) ([]Entry, error) {
+	if text == "" {
+		return nil, nil
+	}
+	rest, ok := bytes.CutPrefix([]byte(text), []byte(version))
+	if !ok {
+		return nil, fmt.Errorf("journal is not of version %q", version)
+	}
+	packed, err := base64.StdEncoding.AppendDecode(nil, rest)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxUnpacked))
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	var entries []Entry
+	for len(raw) > 0 {
+		var e Entry
+		if e, raw, err = decodeEntry(raw); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+var errShort = errors.New("journal ends in the middle of an entry")
+
+func decodeEntry(raw []byte) (Entry, []byte, error) {
+	var parts [fieldsPerEntry][]byte
+	for i := range parts {
+		length, n := binary.Uvarint(raw)
+		if n <= 0 || length > uint64(len(raw)-n) {
+			return Entry{}, nil, errShort
+		}
+		parts[i], raw = raw[n:n+int(length)], raw[n+int(length):]
+	}
+	request := &csi.CreateVolumeRequest{}
+	if err := proto.Unmarshal(parts[5], request); err != nil {
+		return Entry{}, nil, fmt.Errorf("journal: request of claim %s/%s: %w", parts[0], parts[1], err)
+	}
+	return Entry{
+		Claim:      types.NamespacedName{Namespace: string(parts[0]), Name: string(parts[1])},
+		UID:        types.UID(parts[2]),
+		VolumeName: request.GetName(),
+		Request:    request,
+		Secret:     types.NamespacedName{Namespace: string(parts[3]), Name: string(parts[4])},
+	}, raw, nil
+}
