@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,12 +52,13 @@ const apiBound = 30 * time.Second
 // Controller is the task that controllers/loop runs.
 type Controller struct {
 	Config
-	retries *loop.Retries[string]
+	retries  *loop.Retries[string]
+	released *released
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	return &Controller{Config: cfg, retries: loop.NewRetries[string]()}
+	return &Controller{Config: cfg, retries: loop.NewRetries[string](), released: newReleased()}
 }
 
 // Loop is the controller with the loop around it.
@@ -77,8 +79,10 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch volumes: %w", err)
 	}
-	if _, err := volumes.AddEventHandler(c.Volumes.Handler()); err != nil {
-		return fmt.Errorf("watch volumes: %w", err)
+	for _, watcher := range []toolscache.ResourceEventHandler{c.Volumes.Handler(), c.released.handler()} {
+		if _, err := volumes.AddEventHandler(watcher); err != nil {
+			return fmt.Errorf("watch volumes: %w", err)
+		}
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
 		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: new(true),

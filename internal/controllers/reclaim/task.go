@@ -30,7 +30,7 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 	if client.IgnoreNotFound(err) != nil {
 		return s, fmt.Errorf("read PersistentVolume %q: %w", name, err)
 	}
-	if newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, err == nil); found {
+	if newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, err == nil); found && !c.released.done(newest) {
 		s.Volume = newest
 	}
 	if !c.attaches() {
@@ -68,9 +68,10 @@ func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action recla
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
+		c.released.remove(a.Volume.UID)
 		return nil, c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
 	case reclaim.DropFinalizer:
-		return nil, c.patch(ctx, a.Volume, kube.DropFinalizer(a.Volume.UID, names.FinalizerVolume))
+		return nil, c.dropFinalizer(ctx, a.Volume)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
@@ -99,6 +100,16 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 		return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 	}
 	return nil
+}
+
+// dropFinalizer remembers first: the volume may be gone, and the watch may say so, before the answer is here.
+func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume) error {
+	c.released.add(pv.UID)
+	err := c.patch(ctx, pv, kube.DropFinalizer(pv.UID, names.FinalizerVolume))
+	if err != nil {
+		c.released.remove(pv.UID)
+	}
+	return err
 }
 
 // patch changes the finalizer. A volume that is gone, or was created again, needs no change.

@@ -1,0 +1,65 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// lagging is a cache that still has a volume as it was before our last write.
+type lagging struct {
+	client.Reader
+	pv *corev1.PersistentVolume
+}
+
+func (l lagging) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	l.pv.DeepCopyInto(into.(*corev1.PersistentVolume))
+	return nil
+}
+
+// lastFinalizer is an API server where ours is the last finalizer: the answer has the resource version of the object before.
+type lastFinalizer struct {
+	client.Writer
+	err error
+}
+
+func (l lastFinalizer) Patch(_ context.Context, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	o.SetFinalizers(nil)
+	return l.err
+}
+
+func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
+	for name, failed := range map[string]error{"dropped": nil, "the patch failed": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			now := metav1.Now()
+			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+				Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
+			}}
+			c := New(Config{Cached: lagging{pv: pv}, Writer: lastFinalizer{err: failed}, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+			c.Volumes.Handler().OnAdd(pv, false) // the watch is where the cache is
+			before, err := c.Gather(t.Context(), "pv")
+			if err != nil || before.Volume == nil {
+				t.Fatalf("before: %v, %v", before.Volume, err)
+			}
+			if _, err := c.Apply(t.Context(), before, corereclaim.DropFinalizer{Volume: before.Volume}); !errors.Is(err, failed) {
+				t.Fatalf("apply: %v", err)
+			}
+			after, err := c.Gather(t.Context(), "pv")
+			if again := after.Volume != nil; err != nil || again != (failed != nil) {
+				t.Errorf("would be reclaimed again: %v (%v)", again, err)
+			}
+			c.released.handler().OnDelete(pv)
+			if len(c.released.uids) > 0 {
+				t.Error("a volume that is gone is not forgotten")
+			}
+		})
+	}
+}
