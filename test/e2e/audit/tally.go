@@ -32,6 +32,9 @@ func (r Request) IsWrite() bool {
 // IsEvent reports whether the request is about events, which tell of the work and are none.
 func (r Request) IsEvent() bool { return r.Resource == "events" }
 
+// IsDiscovery reports whether the request asks what the API server has, and not for an object.
+func (r Request) IsDiscovery() bool { return strings.HasPrefix(r.Resource, "/") }
+
 // Answers counts how requests of one kind were answered, by HTTP status.
 type Answers map[int]int
 

@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// A claim that was given to us and whose class does not exist, as after a restore that brings claims back before classes, says
+// so and goes on by itself. (For a claim that was not given to anybody yet, the stock PV controller says it.)
+func TestClassMissing(t *testing.T) {
+	t.Parallel()
+	b := newBerth(t, shared(t))
+	claim := b.newClaim("early", b.name)
+	claim.Annotations = map[string]string{names.AnnStorageProvisioner: builtIn}
+	must(t, b.Client.Create(t.Context(), claim))
+	b.awaitEvent(t, claim, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", `StorageClass "`+b.name+`" does not exist`)
+	b.class(t, nil)
+	pv := b.awaitBound(t, claim)
+	b.delete(t, claim)
+	b.awaitGone(t, pv)
+}
+
+// A class with a mistake: the event has the driver's words, and a corrected class is noticed at once, not when the slow retry is
+// due in five minutes.
+func TestClassCorrected(t *testing.T) {
+	t.Parallel()
+	b := newBerth(t, shared(t))
+	class := b.class(t, func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"colour": "red"} })
+	claim := b.claim(t, "wrong", class.Name)
+	b.awaitEvent(t, claim, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", "infeasible")
+	b.awaitEvent(t, claim, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", "colour")
+	b.delete(t, class)
+	b.awaitGone(t, class)
+	b.class(t, nil)
+	pv := b.awaitBound(t, claim)
+	b.delete(t, claim)
+	b.awaitGone(t, pv)
+}
+
+// The same mistake while the claim waits: the claim can be given up, and nothing is left of it.
+func TestClassNeverCorrected(t *testing.T) {
+	t.Parallel()
+	b := newBerth(t, shared(t))
+	class := b.class(t, func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"colour": "red"} })
+	claim := b.claim(t, "wrong", class.Name)
+	b.awaitEvent(t, claim, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", "infeasible")
+	b.delete(t, claim)
+	b.awaitGone(t, claim)
+	b.passBy(t, "meanwhile")
+	if exists(t, b.folder(claim)) {
+		t.Error("a volume is on disk")
+	}
+}
+
+// What this version cannot do it refuses by name, rather than give an empty volume for a clone.
+func TestDataSourceRefused(t *testing.T) {
+	t.Parallel()
+	b := newBerth(t, shared(t))
+	origin := b.claim(t, "origin", "")
+	b.awaitBound(t, origin)
+	clone := b.newClaim("clone", "")
+	clone.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: origin.Name}
+	clone.ObjectMeta = metav1.ObjectMeta{Namespace: b.name, Name: "clone"}
+	must(t, b.Client.Create(t.Context(), clone))
+	b.awaitEvent(t, clone, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", "dataSource")
+	if exists(t, b.folder(clone)) {
+		t.Error("a volume is on disk")
+	}
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/purser-csi/purser/test/e2e/audit"
+	"github.com/purser-csi/purser/test/e2e/scrape"
+)
+
+// Without faults there is one call to the driver per operation, no write is made in vain, and each thing is told once. It runs
+// before the parallel tests, which would be counted too.
+func TestCounts(t *testing.T) {
+	const many = 50
+	s := shared(t)
+	b := newBerth(t, s)
+	calls := csiCalls(t)
+	begin, err := s.Audit().Mark(t.Context())
+	must(t, err)
+
+	var claims []*corev1.PersistentVolumeClaim
+	for i := range many {
+		claims = append(claims, b.claim(t, fmt.Sprintf("claim-%d", i), ""))
+	}
+	var volumes []*corev1.PersistentVolume
+	for _, claim := range claims {
+		volumes = append(volumes, b.awaitBound(t, claim))
+	}
+	for _, claim := range claims {
+		b.mustBeToldOnce(t, claim)
+		b.delete(t, claim)
+	}
+	for _, pv := range volumes {
+		b.awaitGone(t, pv)
+	}
+
+	want := scrape.Calls{"CreateVolume": many, "DeleteVolume": many}
+	if diff := cmp.Diff(want, csiCalls(t).Since(calls)); diff != "" {
+		t.Errorf("calls to the driver:\n%s", diff)
+	}
+	end, err := s.Audit().Mark(t.Context())
+	must(t, err)
+	tally, err := s.Audit().Between(begin, end)
+	must(t, err)
+	mustBeLean(t, tally.By(provisioner), many)
+}
+
+// mustBeLean: one create, one delete and one patch of the PersistentVolume, nothing else, and none of it in vain.
+func mustBeLean(t *testing.T, ours audit.Tally, many int) {
+	t.Helper()
+	got := map[string]int{}
+	for request, answers := range ours.Where(func(r audit.Request) bool { return r.Verb != "watch" && !r.IsEvent() && !r.IsDiscovery() }) {
+		got[request.Verb+" "+request.Resource] += answers.All()
+	}
+	want := map[string]int{"create persistentvolumes": many, "delete persistentvolumes": many, "patch persistentvolumes": many}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests of the provisioner:\n%s", diff)
+	}
+	if vain := ours.Where(audit.Request.IsWrite).Answered(404, 409); vain > 0 {
+		t.Errorf("%d writes of the provisioner were answered with 404 or 409: %v", vain, ours)
+	}
+}
+
+func csiCalls(t *testing.T) (calls scrape.Calls) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) (err error) { // the provisioner may listen a moment after `up` is ready
+		calls, err = scrape.CSICalls(ctx, common.metrics)
+		return err
+	})
+	return calls
+}
+
+// mustBeToldOnce waits for the events, which are written beside the work.
+func (b berth) mustBeToldOnce(t *testing.T, claim *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	b.awaitEvent(t, claim, builtIn, corev1.EventTypeNormal, "ProvisioningSucceeded", "")
+	told, err := b.events(t.Context(), claim, builtIn)
+	must(t, err)
+	got := map[string]int32{}
+	for _, e := range told {
+		got[e.Reason] += e.Count
+	}
+	if diff := cmp.Diff(map[string]int32{"Provisioning": 1, "ProvisioningSucceeded": 1}, got); diff != "" {
+		t.Errorf("events about %s:\n%s", claim.Name, diff)
+	}
+}
+
+// At rest nothing is asked: a second look at the same state makes no request.
+func TestRest(t *testing.T) {
+	s := shared(t)
+	b := newBerth(t, s)
+	claim := b.claim(t, "claim", "")
+	b.awaitBound(t, claim)
+	b.mustBeToldOnce(t, claim)
+	begin, err := s.Audit().Mark(t.Context())
+	must(t, err)
+	// A change that means nothing to the provisioner still wakes it up.
+	claim.Labels = map[string]string{"colour": "red"}
+	must(t, b.Client.Update(t.Context(), claim))
+	b.passBy(t, "meanwhile")
+	end, err := s.Audit().Mark(t.Context())
+	must(t, err)
+	tally, err := s.Audit().Between(begin, end)
+	must(t, err)
+	mustBeLean(t, tally.By(provisioner), 1) // the one that passed by
+}
