@@ -50,6 +50,7 @@ type Config[K comparable, S, A any] struct {
 	Clock     clock.PassiveClock
 	Events    Recorder
 	Decisions *prometheus.CounterVec // by controller and reason
+	Finally   func(K)                // called at the end of each run; nil for nothing
 }
 
 // Loop implements reconcile.TypedReconciler.
@@ -69,6 +70,9 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Bound)
 	defer cancel()
+	if l.Finally != nil {
+		defer l.Finally(key)
+	}
 	snapshot, err := l.Task.Gather(ctx, key)
 	about := l.Task.About(key, snapshot)
 	if err != nil {

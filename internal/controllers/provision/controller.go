@@ -69,6 +69,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: c.Timeout + apiBound, Clock: c.Clock, Events: c.Events, Decisions: c.Decided,
+		Finally: func(key provision.Key) { c.Journal.Done(key.UID) },
 	})
 }
 
@@ -94,6 +95,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromClaim)),
 		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
+		source.TypedFunc[provision.Key](c.fromJournal),
 	} {
 		if err := ctrl.Watch(wakeUp); err != nil {
 			return fmt.Errorf("controller %s: %w", Name, err)
@@ -143,6 +145,19 @@ func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume
 		return nil
 	}
 	return c.fromClaim(ctx, &claim)
+}
+
+// fromJournal wakes up for what a former process left unsettled: its claim may be gone, so that no other wake-up comes.
+func (c *Controller) fromJournal(ctx context.Context, q queue) error {
+	go func() {
+		if err := c.Journal.Wait(ctx); err != nil {
+			return // the process is ending
+		}
+		for _, e := range c.Journal.Entries() {
+			q.Add(provision.Key{NamespacedName: e.Claim, UID: e.UID})
+		}
+	}()
+	return nil
 }
 
 func keyOf(claim *corev1.PersistentVolumeClaim) provision.Key {

@@ -23,6 +23,9 @@ type queue = workqueue.TypedRateLimitingInterface[provision.Key]
 // Gather reads the world around a claim, from memory except where memory could lose or double a volume.
 func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.Snapshot, error) {
 	s := provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options}
+	if err := c.Journal.Wait(ctx); err != nil {
+		return s, err
+	}
 	retry := c.retries.Get(key)
 	s.Retry = provision.RetryState{NotBefore: retry.NotBefore, Inputs: retry.Inputs}
 	if pending, ok := c.Journal.Pending(key.UID); ok {
@@ -31,6 +34,11 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 	var err error
 	if s.Claim, err = c.claim(ctx, c.Cached, key); err != nil {
 		return s, err
+	}
+	if s.Claim == nil && s.Pending != nil { // what was begun is undone only when the claim is gone for certain
+		if s.Claim, err = c.claim(ctx, c.Live, key); err != nil {
+			return s, err
+		}
 	}
 	if s.Volume, err = c.volume(ctx, key, s); err != nil {
 		return s, err

@@ -2,6 +2,8 @@ package provision
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,12 +13,18 @@ import (
 
 // Journal remembers the CreateVolume requests whose outcome is not known.
 type Journal interface {
+	// Wait returns when the journal may be used.
+	Wait(ctx context.Context) error
 	// Record returns when the entry is remembered. Recording the same again changes nothing.
 	Record(ctx context.Context, e intent.Entry) error
 	// Settle forgets the entry of a claim, if there is one.
 	Settle(ctx context.Context, claim types.UID) error
+	// Done says that the run which recorded the entry has ended, whatever is known of the outcome.
+	Done(claim types.UID)
 	// Pending is the entry of a claim.
 	Pending(claim types.UID) (intent.Entry, bool)
+	// Entries are all entries.
+	Entries() []intent.Entry
 }
 
 // Memory is a journal for as long as the process lives. What upstream remembers is the same (C-33).
@@ -29,6 +37,19 @@ var _ Journal = (*Memory)(nil)
 
 // NewMemory returns an empty journal.
 func NewMemory() *Memory { return &Memory{entries: map[types.UID]intent.Entry{}} }
+
+// Wait implements Journal.
+func (m *Memory) Wait(context.Context) error { return nil }
+
+// Done implements Journal.
+func (m *Memory) Done(types.UID) {}
+
+// Entries implements Journal.
+func (m *Memory) Entries() []intent.Entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.entries))
+}
 
 // Record implements Journal.
 func (m *Memory) Record(_ context.Context, e intent.Entry) error {

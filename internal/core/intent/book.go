@@ -145,6 +145,9 @@ func (b *Book) Dirty() []int {
 	return dirty
 }
 
+// IsDirty says so of one page.
+func (b *Book) IsDirty(i int) bool { return b.pages[i].dirty }
+
 // Take is the text of a page, which counts as written from now on; see [Book.Spoil].
 func (b *Book) Take(i int) (string, error) {
 	p := &b.pages[i]

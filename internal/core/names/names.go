@@ -34,3 +34,52 @@ const (
 	ParameterPVCNamespace = ParameterPrefix + "pvc/namespace"
 	ParameterPVName       = ParameterPrefix + "pv/name"
 )
+
+// Ours, on the objects of the journal of volume requests.
+const (
+	AnnIntents      = "purser/intents"      // the unsettled requests of a page; see core/intent
+	AnnIntentPages  = "purser/intent-pages" // how many pages there are, on the first
+	LabelManagedBy  = "app.kubernetes.io/managed-by"
+	ManagedByPurser = "purser"
+)
+
+// Parameters that refer to secrets, in pairs of a name and a namespace.
+const (
+	ParameterSecretName                       = ParameterPrefix + "secret-name"
+	ParameterSecretNamespace                  = ParameterPrefix + "secret-namespace"
+	ParameterProvisionerSecretName            = ParameterPrefix + "provisioner-secret-name"
+	ParameterProvisionerSecretNamespace       = ParameterPrefix + "provisioner-secret-namespace"
+	ParameterControllerPublishSecretName      = ParameterPrefix + "controller-publish-secret-name"
+	ParameterControllerPublishSecretNamespace = ParameterPrefix + "controller-publish-secret-namespace"
+	ParameterNodeStageSecretName              = ParameterPrefix + "node-stage-secret-name"
+	ParameterNodeStageSecretNamespace         = ParameterPrefix + "node-stage-secret-namespace"
+	ParameterNodePublishSecretName            = ParameterPrefix + "node-publish-secret-name"
+	ParameterNodePublishSecretNamespace       = ParameterPrefix + "node-publish-secret-namespace"
+	ParameterControllerExpandSecretName       = ParameterPrefix + "controller-expand-secret-name"
+	ParameterControllerExpandSecretNamespace  = ParameterPrefix + "controller-expand-secret-namespace"
+	ParameterNodeExpandSecretName             = ParameterPrefix + "node-expand-secret-name"
+	ParameterNodeExpandSecretNamespace        = ParameterPrefix + "node-expand-secret-namespace"
+	ParameterControllerModifySecretName       = ParameterPrefix + "controller-modify-secret-name"
+	ParameterControllerModifySecretNamespace  = ParameterPrefix + "controller-modify-secret-namespace"
+)
+
+// The older spelling of four of the pairs, which drivers still get to see.
+const (
+	OldParameterProvisionerSecretName            = "csiProvisionerSecretName"
+	OldParameterProvisionerSecretNamespace       = "csiProvisionerSecretNamespace"
+	OldParameterControllerPublishSecretName      = "csiControllerPublishSecretName"
+	OldParameterControllerPublishSecretNamespace = "csiControllerPublishSecretNamespace"
+	OldParameterNodeStageSecretName              = "csiNodeStageSecretName"
+	OldParameterNodeStageSecretNamespace         = "csiNodeStageSecretNamespace"
+	OldParameterNodePublishSecretName            = "csiNodePublishSecretName"
+	OldParameterNodePublishSecretNamespace       = "csiNodePublishSecretNamespace"
+)
+
+// Parameters of our own (O-30, O-32). They are outside of the reserved prefix, in which upstream refuses keys that it does not
+// know: with these, upstream goes on and merely hands them to the driver.
+const (
+	OwnParameterPrefix                  = "purser/"
+	OwnParameterDeletionSecretName      = OwnParameterPrefix + "deletion-secret-name"
+	OwnParameterDeletionSecretNamespace = OwnParameterPrefix + "deletion-secret-namespace"
+	OwnParameterMinimumSize             = OwnParameterPrefix + "minimum-size"
+)

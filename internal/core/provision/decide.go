@@ -30,9 +30,18 @@ var checks = []check{
 	checkNotSupportedYet,
 }
 
-// Decide says what to do for a claim. now is compared with the retry state only.
+// Decide says what to do for a claim. now is compared with the times in the snapshot only.
 func Decide(s Snapshot, now time.Time) Verdict {
 	v := decide(s)
+	if s.Pending != nil && now.Before(s.Pending.NotBefore) {
+		return wait{
+			Finding: verdict.Finding{
+				Reason:  verdict.WaitForFormer,
+				Message: "a former process may still have a call for this claim under way",
+			},
+			Until: s.Pending.NotBefore,
+		}
+	}
 	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && s.Retry.Inputs == Inputs(s) {
 		return wait{
 			Finding: verdict.Finding{Reason: verdict.WaitForRetry, Message: "the last attempt failed, the next one is not due yet"},

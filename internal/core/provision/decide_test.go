@@ -220,6 +220,14 @@ func TestDecideRetryState(t *testing.T) {
 			}
 		})
 	}
+	former := world(pending)
+	former.Pending.NotBefore = now.Add(time.Second)
+	if v, ok := Decide(former, now).(wait); !ok || v.Reason != verdict.WaitForFormer || !v.Until.Equal(former.Pending.NotBefore) {
+		t.Errorf("a call of a former process may be under way: got %+v", v)
+	}
+	if got := Decide(former, former.Pending.NotBefore).Because().Reason; got != verdict.Provisioning {
+		t.Errorf("it must have ended: got %s", got)
+	}
 	due := world(func(s *Snapshot) { s.Retry = RetryState{NotBefore: now, Inputs: Inputs(world())} })
 	if got := Decide(due, now).Because().Reason; got != verdict.Provisioning {
 		t.Errorf("due: got %s", got)

@@ -24,6 +24,8 @@ var infos = map[Reason]Info{
 		"Create a pod that uses the claim. If there is one, kubectl describe pod says why it is not scheduled."),
 	WaitForRetry: silent("The last attempt failed; the next one is due at a later time.",
 		"Read the ProvisioningFailed event of the last attempt."),
+	WaitForFormer: silent("A former process had begun to create a volume for this claim and may still have the call under way. The request is repeated when it must have ended.",
+		"Nothing to do; it takes as long as one call may take (--timeout)."),
 	ClassMissing: failedClaim("The StorageClass that the claim names does not exist.",
 		"kubectl get storageclass. Create the class, or create the claim again with one that exists. Provisioning goes on by itself when the class appears."),
 	ClassNotOurs: silent("The StorageClass belongs to another provisioner than the claim's annotation says.",

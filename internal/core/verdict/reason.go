@@ -14,6 +14,7 @@ const (
 	ClaimNotOurs        Reason = "ClaimNotOurs"
 	WaitForConsumer     Reason = "WaitForConsumer"
 	WaitForRetry        Reason = "WaitForRetry"
+	WaitForFormer       Reason = "WaitForFormer"
 	ClassMissing        Reason = "ClassMissing"
 	ClassNotOurs        Reason = "ClassNotOurs"
 	ClaimInvalid        Reason = "ClaimInvalid"

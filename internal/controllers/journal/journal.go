@@ -1,0 +1,300 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+)
+
+// Config is what a journal needs.
+type Config struct {
+	Live      client.Reader // answers from the API server
+	Writer    client.Writer
+	Namespace string
+	Name      string // of the first page; the others have a number behind it
+	Holder    string // of this process; no two processes may have the same
+	// CallTimeout bounds one call to the driver. A new holder waits for as long before it repeats what this one began.
+	CallTimeout time.Duration
+	// Needed says what to do without permission: stop, or go on with a record in memory.
+	Needed Need
+	// FormerEnded says that the calls of every former holder are known to have ended, so that nothing need be waited for.
+	FormerEnded bool
+}
+
+// Need says how much the record is wanted.
+type Need int
+
+const (
+	// Required is not to create volumes without a record.
+	Required Need = iota
+	// BestEffort is to create them with a warning.
+	BestEffort
+)
+
+const (
+	// window is how long a write waits for company under load.
+	window = 25 * time.Millisecond
+	// idle is how long a settlement waits for another write to ride on.
+	idle = 5 * time.Second
+	// margin is added to the time that calls of a former holder may take, for what lies between a record and its call.
+	margin = time.Second
+)
+
+// ErrFenced says that another process has taken the journal over: this one is no longer the leader.
+var ErrFenced = errors.New("another process has taken over the journal of volume requests")
+
+// Journal is the record. It implements the Journal of controllers/provision and a runnable of the manager.
+type Journal struct {
+	Config
+	opened chan struct{}
+
+	mu      sync.Mutex
+	book    *intent.Book
+	calling map[types.UID]bool   // entries whose run has not ended
+	waiting map[int][]chan error // by page: for the next write
+	writing map[int][]chan error // by page: for the one under way
+	wake    chan struct{}        // has one element when there is something to write at once
+	ended   error                // why nothing is written any more
+
+	pages  []pageState // of the objects; only Start's goroutine touches them
+	memory bool        // no permission, and none needed
+}
+
+// New returns a journal that is not open yet.
+func New(cfg Config) *Journal {
+	return &Journal{
+		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{},
+		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// Opened is closed when the record has been taken over and may be used.
+func (j *Journal) Opened() <-chan struct{} { return j.opened }
+
+// Wait returns when the record may be used.
+func (j *Journal) Wait(ctx context.Context) error {
+	select {
+	case <-j.opened:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the journal of volume requests is not open: %w", ctx.Err())
+	}
+}
+
+// Pending is the entry of a claim.
+func (j *Journal) Pending(claim types.UID) (intent.Entry, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.book.Get(claim)
+}
+
+// Entries are all entries.
+func (j *Journal) Entries() []intent.Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.book.Entries()
+}
+
+// Len is the number of entries.
+func (j *Journal) Len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.book.Len()
+}
+
+// Record returns when the entry stands in the API server.
+func (j *Journal) Record(ctx context.Context, e intent.Entry) error {
+	written, err := j.add(e)
+	if written == nil {
+		return err
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("record the request of claim %s: %w", e.Claim, ctx.Err())
+	}
+}
+
+// add returns nil without an error when the entry stands there already.
+func (j *Journal) add(e intent.Entry) (<-chan error, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ended != nil {
+		return nil, j.ended
+	}
+	page, err := j.book.Add(e)
+	if err != nil {
+		return nil, err
+	}
+	j.calling[e.UID] = true
+	written := make(chan error, 1)
+	switch underWay, is := j.writing[page]; {
+	case j.memory:
+		return nil, nil
+	case j.book.IsDirty(page):
+		j.waiting[page] = append(j.waiting[page], written)
+		j.rouse()
+	case is: // the write that is under way has it
+		j.writing[page] = append(underWay, written)
+	default:
+		return nil, nil
+	}
+	return written, nil
+}
+
+// Done says that the run which recorded the entry has ended, whatever is known of the outcome.
+func (j *Journal) Done(claim types.UID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.calling, claim)
+}
+
+// Settle forgets the entry of a claim. The API server is told with the next write: until then a restart settles it once more.
+func (j *Journal) Settle(_ context.Context, claim types.UID) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.book.Remove(claim)
+	return nil
+}
+
+// rouse wakes the writer. The caller holds mu.
+func (j *Journal) rouse() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (j *Journal) NeedLeaderElection() bool { return true }
+
+// Start takes the journal over and writes it until ctx ends; then it goes on until the calls under way are settled, at most for
+// the time that a call may take.
+func (j *Journal) Start(ctx context.Context) error {
+	err := j.open(ctx)
+	if err == nil {
+		close(j.opened)
+		err = j.write(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("journal of volume requests: %w", err)
+		j.end(err)
+		return err
+	}
+	j.end(errors.New("the process is ending"))
+	return nil
+}
+
+func (j *Journal) end(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = err
+	for page := range j.waiting {
+		answer(j.waiting, page, err)
+	}
+}
+
+// answer tells everyone who waits for a page. The caller holds mu.
+func answer(waiters map[int][]chan error, page int, err error) {
+	for _, w := range waiters[page] {
+		w <- err
+	}
+	delete(waiters, page)
+}
+
+// write runs until ctx has ended and the rest is settled or overdue.
+func (j *Journal) write(ctx context.Context) error {
+	var last time.Time
+	settle := time.NewTicker(idle)
+	defer settle.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return j.drain(context.WithoutCancel(ctx))
+		case <-j.wake:
+			pause(ctx, window-time.Since(last))
+		case <-settle.C:
+		}
+		last = time.Now()
+		if err := j.flush(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
+}
+
+// drain serves the runs that have begun, and then gives the journal back: the next holder need not wait for our calls. When they
+// take too long it is kept, and the next holder waits.
+func (j *Journal) drain(ctx context.Context) error {
+	bound := time.NewTimer(j.CallTimeout + margin)
+	defer bound.Stop()
+	check := time.NewTicker(window)
+	defer check.Stop()
+	for j.busy() {
+		select {
+		case <-bound.C:
+			return j.flush(ctx)
+		case <-check.C:
+			continue
+		case <-j.wake:
+		}
+		if err := j.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return j.release(ctx)
+}
+
+func (j *Journal) busy() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.calling) > 0
+}
+
+// flush writes every page that differs from what stands in the API server. Only being fenced is an error: whatever else goes
+// wrong is told to those who wait, and tried again with their next attempt.
+func (j *Journal) flush(ctx context.Context) error {
+	for _, page := range j.dirty() {
+		err := j.flushPage(ctx, page)
+		if err == nil {
+			continue
+		}
+		j.mu.Lock()
+		answer(j.waiting, page, err)
+		j.mu.Unlock()
+		if errors.Is(err, ErrFenced) {
+			return err
+		}
+		logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not written", "page", page, "problem", err.Error())
+	}
+	return nil
+}
+
+func (j *Journal) dirty() []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.memory {
+		return nil
+	}
+	return j.book.Dirty()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

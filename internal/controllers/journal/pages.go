@@ -1,0 +1,248 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// pageState is what is known of the object of a page.
+type pageState struct{ lease *coordinationv1.Lease }
+
+func (j *Journal) pageName(i int) string {
+	if i == 0 {
+		return j.Name
+	}
+	return j.Name + "-" + strconv.Itoa(i)
+}
+
+// open takes over every page. The first names how many there are, and is written before a further one is created: so a former
+// leader cannot begin a page that we do not see.
+func (j *Journal) open(ctx context.Context) error {
+	first, err := j.seize(ctx, 0)
+	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && j.Needed == BestEffort {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.memory = true
+		logr.FromContextOrDiscard(ctx).Info("volume requests are remembered in memory only: a volume that is being created when this process is killed may be lost. "+
+			"Allow get, create and update of leases.coordination.k8s.io in the namespace, or silence this with --intents=off",
+			"namespace", j.Namespace, "problem", err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	found := []seized{first}
+	for i := 1; i < first.pages; i++ {
+		page, err := j.seize(ctx, i)
+		if err != nil {
+			return err
+		}
+		found = append(found, page)
+	}
+	// Only now can no former holder begin another call, so its calls end within their bound from here.
+	now := time.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, page := range found {
+		var due time.Time
+		if page.callTimeout > 0 && !j.FormerEnded {
+			due = now.Add(page.callTimeout)
+		}
+		j.pages = append(j.pages, pageState{page.lease})
+		j.book.Load(i, page.entries, due)
+	}
+	if n := j.book.Len(); n > 0 {
+		logr.FromContextOrDiscard(ctx).Info("took over volume requests that are not settled", "requests", n)
+	}
+	return nil
+}
+
+// seized is a page that was taken over, and what a former holder left there.
+type seized struct {
+	lease       *coordinationv1.Lease
+	entries     []intent.Entry
+	pages       int           // how many there are, on the first page
+	callTimeout time.Duration // how long calls of the former holder may take; 0 when it gave the page back
+}
+
+// seize makes this process the holder of a page, whoever was.
+func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
+	for {
+		lease := &coordinationv1.Lease{}
+		err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(i)}, lease)
+		switch {
+		case apierrors.IsNotFound(err):
+			lease = j.newPage(i)
+			if err = j.Writer.Create(ctx, lease); err == nil {
+				return seized{lease: lease, pages: 1}, nil
+			}
+		case err == nil:
+			var page seized
+			if page, err = read(lease); err != nil {
+				return seized{}, fmt.Errorf("lease %s/%s: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, err)
+			}
+			j.sign(lease)
+			if err = j.Writer.Update(ctx, lease); err == nil {
+				page.lease = lease
+				return page, nil
+			}
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return seized{}, fmt.Errorf("take over lease %s/%s: %w", j.Namespace, j.pageName(i), err)
+		}
+	}
+}
+
+func read(lease *coordinationv1.Lease) (seized, error) {
+	page := seized{pages: 1}
+	var err error
+	if page.entries, err = intent.Decode(lease.Annotations[names.AnnIntents]); err != nil {
+		return page, err
+	}
+	if text := lease.Annotations[names.AnnIntentPages]; text != "" {
+		if page.pages, err = strconv.Atoi(text); err != nil || page.pages > intent.MaxPages {
+			return page, fmt.Errorf("annotation %s=%q is not a number of pages", names.AnnIntentPages, text)
+		}
+	}
+	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" && lease.Spec.LeaseDurationSeconds != nil {
+		page.callTimeout = time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second + margin
+	}
+	return page, nil
+}
+
+func (j *Journal) newPage(i int) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: j.Namespace, Name: j.pageName(i), Annotations: map[string]string{},
+		Labels: map[string]string{names.LabelManagedBy: names.ManagedByPurser},
+	}}
+	j.sign(lease)
+	return lease
+}
+
+// sign writes the holder into the page, and how long its calls may take.
+func (j *Journal) sign(lease *coordinationv1.Lease) {
+	seconds := int32((j.CallTimeout + time.Second - 1) / time.Second)
+	lease.Spec.HolderIdentity = &j.Holder
+	lease.Spec.LeaseDurationSeconds = &seconds
+	now := metav1.NowMicro()
+	lease.Spec.RenewTime = &now
+}
+
+// flushPage writes one page, after the first page names it.
+func (j *Journal) flushPage(ctx context.Context, i int) error {
+	for len(j.pages) <= i {
+		if err := j.announce(ctx, len(j.pages)+1); err != nil {
+			return err
+		}
+		page, err := j.seize(ctx, len(j.pages))
+		if err != nil {
+			return err
+		}
+		j.pages = append(j.pages, pageState{page.lease})
+	}
+	text, err := j.take(i)
+	if err == nil {
+		err = j.update(ctx, i, func(lease *coordinationv1.Lease) { annotate(lease, names.AnnIntents, text) })
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.book.Spoil(i)
+	}
+	answer(j.writing, i, err)
+	return err
+}
+
+// take is the text of a page; those who waited for it wait for this write from now on.
+func (j *Journal) take(i int) (string, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.writing[i] = j.waiting[i]
+	delete(j.waiting, i)
+	return j.book.Take(i)
+}
+
+func (j *Journal) announce(ctx context.Context, pages int) error {
+	return j.update(ctx, 0, func(lease *coordinationv1.Lease) { annotate(lease, names.AnnIntentPages, strconv.Itoa(pages)) })
+}
+
+func annotate(lease *coordinationv1.Lease, key, value string) {
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[key] = value
+}
+
+// update changes the object of a page that we hold. A conflict with anybody but a new holder is resolved by writing again on top
+// of what is there now.
+func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1.Lease)) error {
+	ctx, cancel := context.WithTimeout(ctx, j.CallTimeout)
+	defer cancel()
+	for {
+		lease := j.pages[i].lease.DeepCopy()
+		change(lease)
+		j.sign(lease)
+		err := j.Writer.Update(ctx, lease)
+		if err == nil {
+			j.pages[i].lease = lease
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("write lease %s/%s: %w", j.Namespace, j.pageName(i), err)
+		}
+		if err := j.reread(ctx, i); err != nil {
+			return err
+		}
+	}
+}
+
+// reread finds out why a write was refused. An object that somebody deleted is made again, and making it fails when a new holder
+// was faster.
+func (j *Journal) reread(ctx context.Context, i int) error {
+	lease := &coordinationv1.Lease{}
+	err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(i)}, lease)
+	if apierrors.IsNotFound(err) {
+		lease = j.newPage(i)
+		if i == 0 && len(j.pages) > 1 {
+			annotate(lease, names.AnnIntentPages, strconv.Itoa(len(j.pages)))
+		}
+		if err = j.Writer.Create(ctx, lease); apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("lease %s/%s: %w", j.Namespace, j.pageName(i), ErrFenced)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read lease %s/%s: %w", j.Namespace, j.pageName(i), err)
+	}
+	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != j.Holder {
+		return fmt.Errorf("lease %s/%s: %w", j.Namespace, j.pageName(i), ErrFenced)
+	}
+	j.pages[i].lease = lease
+	return nil
+}
+
+// release writes an empty record and gives every page back.
+func (j *Journal) release(ctx context.Context) error {
+	if err := j.flush(ctx); err != nil || j.memory {
+		return err
+	}
+	for i := range j.pages {
+		lease := j.pages[i].lease.DeepCopy()
+		nobody := ""
+		lease.Spec.HolderIdentity = &nobody
+		if err := j.Writer.Update(ctx, lease); err != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("give back lease %s/%s: %w", j.Namespace, j.pageName(i), err)
+		}
+	}
+	return nil
+}
