@@ -62,6 +62,8 @@ name that the program is called by.`,
 		Version:       p.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          knownRole,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
 	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p))
@@ -100,6 +102,14 @@ func run(r role) func(*cobra.Command, []string) error {
 		}
 		return err
 	}
+}
+
+// knownRole is asked when the first argument is no role. Without it cobra's own error would not count as a mistake in usage.
+func knownRole(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return UsageError{fmt.Errorf("unknown role %q; see '%s --help'", args[0], c.CommandPath())}
 }
 
 // noArguments refuses what is not a flag, which is most often a flag without its dashes.
