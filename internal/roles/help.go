@@ -86,6 +86,9 @@ func flagLine(flag *pflag.Flag) string {
 
 func flagUsage(flag *pflag.Flag) string {
 	_, usage := pflag.UnquoteUsage(flag)
+	if mark := markOf(flag); mark != "" {
+		usage = "(" + mark + ") " + usage
+	}
 	return usage
 }
 
@@ -104,4 +107,28 @@ func indented(text string, indent, width int) string {
 		line += word
 	}
 	return strings.Join(append(out, line), "\n")
+}
+
+const (
+	markAnnotation = "purser-mark"
+	markNew        = "new"
+	markDeprecated = "deprecated"
+)
+
+// marked says of flags that upstream does not have them, or that they are there for old manifests only.
+func marked(f *pflag.FlagSet, mark string, names ...string) {
+	for _, name := range names {
+		flag := f.Lookup(name)
+		if flag.Annotations == nil {
+			flag.Annotations = map[string][]string{}
+		}
+		flag.Annotations[markAnnotation] = []string{mark}
+	}
+}
+
+func markOf(flag *pflag.Flag) string {
+	if mark := flag.Annotations[markAnnotation]; len(mark) > 0 {
+		return mark[0]
+	}
+	return ""
 }

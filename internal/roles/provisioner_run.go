@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -69,7 +68,7 @@ func (p *Provisioner) Run(ctx context.Context) error {
 		return fmt.Errorf("events: %w", err)
 	}
 	defer events.Close()
-	w := wiring{role: p, mgr: mgr, conn: conn, driver: driver, events: events}
+	w := wiring{role: p, mgr: mgr, conn: conn, driver: driver, events: events, holder: p.Election.Identity()}
 	if err := w.controllers(ctx); err != nil {
 		return err
 	}
@@ -173,10 +172,14 @@ type wiring struct {
 	conn   *csirpc.Conn
 	driver csirpc.Description
 	events *kube.Events
+	holder string // of leases; no two processes have the same
 }
 
 func (w wiring) controllers(ctx context.Context) error {
-	journal := provisioning.NewMemory()
+	journal, err := w.journal()
+	if err != nil {
+		return err
+	}
 	measures := telemetry.NewMetrics(ctrlmetrics.Registry, journal.Len)
 	volumes := kube.NewRecent[*corev1.PersistentVolume]()
 	backoff := loop.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}
@@ -218,34 +221,6 @@ func eventSource(driver string) string {
 		return driver
 	}
 	return driver + "_" + host
-}
-
-// leaseName is upstream's, so that both can never lead at once (LK-1).
-func leaseName(driver string) string {
-	name := strings.Map(func(r rune) rune {
-		if (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '-' {
-			return r
-		}
-		return '-'
-	}, driver)
-	if strings.HasSuffix(name, "-") {
-		name += "X"
-	}
-	return name
-}
-
-// namespace of the lease (F-44).
-func (e Election) namespace() string {
-	if e.Namespace != "" {
-		return e.Namespace
-	}
-	if pod := os.Getenv("POD_NAMESPACE"); pod != "" {
-		return pod
-	}
-	if own, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil && len(own) > 0 {
-		return strings.TrimSpace(string(own))
-	}
-	return "default"
 }
 
 func synced(ctx context.Context, mgr manager.Manager) error {

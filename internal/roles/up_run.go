@@ -243,7 +243,8 @@ func (h *harbour) meetDriver(ctx context.Context, endpoint string) (place, error
 func (h *harbour) startProvisioner(ctx context.Context, api *rest.Config, endpoint string) {
 	p := NewProvisioner()
 	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
-	p.CSIAddress, p.HTTPEndpoint = endpoint, h.HTTPEndpoint
+	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, systemNamespace
+	p.FormerEnded = h.CSIAddress == "" // the lock on the data folder says that the last `up` is gone, and with it its driver
 	h.parts = append(h.parts, startPart(ctx, "csi-provisioner", p.Run))
 }
 

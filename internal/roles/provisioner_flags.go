@@ -1,0 +1,100 @@
+package roles
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// AddFlags binds every setting to its flag.
+func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
+	grouped(f, "Driver", p.driverFlags)
+	grouped(f, "API server", p.apiFlags)
+	grouped(f, "Volumes", p.volumeFlags)
+	grouped(f, "Topology", p.topologyFlags)
+	grouped(f, "Pace", p.paceFlags)
+	grouped(f, "Leader election", p.Election.flags)
+	grouped(f, "Metrics and health", p.httpFlags)
+	grouped(f, "Process", p.processFlags)
+	grouped(f, "Logs", loggingFlags(p.Logging))
+	grouped(f, "Sources of volumes (not there yet)", p.sourceFlags)
+	grouped(f, "Storage capacity (not there yet)", p.Capacity.flags)
+	grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
+	grouped(f, "Of older versions", p.retiredFlags)
+	marked(f, markNew, "min-volume-size", "intents", "exit-on-connection-loss")
+	marked(f, markDeprecated, "metrics-address")
+}
+
+// driverFlags are F-10 and F-42.
+func (p *Provisioner) driverFlags(f *pflag.FlagSet) {
+	f.StringVar(&p.CSIAddress, "csi-address", "/run/csi/socket", "the driver's socket: an absolute `path`, or unix:// with one")
+	f.DurationVar(&p.Timeout, "timeout", 10*time.Second, "for each call to the driver")
+	f.BoolVar(&p.ExitOnConnectionLoss, "exit-on-connection-loss", false, "end when the connection to the driver breaks, as upstream does, instead of connecting again")
+}
+
+// apiFlags are F-1, F-41, F-49 and F-50.
+func (p *Provisioner) apiFlags(f *pflag.FlagSet) {
+	f.StringVar(&p.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
+	f.StringVar(&p.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
+	f.Float32Var(&p.KubeAPIQPS, "kube-api-qps", 0, "API requests per second; 0 leaves the limit to the API server's priority and fairness")
+	f.IntVar(&p.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
+}
+
+// volumeFlags are F-2, F-3, F-13, F-15, F-26 and our own.
+func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
+	f.StringVar(&p.NamePrefix, "volume-name-prefix", "pvc", "volumes are named `PREFIX`-<uid of the claim>")
+	f.IntVar(&p.NameUUIDLength, "volume-name-uuid-length", -1, "characters of the uid, without its dashes, in the name; -1 for all of it")
+	f.StringVar(&p.DefaultFSType, "default-fstype", "", "filesystem when the StorageClass names none; empty leaves it to the driver")
+	f.BoolVar(&p.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of claim, namespace and PersistentVolume")
+	f.BoolVar(&p.PublishRO, "controller-publish-readonly", false, "mark volumes whose only access mode is ReadOnlyMany as read-only")
+	f.Var(sizes{&p.MinVolumeSize}, "min-volume-size", "refuse claims below a size, by filesystem, such as `xfs=300Mi`,ext4=16Mi; mkfs would fail on the node later")
+	f.StringVar(&p.Intents, "intents", intentsRequire, "`mode` of the journal of volumes that are being created, which no crash loses: require (no volume is created without a record), best-effort, or off")
+}
+
+// topologyFlags are F-11 and F-12.
+func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
+	f.BoolVar(&p.StrictTopology, "strict-topology", false, "ask for a volume at the selected node only, not also elsewhere in the cluster")
+	f.BoolVar(&p.Immediate, "immediate-topology", true, "for classes with immediate binding, name all places of the cluster to the driver")
+}
+
+// paceFlags are F-4 to F-6.
+func (p *Provisioner) paceFlags(f *pflag.FlagSet) {
+	f.UintVar(&p.Workers, "worker-threads", 100, "claims, and again volumes, that are worked on at once")
+	f.DurationVar(&p.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
+	f.DurationVar(&p.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
+}
+
+// httpFlags are F-14 and F-51 to F-53.
+func (p *Provisioner) httpFlags(f *pflag.FlagSet) {
+	f.StringVar(&p.HTTPEndpoint, "http-endpoint", "", "`address`, such as :8080, to serve metrics and health on; empty for none")
+	f.StringVar(&p.MetricsAddress, "metrics-address", "", "older name of http-endpoint, an `address` without /healthz/leader-election; give only one of the two")
+	f.StringVar(&p.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+	f.BoolVar(&p.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
+}
+
+// processFlags are F-28 and F-54.
+func (p *Provisioner) processFlags(f *pflag.FlagSet) {
+	f.Var(p.Gates, "feature-gates", "features to switch, as `NAME=BOOL`,...: "+p.Gates.known())
+	f.BoolVar(&p.AutoMaxProcs, "automaxprocs", false, "take GOMAXPROCS from the container's CPU limit even if the environment sets it; without the flag that happens when the environment does not")
+}
+
+// sourceFlags are F-7, F-8 and F-27.
+func (p *Provisioner) sourceFlags(f *pflag.FlagSet) {
+	f.UintVar(&p.CloneWorkers, "cloning-protection-threads", 1, "clone sources that are released at once")
+	f.DurationVar(&p.SnapshotSweep, "snapshot-orphan-sweep-interval", 5*time.Minute, "how often snapshots are searched for finalizers that nobody needs; 0 for never")
+	f.BoolVar(&p.KeepVolumeMode, "prevent-volume-mode-conversion", true, "refuse to restore a snapshot with another volume mode than its source had")
+}
+
+// loggingFlags are those of the Kubernetes components (F-60 to F-62). Four of them need a gate that no program of this kind can
+// set; upstream shows them all the same (F-63).
+func loggingFlags(logging *logsapi.LoggingConfiguration) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		logsapi.AddFlags(logging, f)
+		for _, name := range []string{"log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
+			if flag := f.Lookup(name); flag != nil {
+				flag.Hidden = true
+			}
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package roles
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/purser-csi/purser/internal/csirpc"
+)
+
+// Validate implements role. It lists every mistake at once (CL-9).
+func (p *Provisioner) Validate() error {
+	_, address := csirpc.SocketPath(p.CSIAddress)
+	if address != nil {
+		address = fmt.Errorf("--csi-address: %w", address)
+	}
+	return errors.Join(slices.Concat(
+		[]error{address},
+		p.validateAPI(), p.validateVolumes(), p.validatePace(), p.validateHTTP(),
+		p.Election.validate(), p.Capacity.validate(), p.NodeDeployment.validate())...)
+}
+
+func (p *Provisioner) validateAPI() []error {
+	return []error{
+		need(p.KubeAPIQPS >= 0, "--kube-api-qps=%v: must not be negative", p.KubeAPIQPS),
+		need(p.KubeAPIBurst >= 0, "--kube-api-burst=%d: must not be negative", p.KubeAPIBurst),
+	}
+}
+
+// A short name is a shared volume: 0 gives all claims one name (H-11).
+const (
+	minUUIDLength = 8
+	maxUUIDLength = 32
+)
+
+func (p *Provisioner) validateVolumes() []error {
+	return []error{
+		need(p.NamePrefix != "", "--volume-name-prefix: must not be empty"),
+		need(p.NameUUIDLength == -1 || (p.NameUUIDLength >= minUUIDLength && p.NameUUIDLength <= maxUUIDLength),
+			"--volume-name-uuid-length=%d: must be -1 or from %d to %d", p.NameUUIDLength, minUUIDLength, maxUUIDLength),
+		p.validateIntents(),
+	}
+}
+
+func (p *Provisioner) validatePace() []error {
+	return []error{
+		need(p.Timeout > 0, "--timeout=%s: must be more than 0", p.Timeout),
+		need(p.Workers > 0, "--worker-threads=0: must be at least 1, or no claim is worked on"),
+		need(p.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", p.RetryStart),
+		need(p.RetryMax >= p.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", p.RetryMax, p.RetryStart),
+		need(p.CloneWorkers > 0, "--cloning-protection-threads=0: must be at least 1"),
+		need(p.SnapshotSweep >= 0, "--snapshot-orphan-sweep-interval=%s: must not be negative", p.SnapshotSweep),
+	}
+}
+
+// ownPaths are taken, so the metrics cannot be there.
+var ownPaths = []string{pathLive, pathReady, pathLeader}
+
+func (p *Provisioner) validateHTTP() []error {
+	path := p.MetricsPath
+	return []error{
+		need(p.HTTPEndpoint == "" || p.MetricsAddress == "", // CL-4
+			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"),
+		need(strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "{} "), "--metrics-path=%q: must begin with / and name one path", path),
+		need(!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof), "--metrics-path=%q: something else is served there", path),
+	}
+}
+
+// address is where HTTP is served; empty for nowhere.
+func (p *Provisioner) address() string {
+	if p.MetricsAddress != "" {
+		return p.MetricsAddress
+	}
+	return p.HTTPEndpoint
+}
