@@ -16,6 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
+	"github.com/purser-csi/purser/internal/mount"
 )
 
 // gated holds every Create until the test lets it go.
@@ -64,6 +65,11 @@ func TestOneOperationPerVolume(t *testing.T) {
 			_, err := r.NodePublishVolume(t.Context(), r.publishRequest("vol", "target"))
 			wantCode(t, err, codes.Aborted, text)
 		})
+		others.Go(func() {
+			request := &csi.NodeUnpublishVolumeRequest{VolumeId: "vol", TargetPath: r.target("target")}
+			_, err := r.NodeUnpublishVolume(t.Context(), request)
+			wantCode(t, err, codes.Aborted, text)
+		})
 	}
 	others.Wait()
 	if len(backend.entered) > 0 {
@@ -72,6 +78,38 @@ func TestOneOperationPerVolume(t *testing.T) {
 	close(backend.open)
 	wantCode(t, <-first, codes.OK)
 	r.create(t, "vol")
+}
+
+// gatedMounter holds every Bind until the test lets it go.
+type gatedMounter struct {
+	mount.SymlinkMounter
+	entered chan struct{}
+	open    chan struct{}
+}
+
+func (g gatedMounter) Bind(source, target string, access mount.Access) error {
+	g.entered <- struct{}{}
+	<-g.open
+	return g.SymlinkMounter.Bind(source, target, access)
+}
+
+// Two volumes that are sent to one target exclude each other as well.
+func TestOneOperationPerTarget(t *testing.T) {
+	mounter := gatedMounter{entered: make(chan struct{}, 1), open: make(chan struct{})}
+	r := newRig(t, settings{mounter: mounter})
+	one, two := r.create(t, "one"), r.create(t, "two")
+	first := make(chan error, 1)
+	go func() {
+		_, err := r.NodePublishVolume(t.Context(), r.publishRequest(one, "target"))
+		first <- err
+	}()
+	<-mounter.entered
+	_, err := r.NodePublishVolume(t.Context(), r.publishRequest(two, "target"))
+	wantCode(t, err, codes.Aborted, "NodePublishVolume for", r.target("target"))
+	_, err = r.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: two, TargetPath: r.target("target")})
+	wantCode(t, err, codes.Aborted)
+	close(mounter.open)
+	wantCode(t, <-first, codes.OK)
 }
 
 func TestOtherVolumesAreNotHeldUp(t *testing.T) {

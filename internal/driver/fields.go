@@ -2,6 +2,7 @@ package driver
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -161,10 +162,8 @@ func parseMode(field string, mode *csi.VolumeCapability_AccessMode) (backend.Acc
 		return "", missing(field + ".access_mode")
 	}
 	name := backend.AccessMode(mode.GetMode().String())
-	for _, known := range backend.AccessModes {
-		if name == known {
-			return name, nil
-		}
+	if slices.Contains(backend.AccessModes, name) {
+		return name, nil
 	}
 	return "", fault.Invalid.Errorf("%s.access_mode %s: not known to this driver; use one of %v", field, name, backend.AccessModes)
 }

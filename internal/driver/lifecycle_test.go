@@ -2,18 +2,14 @@ package driver
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"pgregory.net/rapid"
-
-	"github.com/purser-csi/purser/internal/mount"
 )
 
 func TestCreateIsIdempotentByName(t *testing.T) {
@@ -47,6 +43,7 @@ func TestTheLifeOfAVolume(t *testing.T) {
 		r.unpublish(t, id, "target")
 	}
 	wantEmptyDir(t, r.targets)
+	wantEmptyDir(t, filepath.Join(r.state, "published"))
 	r.publish(t, id, "another")
 	if content, err := os.ReadFile(filepath.Join(r.target("another"), "file")); string(content) != "content" {
 		t.Errorf("read %q, %v", content, err)
@@ -289,124 +286,4 @@ func TestNoIDLeadsOutside(t *testing.T) {
 		}
 	})
 	wantEmptyDir(t, r.targets)
-}
-
-// realMounts skips where the process may not mount.
-func realMounts(t *testing.T) *rig {
-	t.Helper()
-	state := t.TempDir()
-	detection, err := mount.Detect(state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := detection.Mounter.(mount.BindMounter); !ok {
-		t.Skip("needs to mount, but is " + detection.Reason)
-	}
-	r := newRig(t, settings{state: state, mounter: detection.Mounter})
-	t.Cleanup(func() {
-		if _, err := mount.CleanBelow(r.targets); err != nil {
-			t.Errorf("leave no mount behind: %v", err)
-		}
-	})
-	return r
-}
-
-// Readonly is a flag, and two access modes imply it.
-func TestReadOnlyPublicationsCannotBeWritten(t *testing.T) {
-	r := realMounts(t)
-	tests := []struct {
-		mode     csi.VolumeCapability_AccessMode_Mode
-		readOnly bool
-		writes   bool
-	}{
-		{writer, false, true},
-		{writer, true, false},
-		{csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY, false, false},
-		{csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, false, false},
-		{csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, false, true},
-	}
-	id := r.create(t, "vol")
-	for _, test := range tests {
-		request := r.publishRequest(id, "target")
-		request.VolumeCapability, request.Readonly = mountCapability(test.mode), test.readOnly
-		_, err := r.NodePublishVolume(t.Context(), request)
-		wantCode(t, err, codes.OK)
-		err = os.WriteFile(filepath.Join(r.target("target"), "file"), nil, 0o644)
-		if (err == nil) != test.writes {
-			t.Errorf("%s readonly=%v: writing gave %v", test.mode, test.readOnly, err)
-		}
-		r.unpublish(t, id, "target")
-	}
-	wantEmptyDir(t, r.targets)
-}
-
-// The mount outlives the driver, and the next one knows it.
-func TestARealMountSurvivesARestart(t *testing.T) {
-	r := realMounts(t)
-	id, state, targets := r.create(t, "vol"), r.state, r.targets
-	r.publish(t, id, "target")
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
-	r = newRig(t, settings{state: state, mounter: mount.BindMounter{}})
-	r.targets = targets
-	_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-	wantCode(t, err, codes.FailedPrecondition)
-	r.unpublish(t, id, "target")
-	r.delete(t, id)
-}
-
-// A pod with bidirectional propagation can leave a mount inside the volume.
-// Deleting the volume must not delete what is mounted there.
-func TestDeleteSparesAMountInsideTheVolume(t *testing.T) {
-	r := realMounts(t)
-	id := r.create(t, "vol")
-	precious := t.TempDir()
-	if err := os.WriteFile(filepath.Join(precious, "file"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	inside := filepath.Join(r.state, "volumes", id, "data", "inside")
-	if err := (mount.BindMounter{}).Bind(precious, inside, mount.ReadWrite); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = mount.CleanBelow(r.state) })
-	_, err := r.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-	wantCode(t, err, codes.FailedPrecondition, "inside")
-	if _, err := os.Stat(filepath.Join(precious, "file")); errors.Is(err, fs.ErrNotExist) {
-		t.Error("the content of the mount is gone")
-	}
-	if err := (mount.BindMounter{}).Unbind(inside); err != nil {
-		t.Fatal(err)
-	}
-	r.delete(t, id)
-}
-
-// The process dies with the volume in use by a workload: unpublish says so.
-func TestUnpublishOfAVolumeInUse(t *testing.T) {
-	r := realMounts(t)
-	id := r.create(t, "vol")
-	r.publish(t, id, "target")
-	file, err := os.Create(filepath.Join(r.target("target"), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request := &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: r.target("target")}
-	_, err = r.NodeUnpublishVolume(t.Context(), request)
-	wantCode(t, err, codes.FailedPrecondition, "still uses the mount")
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r.unpublish(t, id, "target")
-	if strings.Contains(strings.Join(mounts(t, r.targets), " "), "target") {
-		t.Error("still mounted")
-	}
-}
-
-func mounts(t *testing.T, dir string) []string {
-	t.Helper()
-	paths, err := mount.Below(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
 }

@@ -37,8 +37,8 @@ func Below(dir string) ([]string, error) {
 // there is no such directory.
 func realRoot(dir string) (string, error) {
 	clean := filepath.Clean(dir)
-	if !filepath.IsAbs(clean) || clean == "/" {
-		return "", fmt.Errorf("mounts below %q: give the absolute path of a folder other than /", dir)
+	if !filepath.IsAbs(clean) {
+		return "", fmt.Errorf("mounts below %q: give an absolute path", dir)
 	}
 	root, err := filepath.EvalSymlinks(clean)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,14 +48,14 @@ func realRoot(dir string) (string, error) {
 		return "", fmt.Errorf("resolve %s: %w", dir, err)
 	}
 	if root == "/" {
-		return "", fmt.Errorf("mounts below %q: it is a link to /; give a folder of its own", dir)
+		return "", fmt.Errorf("mounts below %q: that is everything; give a folder other than /", dir)
 	}
 	return root, nil
 }
 
 // mountsBelow reads a mount table. The order is the one in which the mounts
-// can be undone: deeper paths first, and of mounts stacked on one path the
-// youngest first.
+// can be undone: deeper paths first. A path on which mounts are stacked is
+// listed once for each.
 func mountsBelow(table io.Reader, root string) ([]string, error) {
 	infos, err := mountinfo.GetMountsFromReader(table, func(m *mountinfo.Info) (skip, stop bool) {
 		return !strings.HasPrefix(m.Mountpoint, root+"/"), false
@@ -63,7 +63,6 @@ func mountsBelow(table io.Reader, root string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the mount table: %w", err)
 	}
-	slices.Reverse(infos)
 	slices.SortStableFunc(infos, func(a, b *mountinfo.Info) int {
 		return cmp.Compare(strings.Count(b.Mountpoint, "/"), strings.Count(a.Mountpoint, "/"))
 	})

@@ -25,7 +25,7 @@ func TestMountsBelow(t *testing.T) {
 		name, root string
 		want       []string
 	}{
-		{"deepest first, of two on one path the younger first", "/plane", []string{
+		{"deepest first, stacked ones once each", "/plane", []string{
 			"/plane/pods/a/deep/er", "/plane/pods/a", "/plane/pods/a",
 			"/plane/with space\ttab\nline\\back",
 		}},

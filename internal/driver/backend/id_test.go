@@ -43,7 +43,7 @@ func TestIDOf(t *testing.T) {
 func TestParseIDRefusesWhatNoNameMakes(t *testing.T) {
 	for _, text := range []string{
 		"", ".", "..", "/", "a/b", "../a", "A", "-a", "a\x00", "a\n", "sha256-", "sha256-abc",
-		"sha256-" + strings.Repeat("A", 64), strings.Repeat("x", 64), strings.Repeat("x", 1<<20),
+		"sha256-" + strings.Repeat("A", 64), "sha256-" + strings.Repeat("a", 64) + "/..", strings.Repeat("x", 64), strings.Repeat("x", 1<<20),
 	} {
 		_, err := ParseID(text)
 		if !fault.NotFound.Is(err) {

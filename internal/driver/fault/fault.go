@@ -56,8 +56,7 @@ func (k Kind) Errorf(format string, args ...any) error {
 // KindOf says which kind an error is of: that of the outermost fault in its
 // chain.
 func KindOf(err error) Kind {
-	var f *fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fault](err); ok {
 		return f.kind
 	}
 	return Internal

@@ -115,7 +115,7 @@ func TestADamagedRecordBlocksItsOwnVolumeOnly(t *testing.T) {
 	damages := map[string]string{
 		"empty":            "",
 		"cut off":          `{"format":1,"vol`,
-		"newer":            `{"format":2}`,
+		"newer":            `{"format":2,"volume":"vol","target":"/a"}`,
 		"another target":   `{"format":1,"volume":"vol","target":"/z"}`,
 		"another volume":   `{"format":1,"volume":"other","target":"/a"}`,
 		"a path as volume": `{"format":1,"volume":"../..","target":"/a"}`,

@@ -151,13 +151,14 @@ func TestDeleteRefusesAVolumeWithAMountInside(t *testing.T) {
 
 func TestDamageStaysWithOneVolume(t *testing.T) {
 	other := `{"format":1,"name":"sound","capacityBytes":1}`
+	newer := `{"format":2,"name":"hurt","capacityBytes":1}`
 	damages := map[string]func(volume string) error{
 		"no metadata": func(v string) error { return os.Remove(filepath.Join(v, metadataFile)) },
 		"empty":       func(v string) error { return os.WriteFile(filepath.Join(v, metadataFile), nil, 0o600) },
 		"cut off":     func(v string) error { return os.Truncate(filepath.Join(v, metadataFile), 20) },
 		"another's":   func(v string) error { return os.WriteFile(filepath.Join(v, metadataFile), []byte(other), 0o600) },
 		"newer format": func(v string) error {
-			return os.WriteFile(filepath.Join(v, metadataFile), []byte(`{"format":2}`), 0o600)
+			return os.WriteFile(filepath.Join(v, metadataFile), []byte(newer), 0o600)
 		},
 		"file, not a dir": func(v string) error { return errors.Join(os.RemoveAll(v), os.WriteFile(v, nil, 0o600)) },
 	}
