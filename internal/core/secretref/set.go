@@ -1,0 +1,68 @@
+package secretref
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Set is the references of every kind for one volume. Sets can be compared, and the zero value refers to nothing.
+type Set struct{ refs [kinds]types.NamespacedName }
+
+// NewSet resolves every kind, or says what is wrong with the first that cannot be.
+func NewSet(parameters map[string]string, scope Scope) (Set, *Problem) {
+	var s Set
+	for k := range kinds {
+		ref, problem := Resolve(k, parameters, scope)
+		if problem != nil {
+			return Set{}, problem
+		}
+		s.refs[k] = ref
+	}
+	return s, nil
+}
+
+// Of is the reference for a kind of call; the zero value for none.
+func (s Set) Of(k Kind) types.NamespacedName { return s.refs[k] }
+
+// Reference is the same as a field of a PersistentVolume wants it; nil for none.
+func (s Set) Reference(k Kind) *corev1.SecretReference {
+	if ref := s.refs[k]; ref.Name != "" {
+		return &corev1.SecretReference{Namespace: ref.Namespace, Name: ref.Name}
+	}
+	return nil
+}
+
+// Text is the set in a form that [ParseSet] reads; the empty set has none.
+func (s Set) Text() string {
+	if s == (Set{}) {
+		return ""
+	}
+	parts := make([]string, kinds)
+	for k, ref := range s.refs {
+		parts[k] = ref.Namespace + "/" + ref.Name
+	}
+	return strings.Join(parts, ",")
+}
+
+// ParseSet reads a [Set.Text]. A text of an older version may have fewer kinds.
+func ParseSet(text string) (Set, error) {
+	var s Set
+	if text == "" {
+		return s, nil
+	}
+	parts := strings.Split(text, ",")
+	if len(parts) > int(kinds) {
+		return Set{}, fmt.Errorf("%d secret references, and %d are known", len(parts), kinds)
+	}
+	for k, part := range parts {
+		namespace, name, ok := strings.Cut(part, "/")
+		if !ok {
+			return Set{}, fmt.Errorf("secret reference %q has no slash", part)
+		}
+		s.refs[k] = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return s, nil
+}
