@@ -73,7 +73,7 @@ func (b *Book) Entries() []Entry {
 // Add puts an entry on record and says on which page. The same entry again changes nothing; another request for the same claim
 // replaces the first, which the caller must have settled.
 func (b *Book) Add(e Entry) (int, error) {
-	if have, ok := b.Get(e.UID); ok && proto.Equal(have.Request, e.Request) && have.Secret == e.Secret {
+	if have, ok := b.Get(e.UID); ok && proto.Equal(have.Request, e.Request) && have.Secrets == e.Secrets {
 		return b.pageOf[e.UID], nil
 	}
 	b.Remove(e.UID)

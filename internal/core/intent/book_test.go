@@ -12,7 +12,15 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/secretref"
 )
+
+func secrets(n int) secretref.Set {
+	set, _ := secretref.NewSet(map[string]string{names.ParameterSecretName: fmt.Sprint("secret-", n), names.ParameterSecretNamespace: "s"}, secretref.Scope{})
+	return set
+}
 
 func entry(n int) Entry {
 	return Entry{
@@ -22,7 +30,7 @@ func entry(n int) Entry {
 			Name: fmt.Sprint("pvc-uid-", n), CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 30},
 			Parameters: map[string]string{"tier": "ssd", "zone": "a"},
 		},
-		Secret: types.NamespacedName{Namespace: "s", Name: fmt.Sprint("secret-", n)},
+		Secrets: secrets(n),
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
 // The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with its length before it. The
@@ -19,7 +21,7 @@ import (
 const version = "v1:"
 
 // fieldsPerEntry is how many fields an entry has in the text.
-const fieldsPerEntry = 6
+const fieldsPerEntry = 5
 
 func fields(e Entry) ([][]byte, error) {
 	request, err := proto.MarshalOptions{Deterministic: true}.Marshal(e.Request)
@@ -28,13 +30,13 @@ func fields(e Entry) ([][]byte, error) {
 	}
 	return [][]byte{
 		[]byte(e.Claim.Namespace), []byte(e.Claim.Name), []byte(e.UID),
-		[]byte(e.Secret.Namespace), []byte(e.Secret.Name), request,
+		[]byte(e.Secrets.Text()), request,
 	}, nil
 }
 
 // size is the number of bytes that the entry takes before compression.
 func size(e Entry) int {
-	n := proto.Size(e.Request) + len(e.Claim.Namespace) + len(e.Claim.Name) + len(e.UID) + len(e.Secret.Namespace) + len(e.Secret.Name)
+	n := proto.Size(e.Request) + len(e.Claim.Namespace) + len(e.Claim.Name) + len(e.UID) + len(e.Secrets.Text())
 	return n + fieldsPerEntry*binary.MaxVarintLen16
 }
 
@@ -112,14 +114,18 @@ func decodeEntry(raw []byte) (Entry, []byte, error) {
 		parts[i], raw = raw[n:n+int(length)], raw[n+int(length):]
 	}
 	request := &csi.CreateVolumeRequest{}
-	if err := proto.Unmarshal(parts[5], request); err != nil {
+	if err := proto.Unmarshal(parts[4], request); err != nil {
 		return Entry{}, nil, fmt.Errorf("journal: request of claim %s/%s: %w", parts[0], parts[1], err)
+	}
+	secrets, err := secretref.ParseSet(string(parts[3]))
+	if err != nil {
+		return Entry{}, nil, fmt.Errorf("journal: secrets of claim %s/%s: %w", parts[0], parts[1], err)
 	}
 	return Entry{
 		Claim:      types.NamespacedName{Namespace: string(parts[0]), Name: string(parts[1])},
 		UID:        types.UID(parts[2]),
 		VolumeName: request.GetName(),
 		Request:    request,
-		Secret:     types.NamespacedName{Namespace: string(parts[3]), Name: string(parts[4])},
+		Secrets:    secrets,
 	}, raw, nil
 }

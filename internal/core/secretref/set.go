@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Set is the references of every kind for one volume. Sets can be compared, and the zero value refers to nothing.
-type Set struct{ refs [kinds]types.NamespacedName }
+// Set is the references for one volume, by kind. Sets can be compared, and the zero value refers to nothing.
+type Set [kinds]types.NamespacedName
 
 // NewSet resolves every kind, or says what is wrong with the first that cannot be.
 func NewSet(parameters map[string]string, scope Scope) (Set, *Problem) {
@@ -19,17 +19,17 @@ func NewSet(parameters map[string]string, scope Scope) (Set, *Problem) {
 		if problem != nil {
 			return Set{}, problem
 		}
-		s.refs[k] = ref
+		s[k] = ref
 	}
 	return s, nil
 }
 
 // Of is the reference for a kind of call; the zero value for none.
-func (s Set) Of(k Kind) types.NamespacedName { return s.refs[k] }
+func (s Set) Of(k Kind) types.NamespacedName { return s[k] }
 
 // Reference is the same as a field of a PersistentVolume wants it; nil for none.
 func (s Set) Reference(k Kind) *corev1.SecretReference {
-	if ref := s.refs[k]; ref.Name != "" {
+	if ref := s[k]; ref.Name != "" {
 		return &corev1.SecretReference{Namespace: ref.Namespace, Name: ref.Name}
 	}
 	return nil
@@ -41,7 +41,7 @@ func (s Set) Text() string {
 		return ""
 	}
 	parts := make([]string, kinds)
-	for k, ref := range s.refs {
+	for k, ref := range s {
 		parts[k] = ref.Namespace + "/" + ref.Name
 	}
 	return strings.Join(parts, ",")
@@ -62,7 +62,7 @@ func ParseSet(text string) (Set, error) {
 		if !ok {
 			return Set{}, fmt.Errorf("secret reference %q has no slash", part)
 		}
-		s.refs[k] = types.NamespacedName{Namespace: namespace, Name: name}
+		s[k] = types.NamespacedName{Namespace: namespace, Name: name}
 	}
 	return s, nil
 }
