@@ -1,0 +1,386 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+func entry(n int) intent.Entry {
+	name := fmt.Sprint("pvc-uid-", n)
+	return intent.Entry{
+		Claim: types.NamespacedName{Namespace: "crew", Name: fmt.Sprint("claim-", n)}, UID: types.UID(fmt.Sprint("uid-", n)),
+		VolumeName: name, Request: &csi.CreateVolumeRequest{Name: name},
+	}
+}
+
+// api is an API server that counts writes and can be told to refuse them.
+type api struct {
+	client.WithWatch
+	writes atomic.Int32
+	refuse atomic.Pointer[error]
+}
+
+func newAPI(t *testing.T) *api {
+	t.Helper()
+	a := &api{}
+	check := func() error {
+		if err := a.refuse.Load(); err != nil {
+			return *err
+		}
+		a.writes.Add(1)
+		return nil
+	}
+	a.WithWatch = fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return errors.Join(check(), c.Create(ctx, o, opts...))
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := check(); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()
+	return a
+}
+
+func (a *api) lease(t *testing.T, name string) *coordinationv1.Lease {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := a.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, lease); err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// onRecord is what a restart would find.
+func (a *api) onRecord(t *testing.T) []intent.Entry {
+	t.Helper()
+	entries, err := intent.Decode(a.lease(t, "j").Annotations[names.AnnIntents])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+// running is a journal with its Start under way.
+type running struct {
+	*Journal
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func start(t *testing.T, a *api, holder string, edits ...func(*Config)) running {
+	t.Helper()
+	cfg := Config{Live: a, Writer: a, Namespace: "ns", Name: "j", Holder: holder, CallTimeout: 10 * time.Second}
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := running{Journal: New(cfg), stop: cancel, ended: make(chan error, 1)}
+	go func() { r.ended <- r.Start(ctx) }()
+	synctest.Wait()
+	return r
+}
+
+func (r running) end(t *testing.T) {
+	t.Helper()
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Errorf("Start: %v", err)
+	}
+}
+
+func record(t *testing.T, j *Journal, n int) {
+	t.Helper()
+	if err := j.Record(t.Context(), entry(n)); err != nil {
+		t.Fatalf("Record: %v", err)
+	}
+}
+
+// H-1: when Record returns, a restart finds the entry; and it does until it is settled.
+func TestRecordIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		if got := a.onRecord(t); len(got) != 1 || got[0].UID != "uid-1" {
+			t.Errorf("on record: %v", got)
+		}
+		writes := a.writes.Load()
+		record(t, j.Journal, 1)
+		if a.writes.Load() != writes {
+			t.Error("the same entry again was written again")
+		}
+		if err := j.Settle(t.Context(), "uid-1"); err != nil {
+			t.Fatal(err)
+		}
+		if _, pending := j.Pending("uid-1"); pending {
+			t.Error("a settled entry is pending")
+		}
+		time.Sleep(2 * idle)
+		if got := a.onRecord(t); len(got) != 0 {
+			t.Errorf("a settlement that no other write carries is written when idle, got %v", got)
+		}
+		j.Done("uid-1")
+		j.end(t)
+	})
+}
+
+// The budget: one write carries everything of a window.
+func TestRecordsShareWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 0)
+		before := a.writes.Load()
+		recorded := make(chan error)
+		for n := 1; n <= 50; n++ {
+			go func() { recorded <- j.Record(t.Context(), entry(n)) }()
+		}
+		for range 50 {
+			if err := <-recorded; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.writes.Load() - before; got > 2 {
+			t.Errorf("50 records took %d writes", got)
+		}
+		for n := range 51 {
+			j.Done(entry(n).UID)
+		}
+		j.end(t)
+	})
+}
+
+// Whoever leads takes the journal over, and a former leader begins no further call.
+func TestTakeOverFencesTheFormerHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		former := start(t, a, "former")
+		record(t, former.Journal, 1)
+		taken := time.Now()
+		next := start(t, a, "next")
+		got, ok := next.Pending("uid-1")
+		if !ok || got.NotBefore.Before(taken.Add(10*time.Second)) {
+			t.Errorf("entry of the former holder: %+v, %v; its calls may take 10s", got, ok)
+		}
+		if err := former.Record(t.Context(), entry(2)); !errors.Is(err, ErrFenced) {
+			t.Errorf("the former holder recorded: %v", err)
+		}
+		if err := <-former.ended; !errors.Is(err, ErrFenced) {
+			t.Errorf("the former holder goes on: %v", err)
+		}
+		if err := former.Record(t.Context(), entry(3)); !errors.Is(err, ErrFenced) {
+			t.Errorf("after its end it recorded: %v", err)
+		}
+		if got := a.onRecord(t); len(got) != 1 {
+			t.Errorf("on record: %v", got)
+		}
+		next.end(t)
+	})
+}
+
+// An orderly end leaves nothing to wait for, and keeps what is not settled.
+func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		record(t, j.Journal, 2)
+		j.Done("uid-1")
+		if err := j.Settle(t.Context(), "uid-2"); err != nil {
+			t.Fatal(err)
+		}
+		j.stop()
+		synctest.Wait()
+		select {
+		case <-j.ended:
+			t.Fatal("ended while a call was under way")
+		default:
+		}
+		j.Done("uid-2")
+		j.end(t)
+		next := start(t, a, "next")
+		got, ok := next.Pending("uid-1")
+		if !ok || !got.NotBefore.IsZero() {
+			t.Errorf("got %+v, %v; want the unsettled entry at once", got, ok)
+		}
+		if _, ok := next.Pending("uid-2"); ok {
+			t.Error("a settled entry came back")
+		}
+		next.end(t)
+	})
+}
+
+// A run that does not end keeps the journal, so that the next holder waits.
+func TestOverdueCallsKeepTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		j.end(t)
+		if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
+			t.Errorf("given back to %q while a call may be under way", holder)
+		}
+	})
+}
+
+func TestFormerEndedNeedsNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		former := start(t, a, "former")
+		record(t, former.Journal, 1)
+		next := start(t, a, "next", func(c *Config) { c.FormerEnded = true })
+		if got, _ := next.Pending("uid-1"); !got.NotBefore.IsZero() {
+			t.Errorf("waits until %s", got.NotBefore)
+		}
+		former.stop()
+		next.end(t)
+		<-former.ended
+	})
+}
+
+// A write that fails is told to those who wait, and the next one carries what it did not.
+func TestFailedWriteIsToldAndMadeGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		refused := error(apierrors.NewInternalError(errors.New("no")))
+		a.refuse.Store(&refused)
+		if err := j.Record(t.Context(), entry(1)); err == nil {
+			t.Fatal("recorded what was not written")
+		}
+		a.refuse.Store(nil)
+		record(t, j.Journal, 1)
+		if got := a.onRecord(t); len(got) != 1 {
+			t.Errorf("on record: %v", got)
+		}
+		j.Done("uid-1")
+		j.end(t)
+	})
+}
+
+// Somebody may touch or delete the object; only another holder stops us.
+func TestForeignChangesAreOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		touched := a.lease(t, "j")
+		touched.Labels = map[string]string{"by": "somebody"}
+		if err := a.Update(t.Context(), touched); err != nil {
+			t.Fatal(err)
+		}
+		record(t, j.Journal, 2)
+		if got := a.onRecord(t); len(got) != 2 {
+			t.Errorf("after a foreign change: %v", got)
+		}
+		if err := a.Delete(t.Context(), a.lease(t, "j")); err != nil {
+			t.Fatal(err)
+		}
+		record(t, j.Journal, 3)
+		if got := a.onRecord(t); len(got) != 3 {
+			t.Errorf("after a deletion: %v", got)
+		}
+		for n := range 4 {
+			j.Done(entry(n).UID)
+		}
+		j.end(t)
+	})
+}
+
+// More than one object holds: further pages, which the first names before they exist.
+func TestPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		for n := range 12 {
+			e := entry(n)
+			e.Request.Parameters = map[string]string{"pad": strings.Repeat("x", 20<<10)}
+			if err := j.Record(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.lease(t, "j").Annotations[names.AnnIntentPages]; got != "2" {
+			t.Errorf("the first page names %q pages", got)
+		}
+		next := start(t, a, "next")
+		if next.Len() != 12 {
+			t.Errorf("the next holder found %d of 12", next.Len())
+		}
+		if err := j.Record(t.Context(), entry(99)); !errors.Is(err, ErrFenced) {
+			t.Errorf("recorded on a page that was taken: %v", err)
+		}
+		next.end(t)
+		<-j.ended
+	})
+}
+
+func TestWithoutPermission(t *testing.T) {
+	forbidden := error(apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "j", errors.New("no")))
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		a.refuse.Store(&forbidden)
+		j := start(t, a, "one", func(c *Config) { c.Needed = BestEffort })
+		record(t, j.Journal, 1)
+		if _, ok := j.Pending("uid-1"); !ok {
+			t.Error("not even remembered in memory")
+		}
+		j.Done("uid-1")
+		j.end(t)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		a.refuse.Store(&forbidden)
+		j := start(t, a, "one", func(c *Config) { c.Needed = Required })
+		if err := <-j.ended; !apierrors.IsForbidden(err) {
+			t.Errorf("Start: %v", err)
+		}
+		if err := j.Record(t.Context(), entry(1)); err == nil {
+			t.Error("recorded without a record")
+		}
+		j.stop()
+	})
+}
+
+// A record that this version cannot read is never overwritten.
+func TestUnknownRecordIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		j.end(t)
+		lease := a.lease(t, "j")
+		lease.Annotations = map[string]string{names.AnnIntents: "v9:future"}
+		if err := a.Update(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		next := start(t, a, "next")
+		if err := <-next.ended; err == nil {
+			t.Error("took over what it cannot read")
+		}
+		if got := a.lease(t, "j").Annotations[names.AnnIntents]; got != "v9:future" {
+			t.Errorf("overwritten with %q", got)
+		}
+		next.stop()
+	})
+}
