@@ -37,10 +37,35 @@ var Upstream = []Metric{
 	},
 	{"workqueue_adds_total", "counter", []string{"name"}, "Keys added to a work queue; the queues are claims and volumes. The other workqueue_ metrics have the same label."},
 	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
+	MetricSlowPath,
+	metricProvisioned, metricProvisionFailed, metricProvisionDuration,
+	metricDeleted, metricDeleteFailed, metricDeleteDuration,
+}
+
+// MetricSlowPath is registered by upstream's libraries and forgotten by ours (ME-7).
+var MetricSlowPath = Metric{
+	"leader_election_slowpath_total", "counter",
+	[]string{"name"},
+	"Renewals of the lease that had to read it again first.",
+}
+
+// MetricEventsDropped should stay 0.
+var MetricEventsDropped = Metric{
+	"purser_events_dropped_total", "counter", nil,
+	"Kubernetes events that were not written, because too many waited or the API server did not take them.",
 }
 
 // Ours lists the metrics that this package registers.
-func Ours() []Metric { return []Metric{MetricDecisions, MetricInFlight, MetricUncertain} }
+func Ours() []Metric {
+	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped}
+}
+
+// NewCounter registers a metric that is a counter.
+func NewCounter(registry prometheus.Registerer, m Metric) *prometheus.CounterVec {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+	registry.MustRegister(counter)
+	return counter
+}
 
 // Metrics are what the controllers count.
 type Metrics struct {

@@ -6,6 +6,8 @@ const (
 	KeyVolume  = "volume"
 	KeyClass   = "class"
 	KeyDriver  = "driver"
+	KeyNode    = "node"
+	KeyCode    = "code" // gRPC code of the driver's answer
 	KeyReason  = "reason"
 	KeyAttempt = "attempt"
 	KeyRetry   = "retryIn"

@@ -51,6 +51,8 @@ type Config[K comparable, S, A any] struct {
 	Events    Recorder
 	Decisions *prometheus.CounterVec // by controller and reason
 	Finally   func(K)                // called at the end of each run; nil for nothing
+	// Observe is told how each run ended and how long it took; nil for nobody.
+	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
 }
 
 // Loop implements reconcile.TypedReconciler.
@@ -73,21 +75,31 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	if l.Finally != nil {
 		defer l.Finally(key)
 	}
+	began := l.Clock.Now()
 	snapshot, err := l.Task.Gather(ctx, key)
 	about := l.Task.About(key, snapshot)
-	if err != nil {
-		return l.finish(ctx, key, about, l.unreadable(err)), nil
+	end := l.follow(ctx, key, snapshot, about, err)
+	if l.Observe != nil {
+		l.Observe(key, snapshot, end, l.Clock.Since(began))
+	}
+	return l.finish(ctx, key, about, end), nil
+}
+
+// follow decides and acts until there is nothing left to do. unread is why the world could not be seen.
+func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about About, unread error) verdict.Verdict[A] {
+	if unread != nil {
+		return l.unreadable(unread)
 	}
 	v := l.Task.Decide(snapshot, l.Clock.Now())
 	for range maxDecisions {
 		todo, ok := v.(verdict.Do[A])
 		if !ok {
-			return l.finish(ctx, key, about, v), nil
+			return v
 		}
 		l.report(ctx, key, about, v, 0)
 		v = l.perform(ctx, snapshot, todo)
 	}
-	return l.finish(ctx, key, about, l.unreadable(fmt.Errorf("%d decisions in a row, the last %s", maxDecisions, v.Because().Reason))), nil
+	return l.unreadable(fmt.Errorf("%d decisions in a row, the last %s", maxDecisions, v.Because().Reason))
 }
 
 func (l *Loop[K, S, A]) unreadable(err error) verdict.Verdict[A] {
@@ -138,6 +150,9 @@ func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdic
 	finding := v.Because()
 	l.Decisions.WithLabelValues(l.Name, string(finding.Reason)).Inc()
 	fields := append([]any{telemetry.KeyReason, finding.Reason}, about.Log...)
+	if finding.Code != "" {
+		fields = append(fields, telemetry.KeyCode, finding.Code)
+	}
 	if retryIn > 0 {
 		fields = append(fields, telemetry.KeyAttempt, l.Retries.Get(key).Failed, telemetry.KeyRetry, retryIn.String())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +43,7 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, req
 	response, err := c.CSI.CreateVolume(ctx, request)
 	answer := provision.Answer{Volume: response.GetVolume()}
 	answer.Code, answer.Message, answer.Foreign = csirpc.Outcome(err)
-	return provision.AfterCreate(s, request, answer)
+	return coded(provision.AfterCreate(s, request, answer), answer)
 }
 
 func (c *Controller) discardVolume(ctx context.Context, handle string) next {
@@ -54,7 +55,15 @@ func (c *Controller) discardVolume(ctx context.Context, handle string) next {
 	}
 	answer := provision.Answer{}
 	answer.Code, answer.Message, answer.Foreign = csirpc.Outcome(err)
-	return provision.AfterDiscard(handle, answer)
+	return coded(provision.AfterDiscard(handle, answer), answer)
+}
+
+// coded says in the log which code the driver answered with.
+func coded(v next, answer provision.Answer) next {
+	if answer.Code == codes.OK {
+		return v
+	}
+	return verdict.Coded(v, answer.Code.String())
 }
 
 // call bounds one call to the driver and counts it while it runs.

@@ -22,6 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Config is what the controller needs.
@@ -35,13 +36,14 @@ type Config struct {
 	Driver  provision.Driver
 	Options provision.Options
 
-	Timeout  time.Duration // of one call to the driver
-	Workers  int
-	Backoff  loop.Backoff
-	Clock    clock.PassiveClock
-	Events   loop.Recorder
-	Decided  *prometheus.CounterVec
-	InFlight *prometheus.GaugeVec
+	Timeout    time.Duration // of one call to the driver
+	Workers    int
+	Backoff    loop.Backoff
+	Clock      clock.PassiveClock
+	Events     loop.Recorder
+	Decided    *prometheus.CounterVec
+	Provisions *telemetry.Operations // nil for none
+	InFlight   *prometheus.GaugeVec
 }
 
 // Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
@@ -70,6 +72,7 @@ func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provis
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: c.Timeout + apiBound, Clock: c.Clock, Events: c.Events, Decisions: c.Decided,
 		Finally: func(key provision.Key) { c.Journal.Done(key.UID) },
+		Observe: c.observe,
 	})
 }
 

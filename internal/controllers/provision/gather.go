@@ -124,10 +124,16 @@ func (c *Controller) Decide(s provision.Snapshot, now time.Time) verdict.Verdict
 
 // About implements loop.Task.
 func (c *Controller) About(key provision.Key, s provision.Snapshot) loop.About {
-	about := loop.About{Log: []any{telemetry.KeyClaim, key.String()}, Inputs: provision.Inputs(s)}
+	about := loop.About{
+		Log:    []any{telemetry.KeyClaim, key.String(), telemetry.KeyVolume, provision.VolumeName(key.UID, c.Options)},
+		Inputs: provision.Inputs(s),
+	}
 	if s.Claim != nil {
 		about.Object = s.Claim
 		about.Log = append(about.Log, telemetry.KeyClass, provision.ClassName(s.Claim))
+		if node := s.Claim.Annotations[names.AnnSelectedNode]; node != "" {
+			about.Log = append(about.Log, telemetry.KeyNode, node)
+		}
 	}
 	return about
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Config is what the controller needs.
@@ -31,13 +32,14 @@ type Config struct {
 	CSI     csi.ControllerClient
 	Driver  reclaim.Driver
 
-	Timeout  time.Duration // of one call to the driver
-	Workers  int
-	Backoff  loop.Backoff
-	Clock    clock.PassiveClock
-	Events   loop.Recorder
-	Decided  *prometheus.CounterVec
-	InFlight *prometheus.GaugeVec
+	Timeout   time.Duration // of one call to the driver
+	Workers   int
+	Backoff   loop.Backoff
+	Clock     clock.PassiveClock
+	Events    loop.Recorder
+	Decided   *prometheus.CounterVec
+	Deletions *telemetry.Operations // nil for none
+	InFlight  *prometheus.GaugeVec
 }
 
 // Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
@@ -65,6 +67,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Loop() *loop.Loop[string, reclaim.Snapshot, reclaim.Action] {
 	return loop.New(loop.Config[string, reclaim.Snapshot, reclaim.Action]{
 		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: c.Timeout + apiBound, Clock: c.Clock, Events: c.Events, Decisions: c.Decided,
+		Observe: c.observe,
 	})
 }
 

@@ -56,6 +56,10 @@ func (c *Controller) About(name string, s reclaim.Snapshot) loop.About {
 	about := loop.About{Log: []any{telemetry.KeyVolume, name}}
 	if s.Volume != nil {
 		about.Object = s.Volume
+		about.Log = append(about.Log, telemetry.KeyClass, s.Volume.Spec.StorageClassName)
+		if claim := s.Volume.Spec.ClaimRef; claim != nil {
+			about.Log = append(about.Log, telemetry.KeyClaim, claim.Namespace+"/"+claim.Name)
+		}
 	}
 	return about
 }
@@ -87,7 +91,7 @@ func (c *Controller) deleteVolume(ctx context.Context, handle string) next {
 		return nil
 	}
 	code, message, _ := csirpc.Outcome(err)
-	return reclaim.AfterDelete(handle, code, message)
+	return verdict.Coded(reclaim.AfterDelete(handle, code, message), code.String())
 }
 
 // deleteObject deletes this very object and not one that was created again under its name (D-18).

@@ -17,6 +17,7 @@ type Finding struct {
 	Reason  Reason
 	Message string // one sentence, without secret values; goes into the event unchanged
 	Fix     string // what would change the verdict; empty when nobody needs to do anything
+	Code    string // gRPC code of the driver's answer that this is about; empty when it was not asked
 }
 
 // Text is the message followed by the fix, as events and logs show it.
@@ -41,6 +42,9 @@ type Wait[A any] struct {
 type Refuse[A any] struct {
 	Finding
 	Retry Retry
+	// Look is after how long to look at the inputs again, when some of them change without waking us up (H-43). The attempt itself
+	// is not due any sooner for that. Zero is not to look.
+	Look time.Duration
 }
 
 // Do lists actions in the order in which they must happen. An action that ends unlike expected, or whose answer must be
@@ -68,3 +72,23 @@ func (Nothing[A]) sealed(A) {}
 func (Wait[A]) sealed(A)    {}
 func (Refuse[A]) sealed(A)  {}
 func (Do[A]) sealed(A)      {}
+
+// Coded returns the verdict with a gRPC code in its findings.
+func Coded[A any](v Verdict[A], code string) Verdict[A] {
+	switch v := v.(type) {
+	case Nothing[A]:
+		v.Code = code
+		return v
+	case Wait[A]:
+		v.Code = code
+		return v
+	case Refuse[A]:
+		v.Code = code
+		return v
+	case Do[A]:
+		v.Code = code
+		v.Then = Coded(v.Then, code)
+		return v
+	}
+	return v
+}

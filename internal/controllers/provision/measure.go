@@ -1,0 +1,57 @@
+package provision
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// observe counts attempts as upstream does (ME-1, ME-2), except that a claim with nothing to do is no failure (H-33).
+func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, took time.Duration) {
+	if s.Claim == nil {
+		return
+	}
+	class, source := "", ""
+	if s.Claim.Spec.StorageClassName != nil {
+		class = *s.Claim.Spec.StorageClassName
+	}
+	if s.Claim.Spec.DataSource != nil {
+		source = s.Claim.Spec.DataSource.Kind
+	}
+	switch end.(type) {
+	case verdict.Refuse[provision.Action]:
+		c.Provisions.Failed(class, source)
+	case verdict.Nothing[provision.Action]:
+		if end.Because().Reason == verdict.VolumeProvisioned {
+			c.Provisions.Succeeded(took, class, source)
+		}
+	}
+}
+
+// listTime bounds a look at all claims, since one that waits for the first list must not hold up whoever asks.
+const listTime = time.Second
+
+// Oldest is the age of the oldest claim that was given to the driver and has no volume, by class.
+func (c *Controller) Oldest() map[string]time.Duration {
+	ctx, cancel := context.WithTimeout(context.Background(), listTime)
+	defer cancel()
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.Cached.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the first list of claims is not complete
+	}
+	ages := map[string]time.Duration{}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || provision.Provisioner(claim) != c.Driver.Name {
+			continue
+		}
+		class := provision.ClassName(claim)
+		ages[class] = max(ages[class], c.Clock.Since(claim.CreationTimestamp.Time))
+	}
+	return ages
+}
