@@ -2,60 +2,198 @@ package kube
 
 import (
 	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/reference"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and never fails a reconcile:
-// an event that cannot be written is dropped.
-type Events struct {
-	recorder    record.EventRecorder
-	broadcaster record.EventBroadcaster
+// EventsConfig is what [NewEvents] needs.
+type EventsConfig struct {
+	API       *rest.Config
+	Component string // the source of the events; the same after a restart, so that they aggregate (H-41)
+	Dropped   func() // is told of every event that is not written; nil for nobody
 }
 
-// NewEvents starts writing in the background; call Close to stop. The component names the source of the events; it is the same
-// after a restart, so that events aggregate (H-41).
-func NewEvents(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, component string) (*Events, error) {
-	api, err := client.New(config, client.Options{Scheme: scheme})
+// Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and never fails a reconcile.
+//
+// client-go's broadcaster has one writer and room for 1000 events, and drops what comes faster: a burst of claims loses a part of
+// its events there. Here several lanes write, the events of one object always in the same lane and so in order.
+type Events struct {
+	scheme    *runtime.Scheme
+	component string
+	dropped   func()
+	lanes     [eventLanes]lane
+	seed      maphash.Seed
+	running   sync.WaitGroup
+	cancel    context.CancelFunc
+
+	mu     sync.RWMutex // held while an event is put into a lane
+	closed bool
+}
+
+const (
+	eventLanes = 8
+	// laneRoom bounds the memory of events that wait, to about 20 MB in all lanes.
+	laneRoom = 4096
+	// closeTime is how long the events that wait at the end of the process may take.
+	closeTime = 2 * time.Second
+)
+
+// lane is a queue of events with one writer.
+type lane struct {
+	queue      chan *corev1.Event
+	correlator *record.EventCorrelator // counts repetitions and limits what one object may say
+	sink       eventSink
+	log        logr.Logger
+}
+
+// eventSink is the API server, as far as events go.
+type eventSink interface {
+	Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error
+	Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error
+}
+
+// NewEvents starts writing in the background; call Close to stop.
+func NewEvents(ctx context.Context, cfg EventsConfig) (*Events, error) {
+	api, err := client.New(cfg.API, client.Options{Scheme: NewScheme()})
 	if err != nil {
 		return nil, err
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&eventSink{ctx: ctx, api: api, log: logr.FromContextOrDiscard(ctx)})
-	return &Events{
-		recorder:    broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component}),
-		broadcaster: broadcaster,
-	}, nil
+	return newEvents(ctx, cfg, api), nil
+}
+
+func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
+	log := logr.FromContextOrDiscard(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	e := &Events{scheme: NewScheme(), component: cfg.Component, dropped: cfg.Dropped, seed: maphash.MakeSeed(), cancel: cancel}
+	if e.dropped == nil {
+		e.dropped = func() {}
+	}
+	for i := range e.lanes {
+		l := &e.lanes[i]
+		*l = lane{queue: make(chan *corev1.Event, laneRoom), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log}
+		e.running.Go(func() { l.run(ctx, e.dropped) })
+	}
+	return e
 }
 
 // Event implements the recorder of controllers/loop.
 func (e *Events) Event(object runtime.Object, eventType, reason, message string) {
-	e.recorder.Event(object, eventType, reason, message)
+	event, err := e.make(object, eventType, reason, message)
+	if err != nil {
+		e.dropped()
+		return
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
+		e.dropped()
+		return
+	}
+	l := &e.lanes[maphash.String(e.seed, string(event.InvolvedObject.UID)+event.InvolvedObject.Namespace+event.InvolvedObject.Name)%eventLanes]
+	select {
+	case l.queue <- event:
+	default:
+		e.dropped()
+	}
 }
 
-// Close stops writing.
-func (e *Events) Close() { e.broadcaster.Shutdown() }
-
-// eventSink writes through a plain client, which spares the generated clientset.
-type eventSink struct {
-	ctx context.Context //nolint:containedctx // the interface of client-go has no context, and this one ends with the process
-	api client.Client
-	log logr.Logger
+// Eventf implements the recorder of client-go's leader election.
+func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
+	e.Event(object, eventType, reason, fmt.Sprintf(format, args...))
 }
 
-func (s *eventSink) Create(event *corev1.Event) (*corev1.Event, error) {
-	return event, s.api.Create(s.ctx, event)
+func (e *Events) make(object runtime.Object, eventType, reason, message string) (*corev1.Event, error) {
+	about, err := reference.GetReference(e.scheme, object)
+	if err != nil {
+		return nil, err
+	}
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	now := metav1.Now()
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()), Namespace: namespace},
+		InvolvedObject: *about, Type: eventType, Reason: reason, Message: message,
+		Source: corev1.EventSource{Component: e.component}, ReportingController: e.component,
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, nil
 }
 
-func (s *eventSink) Update(event *corev1.Event) (*corev1.Event, error) {
-	return event, s.api.Update(s.ctx, event)
+// Close writes what waits, for a short time, and stops. What comes later is dropped.
+func (e *Events) Close() {
+	e.mu.Lock()
+	for i := range e.lanes {
+		close(e.lanes[i].queue)
+	}
+	e.closed = true
+	e.mu.Unlock()
+	timer := time.AfterFunc(closeTime, e.cancel)
+	defer timer.Stop()
+	e.running.Wait()
+	e.cancel()
 }
 
-func (s *eventSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
-	return event, s.api.Patch(s.ctx, event, client.RawPatch("application/strategic-merge-patch+json", data))
+func (l *lane) run(ctx context.Context, dropped func()) {
+	for event := range l.queue {
+		if err := l.write(ctx, event); err != nil {
+			dropped()
+			l.log.V(2).Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())
+		}
+	}
+}
+
+// attempts of one event, since a lost connection may be back in a moment.
+const attempts = 3
+
+func (l *lane) write(ctx context.Context, event *corev1.Event) error {
+	result, err := l.correlator.EventCorrelate(event)
+	if err != nil || result.Skip {
+		return err // skipped: this object has said enough for now
+	}
+	for attempt := range attempts {
+		if err = l.send(ctx, result); err == nil {
+			l.correlator.UpdateState(result.Event)
+			return nil
+		}
+		if _, answered := err.(apierrors.APIStatus); (answered && !apierrors.IsTooManyRequests(err) && !apierrors.IsInternalError(err)) || ctx.Err() != nil { //nolint:errorlint // the client does not wrap
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(attempt+1) * time.Second):
+		}
+	}
+	return err
+}
+
+// send writes a new event, or counts up one that was written before. An event that the API server has forgotten is new.
+func (l *lane) send(ctx context.Context, result *record.EventCorrelateResult) error {
+	event := result.Event
+	if event.Count > 1 && len(result.Patch) > 0 {
+		err := l.sink.Patch(ctx, event, client.RawPatch(types.StrategicMergePatchType, result.Patch))
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	event.ResourceVersion = ""
+	err := l.sink.Create(ctx, event)
+	if apierrors.IsAlreadyExists(err) { // an earlier attempt arrived, and its answer did not
+		return nil
+	}
+	return err
 }
