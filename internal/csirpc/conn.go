@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
@@ -136,4 +137,14 @@ func logCall(ctx context.Context, method string, req, reply any, cc *grpc.Client
 	err := call(ctx, method, req, reply, cc, opts...)
 	log.Info("csi response", "rpc", method, "response", protosanitizer.StripSecrets(reply), "code", status.Code(err))
 	return err
+}
+
+// WaitBroken returns nil when the connection, which has been there, is there no more, and an error when ctx ends first.
+func (c *Conn) WaitBroken(ctx context.Context) error {
+	for c.grpc.GetState() == connectivity.Ready {
+		if !c.grpc.WaitForStateChange(ctx, connectivity.Ready) {
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
 }

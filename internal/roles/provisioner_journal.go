@@ -30,7 +30,7 @@ type counted interface {
 }
 
 // journal is what remembers unsettled requests, registered with the manager where it needs to run.
-func (w wiring) journal() (counted, error) {
+func (w *wiring) journal() (counted, error) {
 	if w.role.Intents == intentsOff {
 		return provisioning.NewMemory(), nil
 	}

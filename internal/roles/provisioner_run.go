@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -35,13 +37,12 @@ import (
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 )
 
-// Run implements role.
+// Run implements role. The order is upstream's where one can see it (ST-1 to ST-15), except that HTTP is served from the start.
 func (p *Provisioner) Run(ctx context.Context) error {
 	ctx, err := p.startLogging(ctx)
 	if err != nil {
 		return err
 	}
-	log := logr.FromContextOrDiscard(ctx)
 	api, err := p.restConfig()
 	if err != nil {
 		return err
@@ -52,43 +53,23 @@ func (p *Provisioner) Run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	driver, err := p.meet(ctx, conn)
-	if err != nil {
+	w := wiring{
+		role: p, api: api, conn: conn, holder: p.Election.Identity(),
+		registry: prometheus.NewRegistry(), lock: &atomic.Pointer[watchedLock]{},
+	}
+	if err := w.serve(ctx, prometheus.Gatherers{ctrlmetrics.Registry, calls.GetRegistry(), w.registry}); err != nil {
 		return err
 	}
-	calls.SetDriverName(driver.Name)
-	log.Info("found the csi driver", telemetry.KeyDriver, driver.Name, "version", driver.Version)
-
-	mgr, err := p.manager(log, api, driver.Name)
-	if err != nil {
+	defer w.http.stop()
+	if w.driver, err = p.meet(ctx, conn); err != nil {
 		return err
 	}
-	events, err := kube.NewEvents(ctx, api, mgr.GetScheme(), eventSource(driver.Name))
-	if err != nil {
-		return fmt.Errorf("events: %w", err)
-	}
-	defer events.Close()
-	w := wiring{role: p, mgr: mgr, conn: conn, driver: driver, events: events, holder: p.Election.Identity()}
-	if err := w.controllers(ctx); err != nil {
-		return err
-	}
-	if p.HTTPEndpoint != "" {
-		server := newHTTPServer(p.HTTPEndpoint, p.MetricsPath, prometheus.Gatherers{ctrlmetrics.Registry, calls.GetRegistry()})
-		server.ready = map[string]func(context.Context) error{
-			"cache":  func(ctx context.Context) error { return synced(ctx, mgr) },
-			"driver": conn.Probe,
-		}
-		if err := mgr.Add(server); err != nil {
-			return fmt.Errorf("http endpoint: %w", err)
-		}
-	}
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("csi-provisioner: %w", err)
-	}
-	return nil
+	calls.SetDriverName(w.driver.Name)
+	return w.run(ctx)
 }
 
-// startLogging puts the logger into the context and gives it to the libraries.
+// startLogging puts the logger into the context and gives it to the libraries. Then it tells what the command line made worth
+// telling.
 func (p *Provisioner) startLogging(ctx context.Context) (context.Context, error) {
 	log := p.Log
 	if log.GetSink() == nil {
@@ -97,6 +78,12 @@ func (p *Provisioner) startLogging(ctx context.Context) (context.Context, error)
 		}
 		log = klog.Background()
 		ctrllog.SetLogger(log)
+	}
+	for _, n := range p.notices.lines {
+		log.Info("the flag is deprecated or not supported", "flag", n.flag, "effect", n.text)
+	}
+	if p.AutoMaxProcs { // F-54; without the flag, the runtime does so unless the environment says otherwise (EN-7)
+		runtime.SetDefaultGOMAXPROCS()
 	}
 	return logr.NewContext(ctx, log), nil
 }
@@ -126,80 +113,81 @@ func (p *Provisioner) restConfig() (*rest.Config, error) {
 	return api, nil
 }
 
-// meet waits for the driver and learns who it is.
-func (p *Provisioner) meet(ctx context.Context, conn *csirpc.Conn) (csirpc.Description, error) {
-	log := logr.FromContextOrDiscard(ctx)
-	err := conn.WaitReady(ctx, func(err error) {
-		log.Info("waiting for the csi driver", "address", p.CSIAddress, "problem", err.Error())
-	})
+// drainTime is how long calls in flight may take when the process is asked to end: as long as the driver may take for one, and
+// the write that follows.
+func (p *Provisioner) drainTime() time.Duration { return max(20*time.Second, p.Timeout+5*time.Second) }
+
+func (w *wiring) manager(ctx context.Context) (manager.Manager, error) {
+	name := leaseName(w.driver.Name)
+	lock, err := w.role.Election.newLock(w.api, name, w.events)
 	if err != nil {
-		return csirpc.Description{}, err
+		return nil, err
 	}
-	return conn.Describe(ctx)
-}
-
-// drainTime is how long calls in flight may take when the process is asked to end.
-const drainTime = 20 * time.Second
-
-func (p *Provisioner) manager(log logr.Logger, api *rest.Config, driver string) (manager.Manager, error) {
-	mgr, err := manager.New(api, manager.Options{
+	slow := telemetry.NewCounter(w.registry, telemetry.MetricSlowPath)
+	lock.slow = func() { slow.WithLabelValues(name).Inc() }
+	w.lock.Store(lock)
+	mgr, err := manager.New(w.api, manager.Options{
 		Scheme:                  kube.NewScheme(),
-		Logger:                  log,
+		Logger:                  logr.FromContextOrDiscard(ctx),
 		Cache:                   ctrlcache.Options{DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: new(false)},
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // served by our own endpoint
-		GracefulShutdownTimeout: new(drainTime),
+		GracefulShutdownTimeout: new(w.role.drainTime()),
 		Controller:              config.Controller{SkipNameValidation: new(true)},
 
-		LeaderElection:                p.Election.Enabled,
-		LeaderElectionID:              leaseName(driver),
-		LeaderElectionNamespace:       p.Election.namespace(),
-		LeaderElectionConfig:          rest.CopyConfig(api), // its own client: a busy controller must not cost the lease
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &p.Election.LeaseDuration,
-		RenewDeadline:                 &p.Election.RenewDeadline,
-		RetryPeriod:                   &p.Election.RetryPeriod,
+		LeaderElection:                      w.role.Election.Enabled,
+		LeaderElectionID:                    name, // the label of its metrics
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       w.role.Gates.Enabled(GateReleaseLeaseOnShutdown),
+		LeaseDuration:                       &w.role.Election.LeaseDuration,
+		RenewDeadline:                       &w.role.Election.RenewDeadline,
+		RetryPeriod:                         &w.role.Election.RetryPeriod,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("api server at %s: %w", api.Host, err)
+		return nil, fmt.Errorf("api server at %s: %w", w.api.Host, err)
 	}
 	return mgr, nil
 }
 
 // wiring holds the parts while the controllers are put together.
 type wiring struct {
-	role   *Provisioner
-	mgr    manager.Manager
-	conn   *csirpc.Conn
-	driver csirpc.Description
-	events *kube.Events
-	holder string // of leases; no two processes have the same
+	role     *Provisioner
+	api      *rest.Config
+	mgr      manager.Manager
+	conn     *csirpc.Conn
+	driver   csirpc.Description
+	events   *kube.Events
+	http     *httpServer
+	registry *prometheus.Registry // of this run; the libraries have one of the process
+	lock     *atomic.Pointer[watchedLock]
+	holder   string // of leases; no two processes have the same
 }
 
-func (w wiring) controllers(ctx context.Context) error {
+func (w *wiring) controllers(ctx context.Context) error {
 	journal, err := w.journal()
 	if err != nil {
 		return err
 	}
-	measures := telemetry.NewMetrics(ctrlmetrics.Registry, journal.Len)
+	measures := telemetry.NewMetrics(w.registry, journal.Len)
 	volumes := kube.NewRecent[*corev1.PersistentVolume]()
 	backoff := loop.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}
 	claims := provisioning.New(provisioning.Config{
 		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(),
 		Volumes: volumes, Journal: journal, CSI: w.conn.Controller(),
 		Driver: provision.Driver{
-			Name: w.driver.Name, Plugin: w.driver.Plugin, Controller: w.driver.Controller, HasTopology: w.driver.HasTopology(),
+			Name: w.driver.Name, Plugin: w.driver.Plugin, Controller: w.driver.Controller, HasTopology: w.topology(),
 			MultiWriters: w.driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
 		},
-		Options: w.role.options(w.driver.Name),
+		Options: w.role.options(w.driver.Name), Provisions: telemetry.NewProvisions(w.registry),
 		Timeout: w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
 		Events: w.events, Decided: measures.Decisions, InFlight: measures.InFlight,
 	})
 	if err := claims.AddTo(ctx, w.mgr); err != nil {
 		return err
 	}
+	telemetry.NewOldest(w.registry, claims.Oldest)
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: w.mgr.GetClient(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(),
-		Driver:  reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller},
+		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
 		Timeout: w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
 		Events: w.events, Decided: measures.Decisions, InFlight: measures.InFlight,
 	})
@@ -221,13 +209,4 @@ func eventSource(driver string) string {
 		return driver
 	}
 	return driver + "_" + host
-}
-
-func synced(ctx context.Context, mgr manager.Manager) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if !mgr.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("the first list of objects is not complete")
-	}
-	return nil
 }

@@ -1,0 +1,103 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// serve answers HTTP requests from now on; what is not there yet is not ready.
+func (w *wiring) serve(ctx context.Context, measures prometheus.Gatherer) error {
+	cfg := httpConfig{Address: w.role.address(), MetricsPath: w.role.MetricsPath, Metrics: measures, Pprof: w.role.Pprof}
+	if w.role.Election.Enabled && w.role.HTTPEndpoint != "" { // HT-2, F-52
+		cfg.Leader = func() error {
+			if lock := w.lock.Load(); lock != nil {
+				return lock.healthy()
+			}
+			return nil
+		}
+	}
+	w.http = newHTTPServer(cfg)
+	w.http.setCheck("driver", notYet("the driver has not answered yet"))
+	w.http.setCheck("cache", notYet("waiting for the driver"))
+	if cfg.Address == "" {
+		return nil
+	}
+	where, err := w.http.start(ctx)
+	if err == nil && w.role.listened != nil {
+		w.role.listened(where)
+	}
+	return err
+}
+
+// run is what follows once the driver is known.
+func (w *wiring) run(ctx context.Context) error {
+	var err error
+	dropped := telemetry.NewCounter(w.registry, telemetry.MetricEventsDropped).WithLabelValues()
+	w.events, err = kube.NewEvents(ctx, kube.EventsConfig{API: w.api, Component: eventSource(w.driver.Name), Dropped: dropped.Inc})
+	if err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
+	defer w.events.Close()
+	if w.mgr, err = w.manager(ctx); err != nil {
+		return err
+	}
+	if err := w.controllers(ctx); err != nil {
+		return err
+	}
+	watch := lookout{role: w.role, conn: w.conn, driver: w.driver, terminationLog: terminationLog}
+	for name, runnable := range map[string]manager.Runnable{"http endpoint": w.http, "driver connection": watch} {
+		if err := w.mgr.Add(runnable); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	w.http.setCheck("driver", w.conn.Probe)
+	w.http.setCheck("cache", func(ctx context.Context) error { return synced(ctx, w.mgr) })
+	w.warnOfTopology(ctx)
+
+	checking, cancel := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { w.checkPermissions(checking) })
+	defer background.Wait()
+	defer cancel()
+	if err := w.mgr.Start(ctx); err != nil {
+		return fmt.Errorf("csi-provisioner: %w", err)
+	}
+	return nil
+}
+
+// topology reports whether places matter: the driver has them, and the gate does not say to look away (G-1).
+func (w *wiring) topology() bool {
+	return w.driver.HasTopology() && w.role.Gates.Enabled(GateTopology)
+}
+
+// attaches reports whether volumes of the driver have VolumeAttachments at all (W-5).
+func (w *wiring) attaches() bool {
+	return w.driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
+}
+
+// warnOfTopology tells of the one setting whose default this version does not do.
+func (w *wiring) warnOfTopology(ctx context.Context) {
+	if w.topology() && !w.role.StrictTopology {
+		logr.FromContextOrDiscard(ctx).Info("volumes are asked for at the selected node only, and without one the driver chooses, as with these flags",
+			"flags", "--strict-topology=true --immediate-topology=false")
+	}
+}
+
+func synced(ctx context.Context, mgr manager.Manager) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if !mgr.GetCache().WaitForCacheSync(ctx) {
+		return fmt.Errorf("the first list of objects is not complete")
+	}
+	return nil
+}
