@@ -7,6 +7,7 @@ const (
 	KeyClass   = "class"
 	KeyDriver  = "driver"
 	KeyNode    = "node"
+	KeySize    = "size" // that the claim asks for
 	KeyCode    = "code" // gRPC code of the driver's answer
 	KeyReason  = "reason"
 	KeyAttempt = "attempt"

@@ -121,7 +121,7 @@ func (l *Loop[K, S, A]) perform(ctx context.Context, s S, todo verdict.Do[A]) ve
 
 // finish turns the last verdict into what happens next.
 func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdict.Verdict[A]) reconcile.Result {
-	var after time.Duration
+	var after, look time.Duration
 	switch v := v.(type) {
 	case verdict.Wait[A]:
 		if !v.Until.IsZero() {
@@ -130,10 +130,14 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 	case verdict.Refuse[A]:
 		after = l.delay(key, v.Retry)
 		l.Retries.failed(key, l.Clock.Now().Add(after), about.Inputs)
+		look = v.Look
 	}
 	l.report(ctx, key, about, v, after)
 	if _, done := v.(verdict.Nothing[A]); done {
 		l.Retries.forget(key)
+	}
+	if look > 0 { // only to look: the next attempt is not due any sooner
+		after = min(after, look)
 	}
 	return reconcile.Result{RequeueAfter: after}
 }

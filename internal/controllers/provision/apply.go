@@ -12,6 +12,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
 )
@@ -26,9 +27,9 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	case provision.Settle:
 		return nil, c.Journal.Settle(ctx, s.Key.UID)
 	case provision.CreateVolume:
-		return c.createVolume(ctx, s, a.Request), nil
+		return c.createVolume(ctx, s, a)
 	case provision.DiscardVolume:
-		return c.discardVolume(ctx, a.Handle), nil
+		return c.discardVolume(ctx, a)
 	case provision.WriteVolume:
 		return c.writeVolume(ctx, a.Volume)
 	case provision.Reschedule:
@@ -37,25 +38,48 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, request *csi.CreateVolumeRequest) next {
+func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sent provision.CreateVolume) (next, error) {
+	ref := sent.Secrets.Of(secretref.Provisioner)
+	secrets, access, err := c.readSecret(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if access != provision.Readable {
+		return provision.AfterSecret(s, ref, access), nil
+	}
 	ctx, done := c.call(ctx, "CreateVolume")
 	defer done()
-	response, err := c.CSI.CreateVolume(ctx, request)
-	answer := provision.Answer{Volume: response.GetVolume()}
-	answer.Code, answer.Message, answer.Foreign = csirpc.Outcome(err)
-	return coded(provision.AfterCreate(s, request, answer), answer)
+	response, err := c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets))
+	answer := answerOf(err, secrets)
+	answer.Volume = response.GetVolume()
+	return coded(provision.AfterCreate(s, sent, answer), answer), nil
 }
 
-func (c *Controller) discardVolume(ctx context.Context, handle string) next {
+// discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows.
+func (c *Controller) discardVolume(ctx context.Context, a provision.DiscardVolume) (next, error) {
+	secrets, access, err := c.readSecret(ctx, a.Secret)
+	if err == nil && access == provision.Forbidden {
+		err = fmt.Errorf("secret %q for deletion may not be read", a.Secret)
+	}
+	if err != nil {
+		return nil, err
+	}
 	ctx, done := c.call(ctx, "DeleteVolume")
 	defer done()
-	_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: handle})
+	_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
 	if err == nil {
-		return nil
+		return nil, nil
 	}
-	answer := provision.Answer{}
-	answer.Code, answer.Message, answer.Foreign = csirpc.Outcome(err)
-	return coded(provision.AfterDiscard(handle, answer), answer)
+	answer := answerOf(err, secrets)
+	return coded(provision.AfterDiscard(a.Handle, answer), answer), nil
+}
+
+// answerOf is the last place that knows the secrets of a call, so what the driver said leaves it without them.
+func answerOf(err error, secrets map[string]string) provision.Answer {
+	var a provision.Answer
+	a.Code, a.Message, a.Foreign = csirpc.Outcome(err)
+	a.Message = csirpc.Redact(a.Message, secrets)
+	return a
 }
 
 // coded says in the log which code the driver answered with.

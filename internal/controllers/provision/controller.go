@@ -60,11 +60,12 @@ type Controller struct {
 	Config
 	retries  *loop.Retries[provision.Key]
 	finished *finished
+	secrets  *secretVersions
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	return &Controller{Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished()}
+	return &Controller{Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions()}
 }
 
 // Loop is the controller with the loop around it.

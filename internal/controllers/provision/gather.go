@@ -58,7 +58,11 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 			return s, err
 		}
 	}
-	return c.place(ctx, s)
+	if s, err = c.place(ctx, s); err != nil {
+		return s, err
+	}
+	s.Secret, err = c.lookAtSecret(ctx, provision.SecretToRead(s))
+	return s, err
 }
 
 // claim returns the claim only if it is the very one of the key.
@@ -133,6 +137,9 @@ func (c *Controller) About(key provision.Key, s provision.Snapshot) loop.About {
 		about.Log = append(about.Log, telemetry.KeyClass, provision.ClassName(s.Claim))
 		if node := s.Claim.Annotations[names.AnnSelectedNode]; node != "" {
 			about.Log = append(about.Log, telemetry.KeyNode, node)
+		}
+		if size, ok := s.Claim.Spec.Resources.Requests[corev1.ResourceStorage]; ok { // O-31
+			about.Log = append(about.Log, telemetry.KeySize, size.String())
 		}
 	}
 	return about

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -20,9 +21,9 @@ type Answer struct {
 }
 
 // AfterCreate says what the answer to CreateVolume means for the claim.
-func AfterCreate(s Snapshot, request *csi.CreateVolumeRequest, a Answer) Verdict {
+func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	if a.Code != codes.OK || a.Foreign {
-		return afterFailedCreate(s, a)
+		return afterFailedCreate(s, sent, a)
 	}
 	if a.Volume.GetVolumeId() == "" { // C-70, H-10
 		return refuse{Finding: verdict.Finding{
@@ -31,15 +32,15 @@ func AfterCreate(s Snapshot, request *csi.CreateVolumeRequest, a Answer) Verdict
 		}}
 	}
 	if !wanted(s) {
-		return discard(a.Volume, idle(verdict.CleanedUp, "the claim does not want the volume any more, it was deleted again"))
+		return discard(sent, a.Volume, idle(verdict.CleanedUp, "the claim does not want the volume any more, it was deleted again"))
 	}
-	if unfit := misfit(request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
-		return discard(a.Volume, refuse{Finding: verdict.Finding{
+	if unfit := misfit(sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
+		return discard(sent, a.Volume, refuse{Finding: verdict.Finding{
 			Reason:  verdict.CreateAnswerUnfit,
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),
 		}})
 	}
-	pv := NewVolume(s, request, a.Volume)
+	pv := NewVolume(s, sent, a.Volume)
 	return do{
 		Finding: verdict.Finding{Reason: verdict.VolumeCreated, Message: "the driver created volume " + pv.Name},
 		Actions: []Action{WriteVolume{pv}, Settle{}},
@@ -52,10 +53,10 @@ func wanted(s Snapshot) bool {
 	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == "" && s.Class != nil
 }
 
-func discard(created *csi.Volume, then Verdict) Verdict {
+func discard(sent CreateVolume, created *csi.Volume, then Verdict) Verdict {
 	return do{
 		Finding: then.Because(),
-		Actions: []Action{DiscardVolume{created.GetVolumeId()}, Settle{}},
+		Actions: []Action{DiscardVolume{Handle: created.GetVolumeId(), Secret: sent.Secrets.Of(secretref.Deletion)}, Settle{}},
 		Then:    then,
 	}
 }
@@ -74,7 +75,7 @@ func misfit(request *csi.CreateVolumeRequest, created *csi.Volume) string {
 }
 
 // afterFailedCreate is the table of C-40 to C-45. A final answer settles the record, an uncertain one keeps it.
-func afterFailedCreate(s Snapshot, a Answer) Verdict {
+func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	finding := verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
 	switch meaning(a) {
 	case uncertain:
@@ -83,7 +84,11 @@ func afterFailedCreate(s Snapshot, a Answer) Verdict {
 	case infeasible:
 		finding.Reason = verdict.CreateInfeasible
 		finding.Message = "Volume provisioning failed with infeasible error. Retries will be delayed. " + a.Message // EV-3
-		return forget(refuse{Finding: finding, Retry: verdict.RetrySlowly})
+		slow := refuse{Finding: finding, Retry: verdict.RetrySlowly}
+		if sent.Secrets.Of(secretref.Provisioner).Name != "" {
+			slow.Look = secretLook
+		}
+		return forget(slow)
 	case exhausted:
 		finding.Reason = verdict.CreateExhausted
 		if s.Driver.HasTopology && wanted(s) && selectedNode(s.Claim) != "" { // C-41, C-26

@@ -50,22 +50,22 @@ func TestAfterCreateByCode(t *testing.T) {
 		for _, code := range tc.codes {
 			t.Run(fmt.Sprintf("%s %s", tc.row, code), func(t *testing.T) {
 				a := Answer{Code: code, Message: "no"}
-				if got := shape(AfterCreate(world(), nil, a)); got != tc.plain {
+				if got := shape(AfterCreate(world(), CreateVolume{}, a)); got != tc.plain {
 					t.Errorf("without topology: %s, want %s", got, tc.plain)
 				}
-				if got := shape(AfterCreate(world(selected), nil, a)); got != tc.place {
+				if got := shape(AfterCreate(world(selected), CreateVolume{}, a)); got != tc.place {
 					t.Errorf("with a selected node: %s, want %s", got, tc.place)
 				}
 			})
 		}
 	}
 	t.Run("C-44 not a gRPC error", func(t *testing.T) {
-		if got := shape(AfterCreate(world(), nil, Answer{Code: codes.Unknown, Foreign: true})); got != uncertain {
+		if got := shape(AfterCreate(world(), CreateVolume{}, Answer{Code: codes.Unknown, Foreign: true})); got != uncertain {
 			t.Error(got)
 		}
 	})
 	t.Run("C-42 is retried slowly", func(t *testing.T) {
-		d := AfterCreate(world(), nil, Answer{Code: codes.InvalidArgument}).(do)
+		d := AfterCreate(world(), CreateVolume{}, Answer{Code: codes.InvalidArgument}).(do)
 		if d.Then.(refuse).Retry != verdict.RetrySlowly {
 			t.Error("retried with the usual delay")
 		}
@@ -92,7 +92,7 @@ func TestAfterCreateSuccess(t *testing.T) {
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			request, _ := NewRequest(world())
-			if got := shape(AfterCreate(tc.s, request, Answer{Volume: tc.volume})); got != tc.want {
+			if got := shape(AfterCreate(tc.s, CreateVolume{Request: request}, Answer{Volume: tc.volume})); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
@@ -110,7 +110,7 @@ func TestNewVolume(t *testing.T) {
 	if finding != nil {
 		t.Fatal(finding.Text())
 	}
-	got := NewVolume(s, request, &csi.Volume{
+	got := NewVolume(s, CreateVolume{Request: request}, &csi.Volume{
 		VolumeId: "handle", CapacityBytes: 2 << 30, VolumeContext: map[string]string{"k": "v"},
 		AccessibleTopology: []*csi.Topology{{Segments: map[string]string{"zone": "a", "rack": "1"}}, {}},
 	})
@@ -156,7 +156,7 @@ func TestNewVolumeDetails(t *testing.T) {
 		if finding != nil {
 			t.Fatal(finding.Text())
 		}
-		return NewVolume(s, request, v)
+		return NewVolume(s, CreateVolume{Request: request}, v)
 	}
 	if pv := build(world(readOnlyMany), &csi.Volume{}); !pv.Spec.CSI.ReadOnly {
 		t.Error("P-8: not read-only")
@@ -178,7 +178,7 @@ func TestNewVolumeDetails(t *testing.T) {
 func TestAfterWrite(t *testing.T) {
 	s := world()
 	request, _ := NewRequest(s)
-	want := NewVolume(s, request, &csi.Volume{VolumeId: "h"})
+	want := NewVolume(s, CreateVolume{Request: request}, &csi.Volume{VolumeId: "h"})
 	other := want.DeepCopy()
 	other.Spec.CSI.VolumeHandle = "another"
 	foreign := want.DeepCopy()

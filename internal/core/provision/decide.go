@@ -45,10 +45,21 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && s.Retry.Inputs == Inputs(s) {
 		return wait{
 			Finding: verdict.Finding{Reason: verdict.WaitForRetry, Message: "the last attempt failed, the next one is not due yet"},
-			Until:   s.Retry.NotBefore,
+			Until:   lookAgain(s, now),
 		}
 	}
 	return v
+}
+
+// secretLook is how often a secret is looked at while a claim waits: upstream's role may get secrets and not watch them.
+const secretLook = 30 * time.Second
+
+// lookAgain is when a claim that waits is looked at again: when it is due, or before, to see whether its secret has changed (H-43).
+func lookAgain(s Snapshot, now time.Time) time.Time {
+	if look := now.Add(secretLook); s.Secret.Access == Readable && look.Before(s.Retry.NotBefore) {
+		return look
+	}
+	return s.Retry.NotBefore
 }
 
 func decide(s Snapshot) Verdict {
@@ -57,13 +68,27 @@ func decide(s Snapshot) Verdict {
 			return v
 		}
 	}
-	request, finding := NewRequest(s)
+	entry, finding := newEntry(s)
+	if finding == nil {
+		finding = unreadable(s, entry.Secrets)
+	}
 	if finding != nil {
 		return refuse{Finding: *finding}
 	}
-	return create(s, intent.Entry{
-		Claim: s.Key.NamespacedName, UID: s.Key.UID, VolumeName: request.GetName(), Request: request,
-	})
+	return create(s, entry)
+}
+
+// newEntry is what is to be asked of the driver, in the order of the checks C-55 to C-63.
+func newEntry(s Snapshot) (intent.Entry, *verdict.Finding) {
+	request, finding := NewRequest(s)
+	if finding != nil {
+		return intent.Entry{}, finding
+	}
+	secrets, finding := newSecrets(s)
+	if finding != nil {
+		return intent.Entry{}, finding
+	}
+	return intent.Entry{Claim: s.Key.NamespacedName, UID: s.Key.UID, VolumeName: request.GetName(), Request: request, Secrets: secrets}, nil
 }
 
 // create records before it asks: a record without a volume is a wasted call after a crash, a volume without a record is
@@ -74,7 +99,7 @@ func create(s Snapshot, e intent.Entry) Verdict {
 			Reason:  verdict.Provisioning,
 			Message: fmt.Sprintf("External provisioner is provisioning volume for claim %q", s.Key.NamespacedName), // EV-1
 		},
-		Actions: []Action{Record{e}, CreateVolume{e.Request}},
+		Actions: []Action{Record{e}, CreateVolume{Request: e.Request, Secrets: e.Secrets}},
 	}
 }
 
@@ -197,8 +222,6 @@ func checkNotSupportedYet(s Snapshot) Verdict {
 		field = "the claim's spec.volumeAttributesClassName"
 	case len(s.Class.AllowedTopologies) > 0:
 		field = fmt.Sprintf("allowedTopologies of StorageClass %q", s.Class.Name)
-	case hasSecrets(s.Class.Parameters):
-		field = fmt.Sprintf("secrets in the parameters of StorageClass %q", s.Class.Name)
 	default:
 		return nil
 	}

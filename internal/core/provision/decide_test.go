@@ -137,9 +137,6 @@ func TestDecide(t *testing.T) {
 		{"data source is refused, not ignored", world(func(s *Snapshot) {
 			s.Claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "s"}
 		}), verdict.NotSupportedYet, refuse{}},
-		{"secrets are refused, not ignored", world(func(s *Snapshot) {
-			s.Class.Parameters = map[string]string{"csi.storage.k8s.io/provisioner-secret-name": "s"}
-		}), verdict.NotSupportedYet, refuse{}},
 		{"C-61 driver with topology, node unknown", world(firstUse, hasTopology, annotate(names.AnnSelectedNode, "n1")), verdict.NodeTopologyUnknown, refuse{}},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -42,8 +43,14 @@ func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if finding != nil {
 		return nil, finding
 	}
+	if finding := tooSmall(s, fsType); finding != nil {
+		return nil, finding
+	}
 	requirement, finding := accessibility(s)
 	if finding != nil {
+		return nil, finding
+	}
+	if _, finding := newSecrets(s); finding != nil { // C-62
 		return nil, finding
 	}
 	parameters, finding := parameters(s)
@@ -114,7 +121,7 @@ func fsType(s Snapshot) (string, *verdict.Finding) {
 		}
 	}
 	if len(hits) > 1 { // C-57
-		return "", invalidClass(s, strings.Join(hits, " and "), "both name a filesystem", "keep only "+names.ParameterFSType)
+		return "", invalidClass(s, strings.Join(hits, " and "), "both name a filesystem", "Keep only "+names.ParameterFSType)
 	}
 	if found == "" {
 		found = s.Options.DefaultFSType
@@ -122,15 +129,19 @@ func fsType(s Snapshot) (string, *verdict.Finding) {
 	return found, nil
 }
 
+// known are the parameters that are for the provisioner alone.
+var known = append([]string{names.ParameterFSType, names.OwnParameterMinimumSize}, secretref.Known()...)
+
 // parameters are those of the class without the keys that are for the provisioner. The class is not changed.
 func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	out := make(map[string]string, len(s.Class.Parameters))
 	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
 		switch {
-		case key == names.ParameterFSType:
-		case strings.HasPrefix(key, names.ParameterPrefix):
-			return nil, invalidClass(s, key, "the prefix "+names.ParameterPrefix+" is reserved and this key is not known",
-				"known is "+names.ParameterFSType) // C-63, U-43
+		case slices.Contains(known, key):
+		case strings.HasPrefix(key, names.ParameterPrefix), strings.HasPrefix(key, names.OwnParameterPrefix):
+			prefix, _, _ := strings.Cut(key, "/")
+			return nil, invalidClass(s, key, "the prefix "+prefix+"/ is reserved and this key is not known",
+				"Known are "+strings.Join(known, ", ")) // C-63, U-43
 		default:
 			out[key] = s.Class.Parameters[key]
 		}
@@ -141,17 +152,6 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 		out[names.ParameterPVName] = VolumeName(s.Key.UID, s.Options)
 	}
 	return out, nil
-}
-
-// hasSecrets reports whether the class refers to secrets.
-func hasSecrets(parameters map[string]string) bool {
-	for key := range parameters {
-		if strings.HasPrefix(key, names.ParameterPrefix) &&
-			(strings.HasSuffix(key, "secret-name") || strings.HasSuffix(key, "secret-namespace")) {
-			return true
-		}
-	}
-	return false
 }
 
 // accessibility asks for the place of the selected node (T-10). Without a selected node the driver may choose.
@@ -180,9 +180,10 @@ func Inputs(s Snapshot) string {
 	}
 	digest := sha256.New()
 	fmt.Fprint(digest, s.Class.UID, Provisioner(s.Claim), ClassName(s.Claim))
-	if request, finding := NewRequest(s); finding == nil {
-		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+	if entry, finding := newEntry(s); finding == nil {
+		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(entry.Request)
 		digest.Write(raw)
+		fmt.Fprint(digest, entry.Secrets.Text(), " ", s.Secret.Access, s.Secret.Version)
 	} else {
 		fmt.Fprint(digest, finding.Text())
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -36,6 +37,7 @@ type Snapshot struct {
 	Volume  *corev1.PersistentVolume      // the one with the name from [VolumeName]
 	Node    *corev1.Node                  // the selected node, when the driver has topology
 	CSINode *storagev1.CSINode            // likewise
+	Secret  Secret                        // what is known of the provisioner's secret, if [SecretToRead] names one
 	Pending *intent.Entry                 // a CreateVolume request of this claim whose outcome is not known
 	Retry   RetryState
 	Driver  Driver
@@ -49,6 +51,26 @@ type RetryState struct {
 	Inputs string
 }
 
+// Secret is what is known of a secret without its values.
+type Secret struct {
+	Access  Access
+	Version string // its resource version; a change of it is a reason to try at once (H-43)
+}
+
+// Access says whether a secret can be read.
+type Access int
+
+const (
+	// Unknown is the access to a secret that nobody asked for.
+	Unknown Access = iota
+	// Readable secrets exist and may be read.
+	Readable
+	// Missing secrets do not exist.
+	Missing
+	// Forbidden secrets may not be read, whether they exist or not.
+	Forbidden
+)
+
 // Driver is what must be known of the CSI driver.
 type Driver struct {
 	Name         string
@@ -60,12 +82,13 @@ type Driver struct {
 
 // Options are the settings of the program that a decision depends on.
 type Options struct {
-	NamePrefix                string // --volume-name-prefix
-	NameUUIDLength            int    // --volume-name-uuid-length; -1 keeps the whole uid
-	DefaultFSType             string // --default-fstype
-	ExtraCreateMetadata       bool   // --extra-create-metadata
-	ControllerPublishReadOnly bool   // --controller-publish-readonly
-	Identity                  string // of this process, for the volume attributes (ST-9)
+	NamePrefix                string           // --volume-name-prefix
+	NameUUIDLength            int              // --volume-name-uuid-length; -1 keeps the whole uid
+	DefaultFSType             string           // --default-fstype
+	MinVolumeSize             map[string]int64 // --min-volume-size: bytes by filesystem (O-30)
+	ExtraCreateMetadata       bool             // --extra-create-metadata
+	ControllerPublishReadOnly bool             // --controller-publish-readonly
+	Identity                  string           // of this process, for the volume attributes (ST-9)
 }
 
 // Action is one thing to do. The interface is sealed.
@@ -77,12 +100,18 @@ type (
 	// Record remembers that a request is about to be sent.
 	Record struct{ Entry intent.Entry }
 	// CreateVolume asks the driver. What follows is for [AfterCreate] to say.
-	CreateVolume struct{ Request *csi.CreateVolumeRequest }
+	CreateVolume struct {
+		Request *csi.CreateVolumeRequest // without secret values
+		Secrets secretref.Set            // of these, the provisioner's values go into the call and nowhere else
+	}
 	// WriteVolume creates the PersistentVolume. When that fails, what follows is for [AfterWrite] to say.
 	WriteVolume struct{ Volume *corev1.PersistentVolume }
 	// DiscardVolume deletes a volume that was created and is not wanted. When that fails, what follows is for
 	// [AfterDiscard] to say.
-	DiscardVolume struct{ Handle string }
+	DiscardVolume struct {
+		Handle string
+		Secret types.NamespacedName // for the call; empty for none
+	}
 	// Settle forgets the record.
 	Settle struct{}
 	// Reschedule takes back the node selection of the claim (C-26).

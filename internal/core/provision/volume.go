@@ -10,23 +10,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
 // NewVolume is the PersistentVolume for a created volume (P-1 to P-17). It carries the claim's uid, which makes it the
 // commit point of the binding (C1), and our finalizer from the start, so that it cannot vanish before its volume (C-80).
-func NewVolume(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume) *corev1.PersistentVolume {
+func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.PersistentVolume {
+	request := sent.Request
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:       request.GetName(),
-			Finalizers: []string{names.FinalizerVolume},
-			Annotations: map[string]string{
-				names.AnnProvisionedBy: s.Class.Provisioner,
-				// Both are always written, so that deletion never has to guess whether a secret was used (AN-8).
-				names.AnnDeletionSecretName:      "",
-				names.AnnDeletionSecretNamespace: "",
-			},
+			Name:        request.GetName(),
+			Finalizers:  []string{names.FinalizerVolume},
+			Annotations: annotations(s, sent.Secrets),
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:      s.Claim.Spec.AccessModes,
@@ -40,7 +37,7 @@ func NewVolume(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume
 			},
 			NodeAffinity: topology.Affinity(created.GetAccessibleTopology()),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: source(s, request, created),
+				CSI: source(s, sent, created),
 			},
 		},
 	}
@@ -50,15 +47,36 @@ func NewVolume(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume
 	return pv
 }
 
-func source(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume) *corev1.CSIPersistentVolumeSource {
+func annotations(s Snapshot, secrets secretref.Set) map[string]string {
+	deletion, modify := secrets.Of(secretref.Deletion), secrets.Of(secretref.ControllerModify)
+	out := map[string]string{
+		names.AnnProvisionedBy: s.Class.Provisioner,
+		// Both are always written, so that deletion never has to guess whether a secret is used (AN-8, O-32).
+		names.AnnDeletionSecretName:      deletion.Name,
+		names.AnnDeletionSecretNamespace: deletion.Namespace,
+	}
+	if modify.Name != "" { // AN-9
+		out[names.AnnControllerModifySecret] = modify.Name
+		out[names.AnnControllerModifySecretNS] = modify.Namespace
+	}
+	return out
+}
+
+func source(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.CSIPersistentVolumeSource {
 	attributes := map[string]string{names.AttributeProvisionerIdentity: s.Options.Identity}
 	maps.Copy(attributes, created.GetVolumeContext()) // P-6: the driver wins
 	return &corev1.CSIPersistentVolumeSource{
 		Driver:           s.Driver.Name,
 		VolumeHandle:     created.GetVolumeId(),
 		VolumeAttributes: attributes,
-		FSType:           requestedFSType(request),
-		ReadOnly:         s.Options.ControllerPublishReadOnly && readOnly(request),
+		FSType:           requestedFSType(sent.Request),
+		ReadOnly:         s.Options.ControllerPublishReadOnly && readOnly(sent.Request),
+		// P-7
+		ControllerPublishSecretRef: sent.Secrets.Reference(secretref.ControllerPublish),
+		NodeStageSecretRef:         sent.Secrets.Reference(secretref.NodeStage),
+		NodePublishSecretRef:       sent.Secrets.Reference(secretref.NodePublish),
+		ControllerExpandSecretRef:  sent.Secrets.Reference(secretref.ControllerExpand),
+		NodeExpandSecretRef:        sent.Secrets.Reference(secretref.NodeExpand),
 	}
 }
 

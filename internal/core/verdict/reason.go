@@ -19,7 +19,9 @@ const (
 	ClassNotOurs        Reason = "ClassNotOurs"
 	ClaimInvalid        Reason = "ClaimInvalid"
 	ClassInvalid        Reason = "ClassInvalid"
+	ClaimTooSmall       Reason = "ClaimTooSmall"
 	SecretMissing       Reason = "SecretMissing"
+	SecretForbidden     Reason = "SecretForbidden"
 	DriverLacks         Reason = "DriverLacks"
 	NotSupportedYet     Reason = "NotSupportedYet"
 	NodeTopologyUnknown Reason = "NodeTopologyUnknown"
@@ -47,9 +49,12 @@ const (
 	VolumeKept      Reason = "VolumeKept"
 	VolumeAttached  Reason = "VolumeAttached"
 	VolumeInvalid   Reason = "VolumeInvalid"
+	VolumeShared    Reason = "VolumeShared"
 	VolumeReclaim   Reason = "VolumeReclaim"
 	VolumeReclaimed Reason = "VolumeReclaimed"
 	DeleteFailed    Reason = "DeleteFailed"
+
+	VolumeSecretUnreadable Reason = "VolumeSecretUnreadable"
 )
 
 // WriteFailed is about either: the API server did not take a write or did not answer a read.

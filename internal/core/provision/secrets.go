@@ -1,0 +1,78 @@
+package provision
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// newSecrets resolves every reference of the class, so that a mistake in any is told before anything is done (C-62, R-57).
+func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
+	set, problem := secretref.NewSet(s.Class.Parameters, secretref.Scope{
+		VolumeName: VolumeName(s.Key.UID, s.Options), Claim: s.Key.NamespacedName, Annotations: s.Claim.Annotations,
+	})
+	if problem != nil {
+		return secretref.Set{}, invalidClass(s, problem.Parameter, problem.Text, problem.Fix)
+	}
+	return set, nil
+}
+
+// SecretToRead is the secret that must be looked at before a volume can be asked for: the provisioner's, when nothing else is in
+// the way. Those of the other kinds are for others to read.
+func SecretToRead(s Snapshot) types.NamespacedName {
+	for _, c := range checks {
+		if c(s) != nil {
+			return types.NamespacedName{}
+		}
+	}
+	entry, finding := newEntry(s)
+	if finding != nil {
+		return types.NamespacedName{}
+	}
+	return entry.Secrets.Of(secretref.Provisioner)
+}
+
+// unreadable comes after every check of the request itself: it is the one that a person may mend without touching class or claim.
+func unreadable(s Snapshot, secrets secretref.Set) *verdict.Finding {
+	ref := secrets.Of(secretref.Provisioner)
+	if ref.Name == "" {
+		return nil
+	}
+	return problemOf(s.Secret.Access, ref)
+}
+
+func problemOf(access Access, ref types.NamespacedName) *verdict.Finding {
+	switch access {
+	case Missing:
+		return &verdict.Finding{
+			Reason:  verdict.SecretMissing,
+			Message: fmt.Sprintf("secret %q, which the StorageClass names for CreateVolume, does not exist", ref),
+			Fix:     "Create it; provisioning then goes on by itself",
+		}
+	case Forbidden:
+		return &verdict.Finding{
+			Reason:  verdict.SecretForbidden,
+			Message: fmt.Sprintf("secret %q, which the StorageClass names for CreateVolume, may not be read by the provisioner", ref),
+			Fix: fmt.Sprintf("Give its service account a Role in namespace %q with apiGroups [\"\"], resources [secrets], verbs [get]",
+				ref.Namespace),
+		}
+	case Unknown, Readable:
+	}
+	return nil
+}
+
+// AfterSecret says what it means that the secret could not be read right before CreateVolume, so that nothing was sent. A request
+// that was on record before this attempt may have been sent by an earlier one, and stays there.
+func AfterSecret(s Snapshot, ref types.NamespacedName, access Access) Verdict {
+	finding := problemOf(access, ref)
+	if finding == nil {
+		return refuse{Finding: verdict.Finding{Reason: verdict.WriteFailed, Message: fmt.Sprintf("read secret %q", ref)}}
+	}
+	if s.Pending != nil {
+		return refuse{Finding: *finding}
+	}
+	return forget(refuse{Finding: *finding})
+}

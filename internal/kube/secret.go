@@ -1,0 +1,32 @@
+package kube
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// SecretValues reads the values of a secret, and its version. They must be asked of the API server and never of a cache, which
+// would hold every secret of the cluster in memory, and for which upstream's role has no permission (RB-8).
+func SecretValues(ctx context.Context, live client.Reader, ref types.NamespacedName) (map[string]string, string, error) {
+	var secret corev1.Secret
+	if err := live.Get(ctx, ref, &secret); err != nil {
+		return nil, "", err
+	}
+	values := make(map[string]string, len(secret.Data))
+	for key, value := range secret.Data {
+		values[key] = string(value)
+	}
+	return values, secret.ResourceVersion, nil
+}
+
+// SecretVersion is the version of a secret. The API server is asked for the metadata only, so no value comes near this process.
+func SecretVersion(ctx context.Context, live client.Reader, ref types.NamespacedName) (string, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := live.Get(ctx, ref, secret)
+	return secret.ResourceVersion, err
+}
