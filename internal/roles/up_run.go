@@ -100,9 +100,9 @@ var clusterComponents = cluster.Components{cluster.Scheduler, cluster.Controller
 // clear takes away what an `up` that was killed left behind, and with --fresh everything.
 func (h *harbour) clear() error {
 	began := time.Now()
-	removed, err := mount.CleanBelow(h.dir)
+	removed, err := h.unpublish()
 	if err != nil {
-		return fmt.Errorf("mounts that were left below %s: %w", h.dir, err)
+		return err
 	}
 	if len(removed) > 0 {
 		h.screen.step(fmt.Sprintf("unmounted what was left (%d)", len(removed)), time.Since(began))
@@ -123,6 +123,32 @@ func (h *harbour) clear() error {
 		}
 	}
 	return nil
+}
+
+// unpublish takes away what was published for pods: mounts, and the links that stand in for them. It says what was mounted.
+func (h *harbour) unpublish() ([]string, error) {
+	removed, err := mount.CleanBelow(h.dir)
+	if err == nil {
+		err = removeLinks(filepath.Join(h.dir, "pods"))
+	}
+	if err != nil {
+		return removed, fmt.Errorf("unpublish what was left below %s: %w", h.dir, err)
+	}
+	return removed, nil
+}
+
+// removeLinks removes the symbolic links below a folder, which are publications without a mount. It follows none of them.
+func removeLinks(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.Type()&os.ModeSymlink == 0 {
+			return err
+		}
+		return os.Remove(path)
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // logToFile sends the logs of all roles to one file; the terminal is for people.
@@ -323,8 +349,8 @@ func (h *harbour) stop(ctx context.Context) error {
 	for _, p := range slices.Backward(h.parts) {
 		errs = append(errs, p.stop(ctx))
 	}
-	if _, err := mount.CleanBelow(h.dir); err != nil {
-		errs = append(errs, fmt.Errorf("unmount: %w", err))
+	if _, err := h.unpublish(); err != nil {
+		errs = append(errs, err)
 	}
 	if h.cluster != nil {
 		errs = append(errs, h.cluster.Stop(ctx))
