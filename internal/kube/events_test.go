@@ -1,0 +1,107 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// slowSink is an API server that takes its time and remembers what it was given.
+type slowSink struct {
+	takes time.Duration
+	fails atomic.Int32 // requests that fail before the first succeeds
+
+	mu      sync.Mutex
+	created map[string][]string // reasons by object, in order
+	counted map[string]int      // patches by object
+}
+
+func (s *slowSink) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	time.Sleep(s.takes)
+	if s.fails.Add(-1) >= 0 {
+		return errors.New("connection refused")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	event := object.(*corev1.Event)
+	s.created[event.InvolvedObject.Name] = append(s.created[event.InvolvedObject.Name], event.Reason)
+	return nil
+}
+
+func (s *slowSink) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted[object.(*corev1.Event).InvolvedObject.Name]++
+	return nil
+}
+
+func newSink(takes time.Duration) *slowSink {
+	return &slowSink{takes: takes, created: map[string][]string{}, counted: map[string]int{}}
+}
+
+func claim(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
+}
+
+// EV-1, EV-5: a burst of a thousand claims has exactly its two events each, in order, although the API server is slow. client-go's
+// broadcaster loses about half of them here.
+func TestEventsOfABurst(t *testing.T) {
+	sink, dropped := newSink(2*time.Millisecond), atomic.Int32{}
+	events := newEvents(t.Context(), EventsConfig{Component: "driver_host", Dropped: func() { dropped.Add(1) }}, sink)
+	var burst sync.WaitGroup
+	for i := range 1000 {
+		burst.Go(func() {
+			c := claim(fmt.Sprintf("claim-%d", i))
+			events.Event(c, corev1.EventTypeNormal, "Provisioning", "provisioning")
+			events.Event(c, corev1.EventTypeNormal, "ProvisioningSucceeded", "done")
+		})
+	}
+	burst.Wait()
+	events.Close()
+	if len(sink.created) != 1000 || dropped.Load() != 0 {
+		t.Fatalf("events of %d claims, %d dropped", len(sink.created), dropped.Load())
+	}
+	for name, reasons := range sink.created {
+		if len(reasons) != 2 || reasons[0] != "Provisioning" || reasons[1] != "ProvisioningSucceeded" {
+			t.Errorf("%s: %q", name, reasons)
+		}
+	}
+}
+
+// A failure that repeats is counted up, and one object that never stops is cut short; another object is not.
+func TestEventsThatRepeat(t *testing.T) {
+	sink := newSink(0)
+	events := newEvents(t.Context(), EventsConfig{Component: "driver_host"}, sink)
+	for range 100 {
+		events.Event(claim("loud"), corev1.EventTypeWarning, "ProvisioningFailed", "no room")
+	}
+	events.Event(claim("quiet"), corev1.EventTypeWarning, "ProvisioningFailed", "no room")
+	events.Close()
+	if len(sink.created["loud"]) != 1 || sink.counted["loud"] == 0 || sink.counted["loud"] > 30 {
+		t.Errorf("%d created, %d counted", len(sink.created["loud"]), sink.counted["loud"])
+	}
+	if len(sink.created["quiet"]) != 1 {
+		t.Errorf("quiet: %q", sink.created["quiet"])
+	}
+}
+
+func TestEventsAreTriedAgain(t *testing.T) {
+	sink := newSink(0)
+	sink.fails.Store(1)
+	events := newEvents(t.Context(), EventsConfig{Component: "driver_host"}, sink)
+	events.Event(claim("a"), corev1.EventTypeNormal, "Provisioning", "x")
+	events.Close()
+	if len(sink.created["a"]) != 1 {
+		t.Errorf("%q", sink.created)
+	}
+	events.Event(claim("a"), corev1.EventTypeNormal, "Late", "after the end, no panic")
+}

@@ -1,0 +1,225 @@
+package roles
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// generation is what a version of upstream added (external-provisioner.md 1.6). Flags that it took away stay accepted.
+type generation struct {
+	version string
+	flags   []string
+	retired []string // accepted with a warning today
+}
+
+var generations = []generation{
+	{
+		"0.x",
+		[]string{
+			"--csi-address=/csi/csi.sock", "--kubeconfig=/k", "--master=https://m", "--volume-name-prefix=pv", "--volume-name-uuid-length=16",
+			"--feature-gates=Topology=true", "-v=5", "--v=5", "--vmodule=a=1",
+		},
+		[]string{"--provisioner=x", "--connection-timeout=15s", "--enable-leader-election", "--logtostderr", "--alsologtostderr=false", "--stderrthreshold=INFO", "--log_dir=/tmp", "--log_backtrace_at=a.go:1"},
+	},
+	{"1.1", []string{"--retry-interval-start=1s", "--retry-interval-max=5m", "--timeout=60s", "--worker-threads=10"}, []string{"--leader-election-type=leases", "--leader-election-type=endpoints"}},
+	{"1.3", []string{"--leader-election-namespace=n", "--strict-topology", "--strict-topology=true"}, nil},
+	{"1.5", []string{"--metrics-address=:8080", "--metrics-path=/m"}, nil},
+	{
+		"1.6",
+		[]string{"--cloning-protection-threads=2", "--extra-create-metadata=true"},
+		[]string{"--enable-leader-election=true", "--log_file=/x", "--log_file_max_size=1800", "--skip_headers", "--skip_log_headers=true", "--add_dir_header"},
+	},
+	{
+		"2.0",
+		[]string{
+			"--default-fstype=ext4", "--kube-api-qps=5", "--kube-api-burst=10", "--leader-election", "--capacity-threads=2",
+			"--capacity-poll-interval=30s", "--capacity-for-immediate-binding", "--capacity-ownerref-level=2",
+		},
+		[]string{"--capacity-controller-deployment-mode=none"},
+	},
+	{
+		"2.1",
+		[]string{
+			"--enable-capacity=false", "--http-endpoint=:8080", "--immediate-topology=false", "--node-deployment=false",
+			"--node-deployment-immediate-binding=false", "--node-deployment-base-delay=1s", "--node-deployment-max-delay=60s",
+		},
+		[]string{"--one_output"},
+	},
+	{
+		"3.0",
+		[]string{"--controller-publish-readonly=true", "--leader-election-lease-duration=137s", "--leader-election-renew-deadline=107s", "--leader-election-retry-period=26s"},
+		nil,
+	},
+	{
+		"3.2",
+		[]string{"--enable-pprof", "--kube-api-capacity-qps=1", "--kube-api-capacity-burst=5", "--prevent-volume-mode-conversion=true"},
+		nil,
+	},
+	{"5.0", []string{"--feature-gates=Topology=true,VolumeAttributesClass=true"}, []string{"--feature-gates=HonorPVReclaimPolicy=true"}},
+	{"5.2", []string{"--logging-format=json", "--log-flush-frequency=5s"}, nil},
+	{"5.3", []string{"--automaxprocs", "--automaxprocs=false"}, nil},
+	{"6.0", []string{"--feature-gates=ReleaseLeaderElectionOnExit=true"}, nil},
+	{"6.2", []string{"--leader-election-labels=a:b,c/d:e"}, nil},
+	{"6.3", []string{"--snapshot-orphan-sweep-interval=0"}, nil},
+	{
+		"6.4",
+		[]string{"--log-text-split-stream=false", "--log-text-info-buffer-size=0", "--log-json-split-stream=false", "--log-json-info-buffer-size=0"},
+		nil,
+	},
+	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--exit-on-connection-loss"}, nil},
+}
+
+func parsed(t *testing.T, args ...string) (*Provisioner, error) {
+	t.Helper()
+	p := NewProvisioner()
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	p.AddFlags(f)
+	return p, f.Parse(args)
+}
+
+// Every flag of every version parses: CL-6, CL-7, O-1, O-2, O-20, section 15.5 number 6.
+func TestFlagsOfEveryVersion(t *testing.T) {
+	for _, g := range generations {
+		for _, arg := range g.flags {
+			if p, err := parsed(t, arg); err != nil || len(p.notices.lines) > 0 || p.Validate() != nil {
+				t.Errorf("%s %s: %v, %v, notices %v", g.version, arg, err, p.Validate(), p.notices.lines)
+			}
+		}
+		for _, arg := range g.retired {
+			p, err := parsed(t, arg, arg)
+			if err != nil || p.Validate() != nil {
+				t.Errorf("%s %s: %v, %v", g.version, arg, err, p.Validate())
+				continue
+			}
+			if len(p.notices.lines) != 1 || !strings.HasPrefix(arg, p.notices.lines[0].flag) || p.notices.lines[0].text == "" {
+				t.Errorf("%s %s: want one notice about the flag, got %v", g.version, arg, p.notices.lines)
+			}
+		}
+	}
+}
+
+// The table above names every flag there is, so that none comes without a word about its version.
+func TestFlagsAreAllInTheTable(t *testing.T) {
+	var listed []string
+	for _, g := range generations {
+		for _, arg := range slices.Concat(g.flags, g.retired) {
+			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			listed = append(listed, name)
+		}
+	}
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	NewProvisioner().AddFlags(f)
+	var missing []string
+	f.VisitAll(func(flag *pflag.Flag) {
+		if !slices.Contains(listed, flag.Name) && flag.Name != "legacy_stderr_threshold_behavior" {
+			missing = append(missing, flag.Name)
+		}
+	})
+	if len(missing) > 0 {
+		t.Errorf("flags without a version: %q", missing)
+	}
+}
+
+// F-1 to F-62: the defaults are upstream's, except that API requests are not limited by the client.
+func TestFlagDefaults(t *testing.T) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	NewProvisioner().AddFlags(f)
+	want := map[string]string{
+		"volume-name-prefix": "pvc", "volume-name-uuid-length": "-1", "retry-interval-start": "1s", "retry-interval-max": "5m0s",
+		"worker-threads": "100", "cloning-protection-threads": "1", "snapshot-orphan-sweep-interval": "5m0s", "capacity-threads": "1",
+		"timeout": "10s", "strict-topology": "false", "immediate-topology": "true", "extra-create-metadata": "false", "enable-pprof": "false",
+		"default-fstype": "", "kube-api-capacity-qps": "1", "kube-api-capacity-burst": "5", "enable-capacity": "false",
+		"capacity-for-immediate-binding": "false", "capacity-poll-interval": "1m0s", "capacity-ownerref-level": "1", "node-deployment": "false",
+		"node-deployment-immediate-binding": "true", "node-deployment-base-delay": "20s", "node-deployment-max-delay": "1m0s",
+		"controller-publish-readonly": "false", "prevent-volume-mode-conversion": "true", "kubeconfig": "", "csi-address": "/run/csi/socket",
+		"leader-election": "false", "leader-election-namespace": "", "leader-election-lease-duration": "15s", "leader-election-renew-deadline": "10s",
+		"leader-election-retry-period": "5s", "leader-election-labels": "", "http-endpoint": "", "metrics-address": "", "metrics-path": "/metrics",
+		"automaxprocs": "false", "logging-format": "text", "log-flush-frequency": "5s", "v": "0",
+		"kube-api-qps": "0", "kube-api-burst": "0",
+	}
+	got := map[string]string{}
+	for name := range want {
+		if flag := f.Lookup(name); flag != nil {
+			got[name] = flag.DefValue
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// CL-1, CL-2, F-48: what upstream refuses while it parses is refused here too.
+func TestFlagsRefused(t *testing.T) {
+	for _, arg := range []string{
+		"-csi-address=/x", "--no-such-flag", "--timeout=10", "--worker-threads=-1", "--leader-election=maybe", "--leader-election-labels=a=b",
+		"--leader-election-labels=a b:c", "--leader-election-type=configmaps", "--enable-leader-election=maybe", "--logtostderr=maybe",
+		"--capacity-controller-deployment-mode=moon", "--min-volume-size=xfs", "--min-volume-size=xfs=0", "--min-volume-size=xfs=many",
+		"--feature-gates=Nonsense=true", "--feature-gates=Topology=perhaps", "--feature-gates=Topology",
+	} {
+		if _, err := parsed(t, arg); err == nil {
+			t.Errorf("%s: accepted", arg)
+		}
+	}
+}
+
+func TestMinVolumeSize(t *testing.T) {
+	p, err := parsed(t, "--min-volume-size=xfs=300Mi,ext4=16Mi", "--min-volume-size=btrfs=1Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int64{"xfs": 300 << 20, "ext4": 16 << 20, "btrfs": 1 << 30}, p.MinVolumeSize); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// CL-8, G-1 to G-5.
+func TestGates(t *testing.T) {
+	p, err := parsed(t, "--feature-gates=HonorPVReclaimPolicy=true,Topology=false", "--feature-gates=VolumeAttributesClass=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Gates.Enabled(GateTopology) || !p.Gates.Enabled(GateVolumeAttributesClass) || !p.Gates.Given(GateTopology) || p.Gates.Given(GateCrossNamespaceSource) {
+		t.Error("the gates are not as given")
+	}
+	if p, err = parsed(t, "--feature-gates=CrossNamespaceVolumeDataSource=true"); err != nil || len(p.notices.lines) != 1 {
+		t.Errorf("a gate that does nothing yet: %v, %v", err, p.notices.lines)
+	}
+	if !NewProvisioner().Gates.Enabled(GateReleaseLeaseOnShutdown) {
+		t.Error("U-59: the lease is not released by default")
+	}
+}
+
+// CL-9: one message lists every mistake, and each names its flag.
+func TestValidateListsEveryMistake(t *testing.T) {
+	p, err := parsed(t,
+		"--csi-address=relative", "--timeout=0", "--worker-threads=0", "--volume-name-uuid-length=0", "--volume-name-prefix=", "--retry-interval-start=10m",
+		"--kube-api-qps=-1", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity",
+		"--node-deployment", "--capacity-poll-interval=0", "--capacity-threads=0", "--capacity-ownerref-level=3", "--node-deployment-max-delay=1s",
+		"--intents=perhaps", "--leader-election", "--leader-election-lease-duration=5s", "--leader-election-retry-period=9s",
+		"--snapshot-orphan-sweep-interval=-1s", "--cloning-protection-threads=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := p.Validate().Error()
+	for _, flag := range []string{
+		"--csi-address", "--timeout", "--worker-threads", "--volume-name-uuid-length", "--volume-name-prefix", "--retry-interval-max", "--kube-api-qps",
+		"--kube-api-burst", "--metrics-address and --http-endpoint", "--metrics-path", "--enable-capacity", "--node-deployment", "--capacity-poll-interval",
+		"--capacity-threads", "--capacity-ownerref-level", "--node-deployment-max-delay", "--intents", "--leader-election-lease-duration",
+		"--leader-election-renew-deadline", "--snapshot-orphan-sweep-interval", "--cloning-protection-threads",
+	} {
+		if !strings.Contains("\n"+message, "\n"+flag) {
+			t.Errorf("no line about %s in:\n%s", flag, message)
+		}
+	}
+	for _, path := range []string{"/livez", "/readyz", "/healthz/leader-election", "/debug/pprof/x", "/a b", "/{x}"} {
+		if p, _ := parsed(t, "--metrics-path="+path); p.Validate() == nil {
+			t.Errorf("--metrics-path=%s: accepted", path)
+		}
+	}
+}
