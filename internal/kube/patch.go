@@ -2,7 +2,10 @@ package kube
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -17,6 +20,23 @@ func AddFinalizer(uid types.UID, finalizer string) client.Patch {
 // DropFinalizer is the opposite of [AddFinalizer].
 func DropFinalizer(uid types.UID, finalizer string) client.Patch {
 	return metadataPatch(map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": []string{finalizer}})
+}
+
+// DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still the one of this view. It does not
+// compare resource versions: the PV controller writes the status of a new volume at the same moment, which is no reason to fail.
+// A JSON patch can test; its index holds, since the finalizer at it is tested as well.
+func DropFinalizerUnderPolicy(pv *corev1.PersistentVolume, finalizer string) client.Patch {
+	at := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(pv.Finalizers, finalizer))
+	raw, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": pv.UID},
+		{"op": "test", "path": "/spec/persistentVolumeReclaimPolicy", "value": pv.Spec.PersistentVolumeReclaimPolicy},
+		{"op": "test", "path": at, "value": finalizer},
+		{"op": "remove", "path": at},
+	})
+	if err != nil {
+		panic(err) // strings only
+	}
+	return client.RawPatch(types.JSONPatchType, raw)
 }
 
 func metadataPatch(metadata map[string]any) client.Patch {

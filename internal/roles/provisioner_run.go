@@ -186,7 +186,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 	}
 	telemetry.NewOldest(w.registry, claims.Oldest)
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: w.mgr.GetClient(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(),
+		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(),
 		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
 		Timeout: w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
 		Events: w.events, Decided: measures.Decisions, InFlight: measures.InFlight,
@@ -196,7 +196,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 
 func (p *Provisioner) options(driver string) provision.Options {
 	return provision.Options{
-		NamePrefix: p.NamePrefix, NameUUIDLength: p.NameUUIDLength, DefaultFSType: p.DefaultFSType,
+		NamePrefix: p.NamePrefix, NameUUIDLength: p.NameUUIDLength, DefaultFSType: p.DefaultFSType, MinVolumeSize: p.MinVolumeSize,
 		ExtraCreateMetadata: p.ExtraMetadata, ControllerPublishReadOnly: p.PublishRO,
 		Identity: fmt.Sprintf("%d-%d-%s", time.Now().UnixMilli(), os.Getpid(), driver), // ST-9
 	}

@@ -26,7 +26,8 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
-	Cached  client.Reader
+	Cached  client.Reader // answers from memory
+	Live    client.Reader // answers from the API server
 	Writer  client.Writer
 	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/provision
 	CSI     csi.ControllerClient
@@ -47,6 +48,9 @@ const Name = "volumes"
 
 // IndexVolume finds the VolumeAttachments of a PersistentVolume, which upstream searches for in the whole list (H-45).
 const IndexVolume = "volume"
+
+// IndexHandle finds the PersistentVolumes of the driver with a volume handle (D-37).
+const IndexHandle = "handle"
 
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
@@ -76,8 +80,11 @@ func (c *Controller) attaches() bool {
 	return c.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
 }
 
-// AddTo registers the controller, its index and its wake-ups with a manager.
+// AddTo registers the controller, its indexes and its wake-ups with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolume{}, IndexHandle, c.handle); err != nil {
+		return fmt.Errorf("index volumes by handle: %w", err)
+	}
 	volumes, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch volumes: %w", err)
@@ -93,38 +100,21 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
-	byVolume := source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromVolume))
-	if err := ctrl.Watch(byVolume); err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
+	wakeUps := []source.TypedSource[string]{
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromVolume)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromTwin)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, deleted(c.fromClaim)),
 	}
-	if !c.attaches() {
-		return nil
+	if c.attaches() {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, IndexVolume, attachedVolume); err != nil {
+			return fmt.Errorf("index attachments by volume: %w", err)
+		}
+		wakeUps = append(wakeUps, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(fromAttachment)))
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, IndexVolume, attachedVolume); err != nil {
-		return fmt.Errorf("index attachments by volume: %w", err)
-	}
-	byAttachment := source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, handler.TypedEnqueueRequestsFromMapFunc(fromAttachment))
-	if err := ctrl.Watch(byAttachment); err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
+	for _, wakeUp := range wakeUps {
+		if err := ctrl.Watch(wakeUp); err != nil {
+			return fmt.Errorf("controller %s: %w", Name, err)
+		}
 	}
 	return nil
-}
-
-func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) []string {
-	if reclaim.Owner(pv) != c.Driver.Name {
-		return nil
-	}
-	return []string{pv.Name}
-}
-
-func fromAttachment(_ context.Context, attachment *storagev1.VolumeAttachment) []string {
-	return attachedVolume(attachment)
-}
-
-func attachedVolume(o client.Object) []string {
-	attachment, ok := o.(*storagev1.VolumeAttachment)
-	if !ok || attachment.Spec.Source.PersistentVolumeName == nil {
-		return nil
-	}
-	return []string{*attachment.Spec.Source.PersistentVolumeName}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/loop"
@@ -21,30 +21,6 @@ import (
 )
 
 type next = verdict.Verdict[reclaim.Action]
-
-// Gather implements loop.Task.
-func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
-	s := reclaim.Snapshot{Name: name, Driver: c.Driver}
-	cached := &corev1.PersistentVolume{}
-	err := c.Cached.Get(ctx, client.ObjectKey{Name: name}, cached)
-	if client.IgnoreNotFound(err) != nil {
-		return s, fmt.Errorf("read PersistentVolume %q: %w", name, err)
-	}
-	if newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, err == nil); found && !c.released.done(newest) {
-		s.Volume = newest
-	}
-	if !c.attaches() {
-		return s, nil
-	}
-	var attachments storagev1.VolumeAttachmentList
-	if err := c.Cached.List(ctx, &attachments, client.MatchingFields{IndexVolume: name}); err != nil {
-		return s, fmt.Errorf("read the VolumeAttachments of %q: %w", name, err)
-	}
-	for i := range attachments.Items {
-		s.Attached = append(s.Attached, attachments.Items[i].Spec.NodeName)
-	}
-	return s, nil
-}
 
 // Decide implements loop.Task.
 func (c *Controller) Decide(s reclaim.Snapshot, _ time.Time) verdict.Verdict[reclaim.Action] {
@@ -68,30 +44,52 @@ func (c *Controller) About(name string, s reclaim.Snapshot) loop.About {
 func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action reclaim.Action) (next, error) {
 	switch a := action.(type) {
 	case reclaim.DeleteVolume:
-		return c.deleteVolume(ctx, a.Handle), nil
+		return c.deleteVolume(ctx, a), nil
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
 		c.released.remove(a.Volume.UID)
 		return nil, c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
 	case reclaim.DropFinalizer:
-		return nil, c.dropFinalizer(ctx, a.Volume)
+		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizer(a.Volume.UID, names.FinalizerVolume))
+	case reclaim.LetGo:
+		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-func (c *Controller) deleteVolume(ctx context.Context, handle string) next {
+func (c *Controller) deleteVolume(ctx context.Context, a reclaim.DeleteVolume) next {
+	secrets, missing, refused := c.readSecret(ctx, a.Secret)
+	if refused != nil {
+		return refused
+	}
 	inFlight := c.InFlight.WithLabelValues("DeleteVolume")
 	inFlight.Inc()
 	defer inFlight.Dec()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: handle})
+	_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
 	if err == nil {
 		return nil
 	}
 	code, message, _ := csirpc.Outcome(err)
-	return verdict.Coded(reclaim.AfterDelete(handle, code, message), code.String())
+	failure := reclaim.DeleteFailure{Code: code, Message: csirpc.Redact(message, secrets), NoSecret: missing}
+	return verdict.Coded(reclaim.AfterDelete(a, failure), code.String())
+}
+
+// readSecret reads the values for one call. Only a secret that does not exist is gone without (H-16).
+func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (values map[string]string, missing bool, refused next) {
+	if ref.Name == "" {
+		return nil, false, nil
+	}
+	values, _, err := kube.SecretValues(ctx, c.Live, ref)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, true, nil
+	case err != nil:
+		return nil, false, reclaim.AfterSecret(ref, reclaim.SecretFailure{Forbidden: apierrors.IsForbidden(err), Message: err.Error()})
+	}
+	return values, false, nil
 }
 
 // deleteObject deletes this very object and not one that was created again under its name (D-18).
@@ -107,9 +105,9 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 }
 
 // dropFinalizer remembers first: the volume may be gone, and the watch may say so, before the answer is here.
-func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume) error {
+func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
 	c.released.add(pv.UID)
-	err := c.patch(ctx, pv, kube.DropFinalizer(pv.UID, names.FinalizerVolume))
+	err := c.patch(ctx, pv, patch)
 	if err != nil {
 		c.released.remove(pv.UID)
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -25,10 +27,15 @@ type (
 
 // Snapshot is the world around one PersistentVolume as the gatherer saw it.
 type Snapshot struct {
-	Name     string
-	Volume   *corev1.PersistentVolume // nil: it does not exist
-	Attached []string                 // the nodes that a VolumeAttachment of this volume names
-	Driver   Driver
+	Name   string
+	Volume *corev1.PersistentVolume // nil: it does not exist
+	Driver Driver
+
+	// The rest matters only if [MayReclaim].
+	Attached []string                   // the nodes that a VolumeAttachment of this volume names
+	Claim    Proof                      // of the claim in spec.claimRef, if [NeedsProof]
+	Twins    []*corev1.PersistentVolume // the others of the driver with the same volume handle
+	Class    *storagev1.StorageClass    // the one from [ClassToRead]
 }
 
 // Driver is what must be known of the CSI driver.
@@ -45,16 +52,24 @@ type Action interface{ action() }
 type (
 	// AddFinalizer and DropFinalizer change our finalizer and nothing else, on this very object (its uid).
 	AddFinalizer struct{ Volume *corev1.PersistentVolume }
-	// DropFinalizer is done when there is nothing left to drop.
+	// DropFinalizer is done when there is nothing left to drop. It does not compare with the view that it was decided on, which
+	// may be old: by then there is nothing to protect any more, and an object that keeps the finalizer is stuck (D-20, H-18).
 	DropFinalizer struct{ Volume *corev1.PersistentVolume }
+	// LetGo drops our finalizer only if the reclaim policy still is the one that was seen. The view may be old, and a volume whose
+	// policy has become Delete meanwhile needs the finalizer.
+	LetGo struct{ Volume *corev1.PersistentVolume }
 	// DeleteVolume asks the driver. When that fails, what follows is for [AfterDelete] to say.
-	DeleteVolume struct{ Handle string }
+	DeleteVolume struct {
+		Handle string
+		Secret types.NamespacedName // for the call; empty for none
+	}
 	// DeleteObject deletes the PersistentVolume with this very uid; it is done when there is none.
 	DeleteObject struct{ Volume *corev1.PersistentVolume }
 )
 
 func (AddFinalizer) action()  {}
 func (DropFinalizer) action() {}
+func (LetGo) action()         {}
 func (DeleteVolume) action()  {}
 func (DeleteObject) action()  {}
 
@@ -65,9 +80,9 @@ func Decide(s Snapshot) Verdict {
 		return idle(verdict.VolumeGone, "the PersistentVolume does not exist")
 	case Owner(s.Volume) != s.Driver.Name: // D-2
 		return idle(verdict.VolumeNotOurs, fmt.Sprintf("the PersistentVolume is for %q", Owner(s.Volume)))
-	case s.Volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:
+	case !deletes(s.Volume):
 		return keep(s.Volume)
-	case reclaimable(s.Volume):
+	case reclaimable(s.Volume, s.Claim):
 		return reclaim(s)
 	case needsFinalizer(s.Volume):
 		then := idle(verdict.VolumeProtected, "the PersistentVolume got our finalizer")
@@ -93,24 +108,11 @@ func keep(pv *corev1.PersistentVolume) Verdict {
 	if !hasFinalizer(pv) {
 		return then
 	}
-	return do{Finding: then.Because(), Actions: []Action{DropFinalizer{pv}}, Then: then}
-}
-
-// reclaimable volumes are those that the PV controller released (C5, D-4), and those that are being deleted while no claim
-// refers to them, which upstream leaves behind for ever (D-34). One that is being deleted and has lost our finalizer was
-// dealt with before (D-33).
-func reclaimable(pv *corev1.PersistentVolume) bool {
-	deleting := pv.DeletionTimestamp != nil
-	switch {
-	case deleting && !hasFinalizer(pv):
-		return false
-	case pv.Status.Phase == corev1.VolumeReleased:
-		return true
-	}
-	return deleting && pv.Spec.ClaimRef == nil
+	return do{Finding: then.Because(), Actions: []Action{LetGo{pv}}, Then: then}
 }
 
 func reclaim(s Snapshot) Verdict {
+	secret, finding := deletionSecret(s)
 	switch {
 	case s.Volume.Spec.CSI == nil || s.Volume.Spec.CSI.VolumeHandle == "": // D-12
 		return refuse{Finding: verdict.Finding{
@@ -122,24 +124,40 @@ func reclaim(s Snapshot) Verdict {
 			Reason:  verdict.VolumeInvalid,
 			Message: fmt.Sprintf("CSI driver %q does not have the capability CREATE_DELETE_VOLUME", s.Driver.Name),
 		}}
-	case s.Volume.Annotations[names.AnnDeletionSecretName] != "": // D-15, until secrets are supported
-		return refuse{Finding: verdict.Finding{
-			Reason:  verdict.VolumeInvalid,
-			Message: "deleting the volume needs a secret, and secrets are not supported by this version of Purser",
-		}}
+	case finding != nil: // D-15
+		return refuse{Finding: *finding}
+	case slices.ContainsFunc(s.Twins, needsVolume): // D-37
+		return shared(s)
 	case len(s.Attached) > 0: // D-16, EV-8: woken up when the last VolumeAttachment goes
 		return wait{Finding: verdict.Finding{
 			Reason:  verdict.VolumeAttached,
 			Message: fmt.Sprintf("persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(s.Attached, ", ")),
 		}}
 	}
-	then := idle(verdict.VolumeReclaimed, "the volume and its PersistentVolume are deleted")
+	// The object goes before our finalizer: a crash between the two leaves an object that says what is left to do (H-51). Two writes
+	// for each volume that we made.
+	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DeleteObject{s.Volume}, DropFinalizer{s.Volume}}
+	if !hasFinalizer(s.Volume) {
+		// Written by hand and never seen bound. Somebody may delete the object while the driver is at work, and then nothing would
+		// say that there was a volume (H-20). The third write is for these few only.
+		actions = append([]Action{AddFinalizer{s.Volume}}, actions...)
+	}
 	return do{
 		Finding: verdict.Finding{Reason: verdict.VolumeReclaim, Message: "deleting the volume"},
-		// The object goes before our finalizer: a crash between the two leaves an object that says what is left to do (H-51).
-		Actions: []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle}, DeleteObject{s.Volume}, DropFinalizer{s.Volume}},
-		Then:    then,
+		Actions: actions,
+		Then:    idle(verdict.VolumeReclaimed, "the volume and its PersistentVolume are deleted"),
 	}
+}
+
+// shared refuses to delete a volume under another PersistentVolume. Upstream deletes it, and its data with it (#1235).
+func shared(s Snapshot) Verdict {
+	other := s.Twins[slices.IndexFunc(s.Twins, needsVolume)]
+	return refuse{Finding: verdict.Finding{
+		Reason: verdict.VolumeShared,
+		Message: fmt.Sprintf("the volume is not deleted: PersistentVolume %q has the same spec.csi.volumeHandle %q, phase %s and reclaim policy %s",
+			other.Name, s.Volume.Spec.CSI.VolumeHandle, other.Status.Phase, other.Spec.PersistentVolumeReclaimPolicy),
+		Fix: fmt.Sprintf("Set the reclaim policy of %q to Retain to let go of it, or delete %q if it is the wrong one", s.Name, other.Name),
+	}}
 }
 
 // needsFinalizer finds bound volumes that were not provisioned by this program (C-81, D-3).
@@ -153,10 +171,21 @@ func hasFinalizer(pv *corev1.PersistentVolume) bool {
 
 // AfterDelete says what a failed DeleteVolume means: a driver answers OK for a volume that does not exist, so every other
 // code is a failure (D-17).
-func AfterDelete(handle string, code codes.Code, message string) Verdict {
-	return refuse{Finding: verdict.Finding{
-		Reason: verdict.DeleteFailed, Message: fmt.Sprintf("deleting volume %q: %s: %s", handle, code, message),
-	}}
+func AfterDelete(a DeleteVolume, f DeleteFailure) Verdict {
+	finding := verdict.Finding{
+		Reason: verdict.DeleteFailed, Message: fmt.Sprintf("deleting volume %q: %s: %s", a.Handle, f.Code, f.Message),
+	}
+	if f.NoSecret {
+		finding.Fix = fmt.Sprintf("The call had no credentials, since secret %q does not exist; create it if the driver needs it", a.Secret)
+	}
+	return refuse{Finding: finding}
+}
+
+// DeleteFailure is how DeleteVolume failed.
+type DeleteFailure struct {
+	Code     codes.Code
+	Message  string // the driver's words, without secret values
+	NoSecret bool   // the secret does not exist, so the call went without (D-15)
 }
 
 func idle(reason verdict.Reason, message string) Verdict {

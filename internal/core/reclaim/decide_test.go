@@ -83,9 +83,9 @@ func TestDecide(t *testing.T) {
 		{"D-4 C5 released", world(), all},
 		{"H-51 released, object deleted already", world(deleting), all},
 		{"D-30 bound and deleting waits for the claim", world(phase(corev1.VolumeBound), deleting), "nothing VolumeInUse"},
-		{"D-31 retain drops the finalizer", world(policy(corev1.PersistentVolumeReclaimRetain)), "DropFinalizer then nothing VolumeKept"},
+		{"D-31 retain drops the finalizer", world(policy(corev1.PersistentVolumeReclaimRetain)), "LetGo then nothing VolumeKept"},
 		{"D-31 retain without finalizer", world(policy(corev1.PersistentVolumeReclaimRetain), noFinalizer), "nothing VolumeKept"},
-		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "DropFinalizer then nothing VolumeKept"},
+		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "LetGo then nothing VolumeKept"},
 		{"D-33 released, deleting, no finalizer: dealt with before", world(deleting, noFinalizer), "nothing VolumeInUse"},
 		{"D-34 available and deleting, claim reference removed", world(phase(corev1.VolumeAvailable), deleting, noClaim), all},
 		{"D-34 not deleting: somebody may use it", world(phase(corev1.VolumeAvailable), noClaim), "nothing VolumeInUse"},
@@ -95,7 +95,6 @@ func TestDecide(t *testing.T) {
 		{"D-12 no handle", world(func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "" }), "refuse VolumeInvalid"},
 		{"D-12 not CSI", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "refuse VolumeInvalid"},
 		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
-		{"D-15 needs a secret", world(func(s *Snapshot) { s.Volume.Annotations[names.AnnDeletionSecretName] = "s" }), "refuse VolumeInvalid"},
 		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -108,7 +107,7 @@ func TestDecide(t *testing.T) {
 
 func TestAfterDelete(t *testing.T) {
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
-		if got := shape(AfterDelete("h", code, "no")); got != "refuse DeleteFailed" { // D-17
+		if got := shape(AfterDelete(DeleteVolume{Handle: "h"}, DeleteFailure{Code: code, Message: "no"})); got != "refuse DeleteFailed" { // D-17
 			t.Errorf("%s: %s", code, got)
 		}
 	}

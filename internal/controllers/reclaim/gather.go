@@ -1,0 +1,98 @@
+package reclaim
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/reclaim"
+)
+
+// Gather implements loop.Task. What surrounds the volume is read only when it can matter, which for most events it cannot.
+func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
+	s := reclaim.Snapshot{Name: name, Driver: c.Driver}
+	cached, err := get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+	if err != nil {
+		return s, err
+	}
+	if newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, cached != nil); found && !c.released.done(newest) {
+		s.Volume = newest
+	}
+	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {
+		return s, nil
+	}
+	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.attachments, c.twins, c.class, c.claim} {
+		if err := look(ctx, &s); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error {
+	if !c.attaches() {
+		return nil
+	}
+	var attachments storagev1.VolumeAttachmentList
+	if err := c.Cached.List(ctx, &attachments, client.MatchingFields{IndexVolume: s.Name}); err != nil {
+		return fmt.Errorf("read the VolumeAttachments of %q: %w", s.Name, err)
+	}
+	for i := range attachments.Items {
+		s.Attached = append(s.Attached, attachments.Items[i].Spec.NodeName)
+	}
+	return nil
+}
+
+// twins are the other volumes with the same handle (D-37).
+func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
+	for _, handle := range c.handle(s.Volume) {
+		var same corev1.PersistentVolumeList
+		if err := c.Cached.List(ctx, &same, client.MatchingFields{IndexHandle: handle}); err != nil {
+			return fmt.Errorf("read the PersistentVolumes with handle %q: %w", handle, err)
+		}
+		for i := range same.Items {
+			if same.Items[i].Name != s.Name {
+				s.Twins = append(s.Twins, &same.Items[i])
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error) {
+	if name := reclaim.ClassToRead(s.Volume); name != "" {
+		s.Class, err = get(ctx, c.Cached, types.NamespacedName{Name: name}, &storagev1.StorageClass{})
+	}
+	return err
+}
+
+// claim asks the API server, since the answer decides over data: the cache may be older than the claim (I3). It is asked for
+// volumes in odd phases only, so that an ordinary deletion costs no read.
+func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) error {
+	if !reclaim.NeedsProof(s.Volume) {
+		return nil
+	}
+	ref := s.Volume.Spec.ClaimRef
+	claim, err := get(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
+	if err == nil {
+		s.Claim = reclaim.ProofOf(s.Volume, claim)
+	}
+	return err
+}
+
+// get returns nil without an error for an object that does not exist.
+func get[T client.Object](ctx context.Context, from client.Reader, key types.NamespacedName, into T) (T, error) {
+	var none T
+	err := from.Get(ctx, key, into)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return none, fmt.Errorf("read %T %q: %w", into, key, err)
+	case err != nil:
+		return none, nil
+	}
+	return into, nil
+}

@@ -1,0 +1,84 @@
+package reclaim
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/purser-csi/purser/internal/core/reclaim"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[string]
+
+// deleted wakes up when an object goes. That it came, or changed, never lets a volume be deleted.
+func deleted[T client.Object](names func(context.Context, T) []string) handler.TypedEventHandler[T, string] {
+	return handler.TypedFuncs[T, string]{
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
+			for _, name := range names(ctx, e.Object) {
+				q.Add(name)
+			}
+		},
+	}
+}
+
+func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) []string {
+	if reclaim.Owner(pv) != c.Driver.Name {
+		return nil
+	}
+	return []string{pv.Name}
+}
+
+// fromTwin wakes up the volumes that were not deleted because of the one that has gone (D-37).
+func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) []string {
+	s := reclaim.Snapshot{Name: pv.Name, Volume: pv}
+	if err := c.twins(ctx, &s); err != nil {
+		return nil // the retry of each comes in any case
+	}
+	var names []string
+	for _, twin := range s.Twins {
+		names = append(names, c.fromVolume(ctx, twin)...)
+	}
+	return names
+}
+
+// fromAttachment wakes up the volume when an attachment of it is gone; by then the index does not have it any more, so the last one
+// lets the volume be deleted at once (U-40).
+func fromAttachment(_ context.Context, attachment *storagev1.VolumeAttachment) []string {
+	return attachedVolume(attachment)
+}
+
+// fromClaim wakes up a volume in a phase that the PV controller does not change when the claim goes, such as Failed. For the others
+// there will be an event of the volume.
+func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []string {
+	if claim.Spec.VolumeName == "" {
+		return nil
+	}
+	pv, err := get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	if err != nil || pv == nil || !reclaim.NeedsProof(pv) {
+		return nil
+	}
+	return c.fromVolume(ctx, pv)
+}
+
+func attachedVolume(o client.Object) []string {
+	attachment, ok := o.(*storagev1.VolumeAttachment)
+	if !ok || attachment.Spec.Source.PersistentVolumeName == nil {
+		return nil
+	}
+	return []string{*attachment.Spec.Source.PersistentVolumeName}
+}
+
+// handle is the index of volumes by their handle.
+func (c *Controller) handle(o client.Object) []string {
+	pv, ok := o.(*corev1.PersistentVolume)
+	if !ok || pv.Spec.CSI == nil || pv.Spec.CSI.Driver != c.Driver.Name || pv.Spec.CSI.VolumeHandle == "" {
+		return nil
+	}
+	return []string{pv.Spec.CSI.VolumeHandle}
+}

@@ -1,0 +1,106 @@
+package reclaim
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// What happens to a volume of ours with the policy Delete. "claim" is what spec.claimRef says; a claimRef without a uid reserves
+// the volume for whoever has the name. Upstream knows the second row only (D-4); the rest of what is marked * is never picked up
+// there (D-34, D-35, H-19), or is deleted although an administrator has just taken the reference away to save the data.
+//
+//	phase      deleting  our finalizer  claim         what happens
+//	Bound      any       yes            any           nothing; the PV controller releases it when the claim is gone (D-30)
+//	Released   any       yes            uid           reclaimed (C5)
+//	Released   no        no             uid           gets the finalizer, then reclaimed (H-20)
+//	Released   no        any            none, no uid  nothing *
+//	Failed     any       any            uid           reclaimed if the claim is proved to be gone (D-35, U-8) *
+//	Bound      no        no             any           gets the finalizer (C-81)
+//	other      no        any            any           nothing: it may be waiting for a claim
+//	not Bound  yes       yes            none          reclaimed: nobody can get it any more (D-34, U-10) *
+//	not Bound  yes       yes            other         reclaimed if the claim is proved to be gone *
+//	any        yes       no             any           nothing: dealt with before (D-33)
+//
+// With any other policy our finalizer goes, in every phase (C-80).
+
+// Proof is what is known of the claim that spec.claimRef names.
+type Proof int
+
+const (
+	// NotAsked is not to know, which is as good as a claim that exists.
+	NotAsked Proof = iota
+	// ClaimExists says that the volume belongs to somebody, or may come to.
+	ClaimExists
+	// ClaimGone says that no claim can use the volume any more.
+	ClaimGone
+)
+
+// MayReclaim reports whether the rest of the world can matter to what happens with the volume. For nearly every event it cannot.
+func MayReclaim(pv *corev1.PersistentVolume) bool {
+	dealtWith := pv.DeletionTimestamp != nil && !hasFinalizer(pv)
+	return deletes(pv) && !dealtWith && pv.Status.Phase != corev1.VolumeBound
+}
+
+// NeedsProof reports whether only a claim that is gone lets the volume be deleted. The phase Released is such a proof: the PV
+// controller asked the API server before it wrote that. In the other phases nobody did (I3).
+func NeedsProof(pv *corev1.PersistentVolume) bool {
+	switch {
+	case !MayReclaim(pv), pv.Spec.ClaimRef == nil:
+		return false
+	case pv.Status.Phase == corev1.VolumeReleased && hasOwner(pv):
+		return false
+	case pv.Status.Phase == corev1.VolumeFailed && hasOwner(pv):
+		return true
+	}
+	return pv.DeletionTimestamp != nil
+}
+
+// ProofOf compares the volume with the claim that has the name in its claimRef, as the API server has it now; nil for none.
+func ProofOf(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) Proof {
+	switch {
+	case claim == nil:
+		return ClaimGone
+	case hasOwner(pv) && claim.UID != pv.Spec.ClaimRef.UID: // another claim under the same name (C-94)
+		return ClaimGone
+	case !hasOwner(pv) && claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name: // it took another volume
+		return ClaimGone
+	}
+	return ClaimExists
+}
+
+// reclaimable is the rows of the table that lead to deletion.
+func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
+	switch {
+	case !MayReclaim(pv):
+		return false
+	case NeedsProof(pv):
+		return claim == ClaimGone
+	case pv.Status.Phase == corev1.VolumeReleased && hasOwner(pv):
+		return true
+	}
+	return pv.DeletionTimestamp != nil && pv.Spec.ClaimRef == nil
+}
+
+// needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not when that one is deleted
+// with it.
+func needsVolume(twin *corev1.PersistentVolume) bool {
+	dealtWith := deletes(twin) && twin.Status.Phase == corev1.VolumeReleased && twin.DeletionTimestamp != nil && !hasFinalizer(twin)
+	return !dealtWith && !reclaimable(twin, NotAsked)
+}
+
+func deletes(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+func hasOwner(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != ""
+}
+
+// ClassName is the StorageClass of the volume; the old annotation wins over the field (AN-6).
+func ClassName(pv *corev1.PersistentVolume) string {
+	if class, ok := pv.Annotations[names.AnnBetaStorageClass]; ok {
+		return class
+	}
+	return pv.Spec.StorageClassName
+}

@@ -1,0 +1,149 @@
+package reclaim
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func proof(p Proof) func(*Snapshot) { return func(s *Snapshot) { s.Claim = p } }
+
+func reserved(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "" }
+
+const (
+	reclaimed = "DeleteVolume DeleteObject DropFinalizer then nothing VolumeReclaimed"
+	protected = "AddFinalizer " + reclaimed
+	kept      = "nothing VolumeInUse"
+)
+
+// The table in phase.go, row by row.
+func TestPhases(t *testing.T) {
+	failed, available, pending, released, bound := phase(corev1.VolumeFailed), phase(corev1.VolumeAvailable), phase(corev1.VolumePending), phase(corev1.VolumeReleased), phase(corev1.VolumeBound)
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want string
+	}{
+		{"D-30 bound", world(bound), kept},
+		{"D-30 bound and deleting, even when the claim is gone: the PV controller says so", world(bound, deleting, proof(ClaimGone)), kept},
+		{"C5 released", world(released), reclaimed},
+		{"C5 released needs no proof", world(released, proof(ClaimExists)), reclaimed},
+		{"H-20 released without finalizer gets it first", world(released, noFinalizer), protected},
+		{"D-4 released, reference taken away to save the data", world(released, noClaim), kept},
+		{"D-4 released, uid taken away to bind the claim again", world(released, reserved), kept},
+		{"D-34 released, reference taken away, deleting", world(released, noClaim, deleting), reclaimed},
+		{"D-34 released, uid taken away, deleting, nobody has the name", world(released, reserved, deleting, proof(ClaimGone)), reclaimed},
+		{"I3 released, uid taken away, deleting, somebody has the name", world(released, reserved, deleting, proof(ClaimExists)), kept},
+		{"D-35 U-8 failed, claim gone", world(failed, proof(ClaimGone)), reclaimed},
+		{"D-35 U-8 failed, claim gone, no finalizer", world(failed, noFinalizer, proof(ClaimGone)), protected},
+		{"I3 failed, claim exists", world(failed, proof(ClaimExists)), kept},
+		{"I3 failed, nobody asked", world(failed), kept},
+		{"D-35 failed without a claim is about to be available", world(failed, noClaim), kept},
+		{"D-35 failed and reserved for a name", world(failed, reserved, proof(ClaimGone)), kept},
+		{"H-19 failed, deleting, claim gone", world(failed, deleting, proof(ClaimGone)), reclaimed},
+		{"H-19 failed, deleting, no claim", world(failed, deleting, noClaim), reclaimed},
+		{"H-19 D-34 available, deleting, no claim", world(available, deleting, noClaim), reclaimed},
+		{"H-19 pending, deleting, no claim", world(pending, deleting, noClaim), reclaimed},
+		{"H-19 no phase yet, deleting, no claim", world(phase(""), deleting, noClaim), reclaimed},
+		{"H-19 available, deleting, claim gone", world(available, deleting, proof(ClaimGone)), reclaimed},
+		{"I3 available, deleting, the claim is about to be bound", world(available, deleting, proof(ClaimExists)), kept},
+		{"I3 available, deleting, nobody asked", world(available, deleting), kept},
+		{"D-34 available, not deleting, the claim is about to be bound", world(available, proof(ClaimGone)), kept},
+		{"D-33 deleting without finalizer: dealt with before", world(released, deleting, noFinalizer), kept},
+		{"D-33 available, deleting, without finalizer: never ours to delete", world(available, deleting, noFinalizer, noClaim), kept},
+		{"C-80 retain, failed", world(failed, policy(corev1.PersistentVolumeReclaimRetain), proof(ClaimGone)), "LetGo then nothing VolumeKept"},
+		{"C-80 D-34 retain, deleting: never stuck", world(available, deleting, noClaim, policy(corev1.PersistentVolumeReclaimRetain)), "LetGo then nothing VolumeKept"},
+		{"C-80 recycle", world(policy(corev1.PersistentVolumeReclaimRecycle)), "LetGo then nothing VolumeKept"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			if got := shape(Decide(tc.s)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// I3: whatever the combination, a volume whose claim exists or was not asked for is deleted in the phase Released only.
+func TestNoVolumeIsDeletedUnderAClaim(t *testing.T) {
+	for _, p := range []corev1.PersistentVolumePhase{"", corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed} {
+		for _, what := range [][]func(*Snapshot){{}, {deleting}, {noFinalizer}, {reserved}, {reserved, deleting}, {static}, {static, deleting}} {
+			for _, claim := range []Proof{NotAsked, ClaimExists} {
+				s := world(append(what, phase(p), proof(claim))...)
+				deleted := strings.Contains(shape(Decide(s)), "DeleteVolume")
+				if deleted && (p != corev1.VolumeReleased || s.Volume.Spec.ClaimRef.UID == "") {
+					t.Errorf("phase %q, proof %d, %+v: deleted", p, claim, s.Volume)
+				}
+				if !deleted && NeedsProof(s.Volume) && shape(Decide(world(append(what, phase(p), proof(ClaimGone))...))) == kept {
+					t.Errorf("phase %q: proof is asked for and makes no difference", p)
+				}
+			}
+		}
+	}
+}
+
+func TestProofOf(t *testing.T) {
+	claim := func(uid, volume string) *corev1.PersistentVolumeClaim {
+		c := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
+		c.UID = "c"
+		if uid != "" {
+			c.ObjectMeta = metav1.ObjectMeta{UID: "other"}
+		}
+		return c
+	}
+	for _, tc := range []struct {
+		row   string
+		s     Snapshot
+		claim *corev1.PersistentVolumeClaim
+		want  Proof
+	}{
+		{"no claim", world(), nil, ClaimGone},
+		{"the claim", world(), claim("", "pv"), ClaimExists},
+		{"the claim, whatever it is bound to", world(), claim("", "another"), ClaimExists},
+		{"C-94 another claim with the name", world(), claim("other", "pv"), ClaimGone},
+		{"reserved, and the name is taken by an unbound claim", world(reserved), claim("", ""), ClaimExists},
+		{"reserved, and the claim is bound to this volume", world(reserved), claim("", "pv"), ClaimExists},
+		{"reserved, and the claim took another volume", world(reserved), claim("", "another"), ClaimGone},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			if got := ProofOf(tc.s.Volume, tc.claim); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTwins(t *testing.T) {
+	twin := func(edits ...func(*Snapshot)) func(*Snapshot) {
+		other := world(edits...).Volume
+		other.Name, other.UID = "other", "v"
+		return func(s *Snapshot) { s.Twins = append(s.Twins, other) }
+	}
+	retain := policy(corev1.PersistentVolumeReclaimRetain)
+	refused := "refuse VolumeShared"
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want string
+	}{
+		{"D-37 the other is bound", world(twin(phase(corev1.VolumeBound))), refused},
+		{"D-37 the other is available", world(twin(phase(corev1.VolumeAvailable), noClaim)), refused},
+		{"D-37 the other is retained", world(twin(retain)), refused},
+		{"D-37 the other is retained and deleting: its data may still be used", world(twin(retain, deleting, noFinalizer, phase(corev1.VolumeBound))), refused},
+		{"D-37 both are released: neither needs it", world(twin()), reclaimed},
+		{"D-37 the other was dealt with", world(twin(deleting, noFinalizer)), reclaimed},
+		{"D-37 one of two needs it", world(twin(), twin(phase(corev1.VolumeBound))), refused},
+		{"D-37 retain lets go of it", world(retain, twin(phase(corev1.VolumeBound))), "LetGo then nothing VolumeKept"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			v := Decide(tc.s)
+			if got := shape(v); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			if text := v.Because().Text(); tc.want == refused && (!strings.Contains(text, `"other"`) || !strings.Contains(text, `"h"`)) {
+				t.Errorf("%q does not name the other volume and the handle", text)
+			}
+		})
+	}
+}
