@@ -1,0 +1,372 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/names"
+	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+const (
+	driverName = "csi.example"
+	marker     = "hunter2-the-marker"
+)
+
+// driver remembers what it was asked to delete.
+type driver struct {
+	csi.ControllerClient
+	deleted []*csi.DeleteVolumeRequest
+	fail    error
+}
+
+func (d *driver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest, _ ...grpc.CallOption) (*csi.DeleteVolumeResponse, error) {
+	d.deleted = append(d.deleted, r)
+	return &csi.DeleteVolumeResponse{}, d.fail
+}
+
+// rig is a controller with an API server of paper.
+type rig struct {
+	*Controller
+	driver *driver
+	api    client.Client
+	writes []string
+	reads  []string // of the API server, not of the cache
+	told   []string
+}
+
+func (r *rig) Event(_ runtime.Object, kind, reason, message string) {
+	r.told = append(r.told, kind+" "+reason+" "+message)
+}
+
+// newRig has the given objects. refuse answers the reads of the API server instead of it, when it says anything.
+func newRig(refuse error, objects ...client.Object) *rig {
+	r := &rig{driver: &driver{}}
+	note := func(verb string, o client.Object) {
+		r.writes = append(r.writes, fmt.Sprintf("%s %T", verb, o)[:len(verb)]+" "+o.GetName())
+	}
+	builder := func() *fake.ClientBuilder {
+		return fake.NewClientBuilder().WithScheme(kube.NewScheme()).
+			WithIndex(&corev1.PersistentVolume{}, IndexHandle, (&Controller{Config: Config{Driver: corereclaim.Driver{Name: driverName}}}).handle).
+			WithIndex(&storagev1.VolumeAttachment{}, IndexVolume, attachedVolume)
+	}
+	r.api = builder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			note("PATCH", o)
+			return c.Patch(ctx, o, p, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			note("DELETE", o)
+			return c.Delete(ctx, o)
+		},
+	}).Build()
+	live := interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			r.reads = append(r.reads, key.String())
+			if refuse != nil {
+				return refuse
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	measures := telemetry.NewMetrics(prometheus.NewRegistry(), func() int { return 0 })
+	r.Controller = New(Config{
+		Cached: r.api, Live: live, Writer: r.api, Volumes: kube.NewRecent[*corev1.PersistentVolume](), CSI: r.driver,
+		Driver: corereclaim.Driver{Name: driverName, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{
+			csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
+		}},
+		Timeout: time.Second, Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
+		Events: r, Decided: measures.Decisions, InFlight: measures.InFlight,
+	})
+	return r
+}
+
+func (r *rig) run(t *testing.T) time.Duration {
+	t.Helper()
+	result, err := r.Loop().Reconcile(t.Context(), "pv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// released is a volume of ours whose claim is gone, changed by edits.
+func releasedVolume(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "pv", UID: "u", Finalizers: []string{names.FinalizerPVProtection, names.FinalizerVolume},
+			Annotations: map[string]string{names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: ""},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, StorageClassName: "fast",
+			ClaimRef:               &corev1.ObjectReference{Namespace: "crew", Name: "logbook", UID: "c"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: "h"}},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
+	}
+	for _, edit := range edits {
+		edit(pv)
+	}
+	return pv
+}
+
+func phase(p corev1.PersistentVolumePhase) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) { pv.Status.Phase = p }
+}
+
+func annotate(name, namespace string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) {
+		pv.Annotations[names.AnnDeletionSecretName], pv.Annotations[names.AnnDeletionSecretNamespace] = name, namespace
+	}
+}
+
+func noAnnotations(pv *corev1.PersistentVolume) {
+	pv.Annotations = map[string]string{names.AnnProvisionedBy: driverName}
+}
+
+func claim(uid string) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "crew", Name: "logbook"}}
+	c.SetUID("c")
+	if uid != "c" {
+		c.SetUID("other")
+	}
+	c.Spec.VolumeName = "pv"
+	return c
+}
+
+func vault() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "s"}, Data: map[string][]byte{"password": []byte(marker)}}
+}
+
+// The budget: DELETE and PATCH, and no read (performance.md 6.3).
+func TestReclaimWrites(t *testing.T) {
+	for _, tc := range []struct {
+		row   string
+		pv    *corev1.PersistentVolume
+		want  []string
+		calls int
+	}{
+		{"H-51 ours: two writes", releasedVolume(), []string{"DELETE pv", "PATCH pv"}, 1},
+		{"H-20 without finalizer: a third", releasedVolume(func(pv *corev1.PersistentVolume) { pv.Finalizers = []string{names.FinalizerPVProtection} }), []string{"PATCH pv", "DELETE pv", "PATCH pv"}, 1},
+		{"C-80 retain: one patch that tests the policy", releasedVolume(func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}), []string{"PATCH pv"}, 0},
+		{"C-81 bound: protected", releasedVolume(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }), []string{"PATCH pv"}, 0},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			r := newRig(nil, tc.pv)
+			if again := r.run(t); again != 0 {
+				t.Errorf("again in %s: %q", again, r.told)
+			}
+			if !slices.Equal(r.writes, tc.want) || len(r.driver.deleted) != tc.calls || len(r.reads) > 0 {
+				t.Errorf("wrote %q, read %q, called %d times", r.writes, r.reads, len(r.driver.deleted))
+			}
+			var pv corev1.PersistentVolume
+			err := r.api.Get(t.Context(), client.ObjectKey{Name: "pv"}, &pv)
+			has := err == nil && slices.Contains(pv.Finalizers, names.FinalizerVolume)
+			if want := tc.pv.Status.Phase == corev1.VolumeBound; has != want {
+				t.Errorf("has our finalizer: %v", has)
+			}
+		})
+	}
+}
+
+// The view says Retain, and meanwhile the policy has become Delete: the finalizer must stay (D-20).
+func TestOldViewDoesNotUnprotect(t *testing.T) {
+	r := newRig(nil, releasedVolume(phase(corev1.VolumeBound)))
+	old := releasedVolume(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) {
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	})
+	if _, err := r.Apply(t.Context(), corereclaim.Snapshot{Name: "pv", Volume: old}, corereclaim.LetGo{Volume: old}); err == nil {
+		t.Error("the finalizer was dropped")
+	}
+}
+
+func TestSecretsForDeletion(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: driverName, Parameters: map[string]string{
+		names.ParameterProvisionerSecretName: "s", names.ParameterProvisionerSecretNamespace: "vault",
+	}}
+	for _, tc := range []struct {
+		row     string
+		refuse  error
+		objects []client.Object
+		secret  bool   // goes to the driver
+		event   string // part of it, when the driver is not to be asked
+	}{
+		{"D-15 AN-8 none", nil, []client.Object{releasedVolume(), vault(), class}, false, ""},
+		{"D-15 AN-8 named", nil, []client.Object{releasedVolume(annotate("s", "vault")), vault()}, true, ""},
+		{"D-15 from the class", nil, []client.Object{releasedVolume(noAnnotations), vault(), class}, true, ""},
+		{"D-15 the class is gone", nil, []client.Object{releasedVolume(noAnnotations), vault()}, false, ""},
+		{"D-15 U-41 the secret does not exist: without", nil, []client.Object{releasedVolume(annotate("s", "vault"))}, false, ""},
+		{"H-16 U-41 forbidden: an event that names the rule", apierrors.NewForbidden(secrets, "s", errors.New("no")), []client.Object{releasedVolume(annotate("s", "vault"))}, false, `Role in namespace "vault"`},
+		{"H-16 U-41 timeout: an event, and again", apierrors.NewTimeoutError("busy", 1), []client.Object{releasedVolume(annotate("s", "vault"))}, false, `Warning VolumeFailedDelete secret "vault/s"`},
+		{"D-15 exactly one annotation is empty", nil, []client.Object{releasedVolume(annotate("s", "")), vault()}, false, names.AnnDeletionSecretNamespace},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			r := newRig(tc.refuse, tc.objects...)
+			again := r.run(t)
+			if tc.event != "" {
+				if again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, "\n"), tc.event) {
+					t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+				}
+				return
+			}
+			if len(r.driver.deleted) != 1 || (r.driver.deleted[0].GetSecrets()["password"] == marker) != tc.secret {
+				t.Errorf("the driver got %v; told %q", r.driver.deleted, r.told)
+			}
+		})
+	}
+}
+
+// R-59: what the driver says of its credentials does not leave the call.
+func TestDeletionSecretIsNotTold(t *testing.T) {
+	r := newRig(nil, releasedVolume(annotate("s", "vault")), vault())
+	r.driver.fail = status.Error(codes.Unauthenticated, "cannot log in with "+marker)
+	r.run(t)
+	if told := strings.Join(r.told, "\n"); strings.Contains(told, marker) || !strings.Contains(told, "cannot log in with [redacted]") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// I3: a volume in an odd phase is deleted only when the API server itself says that the claim is gone.
+func TestProofIsRead(t *testing.T) {
+	failed := releasedVolume(phase(corev1.VolumeFailed))
+	for _, tc := range []struct {
+		row    string
+		refuse error
+		claim  client.Object
+		calls  int
+	}{
+		{"D-35 claim gone", nil, nil, 1},
+		{"D-35 C-94 another claim has the name", nil, claim("other"), 1},
+		{"I3 claim exists", nil, claim("c"), 0},
+		{"I3 the API server does not answer", apierrors.NewTimeoutError("busy", 1), nil, 0},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			objects := []client.Object{failed.DeepCopy()}
+			if tc.claim != nil {
+				objects = append(objects, tc.claim)
+			}
+			r := newRig(tc.refuse, objects...)
+			r.run(t)
+			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads, []string{"crew/logbook"}) {
+				t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
+			}
+		})
+	}
+}
+
+// D-37: the volume under another PersistentVolume stays, and its end wakes this one up.
+func TestTwinIsFound(t *testing.T) {
+	twin := releasedVolume(phase(corev1.VolumeBound))
+	twin.Name, twin.UID = "twin", "v"
+	foreign := twin.DeepCopy()
+	foreign.Name, foreign.Spec.CSI.Driver = "foreign", "another.driver"
+	r := newRig(nil, releasedVolume(), twin, foreign)
+	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(r.told[0], `"twin"`) {
+		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	}
+	if got := r.fromTwin(t.Context(), twin); !slices.Equal(got, []string{"pv"}) {
+		t.Errorf("the end of the twin wakes up %q", got)
+	}
+	if got := newRig(nil, releasedVolume(), foreign).run(t); got != 0 {
+		t.Error("a handle of another driver stands in the way")
+	}
+}
+
+func attachment(name, volume string) *storagev1.VolumeAttachment {
+	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driverName, NodeName: "node-" + name}}
+	if volume != "" {
+		a.Spec.Source.PersistentVolumeName = &volume
+	}
+	return a
+}
+
+// D-16, U-40: an attached volume waits without a retry, and the end of its last attachment wakes it up.
+func TestAttachments(t *testing.T) {
+	first, last := attachment("1", "pv"), attachment("2", "pv")
+	r := newRig(nil, releasedVolume(), first, last, attachment("3", "another"), attachment("4", ""))
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || len(r.told) != 1 || !strings.Contains(r.told[0], "Normal VolumeDelete persistentvolume pv is still attached to node node-1, node-2") {
+		t.Fatalf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	}
+	for i, a := range []*storagev1.VolumeAttachment{first, last} {
+		if err := r.api.Delete(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if got := woken(t, a); !slices.Equal(got, []string{"pv"}) {
+			t.Fatalf("woke up %q", got)
+		}
+		if r.run(t); len(r.driver.deleted) != i {
+			t.Errorf("after %d of 2 went: called %d times", i+1, len(r.driver.deleted))
+		}
+	}
+	if got := woken(t, attachment("4", "")); len(got) > 0 {
+		t.Errorf("an inline volume woke up %q", got)
+	}
+}
+
+// woken are the keys that the end of an attachment puts into the queue; that it comes or changes puts none.
+func woken(t *testing.T, a *storagev1.VolumeAttachment) []string {
+	t.Helper()
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer q.ShutDown()
+	h := deleted(fromAttachment)
+	h.Create(t.Context(), event.TypedCreateEvent[*storagev1.VolumeAttachment]{Object: a}, q)
+	h.Update(t.Context(), event.TypedUpdateEvent[*storagev1.VolumeAttachment]{ObjectOld: a, ObjectNew: a}, q)
+	if q.Len() > 0 {
+		t.Error("an attachment that comes wakes up its volume")
+	}
+	h.Delete(t.Context(), event.TypedDeleteEvent[*storagev1.VolumeAttachment]{Object: a}, q)
+	var keys []string
+	for q.Len() > 0 {
+		key, _ := q.Get()
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// D-35: no event of the volume follows the end of the claim of a failed one.
+func TestClaimWakesUpAFailedVolume(t *testing.T) {
+	for row, tc := range map[string]struct {
+		pv   *corev1.PersistentVolume
+		want int
+	}{
+		"D-35 failed": {releasedVolume(phase(corev1.VolumeFailed)), 1},
+		"D-30 bound: the PV controller changes its phase": {releasedVolume(phase(corev1.VolumeBound)), 0},
+		"D-2 another driver's":                            {releasedVolume(phase(corev1.VolumeFailed), func(pv *corev1.PersistentVolume) { pv.Annotations[names.AnnProvisionedBy] = "another" }), 0},
+	} {
+		if got := newRig(nil, tc.pv).fromClaim(t.Context(), claim("c")); len(got) != tc.want {
+			t.Errorf("%s: woke up %q", row, got)
+		}
+	}
+	if got := newRig(nil).fromClaim(t.Context(), claim("c")); len(got) != 0 {
+		t.Errorf("no volume: woke up %q", got)
+	}
+}
