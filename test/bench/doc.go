@@ -1,0 +1,6 @@
+// Command bench counts what volumes cost: API requests by who makes them, calls to the CSI driver, and then how fast it all is
+// beside a floor that is measured in the same run. Counts are exact and the same on every machine; rates are not, so they are
+// told as a part of the floor too.
+//
+// It ends with 1 if a claim did not get its volume, or if a volume was left over.
+package main

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// load is many claims at once.
+type load struct {
+	api     client.Client
+	cache   ctrlcache.Cache // runs, for watching
+	claims  int
+	workers int
+}
+
+const namespace = "bench"
+
+func (l load) begin(ctx context.Context) error {
+	if err := l.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("namespace: %w", err)
+	}
+	return nil
+}
+
+// each runs work for every number with the load's workers.
+func (l load) each(ctx context.Context, n int, work func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(l.workers)
+	for i := range n {
+		group.Go(func() error { return work(ctx, i) })
+	}
+	return group.Wait()
+}
+
+func newClaim(namespace string, i int) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("claim-%05d", i)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}
+}
+
+// create makes all claims and waits until each is Bound.
+func (l load) create(ctx context.Context, r *result) error {
+	var asked, bound stamps
+	see := func(in any) {
+		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Status.Phase == corev1.ClaimBound {
+			bound.add(claim.Name)
+		}
+	}
+	// A busy API server ends watches, so a claim may be bound when it is first seen.
+	forget, err := l.follow(ctx, &corev1.PersistentVolumeClaim{}, toolscache.ResourceEventHandlerFuncs{
+		AddFunc: see, UpdateFunc: func(_, in any) { see(in) },
+	})
+	if err != nil {
+		return err
+	}
+	defer forget()
+	began := time.Now()
+	if err := l.each(ctx, l.claims, func(ctx context.Context, i int) error {
+		claim := newClaim(namespace, i)
+		asked.add(claim.Name)
+		return l.api.Create(ctx, claim)
+	}); err != nil {
+		return fmt.Errorf("create claims: %w", err)
+	}
+	if err := bound.await(ctx, l.claims); err != nil {
+		return fmt.Errorf("claims bound: %w", err)
+	}
+	r.boundIn = time.Since(began)
+	for name, at := range bound.times {
+		r.bound = append(r.bound, at.Sub(asked.times[name]))
+	}
+	return nil
+}
+
+// remove deletes all claims and waits until each PersistentVolume is gone.
+func (l load) remove(ctx context.Context, r *result) error {
+	var gone stamps
+	forget, err := l.follow(ctx, &corev1.PersistentVolume{}, toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
+		if name, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(in); err == nil {
+			gone.add(name)
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	defer forget()
+	began := time.Now()
+	if err := l.each(ctx, l.claims, func(ctx context.Context, i int) error { return l.api.Delete(ctx, newClaim(namespace, i)) }); err != nil {
+		return fmt.Errorf("delete claims: %w", err)
+	}
+	if err := gone.await(ctx, l.claims); err != nil {
+		return fmt.Errorf("volumes gone: %w", err)
+	}
+	r.deletedIn = time.Since(began)
+	return nil
+}
+
+// follow tells of changes of a kind from now on, also across a watch that ends.
+func (l load) follow(ctx context.Context, kind client.Object, handler toolscache.ResourceEventHandler) (forget func(), err error) {
+	informer, err := l.cache.GetInformer(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", kind, err)
+	}
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", kind, err)
+	}
+	return func() { _ = informer.RemoveEventHandler(registration) }, nil // it fails only for a handler that it does not know
+}
+
+// stamps say when something was first seen, by name.
+type stamps struct {
+	mu    sync.Mutex
+	times map[string]time.Time
+}
+
+func (s *stamps) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.times == nil {
+		s.times = map[string]time.Time{}
+	}
+	if _, again := s.times[name]; !again {
+		s.times[name] = time.Now()
+	}
+}
+
+func (s *stamps) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.times)
+}
+
+// await polls, since the stamps have the exact times.
+func (s *stamps) await(ctx context.Context, want int) error {
+	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) { return s.len() >= want, nil })
+	if err != nil {
+		return fmt.Errorf("%d of %d: %w", s.len(), want, context.Cause(ctx))
+	}
+	return nil
+}
