@@ -163,6 +163,13 @@ var rows = []struct {
 		err := a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv.UID, ours))
 		return outcome(err) + fmt.Sprint(" ", pv.ResourceVersion == before)
 	}, "ok true"},
+	{"a finalizer is dropped under a policy", func(a api) string {
+		pv := a.volume("r32", withOurs)
+		other := pv.DeepCopy()
+		other.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		wrong := outcome(a.Patch(a.t.Context(), other, kube.DropFinalizerUnderPolicy(other, ours)))
+		return wrong + " " + outcome(a.Patch(a.t.Context(), pv, kube.DropFinalizerUnderPolicy(pv, ours))) + " " + a.finalizers(pv)
+	}, "Invalid ok pv-protection"},
 	{"deletion waits for finalizers", func(a api) string {
 		pv := a.volume("r14", withOurs)
 		return outcome(a.Delete(a.t.Context(), pv)) + " " + a.finalizers(pv) + " " + outcome(a.Delete(a.t.Context(), pv))

@@ -3,8 +3,10 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,7 +131,7 @@ func (s *Server) patch(st *strategy, which part, key types.NamespacedName, c cha
 	}
 	after, err := c.apply(st, before)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, err
 	}
 	o := st.create()
 	if err := json.Unmarshal(after, o); err != nil {
@@ -140,6 +142,16 @@ func (s *Server) patch(st *strategy, which part, key types.NamespacedName, c cha
 
 func (c change) apply(st *strategy, before []byte) ([]byte, error) {
 	switch c.kind {
+	case types.JSONPatchType:
+		patch, err := jsonpatch.DecodePatch(c.data)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		after, err := patch.Apply(before)
+		if err != nil { // a test that failed, most of all
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		}
+		return after, nil
 	case types.StrategicMergePatchType:
 		return strategicpatch.StrategicMergePatch(before, c.data, st.create())
 	case types.MergePatchType:
@@ -152,7 +164,7 @@ func (c change) apply(st *strategy, before []byte) ([]byte, error) {
 		}
 		return json.Marshal(merge(object, patch))
 	default:
-		return nil, fmt.Errorf("patches of type %s are not served", c.kind)
+		return nil, apierrors.NewBadRequest("patches of type " + string(c.kind) + " are not served")
 	}
 }
 

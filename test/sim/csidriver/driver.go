@@ -1,0 +1,227 @@
+package csidriver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Fault is what happens to one call. The zero value is a call that goes well.
+type Fault struct {
+	Code   codes.Code    // of the answer
+	Effect Effect        // on the storage, when there is a Code
+	After  time.Duration // of a late effect, from the beginning of the call
+	Shape  Shape         // of a good answer
+}
+
+// Effect is whether a call that was not answered well has done its work.
+type Effect int
+
+const (
+	// None is a call that does nothing.
+	None Effect = iota
+	// Done is a call that works and whose answer is lost.
+	Done
+	// Late is a call that works after the caller has its answer.
+	Late
+)
+
+// Shape is what is wrong with an answer that is an OK.
+type Shape int
+
+const (
+	// Whole is an answer as it should be.
+	Whole Shape = iota
+	// Empty is an answer without a volume.
+	Empty
+	// Small is a volume smaller than asked for.
+	Small
+)
+
+// Volume is one volume of the backend.
+type Volume struct {
+	Name, ID string
+	Request  *csi.CreateVolumeRequest
+	bytes    int64
+}
+
+// Driver is the backend. It is safe for concurrent use.
+type Driver struct {
+	// Locks says that a call for a volume which another call works on is answered with Aborted. Without it a late effect comes
+	// whatever has happened since, which no caller can survive unless it waits for longer than a call can take.
+	Locks bool
+	// Deleting is told of each volume right before it is deleted; nil for nobody.
+	Deleting func(id string)
+
+	mu      sync.Mutex
+	volumes map[string]*Volume // by name
+	busy    map[string]bool    // by name
+	made    int
+	counts  map[string]int
+}
+
+// New returns an empty driver.
+func New() *Driver {
+	return &Driver{volumes: map[string]*Volume{}, busy: map[string]bool{}, counts: map[string]int{}}
+}
+
+// Volumes are all volumes, by name.
+func (d *Driver) Volumes() []Volume {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]Volume, 0, len(d.volumes))
+	for _, v := range d.volumes {
+		all = append(all, *v)
+	}
+	slices.SortFunc(all, func(a, b Volume) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Made is how many volumes were ever created.
+func (d *Driver) Made() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.made
+}
+
+// NameOf is the name of the volume with an id, the id itself when there is none.
+func (d *Driver) NameOf(id string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v := d.byID(id); v != nil {
+		return v.Name
+	}
+	return id
+}
+
+func (d *Driver) byID(id string) *Volume {
+	for _, v := range d.volumes {
+		if v.ID == id {
+			return v
+		}
+	}
+	return nil
+}
+
+// latency is how long a call takes; the durations differ, so that no two calls end at the same instant of virtual time.
+func (d *Driver) latency() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counts["calls"]++
+	return 2*time.Millisecond + time.Duration(d.counts["calls"]*13%97)*10*time.Microsecond
+}
+
+// Create is CreateVolume with a script.
+func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f Fault) (*csi.CreateVolumeResponse, error) {
+	var made *Volume
+	err := d.run(ctx, request.GetName(), f, func() (err error) {
+		made, err = d.create(request, f.Shape)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Shape == Empty:
+		return &csi.CreateVolumeResponse{}, nil
+	}
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: made.ID, CapacityBytes: made.bytes}}, nil
+}
+
+// Delete is DeleteVolume with a script.
+func (d *Driver) Delete(ctx context.Context, id string, f Fault) error {
+	return d.run(ctx, d.NameOf(id), f, func() error { d.delete(id); return nil })
+}
+
+// run gives one call its time, its effect and its answer.
+func (d *Driver) run(ctx context.Context, name string, f Fault, work func() error) error {
+	if !d.begin(name) {
+		return status.Error(codes.Aborted, "an operation for this volume is under way")
+	}
+	if f.Effect == Late {
+		go func() {
+			defer d.end(name)
+			time.Sleep(f.After)
+			_ = work() // nobody is told
+		}()
+	} else {
+		defer d.end(name)
+	}
+	timer := time.NewTimer(d.latency())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if f.Effect == Late && f.Code == codes.DeadlineExceeded {
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if f.Code == codes.OK {
+		return work()
+	}
+	if f.Effect == Done {
+		_ = work() // the answer is lost
+	}
+	return status.Error(f.Code, "as the script says")
+}
+
+func (d *Driver) begin(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.Locks {
+		return true
+	}
+	if d.busy[name] {
+		return false
+	}
+	d.busy[name] = true
+	return true
+}
+
+func (d *Driver) end(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.busy, name)
+}
+
+func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if have := d.volumes[request.GetName()]; have != nil {
+		if !proto.Equal(have.Request, request) {
+			return nil, status.Error(codes.AlreadyExists, "a volume of this name exists and is another one")
+		}
+		return have, nil
+	}
+	d.made++
+	v := &Volume{
+		Name: request.GetName(), ID: fmt.Sprint("vol-", d.made),
+		Request: proto.Clone(request).(*csi.CreateVolumeRequest),
+		bytes:   request.GetCapacityRange().GetRequiredBytes(),
+	}
+	if shape == Small {
+		v.bytes--
+	}
+	d.volumes[v.Name] = v
+	return v, nil
+}
+
+func (d *Driver) delete(id string) {
+	if d.Deleting != nil {
+		d.Deleting(id)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v := d.byID(id); v != nil {
+		delete(d.volumes, v.Name)
+	}
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// op is a write to the API server, or a call to the driver.
+type op struct {
+	text string
+	call bool
+}
+
+// do is the only way of a process to the world outside.
+func (p *process) do(o op, send func(n int) error) error {
+	p.travel()
+	if p.isDead() {
+		return errDead
+	}
+	w := p.world
+	n := w.begin(o)
+	where, dies := w.schedule.crashAt(n)
+	if dies && where == before {
+		w.log("%3d process %d: %s: not sent", n, p.number, o.text)
+		p.kill()
+		return errDead
+	}
+	if dies && where == inFlight { // the call goes its way, its caller is gone
+		w.log("%3d process %d: %s: under way", n, p.number, o.text)
+		err := send(n)
+		p.kill()
+		w.happened(n)
+		return err
+	}
+	err := send(n)
+	w.log("%3d process %d: %s: %s", n, p.number, o.text, said(err))
+	w.happened(n)
+	switch {
+	case dies && where == lost:
+		p.kill()
+		return errDead
+	case dies:
+		go func() {
+			time.Sleep(50 * time.Microsecond) // enough to think, not enough to send anything
+			p.kill()
+		}()
+	case w.schedule.loseAnswer == n && !o.call && err == nil:
+		w.log("%3d its answer is lost", n)
+		return apierrors.NewTimeoutError("the answer is lost", 0)
+	}
+	if reason := apierrors.ReasonForError(err); err != nil && !o.call && reason != "" {
+		w.mu.Lock()
+		w.refusals = append(w.refusals, fmt.Sprintf("%s: %s", o.text, reason))
+		w.mu.Unlock()
+	}
+	if p.isDead() { // somebody else killed it meanwhile
+		return errDead
+	}
+	return err
+}
+
+func said(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return err.Error()
+}
+
+// travel is the time to the API server. Requests take unlike times, so that no two things happen at the same instant.
+func (p *process) travel() {
+	p.world.mu.Lock()
+	n := p.world.ops
+	p.world.mu.Unlock()
+	time.Sleep(400*time.Microsecond + time.Duration(n*7%31)*10*time.Microsecond + time.Duration(p.number)*time.Microsecond)
+}
+
+// gatedClient is the API server as one process sees it.
+type gatedClient struct {
+	client.Client
+	process *process
+}
+
+func describe(verb string, o client.Object) op {
+	return op{text: fmt.Sprintf("%s %s %s", verb, reflect.TypeOf(o).Elem().Name(), o.GetName())}
+}
+
+func (c gatedClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.process.travel()
+	if c.process.isDead() {
+		return errDead
+	}
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+func (c gatedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	c.process.travel()
+	if c.process.isDead() {
+		return errDead
+	}
+	return c.Client.List(ctx, list, opts...)
+}
+
+func (c gatedClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return c.process.do(describe("create", o), func(int) error { return c.Client.Create(ctx, o, opts...) })
+}
+
+func (c gatedClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	return c.process.do(describe("update", o), func(int) error { return c.Client.Update(ctx, o, opts...) })
+}
+
+func (c gatedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	return c.process.do(describe("patch", o), func(int) error { return c.Client.Patch(ctx, o, p, opts...) })
+}
+
+func (c gatedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	return c.process.do(describe("delete", o), func(int) error { return c.Client.Delete(ctx, o, opts...) })
+}
+
+// gatedDriver is the driver as one process sees it.
+type gatedDriver struct {
+	csi.ControllerClient
+	process *process
+}
+
+func (d gatedDriver) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequest, _ ...grpc.CallOption) (out *csi.CreateVolumeResponse, err error) {
+	defer d.process.occupy(in.GetName(), "CreateVolume")()
+	err = d.process.do(op{text: "CreateVolume " + in.GetName(), call: true}, func(n int) (err error) {
+		out, err = d.process.world.driver.Create(ctx, in, d.process.world.schedule.faultOf(n))
+		return err
+	})
+	return out, asCall(err)
+}
+
+func (d gatedDriver) DeleteVolume(ctx context.Context, in *csi.DeleteVolumeRequest, _ ...grpc.CallOption) (*csi.DeleteVolumeResponse, error) {
+	w := d.process.world
+	defer d.process.occupy(w.driver.NameOf(in.GetVolumeId()), "DeleteVolume")()
+	err := d.process.do(op{text: "DeleteVolume " + in.GetVolumeId(), call: true}, func(n int) error {
+		return w.driver.Delete(ctx, in.GetVolumeId(), w.schedule.faultOf(n))
+	})
+	return &csi.DeleteVolumeResponse{}, asCall(err)
+}
+
+func asCall(err error) error {
+	if err == errDead { //nolint:errorlint // exactly this one
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return err
+}
+
+// occupy notes that a call for a volume is under way (I7).
+func (p *process) occupy(volume, method string) (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if other := p.working[volume]; other != "" && !p.isDead() {
+		p.world.violate("I7: %s and %s of volume %s overlap", other, method, volume)
+	}
+	p.working[volume] = method
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.working, volume)
+	}
+}

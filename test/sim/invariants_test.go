@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// end is the world when all is quiet.
+type end struct {
+	*world
+	claims  []*corev1.PersistentVolumeClaim
+	volumes []*corev1.PersistentVolume
+}
+
+// check holds the invariants against the end of a run (performance.md 4.4). before is how many writes there were when all should
+// have been quiet.
+func (w *world) check(before int) {
+	e := end{
+		world: w, claims: apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}),
+		volumes: apiserver.Objects(w.server, &corev1.PersistentVolume{}),
+	}
+	e.noLeak()
+	e.noDouble()
+	e.noStuckFinalizer()
+	if w.writes != before {
+		w.violate("I5: %d writes after all was quiet", w.writes-before)
+	}
+	if w.schedule.faultless() {
+		e.budget()
+	}
+	e.served()
+	e.settled()
+}
+
+// noLeak is I1: every volume of the backend has a PersistentVolume that names it, and the other way round.
+func (e end) noLeak() {
+	handles := map[string]string{}
+	for _, pv := range e.volumes {
+		if other, ok := handles[pv.Spec.CSI.VolumeHandle]; ok {
+			e.violate("I1: PersistentVolumes %s and %s are the same volume %s", other, pv.Name, pv.Spec.CSI.VolumeHandle)
+		}
+		handles[pv.Spec.CSI.VolumeHandle] = pv.Name
+		if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !e.exists(pv.Spec.ClaimRef) {
+			e.violate("I1: PersistentVolume %s is left, its claim is gone and its policy is Delete", pv.Name)
+		}
+	}
+	for _, v := range e.driver.Volumes() {
+		if handles[v.ID] == "" {
+			e.violate("I1: volume %s (%s) leaked: no PersistentVolume names it", v.ID, v.Name)
+		}
+		delete(handles, v.ID)
+	}
+	for handle, name := range handles {
+		e.violate("I1: PersistentVolume %s names volume %s, which is gone", name, handle)
+	}
+}
+
+// exists reports whether the very claim is there.
+func (e end) exists(ref *corev1.ObjectReference) bool {
+	return ref != nil && slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool { return c.UID == ref.UID })
+}
+
+// noDouble is I2, and that no claim has two volumes.
+func (e end) noDouble() {
+	for _, claim := range e.claims {
+		var own []string
+		for _, pv := range e.volumes {
+			if pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID {
+				own = append(own, pv.Name)
+			}
+		}
+		if len(own) > 1 {
+			e.violate("I1: claim %s has the volumes %v", claim.Name, own)
+		}
+		if claim.Spec.VolumeName != "" && !slices.Contains(own, claim.Spec.VolumeName) {
+			e.violate("I2: claim %s is bound to %s, which is not for it", claim.Name, claim.Spec.VolumeName)
+		}
+	}
+}
+
+// noStuckFinalizer is I4, and that a volume which is kept is let go of.
+func (e end) noStuckFinalizer() {
+	for _, pv := range e.volumes {
+		ours := slices.Contains(pv.Finalizers, names.FinalizerVolume)
+		if ours && pv.DeletionTimestamp != nil && !e.exists(pv.Spec.ClaimRef) {
+			e.violate("I4: PersistentVolume %s is being deleted and has our finalizer", pv.Name)
+		}
+		if ours && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+			e.violate("I4: PersistentVolume %s is kept and has our finalizer", pv.Name)
+		}
+		if !ours && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+			e.violate("I4: PersistentVolume %s lacks our finalizer", pv.Name)
+		}
+	}
+}
+
+// budget is I6: one call of each kind for each volume, and nothing refused.
+func (e end) budget() {
+	for call, n := range e.calls {
+		if n != 1 {
+			e.violate("I6: %d times %s", n, call)
+		}
+	}
+	for _, r := range e.refusals {
+		e.violate("I6: refused: %s", r)
+	}
+}
+
+// served is the liveness half of I5: a claim whose class exists has its volume.
+func (e end) served() {
+	for _, claim := range e.claims {
+		class := &storagev1.StorageClass{}
+		err := e.server.Client().Get(e.ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, class)
+		if err == nil && claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound {
+			e.violate("I5: claim %s has no volume", claim.Name)
+		}
+	}
+}
+
+// settled is I8: nothing is on record that is not under way.
+func (e end) settled() {
+	for _, lease := range apiserver.Objects(e.server, &coordinationv1.Lease{}) {
+		entries, err := intent.Decode(lease.Annotations[names.AnnIntents])
+		if err != nil || len(entries) > 0 {
+			e.violate("I8: %d requests are on record for ever (%v)", len(entries), err)
+		}
+	}
+}

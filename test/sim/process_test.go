@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/purser-csi/purser/internal/controllers/journal"
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+const (
+	driverName  = "sim.csi.purser"
+	callTimeout = 15 * time.Second
+	journalName = "purser-journal"
+	namespace   = "kube-system"
+)
+
+// process is one incarnation of ours: what it knows dies with it.
+type process struct {
+	world  *world
+	number int
+	view   *view.View
+	ctx    context.Context //nolint:containedctx // it ends with the process
+	cancel context.CancelFunc
+	dead   atomic.Bool
+
+	mu      sync.Mutex
+	working map[string]string // calls under way, by volume
+}
+
+func newProcess(w *world, number int) *process {
+	p := &process{world: w, number: number, view: view.New(w.server, w.schedule.views...), working: map[string]string{}}
+	if w.schedule.breaksAt == 0 {
+		p.view.Break()
+	}
+	p.ctx, p.cancel = context.WithCancel(w.ctx)
+	return p
+}
+
+func (p *process) isDead() bool { return p.dead.Load() }
+
+var errDead = errors.New("the process is dead")
+
+// kill ends the process at once: it acts no more.
+func (p *process) kill() {
+	if p.dead.Swap(true) {
+		return
+	}
+	p.world.log("process %d is killed", p.number)
+	p.cancel()
+	if !p.world.alive(p) {
+		p.world.restart()
+	}
+}
+
+// drains is how long a process has to end in order, as roles/provisioner_run.go has it.
+const drains = 20 * time.Second
+
+// stop asks the process to end.
+func (p *process) stop(why string) {
+	if p.isDead() || p.ctx.Err() != nil {
+		return
+	}
+	p.world.log("process %d ends: %s", p.number, why)
+	p.cancel()
+	go func() {
+		time.Sleep(drains)
+		p.kill()
+	}()
+}
+
+// run wires the process as internal/roles does.
+func (p *process) run() {
+	m := p.world.mutant
+	api := client.Client(gatedClient{Client: p.world.server.Client(), process: p})
+	if m.client != nil {
+		api = m.client(api)
+	}
+	driver := csi.ControllerClient(gatedDriver{process: p})
+	volumes := kube.NewRecent[*corev1.PersistentVolume]()
+	if m.forgets {
+		volumes.Handler().OnDelete(&corev1.PersistentVolume{ObjectMeta: veryNew})
+	}
+	cached := client.Reader(p.view)
+	if m.cached != nil {
+		cached = m.cached(cached)
+	}
+	journalConfig := journal.Config{
+		Live: api, Writer: api, Namespace: namespace, Name: journalName, Holder: fmt.Sprint("process-", p.number), CallTimeout: callTimeout,
+	}
+	if m.journalConfig != nil {
+		m.journalConfig(&journalConfig)
+	}
+	record := journal.New(journalConfig)
+	var entries provisioning.Journal = record
+	if m.journal != nil {
+		entries = m.journal(entries)
+	}
+	if m.driver != nil {
+		driver = m.driver(driver, entries)
+	}
+	mgr := &fakeManager{view: p.view, client: api}
+	p.wire(mgr, parts{api: api, cached: cached, driver: driver, volumes: volumes, entries: entries})
+	go func() { _ = p.view.Start(p.ctx) }()
+	go func() {
+		if err := record.Start(p.ctx); err != nil && !p.isDead() {
+			p.stop(err.Error())
+		}
+	}()
+	for _, r := range mgr.runnables {
+		go func() { _ = r.Start(p.ctx) }()
+	}
+}
+
+// parts are what the controllers are made from.
+type parts struct {
+	api     client.Client
+	cached  client.Reader
+	driver  csi.ControllerClient
+	volumes *kube.Recent[*corev1.PersistentVolume]
+	entries provisioning.Journal
+}
+
+var measures = telemetry.NewMetrics(prometheus.NewRegistry(), func() int { return 0 })
+
+var (
+	backoff    = loop.Backoff{First: time.Second, Most: 20 * time.Second}
+	controller = map[csi.ControllerServiceCapability_RPC_Type]bool{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:     true,
+		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
+	}
+	plugin = map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true}
+)
+
+func (p *process) wire(mgr manager.Manager, have parts) {
+	claims := provisioning.New(provisioning.Config{
+		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver,
+		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller},
+		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)},
+		Timeout: callTimeout, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{},
+		Decided: measures.Decisions, InFlight: measures.InFlight,
+	})
+	reclaims := reclaiming.New(reclaiming.Config{
+		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver,
+		Driver:  reclaim.Driver{Name: driverName, Controller: controller},
+		Timeout: callTimeout, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{},
+		Decided: measures.Decisions, InFlight: measures.InFlight,
+	})
+	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {
+		panic(err)
+	}
+}
+
+type silent struct{}
+
+func (silent) Event(runtime.Object, string, string, string) {}
+
+// fakeManager is as much of a manager as the controllers use.
+type fakeManager struct {
+	manager.Manager
+	view      *view.View
+	client    client.Client
+	runnables []manager.Runnable
+}
+
+func (m *fakeManager) Add(r manager.Runnable) error         { m.runnables = append(m.runnables, r); return nil }
+func (m *fakeManager) GetCache() cache.Cache                { return m.view }
+func (m *fakeManager) GetFieldIndexer() client.FieldIndexer { return m.view }
+func (m *fakeManager) GetClient() client.Client             { return m.client }
+func (m *fakeManager) GetAPIReader() client.Reader          { return m.client }
+func (m *fakeManager) GetScheme() *runtime.Scheme           { return m.client.Scheme() }
+func (m *fakeManager) GetLogger() logr.Logger               { return logr.Discard() }
+func (m *fakeManager) GetControllerOptions() config.Controller {
+	return config.Controller{SkipNameValidation: new(true)}
+}

@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/purser-csi/purser/test/sim/csidriver"
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+// schedule is what goes wrong in one run. Operations, which are writes to the API server and calls to the driver, are numbered
+// from 1 in the order in which they begin. The zero value is a run without faults.
+type schedule struct {
+	crashes         []crash
+	downFor         time.Duration // between a crash and the next process
+	deleteWhileDown bool          // the user deletes all claims meanwhile
+	deleteAt        int           // the user deletes all claims right after this operation
+	recreateClassAt int           // the classes are deleted and made again with other parameters
+	loseAnswer      int           // of this write; the process lives on
+	csiAt           int           // the operation that csi is for
+	csi             csidriver.Fault
+	driverLocks     bool
+	views           []view.Fault
+	breaksAt        int // the operation after which views counts; 0 is from the beginning
+	rivalAt         int // a second leader starts after this operation
+}
+
+// crash kills the process at an operation.
+type crash struct {
+	at       int
+	position position
+}
+
+// position is where in an operation the process dies.
+type position string
+
+const (
+	before   position = "before it is sent"
+	lost     position = "after its effect"
+	inFlight position = "while the driver works on it" // the effect comes later, within the time that a call may take
+	after    position = "after the answer"
+)
+
+// lateEffect is when a call takes effect whose caller is dead.
+const lateEffect = 9 * time.Second
+
+func (s schedule) crashAt(n int) (position, bool) {
+	for _, c := range s.crashes {
+		if c.at == n {
+			return c.position, true
+		}
+	}
+	return "", false
+}
+
+func (s schedule) String() string {
+	var parts []string
+	say := func(when bool, format string, args ...any) {
+		if when {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	for _, c := range s.crashes {
+		say(true, "crash at %d %s", c.at, c.position)
+	}
+	say(len(s.crashes) > 0, "down for %s", s.downFor)
+	say(s.deleteWhileDown, "claims deleted while down")
+	say(s.deleteAt > 0, "claims deleted after %d", s.deleteAt)
+	say(s.recreateClassAt > 0, "classes created again after %d", s.recreateClassAt)
+	say(s.loseAnswer > 0, "answer of %d lost", s.loseAnswer)
+	say(s.csiAt > 0, "call %d: %s effect=%d shape=%d", s.csiAt, s.csi.Code, s.csi.Effect, s.csi.Shape)
+	for _, f := range s.views {
+		say(true, "%T from %d: lag=%d late=%d frozen=%v relist=%v", f.Kind, s.breaksAt, f.Lag, f.Late, f.Frozen, f.Relist)
+	}
+	say(s.rivalAt > 0, "second leader after %d", s.rivalAt)
+	if len(parts) == 0 {
+		return "no faults"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// faultless says that nothing but the workload happens.
+func (s schedule) faultless() bool { return s.String() == schedule{}.String() }
+
+// faultOf is the fault of a call to the driver.
+func (s schedule) faultOf(n int) csidriver.Fault {
+	if where, ok := s.crashAt(n); ok && where == inFlight {
+		return csidriver.Fault{Code: codes.Unavailable, Effect: csidriver.Late, After: lateEffect}
+	}
+	if s.csiAt == n {
+		return s.csi
+	}
+	return csidriver.Fault{}
+}

@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	m.Run()
+}
+
+// result is what a run showed.
+type result struct {
+	work       workload
+	schedule   schedule
+	ops        int
+	calls      []int // the operations that are calls to the driver
+	violations []string
+	trace      []string
+}
+
+func run(t *testing.T, work workload, s schedule, m mutant) result {
+	t.Helper()
+	r := result{work: work, schedule: s}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := newWorld(ctx, s, m)
+		w.play(work)
+		cancel()
+		w.end()
+		r.ops, r.calls, r.violations, r.trace = w.ops, w.callOps, w.violations, w.trace
+	})
+	return r
+}
+
+func (r result) report(t *testing.T) {
+	t.Helper()
+	if len(r.violations) > 0 {
+		t.Errorf("workload %q, %s:\n%s\n%s", r.work.name, r.schedule, strings.Join(r.violations, "\n"), strings.Join(r.trace, "\n"))
+	}
+}
+
+// Without faults every workload ends well, and costs what it must (I6).
+func TestFaultFree(t *testing.T) {
+	for _, work := range workloads {
+		t.Run(strings.ReplaceAll(work.name, " ", "-"), func(t *testing.T) {
+			r := run(t, work, schedule{}, mutant{})
+			r.report(t)
+			t.Logf("%d operations", r.ops)
+			if testing.Verbose() {
+				t.Log(strings.Join(r.trace, "\n"))
+			}
+		})
+	}
+}

@@ -1,0 +1,253 @@
+package sim
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// workload is what people do.
+type workload struct {
+	name   string
+	small  bool // enough for pairs of crashes
+	setup  func(*user)
+	script func(*user)
+}
+
+// user is somebody with kubectl.
+type user struct {
+	world *world
+	api   client.Client
+}
+
+const (
+	claimNamespace = "crew"
+	className      = "sim"
+	patience       = 3 * time.Minute
+)
+
+func immediate(u *user) {
+	u.class(corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate)
+}
+
+var workloads = []workload{
+	{"one claim", true, immediate, func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{"three claims", false, immediate, func(u *user) {
+		for _, name := range []string{"a", "b", "c"} {
+			u.claim(name)
+		}
+		u.untilBound("a", "b", "c")
+	}},
+	{"three claims come and go", false, immediate, func(u *user) {
+		for _, name := range []string{"a", "b", "c"} {
+			u.claim(name)
+		}
+		u.untilBound("a", "b", "c")
+		for _, name := range []string{"a", "b", "c"} {
+			u.deleteClaim(name)
+		}
+		u.untilNoVolumes()
+	}},
+	{"reclaim policy Delete", true, immediate, func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilNoVolumes()
+	}},
+	{"reclaim policy Retain", true, func(u *user) {
+		u.class(corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingImmediate)
+	}, func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.pause(2 * time.Second)
+	}},
+	{"volume deleted before its claim", true, immediate, func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteVolumes()
+		u.pause(time.Second)
+		u.deleteClaim("a")
+		u.untilNoVolumes()
+	}},
+	{"wait for first consumer", true, func(u *user) {
+		u.class(corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer)
+	}, func(u *user) {
+		u.claim("a")
+		u.pause(time.Second)
+		u.selectNode("a")
+		u.untilBound("a")
+	}},
+	{"claim created again", true, immediate, func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{"claim created again at once", true, immediate, func(u *user) {
+		u.claim("a")
+		u.pause(4 * time.Millisecond)
+		u.deleteClaim("a")
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{"attached for longer than its claim lives", true, immediate, func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.attach()
+		u.pause(100 * time.Millisecond)
+		u.deleteClaim("a")
+		u.pause(2 * time.Second)
+		u.detach()
+		u.untilNoVolumes()
+	}},
+	{"class created later", true, func(*user) {}, func(u *user) {
+		u.claim("a")
+		u.pause(time.Second)
+		immediate(u)
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilNoVolumes()
+	}},
+}
+
+// step is how long a person takes.
+func (u *user) step() { time.Sleep(213 * time.Microsecond) }
+
+func (u *user) pause(d time.Duration) { time.Sleep(d) }
+
+// try repeats what an API server may refuse for a moment.
+func (u *user) try(what func() error) {
+	for range 20 {
+		u.step()
+		if err := what(); !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return
+		}
+		time.Sleep(3 * time.Millisecond)
+	}
+}
+
+func (u *user) class(policy corev1.PersistentVolumeReclaimPolicy, mode storagev1.VolumeBindingMode) {
+	u.try(func() error {
+		return u.api.Create(u.world.ctx, &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: className}, Provisioner: driverName, ReclaimPolicy: &policy, VolumeBindingMode: &mode,
+		})
+	})
+}
+
+func (u *user) claim(name string) {
+	u.world.log("user creates claim %s", name)
+	u.try(func() error {
+		return u.api.Create(u.world.ctx, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: claimNamespace, Name: name},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: new(className), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+		})
+	})
+}
+
+func (u *user) get(name string) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := u.api.Get(u.world.ctx, client.ObjectKey{Namespace: claimNamespace, Name: name}, claim); err != nil {
+		return nil
+	}
+	return claim
+}
+
+func (u *user) deleteClaim(name string) {
+	u.step()
+	u.world.log("user deletes claim %s", name)
+	if claim := u.get(name); claim != nil {
+		_ = u.api.Delete(u.world.ctx, claim)
+	}
+}
+
+func (u *user) deleteVolumes() {
+	u.step()
+	u.world.log("user deletes the volumes")
+	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		_ = u.api.Delete(u.world.ctx, pv)
+	}
+}
+
+// selectNode is what the scheduler does for a pod.
+func (u *user) selectNode(name string) {
+	u.world.log("the scheduler selects a node for claim %s", name)
+	u.try(func() error {
+		claim := u.get(name)
+		if claim == nil {
+			return nil
+		}
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, names.AnnSelectedNode, "node")
+		return u.api.Update(u.world.ctx, claim)
+	})
+}
+
+func (u *user) attach() {
+	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		_ = u.api.Create(u.world.ctx, &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: "csi-" + pv.Name},
+			Spec: storagev1.VolumeAttachmentSpec{
+				Attacher: driverName, NodeName: "node", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
+			},
+		})
+	}
+}
+
+func (u *user) detach() {
+	u.world.log("the volumes are detached")
+	for _, a := range apiserver.Objects(u.world.server, &storagev1.VolumeAttachment{}) {
+		_ = u.api.Delete(u.world.ctx, a)
+	}
+}
+
+// untilBound waits for claims, as far as they exist.
+func (u *user) untilBound(claims ...string) {
+	u.until(func() bool {
+		for _, name := range claims {
+			if claim := u.get(name); claim != nil && claim.Status.Phase != corev1.ClaimBound {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (u *user) untilNoVolumes() {
+	u.until(func() bool {
+		return len(apiserver.Objects(u.world.server, &corev1.PersistentVolume{})) == 0
+	})
+}
+
+func (u *user) until(done func() bool) {
+	for began := time.Now(); time.Since(began) < patience && !done(); {
+		time.Sleep(20*time.Millisecond + 3*time.Microsecond)
+	}
+}
+
+// recreateClasses deletes every class and makes it again with other parameters.
+func (w *world) recreateClasses() {
+	for _, class := range apiserver.Objects(w.server, &storagev1.StorageClass{}) {
+		w.log("user creates class %s again", class.Name)
+		_ = w.server.Client().Delete(w.ctx, class)
+		again := &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: class.Name}, Provisioner: class.Provisioner, Parameters: map[string]string{"new": "yes"},
+			ReclaimPolicy: class.ReclaimPolicy, VolumeBindingMode: class.VolumeBindingMode,
+		}
+		_ = w.server.Client().Create(w.ctx, again)
+	}
+}

@@ -1,0 +1,234 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/test/sim/apiserver"
+	"github.com/purser-csi/purser/test/sim/csidriver"
+	"github.com/purser-csi/purser/test/sim/neighbours"
+)
+
+// world is one run: an API server, a driver, the neighbours, a user, and our processes one after the other.
+type world struct {
+	schedule schedule
+	mutant   mutant
+	server   *apiserver.Server
+	driver   *csidriver.Driver
+	began    time.Time
+	ctx      context.Context //nolint:containedctx // it ends with the run
+
+	mu         sync.Mutex
+	ops        int // writes and calls that our processes began
+	writes     int // those that go to the API server
+	processes  []*process
+	healed     bool
+	trace      []string
+	violations []string
+	callOps    []int
+	calls      map[string]int // of the driver, by method and volume, fault-free or not
+	refusals   []string       // conflicts and the like that were answered to us
+}
+
+// healsAfter is how long a broken watch stays broken when nothing else ends it.
+const healsAfter = 40 * time.Second
+
+func newWorld(ctx context.Context, s schedule, m mutant) *world {
+	w := &world{
+		schedule: s, mutant: m, server: apiserver.New(), driver: csidriver.New(), began: time.Now(), ctx: ctx, calls: map[string]int{},
+	}
+	w.driver.Locks = s.driverLocks
+	w.driver.Deleting = w.deleting
+	return w
+}
+
+// log adds a line to the trace.
+func (w *world) log(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace = append(w.trace, fmt.Sprintf("%10.4fs ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.log("VIOLATION %s", text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, text)
+}
+
+// play runs the workload under the schedule until all is quiet, and checks.
+func (w *world) play(work workload) {
+	neighbours := &neighbours.Controllers{Server: w.server, Client: w.server.Client()}
+	go neighbours.Run(w.ctx)
+	u := &user{world: w, api: w.server.Client()}
+	work.setup(u)
+	if w.schedule.breaksAt == 0 {
+		w.healLater()
+	}
+	w.start()
+	time.Sleep(time.Second)
+	work.script(u)
+	time.Sleep(3 * time.Second)
+	w.heal()
+	time.Sleep(settles)
+	w.mu.Lock()
+	before := w.writes
+	w.mu.Unlock()
+	time.Sleep(quiet)
+	w.check(before)
+}
+
+// end lets every goroutine of the run come to its end.
+func (w *world) end() {
+	w.mu.Lock()
+	for _, p := range w.processes {
+		p.dead.Store(true)
+		p.cancel()
+	}
+	w.mu.Unlock()
+	time.Sleep(2 * time.Minute)
+}
+
+const (
+	// settles is longer than the longest back-off and the wait for a former holder together.
+	settles = 80 * time.Second
+	// quiet is how long nothing may be written afterwards.
+	quiet = 45 * time.Second
+)
+
+// start begins a process of ours, and a new one whenever that ends on its own.
+func (w *world) start() {
+	w.mu.Lock()
+	p := newProcess(w, len(w.processes)+1)
+	w.processes = append(w.processes, p)
+	if w.healed {
+		p.view.Heal()
+	}
+	w.mu.Unlock()
+	w.log("process %d starts", p.number)
+	p.run()
+}
+
+// alive reports whether a process other than the given one is there.
+func (w *world) alive(other *process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.processes {
+		if p != other && !p.isDead() {
+			return true
+		}
+	}
+	return false
+}
+
+// restart begins a process after a pause, in which the user may act.
+func (w *world) restart() {
+	go func() {
+		time.Sleep(w.schedule.downFor / 2)
+		if w.schedule.deleteWhileDown {
+			w.deleteClaims()
+		}
+		time.Sleep(w.schedule.downFor/2 + 17*time.Microsecond)
+		if w.ctx.Err() == nil {
+			w.start()
+		}
+	}()
+}
+
+func (w *world) heal() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.healed = true
+	for _, p := range w.processes {
+		p.view.Heal()
+	}
+}
+
+func (w *world) healLater() {
+	go func() {
+		time.Sleep(healsAfter)
+		w.heal()
+	}()
+}
+
+// deleteClaims is what the user does at the worst of times.
+func (w *world) deleteClaims() {
+	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
+		w.log("user deletes claim %s", claim.Name)
+		_ = w.server.Client().Delete(w.ctx, claim)
+	}
+}
+
+// begin counts a write or a call, and says its number.
+func (w *world) begin(o op) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ops++
+	if !o.call {
+		w.writes++
+	} else {
+		w.calls[o.text]++
+		w.callOps = append(w.callOps, w.ops)
+	}
+	return w.ops
+}
+
+// happened does what the schedule has for the moment right after an operation.
+func (w *world) happened(n int) {
+	if w.schedule.deleteAt == n {
+		w.deleteClaims()
+	}
+	if w.schedule.breaksAt == n && n > 0 {
+		w.mu.Lock()
+		for _, p := range w.processes {
+			p.view.Break()
+		}
+		w.mu.Unlock()
+		w.healLater()
+	}
+	if w.schedule.recreateClassAt == n {
+		w.recreateClasses()
+	}
+	if w.schedule.rivalAt == n {
+		go w.rival()
+	}
+}
+
+// rival starts a second leader beside the first, which learns of it by its journal, or by its lease in the end.
+func (w *world) rival() {
+	w.mu.Lock()
+	former := w.processes[len(w.processes)-1]
+	w.mu.Unlock()
+	time.Sleep(33 * time.Microsecond)
+	w.start()
+	time.Sleep(15 * time.Second)
+	former.stop("its lease is lost")
+}
+
+// deleting looks at each volume that the driver is about to delete (I3).
+func (w *world) deleting(id string) {
+	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
+		if pv.Spec.CSI == nil || pv.Spec.CSI.VolumeHandle != id {
+			continue
+		}
+		if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+			w.violate("I3: volume %s is deleted, and its policy is %s", id, pv.Spec.PersistentVolumeReclaimPolicy)
+		}
+		for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
+			if pv.Spec.ClaimRef != nil && claim.UID == pv.Spec.ClaimRef.UID {
+				w.violate("I3: volume %s is deleted, and claim %s is bound to it", id, claim.Name)
+			}
+		}
+		for _, attachment := range apiserver.Objects(w.server, &storagev1.VolumeAttachment{}) {
+			if name := attachment.Spec.Source.PersistentVolumeName; name != nil && *name == pv.Name {
+				w.violate("I3: volume %s is deleted while it is attached", id)
+			}
+		}
+	}
+}
