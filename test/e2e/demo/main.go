@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,14 +22,33 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := play(ctx); err != nil {
+	err := perform(ctx)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "\ndemo: interrupted")
+		return 1
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		return 1
 	}
+	fmt.Println("\nEvery step happened. Now for yourself: bin/purser up")
 	return 0
 }
 
-func play(ctx context.Context) error {
+// perform plays in a folder of its own, which stays when something went wrong, for the logs in it.
+func perform(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "purser-demo-")
+	if err != nil {
+		return err
+	}
+	err = play(ctx, dir)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w\nthe logs are in %s", err, filepath.Join(dir, "logs"))
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+func play(ctx context.Context, dir string) error {
 	root, err := stage.Root()
 	if err != nil {
 		return err
@@ -37,11 +57,6 @@ func play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "purser-demo-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	fmt.Println("$ purser up --data-dir", dir)
 	s, err := stage.Start(ctx, stage.Config{Bin: bin, DataDir: dir, Echo: os.Stdout})
 	if err != nil {
@@ -50,13 +65,7 @@ func play(ctx context.Context) error {
 	fmt.Println("The life of a volume:")
 	err = narrate(ctx, &life.Life{Stage: s, Examples: filepath.Join(root, "examples")})
 	fmt.Println()
-	if stopped := s.Stop(); err == nil {
-		err = stopped
-	}
-	if err == nil {
-		fmt.Println("\nEvery step happened. Now for yourself: bin/purser up")
-	}
-	return err
+	return errors.Join(err, s.Stop())
 }
 
 // narrate prints each step with the time that it took.
@@ -68,7 +77,7 @@ func narrate(ctx context.Context, l *life.Life) error {
 		took := time.Since(stepBegan)
 		if err != nil {
 			fmt.Printf("  %s %7.3fs  %s\n", paint("31", "✗"), took.Seconds(), step.Name)
-			return fmt.Errorf("%s did not happen: %w; the logs are in %s", step.Name, err, filepath.Join(l.Stage.DataDir, "logs"))
+			return fmt.Errorf("%s did not happen: %w", step.Name, err)
 		}
 		fmt.Printf("  %s %7.3fs  %s\n%s%s\n", paint("32", "✓"), took.Seconds(), step.Name, indent, seen)
 	}
