@@ -49,6 +49,10 @@ lint: ## check style and rules
 generate: ## write the generated reference anew
 	@$(GO) test ./internal/roles -run '^TestReference' -count=1 -update
 
+.PHONY: rows
+rows: ## list which rows of the behaviour specification have a test
+	@$(GO) run ./test/rows
+
 .PHONY: bench
 bench: cluster-tools build ## count requests and calls, and measure rates, with 500 claims at once
 	@$(GO) run ./test/bench
