@@ -20,7 +20,7 @@ func TestOwnDriver(t *testing.T) {
 	state, socket := filepath.Join(dir, "state"), filepath.Join(dir, "own.sock")
 	log, err := os.Create(filepath.Join(dir, "driver.log"))
 	must(t, err)
-	defer log.Close() //nolint:errcheck // of no use when the test is over
+	defer log.Close()
 	driver, err := stage.Launch(stage.Command{
 		Path: filepath.Join(binaries(t), "purser"), Output: log,
 		Args: []string{"driver", "--driver-name", ownName, "--endpoint", "unix://" + socket, "--state-dir", state},
@@ -53,7 +53,7 @@ func awaitDriver(t *testing.T, socket string) {
 	t.Helper()
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: socket, Timeout: time.Second})
 	must(t, err)
-	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	defer conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	must(t, conn.WaitReady(ctx, func(error) {}))

@@ -102,8 +102,12 @@ func TestMistakes(t *testing.T) {
 		{"foreign kubeconfig", []string{"up", "--kubeconfig", foreign}, usage, [][]string{{"--kubeconfig", foreign, "choose another path"}}},
 		{"long path", []string{"up", "--data-dir", "/tmp/" + strings.Repeat("x", 120)}, usage, [][]string{{"--data-dir", "socket"}}},
 		{"foreign folder", []string{"up", "--data-dir", full}, failure, [][]string{{full, "files that 'purser up' did not make"}}},
-		{"nobody listens", []string{"up", "--data-dir", filepath.Join(t.TempDir(), "d"), "--csi-address", deaf, "--driver-timeout", "500ms"}, failure,
-			[][]string{{deaf, "--csi-address", "500ms"}}},
+		{
+			"nobody listens",
+			[]string{"up", "--data-dir", filepath.Join(t.TempDir(), "d"), "--csi-address", deaf, "--driver-timeout", "500ms"},
+			failure,
+			[][]string{{deaf, "--csi-address", "500ms"}},
+		},
 		{"driver without endpoint", []string{"driver"}, usage, [][]string{{"--endpoint"}}},
 		{"provisioner with mistakes", []string{"csi-provisioner", "--worker-threads", "0", "--timeout", "0s"}, usage, [][]string{{"--timeout"}, {"--worker-threads"}}},
 	} {
@@ -142,7 +146,7 @@ func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
 	source, err := os.Open(from)
 	must(t, err)
-	defer source.Close() //nolint:errcheck // read only
+	defer source.Close()
 	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
 	must(t, err)
 	_, err = io.Copy(target, source)

@@ -230,7 +230,7 @@ func (b berth) manifests(t *testing.T, name string) []*unstructured.Unstructured
 	t.Helper()
 	file, err := os.Open(filepath.Join(examples(t), name))
 	must(t, err)
-	defer file.Close() //nolint:errcheck // read only
+	defer file.Close()
 	var objects []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
 		o := &unstructured.Unstructured{}

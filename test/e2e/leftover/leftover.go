@@ -59,7 +59,7 @@ func Mounts(dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	defer table.Close() //nolint:errcheck // read only
+	defer table.Close()
 	var found []string
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {

@@ -18,7 +18,7 @@ func FreeAddress() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer listener.Close() //nolint:errcheck // nothing was written
+	defer listener.Close()
 	return listener.Addr().String(), nil
 }
 
@@ -46,7 +46,7 @@ func CSICalls(ctx context.Context, address string) (Calls, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("metrics: %s", response.Status)
 	}
