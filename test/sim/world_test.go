@@ -21,7 +21,7 @@ type world struct {
 	server   *apiserver.Server
 	driver   *csidriver.Driver
 	began    time.Time
-	ctx      context.Context //nolint:containedctx // it ends with the run
+	ctx      context.Context
 
 	mu         sync.Mutex
 	ops        int // writes and calls that our processes began

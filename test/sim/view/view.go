@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -235,16 +236,12 @@ func (k *kind) relist(events []apiserver.Event) {
 }
 
 func (k *kind) snapshot() map[types.NamespacedName]client.Object {
-	all := make(map[types.NamespacedName]client.Object, len(k.store))
-	for key, o := range k.store {
-		all[key] = o
-	}
-	return all
+	return maps.Clone(k.store)
 }
 
-func mapKeys(maps ...map[types.NamespacedName]client.Object) func(func(types.NamespacedName) bool) {
+func mapKeys(sets ...map[types.NamespacedName]client.Object) func(func(types.NamespacedName) bool) {
 	union := map[types.NamespacedName]bool{}
-	for _, m := range maps {
+	for _, m := range sets {
 		for key := range m {
 			union[key] = true
 		}

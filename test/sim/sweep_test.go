@@ -1,0 +1,310 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/sim/csidriver"
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+// extent says how much of the sweep is run.
+type extent struct {
+	every int // the n-th schedule of each family; 1 is all
+	pairs int // of crashes, for each small workload
+}
+
+var (
+	whole   = extent{every: 1, pairs: 1200}
+	reduced = extent{every: 7, pairs: 30}
+)
+
+// family is a way in which things go wrong: the schedules for a workload whose run without faults is known.
+type family struct {
+	name string
+	plan func(calm result, x extent) []schedule
+}
+
+var families = []family{
+	{"crash", crashes},
+	{"crash, and the claims are deleted while we are down", crashesWithDeletion},
+	{"claims deleted", deletions},
+	{"class created again", recreations},
+	{"lost answer", lostAnswers},
+	{"driver", driverFaults},
+	{"watch", watchFaults},
+	{"two leaders", rivals},
+	{"two crashes", pairs},
+}
+
+const (
+	briefly = 1300 * time.Millisecond
+	longer  = 25 * time.Second // than any call can take
+)
+
+func crashes(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		for _, where := range positions(calm, n) {
+			for _, down := range []time.Duration{briefly, longer} {
+				all = append(all, schedule{crashes: []crash{{n, where}}, downFor: down})
+			}
+		}
+	}
+	return all
+}
+
+func positions(calm result, n int) []position {
+	all := []position{before, lost, after}
+	for _, call := range calm.calls {
+		if call == n {
+			return append(all, inFlight)
+		}
+	}
+	return all
+}
+
+// crashesWithDeletion is the window in which upstream loses volumes (H-1).
+func crashesWithDeletion(calm result, x extent) (all []schedule) {
+	for _, s := range crashes(calm, x) {
+		s.deleteWhileDown = true
+		all = append(all, s)
+	}
+	return all
+}
+
+func deletions(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{deleteAt: n})
+		for _, where := range []position{before, lost} { // of what comes next, while the deletion is fresh
+			all = append(all, schedule{deleteAt: n, crashes: []crash{{n + 1, where}}, downFor: briefly})
+		}
+	}
+	return all
+}
+
+func recreations(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{recreateClassAt: n})
+		for _, where := range []position{before, lost, after} {
+			all = append(all, schedule{recreateClassAt: n, crashes: []crash{{n, where}}, downFor: briefly})
+			all = append(all, schedule{recreateClassAt: n, crashes: []crash{{n, where}}, downFor: briefly, deleteWhileDown: true})
+		}
+	}
+	return all
+}
+
+func lostAnswers(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{loseAnswer: n}, schedule{loseAnswer: n, deleteAt: n})
+	}
+	return all
+}
+
+// uncertain are the codes that leave open whether there is a volume (C-40).
+var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable}
+
+func driverFaults(calm result, _ extent) (all []schedule) {
+	for _, n := range calm.calls {
+		for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+			all = append(all, faulty(n, csidriver.Fault{Code: code})...)
+		}
+		for _, code := range uncertain {
+			all = append(all, faulty(n, csidriver.Fault{Code: code, Effect: csidriver.Done})...)
+		}
+		all = append(all, faulty(n, csidriver.Fault{Shape: csidriver.Empty})...)
+		all = append(all, faulty(n, csidriver.Fault{Shape: csidriver.Small})...)
+		for _, s := range faulty(n, csidriver.Fault{Code: codes.DeadlineExceeded, Effect: csidriver.Late, After: 2 * callTimeout}) {
+			s.driverLocks = true // see csidriver.Driver
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// faulty has the user delete the claims, or a crash and the deletion, after what the driver did.
+func faulty(n int, f csidriver.Fault) []schedule {
+	s := schedule{csiAt: n, csi: f}
+	deleted, crashed := s, s
+	deleted.deleteAt = n
+	crashed.crashes, crashed.downFor, crashed.deleteWhileDown = []crash{{n + 1, before}}, longer, true
+	return []schedule{s, deleted, crashed}
+}
+
+func watchFaults(calm result, _ extent) (all []schedule) {
+	for n := 0; n <= calm.ops; n++ {
+		for _, kind := range kinds() {
+			for _, f := range []view.Fault{
+				{Frozen: true}, {Frozen: true, Relist: true}, {Lag: 1}, {Lag: 3}, {Late: 2, Frozen: true, Relist: true},
+			} {
+				f.Kind = kind
+				s := schedule{views: []view.Fault{f}, breaksAt: n}
+				all = append(all, s)
+				if n == 0 {
+					continue
+				}
+				deleted, crashed := s, s
+				deleted.deleteAt = n
+				crashed.crashes, crashed.downFor, crashed.deleteWhileDown = []crash{{n, lost}}, briefly, true
+				all = append(all, deleted, crashed)
+			}
+		}
+	}
+	return all
+}
+
+func rivals(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{rivalAt: n}, schedule{rivalAt: n, deleteAt: n})
+		for _, call := range calm.calls {
+			if call >= n { // its effect comes when the other one leads
+				f := csidriver.Fault{Code: codes.Unavailable, Effect: csidriver.Late, After: lateEffect}
+				all = append(all, schedule{rivalAt: n, csiAt: call, csi: f, driverLocks: true}, schedule{rivalAt: n, deleteAt: call, csiAt: call, csi: f, driverLocks: true})
+			}
+		}
+	}
+	return all
+}
+
+// pairs are two crashes, the second of which hits what the first left behind. They are sampled when there are too many, by a seed
+// that never changes.
+func pairs(calm result, x extent) (all []schedule) {
+	if !calm.work.small {
+		return nil
+	}
+	for n := 1; n <= calm.ops; n++ {
+		for m := n + 1; m <= calm.ops+4; m++ {
+			for _, first := range positions(calm, n) {
+				for _, second := range []position{before, lost, after} {
+					s := schedule{crashes: []crash{{n, first}, {m, second}}, downFor: briefly}
+					deleted := s
+					deleted.deleteWhileDown = true
+					all = append(all, s, deleted)
+				}
+			}
+		}
+	}
+	sample := rand.New(rand.NewPCG(1, 2))
+	sample.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(len(all), x.pairs)]
+}
+
+func (x extent) thin(all []schedule) (some []schedule) {
+	for i := 0; i < len(all); i += x.every {
+		some = append(some, all[i])
+	}
+	return some
+}
+
+// job is one run of a sweep.
+type job struct {
+	work     workload
+	schedule schedule
+	mutant   mutant
+}
+
+// calmly runs each workload without faults.
+func calmly(t *testing.T) (calm []result) {
+	t.Helper()
+	for _, work := range workloads {
+		calm = append(calm, run(t, work, schedule{}, mutant{}))
+	}
+	return calm
+}
+
+func jobs(calm []result, f family, x extent) (all []job) {
+	for _, c := range calm {
+		plan := f.plan(c, x)
+		if f.name != "two crashes" {
+			plan = x.thin(plan)
+		}
+		for _, s := range plan {
+			all = append(all, job{work: c.work, schedule: s})
+		}
+	}
+	return all
+}
+
+// workers is how many runs go on at once.
+const workers = 3
+
+// sweep runs the jobs and hands over each result, in no order. It ends early when each says that it is enough.
+func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
+	t.Helper()
+	var (
+		mu   sync.Mutex
+		next int
+		stop bool
+		wg   sync.WaitGroup
+	)
+	take := func() (job, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stop || next == len(all) {
+			return job{}, false
+		}
+		next++
+		return all[next-1], true
+	}
+	for range workers {
+		wg.Go(func() {
+			for j, ok := take(); ok; j, ok = take() {
+				r := run(t, j.work, j.schedule, j.mutant)
+				mu.Lock()
+				stop = each(r) || stop
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// kinds are what our processes watch.
+func kinds() []client.Object {
+	return []client.Object{
+		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
+	}
+}
+
+// wanted is the extent that the environment asks for: `make sim` runs all.
+func wanted() extent {
+	if os.Getenv("SIM") == "whole" {
+		return whole
+	}
+	return reduced
+}
+
+// TestSweep runs everything that can go wrong against every workload.
+func TestSweep(t *testing.T) {
+	began := time.Now()
+	x, calm := wanted(), calmly(t)
+	points, schedules, violations := 0, 0, 0
+	for _, c := range calm {
+		points += c.ops
+	}
+	for _, f := range families {
+		started := time.Now()
+		all := jobs(calm, f, x)
+		bad := 0
+		sweep(t, all, func(r result) bool {
+			if len(r.violations) > 0 {
+				if bad++; bad <= 3 {
+					r.report(t)
+				}
+			}
+			return false
+		})
+		schedules, violations = schedules+len(all), violations+bad
+		fmt.Printf("  %-54s %6d schedules %4d violations %8s\n", f.name, len(all), bad, time.Since(started).Round(time.Millisecond))
+	}
+	fmt.Printf("workloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\nschedules    %d in %s\nviolations   %d\n",
+		len(workloads), points, schedules, time.Since(began).Round(time.Second), violations)
+}
