@@ -1,0 +1,86 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// pages is a driver that lists one volume per page.
+type pages struct {
+	csi.ControllerClient
+	volumes []string
+	fail    error
+}
+
+func (p *pages) ListVolumes(_ context.Context, r *csi.ListVolumesRequest, _ ...grpc.CallOption) (*csi.ListVolumesResponse, error) {
+	if p.fail != nil {
+		return nil, p.fail
+	}
+	for i, v := range p.volumes {
+		if r.GetStartingToken() != "" && r.GetStartingToken() != v {
+			continue
+		}
+		answer := &csi.ListVolumesResponse{Entries: []*csi.ListVolumesResponse_Entry{{Volume: &csi.Volume{VolumeId: v}}}}
+		if i+1 < len(p.volumes) {
+			answer.NextToken = p.volumes[i+1]
+		}
+		return answer, nil
+	}
+	return &csi.ListVolumesResponse{Entries: []*csi.ListVolumesResponse_Entry{nil}}, nil
+}
+
+func pv(name, driver, handle string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
+		}},
+	}
+}
+
+func TestAudit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := &pages{volumes: []string{"known", "foreign", "orphan"}}
+		api := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(
+			pv("a", "ours", "known"), pv("b", "another", "foreign"), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
+		).Build()
+		found := prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphans"})
+		a := New(Config{Cached: api, CSI: driver, Driver: "ours", Interval: time.Minute, Timeout: time.Second, Orphans: found})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- a.Start(ctx) }()
+		expect := func(want float64, when string) {
+			t.Helper()
+			synctest.Wait()
+			if got := testutil.ToFloat64(found); got != want {
+				t.Errorf("%s: %v orphans, want %v", when, got, want)
+			}
+		}
+		expect(0, "first look")
+		time.Sleep(time.Minute)
+		expect(2, "second look: a PersistentVolume of another driver does not count")
+		driver.fail = errors.New("no")
+		time.Sleep(time.Minute)
+		expect(2, "a look that fails changes nothing")
+		driver.fail, driver.volumes = nil, nil
+		time.Sleep(time.Minute)
+		expect(0, "no volumes")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
