@@ -37,6 +37,8 @@ func (w *world) check(before int) {
 		e.budget()
 	}
 	e.served()
+	e.restoredStay()
+	e.big()
 	e.settled()
 }
 
@@ -48,12 +50,12 @@ func (e end) noLeak() {
 			e.violate("I1: PersistentVolumes %s and %s are the same volume %s", other, pv.Name, pv.Spec.CSI.VolumeHandle)
 		}
 		handles[pv.Spec.CSI.VolumeHandle] = pv.Name
-		if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !e.exists(pv.Spec.ClaimRef) {
+		if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && pv.Spec.ClaimRef != nil && !e.exists(pv.Spec.ClaimRef) {
 			e.violate("I1: PersistentVolume %s is left, its claim is gone and its policy is Delete", pv.Name)
 		}
 	}
 	for _, v := range e.driver.Volumes() {
-		if handles[v.ID] == "" {
+		if handles[v.ID] == "" && !e.forced[v.ID] {
 			e.violate("I1: volume %s (%s) leaked: no PersistentVolume names it", v.ID, v.Name)
 		}
 		delete(handles, v.ID)
@@ -121,6 +123,25 @@ func (e end) served() {
 		err := e.server.Client().Get(e.ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, class)
 		if err == nil && claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound {
 			e.violate("I5: claim %s has no volume", claim.Name)
+		}
+	}
+}
+
+// restoredStay is I9: an object that has the name of another one is not that one.
+func (e end) restoredStay() {
+	for _, want := range e.world.restored {
+		i := slices.IndexFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return pv.UID == want.UID })
+		if i < 0 || e.volumes[i].DeletionTimestamp != nil {
+			e.violate("I9: PersistentVolume %s was restored under this name, and deleted", want.Name)
+		}
+	}
+}
+
+// big is I10: a volume has at least the size that was asked for.
+func (e end) big() {
+	for _, v := range e.driver.Volumes() {
+		if v.Bytes < v.Request.GetCapacityRange().GetRequiredBytes() {
+			e.violate("I10: volume %s is smaller than asked for", v.Name)
 		}
 	}
 }

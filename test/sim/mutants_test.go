@@ -1,19 +1,33 @@
 package sim
 
 import (
+	"context"
+	"strings"
+	"time"
+
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/journal"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/core/intent"
 )
 
 // mutant is a way in which our controllers could be broken: each hook stands between them and the world. The zero value is our
 // controllers as they are.
 type mutant struct {
 	name          string
-	client        func(client.Client) client.Client
+	client        func(api client.Client, cached client.Reader) client.Client
 	cached        func(client.Reader) client.Reader
 	driver        func(csi.ControllerClient, provisioning.Journal) csi.ControllerClient
 	journal       func(provisioning.Journal) provisioning.Journal
@@ -23,3 +37,244 @@ type mutant struct {
 
 // veryNew makes kube.Recent believe that the watch is ahead of every write.
 var veryNew = metav1.ObjectMeta{ResourceVersion: "999999999"}
+
+// mutants must all be caught.
+var mutants = []mutant{
+	{name: "creates volumes without a record", journal: func(j provisioning.Journal) provisioning.Journal {
+		return brokenJournal{Journal: j, record: func(context.Context, intent.Entry) error { return nil }}
+	}},
+	{name: "does not wait for the record", journal: func(j provisioning.Journal) provisioning.Journal {
+		return brokenJournal{Journal: j, record: func(ctx context.Context, e intent.Entry) error {
+			go func() { _ = j.Record(ctx, e) }()
+			return nil
+		}}
+	}},
+	{name: "keeps the record in memory", journal: func(provisioning.Journal) provisioning.Journal { return provisioning.NewMemory() }},
+	{name: "settles before the volume is written", driver: settlesEarly},
+	{name: "never settles", journal: func(j provisioning.Journal) provisioning.Journal { return settlesNever{j} }},
+	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
+	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
+	{name: "writes the record over that of a new leader", client: hooks{update: overwrites}.client},
+	{name: "takes an uncertain answer for a failure", driver: answers(func(err error) error {
+		switch status.Code(err) {
+		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable:
+			return status.Error(codes.Internal, err.Error())
+		default:
+			return err
+		}
+	})},
+	{name: "takes a failed deletion for a success", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
+		return deletesBlindly{d}
+	}},
+	{name: "does not compare sizes", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
+		return ignoresSize{d}
+	}},
+	{name: "forgets what it wrote", forgets: true},
+	{name: "asks the cache where it should ask the API server", client: func(api client.Client, cached client.Reader) client.Client {
+		return staleReads{api, cached}
+	}},
+	{name: "does not see attachments", cached: func(r client.Reader) client.Reader { return blind{r} }},
+	{name: "does not see finalizers", cached: func(r client.Reader) client.Reader {
+		return edited{r, func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }}
+	}},
+	{name: "does not see reclaim policies", cached: func(r client.Reader) client.Reader {
+		return edited{r, func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		}}
+	}},
+	{name: "does not wait for the release", cached: func(r client.Reader) client.Reader {
+		return edited{r, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }}
+	}},
+	{name: "deletes whatever has the name", client: hooks{delete: func(ctx context.Context, c client.Client, o client.Object, _ []client.DeleteOption) error {
+		return c.Delete(ctx, o)
+	}}.client},
+	{name: "drops the finalizer of whatever has the name", client: hooks{patch: func(ctx context.Context, c client.Client, o client.Object, p client.Patch) error {
+		data, err := p.Data(o)
+		if err != nil {
+			return err
+		}
+		text := strings.ReplaceAll(string(data), string(o.GetUID()), "")
+		text = strings.ReplaceAll(text, `,"uid":""`, "")
+		text = strings.ReplaceAll(text, `{"op":"test","path":"/metadata/uid","value":""},`, "")
+		return c.Patch(ctx, o, client.RawPatch(p.Type(), []byte(text)))
+	}}.client},
+	{name: "never drops its finalizer", client: hooks{patch: func(ctx context.Context, c client.Client, o client.Object, p client.Patch) error {
+		if data, err := p.Data(o); err != nil || strings.Contains(string(data), "deleteFrom") || p.Type() == types.JSONPatchType {
+			return err
+		}
+		return c.Patch(ctx, o, p)
+	}}.client},
+	{name: "writes volumes without its finalizer", client: hooks{create: func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }}.client},
+	{name: "writes volumes for a name instead of a claim", client: hooks{create: func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" }}.client},
+	{name: "never deletes the PersistentVolume", client: hooks{delete: func(context.Context, client.Client, client.Object, []client.DeleteOption) error {
+		return nil
+	}}.client},
+}
+
+// hooks are what a broken client does differently.
+type hooks struct {
+	create func(*corev1.PersistentVolume)
+	update func(context.Context, client.Client, client.Object) error
+	patch  func(context.Context, client.Client, client.Object, client.Patch) error
+	delete func(context.Context, client.Client, client.Object, []client.DeleteOption) error
+}
+
+func (h hooks) client(api client.Client, _ client.Reader) client.Client { return hookedClient{api, h} }
+
+type hookedClient struct {
+	client.Client
+	hooks hooks
+}
+
+func (c hookedClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if pv, ok := o.(*corev1.PersistentVolume); ok && c.hooks.create != nil {
+		c.hooks.create(pv)
+	}
+	return c.Client.Create(ctx, o, opts...)
+}
+
+func (c hookedClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if c.hooks.update != nil {
+		return c.hooks.update(ctx, c.Client, o)
+	}
+	return c.Client.Update(ctx, o, opts...)
+}
+
+func (c hookedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if c.hooks.patch != nil {
+		return c.hooks.patch(ctx, c.Client, o, p)
+	}
+	return c.Client.Patch(ctx, o, p, opts...)
+}
+
+func (c hookedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if c.hooks.delete != nil {
+		return c.hooks.delete(ctx, c.Client, o, opts)
+	}
+	return c.Client.Delete(ctx, o, opts...)
+}
+
+// overwrites writes a Lease whatever anybody has written meanwhile.
+func overwrites(ctx context.Context, c client.Client, o client.Object) error {
+	err := c.Update(ctx, o)
+	if _, ok := o.(*coordinationv1.Lease); !ok || !apierrors.IsConflict(err) {
+		return err
+	}
+	now := &coordinationv1.Lease{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
+		return err
+	}
+	o.SetResourceVersion(now.ResourceVersion)
+	return c.Update(ctx, o)
+}
+
+// staleReads has the objects of people from the cache.
+type staleReads struct {
+	client.Client
+	cache client.Reader
+}
+
+func (s staleReads) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, ok := o.(*coordinationv1.Lease); ok {
+		return s.Client.Get(ctx, key, o, opts...)
+	}
+	return s.cache.Get(ctx, key, o, opts...)
+}
+
+// blind sees no VolumeAttachment.
+type blind struct{ client.Reader }
+
+func (b blind) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, ok := list.(*storagev1.VolumeAttachmentList); ok {
+		return nil
+	}
+	return b.Reader.List(ctx, list, opts...)
+}
+
+// edited sees volumes that are not as they are.
+type edited struct {
+	client.Reader
+	edit func(*corev1.PersistentVolume)
+}
+
+func (e edited) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := e.Reader.Get(ctx, key, o, opts...)
+	if pv, ok := o.(*corev1.PersistentVolume); ok && err == nil {
+		e.edit(pv)
+	}
+	return err
+}
+
+// brokenJournal records in its own way.
+type brokenJournal struct {
+	provisioning.Journal
+	record func(context.Context, intent.Entry) error
+}
+
+func (j brokenJournal) Record(ctx context.Context, e intent.Entry) error { return j.record(ctx, e) }
+
+type settlesNever struct{ provisioning.Journal }
+
+func (settlesNever) Settle(context.Context, types.UID) error { return nil }
+
+type repeatsAnother struct{ provisioning.Journal }
+
+func (j repeatsAnother) Pending(claim types.UID) (intent.Entry, bool) {
+	e, ok := j.Journal.Pending(claim)
+	if ok {
+		e.Request = proto.Clone(e.Request).(*csi.CreateVolumeRequest)
+		e.Request.Parameters = map[string]string{"of": "the class as it is now"}
+	}
+	return e, ok
+}
+
+// answers changes the errors of CreateVolume.
+func answers(change func(error) error) func(csi.ControllerClient, provisioning.Journal) csi.ControllerClient {
+	return func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient { return answering{d, change} }
+}
+
+type answering struct {
+	csi.ControllerClient
+	change func(error) error
+}
+
+func (a answering) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequest, opts ...grpc.CallOption) (*csi.CreateVolumeResponse, error) {
+	out, err := a.ControllerClient.CreateVolume(ctx, in, opts...)
+	return out, a.change(err)
+}
+
+type deletesBlindly struct{ csi.ControllerClient }
+
+func (d deletesBlindly) DeleteVolume(ctx context.Context, in *csi.DeleteVolumeRequest, opts ...grpc.CallOption) (*csi.DeleteVolumeResponse, error) {
+	_, _ = d.ControllerClient.DeleteVolume(ctx, in, opts...)
+	return &csi.DeleteVolumeResponse{}, nil
+}
+
+type ignoresSize struct{ csi.ControllerClient }
+
+func (d ignoresSize) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequest, opts ...grpc.CallOption) (*csi.CreateVolumeResponse, error) {
+	out, err := d.ControllerClient.CreateVolume(ctx, in, opts...)
+	if v := out.GetVolume(); v != nil {
+		v.CapacityBytes = 0
+	}
+	return out, err
+}
+
+// settlesEarly forgets the record as soon as the driver has answered, and is slow enough that the API server is told.
+func settlesEarly(d csi.ControllerClient, j provisioning.Journal) csi.ControllerClient {
+	return earlySettler{d, j}
+}
+
+type earlySettler struct {
+	csi.ControllerClient
+	journal provisioning.Journal
+}
+
+func (e earlySettler) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequest, opts ...grpc.CallOption) (*csi.CreateVolumeResponse, error) {
+	out, err := e.ControllerClient.CreateVolume(ctx, in, opts...)
+	if err == nil {
+		_ = e.journal.Settle(ctx, types.UID(strings.TrimPrefix(in.GetName(), "pvc-")))
+		time.Sleep(11 * time.Second)
+	}
+	return out, err
+}

@@ -97,7 +97,7 @@ func (p *process) run() {
 	m := p.world.mutant
 	api := client.Client(gatedClient{Client: p.world.server.Client(), process: p})
 	if m.client != nil {
-		api = m.client(api)
+		api = m.client(api, p.view)
 	}
 	driver := csi.ControllerClient(gatedDriver{process: p})
 	volumes := kube.NewRecent[*corev1.PersistentVolume]()

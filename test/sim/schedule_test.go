@@ -2,10 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -19,6 +22,7 @@ type schedule struct {
 	deleteWhileDown bool          // the user deletes all claims meanwhile
 	deleteAt        int           // the user deletes all claims right after this operation
 	recreateClassAt int           // the classes are deleted and made again with other parameters
+	replaceAt       int           // an administrator replaces released volumes by others of the same name
 	loseAnswer      int           // of this write; the process lives on
 	csiAt           int           // the operation that csi is for
 	csi             csidriver.Fault
@@ -70,6 +74,7 @@ func (s schedule) String() string {
 	say(s.deleteWhileDown, "claims deleted while down")
 	say(s.deleteAt > 0, "claims deleted after %d", s.deleteAt)
 	say(s.recreateClassAt > 0, "classes created again after %d", s.recreateClassAt)
+	say(s.replaceAt > 0, "volumes replaced after %d", s.replaceAt)
 	say(s.loseAnswer > 0, "answer of %d lost", s.loseAnswer)
 	say(s.csiAt > 0, "call %d: %s effect=%d shape=%d", s.csiAt, s.csi.Code, s.csi.Effect, s.csi.Shape)
 	for _, f := range s.views {
@@ -84,6 +89,11 @@ func (s schedule) String() string {
 
 // faultless says that nothing but the workload happens.
 func (s schedule) faultless() bool { return s.String() == schedule{}.String() }
+
+// blindTo reports whether the watch of a kind is broken.
+func (s schedule) blindTo(kind client.Object) bool {
+	return slices.ContainsFunc(s.views, func(f view.Fault) bool { return reflect.TypeOf(f.Kind) == reflect.TypeOf(kind) })
+}
 
 // faultOf is the fault of a call to the driver.
 func (s schedule) faultOf(n int) csidriver.Fault {

@@ -39,6 +39,7 @@ var families = []family{
 	{"crash, and the claims are deleted while we are down", crashesWithDeletion},
 	{"claims deleted", deletions},
 	{"class created again", recreations},
+	{"volumes replaced under their names", replacements},
 	{"lost answer", lostAnswers},
 	{"driver", driverFaults},
 	{"watch", watchFaults},
@@ -102,6 +103,16 @@ func recreations(calm result, _ extent) (all []schedule) {
 	return all
 }
 
+func replacements(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{replaceAt: n})
+		for _, where := range []position{before, lost, after} {
+			all = append(all, schedule{replaceAt: n, crashes: []crash{{n, where}}, downFor: briefly})
+		}
+	}
+	return all
+}
+
 func lostAnswers(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		all = append(all, schedule{loseAnswer: n}, schedule{loseAnswer: n, deleteAt: n})
@@ -151,14 +162,31 @@ func watchFaults(calm result, _ extent) (all []schedule) {
 				if n == 0 {
 					continue
 				}
-				deleted, crashed := s, s
-				deleted.deleteAt = n
-				crashed.crashes, crashed.downFor, crashed.deleteWhileDown = []crash{{n, lost}}, briefly, true
-				all = append(all, deleted, crashed)
+				all = append(all, blinded(s, n)...)
+			}
+		}
+		for _, f := range []view.Fault{{Late: 1, Frozen: true}, {Late: 2, Frozen: true, Relist: true}, {Late: 4, Frozen: true}} {
+			var views []view.Fault
+			for _, kind := range kinds() {
+				f.Kind = kind
+				views = append(views, f)
+			}
+			if n > 0 {
+				all = append(all, blinded(schedule{views: views, breaksAt: n}, n)...)
 			}
 		}
 	}
 	return all
+}
+
+// blinded adds what happens while nobody sees it.
+func blinded(s schedule, n int) []schedule {
+	deleted, crashed := s, s
+	deleted.deleteAt = n
+	crashed.crashes, crashed.downFor = []crash{{n, lost}}, briefly
+	both := crashed
+	both.deleteWhileDown = true
+	return []schedule{deleted, crashed, both}
 }
 
 func rivals(calm result, _ extent) (all []schedule) {

@@ -8,7 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/neighbours"
@@ -31,8 +35,10 @@ type world struct {
 	trace      []string
 	violations []string
 	callOps    []int
-	calls      map[string]int // of the driver, by method and volume, fault-free or not
-	refusals   []string       // conflicts and the like that were answered to us
+	calls      map[string]int  // of the driver, by method and volume, fault-free or not
+	forced     map[string]bool // handles whose PersistentVolume was forced away
+	restored   []*corev1.PersistentVolume
+	refusals   []string // conflicts and the like that were answered to us
 }
 
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
@@ -41,6 +47,7 @@ const healsAfter = 40 * time.Second
 func newWorld(ctx context.Context, s schedule, m mutant) *world {
 	w := &world{
 		schedule: s, mutant: m, server: apiserver.New(), driver: csidriver.New(), began: time.Now(), ctx: ctx, calls: map[string]int{},
+		forced: map[string]bool{},
 	}
 	w.driver.Locks = s.driverLocks
 	w.driver.Deleting = w.deleting
@@ -192,11 +199,36 @@ func (w *world) happened(n int) {
 		w.mu.Unlock()
 		w.healLater()
 	}
+	if w.schedule.replaceAt == n {
+		w.replaceVolumes()
+	}
 	if w.schedule.recreateClassAt == n {
 		w.recreateClasses()
 	}
 	if w.schedule.rivalAt == n {
 		go w.rival()
+	}
+}
+
+// replaceVolumes is an administrator who forces the released volumes out of the way and restores others under their names.
+func (w *world) replaceVolumes() {
+	api := w.server.Client()
+	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
+		if pv.Status.Phase != corev1.VolumeReleased {
+			continue
+		}
+		w.log("administrator replaces volume %s", pv.Name)
+		w.forced[pv.Spec.CSI.VolumeHandle] = true
+		_ = api.Patch(w.ctx, pv.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = api.Delete(w.ctx, pv.DeepCopy())
+		restored := &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: pv.Name, Finalizers: []string{names.FinalizerVolume}},
+			Spec:       *pv.Spec.DeepCopy(),
+		}
+		restored.Spec.ClaimRef = nil
+		restored.Spec.CSI.VolumeHandle = w.driver.Adopt("restored-" + pv.Name)
+		_ = api.Create(w.ctx, restored)
+		w.restored = append(w.restored, restored)
 	}
 }
 
@@ -224,6 +256,9 @@ func (w *world) deleting(id string) {
 			if pv.Spec.ClaimRef != nil && claim.UID == pv.Spec.ClaimRef.UID {
 				w.violate("I3: volume %s is deleted, and claim %s is bound to it", id, claim.Name)
 			}
+		}
+		if w.schedule.blindTo(&storagev1.VolumeAttachment{}) {
+			continue // there is no way to ask for the attachments of one volume; the driver must refuse, as upstream has it
 		}
 		for _, attachment := range apiserver.Objects(w.server, &storagev1.VolumeAttachment{}) {
 			if name := attachment.Spec.Source.PersistentVolumeName; name != nil && *name == pv.Name {

@@ -50,7 +50,7 @@ const (
 type Volume struct {
 	Name, ID string
 	Request  *csi.CreateVolumeRequest
-	bytes    int64
+	Bytes    int64
 }
 
 // Driver is the backend. It is safe for concurrent use.
@@ -83,6 +83,14 @@ func (d *Driver) Volumes() []Volume {
 	}
 	slices.SortFunc(all, func(a, b Volume) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Adopt has the backend hold a volume that somebody else made, and says its id.
+func (d *Driver) Adopt(name string) (id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.volumes[name] = &Volume{Name: name, ID: name}
+	return name
 }
 
 // Made is how many volumes were ever created.
@@ -132,7 +140,7 @@ func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f
 	case f.Shape == Empty:
 		return &csi.CreateVolumeResponse{}, nil
 	}
-	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: made.ID, CapacityBytes: made.bytes}}, nil
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: made.ID, CapacityBytes: made.Bytes}}, nil
 }
 
 // Delete is DeleteVolume with a script.
@@ -206,10 +214,10 @@ func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume,
 	v := &Volume{
 		Name: request.GetName(), ID: fmt.Sprint("vol-", d.made),
 		Request: proto.Clone(request).(*csi.CreateVolumeRequest),
-		bytes:   request.GetCapacityRange().GetRequiredBytes(),
+		Bytes:   request.GetCapacityRange().GetRequiredBytes(),
 	}
 	if shape == Small {
-		v.bytes--
+		v.Bytes--
 	}
 	d.volumes[v.Name] = v
 	return v, nil

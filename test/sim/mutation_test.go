@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestMutants breaks the controllers in one way after the other. The sweep must notice each time, or it is worth nothing.
+func TestMutants(t *testing.T) {
+	began, calm, killed := time.Now(), calmly(t), 0
+	for _, m := range mutants {
+		started := time.Now()
+		if by, ok := kill(t, calm, m); ok {
+			killed++
+			fmt.Printf("  killed %-52s in %s by %s, %s\n", m.name, time.Since(started).Round(time.Millisecond), by.work.name, by.schedule)
+			fmt.Printf("         %s\n", by.violations[0])
+		} else {
+			t.Errorf("the mutant that %s lives", m.name)
+		}
+	}
+	fmt.Printf("mutants      %d of %d killed in %s\n", killed, len(mutants), time.Since(began).Round(time.Second))
+}
+
+// hunt is how much of the sweep a mutant has to get through.
+var hunt = extent{every: 3, pairs: 200}
+
+func kill(t *testing.T, calm []result, m mutant) (by result, killed bool) {
+	t.Helper()
+	var all []job
+	for _, work := range workloads {
+		all = append(all, job{work: work})
+	}
+	for i := range all {
+		all[i].mutant = m
+	}
+	var plans [][]job
+	for _, f := range families {
+		plans = append(plans, jobs(calm, f, hunt))
+	}
+	for _, j := range shuffled(plans) {
+		j.mutant = m
+		all = append(all, j)
+	}
+	sweep(t, all, func(r result) bool {
+		if len(r.violations) > 0 && !killed {
+			by, killed = r, true
+		}
+		return killed
+	})
+	return by, killed
+}
+
+// shuffled takes turns between the families, and mixes each, always in the same way.
+func shuffled(plans [][]job) (all []job) {
+	mix := rand.New(rand.NewPCG(3, 4))
+	longest := 0
+	for _, p := range plans {
+		mix.Shuffle(len(p), func(i, j int) { p[i], p[j] = p[j], p[i] })
+		longest = max(longest, len(p))
+	}
+	for i := range longest {
+		for _, p := range plans {
+			if i < len(p) {
+				all = append(all, p[i])
+			}
+		}
+	}
+	return all
+}
