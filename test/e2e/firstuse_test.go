@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 // examples/first-use.yaml: no volume before a pod that uses the claim is scheduled.
@@ -51,13 +53,19 @@ func (b berth) createPod(t *testing.T, pod *unstructured.Unstructured) {
 	eventually(t, func(ctx context.Context) error { return b.Client.Create(ctx, pod.DeepCopy()) })
 }
 
-// A claim that nobody used goes without a trace.
+// A claim that nobody used goes without a trace, also one that was given to us before its time, as after a restore.
 func TestFirstUseNever(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))
 	class := b.class(t, func(c *storagev1.StorageClass) { *c.VolumeBindingMode = storagev1.VolumeBindingWaitForFirstConsumer })
-	claim := b.claim(t, "unused", class.Name)
+	claim := b.newClaim("unused", class.Name)
+	claim.Annotations = map[string]string{names.AnnStorageProvisioner: builtIn}
+	must(t, b.Client.Create(t.Context(), claim))
 	b.awaitEvent(t, claim, "persistentvolume-controller", corev1.EventTypeNormal, "WaitForFirstConsumer", "")
+	b.passBy(t, "earlier")
+	if exists(t, b.folder(claim)) {
+		t.Error("a claim that nobody uses got a volume")
+	}
 	b.delete(t, claim)
 	b.awaitGone(t, claim)
 	b.passBy(t, "meanwhile")

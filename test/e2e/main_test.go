@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/purser-csi/purser/test/e2e/leftover"
@@ -67,6 +68,7 @@ func (c *sharedStage) end(failed bool) error {
 		err = errors.Join(c.stage.Stop(), nothingLeft(c.dir))
 	}
 	if failed || err != nil {
+		sweep(c.dir)
 		return errors.Join(err, fmt.Errorf("its logs are in %s", filepath.Join(c.dir, "logs")))
 	}
 	return os.RemoveAll(c.dir)
@@ -94,6 +96,7 @@ func dataDir(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
+			sweep(dir)
 			t.Logf("logs are in %s", filepath.Join(dir, "logs"))
 			return
 		}
@@ -102,6 +105,18 @@ func dataDir(t *testing.T) string {
 		}
 	})
 	return dir
+}
+
+// sweep takes away what a failed test leaves, except for the logs. That the test has failed is said already.
+func sweep(dir string) {
+	processes, _ := leftover.Processes(dir)
+	for _, p := range processes {
+		_ = kill(p.Pid)
+	}
+	mounts, _ := leftover.Mounts(dir)
+	for _, m := range mounts {
+		_ = syscall.Unmount(m, syscall.MNT_DETACH)
+	}
 }
 
 // start runs an `up` of the test's own, which is stopped with the test unless the test has done so.
