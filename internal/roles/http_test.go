@@ -32,9 +32,17 @@ func TestHTTPPaths(t *testing.T) {
 		path   string
 		code   int
 	}{
-		{full, "/m", 200}, {full, "/metrics", 404}, {full, "/livez", 200}, {full, "/healthz/leader-election", 200},
-		{full, "/debug/pprof/", 200}, {full, "/debug/pprof/cmdline", 200}, {full, "/debug/pprof/goroutine?debug=1", 200},
-		{bare, "/metrics", 200}, {bare, "/healthz/leader-election", 404}, {bare, "/debug/pprof/", 404}, {bare, "/", 404},
+		{full, "/m", 200},
+		{full, "/metrics", 404},
+		{full, "/livez", 200},
+		{full, "/healthz/leader-election", 200},
+		{full, "/debug/pprof/", 200},
+		{full, "/debug/pprof/cmdline", 200},
+		{full, "/debug/pprof/goroutine?debug=1", 200},
+		{bare, "/metrics", 200},
+		{bare, "/healthz/leader-election", 404},
+		{bare, "/debug/pprof/", 404},
+		{bare, "/", 404},
 	} {
 		if code, _ := get(t, tc.server, tc.path); code != tc.code {
 			t.Errorf("%s: %d, want %d", tc.path, code, tc.code)

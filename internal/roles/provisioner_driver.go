@@ -51,7 +51,7 @@ const (
 )
 
 var (
-	errLostConnection = errors.New(lostConnection)
+	errLostConnection = errors.New("lost the connection to the csi driver, and --exit-on-connection-loss is set")
 	errOtherDriver    = errors.New("the csi driver came back with another name or other capabilities; starting again")
 )
 

@@ -70,7 +70,7 @@ func comparePage(t *testing.T, path, want string) {
 func flagsPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("# Flags\n")
+	b.WriteString("# Flags\n\nFlags marked new are not in upstream; deprecated ones are accepted for old manifests, with a warning that says what they do now.\n")
 	for _, c := range newRoot(Program{Version: "v", Out: io.Discard, Err: io.Discard}).Commands() {
 		if !c.Hidden {
 			fmt.Fprintf(&b, "\n## purser %s\n\n%s.\n", c.Name(), c.Short)
@@ -84,20 +84,30 @@ func flagsPage(t *testing.T) string {
 var hostDefaults = map[string]string{"node-id": "the host name", "state-dir": "/var/lib/purser for root"}
 
 func flagTables(b *strings.Builder, c *cobra.Command) {
-	for _, g := range groupsOf(c.Flags()) {
+	for _, g := range groupsOf(withRetired(c.Flags())) {
 		if len(g.Flags) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "\n### %s\n\n| flag | default | what it does |\n|---|---|---|\n", g.Title)
+		fmt.Fprintf(b, "\n### %s\n\n| flag | default | | what it does |\n|---|---|---|---|\n", g.Title)
 		for _, f := range g.Flags {
 			kind, usage := pflag.UnquoteUsage(f)
 			def := f.DefValue
 			if host, ok := hostDefaults[f.Name]; ok {
 				def = host
 			}
-			fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), def, strings.ReplaceAll(usage, "<uid of the claim>", "(uid of the claim)"))
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), def, markOf(f), strings.ReplaceAll(usage, "<uid of the claim>", "(uid of the claim)"))
 		}
 	}
+}
+
+// withRetired shows the flags that the help page is silent about because nobody should use them any more.
+func withRetired(f *pflag.FlagSet) *pflag.FlagSet {
+	f.VisitAll(func(flag *pflag.Flag) {
+		if markOf(flag) == markDeprecated {
+			flag.Hidden = false
+		}
+	})
+	return f
 }
 
 func metricsPage() string {

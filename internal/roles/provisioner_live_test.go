@@ -1,0 +1,323 @@
+package roles
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/driver"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// One leader, one standby, a volume, and an orderly end: what an operator sees of ST-12, ST-14, ST-15, LK-1, LK-2, HT-1 to HT-3,
+// ME-1 to ME-7, EV-1 and EV-5.
+func TestProvisionerProcess(t *testing.T) {
+	api := liveCluster(t)
+	socket, _ := liveDriver(t)
+	user, err := client.New(api, client.Options{Scheme: kube.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, firstAt := liveProvisioner(t, api, socket, "--leader-election-labels=team:storage", "--enable-pprof")
+	endFirst := inBackground(t, first.Run)
+	eventually(t, "a leader", func() error { return holds(t, user, first.Election.Identity()) })
+	eventually(t, "the leader is ready", func() error { return ok(t, firstAt()+"/readyz") })
+
+	second, secondAt := liveProvisioner(t, api, socket)
+	inBackground(t, second.Run)
+	eventually(t, "the standby is ready before it leads", func() error { return ok(t, secondAt()+"/readyz") })
+	eventually(t, "health of the standby", func() error { return ok(t, secondAt()+"/healthz/leader-election") })
+	if err := holds(t, user, first.Election.Identity()); err != nil {
+		t.Fatal(err)
+	}
+
+	claimVolume(t, user, "logbook")
+	mishaps(t, user)
+	eventually(t, "the mishaps are counted", func() error {
+		seen := scrape(t, firstAt()+"/metrics")
+		for _, name := range []string{"controller_persistentvolumeclaim_provision_failed_total", "controller_persistentvolume_delete_failed_total", "controller_persistentvolume_delete_total"} {
+			if value(seen[name]) == 0 {
+				return fmt.Errorf("%s is 0", name)
+			}
+		}
+		return nil
+	})
+	metrics := scrape(t, firstAt()+"/metrics")
+	compareMetrics(t, metrics)
+	mustTellOnce(t, user, "logbook", "Provisioning", "ProvisioningSucceeded")
+	if err := ok(t, firstAt()+"/debug/pprof/"); err != nil {
+		t.Error(err)
+	}
+	// ST-14: the standby's controllers run warm, its queue has seen the claim.
+	warm := scrape(t, secondAt()+"/metrics")
+	if got := warm["purser_oldest_pending_claim_seconds"].GetMetric(); len(got) != 1 || got[0].GetLabel()[0].GetValue() != "nowhere" {
+		t.Errorf("pending: %v; want the class without an object, and not that of a claim that has its volume", got)
+	}
+	if got := value(warm["workqueue_adds_total"]); got == 0 {
+		t.Error("the standby's queues are empty")
+	}
+
+	endFirst()
+	if err := holds(t, user, ""); err != nil {
+		eventually(t, "the lease goes to the standby at once", func() error { return holds(t, user, second.Election.Identity()) })
+	}
+	claimVolume(t, user, "second-logbook")
+}
+
+// holds compares the holder of the lease. An empty one is a lease that was released.
+func holds(t *testing.T, user client.Client, holder string) error {
+	t.Helper()
+	var lease coordinationv1.Lease
+	if err := user.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: leaseName(driver.DefaultName)}, &lease); err != nil {
+		return err
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != holder {
+		return fmt.Errorf("held by %v, want %q", lease.Spec.HolderIdentity, holder)
+	}
+	return nil
+}
+
+// claimVolume does what a user and the PV controller do, and waits for the volume.
+func claimVolume(t *testing.T, user client.Client, name string) {
+	t.Helper()
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "deck"}, Provisioner: driver.DefaultName}
+	if err := user.Create(t.Context(), class); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, Annotations: map[string]string{names.AnnStorageProvisioner: driver.DefaultName},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: new("deck"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		},
+	}
+	if err := user.Create(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a volume", func() error {
+		pv := &corev1.PersistentVolume{}
+		if err := user.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(claim.UID)}, pv); err != nil {
+			return err
+		}
+		claim.Spec.VolumeName = pv.Name // what the PV controller does next
+		return user.Update(t.Context(), claim)
+	})
+}
+
+// mishaps are a claim whose class does not exist, a volume that is deleted, and one that cannot be.
+func mishaps(t *testing.T, user client.Client) {
+	t.Helper()
+	adrift := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "adrift", Annotations: map[string]string{names.AnnStorageProvisioner: driver.DefaultName},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: new("nowhere"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+		},
+	}
+	if err := user.Create(t.Context(), adrift); err != nil {
+		t.Fatal(err)
+	}
+	for name, source := range map[string]corev1.PersistentVolumeSource{
+		"gone":  {CSI: &corev1.CSIPersistentVolumeSource{Driver: driver.DefaultName, VolumeHandle: "gone"}},
+		"stuck": {HostPath: &corev1.HostPathVolumeSource{Path: "/none"}},
+	} {
+		pv := &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{names.AnnProvisionedBy: driver.DefaultName}},
+			Spec: corev1.PersistentVolumeSpec{
+				PersistentVolumeSource: source, StorageClassName: "deck", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+				ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: name, UID: "long-gone"},
+			},
+		}
+		if err := user.Create(t.Context(), pv); err != nil {
+			t.Fatal(err)
+		}
+		pv.Status.Phase = corev1.VolumeReleased
+		if err := user.Status().Update(t.Context(), pv); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func ok(t *testing.T, url string) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if body, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", url, answer.Status, body)
+	}
+	return nil
+}
+
+func scrape(t *testing.T, url string) map[string]*dto.MetricFamily {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+func value(family *dto.MetricFamily) float64 {
+	sum := 0.0
+	for _, m := range family.GetMetric() {
+		sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+	}
+	return sum
+}
+
+// compareMetrics holds names, labels and buckets to what dashboards know, in testdata/metrics.txt.
+func compareMetrics(t *testing.T, families map[string]*dto.MetricFamily) {
+	t.Helper()
+	var got bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		prefix, _, _ := strings.Cut(name, "_")
+		if !slices.Contains([]string{"controller", "csi", "leader", "purser", "workqueue"}, prefix) || strings.HasPrefix(name, "controller_runtime_") {
+			continue
+		}
+		one := families[name].GetMetric()[0]
+		var labels, buckets []string
+		for _, label := range one.GetLabel() {
+			labels = append(labels, label.GetName())
+		}
+		slices.Sort(labels)
+		for _, bucket := range one.GetHistogram().GetBucket() {
+			buckets = append(buckets, fmt.Sprint(bucket.GetUpperBound()))
+		}
+		kind := strings.ToLower(families[name].GetType().String())
+		fmt.Fprintln(&got, strings.TrimRight(fmt.Sprintf("%s %s{%s} %s", kind, name, strings.Join(labels, ","), strings.Join(buckets, " ")), " "))
+	}
+	golden := filepath.Join("testdata", "metrics.txt")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("metrics; with a wanted change, run the test with -update:\n%s", diff)
+	}
+}
+
+func mustTellOnce(t *testing.T, user client.Client, claim string, reasons ...string) {
+	t.Helper()
+	eventually(t, "the events of "+claim, func() error {
+		var events corev1.EventList
+		if err := user.List(t.Context(), &events, client.InNamespace("default")); err != nil {
+			return err
+		}
+		var got []string
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name == claim && e.InvolvedObject.Kind == "PersistentVolumeClaim" {
+				if e.Count != 1 || !strings.HasPrefix(e.Source.Component, driver.DefaultName+"_") {
+					t.Errorf("event %s of %q, %d times", e.Reason, e.Source.Component, e.Count)
+				}
+				got = append(got, e.Reason)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, reasons) {
+			return fmt.Errorf("told %q", got)
+		}
+		return nil
+	})
+}
+
+// ST-4, U-46: a connection that breaks ends the process only when the flag says so, and then with upstream's last words.
+func TestConnectionLoss(t *testing.T) {
+	dir, err := os.MkdirTemp("", "purser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	words := filepath.Join(dir, "termination-log")
+	if err := os.WriteFile(words, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket, end := startLiveDriver(t, dir)
+	meet := func(args ...string) lookout {
+		p, err := parsed(t, append(args, "--csi-address="+socket)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := lookout{role: p, conn: dial(t, p), terminationLog: words}
+		if l.driver, err = p.meet(t.Context(), l.conn); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	leaves, stays, changed := meet("--exit-on-connection-loss"), meet(), meet()
+	changed.driver.Name = "another"
+	ctx, cancel := context.WithCancel(t.Context())
+	ends := map[string]chan error{"leaves": make(chan error, 1), "stays": make(chan error, 1), "changed": make(chan error, 1)}
+	for name, l := range map[string]lookout{"leaves": leaves, "stays": stays, "changed": changed} {
+		go func() { ends[name] <- l.Start(ctx) }()
+	}
+	end()
+	if err := <-ends["leaves"]; !errors.Is(err, errLostConnection) {
+		t.Errorf("with the flag: %v", err)
+	}
+	if text, _ := os.ReadFile(words); string(text) != lostConnection+"\n" {
+		t.Errorf("termination log: %q", text)
+	}
+	startLiveDriver(t, dir)
+	if err := <-ends["changed"]; !errors.Is(err, errOtherDriver) {
+		t.Errorf("a driver with another name: %v", err)
+	}
+	eventually(t, "the connection is back", func() error { return stays.conn.Probe(t.Context()) })
+	select {
+	case err := <-ends["stays"]:
+		t.Errorf("without the flag: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-ends["stays"]; err != nil {
+		t.Errorf("at the end of the process: %v", err)
+	}
+}
