@@ -53,6 +53,12 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 			return s, err
 		}
 	}
+	return c.surroundings(ctx, s)
+}
+
+// surroundings are the class, the place and the secret.
+func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
+	var err error
 	if name := provision.ClassName(s.Claim); name != "" {
 		if s.Class, err = get(ctx, c.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{}); err != nil {
 			return s, err

@@ -1,6 +1,7 @@
 package secretref
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -30,9 +31,7 @@ func old(stem, name, namespace string) parameters {
 func both(all ...parameters) parameters {
 	out := parameters{}
 	for _, one := range all {
-		for k, v := range one {
-			out[k] = v
-		}
+		maps.Copy(out, one)
 	}
 	return out
 }
