@@ -33,8 +33,9 @@ type Provisioner struct {
 	ExtraMetadata  bool
 	PublishRO      bool
 	MinVolumeSize  map[string]int64 // bytes, by filesystem
-	Intents        string           // --intents: how sure the journal must be
-	FormerEnded    bool             // for `up`: nobody else can have calls to the driver in flight
+	OrphanAudit    time.Duration
+	Intents        string // --intents: how sure the journal must be
+	FormerEnded    bool   // for `up`: nobody else can have calls to the driver in flight
 	StrictTopology bool
 	Immediate      bool // --immediate-topology
 	KeepVolumeMode bool // --prevent-volume-mode-conversion

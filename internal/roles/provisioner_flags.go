@@ -22,7 +22,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	grouped(f, "Storage capacity (not there yet)", p.Capacity.flags)
 	grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
 	grouped(f, "Of older versions", p.retiredFlags)
-	marked(f, markNew, "min-volume-size", "intents", "exit-on-connection-loss")
+	marked(f, markNew, "min-volume-size", "intents", "orphan-audit-interval", "exit-on-connection-loss")
 	marked(f, markDeprecated, "metrics-address")
 }
 
@@ -49,7 +49,8 @@ func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of claim, namespace and PersistentVolume")
 	f.BoolVar(&p.PublishRO, "controller-publish-readonly", false, "mark volumes whose only access mode is ReadOnlyMany as read-only")
 	f.Var(sizes{&p.MinVolumeSize}, "min-volume-size", "refuse claims below a size, by filesystem, such as `xfs=300Mi`,ext4=16Mi; mkfs would fail on the node later")
-	f.StringVar(&p.Intents, "intents", intentsRequire, "`mode` of the journal of volumes that are being created, which no crash loses: require (no volume is created without a record), best-effort, or off")
+	f.StringVar(&p.Intents, "intents", intentsBestEffort, "`mode` of the journal of volumes that are being created, which no crash loses: require (no volume is created without a record), best-effort (without permission for the journal, go on with a warning), or off")
+	f.DurationVar(&p.OrphanAudit, "orphan-audit-interval", 0, "how often to compare the volumes that the driver lists with the PersistentVolumes and report those that nobody knows of; 0 for never")
 }
 
 // topologyFlags are F-11 and F-12.

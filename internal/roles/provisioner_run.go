@@ -123,8 +123,7 @@ func (w *wiring) manager(ctx context.Context) (manager.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	slow := telemetry.NewCounter(w.registry, telemetry.MetricSlowPath)
-	lock.slow = func() { slow.WithLabelValues(name).Inc() }
+	lock.slow = telemetry.NewCounter(w.registry, telemetry.MetricSlowPath).WithLabelValues(name).Inc
 	w.lock.Store(lock)
 	mgr, err := manager.New(w.api, manager.Options{
 		Scheme:                  kube.NewScheme(),
@@ -191,7 +190,10 @@ func (w *wiring) controllers(ctx context.Context) error {
 		Timeout: w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
 		Events: w.events, Decided: measures.Decisions, InFlight: measures.InFlight,
 	})
-	return reclaims.AddTo(ctx, w.mgr)
+	if err := reclaims.AddTo(ctx, w.mgr); err != nil {
+		return err
+	}
+	return w.audit(ctx)
 }
 
 func (p *Provisioner) options(driver string) provision.Options {

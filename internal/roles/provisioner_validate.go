@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/purser-csi/purser/internal/csirpc"
 )
 
@@ -36,9 +38,11 @@ const (
 
 func (p *Provisioner) validateVolumes() []error {
 	return []error{
-		need(p.NamePrefix != "", "--volume-name-prefix: must not be empty"),
 		need(p.NameUUIDLength == -1 || (p.NameUUIDLength >= minUUIDLength && p.NameUUIDLength <= maxUUIDLength),
 			"--volume-name-uuid-length=%d: must be -1 or from %d to %d", p.NameUUIDLength, minUUIDLength, maxUUIDLength),
+		need(len(validation.IsDNS1123Subdomain(p.NamePrefix+"-0")) == 0,
+			"--volume-name-prefix=%q: cannot begin the name of a PersistentVolume, which has lower-case letters, digits, dots and dashes only", p.NamePrefix),
+		need(p.OrphanAudit >= 0, "--orphan-audit-interval=%s: must not be negative", p.OrphanAudit),
 		p.validateIntents(),
 	}
 }

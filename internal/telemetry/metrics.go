@@ -55,9 +55,15 @@ var MetricEventsDropped = Metric{
 	"Kubernetes events that were not written, because too many waited or the API server did not take them.",
 }
 
+// MetricOrphans is there with --orphan-audit-interval only.
+var MetricOrphans = Metric{
+	"purser_orphan_volumes", "gauge", nil,
+	"Volumes that the driver lists and no PersistentVolume names, with --orphan-audit-interval.",
+}
+
 // Ours lists the metrics that this package registers.
 func Ours() []Metric {
-	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped}
+	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped, MetricOrphans}
 }
 
 // NewCounter registers a metric that is a counter.

@@ -1,0 +1,34 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/purser-csi/purser/internal/controllers/audit"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// audit registers the audit of volumes where --orphan-audit-interval asks for it and the driver can list.
+func (w *wiring) audit(ctx context.Context) error {
+	if w.role.OrphanAudit == 0 {
+		return nil
+	}
+	if !w.driver.Controller[csi.ControllerServiceCapability_RPC_LIST_VOLUMES] {
+		logr.FromContextOrDiscard(ctx).Info("--orphan-audit-interval has no effect: the driver does not have the capability LIST_VOLUMES")
+		return nil
+	}
+	orphans := prometheus.NewGauge(prometheus.GaugeOpts{Name: telemetry.MetricOrphans.Name, Help: telemetry.MetricOrphans.Help})
+	w.registry.MustRegister(orphans)
+	err := w.mgr.Add(audit.New(audit.Config{
+		Cached: w.mgr.GetClient(), CSI: w.conn.Controller(), Driver: w.driver.Name,
+		Interval: w.role.OrphanAudit, Timeout: w.role.Timeout, Orphans: orphans,
+	}))
+	if err != nil {
+		return fmt.Errorf("audit of volumes: %w", err)
+	}
+	return nil
+}
