@@ -46,9 +46,10 @@ type Events struct {
 }
 
 const (
-	eventLanes = 8
-	// laneRoom bounds the memory of events that wait, to about 20 MB in all lanes.
-	laneRoom = 4096
+	eventLanes = 3
+	// laneRoom bounds the memory of events that wait, to about 20 MB in all lanes. Few lanes with much room: events are never lost in
+	// a burst, and never compete with the writes that matter.
+	laneRoom = 10000
 	// closeTime is how long the events that wait at the end of the process may take.
 	closeTime = 2 * time.Second
 )

@@ -44,6 +44,16 @@ func (s *slowSink) Patch(_ context.Context, object client.Object, _ client.Patch
 	return nil
 }
 
+func (s *slowSink) written() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, reasons := range s.created {
+		n += len(reasons)
+	}
+	return n
+}
+
 func newSink(takes time.Duration) *slowSink {
 	return &slowSink{takes: takes, created: map[string][]string{}, counted: map[string]int{}}
 }
@@ -66,6 +76,9 @@ func TestEventsOfABurst(t *testing.T) {
 		})
 	}
 	burst.Wait()
+	for deadline := time.Now().Add(time.Minute); sink.written() < 2000 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	events.Close()
 	if len(sink.created) != 1000 || dropped.Load() != 0 {
 		t.Fatalf("events of %d claims, %d dropped", len(sink.created), dropped.Load())
