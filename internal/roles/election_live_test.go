@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -201,5 +202,42 @@ func TestPermissionsAtStart(t *testing.T) {
 	w.checkPermissions(withLogger(t, log))
 	if lines := log.all(); len(lines) != 1 || !strings.Contains(lines[0], "missing permission: patch persistentvolumes") {
 		t.Errorf("logged %q", lines)
+	}
+}
+
+// ST-15: a lost lease is an error that travels up, and it does so before the next leader could act for long.
+func TestLostLease(t *testing.T) {
+	api := liveCluster(t)
+	socket, _ := liveDriver(t)
+	p, _ := liveProvisioner(t, api, socket)
+	user, err := client.New(api, client.Options{Scheme: kube.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(t.Context()) }()
+	eventually(t, "a leader", func() error { return holds(t, user, p.Election.Identity()) })
+	usurper, err := (&Election{identity: "usurper", Namespace: "default", RenewDeadline: time.Second}).newLock(api, leaseName(driver.DefaultName), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the one that lost", func() error {
+		if record, _, err := usurper.Get(t.Context()); err == nil {
+			now := metav1.Now()
+			record.HolderIdentity, record.RenewTime, record.AcquireTime = "usurper", now, now
+			_ = usurper.Update(t.Context(), *record)
+		}
+		select {
+		case err := <-ended:
+			if err == nil || !strings.Contains(err.Error(), "leader election lost") {
+				t.Errorf("ended with %v", err)
+			}
+			return nil
+		default:
+			return fmt.Errorf("it still runs")
+		}
+	})
+	if err := holds(t, user, "usurper"); err != nil {
+		t.Errorf("the loser released a lease that was not its own: %v", err)
 	}
 }

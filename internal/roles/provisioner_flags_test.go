@@ -71,7 +71,7 @@ var generations = []generation{
 		[]string{"--log-text-split-stream=false", "--log-text-info-buffer-size=0", "--log-json-split-stream=false", "--log-json-info-buffer-size=0"},
 		nil,
 	},
-	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--exit-on-connection-loss"}, nil},
+	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--orphan-audit-interval=1h", "--exit-on-connection-loss"}, nil},
 }
 
 func parsed(t *testing.T, args ...string) (*Provisioner, error) {

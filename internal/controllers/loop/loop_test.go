@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
@@ -179,5 +182,42 @@ func TestReconcileEndsAnEndlessChain(t *testing.T) {
 	l, _ := newLoop(s)
 	if result, _ := l.Reconcile(t.Context(), "k"); result.RequeueAfter == 0 || len(s.done) != maxDecisions {
 		t.Errorf("after %s, %d actions", result.RequeueAfter, len(s.done))
+	}
+}
+
+// H-33: an observer sees how each run ended, once, and how long it took; which of the ends is a failure is for it to say.
+func TestReconcileIsObserved(t *testing.T) {
+	finished := verdict.Nothing[string]{Finding: finding(verdict.VolumeProvisioned)}
+	s := &script{decide: verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}, Then: finished}}
+	l, _ := newLoop(s)
+	var seen []verdict.Reason
+	l.Observe = func(key string, _ int, end v, took time.Duration) {
+		if key != "k" || took != 0 { // the clock of the test stands still
+			t.Errorf("key %q, took %s", key, took)
+		}
+		seen = append(seen, end.Because().Reason)
+	}
+	for _, unread := range []error{nil, errors.New("no")} {
+		s.gather = unread
+		if _, err := l.Reconcile(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]verdict.Reason{verdict.VolumeProvisioned, verdict.WriteFailed}, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A line about an answer of the driver names its code.
+func TestReconcileLogsTheCode(t *testing.T) {
+	refused := verdict.Coded[string](verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}, "ResourceExhausted")
+	l, _ := newLoop(&script{decide: verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}, Then: refused}})
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	if _, err := l.Reconcile(logr.NewContext(t.Context(), log), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 2 || strings.Contains(lines[0], "code") || !strings.Contains(lines[1], `"code"="ResourceExhausted"`) || !strings.Contains(lines[1], `"attempt"=1`) {
+		t.Errorf("logged %q", lines)
 	}
 }
