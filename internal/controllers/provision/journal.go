@@ -12,6 +12,8 @@ import (
 )
 
 // Journal remembers the CreateVolume requests whose outcome is not known.
+//
+//nolint:interfacebloat // one thing with a life of its own: it opens, records, settles, and is asked
 type Journal interface {
 	// Wait returns when the journal may be used.
 	Wait(ctx context.Context) error
