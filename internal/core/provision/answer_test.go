@@ -39,10 +39,10 @@ func TestAfterCreateByCode(t *testing.T) {
 		codes        []codes.Code
 		plain, place string
 	}{
-		{"C-40 nothing is known: the record stays", []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable}, uncertain, uncertain},
-		{"C-41 no room", []codes.Code{codes.ResourceExhausted}, "Settle then refuse CreateExhausted", "Settle Reschedule then nothing Rescheduled"},
+		{"C-40 C-33 C-45 nothing is known: the record stays", []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable}, uncertain, uncertain},
+		{"C-41 C-26 C-35 no room", []codes.Code{codes.ResourceExhausted}, "Settle then refuse CreateExhausted", "Settle Reschedule then nothing Rescheduled"},
 		{"C-42 infeasible", []codes.Code{codes.InvalidArgument}, "Settle then refuse CreateInfeasible", "Settle then refuse CreateInfeasible"},
-		{"C-43 final", []codes.Code{
+		{"C-43 C-31 final", []codes.Code{
 			codes.Unknown, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition, codes.OutOfRange,
 			codes.Unimplemented, codes.Internal, codes.DataLoss, codes.Unauthenticated,
 		}, final, final},
@@ -80,7 +80,7 @@ func TestAfterCreateSuccess(t *testing.T) {
 		volume *csi.Volume
 		want   string
 	}{
-		{"C-23 C-24 the PV is written, then the record settled", world(), volume(1 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
+		{"C-23 C-24 C-30 the PV is written, then the record settled", world(), volume(1 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
 		{"C-71 capacity not told", world(), volume(0), "WriteVolume Settle then nothing VolumeProvisioned"},
 		{"C-71 larger is fine", world(), volume(2 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
 		{"C-71 H-2 too small: deleted, then settled", world(), volume(1), "DiscardVolume Settle then refuse CreateAnswerUnfit"},
@@ -116,7 +116,7 @@ func TestNewVolume(t *testing.T) {
 	})
 	want := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: pvName, Finalizers: []string{names.FinalizerVolume}, // P-1, P-15
+			Name: pvName, Finalizers: []string{names.FinalizerVolume}, // P-1, P-15, FI-1, C-80
 			Annotations: map[string]string{ // P-14, AN-7, AN-8
 				names.AnnProvisionedBy: driver, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
 			},
@@ -137,7 +137,7 @@ func TestNewVolume(t *testing.T) {
 			}}}},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: driver, VolumeHandle: "handle", FSType: "xfs", // P-5, P-9
-				VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: "me", "k": "v"}, // P-6
+				VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: "me", "k": "v"}, // P-6, AN-11
 			}},
 		},
 	}

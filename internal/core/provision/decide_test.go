@@ -101,9 +101,9 @@ func TestDecide(t *testing.T) {
 		reason verdict.Reason
 		kind   Verdict
 	}{
-		{"C-16 waiting claim is provisioned", world(), verdict.Provisioning, do{}},
+		{"C-16 AN-1 waiting claim is provisioned", world(), verdict.Provisioning, do{}},
 		{"C-4 gone claim, nothing begun", world(noClaim), verdict.ClaimGone, nothing{}},
-		{"C-91 H-1 gone claim, call unsettled: repeated to find the volume", world(noClaim, pending), verdict.Provisioning, do{}},
+		{"C-90 C-91 C-92 H-1 gone claim, call unsettled: repeated to find the volume", world(noClaim, pending), verdict.Provisioning, do{}},
 		{"C-91 gone claim, call unsettled, PV exists: settled", world(noClaim, pending, volumeOf(uid)), verdict.ClaimGone, do{}},
 		{"C-11 bound claim", world(bound), verdict.ClaimBound, nothing{}},
 		{"C-11 bound to another volume while ours is unsettled: repeated", world(bound, pending), verdict.Provisioning, do{}},
@@ -122,8 +122,8 @@ func TestDecide(t *testing.T) {
 		{"C-50 no class named", world(func(s *Snapshot) { s.Class, s.Claim.Spec.StorageClassName = nil, nil }), verdict.ClassMissing, refuse{}},
 		{"H-47 class missing, call unsettled: repeated, not forgotten", world(pending, func(s *Snapshot) { s.Class = nil }), verdict.Provisioning, do{}},
 		{"C-21 class of another provisioner", world(func(s *Snapshot) { s.Class.Provisioner = "other" }), verdict.ClassNotOurs, nothing{}},
-		{"C-15 first use without a node", world(firstUse), verdict.WaitForConsumer, wait{}},
-		{"C-15 first use with a node", world(firstUse, annotate(names.AnnSelectedNode, "n1")), verdict.Provisioning, do{}},
+		{"C-15 AN-3 first use without a node", world(firstUse), verdict.WaitForConsumer, wait{}},
+		{"C-15 AN-3 first use with a node", world(firstUse, annotate(names.AnnSelectedNode, "n1")), verdict.Provisioning, do{}},
 		{"C-54 no controller service", world(func(s *Snapshot) { s.Driver.Plugin = nil }), verdict.DriverLacks, refuse{}},
 		{"C-54 no CREATE_DELETE_VOLUME", world(func(s *Snapshot) { s.Driver.Controller = nil }), verdict.DriverLacks, refuse{}},
 		{"C-55 selector", world(func(s *Snapshot) { s.Claim.Spec.Selector = &metav1.LabelSelector{} }), verdict.ClaimInvalid, refuse{}},
