@@ -19,6 +19,7 @@ func TestCounts(t *testing.T) {
 	const many = 50
 	s := shared(t)
 	b := newBerth(t, s)
+	b.passBy(t, "first") // afterwards the provisioner has asked what it asks when it starts
 	calls := csiCalls(t)
 	begin, err := s.Audit().Mark(t.Context())
 	must(t, err)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,12 +17,26 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	waitTogether()
 	code := m.Run()
 	if err := common.end(code != 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the shared purser up:", err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// atOnce is how many tests run at once. They wait more than they work, so it is not a matter of cores.
+const atOnce = "4"
+
+// waitTogether runs that many, unless somebody has asked for another number.
+func waitTogether() {
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		_ = flag.Set("test.parallel", atOnce) // it is a number
+	}
 }
 
 // sharedStage is the one `up` of all tests that do not kill it. It starts with the first of them.
