@@ -15,11 +15,13 @@ import (
 // Gather implements loop.Task. What surrounds the volume is read only when it can matter, which for most events it cannot.
 func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
 	s := reclaim.Snapshot{Name: name, Driver: c.Driver}
+	released := c.released.before(name)
 	cached, err := get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
 	if err != nil {
 		return s, err
 	}
-	if newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, cached != nil); found && !c.released.done(newest) {
+	newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, cached != nil)
+	if done := found && newest.UID == released && newest.DeletionTimestamp != nil; found && !done {
 		s.Volume = newest
 	}
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {

@@ -13,29 +13,31 @@ import (
 // still shows the finalizer. Acting on that view deletes the volume a second time.
 type released struct {
 	mu   sync.Mutex
-	uids map[types.UID]struct{}
+	uids map[string]types.UID // by name
 }
 
-func newReleased() *released { return &released{uids: map[types.UID]struct{}{}} }
+func newReleased() *released { return &released{uids: map[string]types.UID{}} }
 
-func (r *released) add(uid types.UID) {
+func (r *released) add(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.uids[uid] = struct{}{}
+	r.uids[pv.Name] = pv.UID
 }
 
-func (r *released) remove(uid types.UID) {
+func (r *released) remove(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.uids, uid)
+	if r.uids[pv.Name] == pv.UID {
+		delete(r.uids, pv.Name)
+	}
 }
 
-// done reports whether nothing is left to do for the volume: it is being deleted, and our finalizer is off, whatever the view says.
-func (r *released) done(pv *corev1.PersistentVolume) bool {
+// before is the volume of the name that nothing is left to do for once it is being deleted, whatever the view says; "" for none.
+// It must be asked before the view is read: what is forgotten by then, the view does not show any more.
+func (r *released) before(name string) types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.uids[pv.UID]
-	return ok && pv.DeletionTimestamp != nil
+	return r.uids[name]
 }
 
 func (r *released) handler() toolscache.ResourceEventHandler {
@@ -44,7 +46,7 @@ func (r *released) handler() toolscache.ResourceEventHandler {
 			in = tombstone.Obj
 		}
 		if pv, ok := in.(*corev1.PersistentVolume); ok {
-			r.remove(pv.UID)
+			r.remove(pv)
 		}
 	}}
 }

@@ -63,3 +63,29 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 		})
 	}
 }
+
+// forgetful is a cache that loses the volume right after it was read.
+type forgetful struct {
+	lagging
+	gone func()
+}
+
+func (f forgetful) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	err := f.lagging.Get(ctx, key, into, options...)
+	f.gone()
+	return err
+}
+
+// The watch may show the volume gone between the read of the view and the question whether it is dealt with.
+func TestLastFinalizerAndTheWatchAtOnce(t *testing.T) {
+	now := metav1.Now()
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
+	}}
+	c := New(Config{Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+	c.released.add(pv)
+	c.Cached = forgetful{lagging{pv: pv}, func() { c.released.handler().OnDelete(pv) }}
+	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil {
+		t.Errorf("would be reclaimed again: %v, %v", s.Volume, err)
+	}
+}

@@ -48,7 +48,7 @@ func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action recla
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
-		c.released.remove(a.Volume.UID)
+		c.released.remove(a.Volume)
 		return nil, c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
 	case reclaim.DropFinalizer:
 		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizer(a.Volume.UID, names.FinalizerVolume))
@@ -106,10 +106,10 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 
 // dropFinalizer remembers first: the volume may be gone, and the watch may say so, before the answer is here.
 func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
-	c.released.add(pv.UID)
+	c.released.add(pv)
 	err := c.patch(ctx, pv, patch)
 	if err != nil {
-		c.released.remove(pv.UID)
+		c.released.remove(pv)
 	}
 	return err
 }
