@@ -23,8 +23,8 @@ func newTranscript(echo io.Writer) *transcript {
 	return &transcript{echo: echo, ready: make(chan struct{})}
 }
 
-// readyLine is how `up` says that it is ready.
-var readyLine = regexp.MustCompile(`(?m)^Ready in `)
+// readyLine is the last that `up` prints when it is ready.
+var readyLine = regexp.MustCompile(`(?m)^Logs are in .*\n`)
 
 func (t *transcript) Write(p []byte) (int, error) {
 	t.mu.Lock()
