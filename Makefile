@@ -36,6 +36,10 @@ test: cluster-tools build ## run every test
 	@tools/build.sh $(BIN) csi-sanity
 	@$(GO) test $(PKG)
 
+.PHONY: sim
+sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
+	@SIM=whole $(GO) test ./test/sim -run '^(TestSweep|TestMutants)$$' -count=1 -v -timeout 30m
+
 .PHONY: race
 race: cluster-tools build ## run the tests of the packages with goroutines under the race detector
 	@CGO_ENABLED=1 $(GO) test -race ./internal/...

@@ -129,7 +129,7 @@ func (e end) served() {
 
 // restoredStay is I9: an object that has the name of another one is not that one.
 func (e end) restoredStay() {
-	for _, want := range e.world.restored {
+	for _, want := range e.restored {
 		i := slices.IndexFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return pv.UID == want.UID })
 		if i < 0 || e.volumes[i].DeletionTimestamp != nil {
 			e.violate("I9: PersistentVolume %s was restored under this name, and deleted", want.Name)

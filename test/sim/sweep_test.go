@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -65,10 +66,8 @@ func crashes(calm result, _ extent) (all []schedule) {
 
 func positions(calm result, n int) []position {
 	all := []position{before, lost, after}
-	for _, call := range calm.calls {
-		if call == n {
-			return append(all, inFlight)
-		}
+	if slices.Contains(calm.calls, n) {
+		return append(all, inFlight)
 	}
 	return all
 }

@@ -31,7 +31,7 @@ type user struct {
 const (
 	claimNamespace = "crew"
 	className      = "sim"
-	patience       = 3 * time.Minute
+	patience       = 2 * time.Minute
 )
 
 func immediate(u *user) {

@@ -172,11 +172,20 @@ func (w *world) deleteClaims() {
 	}
 }
 
+// runaway is more than any run needs; a controller that writes for ever is stopped there.
+const runaway = 1000
+
 // begin counts a write or a call, and says its number.
 func (w *world) begin(o op) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ops++
+	if w.ops++; w.ops == runaway {
+		w.violations = append(w.violations, fmt.Sprintf("I5: %d operations and no end", w.ops))
+		for _, p := range w.processes {
+			p.dead.Store(true)
+			p.cancel()
+		}
+	}
 	if !o.call {
 		w.writes++
 	} else {
