@@ -34,19 +34,27 @@ func (r *Recent[T]) Wrote(object T) {
 	}
 }
 
-// Newest is the newer of the remembered object and the cached one. found says whether cached exists.
-func (r *Recent[T]) Newest(key client.ObjectKey, cached T, found bool) (T, bool) {
+// Read is the newer of the remembered object and the one that read finds in the cache. The memory is asked first: an entry that is
+// dropped while the cache is read was dropped because the cache has it, or something newer, by then.
+func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {
+	own, remembered := r.own(key)
+	cached, found, err := read()
+	if err != nil || !remembered || found && newer(cached.GetResourceVersion(), own.GetResourceVersion()) {
+		return cached, found, err
+	}
+	return own, true, nil
+}
+
+// own is what was written and has not come through the watch.
+func (r *Recent[T]) own(key client.ObjectKey) (T, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own, ok := r.entries[key]
-	switch {
-	case !ok:
-		return cached, found
-	case !newer(own.GetResourceVersion(), r.seen), found && newer(cached.GetResourceVersion(), own.GetResourceVersion()):
+	if ok && !newer(own.GetResourceVersion(), r.seen) {
 		delete(r.entries, key)
-		return cached, found
+		ok = false
 	}
-	return own, true
+	return own, ok
 }
 
 // sweepEvery bounds how long entries that nobody asks for stay.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,34 @@ import (
 
 func volume(name, version string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+}
+
+func cached(pv *corev1.PersistentVolume) func() (*corev1.PersistentVolume, bool, error) {
+	return func() (*corev1.PersistentVolume, bool, error) { return pv, pv != nil, nil }
+}
+
+// The watch may pass our write between the two looks. What the cache showed before that is older than the write.
+func TestRecentWhenTheWatchPassesMeanwhile(t *testing.T) {
+	r := NewRecent[*corev1.PersistentVolume]()
+	r.Wrote(volume("a", "10"))
+	got, found, err := r.Read(client.ObjectKey{Name: "a"}, func() (*corev1.PersistentVolume, bool, error) {
+		old := volume("a", "9")
+		r.Handler().OnUpdate(nil, volume("a", "10"))
+		return old, true, nil
+	})
+	if err != nil || !found || got.ResourceVersion != "10" {
+		t.Errorf("read %v, %v, %v; want our own write", got, found, err)
+	}
+}
+
+func TestRecentPassesErrorsOn(t *testing.T) {
+	r := NewRecent[*corev1.PersistentVolume]()
+	r.Wrote(volume("a", "10"))
+	unread := errors.New("no")
+	_, _, err := r.Read(client.ObjectKey{Name: "a"}, func() (*corev1.PersistentVolume, bool, error) { return nil, false, unread })
+	if !errors.Is(err, unread) {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestRecent(t *testing.T) {
@@ -39,7 +68,10 @@ func TestRecent(t *testing.T) {
 			for _, seen := range tc.events {
 				r.Handler().OnUpdate(nil, seen)
 			}
-			got, found := r.Newest(key, tc.cached, tc.cached != nil)
+			got, found, err := r.Read(key, cached(tc.cached))
+			if err != nil {
+				t.Fatal(err)
+			}
 			if found != (tc.want != "") {
 				t.Fatalf("found = %v, want %q", found, tc.want)
 			}
@@ -54,7 +86,7 @@ func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
 	r := NewRecent[*corev1.PersistentVolume]()
 	r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: volume("a", "11")})
 	r.Wrote(volume("a", "10"))
-	if _, found := r.Newest(client.ObjectKey{Name: "a"}, nil, false); found {
+	if _, found, _ := r.Read(client.ObjectKey{Name: "a"}, cached(nil)); found {
 		t.Error("a deleted object came back")
 	}
 }

@@ -35,6 +35,7 @@ type Provisioner struct {
 	MinVolumeSize  map[string]int64 // bytes, by filesystem
 	OrphanAudit    time.Duration
 	Intents        string // --intents: how sure the journal must be
+	Started        func() // for `up`: called once the role works; nil for nobody
 	FormerEnded    bool   // for `up`: nobody else can have calls to the driver in flight
 	StrictTopology bool
 	Immediate      bool // --immediate-topology

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -193,7 +194,20 @@ func (w *wiring) controllers(ctx context.Context) error {
 	if err := reclaims.AddTo(ctx, w.mgr); err != nil {
 		return err
 	}
-	return w.audit(ctx)
+	return errors.Join(w.audit(ctx), w.tellStarted())
+}
+
+// tellStarted says when the caches are warm and the lease, where there is one, is held.
+func (w *wiring) tellStarted() error {
+	if w.role.Started == nil {
+		return nil
+	}
+	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		if w.mgr.GetCache().WaitForCacheSync(ctx) {
+			w.role.Started()
+		}
+		return nil
+	}))
 }
 
 func (p *Provisioner) options(driver string) provision.Options {

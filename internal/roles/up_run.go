@@ -200,7 +200,9 @@ func (h *harbour) start(ctx context.Context, lock *cluster.Lock) error {
 	if err != nil {
 		return err
 	}
-	h.startProvisioner(ctx, account, endpoint)
+	if err := h.startProvisioner(ctx, account, endpoint); err != nil {
+		return err
+	}
 	return h.copyKubeconfig()
 }
 
@@ -266,12 +268,26 @@ func (h *harbour) meetDriver(ctx context.Context, endpoint string) (place, error
 	return whereIs(ctx, conn, h.NodeName, driver), nil
 }
 
-func (h *harbour) startProvisioner(ctx context.Context, api *rest.Config, endpoint string) {
+// startProvisioner returns when the provisioner works: ready means that a claim gets its volume at once.
+func (h *harbour) startProvisioner(ctx context.Context, api *rest.Config, endpoint string) error {
+	began := time.Now()
+	started := make(chan struct{})
 	p := NewProvisioner()
 	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
 	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, systemNamespace
 	p.FormerEnded = h.CSIAddress == "" // the lock on the data folder says that the last `up` is gone, and with it its driver
-	h.parts = append(h.parts, startPart(ctx, "csi-provisioner", p.Run))
+	p.Started = func() { close(started) }
+	part := startPart(ctx, "csi-provisioner", p.Run)
+	h.parts = append(h.parts, part)
+	select {
+	case <-started:
+		h.screen.step("provisioner", time.Since(began))
+		return nil
+	case <-part.ended:
+		return part.err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (h *harbour) copyKubeconfig() error {

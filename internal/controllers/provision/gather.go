@@ -87,12 +87,12 @@ func (c *Controller) volume(ctx context.Context, key provision.Key, s provision.
 	if s.Pending != nil {
 		name.Name = s.Pending.VolumeName
 	}
-	cached, err := get(ctx, c.Cached, name, &corev1.PersistentVolume{})
-	if err != nil {
-		return nil, err
-	}
-	if newest, found := c.Volumes.Newest(name, cached, cached != nil); found {
-		return newest, nil
+	newest, found, err := c.Volumes.Read(name, func() (*corev1.PersistentVolume, bool, error) {
+		cached, err := get(ctx, c.Cached, name, &corev1.PersistentVolume{})
+		return cached, cached != nil, err
+	})
+	if err != nil || found {
+		return newest, err
 	}
 	if s.Claim == nil && s.Pending != nil {
 		return get(ctx, c.Live, name, &corev1.PersistentVolume{})

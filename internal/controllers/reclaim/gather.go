@@ -16,11 +16,13 @@ import (
 func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
 	s := reclaim.Snapshot{Name: name, Driver: c.Driver}
 	released := c.released.before(name)
-	cached, err := get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+	newest, found, err := c.Volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
+		cached, err := get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+		return cached, cached != nil, err
+	})
 	if err != nil {
 		return s, err
 	}
-	newest, found := c.Volumes.Newest(client.ObjectKey{Name: name}, cached, cached != nil)
 	if done := found && newest.UID == released && newest.DeletionTimestamp != nil; found && !done {
 		s.Volume = newest
 	}
