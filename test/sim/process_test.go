@@ -70,6 +70,9 @@ func (p *process) kill() {
 		return
 	}
 	p.world.log("process %d is killed", p.number)
+	p.world.mu.Lock()
+	p.world.killed++
+	p.world.mu.Unlock()
 	p.cancel()
 	if !p.world.alive(p) {
 		p.world.restart()

@@ -22,6 +22,7 @@ type schedule struct {
 	deleteWhileDown bool          // the user deletes all claims meanwhile
 	deleteAt        int           // the user deletes all claims right after this operation
 	recreateClassAt int           // the classes are deleted and made again with other parameters
+	dropClassAt     int           // the classes are deleted
 	replaceAt       int           // an administrator replaces released volumes by others of the same name
 	loseAnswer      int           // of this write; the process lives on
 	csiAt           int           // the operation that csi is for
@@ -74,6 +75,7 @@ func (s schedule) String() string {
 	say(s.deleteWhileDown, "claims deleted while down")
 	say(s.deleteAt > 0, "claims deleted after %d", s.deleteAt)
 	say(s.recreateClassAt > 0, "classes created again after %d", s.recreateClassAt)
+	say(s.dropClassAt > 0, "classes deleted after %d", s.dropClassAt)
 	say(s.replaceAt > 0, "volumes replaced after %d", s.replaceAt)
 	say(s.loseAnswer > 0, "answer of %d lost", s.loseAnswer)
 	say(s.csiAt > 0, "call %d: %s effect=%d shape=%d", s.csiAt, s.csi.Code, s.csi.Effect, s.csi.Shape)

@@ -20,6 +20,7 @@ type result struct {
 	work       workload
 	schedule   schedule
 	ops        int
+	killed     int
 	calls      []int // the operations that are calls to the driver
 	violations []string
 	trace      []string
@@ -35,6 +36,7 @@ func run(t *testing.T, work workload, s schedule, m mutant) result {
 		w.play(work)
 		cancel()
 		w.end()
+		r.killed = w.killed
 		r.ops, r.calls, r.violations, r.trace = w.ops, w.callOps, w.violations, w.trace
 	})
 	return r

@@ -40,6 +40,7 @@ var families = []family{
 	{"crash, and the claims are deleted while we are down", crashesWithDeletion},
 	{"claims deleted", deletions},
 	{"class created again", recreations},
+	{"class deleted", lostClasses},
 	{"volumes replaced under their names", replacements},
 	{"lost answer", lostAnswers},
 	{"driver", driverFaults},
@@ -97,6 +98,28 @@ func recreations(calm result, _ extent) (all []schedule) {
 		for _, where := range []position{before, lost, after} {
 			all = append(all, schedule{recreateClassAt: n, crashes: []crash{{n, where}}, downFor: briefly})
 			all = append(all, schedule{recreateClassAt: n, crashes: []crash{{n, where}}, downFor: briefly, deleteWhileDown: true})
+		}
+	}
+	return all
+}
+
+// lostClasses is where a check that fails now must not make us forget what was begun before (H-47).
+func lostClasses(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{dropClassAt: n}, schedule{dropClassAt: n, deleteAt: n})
+		for _, where := range []position{before, lost} {
+			s := schedule{dropClassAt: n, crashes: []crash{{n, where}, {n + 2, lost}}, downFor: briefly}
+			deleted := s
+			deleted.deleteWhileDown = true
+			all = append(all, s, deleted)
+		}
+	}
+	for _, call := range calm.calls {
+		for _, effect := range []csidriver.Effect{csidriver.None, csidriver.Done} {
+			s := schedule{dropClassAt: call, csiAt: call, csi: csidriver.Fault{Code: codes.Unavailable, Effect: effect}}
+			deleted := s
+			deleted.deleteAt = call + 1
+			all = append(all, s, deleted)
 		}
 	}
 	return all
@@ -191,6 +214,9 @@ func blinded(s schedule, n int) []schedule {
 func rivals(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		all = append(all, schedule{rivalAt: n}, schedule{rivalAt: n, deleteAt: n})
+		for m := n + 1; m <= n+6; m++ { // one of the two dies
+			all = append(all, schedule{rivalAt: n, crashes: []crash{{m, lost}}, downFor: briefly}, schedule{rivalAt: n, deleteAt: m, crashes: []crash{{m, before}}, downFor: briefly})
+		}
 		for _, call := range calm.calls {
 			if call >= n { // its effect comes when the other one leads
 				f := csidriver.Fault{Code: codes.Unavailable, Effect: csidriver.Late, After: lateEffect}
@@ -313,7 +339,7 @@ func wanted() extent {
 func TestSweep(t *testing.T) {
 	began := time.Now()
 	x, calm := wanted(), calmly(t)
-	points, schedules, violations := 0, 0, 0
+	points, schedules, violations, killed := 0, 0, 0, 0
 	for _, c := range calm {
 		points += c.ops
 	}
@@ -322,6 +348,7 @@ func TestSweep(t *testing.T) {
 		all := jobs(calm, f, x)
 		bad := 0
 		sweep(t, all, func(r result) bool {
+			killed += r.killed
 			if len(r.violations) > 0 {
 				if bad++; bad <= 3 {
 					r.report(t)
@@ -332,6 +359,6 @@ func TestSweep(t *testing.T) {
 		schedules, violations = schedules+len(all), violations+bad
 		fmt.Printf("  %-54s %6d schedules %4d violations %8s\n", f.name, len(all), bad, time.Since(started).Round(time.Millisecond))
 	}
-	fmt.Printf("workloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\nschedules    %d in %s\nviolations   %d\n",
-		len(workloads), points, schedules, time.Since(began).Round(time.Second), violations)
+	fmt.Printf("workloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\nschedules    %d, with %d crashes that happened, in %s\nviolations   %d\n",
+		len(workloads), points, schedules, killed, time.Since(began).Round(time.Second), violations)
 }

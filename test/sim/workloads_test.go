@@ -239,6 +239,14 @@ func (u *user) until(done func() bool) {
 	}
 }
 
+// dropClasses deletes every class.
+func (w *world) dropClasses() {
+	for _, class := range apiserver.Objects(w.server, &storagev1.StorageClass{}) {
+		w.log("user deletes class %s", class.Name)
+		_ = w.server.Client().Delete(w.ctx, class)
+	}
+}
+
 // recreateClasses deletes every class and makes it again with other parameters.
 func (w *world) recreateClasses() {
 	for _, class := range apiserver.Objects(w.server, &storagev1.StorageClass{}) {

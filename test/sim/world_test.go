@@ -28,6 +28,7 @@ type world struct {
 	ctx      context.Context
 
 	mu         sync.Mutex
+	killed     int // crashes that happened
 	ops        int // writes and calls that our processes began
 	writes     int // those that go to the API server
 	processes  []*process
@@ -207,6 +208,9 @@ func (w *world) happened(n int) {
 		}
 		w.mu.Unlock()
 		w.healLater()
+	}
+	if w.schedule.dropClassAt == n {
+		w.dropClasses()
 	}
 	if w.schedule.replaceAt == n {
 		w.replaceVolumes()
