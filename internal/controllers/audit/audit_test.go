@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,20 @@ import (
 // pages is a driver that lists one volume per page.
 type pages struct {
 	csi.ControllerClient
+	mu      sync.Mutex
 	volumes []string
 	fail    error
 }
 
+func (p *pages) set(volumes []string, fail error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.volumes, p.fail = volumes, fail
+}
+
 func (p *pages) ListVolumes(_ context.Context, r *csi.ListVolumesRequest, _ ...grpc.CallOption) (*csi.ListVolumesResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.fail != nil {
 		return nil, p.fail
 	}
@@ -72,10 +82,10 @@ func TestAudit(t *testing.T) {
 		expect(0, "first look")
 		time.Sleep(time.Minute)
 		expect(2, "second look: a PersistentVolume of another driver does not count")
-		driver.fail = errors.New("no")
+		driver.set(nil, errors.New("no"))
 		time.Sleep(time.Minute)
 		expect(2, "a look that fails changes nothing")
-		driver.fail, driver.volumes = nil, nil
+		driver.set(nil, nil)
 		time.Sleep(time.Minute)
 		expect(0, "no volumes")
 		cancel()

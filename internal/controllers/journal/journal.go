@@ -264,16 +264,12 @@ func (j *Journal) busy() bool {
 func (j *Journal) flush(ctx context.Context) error {
 	for _, page := range j.dirty() {
 		err := j.flushPage(ctx, page)
-		if err == nil {
-			continue
-		}
-		j.mu.Lock()
-		answer(j.waiting, page, err)
-		j.mu.Unlock()
 		if errors.Is(err, ErrFenced) {
 			return err
 		}
-		logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not written", "page", page, "problem", err.Error())
+		if err != nil {
+			logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not written", "page", page, "problem", err.Error())
+		}
 	}
 	return nil
 }

@@ -139,19 +139,12 @@ func (j *Journal) sign(lease *coordinationv1.Lease) {
 	lease.Spec.RenewTime = &now
 }
 
-// flushPage writes one page, after the first page names it.
+// flushPage writes one page and tells those who waited for it when it began; who comes later waits for the next write.
 func (j *Journal) flushPage(ctx context.Context, i int) error {
-	for len(j.pages) <= i {
-		if err := j.announce(ctx, len(j.pages)+1); err != nil {
-			return err
-		}
-		page, err := j.seize(ctx, len(j.pages))
-		if err != nil {
-			return err
-		}
-		j.pages = append(j.pages, pageState{page.lease})
-	}
 	text, err := j.take(i)
+	if err == nil {
+		err = j.reach(ctx, i)
+	}
 	if err == nil {
 		err = j.update(ctx, i, func(lease *coordinationv1.Lease) { annotate(lease, names.AnnIntents, text) })
 	}
@@ -162,6 +155,21 @@ func (j *Journal) flushPage(ctx context.Context, i int) error {
 	}
 	answer(j.writing, i, err)
 	return err
+}
+
+// reach makes the objects up to a page, each after the first page names it.
+func (j *Journal) reach(ctx context.Context, i int) error {
+	for len(j.pages) <= i {
+		if err := j.announce(ctx, len(j.pages)+1); err != nil {
+			return err
+		}
+		page, err := j.seize(ctx, len(j.pages))
+		if err != nil {
+			return err
+		}
+		j.pages = append(j.pages, pageState{page.lease})
+	}
+	return nil
 }
 
 // take is the text of a page; those who waited for it wait for this write from now on.
