@@ -112,7 +112,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 	eventually(t, "v1 leads", func() error { return b.leader("v1") })
 	both := b.contend(t, "both", newest("--enable-leader-election"))
 	other := b.contend(t, "other", newest("--leader-election", "--leader-election-type=endpoints"))
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // nothing may happen, though each contender tries several times meanwhile
 	if err := b.leader("v1"); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 	})
 	b.contend(t, "v6", newest("--leader-election"))
 	b.contend(t, "v1 again", v1("v1-again"))
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // nothing may happen, though each contender tries several times meanwhile
 	both()
 	other()
 	eventually(t, "a new leader", func() error {

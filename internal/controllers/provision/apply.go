@@ -15,6 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 type next = verdict.Verdict[provision.Action]
@@ -111,7 +112,7 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 		Rejected: apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err),
 	}
 	if apierrors.IsAlreadyExists(err) {
-		if written.Existing, err = get(ctx, c.Live, client.ObjectKeyFromObject(want), &corev1.PersistentVolume{}); err != nil {
+		if written.Existing, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(want), &corev1.PersistentVolume{}); err != nil {
 			return nil, err
 		}
 	}

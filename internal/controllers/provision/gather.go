@@ -2,12 +2,12 @@ package provision
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/purser-csi/purser/internal/kube"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +60,7 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
 	var err error
 	if name := provision.ClassName(s.Claim); name != "" {
-		if s.Class, err = get(ctx, c.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{}); err != nil {
+		if s.Class, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{}); err != nil {
 			return s, err
 		}
 	}
@@ -73,7 +73,7 @@ func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (pr
 
 // claim returns the claim only if it is the very one of the key.
 func (c *Controller) claim(ctx context.Context, from client.Reader, key provision.Key) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := get(ctx, from, key.NamespacedName, &corev1.PersistentVolumeClaim{})
+	claim, err := kube.Get(ctx, from, key.NamespacedName, &corev1.PersistentVolumeClaim{})
 	if err != nil || claim == nil || claim.UID != key.UID {
 		return nil, err
 	}
@@ -88,14 +88,14 @@ func (c *Controller) volume(ctx context.Context, key provision.Key, s provision.
 		name.Name = s.Pending.VolumeName
 	}
 	newest, found, err := c.Volumes.Read(name, func() (*corev1.PersistentVolume, bool, error) {
-		cached, err := get(ctx, c.Cached, name, &corev1.PersistentVolume{})
+		cached, err := kube.Get(ctx, c.Cached, name, &corev1.PersistentVolume{})
 		return cached, cached != nil, err
 	})
 	if err != nil || found {
 		return newest, err
 	}
 	if s.Claim == nil && s.Pending != nil {
-		return get(ctx, c.Live, name, &corev1.PersistentVolume{})
+		return kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{})
 	}
 	return nil, nil
 }
@@ -107,24 +107,11 @@ func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision
 		return s, nil
 	}
 	var err error
-	if s.Node, err = get(ctx, c.Cached, client.ObjectKey{Name: node}, &corev1.Node{}); err != nil {
+	if s.Node, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: node}, &corev1.Node{}); err != nil {
 		return s, err
 	}
-	s.CSINode, err = get(ctx, c.Cached, client.ObjectKey{Name: node}, &storagev1.CSINode{})
+	s.CSINode, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: node}, &storagev1.CSINode{})
 	return s, err
-}
-
-// get returns nil without an error for an object that does not exist.
-func get[T client.Object](ctx context.Context, from client.Reader, key types.NamespacedName, into T) (T, error) {
-	var none T
-	err := from.Get(ctx, key, into)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return none, fmt.Errorf("read %T %q: %w", into, key, err)
-	case err != nil:
-		return none, nil
-	}
-	return into, nil
 }
 
 // Decide implements loop.Task.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/purser-csi/purser/internal/kube"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +19,7 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 	s := reclaim.Snapshot{Name: name, Driver: c.Driver}
 	released := c.released.before(name)
 	newest, found, err := c.Volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
-		cached, err := get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+		cached, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
 		return cached, cached != nil, err
 	})
 	if err != nil {
@@ -69,7 +71,7 @@ func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
 
 func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error) {
 	if name := reclaim.ClassToRead(s.Volume); name != "" {
-		s.Class, err = get(ctx, c.Cached, types.NamespacedName{Name: name}, &storagev1.StorageClass{})
+		s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &storagev1.StorageClass{})
 	}
 	return err
 }
@@ -81,22 +83,9 @@ func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) error {
 		return nil
 	}
 	ref := s.Volume.Spec.ClaimRef
-	claim, err := get(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
+	claim, err := kube.Get(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
 	if err == nil {
 		s.Claim = reclaim.ProofOf(s.Volume, claim)
 	}
 	return err
-}
-
-// get returns nil without an error for an object that does not exist.
-func get[T client.Object](ctx context.Context, from client.Reader, key types.NamespacedName, into T) (T, error) {
-	var none T
-	err := from.Get(ctx, key, into)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return none, fmt.Errorf("read %T %q: %w", into, key, err)
-	case err != nil:
-		return none, nil
-	}
-	return into, nil
 }

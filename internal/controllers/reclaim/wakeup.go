@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[string]
@@ -59,7 +60,7 @@ func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolu
 	if claim.Spec.VolumeName == "" {
 		return nil
 	}
-	pv, err := get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	pv, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
 	if err != nil || pv == nil || !reclaim.NeedsProof(pv) {
 		return nil
 	}
