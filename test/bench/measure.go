@@ -25,6 +25,7 @@ type result struct {
 	left      int             // volumes on disk at the end
 
 	create, remove phase
+	pace           pace // of the create phase
 	floor          floor
 	memory         memory
 	binary         int64 // bytes
@@ -32,8 +33,9 @@ type result struct {
 
 // phase is what was asked while it went on.
 type phase struct {
-	api   audit.Tally
-	calls scrape.Calls
+	api        audit.Tally
+	calls      scrape.Calls
+	begin, end audit.Mark
 }
 
 // session is what counts are read from.
@@ -53,6 +55,9 @@ func measure(ctx context.Context, s *stage.Stage, metrics string, l load) (*resu
 	}
 	var err error
 	if r.create, err = run.observe(ctx, func() error { return l.create(ctx, r) }); err != nil {
+		return nil, err
+	}
+	if r.pace, err = paceOf(run.log, r.create); err != nil {
 		return nil, err
 	}
 	if r.remove, err = run.observe(ctx, func() error { return l.remove(ctx, r) }); err != nil {
@@ -77,18 +82,16 @@ func (s session) observe(ctx context.Context, work func() error) (p phase, err e
 	if err != nil {
 		return p, err
 	}
-	begin, err := s.log.Mark(ctx)
-	if err != nil {
+	if p.begin, err = s.log.Mark(ctx); err != nil {
 		return p, err
 	}
 	if err := work(); err != nil {
 		return p, err
 	}
-	end, err := s.quiet(ctx, begin)
-	if err != nil {
+	if p.end, err = s.quiet(ctx, p.begin); err != nil {
 		return p, err
 	}
-	if p.api, err = s.log.Between(begin, end); err != nil {
+	if p.api, err = s.log.Between(p.begin, p.end); err != nil {
 		return p, err
 	}
 	after, err := scrape.CSICalls(ctx, s.metrics)

@@ -13,10 +13,15 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
+var (
+	provisioner = audit.ServiceAccount("purser-system", "csi-provisioner")
+	binder      = audit.ServiceAccount("kube-system", "persistent-volume-binder")
+)
+
 // who are the users that the report is about, as it calls them. The rest of the cluster is not.
 var who = []struct{ name, user string }{
-	{"csi-provisioner", audit.ServiceAccount("purser-system", "csi-provisioner")},
-	{"persistent-volume-binder", audit.ServiceAccount("kube-system", "persistent-volume-binder")},
+	{"csi-provisioner", provisioner},
+	{"persistent-volume-binder", binder},
 	{"pvc-protection-controller", audit.ServiceAccount("kube-system", "pvc-protection-controller")},
 	{"pv-protection-controller", audit.ServiceAccount("kube-system", "pv-protection-controller")},
 }
@@ -75,6 +80,7 @@ func (r *result) report() string {
 	out.WriteString(rate("claims Bound per second", r.claims, r.boundIn, r.floor.claims, r.floor.created))
 	out.WriteString(rate("volumes deleted per second", r.claims, r.deletedIn, r.floor.claims, r.floor.deletedIn))
 	line("time to Bound: half of the claims %.2f s, 99 of 100 %.2f s", r.quantile(50).Seconds(), r.quantile(99).Seconds())
+	out.WriteString(r.pace.report())
 	line("The floor is a client that only makes the 4 writes that each needs.\n")
 	line("Memory of purser up %d MB, at most %d MB. Binary %d MB. Volumes left: %d.", r.memory.now>>20, r.memory.most>>20, r.binary>>20, r.left)
 	return out.String()
@@ -131,7 +137,7 @@ func (r *result) per(n int) string {
 }
 
 func rate(name string, n int, in time.Duration, floorN int, floorIn time.Duration) string {
-	here, floor := float64(n)/in.Seconds(), float64(floorN)/floorIn.Seconds()
+	here, floor := perSecond(n, in), perSecond(floorN, floorIn)
 	return fmt.Sprintf("%-36s%14.1f%14.1f%14.2f\n", name, here, floor, here/floor)
 }
 

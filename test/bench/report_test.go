@@ -62,6 +62,10 @@ func TestReport(t *testing.T) {
 			},
 			calls: scrape.Calls{"CreateVolume": 5},
 		},
+		pace: pace{
+			asked:   audit.Moments{time.UnixMilli(0), time.UnixMilli(1000)},
+			written: audit.Moments{time.UnixMilli(10), time.UnixMilli(2010)},
+		},
 		floor: floor{claims: 1, created: time.Second, deletedIn: time.Second},
 	}
 	report := r.report()
@@ -70,6 +74,7 @@ func TestReport(t *testing.T) {
 		"create persistentvolumes 1.50 -", "create events 2.00 -", "update persistentvolumeclaims/status 1.00 -",
 		"writes 2.50 -", "reads - -", "in all 2 0 create persistentvolumes: 409 2 0", "CreateVolume 5 0",
 		"claims Bound per second 2.0 1.0 2.00", "volumes deleted per second 4.0 1.0 4.00",
+		"in rate: 0.50 (1.0/s of 2.0/s", "1010 ms after the last",
 	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("no %q in\n%s", want, report)

@@ -55,11 +55,26 @@ func (l *Log) Mark(ctx context.Context) (Mark, error) {
 }
 
 // Between counts what was asked from one mark to another.
-func (l *Log) Between(from, to Mark) (Tally, error) {
+func (l *Log) Between(from, to Mark) (tally Tally, err error) {
+	return tally, l.read(from, to, func(part io.Reader) error {
+		tally, err = Count(part)
+		return err
+	})
+}
+
+// Firsts is [Firsts] from one mark to another.
+func (l *Log) Firsts(from, to Mark, kind Request) (firsts Moments, err error) {
+	return firsts, l.read(from, to, func(part io.Reader) error {
+		firsts, err = Firsts(part, kind)
+		return err
+	})
+}
+
+func (l *Log) read(from, to Mark, use func(io.Reader) error) error {
 	file, err := os.Open(l.Path)
 	if err != nil {
-		return nil, fmt.Errorf("audit log: %w", err)
+		return fmt.Errorf("audit log: %w", err)
 	}
 	defer file.Close()
-	return Count(io.NewSectionReader(file, int64(from), int64(to-from)))
+	return use(io.NewSectionReader(file, int64(from), int64(to-from)))
 }

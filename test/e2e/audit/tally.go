@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // ServiceAccount is the user name of a service account.
@@ -103,6 +104,7 @@ type line struct {
 	Response struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	At time.Time `json:"stageTimestamp"`
 }
 
 func (l line) request() Request {
@@ -122,25 +124,31 @@ const longestLine = 1 << 20
 // Count reads a log. A request counts when it was answered in full, so a watch counts when it ends.
 func Count(log io.Reader) (Tally, error) {
 	tally := Tally{}
-	lines := bufio.NewScanner(log)
-	lines.Buffer(nil, longestLine)
-	for n := 1; lines.Scan(); n++ {
-		var l line
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return nil, fmt.Errorf("audit log, line %d: %w", n, err)
-		}
-		if l.Stage != "ResponseComplete" {
-			continue
-		}
+	return tally, each(log, func(l line) {
 		answers := tally[l.request()]
 		if answers == nil {
 			answers = Answers{}
 			tally[l.request()] = answers
 		}
 		answers[l.Response.Code]++
+	})
+}
+
+// each reads the requests of a log that were answered in full.
+func each(log io.Reader, see func(line)) error {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, longestLine)
+	for n := 1; lines.Scan(); n++ {
+		var l line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			return fmt.Errorf("audit log, line %d: %w", n, err)
+		}
+		if l.Stage == "ResponseComplete" {
+			see(l)
+		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("audit log: %w", err)
+		return fmt.Errorf("audit log: %w", err)
 	}
-	return tally, nil
+	return nil
 }
