@@ -3,7 +3,7 @@
 BIN     := $(CURDIR)/bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
 GO      := GOWORK=off go
-# What a development cluster consists of, and what the driver is checked with.
+# What a development cluster consists of.
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
 PKG     ?= ./...
 
@@ -20,7 +20,7 @@ build: ## build bin/purser
 	@ln -sf purser $(BIN)/csi-provisioner
 
 .PHONY: cluster-tools
-cluster-tools:
+cluster-tools: ## build the programs of a development cluster
 	@tools/build.sh $(BIN) $(CLUSTER)
 
 .PHONY: tools
@@ -60,6 +60,10 @@ rows: ## list which rows of the behaviour specification have a test
 .PHONY: bench
 bench: cluster-tools build ## count requests and calls, and measure rates, with 500 claims at once
 	@$(GO) run ./test/bench
+
+.PHONY: bench-present
+bench-present: cluster-tools build ## measure the memory that 10000 bound claims and volumes cost
+	@$(GO) run ./test/bench -present 10000
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -20,6 +20,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once; its children die with it
 	err := roles.Execute(ctx, roles.Program{
 		Name: os.Args[0], Args: os.Args[1:], Version: version, Out: os.Stdout, Err: os.Stderr,
 	})

@@ -96,7 +96,7 @@ func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
 		each(err)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("csi driver at %s is not ready: %w", c.endpoint, err)
+			return fmt.Errorf("csi driver at %s is not ready: %w", c.endpoint, errors.Join(err, ctx.Err()))
 		case <-time.After(pause):
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Recent remembers what this process wrote until the watch has caught up, so that a controller never acts on a view older
-// than its own last write. Without it, every operation on the storage side happens 1.4 to 1.6 times (performance.md 4.2).
+// than its own last write. Without it, every operation on the storage side happens 1.4 to 1.6 times.
 //
 // An entry is dropped when any object of the kind with an equal or newer resource version has come through the watch: a watch
 // is ordered, so the write has come through as well.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,8 +73,12 @@ func (e *Election) setType(value string) error {
 }
 
 func (e *Election) enableOld(value string) error {
-	e.Enabled, e.old = value == "true", true
-	return isBool(value)
+	enabled, err := strconv.ParseBool(value)
+	e.Enabled, e.old = enabled, true
+	if err != nil {
+		return isBool(value)
+	}
+	return nil
 }
 
 // takesEndpoints reports whether the lock of v1 is needed: it was v1's default (O-2).

@@ -12,7 +12,7 @@ import (
 )
 
 // Provisioner is the role csi-provisioner: the drop-in for the external-provisioner. The names and defaults of the flags are
-// upstream's (external-provisioner.md section 1).
+// upstream's (docs/rows.md section 1).
 type Provisioner struct {
 	Version string
 	Log     logr.Logger  // overrides the logging flags when set, for the roles inside of `up`

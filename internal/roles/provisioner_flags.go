@@ -55,8 +55,8 @@ func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
 
 // topologyFlags are F-11 and F-12.
 func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
-	f.BoolVar(&p.StrictTopology, "strict-topology", false, "ask for a volume at the selected node only, not also elsewhere in the cluster")
-	f.BoolVar(&p.Immediate, "immediate-topology", true, "for classes with immediate binding, name all places of the cluster to the driver")
+	f.BoolVar(&p.StrictTopology, "strict-topology", false, "ask for a volume at the selected node only; this version always does")
+	f.BoolVar(&p.Immediate, "immediate-topology", true, "for classes with immediate binding, name all places of the cluster to the driver; this version never does")
 }
 
 // paceFlags are F-4 to F-6.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// generation is what a version of upstream added (external-provisioner.md 1.6). Flags that it took away stay accepted.
+// generation is what a version of upstream added (docs/rows.md 1.6). Flags that it took away stay accepted.
 type generation struct {
 	version string
 	flags   []string

@@ -12,7 +12,7 @@ import (
 
 // Program is what main hands over.
 type Program struct {
-	Name    string // argv[0]; a role's name there picks the role, so that one image serves as many (ARCHITECTURE 1)
+	Name    string // argv[0]; a role's name there picks the role, so that one image serves as many
 	Args    []string
 	Version string
 	Out     io.Writer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,6 +93,9 @@ func (u *Up) Validate() error {
 		errs = append(errs, fmt.Errorf("--data-dir=%s: %d characters are too many for a socket inside of it, the kernel takes at most %d; choose a shorter path",
 			path, len(path), maxSocketPath-len(socketName)-1))
 	}
+	if _, _, err := net.SplitHostPort(u.HTTPEndpoint); u.HTTPEndpoint != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--http-endpoint=%q: must be HOST:PORT or :PORT", u.HTTPEndpoint))
+	}
 	errs = append(errs, u.checkKubeconfig())
 	return errors.Join(errs...)
 }
@@ -110,6 +114,9 @@ func (u *Up) checkKubeconfig() error {
 	content, err := os.ReadFile(u.Kubeconfig)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		if _, err := os.Stat(filepath.Dir(u.Kubeconfig)); err != nil {
+			return fmt.Errorf("--kubeconfig=%s: %w; make the folder first", u.Kubeconfig, err)
+		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("--kubeconfig: %w", err)

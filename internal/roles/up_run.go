@@ -17,6 +17,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/cluster/privatefile"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
 )
@@ -296,7 +297,7 @@ func (h *harbour) copyKubeconfig() error {
 	}
 	content, err := os.ReadFile(h.cluster.Kubeconfig())
 	if err == nil {
-		err = os.WriteFile(h.Kubeconfig, append([]byte(kubeconfigMark), content...), 0o600)
+		err = privatefile.Write(h.Kubeconfig, append([]byte(kubeconfigMark), content...)) // an old file may be readable by others
 	}
 	if err != nil {
 		return fmt.Errorf("--kubeconfig=%s: %w", h.Kubeconfig, err)
@@ -370,6 +371,8 @@ func (h *harbour) stop(ctx context.Context) error {
 	}
 	if h.cluster != nil {
 		errs = append(errs, h.cluster.Stop(ctx))
+	}
+	if h.cluster != nil && errors.Join(errs...) == nil {
 		h.screen.step("stopped, nothing is left running or mounted", time.Since(began))
 	}
 	return errors.Join(errs...)

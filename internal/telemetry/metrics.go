@@ -35,7 +35,7 @@ var Upstream = []Metric{
 		[]string{"driver_name", "method_name", "grpc_status_code"},
 		"Calls to the CSI driver, by method and answer, with their duration.",
 	},
-	{"workqueue_adds_total", "counter", []string{"name"}, "Keys added to a work queue; the queues are claims and volumes. The other workqueue_ metrics have the same label."},
+	{"workqueue_adds_total", "counter", []string{"controller", "name"}, "Keys added to a work queue; the queues are claims and volumes. The other workqueue_ metrics have the same labels."},
 	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
 	MetricSlowPath,
 	metricProvisioned, metricProvisionFailed, metricProvisionDuration,

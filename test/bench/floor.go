@@ -102,7 +102,7 @@ func (b bare) claim(ctx context.Context, p *pair) error {
 	return b.api.Create(ctx, p.claim)
 }
 
-// bind is the four writes of performance.md 6.2. The claim's two wait for the volume's first, and the volume's second for nothing.
+// bind is the four writes that binding needs. The claim's two wait for the volume's first, and the volume's second for nothing.
 func (b bare) bind(ctx context.Context, p *pair) error {
 	p.pv = newVolume(p.claim)
 	if err := b.api.Create(ctx, p.pv); err != nil {
@@ -144,7 +144,7 @@ func newVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 
 func (b bare) giveUp(ctx context.Context, p *pair) error { return b.api.Delete(ctx, p.claim) }
 
-// reclaim is the four writes of performance.md 6.3.
+// reclaim is the four writes that deletion needs.
 func (b bare) reclaim(ctx context.Context, p *pair) error {
 	if err := b.api.Patch(ctx, p.claim, withoutFinalizers(p.claim.UID)); err != nil {
 		return err

@@ -20,7 +20,7 @@ type end struct {
 	volumes []*corev1.PersistentVolume
 }
 
-// check holds the invariants against the end of a run (performance.md 4.4). before is how many writes there were when all should
+// check holds the invariants against the end of a run. before is how many writes there were when all should
 // have been quiet.
 func (w *world) check(before int) {
 	e := end{

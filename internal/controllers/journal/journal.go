@@ -49,7 +49,9 @@ const (
 )
 
 // ErrFenced says that another process has taken the journal over: this one is no longer the leader.
-var ErrFenced = errors.New("another process has taken over the journal of volume requests")
+var ErrFenced = errors.New("another process has taken over the journal of volume requests; let only one work at a time with --leader-election")
+
+var errEnding = errors.New("the process is ending")
 
 // Journal is the record. It implements the Journal of controllers/provision and a runnable of the manager.
 type Journal struct {
@@ -190,7 +192,7 @@ func (j *Journal) Start(ctx context.Context) error {
 		j.end(err)
 		return err
 	}
-	j.end(errors.New("the process is ending"))
+	j.end(errEnding)
 	return nil
 }
 
@@ -238,7 +240,7 @@ func (j *Journal) drain(ctx context.Context) error {
 	defer bound.Stop()
 	check := time.NewTicker(window)
 	defer check.Stop()
-	for j.busy() {
+	for !j.over() {
 		select {
 		case <-bound.C:
 			return j.flush(ctx)
@@ -253,10 +255,15 @@ func (j *Journal) drain(ctx context.Context) error {
 	return j.release(ctx)
 }
 
-func (j *Journal) busy() bool {
+// over reports whether no run is under way, and from then on lets none begin: the journal is about to be given back.
+func (j *Journal) over() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.calling) > 0
+	if len(j.calling) > 0 {
+		return false
+	}
+	j.ended = errEnding
+	return true
 }
 
 // flush writes every page that differs from what stands in the API server. Only being fenced is an error: whatever else goes

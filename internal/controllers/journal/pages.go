@@ -228,6 +228,9 @@ func (j *Journal) reread(ctx context.Context, i int) error {
 		if err = j.Writer.Create(ctx, lease); apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("lease %s/%s: %w", j.Namespace, j.pageName(i), ErrFenced)
 		}
+		j.mu.Lock()
+		j.book.Spoil(i) // what stood there is to be written again, whatever this write is about
+		j.mu.Unlock()
 	}
 	if err != nil {
 		return fmt.Errorf("read lease %s/%s: %w", j.Namespace, j.pageName(i), err)
@@ -248,7 +251,7 @@ func (j *Journal) release(ctx context.Context) error {
 		lease := j.pages[i].lease.DeepCopy()
 		nobody := ""
 		lease.Spec.HolderIdentity = &nobody
-		if err := j.Writer.Update(ctx, lease); err != nil && !apierrors.IsConflict(err) {
+		if err := j.Writer.Update(ctx, lease); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("give back lease %s/%s: %w", j.Namespace, j.pageName(i), err)
 		}
 	}

@@ -96,7 +96,9 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 		if !ok {
 			return v
 		}
-		l.report(ctx, key, about, v, 0)
+		if todo.Then == nil || todo.Then.Because() != todo.Because() { // else it is told once, when it is done
+			l.report(ctx, key, about, v, 0)
+		}
 		v = l.perform(ctx, snapshot, todo)
 	}
 	return l.unreadable(fmt.Errorf("%d decisions in a row, the last %s", maxDecisions, v.Because().Reason))

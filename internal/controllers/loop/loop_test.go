@@ -121,6 +121,18 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// What leads nowhere but to its own reason is told once: one attempt is one event, one log line and one count.
+func TestReconcileTellsOneReasonOnce(t *testing.T) {
+	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
+	l, told := newLoop(&script{decide: verdict.Do[string]{Finding: failed.Finding, Actions: []string{"settle"}, Then: failed}})
+	if _, err := l.Reconcile(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if got := testutil.ToFloat64(l.Decisions.WithLabelValues("test", "CreateFailed")); got != 1 || len(*told) != 1 {
+		t.Errorf("counted %v, told %q; want one of each", got, *told)
+	}
+}
+
 // C-3: the delay doubles up to the most, and starts again after a success.
 func TestReconcileBacksOff(t *testing.T) {
 	s := &script{decide: verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}}

@@ -164,7 +164,7 @@ func vault() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "vault", Name: "s"}, Data: map[string][]byte{"password": []byte(marker)}}
 }
 
-// The budget: DELETE and PATCH, and no read (performance.md 6.3).
+// The budget: DELETE and PATCH, and no read.
 func TestReclaimWrites(t *testing.T) {
 	for _, tc := range []struct {
 		row   string

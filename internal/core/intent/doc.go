@@ -1,6 +1,6 @@
 // Package intent says what must be on record before CreateVolume is called, and until when, so that no volume is ever lost: a
 // call that may have created something is repeated until the driver gives a final answer, even when the claim is gone by then
-// and even when the process is another one (external-provisioner.md C-33, C-90, C-91, H-1, H-6, H-47).
+// and even when the process is another one (docs/rows.md C-33, C-90, C-91, H-1, H-6, H-47).
 //
 // An [Entry] is one request, a [Book] the set of them in pages of bounded size, [Encode] and [Decode] the text of a page. The
 // package must not know where pages are kept; controllers/journal writes them.

@@ -1,7 +1,7 @@
 package names
 
 // Annotations on claims. The PV controller asks a provisioner for a volume with the first two; the scheduler picks a node
-// with the third (external-provisioner.md AN-1 to AN-6).
+// with the third (docs/rows.md AN-1 to AN-6).
 const (
 	AnnStorageProvisioner     = "volume.kubernetes.io/storage-provisioner"
 	AnnBetaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"

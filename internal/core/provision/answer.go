@@ -31,8 +31,8 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 			Message: fmt.Sprintf("CSI driver %q answered CreateVolume without a volume", s.Driver.Name),
 		}}
 	}
-	if !wanted(s) {
-		return discard(sent, a.Volume, idle(verdict.CleanedUp, "the claim does not want the volume any more, it was deleted again"))
+	if why := unwanted(s); why != nil {
+		return discard(sent, a.Volume, why)
 	}
 	if unfit := misfit(sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
 		return discard(sent, a.Volume, refuse{Finding: verdict.Finding{
@@ -48,9 +48,13 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	}
 }
 
-// wanted reports whether the claim still waits for the volume. The class is needed to describe the volume.
-func wanted(s Snapshot) bool {
-	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == "" && s.Class != nil
+// unwanted says why there is no use for the volume any more, and nil when there is. A class of ours is needed to describe it: the
+// claim goes on by itself when one appears.
+func unwanted(s Snapshot) Verdict {
+	if s.Claim == nil || s.Claim.DeletionTimestamp != nil || s.Claim.Spec.VolumeName != "" {
+		return idle(verdict.CleanedUp, "the claim does not want the volume any more, it was deleted again")
+	}
+	return checkClass(s)
 }
 
 func discard(sent CreateVolume, created *csi.Volume, then Verdict) Verdict {
@@ -91,7 +95,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		return forget(slow)
 	case exhausted:
 		finding.Reason = verdict.CreateExhausted
-		if s.Driver.HasTopology && wanted(s) && selectedNode(s.Claim) != "" { // C-41, C-26
+		if s.Driver.HasTopology && unwanted(s) == nil && selectedNode(s.Claim) != "" { // C-41, C-26
 			return do{
 				Finding: finding,
 				Actions: []Action{Settle{}, Reschedule{s.Claim}},

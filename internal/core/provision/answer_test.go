@@ -88,6 +88,11 @@ func TestAfterCreateSuccess(t *testing.T) {
 		{"C-70 no id", world(), &csi.Volume{}, "refuse CreateAnswerUnfit"},
 		{"C-91 claim gone: deleted, then settled", world(noClaim), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
 		{"C-93 claim deleting", world(deleting), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
+		{"class gone: the claim says so and waits for one", world(func(s *Snapshot) { s.Class = nil }), volume(1 << 30), "DiscardVolume Settle then refuse ClassMissing"},
+		{
+			"class created again for another driver: not ours to describe", world(func(s *Snapshot) { s.Class.Provisioner = "other" }),
+			volume(1 << 30), "DiscardVolume Settle then nothing ClassNotOurs",
+		},
 		{"claim bound to another volume", world(bound), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

@@ -42,7 +42,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 			Until: s.Pending.NotBefore,
 		}
 	}
-	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && s.Retry.Inputs == Inputs(s) {
+	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && unchanged(s) {
 		return wait{
 			Finding: verdict.Finding{Reason: verdict.WaitForRetry, Message: "the last attempt failed, the next one is not due yet"},
 			Until:   lookAgain(s, now),
@@ -61,6 +61,9 @@ func lookAgain(s Snapshot, now time.Time) time.Time {
 	}
 	return s.Retry.NotBefore
 }
+
+// unchanged reports whether the next attempt would ask for the same as the last. What is on record is repeated as it is.
+func unchanged(s Snapshot) bool { return s.Pending != nil || s.Retry.Inputs == Inputs(s) }
 
 func decide(s Snapshot) Verdict {
 	for _, c := range checks {

@@ -217,6 +217,12 @@ func TestDecideRetryState(t *testing.T) {
 			}
 		})
 	}
+	repeated := world(pending, func(s *Snapshot) {
+		s.Retry = RetryState{NotBefore: now.Add(time.Minute), Inputs: "of the attempt before it was on record"}
+	})
+	if got := Decide(repeated, now).Because().Reason; got != verdict.WaitForRetry {
+		t.Errorf("what is on record is repeated as it is, so nothing cuts its delay: got %s", got)
+	}
 	former := world(pending)
 	former.Pending.NotBefore = now.Add(time.Second)
 	if v, ok := Decide(former, now).(wait); !ok || v.Reason != verdict.WaitForFormer || !v.Until.Equal(former.Pending.NotBefore) {

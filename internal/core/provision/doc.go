@@ -4,5 +4,5 @@
 // [Decide] looks at the world and says what to do first. [AfterCreate], [AfterWrite] and [AfterDiscard] look at how an action
 // ended and say what to do next. None of them does anything, and none must know of clients, caches or connections.
 //
-// The facts are in external-provisioner.md sections 3, 5 and 6; their IDs stand beside the rules.
+// The facts are in docs/rows.md sections 3, 5 and 6; their IDs stand beside the rules.
 package provision

@@ -50,7 +50,7 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 func annotations(s Snapshot, secrets secretref.Set) map[string]string {
 	deletion, modify := secrets.Of(secretref.Deletion), secrets.Of(secretref.ControllerModify)
 	out := map[string]string{
-		names.AnnProvisionedBy: s.Class.Provisioner,
+		names.AnnProvisionedBy: s.Driver.Name,
 		// Both are always written, so that deletion never has to guess whether a secret is used (AN-8, O-32).
 		names.AnnDeletionSecretName:      deletion.Name,
 		names.AnnDeletionSecretNamespace: deletion.Namespace,

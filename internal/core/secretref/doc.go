@@ -5,5 +5,5 @@
 // line between the two parties: the namespace comes from the class and from where the claim is, so that a user cannot point at a
 // namespace of somebody else; the name may also use the claim's name and annotations.
 //
-// It must not know of volumes, requests or clients. The facts are in external-provisioner.md section 5.5.
+// It must not know of volumes, requests or clients. The facts are in docs/rows.md section 5.5.
 package secretref
