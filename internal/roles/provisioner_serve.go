@@ -54,6 +54,9 @@ func (w *wiring) run(ctx context.Context) error {
 	if err := w.controllers(ctx); err != nil {
 		return err
 	}
+	if err := w.saveMemory(); err != nil {
+		return fmt.Errorf("memory: %w", err)
+	}
 	watch := lookout{role: w.role, conn: w.conn, driver: w.driver, terminationLog: terminationLog}
 	for name, runnable := range map[string]manager.Runnable{"http endpoint": w.http, "driver connection": watch} {
 		if err := w.mgr.Add(runnable); err != nil {

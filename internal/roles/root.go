@@ -67,7 +67,6 @@ name that the program is called by.`,
 	}
 	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
 	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p))
-	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetUsageTemplate(usage)
 	cobra.AddTemplateFunc("flagHelp", flagHelp)

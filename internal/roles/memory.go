@@ -1,0 +1,52 @@
+package roles
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+const (
+	// usualGarbage is the runtime's own: garbage for as much again as is alive.
+	usualGarbage = 100
+	// thriftyGarbage is for the first list of all claims and volumes, of which a small part is kept. It costs processor time once.
+	thriftyGarbage = 25
+	// giveBackEvery is how often memory that nothing is in goes back to the machine. The runtime itself keeps what a burst of work
+	// has once needed.
+	giveBackEvery = time.Minute
+	// calmTime is for the work that a first list causes.
+	calmTime = 3 * time.Second
+)
+
+// saveMemory keeps the process small while there is nothing to do, and as fast as ever when there is. Who sets GOGC or GOMEMLIMIT
+// has decided otherwise.
+func (w *wiring) saveMemory() error {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return nil
+	}
+	debug.SetGCPercent(thriftyGarbage)
+	return w.mgr.Add(memorySaver{w.mgr})
+}
+
+// memorySaver is a runnable of the manager, on leaders and standbys alike.
+type memorySaver struct{ mgr manager.Manager }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (memorySaver) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (m memorySaver) Start(ctx context.Context) error {
+	m.mgr.GetCache().WaitForCacheSync(ctx)
+	debug.SetGCPercent(usualGarbage)
+	for pause := calmTime; ; pause = giveBackEvery {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+			debug.FreeOSMemory()
+		}
+	}
+}
