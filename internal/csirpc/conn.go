@@ -96,7 +96,10 @@ func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
 		each(err)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("csi driver at %s is not ready: %w", c.endpoint, errors.Join(err, ctx.Err()))
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err() // nobody wants to know any more; the driver is not to blame
+			}
+			return fmt.Errorf("csi driver at %s is not ready: %w", c.endpoint, err)
 		case <-time.After(pause):
 		}
 	}

@@ -254,6 +254,9 @@ func (h *harbour) meetDriver(ctx context.Context, endpoint string) (place, error
 		}()
 	}
 	if err := conn.WaitReady(bound, func(error) {}); err != nil {
+		if ctx.Err() != nil {
+			return place{}, ctx.Err()
+		}
 		for _, p := range h.parts {
 			if failed := p.err(); failed != nil {
 				return place{}, failed
