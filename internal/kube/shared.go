@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -48,18 +49,18 @@ func sharedList(list []string) []string {
 // sharedPart has the entries with the keys.
 func sharedPart(whole map[string]string, keys []string) map[string]string {
 	var part map[string]string
-	name := ""
+	var name strings.Builder
 	for _, key := range keys {
 		if value, ok := whole[key]; ok {
 			if part == nil {
 				part = map[string]string{}
 			}
 			part[key] = value
-			name += fmt.Sprintf("%q", []string{key, value})
+			fmt.Fprintf(&name, "%q", []string{key, value})
 		}
 	}
 	if part == nil {
 		return nil
 	}
-	return maps.get(name, part)
+	return maps.get(name.String(), part)
 }
