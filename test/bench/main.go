@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -21,29 +20,46 @@ import (
 
 func main() { os.Exit(run()) }
 
-func run() int {
-	claims := flag.Int("claims", 500, "claims at once")
-	workers := flag.Int("workers", 32, "requests in flight of the load and of the floor")
-	patience := flag.Duration("timeout", 5*time.Minute, "for the whole run")
+// options are the flags.
+type options struct {
+	claims, workers, present int
+	profile                  string
+	patience                 time.Duration
+}
+
+func parse() (o options, err error) {
+	flag.IntVar(&o.claims, "claims", 500, "claims at once")
+	flag.IntVar(&o.workers, "workers", 32, "requests in flight of the load and of the floor")
+	flag.IntVar(&o.present, "present", 0, "instead of claims at once: volumes that are there, for the memory that they cost")
+	flag.StringVar(&o.profile, "profile", "", "with -present: `file` for the profile of the heap, for go tool pprof")
+	flag.DurationVar(&o.patience, "timeout", 5*time.Minute, "for the whole run")
 	flag.Parse()
-	if *claims < floorShare || *workers < 1 || flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "bench: -claims must be at least %d, -workers at least 1, and there are no arguments\n", floorShare)
+	if o.claims < floorShare || o.workers < 1 || o.present < 0 || flag.NArg() > 0 {
+		return o, fmt.Errorf("-claims must be at least %d, -workers at least 1, -present not negative, and there are no arguments", floorShare)
+	}
+	return o, nil
+}
+
+func run() int {
+	o, err := parse()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 2
 	}
 	ctrllog.SetLogger(logr.Discard()) // what the watches of the load have to say is of no interest
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, *patience)
+	ctx, cancel := context.WithTimeout(ctx, o.patience)
 	defer cancel()
-	if err := bench(ctx, *claims, *workers); err != nil {
+	if err := o.bench(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 1
 	}
 	return 0
 }
 
-// bench runs everything on a cluster of its own, which leaves its logs behind only when something went wrong.
-func bench(ctx context.Context, claims, workers int) (err error) {
+// bench runs one of the benchmarks on a cluster of its own, which leaves its logs behind only when something went wrong.
+func (o options) bench(ctx context.Context) (err error) {
 	bin, err := stage.Bin()
 	if err != nil {
 		return err
@@ -53,11 +69,38 @@ func bench(ctx context.Context, claims, workers int) (err error) {
 		return err
 	}
 	defer func() { err = tidy(ctx, dir, err) }()
+	if o.present > 0 {
+		return o.benchPresent(ctx, bin, dir)
+	}
+	return o.benchClaims(ctx, bin, dir)
+}
+
+// benchPresent needs nobody but the API server: the volumes are bound.
+func (o options) benchPresent(ctx context.Context, bin, dir string) (err error) {
+	fmt.Fprintf(os.Stderr, "Starting a cluster for %d volumes ...\n", o.present)
+	r, err := newRig(ctx, bin, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	p, err := measurePresent(ctx, r, load{api: r.api, workers: o.workers}, o.present)
+	if err != nil {
+		return err
+	}
+	fmt.Print(p.report())
+	if o.profile == "" {
+		return nil
+	}
+	return os.WriteFile(o.profile, p.all.profile, 0o600)
+}
+
+// benchClaims has everything that `up` starts.
+func (o options) benchClaims(ctx context.Context, bin, dir string) (err error) {
 	metrics, err := scrape.FreeAddress()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "Starting purser up for %d claims ...\n", claims)
+	fmt.Fprintf(os.Stderr, "Starting purser up for %d claims ...\n", o.claims)
 	s, err := stage.Start(ctx, stage.Config{Bin: bin, DataDir: dir, Args: []string{"--audit", "--http-endpoint", metrics}})
 	if err != nil {
 		return err
@@ -71,7 +114,7 @@ func bench(ctx context.Context, claims, workers int) (err error) {
 		return err
 	}
 	go func() { _ = cache.Start(ctx) }() // ends with ctx
-	result, err := measure(ctx, s, metrics, load{api: s.Client, cache: cache, claims: claims, workers: workers})
+	result, err := measure(ctx, s, metrics, load{api: s.Client, cache: cache, claims: o.claims, workers: o.workers})
 	if err != nil {
 		return err
 	}
@@ -82,7 +125,7 @@ func bench(ctx context.Context, claims, workers int) (err error) {
 // tidy keeps the logs of a run that went wrong.
 func tidy(ctx context.Context, dir string, err error) error {
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("%w\nthe logs are in %s", err, filepath.Join(dir, "logs"))
+		return fmt.Errorf("%w\nthe logs are in %s", err, dir)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // memory of a process, in bytes.
-type memory struct{ now, most int64 }
+type memory struct{ now, anonymous, most int64 }
 
 func memoryOf(pid int) (m memory, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -24,6 +24,8 @@ func memoryOf(pid int) (m memory, err error) {
 		switch fields[0] {
 		case "VmRSS:":
 			m.now = kilobytes << 10
+		case "RssAnon:":
+			m.anonymous = kilobytes << 10
 		case "VmHWM:":
 			m.most = kilobytes << 10
 		}

@@ -52,6 +52,9 @@ const Name = "claims"
 // IndexClass finds the unbound claims of a StorageClass.
 const IndexClass = "class"
 
+// IndexDriver finds the unbound claims that were given to a driver.
+const IndexDriver = "driver"
+
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
 
@@ -79,8 +82,10 @@ func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provis
 
 // AddTo registers the controller, its index and its wake-ups with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolumeClaim{}, IndexClass, unboundClass); err != nil {
-		return fmt.Errorf("index claims by class: %w", err)
+	for name, value := range map[string]func(*corev1.PersistentVolumeClaim) string{IndexClass: provision.ClassName, IndexDriver: provision.Provisioner} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolumeClaim{}, name, unbound(value)); err != nil {
+			return fmt.Errorf("index claims by %s: %w", name, err)
+		}
 	}
 	claims, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolumeClaim{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -108,12 +113,15 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-func unboundClass(o client.Object) []string {
-	claim, ok := o.(*corev1.PersistentVolumeClaim)
-	if !ok || claim.Spec.VolumeName != "" {
-		return nil
+// unbound is an index without the claims that have a volume, which are nearly all.
+func unbound(value func(*corev1.PersistentVolumeClaim) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		claim, ok := o.(*corev1.PersistentVolumeClaim)
+		if !ok || claim.Spec.VolumeName != "" {
+			return nil
+		}
+		return []string{value(claim)}
 	}
-	return []string{provision.ClassName(claim)}
 }
 
 // fromClaim wakes up for claims that may be ours and have no volume yet; the rest of the cluster's claims cost nothing (C-1).

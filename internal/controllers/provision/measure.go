@@ -33,7 +33,7 @@ func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, to
 	}
 }
 
-// listTime bounds a look at all claims, since one that waits for the first list must not hold up whoever asks.
+// listTime bounds a look at the claims, since one that waits for the first list must not hold up whoever asks.
 const listTime = time.Second
 
 // Oldest is the age of the oldest claim that was given to the driver and has no volume, by class.
@@ -41,13 +41,13 @@ func (c *Controller) Oldest() map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), listTime)
 	defer cancel()
 	var claims corev1.PersistentVolumeClaimList
-	if err := c.Cached.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: c.Driver.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the first list of claims is not complete
 	}
 	ages := map[string]time.Duration{}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || provision.Provisioner(claim) != c.Driver.Name {
+		if claim.DeletionTimestamp != nil {
 			continue
 		}
 		class := provision.ClassName(claim)

@@ -55,14 +55,14 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 
 // twins are the other volumes with the same handle (D-37).
 func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
-	for _, handle := range c.handle(s.Volume) {
-		var same corev1.PersistentVolumeList
-		if err := c.Cached.List(ctx, &same, client.MatchingFields{IndexHandle: handle}); err != nil {
-			return fmt.Errorf("read the PersistentVolumes with handle %q: %w", handle, err)
+	for _, part := range c.handle(s.Volume) {
+		var near corev1.PersistentVolumeList
+		if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: part}); err != nil {
+			return fmt.Errorf("read the PersistentVolumes with handle %q: %w", c.handleOf(s.Volume), err)
 		}
-		for i := range same.Items {
-			if same.Items[i].Name != s.Name {
-				s.Twins = append(s.Twins, &same.Items[i])
+		for i := range near.Items {
+			if pv := &near.Items[i]; pv.Name != s.Name && c.handleOf(pv) == c.handleOf(s.Volume) {
+				s.Twins = append(s.Twins, pv)
 			}
 		}
 	}

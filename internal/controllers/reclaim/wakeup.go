@@ -2,6 +2,8 @@ package reclaim
 
 import (
 	"context"
+	"hash/fnv"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -28,8 +30,9 @@ func deleted[T client.Object](names func(context.Context, T) []string) handler.T
 	}
 }
 
+// fromVolume wakes up for volumes of ours, unless they merely are in use, as nearly all are.
 func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) []string {
-	if reclaim.Owner(pv) != c.Driver.Name {
+	if reclaim.Owner(pv) != c.Driver.Name || reclaim.Rests(pv) {
 		return nil
 	}
 	return []string{pv.Name}
@@ -75,11 +78,25 @@ func attachedVolume(o client.Object) []string {
 	return []string{*attachment.Spec.Source.PersistentVolumeName}
 }
 
-// handle is the index of volumes by their handle.
+// handleBuckets is how many parts the index of handles has. One for each handle costs more memory than a volume's name and handle
+// together, for a question that is asked once in the life of a volume.
+const handleBuckets = 1024
+
+// handle is the index of volumes by their handle. A part of it has other handles too.
 func (c *Controller) handle(o client.Object) []string {
 	pv, ok := o.(*corev1.PersistentVolume)
-	if !ok || pv.Spec.CSI == nil || pv.Spec.CSI.Driver != c.Driver.Name || pv.Spec.CSI.VolumeHandle == "" {
+	if !ok || c.handleOf(pv) == "" {
 		return nil
 	}
-	return []string{pv.Spec.CSI.VolumeHandle}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(c.handleOf(pv))) // it never fails
+	return []string{strconv.Itoa(int(hash.Sum32() % handleBuckets))}
+}
+
+// handleOf is the handle of a volume of the driver; empty for none.
+func (c *Controller) handleOf(pv *corev1.PersistentVolume) string {
+	if pv.Spec.CSI == nil || pv.Spec.CSI.Driver != c.Driver.Name {
+		return ""
+	}
+	return pv.Spec.CSI.VolumeHandle
 }

@@ -42,6 +42,12 @@ func MayReclaim(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && !dealtWith && pv.Status.Phase != corev1.VolumeBound
 }
 
+// Rests reports whether there is nothing to do for a volume of ours whatever the rest of the world is like: somebody uses it, and it
+// has all that it needs.
+func Rests(pv *corev1.PersistentVolume) bool {
+	return deletes(pv) && pv.Status.Phase == corev1.VolumeBound && hasFinalizer(pv)
+}
+
 // NeedsProof reports whether only a claim that is gone lets the volume be deleted. The phase Released is such a proof: the PV
 // controller asked the API server before it wrote that. In the other phases nobody did (I3).
 func NeedsProof(pv *corev1.PersistentVolume) bool {

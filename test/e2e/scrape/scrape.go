@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
@@ -37,30 +38,54 @@ func (c Calls) Since(before Calls) Calls {
 }
 
 // CSICalls asks the provisioner that serves on the address.
-func CSICalls(ctx context.Context, address string) (Calls, error) {
+func CSICalls(ctx context.Context, address string) (calls Calls, err error) {
+	return calls, read(ctx, address, func(page io.Reader) error {
+		calls, err = countCalls(page)
+		return err
+	})
+}
+
+// Gauges asks for the values of gauges that have no labels.
+func Gauges(ctx context.Context, address string, names ...string) (values []float64, err error) {
+	return values, read(ctx, address, func(page io.Reader) error {
+		families, err := parse(page)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			metrics := families[name].GetMetric()
+			if len(metrics) != 1 {
+				return fmt.Errorf("metrics: %d values of %s", len(metrics), name)
+			}
+			values = append(values, metrics[0].GetGauge().GetValue())
+		}
+		return nil
+	})
+}
+
+func read(ctx context.Context, address string, use func(page io.Reader) error) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
+		return fmt.Errorf("metrics: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("metrics: %s", response.Status)
+		return fmt.Errorf("metrics: %s", response.Status)
 	}
-	return countCalls(response.Body)
+	return use(response.Body)
 }
 
 // operations counts and times calls; its name is upstream's.
 const operations = "csi_sidecar_operations_seconds"
 
 func countCalls(metrics io.Reader) (Calls, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(metrics)
+	families, err := parse(metrics)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
+		return nil, err
 	}
 	calls := Calls{}
 	for _, m := range families[operations].GetMetric() {
@@ -71,4 +96,13 @@ func countCalls(metrics io.Reader) (Calls, error) {
 		}
 	}
 	return calls, nil
+}
+
+func parse(page io.Reader) (map[string]*dto.MetricFamily, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(page)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return families, nil
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// present makes claims and volumes that are bound to each other, as a cluster has them that is in use.
+func (l load) present(ctx context.Context, pairs int) error {
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	if err := l.each(ctx, pairs, l.pair); err != nil {
+		return fmt.Errorf("volumes that are there: %w", err)
+	}
+	return nil
+}
+
+// pair makes the writes under the names of those who make them, since the server keeps a record of fields for each.
+func (l load) pair(ctx context.Context, i int) error {
+	claim := usedClaim(i)
+	if err := l.api.Create(ctx, claim, client.FieldOwner("kubectl-client-side-apply")); err != nil {
+		return err
+	}
+	volume := usedVolume(claim)
+	if err := l.api.Create(ctx, volume, client.FieldOwner("purser")); err != nil {
+		return err
+	}
+	volume.Status.Phase = corev1.VolumeBound
+	if err := l.api.Status().Update(ctx, volume, client.FieldOwner("kube-controller-manager")); err != nil {
+		return err
+	}
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: claim.Spec.AccessModes, Capacity: volume.Spec.Capacity}
+	return l.api.Status().Update(ctx, claim, client.FieldOwner("kube-controller-manager"))
+}
+
+func volumeName(i int) string { return fmt.Sprintf("pvc-6f1d1c52-83a1-4c52-9d3e-%012d", i) }
+
+// usedClaim is one of a StatefulSet that was applied with kubectl.
+func usedClaim(i int) *corev1.PersistentVolumeClaim {
+	claim := newClaim(namespace, i)
+	class := "purser"
+	claim.Labels = map[string]string{
+		"app.kubernetes.io/name": "database", "app.kubernetes.io/instance": fmt.Sprintf("database-%d", i), "app.kubernetes.io/managed-by": "Helm",
+	}
+	claim.Annotations = map[string]string{
+		names.AnnBindCompleted: "yes", "pv.kubernetes.io/bound-by-controller": "yes",
+		names.AnnBetaStorageProvisioner: driverName, names.AnnStorageProvisioner: driverName,
+		corev1.LastAppliedConfigAnnotation: fmt.Sprintf(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"annotations":{},"labels":`+
+			`{"app.kubernetes.io/instance":"database-%d","app.kubernetes.io/name":"database"},"name":%q,"namespace":%q},"spec":`+
+			`{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"storageClassName":"purser"}}`, i, claim.Name, namespace),
+	}
+	claim.Spec.StorageClassName = &class
+	claim.Spec.VolumeName = volumeName(i)
+	return claim
+}
+
+// usedVolume is what a provisioner writes.
+func usedVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	volume := newVolume(claim)
+	volume.Name = claim.Spec.VolumeName
+	volume.Finalizers = []string{names.FinalizerVolume}
+	volume.Annotations = map[string]string{
+		names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
+	}
+	volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+		Driver: driverName, VolumeHandle: "vol-" + string(claim.UID), FSType: "ext4",
+		VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: "1767225600000-1234-" + driverName},
+	}
+	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"zone-a"},
+		}},
+	}}}}
+	return volume
+}
