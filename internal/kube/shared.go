@@ -8,10 +8,10 @@ import (
 
 // Values that thousands of objects have in common.
 var (
-	texts    pool[string]
-	pointers pool[*string]
-	lists    pool[[]string]
-	maps     pool[map[string]string]
+	pooledTexts    pool[string]
+	pooledPointers pool[*string]
+	pooledLists    pool[[]string]
+	pooledMaps     pool[map[string]string]
 )
 
 // mostPooled bounds a pool, for values that turn out to be different in each object, such as the name of a secret for each claim.
@@ -37,13 +37,13 @@ func (p *pool[V]) get(key string, value V) V {
 	return value
 }
 
-func shared[T ~string](text T) T { return T(texts.get(string(text), string(text))) }
+func shared[T ~string](text T) T { return T(pooledTexts.get(string(text), string(text))) }
 
 func sharedList(list []string) []string {
 	if len(list) == 0 {
 		return nil
 	}
-	return lists.get(fmt.Sprintf("%q", list), list)
+	return pooledLists.get(fmt.Sprintf("%q", list), list)
 }
 
 // sharedPart has the entries with the keys.
@@ -62,5 +62,5 @@ func sharedPart(whole map[string]string, keys []string) map[string]string {
 	if part == nil {
 		return nil
 	}
-	return maps.get(name.String(), part)
+	return pooledMaps.get(name.String(), part)
 }

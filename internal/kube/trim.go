@@ -53,7 +53,7 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 	trimMeta(&claim.ObjectMeta, names.AnnBetaStorageClass)
 	class := claim.Spec.StorageClassName
 	if class != nil {
-		class = pointers.get(*class, class)
+		class = pooledPointers.get(*class, class)
 	}
 	claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName, StorageClassName: class}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,7 +25,7 @@ const driver = "csi.example"
 // fullMeta has a value in every field that the API server or a user fills.
 func fullMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Name: name, UID: "uid-of-" + "it", ResourceVersion: "7", Generation: 2, GenerateName: "g", CreationTimestamp: metav1.Unix(1, 0),
+		Name: name, UID: "uid-of-it", ResourceVersion: "7", Generation: 2, GenerateName: "g", CreationTimestamp: metav1.Unix(1, 0),
 		Labels: map[string]string{"l": "v"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 		Finalizers: []string{names.FinalizerPVProtection, names.FinalizerVolume}, OwnerReferences: []metav1.OwnerReference{{Name: "o"}},
 	}
@@ -166,10 +167,8 @@ func TestTrimChangesNoDecisionAboutVolumes(t *testing.T) {
 	for i, first := range edits {
 		for j, second := range edits {
 			pv := fullVolume()
-			if pv.Spec.CSI != nil && pv.Spec.ClaimRef != nil {
-				first(pv)
-			}
-			if pv.Spec.CSI != nil && pv.Spec.ClaimRef != nil {
+			first(pv)
+			if pv.Spec.CSI != nil && pv.Spec.ClaimRef != nil { // which some edits change
 				second(pv)
 			}
 			if want, got := volumeVerdict(pv, pv), volumeVerdict(trimmed(t, pv), trimmed(t, pv)); got != want {
@@ -218,6 +217,6 @@ func claimVerdict(claim *corev1.PersistentVolumeClaim, pending *intent.Entry) st
 	v := provision.Decide(s, time.Unix(10, 0))
 	sent := provision.CreateVolume{Request: &csi.CreateVolumeRequest{Name: "v"}}
 	after := provision.AfterCreate(s, sent, provision.Answer{Volume: &csi.Volume{VolumeId: "h"}})
-	failed := provision.AfterCreate(s, sent, provision.Answer{Code: 8}) // ResourceExhausted
+	failed := provision.AfterCreate(s, sent, provision.Answer{Code: codes.ResourceExhausted})
 	return fmt.Sprintf("%T %+v %T %+v %T %+v", v, v.Because(), after, after.Because(), failed, failed.Because())
 }
