@@ -11,7 +11,7 @@ PKG     ?= ./...
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/purser
@@ -64,6 +64,10 @@ bench: cluster-tools build ## count requests and calls, and measure rates, with 
 .PHONY: bench-present
 bench-present: cluster-tools build ## measure the memory that 10000 bound claims and volumes cost
 	@$(GO) run ./test/bench -present 10000
+
+.PHONY: bench-failover
+bench-failover: cluster-tools build ## measure how long claims wait when the leader of two provisioners ends
+	@$(GO) run ./test/bench -failover
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -14,6 +14,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
@@ -23,6 +24,7 @@ func main() { os.Exit(run()) }
 // options are the flags.
 type options struct {
 	claims, workers, present int
+	failover                 bool
 	profile                  string
 	patience                 time.Duration
 }
@@ -31,6 +33,7 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.claims, "claims", 500, "claims at once")
 	flag.IntVar(&o.workers, "workers", 32, "requests in flight of the load and of the floor")
 	flag.IntVar(&o.present, "present", 0, "instead of claims at once: volumes that are there, for the memory that they cost")
+	flag.BoolVar(&o.failover, "failover", false, "instead of claims at once: how long claims wait when the leader of two ends")
 	flag.StringVar(&o.profile, "profile", "", "with -present: `file` for the profile of the heap, for go tool pprof")
 	flag.DurationVar(&o.patience, "timeout", 5*time.Minute, "for the whole run")
 	flag.Parse()
@@ -69,8 +72,11 @@ func (o options) bench(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = tidy(ctx, dir, err) }()
-	if o.present > 0 {
+	switch {
+	case o.present > 0:
 		return o.benchPresent(ctx, bin, dir)
+	case o.failover:
+		return o.benchFailover(ctx, bin, dir)
 	}
 	return o.benchClaims(ctx, bin, dir)
 }
@@ -92,6 +98,22 @@ func (o options) benchPresent(ctx context.Context, bin, dir string) (err error) 
 		return nil
 	}
 	return os.WriteFile(o.profile, p.all.profile, 0o600)
+}
+
+// benchFailover needs the PV controller too, which gives claims to the driver.
+func (o options) benchFailover(ctx context.Context, bin, dir string) (err error) {
+	fmt.Fprintln(os.Stderr, "Starting a cluster and two provisioners ...")
+	r, err := newRig(ctx, bin, dir, cluster.ControllerManager)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	f, err := measureFailover(ctx, r, load{api: r.api, workers: o.workers})
+	if err != nil {
+		return err
+	}
+	fmt.Print(f.report())
+	return nil
 }
 
 // benchClaims has everything that `up` starts.

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+const (
+	// leaseTime is short, so that one need not wait long for a leader that is dead.
+	leaseTime = 3 * time.Second
+	// takeoverGoal is from the lease to the first volume.
+	takeoverGoal = time.Second
+	// failoverRounds is how often each kind of end is tried.
+	failoverRounds = 3
+	// claimEvery is how often somebody wants a volume meanwhile. No gap can be told more exactly.
+	claimEvery = 50 * time.Millisecond
+	// warmVolumes are made by a leader before it ends.
+	warmVolumes = 10
+)
+
+// handover is what is seen when a leader ends while claims come in. All moments are when our watches told.
+type handover struct {
+	signalled time.Time
+	last      time.Time // PersistentVolume of the former leader
+	taken     time.Time // the other one holds the lease
+	first     time.Time // PersistentVolume of the other one
+}
+
+func (h handover) takeover() time.Duration { return h.first.Sub(h.taken) }
+func (h handover) gap() time.Duration      { return h.first.Sub(h.last) }
+
+// failover has the handovers after kill -9 and after SIGTERM.
+type failover struct{ killed, asked []handover }
+
+func measureFailover(ctx context.Context, r *rig, l load) (f failover, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "failover"}, Provisioner: driverName}
+	if err := errors.Join(l.begin(ctx), r.api.Create(ctx, class)); err != nil {
+		return f, err
+	}
+	leader, err := r.candidate(ctx)
+	if err != nil {
+		return f, err
+	}
+	go func() { cancel(l.trickle(ctx, class.Name)) }()
+	for _, end := range []struct {
+		signal syscall.Signal
+		seen   *[]handover
+	}{{syscall.SIGKILL, &f.killed}, {syscall.SIGTERM, &f.asked}} {
+		for range failoverRounds {
+			h, next, err := r.handOver(ctx, leader, end.signal)
+			if err != nil {
+				return f, errors.Join(fmt.Errorf("%s: %w", end.signal, err), context.Cause(ctx))
+			}
+			*end.seen, leader = append(*end.seen, h), next
+		}
+	}
+	leader.Kill()
+	return f, nil
+}
+
+// candidate starts a provisioner that leads, or waits to.
+func (r *rig) candidate(ctx context.Context) (*sidecar, error) {
+	return r.provision(ctx, "--leader-election", "--leader-election-namespace", namespace,
+		"--leader-election-lease-duration", leaseTime.String(), "--leader-election-renew-deadline", "2s", "--leader-election-retry-period", "500ms")
+}
+
+// trickle makes claims until ctx ends.
+func (l load) trickle(ctx context.Context, class string) error {
+	ticker := time.NewTicker(claimEvery)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		claim := newClaim(namespace, i)
+		claim.Spec.StorageClassName = &class
+		if err := l.api.Create(ctx, claim); err != nil {
+			return fmt.Errorf("create claims: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// handOver ends the leader and returns when the other one has made its first volume.
+func (r *rig) handOver(ctx context.Context, leader *sidecar, end syscall.Signal) (h handover, next *sidecar, err error) {
+	if next, err = r.candidate(ctx); err != nil {
+		return h, nil, err
+	}
+	leases, err := r.api.Watch(ctx, &coordinationv1.LeaseList{}, client.InNamespace(namespace))
+	if err != nil {
+		return h, nil, err
+	}
+	defer leases.Stop()
+	volumes, err := r.api.Watch(ctx, &corev1.PersistentVolumeList{})
+	if err != nil {
+		return h, nil, err
+	}
+	defer volumes.Stop()
+	o := onlooker{leader: leader, next: next, end: end}
+	for o.first.IsZero() || o.taken.IsZero() {
+		if err := o.look(ctx, leases.ResultChan(), volumes.ResultChan()); err != nil {
+			return h, nil, err
+		}
+	}
+	return o.handover, next, nil
+}
+
+// onlooker follows one handover.
+type onlooker struct {
+	handover
+	leader, next *sidecar
+	end          syscall.Signal
+	holder       string // of the lease, before the end
+	warm         int    // volumes of the leader
+}
+
+func (o *onlooker) look(ctx context.Context, leases, volumes <-chan watch.Event) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case event, ok := <-leases:
+		if lease, is := event.Object.(*coordinationv1.Lease); is && lease.Spec.HolderIdentity != nil && lease.Spec.LeaseDurationSeconds != nil {
+			o.sawHolder(lease)
+		} else if !ok {
+			return errors.New("the watch of leases has ended")
+		}
+	case event, ok := <-volumes:
+		if !ok {
+			return errors.New("the watch of volumes has ended")
+		}
+		if pv, is := event.Object.(*corev1.PersistentVolume); is && event.Type == watch.Added {
+			return o.sawVolume(pv)
+		}
+	}
+	return nil
+}
+
+func (o *onlooker) sawHolder(lease *coordinationv1.Lease) {
+	holder := *lease.Spec.HolderIdentity
+	switch {
+	case lease.Name != leaseName || holder == "": // another lease, or one that was given back
+	case o.signalled.IsZero():
+		o.holder = holder
+	case o.taken.IsZero() && holder != o.holder:
+		o.taken = time.Now()
+	}
+}
+
+// sawVolume ends the leader once it has made enough.
+func (o *onlooker) sawVolume(pv *corev1.PersistentVolume) error {
+	switch madeBy(pv) {
+	case o.leader.Pid():
+		o.last = time.Now()
+		o.warm++
+	case o.next.Pid():
+		if o.first.IsZero() {
+			o.first = time.Now()
+		}
+	}
+	if o.warm < warmVolumes || o.holder == "" || !o.signalled.IsZero() {
+		return nil
+	}
+	o.signalled = time.Now()
+	return syscall.Kill(o.leader.Pid(), o.end)
+}
+
+// leaseName is upstream's for the driver.
+const leaseName = "csi-purser"
+
+// madeBy is the process that wrote a volume, which its identity has between the time of its start and the driver's name.
+func madeBy(pv *corev1.PersistentVolume) int {
+	if pv.Spec.CSI == nil {
+		return 0
+	}
+	parts := strings.SplitN(pv.Spec.CSI.VolumeAttributes[names.AttributeProvisionerIdentity], "-", 3)
+	if len(parts) < 3 {
+		return 0
+	}
+	pid, _ := strconv.Atoi(parts[1]) // 0 is nobody
+	return pid
+}
+
+func (f failover) report() string {
+	return fmt.Sprintf("A leader ends while a claim comes in every %d ms. The lease is for %s.\n", claimEvery.Milliseconds(), leaseTime) +
+		fmt.Sprintf("leader killed:       from the lease to the first PV of the next: %s (goal at most %d ms)\n",
+			milliseconds(f.killed, handover.takeover), takeoverGoal.Milliseconds()) +
+		fmt.Sprintf("                     from the last PV of the former to that one: %s\n", milliseconds(f.killed, handover.gap)) +
+		fmt.Sprintf("leader told to end:  from the last PV of the former to the first of the next: %s\n", milliseconds(f.asked, handover.gap)) +
+		fmt.Sprintf("                     from the lease to that one: %s\n", milliseconds(f.asked, handover.takeover))
+}
+
+// milliseconds has one number per round.
+func milliseconds(rounds []handover, what func(handover) time.Duration) string {
+	all := make([]string, len(rounds))
+	for i, h := range rounds {
+		all[i] = strconv.FormatInt(what(h).Milliseconds(), 10)
+	}
+	return strings.Join(all, ", ") + " ms"
+}
