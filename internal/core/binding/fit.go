@@ -1,0 +1,138 @@
+package binding
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// ClassName is the StorageClass that the claim asks for; the old annotation wins over the field.
+func ClassName(claim *corev1.PersistentVolumeClaim) string {
+	if class, ok := claim.Annotations[names.AnnBetaStorageClass]; ok {
+		return class
+	}
+	return deref(claim.Spec.StorageClassName)
+}
+
+// AsksNoClass reports whether the claim leaves the class to the default. An empty name is a choice: no class.
+func AsksNoClass(claim *corev1.PersistentVolumeClaim) bool {
+	_, old := claim.Annotations[names.AnnBetaStorageClass]
+	return !old && claim.Spec.StorageClassName == nil
+}
+
+// VolumeClass is the StorageClass of the volume; the old annotation wins over the field.
+func VolumeClass(pv *corev1.PersistentVolume) string {
+	if class, ok := pv.Annotations[names.AnnBetaStorageClass]; ok {
+		return class
+	}
+	return pv.Spec.StorageClassName
+}
+
+// DelaysBinding reports whether the class waits for a pod. A class that does not exist delays nothing.
+func DelaysBinding(class *storagev1.StorageClass) bool {
+	return class != nil && deref(class.VolumeBindingMode) == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// DefaultClass is the newest of the classes that are marked as the default, by name among those of one second.
+func DefaultClass(classes []*storagev1.StorageClass) *storagev1.StorageClass {
+	var best *storagev1.StorageClass
+	for _, class := range classes {
+		if !isDefault(class) {
+			continue
+		}
+		if best == nil || best.CreationTimestamp.Before(&class.CreationTimestamp) ||
+			best.CreationTimestamp.Equal(&class.CreationTimestamp) && class.Name < best.Name {
+			best = class
+		}
+	}
+	return best
+}
+
+func isDefault(class *storagev1.StorageClass) bool {
+	return class.Annotations[names.AnnDefaultStorageClass] == "true" || class.Annotations[names.AnnBetaDefaultStorageClass] == "true"
+}
+
+// SeeksStatic reports whether an available volume that names nobody may be bound to the claim by us. Those of a class that waits for
+// a pod are for the scheduler to pick (1.9), and a claim on its way out needs none.
+func SeeksStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
+	return claim != nil && claim.Spec.VolumeName == "" && !completed(claim) && claim.DeletionTimestamp == nil && !DelaysBinding(class)
+}
+
+// Matchable reports whether the volume is there for any claim that it fits.
+func Matchable(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.ClaimRef == nil && pv.DeletionTimestamp == nil && pv.Status.Phase == corev1.VolumeAvailable
+}
+
+// namesClaim reports whether the volume is bound, or reserved by name, to the claim.
+func namesClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	ref := pv.Spec.ClaimRef
+	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
+}
+
+// fits is what must hold even for a volume that names the claim; why not is "" when it does. Class and selector are not looked at:
+// whoever named the claim chose.
+func fits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
+	switch {
+	case pv.DeletionTimestamp != nil:
+		return "the volume is marked for deletion \"" + pv.Name + "\""
+	case size(pv.Spec.Capacity) < size(claim.Spec.Resources.Requests):
+		return "requested PV is too small"
+	case deref(pv.Spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName):
+		return "volumeAttributesClassName does not match"
+	case isBlock(pv.Spec.VolumeMode) != isBlock(claim.Spec.VolumeMode):
+		return "incompatible volumeMode"
+	case !hasModes(pv, claim):
+		return "incompatible accessMode"
+	}
+	return ""
+}
+
+// satisfies is fits for a volume that the claim names and that names nobody: the class must be the same as well (1.7).
+func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
+	why = fits(pv, claim)
+	tooSmall := why == "requested PV is too small"
+	if pv.DeletionTimestamp == nil && !tooSmall && VolumeClass(pv) != ClassName(claim) {
+		return "storageClassName does not match"
+	}
+	return why
+}
+
+func hasModes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	for _, mode := range claim.Spec.AccessModes {
+		if !slices.Contains(pv.Spec.AccessModes, mode) {
+			return false
+		}
+	}
+	return true
+}
+
+// size is in bytes, rounded up.
+func size(of corev1.ResourceList) int64 {
+	storage := of[corev1.ResourceStorage]
+	return storage.Value()
+}
+
+func isBlock(mode *corev1.PersistentVolumeMode) bool {
+	return deref(mode) == corev1.PersistentVolumeBlock
+}
+
+func completed(claim *corev1.PersistentVolumeClaim) bool {
+	_, ok := claim.Annotations[names.AnnBindCompleted]
+	return ok
+}
+
+func boundByController(annotations map[string]string) bool {
+	_, ok := annotations[names.AnnBoundByController]
+	return ok
+}
+
+func deref[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
+	}
+	return *p
+}

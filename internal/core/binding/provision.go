@@ -1,0 +1,48 @@
+package binding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// provision has a volume made for the claim, by a provisioner that is not ours to call (1.12).
+func provision(s Snapshot) Verdict {
+	if s.Class == nil {
+		return waiting(verdict.ClassMissing, fmt.Sprintf("storageclass.storage.k8s.io %q not found", ClassName(s.Claim)))
+	}
+	driver := Driver(s.Class.Provisioner)
+	if driver == "" {
+		return waiting(verdict.ProvisionerUnknown, fmt.Sprintf("no volume plugin matched name: %s", s.Class.Provisioner))
+	}
+	if s.InProcess {
+		then := waiting(verdict.HandedOver, fmt.Sprintf("provisioner %q creates a volume", driver))
+		return do{Finding: then.Because(), Actions: []Action{HandOver{s.Claim, driver}}, Then: then}
+	}
+	then := waiting(verdict.ExternalProvisioning, fmt.Sprintf("Waiting for a volume to be created either by the external provisioner '%s' "+
+		"or manually by the system administrator. If volume creation is delayed, please verify that "+
+		"the provisioner is running and correctly registered.", driver))
+	if asked, ok := s.Claim.Annotations[names.AnnStorageProvisioner]; ok && asked == driver {
+		return then
+	}
+	return do{
+		Finding: finding{Reason: verdict.ProvisionerAsked, Message: fmt.Sprintf("provisioner %q is asked for a volume", driver)},
+		Actions: []Action{AskProvisioner{s.Claim, driver}},
+		Then:    then,
+	}
+}
+
+// awaitPod says which pods the scheduler has not placed, for binding waits for one of them.
+func awaitPod(pods []string) Verdict {
+	pods = slices.Sorted(slices.Values(pods))
+	switch len(pods) {
+	case 0:
+		return waiting(verdict.WaitForFirstConsumer, "waiting for first consumer to be created before binding")
+	case 1:
+		return waiting(verdict.WaitForPodScheduled, fmt.Sprintf("waiting for pod %s to be scheduled", pods[0]))
+	}
+	return waiting(verdict.WaitForPodScheduled, fmt.Sprintf("waiting for pods %s to be scheduled", strings.Join(pods, ",")))
+}

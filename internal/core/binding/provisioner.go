@@ -1,0 +1,81 @@
+package binding
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// migrated are the in-tree plugins that Kubernetes has handed over to CSI drivers for good.
+var migrated = map[string]string{
+	"kubernetes.io/aws-ebs":         "ebs.csi.aws.com",
+	"kubernetes.io/azure-disk":      "disk.csi.azure.com",
+	"kubernetes.io/azure-file":      "file.csi.azure.com",
+	"kubernetes.io/cinder":          "cinder.csi.openstack.org",
+	"kubernetes.io/gce-pd":          "pd.csi.storage.gke.io",
+	"kubernetes.io/portworx-volume": "pxd.portworx.com",
+	"kubernetes.io/vsphere-volume":  "csi.vsphere.vmware.com",
+}
+
+// inTreePrefix is that of plugins which were a part of Kubernetes. None is any more, as far as provisioning goes.
+const inTreePrefix = "kubernetes.io/"
+
+// Driver is the CSI driver that provisions for a class with this provisioner; "" when there is none.
+func Driver(provisioner string) string {
+	if driver, ok := migrated[provisioner]; ok {
+		return driver
+	}
+	if strings.HasPrefix(provisioner, inTreePrefix) {
+		return ""
+	}
+	return provisioner
+}
+
+// claimMigration is what the claim's migrated-to annotation is to say, and whether it says something else.
+func claimMigration(claim *corev1.PersistentVolumeClaim) (driver string, wrong bool) {
+	provisioner, ok := claim.Annotations[names.AnnStorageProvisioner]
+	if !ok {
+		provisioner, ok = claim.Annotations[names.AnnBetaStorageProvisioner]
+	}
+	return migration(provisioner, ok, claim.Annotations)
+}
+
+// volumeMigration is the same for a volume, which was provisioned by a plugin or was not; and which finalizers of its are of somebody
+// who will never take them off (1.13).
+func volumeMigration(pv *corev1.PersistentVolume) (driver string, stuck []string, wrong bool) {
+	provisioner, ok := pv.Annotations[names.AnnProvisionedBy]
+	driver, wrong = migration(provisioner, ok, pv.Annotations)
+	if !ok || !strings.HasPrefix(provisioner, inTreePrefix) {
+		return driver, nil, wrong
+	}
+	inTree := migrated[provisioner] == ""
+	for _, finalizer := range pv.Finalizers {
+		if finalizer == names.FinalizerInTree && !(inTree && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete) ||
+			finalizer == names.FinalizerVolume && inTree {
+			stuck = append(stuck, finalizer)
+		}
+	}
+	return driver, stuck, wrong || len(stuck) > 0
+}
+
+func migration(provisioner string, named bool, annotations map[string]string) (driver string, wrong bool) {
+	has := annotations[names.AnnMigratedTo]
+	if !named {
+		return has, false
+	}
+	driver = migrated[provisioner]
+	return driver, driver != has
+}
+
+// Deleter is who deletes the volume, for people: the provisioner, or else the driver that serves it.
+func Deleter(pv *corev1.PersistentVolume) string {
+	switch by := pv.Annotations[names.AnnProvisionedBy]; {
+	case by != "" && Driver(by) != "":
+		return Driver(by)
+	case pv.Spec.CSI != nil:
+		return pv.Spec.CSI.Driver
+	}
+	return "N/A"
+}
