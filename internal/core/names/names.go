@@ -10,6 +10,8 @@ const (
 	AnnMigratedTo             = "pv.kubernetes.io/migrated-to"
 	AnnBetaStorageClass       = "volume.beta.kubernetes.io/storage-class"
 	AnnBindCompleted          = "pv.kubernetes.io/bind-completed"
+	AnnBoundByController      = "pv.kubernetes.io/bound-by-controller" // on volumes, too
+	AnnStorageResizer         = "volume.kubernetes.io/storage-resizer" // of a migrated volume: who expands it
 )
 
 // Annotations on volumes (AN-7, AN-8, AN-9).
@@ -20,9 +22,13 @@ const (
 	AnnControllerModifySecret    = "volume.kubernetes.io/controller-modify-secret-name"
 	AnnControllerModifySecretNS  = "volume.kubernetes.io/controller-modify-secret-namespace"
 	AnnDefaultStorageClass       = "storageclass.kubernetes.io/is-default-class"
+	AnnPreResizeCapacity         = "volume.alpha.kubernetes.io/pre-resize-capacity"
+	AnnBetaDefaultStorageClass   = "storageclass.beta.kubernetes.io/is-default-class"
+	FinalizerInTree              = "kubernetes.io/pv-controller"
 	FinalizerVolume              = "external-provisioner.volume.kubernetes.io/finalizer" // FI-1
 	FinalizerPVCProtection       = "kubernetes.io/pvc-protection"
 	FinalizerPVProtection        = "kubernetes.io/pv-protection"
+	FinalizerVACProtection       = "kubernetes.io/vac-protection"
 	AttributeProvisionerIdentity = "storage.kubernetes.io/csiProvisionerIdentity" // AN-11, a key of volumeAttributes
 )
 

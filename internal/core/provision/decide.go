@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -107,15 +108,16 @@ func create(s Snapshot, e intent.Entry) Verdict {
 }
 
 // checkGone settles what was begun for a claim that no longer exists: the recorded call is repeated to learn the handle,
-// and the volume is deleted by the answer (C-91, H-1). When the PersistentVolume exists the call had succeeded, and the
-// reclaim controller owns the rest.
+// and the volume is deleted by the answer (C-91, H-1). When its PersistentVolume exists the call had succeeded, and the
+// reclaim controller owns the rest. One of another driver is no proof: a class that was made again for that driver has led the
+// claim there.
 func checkGone(s Snapshot) Verdict {
 	switch {
 	case s.Claim != nil:
 		return nil
 	case s.Pending == nil:
 		return idle(verdict.ClaimGone, "the claim does not exist")
-	case s.Volume != nil:
+	case describes(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
 	}
 	return create(s, *s.Pending)
@@ -125,7 +127,7 @@ func checkBound(s Snapshot) Verdict { // C-11
 	if s.Claim.Spec.VolumeName == "" {
 		return nil
 	}
-	if s.Pending != nil && s.Volume != nil {
+	if s.Pending != nil && describes(s) {
 		return settled(verdict.ClaimBound, "the claim is bound to its volume")
 	}
 	if s.Pending != nil {
@@ -135,7 +137,7 @@ func checkBound(s Snapshot) Verdict { // C-11
 }
 
 func checkOurs(s Snapshot) Verdict { // C-12, C-13
-	if s.Pending != nil || Provisioner(s.Claim) == s.Driver.Name || s.Claim.Annotations[names.AnnMigratedTo] == s.Driver.Name {
+	if s.Pending != nil || s.HandedOver || slices.Contains(Asked(s.Claim), s.Driver.Name) {
 		return nil
 	}
 	return idle(verdict.ClaimNotOurs, "the claim is for provisioner "+quoteOrNone(Provisioner(s.Claim)))
@@ -147,12 +149,12 @@ func checkExisting(s Snapshot) Verdict { // C-20
 	switch {
 	case s.Volume == nil:
 		return nil
-	case belongsTo(s.Volume, s.Key) && s.Pending != nil:
+	case describes(s) && s.Pending != nil:
 		return settled(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists")
-	case belongsTo(s.Volume, s.Key):
+	case belongsTo(s.Volume, s.Key) && s.Pending == nil:
 		return idle(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists")
 	}
-	return refuse{Finding: conflict(s.Volume, "it is not for this claim")}
+	return refuse{Finding: conflict(s.Volume, "it is not for this claim and this driver")}
 }
 
 // checkDeleting does not begin a volume for a claim on its way out (H-42), but finishes one that was begun.
@@ -249,6 +251,15 @@ func Provisioner(claim *corev1.PersistentVolumeClaim) string {
 		return p
 	}
 	return claim.Annotations[names.AnnBetaStorageProvisioner]
+}
+
+// Asked are the drivers that the claim asks for: the one that was chosen, and the one that took the place of an in-tree plugin.
+func Asked(claim *corev1.PersistentVolumeClaim) []string {
+	asked := []string{Provisioner(claim)}
+	if by := claim.Annotations[names.AnnMigratedTo]; by != "" && by != asked[0] {
+		asked = append(asked, by)
+	}
+	return asked
 }
 
 // ClassName is the StorageClass of the claim; the old annotation wins over the field (AN-6).

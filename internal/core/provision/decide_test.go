@@ -70,6 +70,8 @@ func bound(s *Snapshot)    { s.Claim.Spec.VolumeName = "other" }
 func firstUse(s *Snapshot) {
 	s.Class.VolumeBindingMode = ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
 }
+func unasked(s *Snapshot)     { s.Claim.Annotations = map[string]string{} }
+func handedOver(s *Snapshot)  { s.HandedOver = true }
 func hasTopology(s *Snapshot) { s.Driver.HasTopology = true }
 
 func pending(s *Snapshot) {
@@ -93,6 +95,8 @@ func volumeOf(claim types.UID) func(*Snapshot) {
 	}
 }
 
+func ofOtherDriver(s *Snapshot) { s.Volume.Spec.CSI.Driver = "csi.other" }
+
 func TestDecide(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, tc := range []struct {
@@ -105,10 +109,29 @@ func TestDecide(t *testing.T) {
 		{"C-4 gone claim, nothing begun", world(noClaim), verdict.ClaimGone, nothing{}},
 		{"C-90 C-91 C-92 H-1 gone claim, call unsettled: repeated to find the volume", world(noClaim, pending), verdict.Provisioning, do{}},
 		{"C-91 gone claim, call unsettled, PV exists: settled", world(noClaim, pending, volumeOf(uid)), verdict.ClaimGone, do{}},
+		{
+			"H-1 gone claim, call unsettled, PV of another driver for it: repeated", world(noClaim, pending, volumeOf(uid), ofOtherDriver),
+			verdict.Provisioning, do{},
+		},
+		{"H-1 gone claim, call unsettled, PV of another claim: repeated", world(noClaim, pending, volumeOf("other")), verdict.Provisioning, do{}},
+		{
+			"H-1 bound to a volume of another driver while ours is unsettled: repeated", world(bound, pending, volumeOf(uid), ofOtherDriver),
+			verdict.Provisioning, do{},
+		},
+		{"H-1 PV of another driver, call unsettled: kept on record", world(pending, volumeOf(uid), ofOtherDriver), verdict.VolumeConflict, refuse{}},
 		{"C-11 bound claim", world(bound), verdict.ClaimBound, nothing{}},
 		{"C-11 bound to another volume while ours is unsettled: repeated", world(bound, pending), verdict.Provisioning, do{}},
 		{"C-12 no annotation", world(func(s *Snapshot) { s.Claim.Annotations = nil }), verdict.ClaimNotOurs, nothing{}},
 		{"C-12 another driver", world(annotate(names.AnnStorageProvisioner, "other")), verdict.ClaimNotOurs, nothing{}},
+		{"6.2 no annotation, handed over by the binder", world(handedOver, unasked), verdict.Provisioning, do{}},
+		{"6.2 handed over, asked of another before", world(handedOver, annotate(names.AnnStorageProvisioner, "other")), verdict.Provisioning, do{}},
+		{"6.2 handed over, bound meanwhile", world(handedOver, unasked, bound), verdict.ClaimBound, nothing{}},
+		{
+			"6.2 handed over, class of another provisioner by now",
+			world(handedOver, unasked, func(s *Snapshot) { s.Class.Provisioner = "other" }), verdict.ClassNotOurs, nothing{},
+		},
+		{"6.2 handed over, first use without a node", world(handedOver, unasked, firstUse), verdict.WaitForConsumer, wait{}},
+		{"AN-5 C-12 migrated to our driver", world(unasked, annotate(names.AnnMigratedTo, driver)), verdict.Provisioning, do{}},
 		{"AN-2 old annotation alone", world(func(s *Snapshot) {
 			s.Claim.Annotations = map[string]string{names.AnnBetaStorageProvisioner: driver}
 		}), verdict.Provisioning, do{}},

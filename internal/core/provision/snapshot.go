@@ -39,9 +39,11 @@ type Snapshot struct {
 	CSINode *storagev1.CSINode            // likewise
 	Secret  Secret                        // what is known of the provisioner's secret, if [SecretToRead] names one
 	Pending *intent.Entry                 // a CreateVolume request of this claim whose outcome is not known
-	Retry   RetryState
-	Driver  Driver
-	Options Options
+	// HandedOver says that the binder in this process asks for the volume, so that the claim need not say so.
+	HandedOver bool
+	Retry      RetryState
+	Driver     Driver
+	Options    Options
 }
 
 // RetryState is what the controller remembers of the last failed attempt for a claim.

@@ -105,6 +105,11 @@ func belongsTo(pv *corev1.PersistentVolume, key Key) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == key.UID && pv.Spec.CSI != nil
 }
 
+// describes reports whether the PersistentVolume is that of the volume which our driver made for the claim.
+func describes(s Snapshot) bool {
+	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI.Driver == s.Driver.Name
+}
+
 func conflict(have *corev1.PersistentVolume, why string) verdict.Finding {
 	return verdict.Finding{
 		Reason:  verdict.VolumeConflict,

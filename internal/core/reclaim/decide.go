@@ -30,6 +30,9 @@ type Snapshot struct {
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
 	Driver Driver
+	// Protector says that whoever protects volumes in this cluster is in this process, so that its finalizer goes with ours in one
+	// write. It would drop it in the next moment, and does not mind that there is nothing left to drop.
+	Protector bool
 
 	// The rest matters only if [MayReclaim].
 	Attached []string                   // the nodes that a VolumeAttachment of this volume names
@@ -50,11 +53,14 @@ type Driver struct {
 type Action interface{ action() }
 
 type (
-	// AddFinalizer and DropFinalizer change our finalizer and nothing else, on this very object (its uid).
+	// AddFinalizer and DropFinalizer change finalizers and nothing else, on this very object (its uid).
 	AddFinalizer struct{ Volume *corev1.PersistentVolume }
 	// DropFinalizer is done when there is nothing left to drop. It does not compare with the view that it was decided on, which
 	// may be old: by then there is nothing to protect any more, and an object that keeps the finalizer is stuck (D-20, H-18).
-	DropFinalizer struct{ Volume *corev1.PersistentVolume }
+	DropFinalizer struct {
+		Volume *corev1.PersistentVolume
+		Names  []string
+	}
 	// LetGo drops our finalizer only if the reclaim policy still is the one that was seen. The view may be old, and a volume whose
 	// policy has become Delete meanwhile needs the finalizer.
 	LetGo struct{ Volume *corev1.PersistentVolume }
@@ -136,7 +142,7 @@ func reclaim(s Snapshot) Verdict {
 	}
 	// The object goes before our finalizer: a crash between the two leaves an object that says what is left to do (H-51). Two writes
 	// for each volume that we made.
-	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DeleteObject{s.Volume}, DropFinalizer{s.Volume}}
+	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DeleteObject{s.Volume}, DropFinalizer{s.Volume, finalizers(s)}}
 	if !hasFinalizer(s.Volume) {
 		// Written by hand and never seen bound. Somebody may delete the object while the driver is at work, and then nothing would
 		// say that there was a volume (H-20). The third write is for these few only.
@@ -147,6 +153,14 @@ func reclaim(s Snapshot) Verdict {
 		Actions: actions,
 		Then:    idle(verdict.VolumeReclaimed, "the volume and its PersistentVolume are deleted"),
 	}
+}
+
+// finalizers that nobody needs once the volume is deleted.
+func finalizers(s Snapshot) []string {
+	if s.Protector {
+		return []string{names.FinalizerVolume, names.FinalizerPVProtection}
+	}
+	return []string{names.FinalizerVolume}
 }
 
 // shared refuses to delete a volume under another PersistentVolume. Upstream deletes it, and its data with it (#1235).

@@ -63,6 +63,9 @@ func shape(v Verdict) string {
 		out := ""
 		for _, a := range v.Actions {
 			out += fmt.Sprintf("%T ", a)[len("reclaim."):]
+			if drop, is := a.(DropFinalizer); is {
+				out += fmt.Sprintf("%q ", drop.Names)
+			}
 		}
 		return out + "then " + shape(v.Then)
 	}
@@ -70,7 +73,7 @@ func shape(v Verdict) string {
 }
 
 func TestDecide(t *testing.T) {
-	all := "DeleteVolume DeleteObject DropFinalizer then nothing VolumeReclaimed"
+	all := reclaimed
 	for _, tc := range []struct {
 		row  string
 		s    Snapshot
@@ -95,6 +98,7 @@ func TestDecide(t *testing.T) {
 		{"D-12 no handle", world(func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "" }), "refuse VolumeInvalid"},
 		{"D-12 not CSI", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "refuse VolumeInvalid"},
 		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
+		{"6.1 g protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
 		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

@@ -57,8 +57,72 @@ const (
 	VolumeSecretUnreadable Reason = "VolumeSecretUnreadable"
 )
 
+// Reasons about what protects claims, volumes and classes from going too early.
+const (
+	ClaimProtected       Reason = "ClaimProtected"
+	ClaimUsed            Reason = "ClaimUsed"
+	ClaimStillUsed       Reason = "ClaimStillUsed"
+	ClaimConfirming      Reason = "ClaimConfirming"
+	ClaimUnprotected     Reason = "ClaimUnprotected"
+	ClaimStillHeld       Reason = "ClaimStillHeld"
+	VolumeStillUsed      Reason = "VolumeStillUsed"
+	VolumeStillHeld      Reason = "VolumeStillHeld"
+	VolumeReclaimAwaited Reason = "VolumeReclaimAwaited"
+	VolumeUnprotected    Reason = "VolumeUnprotected"
+
+	AttributesClassGone        Reason = "AttributesClassGone"
+	AttributesClassProtected   Reason = "AttributesClassProtected"
+	AttributesClassUsed        Reason = "AttributesClassUsed"
+	AttributesClassConfirming  Reason = "AttributesClassConfirming"
+	AttributesClassUnprotected Reason = "AttributesClassUnprotected"
+)
+
+// Reasons about claims that are to grow, and about ephemeral volumes of pods.
+const (
+	GrowthNone       Reason = "GrowthNone"
+	GrowthUnready    Reason = "GrowthUnready"
+	GrowthAwaited    Reason = "GrowthAwaited"
+	GrowthMigrated   Reason = "GrowthMigrated"
+	PodGone          Reason = "PodGone"
+	PodEnded         Reason = "PodEnded"
+	EphemeralReady   Reason = "EphemeralReady"
+	EphemeralCreated Reason = "EphemeralCreated"
+	EphemeralTaken   Reason = "EphemeralTaken"
+	EphemeralFailed  Reason = "EphemeralFailed"
+)
+
 // WriteFailed is about either: the API server did not take a write or did not answer a read.
 const WriteFailed Reason = "WriteFailed"
+
+// Reasons of the binder, about a claim and the volumes that name it.
+const (
+	ClaimBinding          Reason = "ClaimBinding"
+	ClaimPending          Reason = "ClaimPending"
+	ClaimLosing           Reason = "ClaimLosing"
+	ClaimLost             Reason = "ClaimLost"
+	ClaimStaysLost        Reason = "ClaimStaysLost"
+	ClaimMisbound         Reason = "ClaimMisbound"
+	ClassAssigned         Reason = "ClassAssigned"
+	ClassAwaited          Reason = "ClassAwaited"
+	NoVolumeAndNoClass    Reason = "NoVolumeAndNoClass"
+	WaitForFirstConsumer  Reason = "WaitForFirstConsumer"
+	WaitForPodScheduled   Reason = "WaitForPodScheduled"
+	ProvisionerAsked      Reason = "ProvisionerAsked"
+	ProvisionerNotAsked   Reason = "ProvisionerNotAsked"
+	ExternalProvisioning  Reason = "ExternalProvisioning"
+	HandedOver            Reason = "HandedOver"
+	ProvisionerUnknown    Reason = "ProvisionerUnknown"
+	VolumeAwaited         Reason = "VolumeAwaited"
+	VolumeTaken           Reason = "VolumeTaken"
+	VolumeUnfit           Reason = "VolumeUnfit"
+	VolumeWithoutCapacity Reason = "VolumeWithoutCapacity"
+	VolumeAvailable       Reason = "VolumeAvailable"
+	VolumeSettled         Reason = "VolumeSettled"
+	VolumeNotRecycled     Reason = "VolumeNotRecycled"
+	VolumeNotDeletable    Reason = "VolumeNotDeletable"
+	ReclaimPolicyUnknown  Reason = "ReclaimPolicyUnknown"
+	AskingAPI             Reason = "AskingAPI"
+)
 
 // Severity is the type of the event that a reason causes.
 type Severity int
@@ -100,4 +164,19 @@ const (
 	eventProvisioningSucceeded = "ProvisioningSucceeded"
 	eventVolumeDelete          = "VolumeDelete"
 	eventVolumeFailedDelete    = "VolumeFailedDelete"
+
+	eventExternalExpanding = "ExternalExpanding"
+	eventFailedBinding     = "FailedBinding"
+)
+
+// The event reasons of the PV controller.
+const (
+	eventVolumeMismatch       = "VolumeMismatch"
+	eventWaitForFirstConsumer = "WaitForFirstConsumer"
+	eventWaitForPodScheduled  = "WaitForPodScheduled"
+	eventExternalProvisioning = "ExternalProvisioning"
+	eventClaimLost            = "ClaimLost"
+	eventClaimMisbound        = "ClaimMisbound"
+	eventVolumeFailedRecycle  = "VolumeFailedRecycle"
+	eventUnknownReclaimPolicy = "VolumeUnknownReclaimPolicy"
 )

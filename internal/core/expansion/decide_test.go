@@ -1,0 +1,146 @@
+package expansion
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+func shape(v Verdict) string {
+	switch v := v.(type) {
+	case nothing:
+		return "nothing " + string(v.Reason)
+	case wait:
+		return "wait " + string(v.Reason) + ": " + v.Text()
+	case refuse:
+		return "refuse " + string(v.Reason)
+	case do:
+		out := ""
+		for _, a := range v.Actions {
+			out += "name " + a.NameResizer + " "
+		}
+		return out + "then " + shape(v.Then)
+	}
+	return "nil"
+}
+
+func size(s string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(s)}
+}
+
+// world is a claim that has 1Gi and asks for 2Gi.
+func world(edits ...func(*Snapshot)) Snapshot {
+	s := Snapshot{
+		Key: Key{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "c"}, UID: "u", Size: 2 << 30},
+		Claim: &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u"},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "v", Resources: corev1.VolumeResourceRequirements{Requests: size("2Gi")}},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: size("1Gi")},
+		},
+		Volume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+			ClaimRef:               &corev1.ObjectReference{Namespace: "ns", Name: "c", UID: "u"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}},
+		}},
+	}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+func TestDecide(t *testing.T) {
+	const waits = "wait GrowthAwaited: waiting for an external controller to expand this PVC"
+	const moved = "wait GrowthMigrated: CSI migration enabled for kubernetes.io/cinder; waiting for external resizer to expand the pvc"
+	source := func(source corev1.PersistentVolumeSource) func(*Snapshot) {
+		return func(s *Snapshot) { s.Volume.Spec.PersistentVolumeSource = source }
+	}
+	cinder := source(corev1.PersistentVolumeSource{Cinder: &corev1.CinderPersistentVolumeSource{}})
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want string
+	}{
+		{"3.4 CSI", world(), waits},
+		{"3.4 neither CSI nor migrated", world(source(corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}})), waits},
+		{"3.4 migrated", world(cinder), "name cinder.csi.openstack.org then " + moved},
+		{"3.4 migrated and named", world(cinder, func(s *Snapshot) {
+			s.Claim.Annotations = map[string]string{names.AnnStorageResizer: "cinder.csi.openstack.org"}
+		}), moved},
+		{"3.4 it has what it asks for", world(func(s *Snapshot) { s.Claim.Status.Capacity = size("2Gi") }), "nothing GrowthNone"},
+		{"3.4 it has more", world(func(s *Snapshot) { s.Claim.Status.Capacity = size("3Gi") }), "nothing GrowthNone"},
+		{"3.4 it asks for more by now", world(func(s *Snapshot) { s.Key.Size = 3 << 30 }), "nothing GrowthNone"},
+		{"3.4 it is not bound", world(func(s *Snapshot) { s.Claim.Status.Phase = corev1.ClaimPending }), "nothing GrowthNone"},
+		{"3.4 it is gone", world(func(s *Snapshot) { s.Claim = nil }), "nothing GrowthNone"},
+		{"3.4 no such volume", world(func(s *Snapshot) { s.Volume = nil }), "refuse GrowthUnready"},
+		{"3.4 the volume is another claim's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "other" }), "refuse GrowthUnready"},
+		{"3.4 the volume is nobody's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef = nil }), "refuse GrowthUnready"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			if got := shape(Decide(tc.s)); got != tc.want {
+				t.Errorf("got %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+	for _, reason := range []verdict.Reason{verdict.GrowthAwaited, verdict.GrowthMigrated} {
+		if got := verdict.Describe(reason); got.Event != "ExternalExpanding" || got.Severity != verdict.Normal {
+			t.Errorf("%s: %+v", reason, got)
+		}
+	}
+}
+
+// 3.4: each plugin that moved to CSI has the driver that took its place.
+func TestMigrated(t *testing.T) {
+	for driver, source := range map[string]corev1.PersistentVolumeSource{
+		"":                         {HostPath: &corev1.HostPathVolumeSource{}},
+		"ebs.csi.aws.com":          {AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}},
+		"pd.csi.storage.gke.io":    {GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{}},
+		"disk.csi.azure.com":       {AzureDisk: &corev1.AzureDiskVolumeSource{}},
+		"file.csi.azure.com":       {AzureFile: &corev1.AzureFilePersistentVolumeSource{}},
+		"cinder.csi.openstack.org": {Cinder: &corev1.CinderPersistentVolumeSource{}},
+		"csi.vsphere.vmware.com":   {VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{}},
+		"pxd.portworx.com":         {PortworxVolume: &corev1.PortworxVolumeSource{}},
+	} {
+		if plugin, got := migrated(&corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: source}}); got != driver || (plugin == "") != (driver == "") {
+			t.Errorf("%q: got %q of %q", driver, got, plugin)
+		}
+	}
+}
+
+func FuzzDecide(f *testing.F) {
+	f.Add(uint16(0), int64(0), int64(0))
+	f.Add(uint16(0xffff), int64(2), int64(1))
+	f.Fuzz(func(t *testing.T, bits uint16, asks, has int64) {
+		yes := func() bool { b := bits & 1; bits >>= 1; return b == 1 }
+		s := Snapshot{Key: Key{Size: asks}}
+		if yes() {
+			s.Claim = &corev1.PersistentVolumeClaim{}
+			if yes() {
+				s.Claim.Status.Phase = corev1.ClaimBound
+			}
+			if yes() {
+				s.Claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(asks, resource.BinarySI)}
+			}
+			if yes() {
+				s.Claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(has, resource.BinarySI)}
+			}
+		}
+		if yes() {
+			s.Volume = &corev1.PersistentVolume{}
+			if yes() {
+				s.Volume.Spec.ClaimRef = &corev1.ObjectReference{}
+			}
+			if yes() {
+				s.Volume.Spec.Cinder = &corev1.CinderPersistentVolumeSource{}
+			}
+		}
+		if v := Decide(s); v == nil || v.Because().Reason == "" {
+			t.Errorf("no verdict for %+v", s)
+		}
+	})
+}

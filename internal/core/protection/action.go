@@ -1,0 +1,79 @@
+package protection
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Verdict is what this package answers.
+type Verdict = verdict.Verdict[Action]
+
+type (
+	nothing = verdict.Nothing[Action]
+	wait    = verdict.Wait[Action]
+	do      = verdict.Do[Action]
+)
+
+// Action is one thing to do with the object that the decision is about. The interface is sealed.
+//
+//sumtype:decl
+type Action interface{ action() }
+
+type (
+	// AddFinalizer puts the protecting finalizer on this very object (its uid), and changes nothing else.
+	AddFinalizer struct{}
+	// DropFinalizer takes it off.
+	DropFinalizer struct{}
+	// Ask has the API server say who uses the object, since memory may lag behind it.
+	Ask struct{}
+)
+
+func (AddFinalizer) action()  {}
+func (DropFinalizer) action() {}
+func (Ask) action()           {}
+
+// state is how far an object is on its way, as far as its finalizer goes.
+type state int
+
+const (
+	bare      state = iota // alive, without the finalizer
+	protected              // alive, with it
+	going                  // being deleted, held by it
+	let                    // being deleted, without it
+)
+
+func stateOf(o metav1.Object, finalizer string) state {
+	has := slices.Contains(o.GetFinalizers(), finalizer)
+	switch deleting := o.GetDeletionTimestamp() != nil; {
+	case deleting && has:
+		return going
+	case deleting:
+		return let
+	case has:
+		return protected
+	}
+	return bare
+}
+
+func finding(reason verdict.Reason, message string) verdict.Finding {
+	return verdict.Finding{Reason: reason, Message: message}
+}
+
+func idle(reason verdict.Reason, message string) Verdict {
+	return nothing{Finding: finding(reason, message)}
+}
+
+// act does one thing after which there is nothing left to do.
+func act(action Action, reason verdict.Reason, message string) Verdict {
+	then := idle(reason, message)
+	return do{Finding: then.Because(), Actions: []Action{action}, Then: then}
+}
+
+// Rests reports whether there is nothing to do for an object, whoever uses it, nor to say: as good as all objects rest.
+func Rests(o metav1.Object, finalizer string) bool {
+	s := stateOf(o, finalizer)
+	return s == protected || s == let && len(o.GetFinalizers()) == 0
+}
