@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AddFinalizer and DropFinalizer change one finalizer of the object with this uid and nothing else. They are strategic merge
+// AddFinalizer and DropFinalizer change the named finalizers of the object with this uid and nothing else. They are strategic merge
 // patches on the list, so they cannot conflict with another controller that changes its own finalizer at the same moment
 // (D-20, k8s #1217), and the uid makes them fail on an object that was created again.
 func AddFinalizer(uid types.UID, finalizer string) client.Patch {
@@ -18,8 +18,8 @@ func AddFinalizer(uid types.UID, finalizer string) client.Patch {
 }
 
 // DropFinalizer is the opposite of [AddFinalizer].
-func DropFinalizer(uid types.UID, finalizer string) client.Patch {
-	return metadataPatch(map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": []string{finalizer}})
+func DropFinalizer(uid types.UID, finalizers ...string) client.Patch {
+	return metadataPatch(map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": finalizers})
 }
 
 // DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still the one of this view. It does not

@@ -45,6 +45,10 @@ func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool
 	return own, true, nil
 }
 
+// Saw notes an object that came through the watch, the last state of a deleted one included. It is for those who have a handler of
+// their own, and must not be told before their own view has the object.
+func (r *Recent[T]) Saw(object T) { r.saw(object.GetResourceVersion()) }
+
 // own is what was written and has not come through the watch.
 func (r *Recent[T]) own(key client.ObjectKey) (T, bool) {
 	r.mu.Lock()
@@ -94,6 +98,9 @@ func (r *Recent[T]) Handler() toolscache.ResourceEventHandler {
 		DeleteFunc: see,
 	}
 }
+
+// Newer reports whether a resource version is newer than another one of the same kind of object. Any is newer than none.
+func Newer(a, b string) bool { return newer(a, b) }
 
 // newer compares resource versions, which are ordered numbers since Kubernetes 1.35 says so. A malformed one is not newer.
 func newer(a, b string) bool {

@@ -1,0 +1,187 @@
+package kube
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// BindingTrim is what [TrimForBinding] looks out for while it sees the managers of each object.
+type BindingTrim struct {
+	Manager string    // whose writes are ours
+	Since   time.Time // writes before this are of no interest
+	// Foreign is told, once for each manager, of a claim that somebody else has bound; nil for nobody.
+	Foreign func(manager, claim string)
+}
+
+// TrimForBinding returns a cache transform for the claims and volumes of the controllers that bind, protect and expand. Of a bound
+// pair it keeps what those decide on and what metrics count, and what thousands have in common it keeps once; of a claim that waits
+// for a volume, its whole spec.
+//
+// As with [Trim]: write patches, and change nothing that was not copied.
+func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
+	foreign := &foreignBinders{config: config, told: map[string]bool{}}
+	return func(in any) (any, error) {
+		switch o := in.(type) {
+		case *corev1.PersistentVolumeClaim:
+			foreign.look(o)
+			trimBindingClaim(o)
+		case *corev1.PersistentVolume:
+			trimBindingVolume(o)
+		default:
+			return Trim(in)
+		}
+		return in, nil
+	}
+}
+
+func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
+	owners := claim.OwnerReferences
+	trimMeta(&claim.ObjectMeta, names.AnnBindCompleted, names.AnnBoundByController, names.AnnStorageProvisioner, names.AnnBetaStorageProvisioner,
+		names.AnnSelectedNode, names.AnnBetaStorageClass, names.AnnMigratedTo, names.AnnStorageResizer)
+	claim.OwnerReferences = owners
+	have := claim.Status
+	claim.Status = corev1.PersistentVolumeClaimStatus{
+		Phase: shared(have.Phase), AccessModes: sharedModes(have.AccessModes), Capacity: sharedStorage(have.Capacity),
+		CurrentVolumeAttributesClassName: sharedText(have.CurrentVolumeAttributesClassName),
+	}
+	if modify := have.ModifyVolumeStatus; modify != nil {
+		claim.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: shared(modify.TargetVolumeAttributesClassName)}
+	}
+	spec := &claim.Spec
+	spec.AccessModes = sharedModes(spec.AccessModes)
+	spec.StorageClassName, spec.VolumeAttributesClassName = sharedText(spec.StorageClassName), sharedText(spec.VolumeAttributesClassName)
+	spec.VolumeMode = sharedMode(spec.VolumeMode)
+	if spec.VolumeName == "" {
+		return
+	}
+	claim.Spec = corev1.PersistentVolumeClaimSpec{
+		VolumeName: spec.VolumeName, StorageClassName: spec.StorageClassName, VolumeAttributesClassName: spec.VolumeAttributesClassName,
+		VolumeMode: spec.VolumeMode, AccessModes: spec.AccessModes,
+		Resources: corev1.VolumeResourceRequirements{Requests: sharedStorage(spec.Resources.Requests)},
+	}
+}
+
+func trimBindingVolume(pv *corev1.PersistentVolume) {
+	labels := pv.Labels
+	trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity, names.AnnBetaStorageClass)
+	have := pv.Spec
+	spec := corev1.PersistentVolumeSpec{
+		Capacity: sharedStorage(have.Capacity), AccessModes: sharedModes(have.AccessModes), VolumeMode: sharedMode(have.VolumeMode),
+		PersistentVolumeReclaimPolicy: shared(have.PersistentVolumeReclaimPolicy), StorageClassName: shared(have.StorageClassName),
+		VolumeAttributesClassName: sharedText(have.VolumeAttributesClassName), PersistentVolumeSource: sharedSource(have.PersistentVolumeSource),
+	}
+	if ref := have.ClaimRef; ref != nil {
+		spec.ClaimRef = &corev1.ObjectReference{Namespace: shared(ref.Namespace), Name: ref.Name, UID: ref.UID}
+	} else {
+		pv.Labels = labels // claims select by them
+	}
+	pv.Spec = spec
+	pv.Status = corev1.PersistentVolumeStatus{Phase: shared(pv.Status.Phase)}
+}
+
+var (
+	pooledModes   pool[[]corev1.PersistentVolumeAccessMode]
+	pooledStorage pool[corev1.ResourceList]
+	pooledSources pool[*corev1.CSIPersistentVolumeSource]
+	blockMode     = new(corev1.PersistentVolumeBlock)
+	fileMode      = new(corev1.PersistentVolumeFilesystem)
+)
+
+func sharedText(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	return pooledPointers.get(*text, text)
+}
+
+func sharedModes(modes []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
+	if len(modes) == 0 {
+		return nil
+	}
+	return pooledModes.get(fmt.Sprint(modes), modes)
+}
+
+func sharedMode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
+	switch {
+	case mode == nil:
+		return nil
+	case *mode == corev1.PersistentVolumeBlock:
+		return blockMode
+	case *mode == corev1.PersistentVolumeFilesystem:
+		return fileMode
+	}
+	return mode
+}
+
+// sharedStorage keeps the size only, once for all that have it.
+func sharedStorage(list corev1.ResourceList) corev1.ResourceList {
+	size, ok := list[corev1.ResourceStorage]
+	if !ok {
+		return nil
+	}
+	return pooledStorage.get(size.String(), corev1.ResourceList{corev1.ResourceStorage: size})
+}
+
+// sharedSource keeps which driver serves the volume, or of which kind it is otherwise.
+func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeSource {
+	if source.CSI != nil {
+		driver := shared(source.CSI.Driver)
+		return corev1.PersistentVolumeSource{CSI: pooledSources.get(driver, &corev1.CSIPersistentVolumeSource{Driver: driver})}
+	}
+	var kind corev1.PersistentVolumeSource
+	from, to := reflect.ValueOf(source), reflect.ValueOf(&kind).Elem()
+	for i := range from.NumField() {
+		if field := from.Field(i); field.Kind() == reflect.Pointer && !field.IsNil() {
+			to.Field(i).Set(reflect.New(field.Type().Elem()))
+		}
+	}
+	return kind
+}
+
+// foreignBinders notices somebody else who binds claims: two that do take turns at every claim, and tell people twice.
+type foreignBinders struct {
+	config BindingTrim
+	mu     sync.Mutex
+	told   map[string]bool
+}
+
+// boundField is how managedFields name the annotation that only a binder writes.
+var boundField = []byte(`"f:` + names.AnnBindCompleted + `"`)
+
+func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
+	if f.config.Foreign == nil {
+		return
+	}
+	for i := range claim.ManagedFields {
+		entry := &claim.ManagedFields[i]
+		if entry.Manager != f.config.Manager && f.wrote(claim, entry) {
+			f.tell(entry.Manager, claim.Namespace+"/"+claim.Name)
+		}
+	}
+}
+
+// wrote leaves out who created the claim with the annotation on it, which is somebody who restores.
+func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav1.ManagedFieldsEntry) bool {
+	return entry.Time != nil && entry.Time.After(f.config.Since) && !entry.Time.Equal(&claim.CreationTimestamp) &&
+		entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, boundField)
+}
+
+func (f *foreignBinders) tell(manager, claim string) {
+	f.mu.Lock()
+	first := !f.told[manager]
+	f.told[strings.Clone(manager)] = true
+	f.mu.Unlock()
+	if first {
+		f.config.Foreign(manager, claim)
+	}
+}

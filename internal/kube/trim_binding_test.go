@@ -1,0 +1,166 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+func trimmedForBinding[T any](t *testing.T, o *T) *T {
+	t.Helper()
+	out, err := TrimForBinding(BindingTrim{})(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(*T)
+}
+
+func boundClaim() *corev1.PersistentVolumeClaim {
+	claim := fullClaim("pv")
+	claim.Annotations[names.AnnBindCompleted] = "yes"
+	claim.Spec.VolumeAttributesClassName = new("fast")
+	claim.Status = corev1.PersistentVolumeClaimStatus{
+		Phase: corev1.ClaimBound, AccessModes: claim.Spec.AccessModes, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		CurrentVolumeAttributesClassName: new("fast"), Conditions: []corev1.PersistentVolumeClaimCondition{{Type: "x"}},
+	}
+	return claim
+}
+
+// What the binder decides must be the same with what is kept as with the whole objects, in every phase of a pair.
+func TestTrimForBindingKeepsDecisions(t *testing.T) {
+	claims := map[string]func(*corev1.PersistentVolumeClaim){
+		"bound": func(*corev1.PersistentVolumeClaim) {}, "lost": func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost },
+		"named":    func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, names.AnnBindCompleted) },
+		"unbound":  func(c *corev1.PersistentVolumeClaim) { *c = *fullClaim("") },
+		"deleting": func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Unix(2, 0)) },
+		"selects": func(c *corev1.PersistentVolumeClaim) {
+			*c = *fullClaim("")
+			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"l": "v"}}
+		},
+		"migrated": func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations[names.AnnStorageProvisioner] = "kubernetes.io/cinder"
+		},
+	}
+	volumes := map[string]func(*corev1.PersistentVolume){
+		"bound":    func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound },
+		"free":     func(v *corev1.PersistentVolume) { v.Spec.ClaimRef, v.Status.Phase = nil, corev1.VolumeAvailable },
+		"reserved": func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" },
+		"foreign":  func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "other" },
+		"on host": func(v *corev1.PersistentVolume) {
+			v.Spec.ClaimRef.UID, v.Annotations = "other", nil
+			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}
+		},
+		"raw":   func(v *corev1.PersistentVolume) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) },
+		"going": func(v *corev1.PersistentVolume) { v.DeletionTimestamp = new(metav1.Unix(2, 0)) },
+		"small": func(v *corev1.PersistentVolume) {
+			v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+		},
+		"grown": func(v *corev1.PersistentVolume) { v.Annotations[names.AnnPreResizeCapacity] = "512Mi" },
+		"in tree": func(v *corev1.PersistentVolume) {
+			v.Annotations[names.AnnProvisionedBy] = "kubernetes.io/gce-pd"
+			v.Finalizers = append(v.Finalizers, names.FinalizerInTree)
+		},
+	}
+	for c, editClaim := range claims {
+		for v, editVolume := range volumes {
+			claim, pv := boundClaim(), fullVolume()
+			pv.Spec.ClaimRef.UID = claim.UID
+			editClaim(claim)
+			editVolume(pv)
+			whole := decisions(claim, pv)
+			kept := decisions(trimmedForBinding(t, claim.DeepCopy()), trimmedForBinding(t, pv.DeepCopy()))
+			if diff := cmp.Diff(whole, kept); diff != "" {
+				t.Errorf("claim %s, volume %s:\n%s", c, v, diff)
+			}
+		}
+	}
+}
+
+// decisions are what the binder makes of the two, in words, whatever else it knows.
+func decisions(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (all []string) {
+	key := binding.Key{Claim: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}}
+	for flags := range 4 {
+		s := binding.Snapshot{Key: key, Claim: claim, ClaimAsked: flags&1 != 0, VolumesAsked: flags&2 != 0}
+		if pv.Spec.ClaimRef != nil {
+			s.Refs = []*corev1.PersistentVolume{pv}
+		}
+		if claim.Spec.VolumeName == pv.Name {
+			s.Named = pv
+		}
+		x := binding.NewIndex()
+		if binding.Matchable(pv) {
+			x.Offer(pv)
+			if x.BestVolume(claim) != "" {
+				s.Offer = pv
+			}
+		}
+		verdict := binding.Decide(s)
+		all = append(all, fmt.Sprintf("%T %v rest=%v deleter=%s", verdict, verdict.Because(), binding.AtRest(claim, pv), binding.Deleter(pv)))
+	}
+	return all
+}
+
+// Protection, expansion and metrics read these (3.1 to 3.4, 1.16).
+func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
+	claim, pv := boundClaim(), fullVolume()
+	keptClaim, keptVolume := trimmedForBinding(t, claim.DeepCopy()), trimmedForBinding(t, pv.DeepCopy())
+	type reads struct {
+		Finalizers                      []string
+		Owners                          []metav1.OwnerReference
+		Class, Mode, Attributes, Source string
+		Request, Capacity               string
+	}
+	of := func(c *corev1.PersistentVolumeClaim) reads {
+		return reads{
+			c.Finalizers, c.OwnerReferences, *c.Spec.StorageClassName, string(*c.Spec.VolumeMode), *c.Spec.VolumeAttributesClassName + *c.Status.CurrentVolumeAttributesClassName, "",
+			c.Spec.Resources.Requests.Storage().String(), c.Status.Capacity.Storage().String(),
+		}
+	}
+	if diff := cmp.Diff(of(claim), of(keptClaim)); diff != "" {
+		t.Error(diff)
+	}
+	if keptVolume.Spec.CSI.Driver != driver || keptVolume.Spec.Capacity.Storage().String() != "1Gi" || !slices.Equal(keptVolume.Finalizers, pv.Finalizers) {
+		t.Errorf("%+v", keptVolume)
+	}
+	if keptClaim.ManagedFields != nil || keptVolume.ManagedFields != nil || keptVolume.Labels != nil || keptVolume.Spec.NodeAffinity != nil || keptVolume.Spec.CSI.VolumeHandle != "" {
+		t.Error("something is kept that nobody reads")
+	}
+}
+
+// 10: somebody else who binds is noticed, once, and who restores or wrote before us is not.
+func TestForeignBinders(t *testing.T) {
+	began := time.Unix(1000, 0)
+	wrote := func(manager string, at int64, field string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Time: new(metav1.Unix(at, 0)),
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:` + field + `":{}}}}`)},
+		}
+	}
+	var seen []string
+	trim := TrimForBinding(BindingTrim{Manager: "ours", Since: began, Foreign: func(manager, claim string) { seen = append(seen, manager+" "+claim) }})
+	for _, entry := range []metav1.ManagedFieldsEntry{
+		wrote("ours", 2000, names.AnnBindCompleted), wrote("before", 900, names.AnnBindCompleted), wrote("other", 2000, names.AnnSelectedNode),
+		wrote("restore", 1500, names.AnnBindCompleted), {Manager: "odd"},
+		wrote("stock", 2000, names.AnnBindCompleted), wrote("stock", 2001, names.AnnBindCompleted),
+	} {
+		claim := boundClaim()
+		claim.CreationTimestamp = metav1.Unix(1500, 0)
+		claim.ManagedFields = []metav1.ManagedFieldsEntry{entry}
+		if _, err := trim(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"stock ns/claim"}, seen); diff != "" {
+		t.Error(diff)
+	}
+}

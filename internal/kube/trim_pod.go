@@ -1,0 +1,69 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TrimPod is a cache transform that keeps of a pod which claims it names, where it runs and how far it is on its way. A cluster has
+// more pods than anything else that is watched, and most of a pod is not about volumes.
+//
+// The template of an ephemeral volume's claim stays only while the claim may have to be created.
+func TrimPod(in any) (any, error) {
+	pod, ok := in.(*corev1.Pod)
+	if !ok {
+		return in, nil // a tombstone of the cache
+	}
+	ends := pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	*pod = corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: shared(pod.Namespace), Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+		},
+		Spec:   corev1.PodSpec{NodeName: shared(pod.Spec.NodeName), Volumes: claimVolumes(pod.Spec.Volumes, ends)},
+		Status: corev1.PodStatus{Phase: shared(pod.Status.Phase)},
+	}
+	return pod, nil
+}
+
+// claimVolumes are the volumes that are claims. The list is no longer than it must be.
+func claimVolumes(all []corev1.Volume, ends bool) []corev1.Volume {
+	n := 0
+	for i := range all {
+		if all[i].PersistentVolumeClaim != nil || all[i].Ephemeral != nil {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	kept := make([]corev1.Volume, 0, n)
+	for i := range all {
+		one := corev1.Volume{Name: shared(all[i].Name)}
+		switch v := &all[i]; {
+		case v.PersistentVolumeClaim != nil:
+			one.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.PersistentVolumeClaim.ClaimName}
+		case v.Ephemeral != nil && ends:
+			one.Ephemeral = &corev1.EphemeralVolumeSource{}
+		case v.Ephemeral != nil:
+			one.Ephemeral = v.Ephemeral
+		default:
+			continue
+		}
+		kept = append(kept, one)
+	}
+	return kept
+}
+
+// TrimAttributesClass is a cache transform that keeps of a VolumeAttributesClass whether it is going. What it sets is for the
+// drivers to read.
+func TrimAttributesClass(in any) (any, error) {
+	class, ok := in.(*storagev1.VolumeAttributesClass)
+	if !ok {
+		return in, nil
+	}
+	trimMeta(&class.ObjectMeta)
+	class.Parameters = nil
+	return class, nil
+}
