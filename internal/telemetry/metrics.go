@@ -1,6 +1,10 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Metric describes one metric, for its registration and for the reference.
 type Metric struct {
@@ -63,13 +67,21 @@ var MetricOrphans = Metric{
 
 // Ours lists the metrics that this package registers.
 func Ours() []Metric {
-	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped, MetricOrphans}
+	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped, MetricOrphans, MetricForeignBinders, MetricServed, MetricServing}
 }
 
-// NewCounter registers a metric that is a counter.
+// NewCounter registers a metric that is a counter, or finds it: roles in one process count together.
 func NewCounter(registry prometheus.Registerer, m Metric) *prometheus.CounterVec {
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
-	registry.MustRegister(counter)
+	err := registry.Register(counter)
+	if have, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if counter, ok = have.ExistingCollector.(*prometheus.CounterVec); ok {
+			return counter
+		}
+	}
+	if err != nil {
+		panic(err) // two metrics of one name
+	}
 	return counter
 }
 
@@ -82,14 +94,12 @@ type Metrics struct {
 // NewMetrics registers the metrics. uncertain counts the CreateVolume calls whose outcome is not known.
 func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
 	m := &Metrics{
-		Decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: MetricDecisions.Name, Help: MetricDecisions.Help,
-		}, MetricDecisions.Labels),
+		Decisions: NewCounter(registry, MetricDecisions),
 		InFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: MetricInFlight.Name, Help: MetricInFlight.Help,
 		}, MetricInFlight.Labels),
 	}
-	registry.MustRegister(m.Decisions, m.InFlight, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	registry.MustRegister(m.InFlight, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: MetricUncertain.Name, Help: MetricUncertain.Help,
 	}, func() float64 { return float64(uncertain()) }))
 	return m

@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -32,9 +33,11 @@ type Config struct {
 	Writer  client.Writer
 	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/reclaim
 	Journal Journal
-	CSI     csi.ControllerClient
-	Driver  provision.Driver
-	Options provision.Options
+	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
+	HandedOver HandedOver
+	CSI        csi.ControllerClient
+	Driver     provision.Driver
+	Options    provision.Options
 
 	Timeout    time.Duration // of one call to the driver
 	Workers    int
@@ -68,6 +71,9 @@ type Controller struct {
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
+	if cfg.HandedOver == nil {
+		cfg.HandedOver = nobody{}
+	}
 	return &Controller{Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions()}
 }
 
@@ -82,7 +88,7 @@ func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provis
 
 // AddTo registers the controller, its index and its wake-ups with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for name, value := range map[string]func(*corev1.PersistentVolumeClaim) string{IndexClass: provision.ClassName, IndexDriver: provision.Provisioner} {
+	for name, value := range map[string]func(*corev1.PersistentVolumeClaim) []string{IndexClass: className, IndexDriver: provision.Asked} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolumeClaim{}, name, unbound(value)); err != nil {
 			return fmt.Errorf("index claims by %s: %w", name, err)
 		}
@@ -91,7 +97,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
-	if _, err := claims.AddEventHandler(c.finished.handler()); err != nil {
+	if _, err := claims.AddEventHandler(settledClaims(c.finished.forget, c.HandedOver.Forget)); err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
@@ -105,6 +111,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
 		source.TypedFunc[provision.Key](c.fromJournal),
+		source.TypedFunc[provision.Key](c.fromBinder),
 	} {
 		if err := ctrl.Watch(wakeUp); err != nil {
 			return fmt.Errorf("controller %s: %w", Name, err)
@@ -114,23 +121,31 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 }
 
 // unbound is an index without the claims that have a volume, which are nearly all.
-func unbound(value func(*corev1.PersistentVolumeClaim) string) client.IndexerFunc {
+func unbound(value func(*corev1.PersistentVolumeClaim) []string) client.IndexerFunc {
 	return func(o client.Object) []string {
 		claim, ok := o.(*corev1.PersistentVolumeClaim)
 		if !ok || claim.Spec.VolumeName != "" {
 			return nil
 		}
-		return []string{value(claim)}
+		return value(claim)
 	}
+}
+
+func className(claim *corev1.PersistentVolumeClaim) []string {
+	return []string{provision.ClassName(claim)}
 }
 
 // fromClaim wakes up for claims that may be ours and have no volume yet; the rest of the cluster's claims cost nothing (C-1).
 func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) []provision.Key {
-	unbound := claim.Spec.VolumeName == "" && provision.Provisioner(claim) == c.Driver.Name
+	unbound := claim.Spec.VolumeName == "" && c.asksUs(claim)
 	if _, pending := c.Journal.Pending(claim.UID); !unbound && !pending {
 		return nil
 	}
 	return []provision.Key{keyOf(claim)}
+}
+
+func (c *Controller) asksUs(claim *corev1.PersistentVolumeClaim) bool {
+	return slices.Contains(provision.Asked(claim), c.Driver.Name) || c.HandedOver.Has(claim.UID)
 }
 
 // fromClass wakes up the claims that waited for a class to appear.

@@ -29,24 +29,27 @@ func (f *finished) has(uid types.UID) bool {
 	return ok
 }
 
-func (f *finished) forget(in any) {
-	if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-		in = tombstone.Obj
-	}
-	if claim, ok := in.(*corev1.PersistentVolumeClaim); ok {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.uids, claim.UID)
-	}
+func (f *finished) forget(uid types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.uids, uid)
 }
 
-func (f *finished) handler() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(_, in any) {
-			if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Spec.VolumeName != "" {
-				f.forget(claim)
+// settledClaims tells of the claims that the watch shows bound or gone.
+func settledClaims(tell ...func(types.UID)) toolscache.ResourceEventHandler {
+	see := func(in any, gone bool) {
+		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
+			in = tombstone.Obj
+		}
+		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && (gone || claim.Spec.VolumeName != "") {
+			for _, t := range tell {
+				t(claim.UID)
 			}
-		},
-		DeleteFunc: f.forget,
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(in any) { see(in, false) },
+		UpdateFunc: func(_, in any) { see(in, false) },
+		DeleteFunc: func(in any) { see(in, true) },
 	}
 }

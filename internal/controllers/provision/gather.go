@@ -22,7 +22,7 @@ type queue = workqueue.TypedRateLimitingInterface[provision.Key]
 
 // Gather reads the world around a claim, from memory except where memory could lose or double a volume.
 func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.Snapshot, error) {
-	s := provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options}
+	s := provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options, HandedOver: c.HandedOver.Has(key.UID)}
 	if err := c.Journal.Wait(ctx); err != nil {
 		return s, err
 	}

@@ -41,17 +41,19 @@ func (c *Controller) Oldest() map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), listTime)
 	defer cancel()
 	var claims corev1.PersistentVolumeClaimList
-	if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: c.Driver.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the first list of claims is not complete
-	}
 	ages := map[string]time.Duration{}
-	for i := range claims.Items {
-		claim := &claims.Items[i]
-		if claim.DeletionTimestamp != nil {
-			continue
+	for _, asked := range []string{c.Driver.Name, ""} { // claims that ask for nobody may have been handed over
+		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: asked}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // the first list of claims is not complete
 		}
-		class := provision.ClassName(claim)
-		ages[class] = max(ages[class], c.Clock.Since(claim.CreationTimestamp.Time))
+		for i := range claims.Items {
+			claim := &claims.Items[i]
+			if claim.DeletionTimestamp != nil || !c.asksUs(claim) {
+				continue
+			}
+			class := provision.ClassName(claim)
+			ages[class] = max(ages[class], c.Clock.Since(claim.CreationTimestamp.Time))
+		}
 	}
 	return ages
 }

@@ -32,6 +32,8 @@ type Config struct {
 	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/provision
 	CSI     csi.ControllerClient
 	Driver  reclaim.Driver
+	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also has the controller of that one.
+	DropProtection bool
 
 	Timeout   time.Duration // of one call to the driver
 	Workers   int

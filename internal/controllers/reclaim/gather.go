@@ -16,7 +16,7 @@ import (
 
 // Gather implements loop.Task. What surrounds the volume is read only when it can matter, which for most events it cannot.
 func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
-	s := reclaim.Snapshot{Name: name, Driver: c.Driver}
+	s := reclaim.Snapshot{Name: name, Driver: c.Driver, Protector: c.DropProtection}
 	released := c.released.before(name)
 	newest, found, err := c.Volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
 		cached, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})

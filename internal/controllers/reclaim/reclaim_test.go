@@ -197,6 +197,32 @@ func TestReclaimWrites(t *testing.T) {
 	}
 }
 
+// 6.1 g, 6.3: one patch takes both finalizers, and with them the object. Without the option the other one is not ours to take.
+func TestDropProtection(t *testing.T) {
+	for _, both := range []bool{true, false} {
+		r := newRig(nil, releasedVolume())
+		r.DropProtection = both
+		r.run(t)
+		if want := []string{"DELETE pv", "PATCH pv"}; !slices.Equal(r.writes, want) {
+			t.Errorf("DropProtection %t: wrote %q, want %q", both, r.writes, want)
+		}
+		var pv corev1.PersistentVolume
+		err := r.api.Get(t.Context(), client.ObjectKey{Name: "pv"}, &pv)
+		if gone := apierrors.IsNotFound(err); gone != both {
+			t.Errorf("DropProtection %t: gone %t, finalizers %q", both, gone, pv.Finalizers)
+		}
+	}
+}
+
+// The protection controller was faster: there is nothing left to take of it.
+func TestDropProtectionSecond(t *testing.T) {
+	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) { pv.Finalizers = []string{names.FinalizerVolume} }))
+	r.DropProtection = true
+	if again := r.run(t); again != 0 || len(r.writes) != 2 {
+		t.Errorf("wrote %q, again in %s", r.writes, again)
+	}
+}
+
 // The view says Retain, and meanwhile the policy has become Delete: the finalizer must stay (D-20).
 func TestOldViewDoesNotUnprotect(t *testing.T) {
 	r := newRig(nil, releasedVolume(phase(corev1.VolumeBound)))

@@ -49,7 +49,7 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 			if err != nil || before.Volume == nil {
 				t.Fatalf("before: %v, %v", before.Volume, err)
 			}
-			if _, err := c.Apply(t.Context(), before, corereclaim.DropFinalizer{Volume: before.Volume}); !errors.Is(err, failed) {
+			if _, err := c.Apply(t.Context(), before, corereclaim.DropFinalizer{Volume: before.Volume, Names: []string{names.FinalizerVolume}}); !errors.Is(err, failed) {
 				t.Fatalf("apply: %v", err)
 			}
 			after, err := c.Gather(t.Context(), "pv")

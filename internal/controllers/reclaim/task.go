@@ -51,7 +51,7 @@ func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action recla
 		c.released.remove(a.Volume)
 		return nil, c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
 	case reclaim.DropFinalizer:
-		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizer(a.Volume.UID, names.FinalizerVolume))
+		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizer(a.Volume.UID, a.Names...))
 	case reclaim.LetGo:
 		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
 	}

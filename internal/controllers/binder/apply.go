@@ -1,0 +1,195 @@
+package binder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+type next = verdict.Verdict[binding.Action]
+
+// Apply implements loop.Task. A write that the API server refuses was decided on an old view: both objects are read from it, and it
+// is decided again at once.
+func (c *Controller) Apply(ctx context.Context, s binding.Snapshot, action binding.Action) (next, error) {
+	if what, ok := action.(binding.AskAPI); ok {
+		return c.again(ctx, s, what)
+	}
+	err := c.do(ctx, action)
+	c.measures.done(s, action, err)
+	if err != nil && isOutdated(err) {
+		return c.again(ctx, s, binding.AskAPI{Claim: s.Key.Volume == "", Volumes: volumesOf(s)})
+	}
+	return nil, err
+}
+
+func (c *Controller) again(ctx context.Context, s binding.Snapshot, what binding.AskAPI) (next, error) {
+	now, err := c.ask(ctx, s, what)
+	if err != nil {
+		return nil, err
+	}
+	return binding.Decide(now), nil
+}
+
+// isOutdated finds the answers to a write whose precondition does not hold: the object is gone, has changed, or a test failed.
+func isOutdated(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch answer.Status().Code {
+	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
+
+func (c *Controller) do(ctx context.Context, action binding.Action) error {
+	switch a := action.(type) {
+	case binding.ClaimVolume:
+		return c.claimVolume(ctx, a)
+	case binding.Complete:
+		return c.complete(ctx, a)
+	case binding.SetClaimStatus:
+		return c.setClaimStatus(ctx, a)
+	case binding.SetVolumePhase:
+		return c.setVolumePhase(ctx, a)
+	case binding.Unbind:
+		return c.patchVolume(ctx, a.Volume, kube.GiveVolumeBack(a.Volume))
+	case binding.AssignClass:
+		return c.patchClaim(ctx, a.Claim, kube.NameClass(a.Claim, a.Class))
+	case binding.AskProvisioner:
+		return c.askProvisioner(ctx, a)
+	case binding.HandOver:
+		c.HandOver.Give(a.Claim)
+		return nil
+	case binding.SetMigration:
+		return c.setMigration(ctx, a)
+	case binding.Tell:
+		c.tell(a)
+		return nil
+	}
+	return fmt.Errorf("unknown action %T", action)
+}
+
+// claimVolume commits the choice (W1).
+func (c *Controller) claimVolume(ctx context.Context, a binding.ClaimVolume) error {
+	changed := volumeToPatch(a.Volume.Name)
+	if err := c.Writer.Patch(ctx, changed, kube.TakeVolume(a.Volume, a.Claim, a.Mark)); err != nil {
+		return failed(changed, err)
+	}
+	c.wake(c.ledger.commit(changed))
+	return nil
+}
+
+// complete does W2 and W3 at once: they are about different objects.
+func (c *Controller) complete(ctx context.Context, a binding.Complete) error {
+	volume := func() error { return nil }
+	if a.Volume != nil {
+		volume = func() error {
+			return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseOfOwned(a.Volume, a.Owner, corev1.VolumeBound, ""))
+		}
+	}
+	if a.Claim == nil {
+		return volume()
+	}
+	marked := make(chan error, 1)
+	go func() { marked <- volume() }()
+	err := c.patchClaim(ctx, a.Claim, kube.NameVolume(a.Claim, a.Name, a.Mark))
+	return errors.Join(err, <-marked)
+}
+
+func (c *Controller) setClaimStatus(ctx context.Context, a binding.SetClaimStatus) error {
+	if a.Status.Cleared {
+		return c.patchClaimStatus(ctx, a.Claim, kube.ClearStatus(a.Claim, a.Status.Phase))
+	}
+	return c.patchClaimStatus(ctx, a.Claim, kube.BindStatus(a.Claim, a.Volume, kube.BoundClaim{
+		AccessModes: a.Status.AccessModes, Capacity: a.Status.Capacity, Attributes: a.Status.Attributes,
+	}))
+}
+
+func (c *Controller) setVolumePhase(ctx context.Context, a binding.SetVolumePhase) error {
+	if a.Phase == corev1.VolumeAvailable {
+		return c.patchVolumeStatus(ctx, a.Volume, kube.FreeVolume(a.Volume))
+	}
+	return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseOfOwned(a.Volume, a.Volume.Spec.ClaimRef.UID, a.Phase, a.Message))
+}
+
+func (c *Controller) askProvisioner(ctx context.Context, a binding.AskProvisioner) error {
+	err := c.patchClaim(ctx, a.Claim, kube.NameProvisioner(a.Claim, a.Driver))
+	if err != nil && !isOutdated(err) {
+		c.tell(binding.Tell{Claim: a.Claim, Finding: verdict.Finding{
+			Reason: verdict.ProvisionerNotAsked, Message: "Error saving claim: " + err.Error(),
+		}})
+	}
+	return err
+}
+
+func (c *Controller) setMigration(ctx context.Context, a binding.SetMigration) error {
+	if a.Volume != nil {
+		return c.patchVolume(ctx, a.Volume, kube.NameMigration(a.Volume, a.Driver, a.Finalizers))
+	}
+	return c.patchClaim(ctx, a.Claim, kube.NameMigration(a.Claim, a.Driver, nil))
+}
+
+// What is sent is the patch alone, and what comes back fills an empty object: those of the ledger are shared and trimmed.
+func volumeToPatch(name string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{}
+	pv.Name = name
+	return pv
+}
+
+func claimToPatch(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{}
+	claim.Namespace, claim.Name = key.Namespace, key.Name
+	return claim
+}
+
+func (c *Controller) patchVolume(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
+	changed := volumeToPatch(pv.Name)
+	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
+		return failed(changed, err)
+	}
+	c.wake(c.ledger.wroteVolume(changed))
+	return nil
+}
+
+func (c *Controller) patchVolumeStatus(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
+	changed := volumeToPatch(pv.Name)
+	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
+		return failed(changed, err)
+	}
+	c.wake(c.ledger.wroteVolume(changed))
+	return nil
+}
+
+func (c *Controller) patchClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, patch client.Patch) error {
+	changed := claimToPatch(keyOf(claim))
+	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
+		return failed(changed, err)
+	}
+	c.ledger.ownClaims.Wrote(changed)
+	return nil
+}
+
+func (c *Controller) patchClaimStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, patch client.Patch) error {
+	changed := claimToPatch(keyOf(claim))
+	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
+		return failed(changed, err)
+	}
+	c.ledger.ownClaims.Wrote(changed)
+	return nil
+}
+
+func failed(o client.Object, err error) error {
+	return fmt.Errorf("write %T %q: %w", o, client.ObjectKeyFromObject(o), err)
+}

@@ -1,0 +1,140 @@
+package binder
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Config is what the controller needs.
+type Config struct {
+	Live    client.Reader // answers from the API server; asked only where a cache could be wrong about data
+	Writer  client.Client
+	Workers int
+	Backoff loop.Backoff
+	Clock   clock.Clock
+	Events  loop.Recorder
+	Decided *prometheus.CounterVec
+
+	HandOver HandOver           // nil when no provisioner is in this process
+	Measures *telemetry.Binding // nil for none
+	// AuditEvery is the time in which every pair is looked at once, whether or not anything has changed.
+	AuditEvery time.Duration
+}
+
+// HandOver is a provisioner in the same process.
+type HandOver interface {
+	// Takes reports whether it works for this driver, at this moment. When that changes, call [Controller.Recheck].
+	Takes(driver string) bool
+	// Give has a volume made for the claim, once. It may be told of one claim many times, and must not change it.
+	Give(claim *corev1.PersistentVolumeClaim)
+}
+
+// Name of the controller and of its work queue.
+const Name = "binder"
+
+const (
+	// apiBound is the time that one run may take, should the process be asked to end meanwhile.
+	apiBound = 30 * time.Second
+	// DefaultWorkers is how many pairs are worked on at a time.
+	DefaultWorkers = 64
+	// DefaultAudit is for Config.AuditEvery.
+	DefaultAudit = 10 * time.Minute
+)
+
+// Controller is the task that controllers/loop runs.
+type Controller struct {
+	Config
+	ledger   *ledger
+	retries  *loop.Retries[binding.Key]
+	wakes    *wakes
+	teller   *teller
+	measures *measures
+}
+
+// New returns the controller without starting anything.
+func New(cfg Config) *Controller {
+	if cfg.Workers == 0 {
+		cfg.Workers = DefaultWorkers
+	}
+	if cfg.AuditEvery == 0 {
+		cfg.AuditEvery = DefaultAudit
+	}
+	return &Controller{
+		Config: cfg, ledger: newLedger(), retries: loop.NewRetries[binding.Key](), wakes: &wakes{},
+		teller: newTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
+	}
+}
+
+// Loop is the controller with the loop around it. The loop tells nobody: what people are told is about two objects, and again when
+// its words change.
+func (c *Controller) Loop() *loop.Loop[binding.Key, binding.Snapshot, binding.Action] {
+	return loop.New(loop.Config[binding.Key, binding.Snapshot, binding.Action]{
+		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: apiBound, Clock: c.Clock, Events: nobody{}, Decisions: c.Decided,
+		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
+		Observe: c.observe,
+	})
+}
+
+// AddTo registers the controller, its watches and its audit with a manager.
+func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
+	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[binding.Key]{
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: new(true),
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	if err := ctrl.Watch(&watches{binder: c, cache: mgr.GetCache()}); err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(c.audit)); err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	return nil
+}
+
+// Recheck looks again at the claims that wait for a volume of the driver: its provisioner in this process has begun or ceased to work.
+func (c *Controller) Recheck(driver string) { c.wake(c.ledger.ofDriver(driver)) }
+
+func (c *Controller) wake(keys []binding.Key) {
+	if q := c.wakes.get(); q != nil {
+		for _, key := range keys {
+			q.Add(key)
+		}
+	}
+}
+
+// wakes is the work queue, once there is one.
+type wakes struct {
+	mu    sync.RWMutex
+	queue queue
+}
+
+func (w *wakes) set(q queue) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = q
+}
+
+func (w *wakes) get() queue {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.queue
+}
+
+type nobody struct{}
+
+func (nobody) Event(runtime.Object, string, string, string) {}

@@ -1,0 +1,176 @@
+package binder
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Gather implements loop.Task. All of it comes from memory. A volume that fits a claim is held for it from here on, since two workers
+// must not see the same one; [ledger.settle] lets go of it at the end of the run.
+func (c *Controller) Gather(_ context.Context, key binding.Key) (binding.Snapshot, error) {
+	return c.gather(key, answers{}), nil
+}
+
+// answers are what the API server said in this run. They take the place of what is remembered.
+type answers struct {
+	claimAsked bool
+	claim      *corev1.PersistentVolumeClaim
+	volumes    map[string]*corev1.PersistentVolume // nil for one that does not exist
+}
+
+func (c *Controller) gather(key binding.Key, now answers) binding.Snapshot {
+	s := c.ledger.gather(key, now)
+	if s.Class != nil && c.HandOver != nil {
+		s.InProcess = c.HandOver.Takes(binding.Driver(s.Class.Provisioner))
+	}
+	return s
+}
+
+func (l *ledger) gather(key binding.Key, now answers) binding.Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := binding.Snapshot{Key: key, ClaimAsked: now.claimAsked}
+	if key.Volume != "" {
+		if pv := l.look(key.Volume, now); pv != nil && pv.Spec.ClaimRef == nil {
+			s.Refs = []*corev1.PersistentVolume{pv}
+		}
+		return s
+	}
+	if s.Claim = now.claim; !now.claimAsked {
+		s.Claim = l.claim(key.Claim)
+	}
+	s.Refs = l.naming(key.Claim, now)
+	s.Gone = l.goneOf(s.Refs)
+	if s.Claim == nil {
+		l.pass(key.Claim)
+		return s
+	}
+	l.surroundings(&s, now)
+	return s
+}
+
+// surroundings are what only a claim that exists has. The caller holds mu.
+func (l *ledger) surroundings(s *binding.Snapshot, now answers) {
+	if name := s.Claim.Spec.VolumeName; name != "" {
+		s.Named = l.look(name, now)
+		_, s.VolumesAsked = now.volumes[name]
+	}
+	if name := binding.ClassName(s.Claim); name != "" {
+		s.Class = l.classes[name]
+	}
+	if binding.AsksNoClass(s.Claim) {
+		s.Default = l.defaultClass()
+	}
+	if binding.DelaysBinding(s.Class) {
+		s.Pods = slices.Collect(maps.Keys(l.pods[s.Key.Claim]))
+	}
+	if binding.SeeksStatic(s.Claim, s.Class) && binding.Reserved(*s) == nil {
+		s.Offer = l.match(s.Claim)
+	} else {
+		l.pass(s.Key.Claim)
+	}
+}
+
+func (l *ledger) look(name string, now answers) *corev1.PersistentVolume {
+	if pv, asked := now.volumes[name]; asked {
+		return pv
+	}
+	return l.volume(name)
+}
+
+// naming are the volumes whose claimRef has the name of the claim: those that the watch shows, and the one that was written last.
+func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.PersistentVolume {
+	names := l.refs[key]
+	if h := l.holds[key]; h != nil && h.committed && !slices.Contains(names, h.volume) {
+		names = append(slices.Clone(names), h.volume)
+	}
+	var all []*corev1.PersistentVolume
+	for _, name := range names {
+		if pv := l.look(name, now); pv != nil && pv.Spec.ClaimRef != nil && refKey(pv) == key {
+			all = append(all, pv)
+		}
+	}
+	return all
+}
+
+func (l *ledger) goneOf(volumes []*corev1.PersistentVolume) []types.UID {
+	var gone []types.UID
+	for _, pv := range volumes {
+		if uid := pv.Spec.ClaimRef.UID; uid != "" && l.gone.has(uid) {
+			gone = append(gone, uid)
+		}
+	}
+	return gone
+}
+
+// ask reads from the API server what the snapshot is about, and gathers it again.
+func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.AskAPI) (binding.Snapshot, error) {
+	var now answers
+	if what.Claim {
+		claim, err := kube.Get(ctx, c.Live, s.Key.Claim, &corev1.PersistentVolumeClaim{})
+		if err != nil {
+			return s, err
+		}
+		now.claimAsked, now.claim = true, claim
+		c.ledger.answered(s.Refs, claim)
+	}
+	now.volumes = map[string]*corev1.PersistentVolume{}
+	for _, name := range what.Volumes {
+		pv, err := kube.Get(ctx, c.Live, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+		if err != nil {
+			return s, err
+		}
+		if now.volumes[name] = pv; pv != nil {
+			c.wake(c.ledger.wroteVolume(pv))
+		} else {
+			c.ledger.withdraw(name)
+		}
+	}
+	return c.gather(s.Key, now), nil
+}
+
+// volumesOf are the names of the volumes that a snapshot is about.
+func volumesOf(s binding.Snapshot) []string {
+	names := map[string]struct{}{}
+	if s.Key.Volume != "" {
+		names[s.Key.Volume] = struct{}{}
+	}
+	if s.Claim != nil && s.Claim.Spec.VolumeName != "" {
+		names[s.Claim.Spec.VolumeName] = struct{}{}
+	}
+	for _, pv := range s.Refs {
+		names[pv.Name] = struct{}{}
+	}
+	if s.Offer != nil {
+		names[s.Offer.Name] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Decide implements loop.Task.
+func (c *Controller) Decide(s binding.Snapshot, _ time.Time) verdict.Verdict[binding.Action] {
+	return binding.Decide(s)
+}
+
+// About implements loop.Task. It names no object, since the loop is not to tell.
+func (c *Controller) About(key binding.Key, s binding.Snapshot) loop.About {
+	if key.Volume != "" {
+		return loop.About{Log: []any{telemetry.KeyVolume, key.Volume}}
+	}
+	about := loop.About{Log: []any{telemetry.KeyClaim, key.Claim.String()}}
+	if s.Claim != nil {
+		about.Log = append(about.Log, telemetry.KeyClass, binding.ClassName(s.Claim))
+	}
+	return about
+}

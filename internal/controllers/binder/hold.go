@@ -1,0 +1,162 @@
+package binder
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+)
+
+// match is the volume held for a claim, or the best of those that are there, which then is held; nil when there is none, and then the
+// claim waits for one. Looking, holding and waiting are one step: a volume that comes in between would find nobody. The caller holds
+// mu.
+func (l *ledger) match(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	key := keyOf(claim)
+	if h := l.holds[key]; h != nil {
+		h.seen = true
+		if pv := l.volume(h.volume); h.committed {
+			return nil // it names the claim, or the former one of this name
+		} else if pv != nil && binding.Matchable(pv) {
+			return pv
+		}
+		l.unhold(h)
+	}
+	l.index.Forget(key)
+	name := l.index.BestVolume(claim)
+	if name == "" {
+		l.index.Await(claim)
+		return nil
+	}
+	l.hold(name, key).seen = true
+	return l.volume(name)
+}
+
+// pass says that the claim does not look for a volume. The caller holds mu.
+func (l *ledger) pass(key types.NamespacedName) {
+	l.index.Forget(key)
+	if h := l.holds[key]; h != nil {
+		h.seen = true
+	}
+}
+
+func (l *ledger) hold(name string, key types.NamespacedName) *hold {
+	l.index.Withdraw(name)
+	l.index.Forget(key)
+	h := &hold{volume: name, claim: key}
+	l.held[name], l.holds[key] = h, h
+	return h
+}
+
+func (l *ledger) unhold(h *hold) {
+	delete(l.held, h.volume)
+	delete(l.holds, h.claim)
+}
+
+// shelve puts the volume where claims find it if it is there for any of them, and holds it for the best that waits. The caller holds
+// mu.
+func (l *ledger) shelve(name string) []binding.Key {
+	pv := l.volume(name)
+	if pv == nil || l.held[name] != nil || !binding.Matchable(pv) {
+		l.index.Withdraw(name)
+		return nil
+	}
+	if key, ok := l.index.BestClaim(pv); ok {
+		l.hold(name, key)
+		return []binding.Key{{Claim: key}}
+	}
+	l.index.Offer(pv)
+	return nil
+}
+
+// commit notes that the volume is the claim's, until the watch shows so.
+func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.held[pv.Name]; h != nil {
+		h.committed = true
+	}
+	return l.wrote(pv)
+}
+
+// wroteVolume notes what the API server answered to a write.
+func (l *ledger) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wrote(pv)
+}
+
+func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
+	l.ownVolumes.Wrote(pv)
+	return l.shelve(pv.Name)
+}
+
+// answered notes what the API server says of the claim that volumes name: which uids are gone for good, too.
+func (l *ledger) answered(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {
+	if claim != nil {
+		l.ownClaims.Wrote(claim)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pv := range volumes {
+		if uid := pv.Spec.ClaimRef.UID; uid != "" && (claim == nil || claim.UID != uid) {
+			l.gone.add(uid)
+		}
+	}
+}
+
+// withdraw takes a volume away that the API server says is gone. The watch will say so too.
+func (l *ledger) withdraw(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.held[name]; h != nil {
+		l.unhold(h)
+	}
+	l.index.Withdraw(name)
+}
+
+// settle ends a run: what it held and did not take is there for others.
+func (l *ledger) settle(key types.NamespacedName) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.holds[key]
+	if h == nil || h.committed || !h.seen {
+		return nil
+	}
+	l.unhold(h)
+	return l.shelve(h.volume)
+}
+
+func keyOf(claim *corev1.PersistentVolumeClaim) types.NamespacedName {
+	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+}
+
+// tombstones remembers uids of claims whose deletion was seen. It has room for a burst; for one that was forgotten, the API server
+// is asked.
+type tombstones struct {
+	uids  map[types.UID]struct{}
+	order []types.UID
+	next  int
+}
+
+const mostTombstones = 1 << 14
+
+func newTombstones() tombstones { return tombstones{uids: map[types.UID]struct{}{}} }
+
+func (t *tombstones) add(uid types.UID) {
+	if _, ok := t.uids[uid]; ok {
+		return
+	}
+	t.uids[uid] = struct{}{}
+	if len(t.order) < mostTombstones {
+		t.order = append(t.order, uid)
+		return
+	}
+	delete(t.uids, t.order[t.next])
+	t.order[t.next] = uid
+	t.next = (t.next + 1) % mostTombstones
+}
+
+func (t *tombstones) has(uid types.UID) bool {
+	_, ok := t.uids[uid]
+	return ok
+}

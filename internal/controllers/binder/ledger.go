@@ -1,0 +1,215 @@
+package binder
+
+import (
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// ledger is what the binder knows, under one lock: the objects as the watches have shown them, found by each other, what this process
+// wrote and no watch has shown yet, and which volume is held for which claim. Its methods return the keys to wake up.
+//
+// Everything in it comes from the same handlers that wake up the workers. A worker that is woken up finds here what it was woken up
+// for; with a cache that is fed beside the wake-ups it might not, and nobody would wake it up again.
+type ledger struct {
+	mu      sync.Mutex
+	volumes map[string]*corev1.PersistentVolume
+	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	refs    multimap[types.NamespacedName, string]       // volumes by the claim in spec.claimRef
+	names   multimap[string, types.NamespacedName]       // claims by spec.volumeName
+	classed map[string]map[types.NamespacedName]struct{} // claims without a volume, by class
+	pods    map[types.NamespacedName]map[string]struct{} // names of pods without a node, by the claim that they use
+	uses    map[types.NamespacedName]podUse              // and what each of them uses
+	classes map[string]*storagev1.StorageClass
+	gone    tombstones
+
+	ownVolumes *kube.Recent[*corev1.PersistentVolume]
+	ownClaims  *kube.Recent[*corev1.PersistentVolumeClaim]
+
+	index *binding.Index
+	held  map[string]*hold               // by volume
+	holds map[types.NamespacedName]*hold // by claim
+}
+
+// hold is a volume that is kept for a claim.
+type hold struct {
+	volume    string
+	claim     types.NamespacedName
+	seen      bool // by a worker, which uses it in this run or not at all
+	committed bool // it is written; the watch has not shown it yet
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{},
+		refs: multimap[types.NamespacedName, string]{}, names: multimap[string, types.NamespacedName]{},
+		classed: map[string]map[types.NamespacedName]struct{}{}, classes: map[string]*storagev1.StorageClass{},
+		pods: map[types.NamespacedName]map[string]struct{}{}, uses: map[types.NamespacedName]podUse{}, gone: newTombstones(),
+		ownVolumes: kube.NewRecent[*corev1.PersistentVolume](), ownClaims: kube.NewRecent[*corev1.PersistentVolumeClaim](),
+		index: binding.NewIndex(), held: map[string]*hold{}, holds: map[types.NamespacedName]*hold{},
+	}
+}
+
+// volume is the newest that is known of a volume; nil when there is none. The caller holds mu.
+func (l *ledger) volume(name string) *corev1.PersistentVolume {
+	newest, found, err := l.ownVolumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
+		pv, ok := l.volumes[name]
+		return pv, ok, nil
+	})
+	if err != nil || !found {
+		return nil
+	}
+	return newest
+}
+
+// claim is the newest that is known of a claim; nil when there is none. The caller holds mu.
+func (l *ledger) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+	newest, found, err := l.ownClaims.Read(key, func() (*corev1.PersistentVolumeClaim, bool, error) {
+		claim, ok := l.claims[key]
+		return claim, ok, nil
+	})
+	if err != nil || !found {
+		return nil
+	}
+	return newest
+}
+
+// volumeSeen takes in what the watch shows of a volume: its state, which is the last one when now is nil.
+func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ownVolumes.Saw(state)
+	before := l.volumes[name]
+	keys := l.concerned(name, before, now)
+	if before != nil && before.Spec.ClaimRef != nil {
+		l.refs.drop(refKey(before), name)
+	}
+	if now == nil {
+		delete(l.volumes, name)
+	} else {
+		l.volumes[name] = now
+		if now.Spec.ClaimRef != nil {
+			l.refs.add(refKey(now), name)
+		}
+	}
+	if h := l.held[name]; h != nil && (now == nil || now.Spec.ClaimRef != nil) { // taken, by us or by somebody else
+		l.unhold(h)
+	}
+	return append(keys, l.shelve(name)...)
+}
+
+// concerned are the owners of the volume, before and now, and who names it.
+func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []binding.Key {
+	var keys []binding.Key
+	for _, pv := range []*corev1.PersistentVolume{before, now} {
+		if pv == nil {
+			continue
+		}
+		if key := binding.KeyOf(pv); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	for _, claim := range l.names[name] {
+		if key := (binding.Key{Claim: claim}); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// claimSeen takes in what the watch shows of a claim: its state, which is the last one when now is nil.
+func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.PersistentVolumeClaim) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ownClaims.Saw(state)
+	before := l.claims[key]
+	switch {
+	case now == nil:
+		l.gone.add(state.UID)
+	case before != nil && now.UID != before.UID: // deleted and created again while the watch was broken
+		l.gone.add(before.UID)
+	}
+	if before != nil {
+		l.unlist(key, before)
+	}
+	if now == nil {
+		delete(l.claims, key)
+	} else {
+		l.claims[key] = now
+		l.list(key, now)
+	}
+	return []binding.Key{{Claim: key}}
+}
+
+func (l *ledger) list(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
+	if claim.Spec.VolumeName != "" {
+		l.names.add(claim.Spec.VolumeName, key)
+		return
+	}
+	class := classOf(claim)
+	if l.classed[class] == nil {
+		l.classed[class] = map[types.NamespacedName]struct{}{}
+	}
+	l.classed[class][key] = struct{}{}
+}
+
+func (l *ledger) unlist(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
+	if claim.Spec.VolumeName != "" {
+		l.names.drop(claim.Spec.VolumeName, key)
+		return
+	}
+	class := classOf(claim)
+	if delete(l.classed[class], key); len(l.classed[class]) == 0 {
+		delete(l.classed, class)
+	}
+}
+
+// noClass lists the claims that leave the class to the default. No class has such a name.
+const noClass = "\x00"
+
+func classOf(claim *corev1.PersistentVolumeClaim) string {
+	if binding.AsksNoClass(claim) {
+		return noClass
+	}
+	return binding.ClassName(claim)
+}
+
+// atRest reports whether the pair of a key needs nothing. The caller holds mu.
+func (l *ledger) atRest(key types.NamespacedName) bool {
+	claim := l.claim(key)
+	if claim == nil || claim.Spec.VolumeName == "" {
+		return false
+	}
+	if refs := l.refs[key]; len(refs) > 1 || len(refs) == 1 && refs[0] != claim.Spec.VolumeName {
+		return false
+	}
+	pv := l.volume(claim.Spec.VolumeName)
+	return pv != nil && binding.AtRest(claim, pv)
+}
+
+func refKey(pv *corev1.PersistentVolume) types.NamespacedName {
+	return types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
+}
+
+// multimap has few values for each key.
+type multimap[K, V comparable] map[K][]V
+
+func (m multimap[K, V]) add(key K, value V) { m[key] = append(m[key], value) }
+
+func (m multimap[K, V]) drop(key K, value V) {
+	have := m[key]
+	if len(have) == 1 && have[0] == value {
+		delete(m, key)
+		return
+	}
+	if i := slices.Index(have, value); i >= 0 {
+		m[key] = slices.Delete(have, i, i+1)
+	}
+}

@@ -1,0 +1,110 @@
+package binder
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// teller writes events, and the same one about the same object again only after a while: the API server forgets events within an
+// hour, and a claim may wait longer than that. Upstream repeats each every 15 seconds.
+type teller struct {
+	events loop.Recorder
+	clock  clock.PassiveClock
+	mu     sync.Mutex
+	told   map[types.UID]map[verdict.Reason]telling
+	swept  time.Time
+}
+
+type telling struct {
+	text string
+	at   time.Time
+}
+
+// tellAgain is after how long an event is repeated.
+const tellAgain = 30 * time.Minute
+
+func newTeller(events loop.Recorder, now clock.PassiveClock) *teller {
+	return &teller{events: events, clock: now, told: map[types.UID]map[verdict.Reason]telling{}}
+}
+
+func (t *teller) tell(object runtime.Object, uid types.UID, f verdict.Finding) {
+	info := verdict.Describe(f.Reason)
+	if info.Severity == verdict.Silent || !t.isNew(uid, f) {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if info.Severity == verdict.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	t.events.Event(object, kind, info.Event, f.Text())
+}
+
+func (t *teller) isNew(uid types.UID, f verdict.Finding) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
+	t.sweep(now)
+	last, ok := t.told[uid][f.Reason]
+	if ok && last.text == f.Text() && now.Sub(last.at) < tellAgain {
+		return false
+	}
+	if t.told[uid] == nil {
+		t.told[uid] = map[verdict.Reason]telling{}
+	}
+	t.told[uid][f.Reason] = telling{f.Text(), now}
+	return true
+}
+
+// forget what was told of an object that is well, so that it is told at once when it is not any more.
+func (t *teller) forget(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.told, uid)
+}
+
+func (t *teller) sweep(now time.Time) {
+	if now.Sub(t.swept) < tellAgain {
+		return
+	}
+	t.swept = now
+	for uid, reasons := range t.told {
+		for reason, last := range reasons {
+			if now.Sub(last.at) >= tellAgain {
+				delete(reasons, reason)
+			}
+		}
+		if len(reasons) == 0 {
+			delete(t.told, uid)
+		}
+	}
+}
+
+// tell writes an event that is an action of its own.
+func (c *Controller) tell(a binding.Tell) {
+	if a.Volume != nil {
+		c.teller.tell(a.Volume, a.Volume.UID, a.Finding)
+		return
+	}
+	c.teller.tell(a.Claim, a.Claim.UID, a.Finding)
+}
+
+// observe tells the claim how a run ended.
+func (c *Controller) observe(_ binding.Key, s binding.Snapshot, end next, _ time.Duration) {
+	if s.Claim == nil {
+		return
+	}
+	if end.Because().Reason == verdict.ClaimBound {
+		c.teller.forget(s.Claim.UID)
+		return
+	}
+	c.teller.tell(s.Claim, s.Claim.UID, end.Because())
+}

@@ -1,0 +1,110 @@
+package binder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[binding.Key]
+
+// watches feeds the ledger and wakes up the workers, in this order and from one handler for each kind.
+type watches struct {
+	binder *Controller
+	cache  cache.Cache
+	synced []toolscache.InformerSynced
+}
+
+// Start implements source.TypedSource.
+func (w *watches) Start(ctx context.Context, q queue) error {
+	b := w.binder
+	b.wakes.set(q)
+	l := b.ledger
+	return errors.Join(
+		watch(ctx, w, &storagev1.StorageClass{}, func(o, now *storagev1.StorageClass) { b.wake(l.classSeen(o.Name, now)) }),
+		watch(ctx, w, &corev1.PersistentVolumeClaim{}, func(o, now *corev1.PersistentVolumeClaim) { b.claimSeen(o, now) }),
+		watch(ctx, w, &corev1.PersistentVolume{}, func(o, now *corev1.PersistentVolume) { b.volumeSeen(o, now) }),
+		watch(ctx, w, &corev1.Pod{}, func(o, now *corev1.Pod) { b.wake(l.podSeen(client.ObjectKeyFromObject(o), now)) }),
+	)
+}
+
+// WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of every kind is in the ledger (D13).
+func (w *watches) WaitForSync(ctx context.Context) error {
+	if !toolscache.WaitForCacheSync(ctx.Done(), w.synced...) {
+		return fmt.Errorf("the first lists of claims, volumes, classes and pods did not come: %w", ctx.Err())
+	}
+	return nil
+}
+
+// watch tells of each change of a kind: the object, and the object again unless it is gone.
+func watch[T client.Object](ctx context.Context, w *watches, of T, seen func(o, now T)) error {
+	informer, err := w.cache.GetInformer(ctx, of, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", of, err)
+	}
+	tell := func(in any, gone bool) {
+		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
+			in = tombstone.Obj
+		}
+		o, ok := in.(T)
+		if !ok {
+			return
+		}
+		now := o
+		if gone {
+			var none T
+			now = none
+		}
+		seen(o, now)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(in any) { tell(in, false) },
+		UpdateFunc: func(_, in any) { tell(in, false) },
+		DeleteFunc: func(in any) { tell(in, true) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", of, err)
+	}
+	w.synced = append(w.synced, registration.HasSynced)
+	return nil
+}
+
+func (c *Controller) claimSeen(o, now *corev1.PersistentVolumeClaim) {
+	keys := c.ledger.claimSeen(client.ObjectKeyFromObject(o), o, now)
+	if now == nil {
+		c.measures.claimGone(client.ObjectKeyFromObject(o))
+	}
+	c.wake(c.restless(keys))
+}
+
+func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
+	keys := c.ledger.volumeSeen(o.Name, o, now)
+	if now == nil {
+		c.measures.volumeGone(o.Name)
+	}
+	c.wake(c.restless(keys))
+}
+
+// restless leaves out the pairs that are bound and need nothing: most changes are the echo of our own writes.
+func (c *Controller) restless(keys []binding.Key) []binding.Key {
+	c.ledger.mu.Lock()
+	defer c.ledger.mu.Unlock()
+	kept := keys[:0]
+	for _, key := range keys {
+		if key.Volume == "" && c.ledger.atRest(key.Claim) && c.retries.Get(key).Failed == 0 {
+			c.ledger.pass(key.Claim)
+			continue
+		}
+		kept = append(kept, key)
+	}
+	return kept
+}

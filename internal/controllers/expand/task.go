@@ -1,0 +1,60 @@
+package expand
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/expansion"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+type next = verdict.Verdict[expansion.Action]
+
+// Gather implements loop.Task.
+func (c *Controller) Gather(ctx context.Context, key expansion.Key) (expansion.Snapshot, error) {
+	s := expansion.Snapshot{Key: key}
+	claim, err := kube.Get(ctx, c.Cached, key.NamespacedName, &corev1.PersistentVolumeClaim{})
+	if err != nil || claim == nil || claim.UID != key.UID {
+		return s, err
+	}
+	s.Claim = claim
+	s.Volume, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	return s, err
+}
+
+// Decide implements loop.Task.
+func (c *Controller) Decide(s expansion.Snapshot, _ time.Time) next { return expansion.Decide(s) }
+
+// Apply implements loop.Task. The annotation goes with the status, as upstream writes it.
+func (c *Controller) Apply(ctx context.Context, s expansion.Snapshot, a expansion.Action) (next, error) {
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": s.Claim.UID, "annotations": map[string]string{names.AnnStorageResizer: a.NameResizer},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	err = c.Writer.Status().Patch(ctx, s.Claim.DeepCopy(), client.RawPatch(types.MergePatchType, raw))
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("name the resizer of claim %s: %w", s.Key, err)
+	}
+	return nil, nil
+}
+
+// About implements loop.Task.
+func (c *Controller) About(key expansion.Key, s expansion.Snapshot) loop.About {
+	about := loop.About{Log: []any{telemetry.KeyClaim, key.String(), telemetry.KeySize, key.Size}}
+	if s.Claim != nil {
+		about.Object = s.Claim
+	}
+	return about
+}

@@ -1,0 +1,54 @@
+package protection
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Config is what each of the controllers needs.
+type Config struct {
+	Cached client.Reader // answers from memory; pods, claims, volumes and classes may be trimmed (kube.TrimPod and the like)
+	Live   client.Reader // answers from the API server
+	Writer client.Writer
+
+	Workers int
+	Backoff loop.Backoff
+	Clock   clock.PassiveClock
+	Events  loop.Recorder
+	Decided *prometheus.CounterVec
+
+	// Together are the drivers whose provisioner runs in this process and drops the finalizer of a PersistentVolume together with its
+	// own, at this moment; see core/protection.Volume. Nil for none.
+	Together func() []string
+}
+
+// Names of the controllers and of their work queues, as upstream's metrics have them.
+const (
+	NameClaims  = "pvcprotection"
+	NameVolumes = "pvprotection"
+	NameClasses = "vacprotection"
+	// NameNamespaces is the queue of the namespaces whose pods are to be listed; upstream has it inside of the first.
+	NameNamespaces = "pvcprotection_namespaces"
+)
+
+// apiBound is the time of one run, for the API server to answer.
+const apiBound = 30 * time.Second
+
+type (
+	next   = verdict.Verdict[protection.Action]
+	action = protection.Action
+)
+
+func loopFor[K comparable, S any](c Config, name string, task loop.Task[K, S, action]) *loop.Loop[K, S, action] {
+	return loop.New(loop.Config[K, S, action]{
+		Name: name, Task: task, Retries: loop.NewRetries[K](), Backoff: c.Backoff, Bound: apiBound, Clock: c.Clock, Events: c.Events,
+		Decisions: c.Decided,
+	})
+}

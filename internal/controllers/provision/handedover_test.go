@@ -1,0 +1,139 @@
+package provision
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// desk has the claims that were handed over.
+type desk struct {
+	uids map[types.UID]bool
+	tell func(types.NamespacedName, types.UID)
+}
+
+func (d *desk) Has(uid types.UID) bool                               { return d.uids[uid] }
+func (d *desk) Subscribe(tell func(types.NamespacedName, types.UID)) { d.tell = tell }
+func (d *desk) Forget(uid types.UID)                                 { delete(d.uids, uid) }
+
+// unasked is a claim on which nobody wrote whom it is for.
+func unasked(r *rig, t *testing.T) *corev1.PersistentVolumeClaim {
+	t.Helper()
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := r.api.Get(t.Context(), r.key.NamespacedName, claim); err != nil {
+		t.Fatal(err)
+	}
+	claim.Annotations = nil
+	if err := r.api.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	return claim
+}
+
+// 6.2: a claim that the binder hands over needs no annotation.
+func TestHandedOverClaimGetsItsVolume(t *testing.T) {
+	for _, given := range []bool{true, false} {
+		r := newRig(t)
+		unasked(r, t)
+		r.HandedOver = &desk{uids: map[types.UID]bool{"u": given}}
+		r.run(t)
+		if calls := len(r.driver.created); (calls == 1) != given {
+			t.Errorf("given %t: CreateVolume was called %d times", given, calls)
+		}
+	}
+}
+
+func TestHandedOverClaimWakesUp(t *testing.T) {
+	r := newRig(t)
+	claim := unasked(r, t)
+	d := &desk{uids: map[types.UID]bool{}}
+	r.HandedOver = d
+	if keys := r.fromClaim(t.Context(), claim); len(keys) > 0 {
+		t.Errorf("a claim of nobody wakes up %v", keys)
+	}
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[provision.Key]())
+	defer q.ShutDown()
+	if err := r.fromBinder(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	d.uids["u"] = true
+	d.tell(r.key.NamespacedName, "u")
+	if key, _ := q.Get(); key != r.key {
+		t.Errorf("woke up %v", key)
+	}
+	if keys := r.fromClaim(t.Context(), claim); len(keys) != 1 {
+		t.Errorf("a change of the claim wakes up %v", keys)
+	}
+	claim.Spec.VolumeName = "pvc-u"
+	if keys := r.fromClaim(t.Context(), claim); len(keys) > 0 {
+		t.Errorf("a claim that is bound wakes up %v", keys)
+	}
+}
+
+// AN-5: upstream's PV controller names the driver that took the place of an in-tree plugin in an annotation of its own.
+func TestMigratedClaimWakesUp(t *testing.T) {
+	r := newRig(t)
+	claim := unasked(r, t)
+	claim.Annotations = map[string]string{names.AnnStorageProvisioner: "kubernetes.io/in-tree", names.AnnMigratedTo: driverName}
+	if keys := r.fromClaim(t.Context(), claim); len(keys) != 1 {
+		t.Errorf("woke up %v", keys)
+	}
+}
+
+func TestSettledClaimsAreForgotten(t *testing.T) {
+	var told []types.UID
+	handler := settledClaims(func(uid types.UID) { told = append(told, uid) })
+	free, bound := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
+	free.UID, bound.UID, bound.Spec.VolumeName = "free", "bound", "pv"
+	handler.OnAdd(free, false)
+	handler.OnUpdate(free, free)
+	if len(told) > 0 {
+		t.Errorf("told of %q, which waits", told)
+	}
+	handler.OnAdd(bound, false)
+	handler.OnUpdate(free, bound)
+	handler.OnDelete(free)
+	handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: free})
+	if len(told) != 4 {
+		t.Errorf("told of %q", told)
+	}
+}
+
+// What waits longest is told of claims of either kind.
+func TestOldestKnowsClaimsThatWereHandedOver(t *testing.T) {
+	r := newRig(t)
+	claim := func(name string, age time.Duration, annotations map[string]string) *corev1.PersistentVolumeClaim {
+		class := "fast"
+		return &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "crew", Name: name, UID: types.UID(name), Annotations: annotations,
+				CreationTimestamp: metav1.NewTime(r.clock.Now().Add(-age)),
+			},
+			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class},
+		}
+	}
+	r.Cached = fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithIndex(&corev1.PersistentVolumeClaim{}, IndexDriver, unbound(provision.Asked)).
+		WithObjects([]client.Object{
+			claim("asked", time.Minute, map[string]string{names.AnnStorageProvisioner: driverName}),
+			claim("given", time.Hour, nil),
+			claim("nobody's", 2*time.Hour, nil),
+		}...).Build()
+	if got := r.Oldest()["fast"]; got != time.Minute {
+		t.Errorf("nothing handed over: %s", got)
+	}
+	r.HandedOver = &desk{uids: map[types.UID]bool{"given": true}}
+	if got := r.Oldest()["fast"]; got != time.Hour {
+		t.Errorf("handed over: %s", got)
+	}
+}

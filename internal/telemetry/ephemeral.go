@@ -1,0 +1,37 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// The metrics of claims for ephemeral volumes, with upstream's names.
+var (
+	MetricEphemeralCreated = Metric{
+		"ephemeral_volume_controller_create_total", "counter", nil,
+		"Claims of generic ephemeral volumes that were asked for.",
+	}
+	MetricEphemeralFailed = Metric{
+		"ephemeral_volume_controller_create_failures_total", "counter", nil,
+		"Claims of generic ephemeral volumes that the API server did not create.",
+	}
+)
+
+// EphemeralMetrics lists what [NewEphemeral] registers.
+var EphemeralMetrics = []Metric{MetricEphemeralCreated, MetricEphemeralFailed}
+
+// Ephemeral counts claims that are created for pods.
+type Ephemeral struct{ created, failed prometheus.Counter }
+
+// NewEphemeral registers the metrics, which are 0 from the start, as upstream's are.
+func NewEphemeral(registry prometheus.Registerer) *Ephemeral {
+	return &Ephemeral{NewCounter(registry, MetricEphemeralCreated).WithLabelValues(), NewCounter(registry, MetricEphemeralFailed).WithLabelValues()}
+}
+
+// Attempted counts one attempt, and whether it failed. A nil receiver counts nothing.
+func (e *Ephemeral) Attempted(err error) {
+	if e == nil {
+		return
+	}
+	e.created.Inc()
+	if err != nil {
+		e.failed.Inc()
+	}
+}
