@@ -26,6 +26,9 @@ func compare(have backend.Volume, want backend.Request) (differences []string) {
 		differences = append(differences, fmt.Sprintf("it was made with %s, %s wanted",
 			describeParameters(have.Parameters), describeParameters(want.Parameters)))
 	}
+	if have.Source != want.Source {
+		differences = append(differences, fmt.Sprintf("it began with %s, %s wanted", describeSource(have.Source), describeSource(want.Source)))
+	}
 	return differences
 }
 
@@ -61,5 +64,16 @@ func describeRange(r backend.Range) string {
 		return fmt.Sprintf("at most %d", r.Limit)
 	default:
 		return fmt.Sprintf("%d to %d", r.Required, r.Limit)
+	}
+}
+
+func describeSource(s backend.Source) string {
+	switch {
+	case s.Snapshot != backend.ID{}:
+		return fmt.Sprintf("snapshot %q", s.Snapshot)
+	case s.Volume != backend.ID{}:
+		return fmt.Sprintf("the content of volume %q", s.Volume)
+	default:
+		return "nothing"
 	}
 }

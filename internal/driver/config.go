@@ -9,6 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Defaults of Config.
@@ -36,6 +37,11 @@ type Config struct {
 	Backend backend.Backend
 	// Mounter makes volumes appear; see mount.Detect.
 	Mounter mount.Mounter
+	// TopologyKey names the place of volumes that exist on this node only, see
+	// backend.Local. When it is empty, callers are not told of it.
+	TopologyKey string
+	// Metrics count and time calls; nil for none.
+	Metrics *telemetry.Served
 	// StopTimeout bounds how long a stopping driver waits for calls in
 	// flight; 10 seconds when zero.
 	StopTimeout time.Duration
@@ -56,6 +62,12 @@ const endpointScheme = "unix://"
 // pluginName is the domain name notation of GetPluginInfoResponse.name.
 var pluginName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,61}[a-zA-Z0-9])?$`)
 
+// labelValue and topologyKey are what Kubernetes can store as a label.
+var (
+	labelValue  = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
+	topologyKey = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
+)
+
 func (c Config) withDefaults() Config {
 	if c.Name == "" {
 		c.Name = DefaultName
@@ -71,12 +83,32 @@ func (c Config) withDefaults() Config {
 
 // validate collects every mistake, so that one start shows them all.
 func (c Config) validate() error {
-	mistakes := append(c.identityMistakes(), c.placeMistakes()...)
-	mistakes = append(mistakes, c.partMistakes()...)
+	return inOneError(append(c.settingMistakes(), c.partMistakes()...))
+}
+
+// CheckSettings does what New does for all that needs no backend and no
+// mounter. So a caller can refuse a command line before it makes those.
+func (c Config) CheckSettings() error {
+	return inOneError(c.withDefaults().settingMistakes())
+}
+
+func inOneError(mistakes []string) error {
 	if len(mistakes) == 0 {
 		return nil
 	}
 	return fmt.Errorf("mistakes in the driver's configuration: %d\n- %s", len(mistakes), strings.Join(mistakes, "\n- "))
+}
+
+func (c Config) settingMistakes() []string {
+	return append(append(c.identityMistakes(), c.placeMistakes()...), c.topologyMistakes()...)
+}
+
+func (c Config) topologyMistakes() []string {
+	if c.TopologyKey != "" && !topologyKey.MatchString(c.TopologyKey) {
+		return []string{fmt.Sprintf("topology key %q: must be a domain, a slash and a name, for example topology.%s/node; or empty for none",
+			c.TopologyKey, DefaultName)}
+	}
+	return location{key: c.TopologyKey, node: c.NodeID}.mistakes()
 }
 
 func (c Config) identityMistakes() (mistakes []string) {
@@ -123,8 +155,12 @@ func endpointMistakes(endpoint string) []string {
 func (c Config) partMistakes() (mistakes []string) {
 	if c.Backend == nil {
 		mistakes = append(mistakes, "backend: missing")
-	} else if _, ok := c.Backend.(backend.Direct); !ok {
-		mistakes = append(mistakes, fmt.Sprintf("backend %T: does not say how its volumes are published (backend.Direct)", c.Backend))
+	} else {
+		_, direct := c.Backend.(backend.Direct)
+		_, stager := c.Backend.(backend.Stager)
+		if direct == stager {
+			mistakes = append(mistakes, fmt.Sprintf("backend %T: must say in one way how its volumes are published (backend.Direct or backend.Stager)", c.Backend))
+		}
 	}
 	if c.Mounter == nil {
 		mistakes = append(mistakes, "mounter: missing; mount.Detect chooses one")

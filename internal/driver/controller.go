@@ -17,18 +17,20 @@ type controllerServer struct {
 }
 
 // CreateVolume claims the id that the name leads to. That excludes a second
-// CreateVolume with the same name, and a DeleteVolume of what it makes.
+// CreateVolume with the same name, and a DeleteVolume of what it makes. It
+// also claims its source.
 func (s *controllerServer) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	request, err := parseCreate(r)
+	request, err := s.service.features.parseCreate(r)
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "CreateVolume", []string{request.ID.String()}, func() (*csi.CreateVolumeResponse, error) {
+	claims := append(aloneAll(request.ID.String()), sourceClaim(request.Source)...)
+	return guarded(s.running, "CreateVolume", claims, func() (*csi.CreateVolumeResponse, error) {
 		volume, err := s.service.create(ctx, request)
 		if err != nil {
 			return nil, err
 		}
-		return &csi.CreateVolumeResponse{Volume: toMessage(volume)}, nil
+		return &csi.CreateVolumeResponse{Volume: s.service.features.message(volume)}, nil
 	})
 }
 
@@ -38,7 +40,7 @@ func (s *controllerServer) DeleteVolume(ctx context.Context, r *csi.DeleteVolume
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "DeleteVolume", []string{id}, func() (*csi.DeleteVolumeResponse, error) {
+	return guarded(s.running, "DeleteVolume", aloneAll(id), func() (*csi.DeleteVolumeResponse, error) {
 		if err := s.service.remove(ctx, id); err != nil {
 			return nil, err
 		}
@@ -57,8 +59,8 @@ func (s *controllerServer) ValidateVolumeCapabilities(ctx context.Context, r *cs
 	if err != nil {
 		return nil, err
 	}
-	if len(r.GetMutableParameters()) > 0 {
-		objection = "mutable_parameters: this driver does not advertise MODIFY_VOLUME"
+	if _, err := s.service.features.parseMutable(r.GetMutableParameters()); err != nil && objection == "" {
+		objection = err.Error()
 	}
 	if objection != "" {
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: objection}, nil
@@ -67,44 +69,8 @@ func (s *controllerServer) ValidateVolumeCapabilities(ctx context.Context, r *cs
 		VolumeContext:      r.GetVolumeContext(),
 		VolumeCapabilities: r.GetVolumeCapabilities(),
 		Parameters:         r.GetParameters(),
+		MutableParameters:  r.GetMutableParameters(),
 	}}, nil
-}
-
-// ListVolumes claims nothing: a volume that comes or goes meanwhile may be
-// missing or not ("ListVolumes": no consistent view).
-func (s *controllerServer) ListVolumes(ctx context.Context, r *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
-	if s.service.features.lister == nil {
-		return s.UnimplementedControllerServer.ListVolumes(ctx, r)
-	}
-	page, err := parsePage(r.GetStartingToken(), r.GetMaxEntries())
-	if err != nil {
-		return nil, err
-	}
-	volumes, next, err := s.service.list(ctx, page)
-	if err != nil {
-		return nil, err
-	}
-	response := &csi.ListVolumesResponse{NextToken: next}
-	for _, volume := range volumes {
-		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{Volume: toMessage(volume)})
-	}
-	return response, nil
-}
-
-// GetCapacity claims nothing: it is about no volume.
-func (s *controllerServer) GetCapacity(ctx context.Context, r *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
-	if s.service.features.pool == nil {
-		return s.UnimplementedControllerServer.GetCapacity(ctx, r)
-	}
-	request, err := parseCapacity(r)
-	if err != nil {
-		return nil, err
-	}
-	available, err := s.service.available(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	return &csi.GetCapacityResponse{AvailableCapacity: available}, nil
 }
 
 func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {

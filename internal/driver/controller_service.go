@@ -4,25 +4,25 @@ import (
 	"context"
 	"strings"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/publication"
 )
 
-// publications says where a volume is published on this node.
-type publications interface {
-	Live(context.Context, backend.ID) ([]publication.Record, error)
+// nodeUse says how a volume is in use on this node.
+type nodeUse interface {
+	// mayDelete gives a fault.InUse error while the volume is staged or
+	// published here.
+	mayDelete(context.Context, backend.ID) error
 }
 
 // controllerService has the rules of the Controller service. It relies on
 // controllerServer for one operation per volume at a time.
 type controllerService struct {
-	backend   backend.Backend
-	features  features
-	published publications
+	backend  backend.Backend
+	features features
+	node     nodeUse
 }
 
 // create is idempotent by name: the name leads to the id.
@@ -32,7 +32,7 @@ func (s *controllerService) create(ctx context.Context, r backend.Request) (back
 	}
 	have, err := s.backend.Get(ctx, r.ID)
 	if fault.NotFound.Is(err) {
-		return s.backend.Create(ctx, r)
+		return s.begin(ctx, r)
 	}
 	if err != nil {
 		return backend.Volume{}, err
@@ -42,6 +42,54 @@ func (s *controllerService) create(ctx context.Context, r backend.Request) (back
 			r.Name, strings.Join(differences, ", "))
 	}
 	return have, nil
+}
+
+// begin makes a volume that does not exist. The source is looked at here and
+// not before: a repeated request is answered also when the source is gone.
+func (s *controllerService) begin(ctx context.Context, r backend.Request) (backend.Volume, error) {
+	if r.Source.IsNothing() {
+		return s.backend.Create(ctx, r)
+	}
+	least, err := s.sourceSize(ctx, r.Source)
+	if err != nil {
+		return backend.Volume{}, err
+	}
+	if r.Size, err = atLeast(r.Size, least); err != nil {
+		return backend.Volume{}, err
+	}
+	return s.backend.Create(ctx, r)
+}
+
+// sourceSize gives the least size of a volume that begins with the source.
+func (s *controllerService) sourceSize(ctx context.Context, source backend.Source) (int64, error) {
+	if source.Snapshot == (backend.ID{}) {
+		volume, err := s.backend.Get(ctx, source.Volume)
+		return volume.CapacityBytes, err
+	}
+	snapshot, err := s.features.snapshotter.GetSnapshot(ctx, source.Snapshot)
+	if err != nil {
+		return 0, err
+	}
+	if !snapshot.Ready {
+		return 0, fault.Busy.Errorf("snapshot %q is not ready to use yet, try again", source.Snapshot)
+	}
+	return snapshot.SizeBytes, nil
+}
+
+// atLeast makes a wish of "any size" one for the size of the source, and
+// refuses a wish for less. It is pure.
+func atLeast(wish backend.Range, least int64) (backend.Range, error) {
+	switch {
+	case wish.Limit != 0 && wish.Limit < least:
+		return wish, fault.OutOfRange.Errorf("capacity_range.limit_bytes %d: the source has %d bytes; ask for at least as many", wish.Limit, least)
+	case wish.Required == 0:
+		wish.Required = least
+		return wish, nil
+	case wish.Required < least:
+		return wish, fault.OutOfRange.Errorf("capacity_range.required_bytes %d: the source has %d bytes; ask for at least as many", wish.Required, least)
+	default:
+		return wish, nil
+	}
 }
 
 // allows asks the backend about everything that was requested.
@@ -57,37 +105,30 @@ func allows(rules backend.Rules, capabilities []backend.Capability, parameters m
 // remove treats an id that no volume can have like a volume that is gone
 // ("DeleteVolume": MUST reply OK).
 func (s *controllerService) remove(ctx context.Context, volumeID string) error {
-	id, err := backend.ParseID(volumeID)
+	id, err := s.features.ids.parse(volumeID)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to delete: this driver makes no such ids")
 		return nil
 	}
-	live, err := s.published.Live(ctx, id)
-	if err != nil {
+	if err := s.node.mayDelete(ctx, id); err != nil {
 		return err
-	}
-	if len(live) > 0 {
-		return fault.InUse.Errorf("volume %q is published on this node at %s; unpublish it first", id, targets(live))
 	}
 	return s.backend.Delete(ctx, id)
 }
 
-func targets(records []publication.Record) string {
-	paths := make([]string, 0, len(records))
-	for _, record := range records {
-		paths = append(paths, record.Target)
+// get describes a volume by the id that the caller has.
+func (s *controllerService) get(ctx context.Context, volumeID string) (backend.Volume, error) {
+	id, err := s.features.ids.parse(volumeID)
+	if err != nil {
+		return backend.Volume{}, err
 	}
-	return strings.Join(paths, ", ")
+	return s.backend.Get(ctx, id)
 }
 
 // validate gives the reason why the volume cannot be used as asked, "" when
 // there is none.
 func (s *controllerService) validate(ctx context.Context, r validation) (objection string, err error) {
-	id, err := backend.ParseID(r.volumeID)
-	if err != nil {
-		return "", err
-	}
-	have, err := s.backend.Get(ctx, id)
+	have, err := s.get(ctx, r.volumeID)
 	if err != nil {
 		return "", err
 	}
@@ -98,46 +139,4 @@ func (s *controllerService) validate(ctx context.Context, r validation) (objecti
 		return "parameters: the volume was made with " + describeParameters(have.Parameters), nil
 	}
 	return "", nil
-}
-
-// list shows a damaged volume by its id alone: it exists, and one bad file
-// must not hide all the others.
-func (s *controllerService) list(ctx context.Context, p page) (volumes []backend.Volume, next string, err error) {
-	ids, err := s.features.lister.List(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	ids, next = p.cut(ids)
-	for _, id := range ids {
-		volume, err := s.backend.Get(ctx, id)
-		if fault.NotFound.Is(err) {
-			continue
-		}
-		if err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "Listing a volume without its properties", "id", id.String())
-			volume = backend.Volume{ID: id}
-		}
-		volumes = append(volumes, volume)
-	}
-	return volumes, next, nil
-}
-
-// available is zero for what the backend could not make at all
-// (GetCapacityRequest: SHALL report what satisfies all capabilities and the
-// parameters).
-func (s *controllerService) available(ctx context.Context, w wish) (int64, error) {
-	err := allows(s.backend, w.capabilities, w.parameters)
-	if fault.Invalid.Is(err) {
-		logr.FromContextOrDiscard(ctx).V(levelQuestion).Info("No capacity for such volumes", "reason", err.Error())
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return s.features.pool.Available(ctx)
-}
-
-// toMessage leaves the volume context empty: the id says everything.
-func toMessage(v backend.Volume) *csi.Volume {
-	return &csi.Volume{VolumeId: v.ID.String(), CapacityBytes: v.CapacityBytes}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/inflight"
 	"github.com/purser-csi/purser/internal/driver/publication"
+	"github.com/purser-csi/purser/internal/driver/socket"
+	"github.com/purser-csi/purser/internal/driver/staging"
 )
 
 // Driver is a CSI plugin. It serves once: make a new one to serve again.
@@ -22,8 +24,11 @@ type Driver struct {
 	features  features
 	running   *inflight.Table
 	published *publication.Store
+	staged    *staging.Store
 	calls     *Counter
 	ready     chan struct{}
+	// stopped is closed when the last call has ended.
+	stopped chan struct{}
 }
 
 // New checks the whole configuration; its error lists every mistake. Nothing
@@ -33,16 +38,19 @@ func New(config Config) (*Driver, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
+	features := featuresOf(config.Backend, config.TopologyKey, config.NodeID)
 	return &Driver{
 		config:   config,
-		features: featuresOf(config.Backend),
+		features: features,
 		running:  inflight.NewTable(time.Now),
 		published: publication.NewStore(publication.Config{
 			Dir:     filepath.Join(config.StateDir, "published"),
-			Checker: config.Mounter,
+			Checker: features.publicationChecker(config.Mounter),
 		}),
-		calls: newCounter(),
-		ready: make(chan struct{}),
+		staged:  staging.NewStore(filepath.Join(config.StateDir, "stagings")),
+		calls:   newCounter(),
+		ready:   make(chan struct{}),
+		stopped: make(chan struct{}),
 	}, nil
 }
 
@@ -56,7 +64,7 @@ func (d *Driver) Ready() <-chan struct{} { return d.ready }
 // finish within StopTimeout, and removes the socket. It logs to the logger in
 // ctx.
 func (d *Driver) Run(ctx context.Context) error {
-	return d.serve(ctx, func() (net.Listener, error) { return listen(ctx, d.config.socketPath()) })
+	return d.serve(ctx, func() (net.Listener, error) { return socket.Listen(ctx, d.config.socketPath()) })
 }
 
 // Serve does what Run does, on a listener that the caller made instead of the
@@ -72,15 +80,28 @@ func (d *Driver) serve(ctx context.Context, open func() (net.Listener, error)) e
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	if err := d.recoverState(ctx); err != nil {
-		return fmt.Errorf("recover the state in %s: %w", d.config.StateDir, err)
-	}
-	listener, err := open()
+	listener, err := d.prepare(ctx, open)
 	if err != nil {
+		unlock()
 		return err
 	}
-	return d.serveOn(ctx, listener)
+	err = d.serveOn(ctx, listener)
+	select {
+	case <-d.stopped:
+		unlock()
+	default:
+		// A call that outlives the stop still changes the state: nobody else
+		// may have it until the call ends, or the process.
+		go func() { <-d.stopped; unlock() }()
+	}
+	return err
+}
+
+func (d *Driver) prepare(ctx context.Context, open func() (net.Listener, error)) (net.Listener, error) {
+	if err := d.recoverState(ctx); err != nil {
+		return nil, fmt.Errorf("recover the state in %s: %w", d.config.StateDir, err)
+	}
+	return open()
 }
 
 func (d *Driver) recoverState(ctx context.Context) error {
@@ -88,6 +109,9 @@ func (d *Driver) recoverState(ctx context.Context) error {
 		if err := recoverer.Recover(ctx); err != nil {
 			return err
 		}
+	}
+	if err := d.staged.Recover(ctx); err != nil {
+		return err
 	}
 	return d.published.Recover(ctx)
 }
@@ -101,6 +125,10 @@ func (d *Driver) serveOn(ctx context.Context, listener net.Listener) error {
 	close(d.ready)
 	select {
 	case err := <-failed:
+		go func() {
+			server.GracefulStop()
+			close(d.stopped)
+		}()
 		server.Stop()
 		return fmt.Errorf("serve CSI: %w", err)
 	case <-ctx.Done():
@@ -109,33 +137,36 @@ func (d *Driver) serveOn(ctx context.Context, listener net.Listener) error {
 }
 
 func (d *Driver) newServer(log logr.Logger) *grpc.Server {
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(observe(log, d.calls), toStatusInterceptor, recoverPanics))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(observe(log, d.calls, d.config.Metrics), toStatusInterceptor, recoverPanics, handSecrets))
 	node := &nodeService{
 		nodeID:    d.config.NodeID,
 		rules:     d.config.Backend,
 		features:  d.features,
 		mounter:   d.config.Mounter,
 		published: d.published,
+		staged:    d.staged,
 	}
-	controller := &controllerService{backend: d.config.Backend, features: d.features, published: d.published}
+	controller := &controllerService{backend: d.config.Backend, features: d.features, node: node}
 	csi.RegisterIdentityServer(server, &identityServer{config: d.config, features: d.features})
 	csi.RegisterControllerServer(server, &controllerServer{service: controller, running: d.running})
 	csi.RegisterNodeServer(server, &nodeServer{service: node, running: d.running})
+	if d.features.grouper != nil {
+		csi.RegisterGroupControllerServer(server, &groupServer{service: controller, running: d.running})
+	}
 	return server
 }
 
 // stop closes the listener at once, which also removes the socket. The
 // waiting has its own bound because grpc waits for handlers without one.
 func (d *Driver) stop(server *grpc.Server) error {
-	stopped := make(chan struct{})
 	go func() {
 		server.GracefulStop()
-		close(stopped)
+		close(d.stopped)
 	}()
 	bound := time.NewTimer(d.config.StopTimeout)
 	defer bound.Stop()
 	select {
-	case <-stopped:
+	case <-d.stopped:
 		return nil
 	case <-bound.C:
 		go server.Stop() // cancels the contexts of the calls

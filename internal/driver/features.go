@@ -10,34 +10,94 @@ import (
 // What is nil here is not advertised and answers UNIMPLEMENTED: both follow
 // from the same field, so they cannot disagree.
 type features struct {
-	lister  backend.Lister
-	pool    backend.Pool
-	direct  backend.Direct
-	usage   backend.UsageReader
-	checker backend.Checker
+	lister       backend.Lister
+	pool         backend.Pool
+	direct       backend.Direct
+	stager       backend.Stager
+	usage        backend.UsageReader
+	checker      backend.Checker
+	expander     backend.Expander
+	nodeExpander backend.NodeExpander
+	modifier     backend.Modifier
+	health       backend.HealthReader
+	snapshotter  backend.Snapshotter
+	cloner       backend.Cloner
+	grouper      backend.Grouper
+	limited      backend.Limited
+	ids          naming
+	location     location
 }
 
-func featuresOf(b backend.Backend) features {
+// featuresOf asks the backend. The key is that of Config.TopologyKey.
+func featuresOf(b backend.Backend, key, nodeID string) features {
 	var f features
 	f.lister, _ = b.(backend.Lister)
 	f.pool, _ = b.(backend.Pool)
 	f.direct, _ = b.(backend.Direct)
+	f.stager, _ = b.(backend.Stager)
 	f.usage, _ = b.(backend.UsageReader)
 	f.checker, _ = b.(backend.Checker)
+	f.expander, _ = b.(backend.Expander)
+	f.nodeExpander, _ = b.(backend.NodeExpander)
+	f.modifier, _ = b.(backend.Modifier)
+	f.health, _ = b.(backend.HealthReader)
+	f.snapshotter, _ = b.(backend.Snapshotter)
+	f.grouper, _ = b.(backend.Grouper)
+	f.limited, _ = b.(backend.Limited)
+	f.ids.namer, _ = b.(backend.Namer)
+	if cloner, ok := b.(backend.Cloner); ok && cloner.CanClone() {
+		f.cloner = cloner
+	}
+	if local, ok := b.(backend.Local); ok && local.IsLocal() && key != "" {
+		f.location = location{key: key, node: nodeID}
+	}
 	return f
+}
+
+func (f features) pluginCapabilities() []*csi.PluginCapability {
+	services := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}
+	if f.location.matters() {
+		services = append(services, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
+	}
+	if f.grouper != nil {
+		services = append(services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
+	}
+	capabilities := make([]*csi.PluginCapability, 0, len(services)+1)
+	for _, s := range services {
+		capabilities = append(capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: s}},
+		})
+	}
+	if f.expander != nil {
+		// ONLINE is a superset of OFFLINE. Whether a single volume can grow
+		// while it is in use is said by the answer of NodeExpandVolume.
+		capabilities = append(capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{
+			VolumeExpansion: &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE},
+		}})
+	}
+	return capabilities
 }
 
 func (f features) controllerCapabilities() []*csi.ControllerServiceCapability {
 	types := []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME,
 		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	}
-	if f.lister != nil {
-		types = append(types, csi.ControllerServiceCapability_RPC_LIST_VOLUMES)
+	add := func(has bool, more ...csi.ControllerServiceCapability_RPC_Type) {
+		if has {
+			types = append(types, more...)
+		}
 	}
-	if f.pool != nil {
-		types = append(types, csi.ControllerServiceCapability_RPC_GET_CAPACITY)
-	}
+	add(f.lister != nil, csi.ControllerServiceCapability_RPC_LIST_VOLUMES)
+	add(f.pool != nil, csi.ControllerServiceCapability_RPC_GET_CAPACITY)
+	add(f.expander != nil, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
+	add(f.modifier != nil, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME)
+	add(f.snapshotter != nil, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csi.ControllerServiceCapability_RPC_GET_SNAPSHOT)
+	add(f.cloner != nil, csi.ControllerServiceCapability_RPC_CLONE_VOLUME)
+	add(f.health != nil, csi.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH)
+	add(f.health != nil && f.lister != nil, csi.ControllerServiceCapability_RPC_LIST_VOLUME_HEALTH)
 	capabilities := make([]*csi.ControllerServiceCapability, 0, len(types))
 	for _, t := range types {
 		capabilities = append(capabilities, &csi.ControllerServiceCapability{
@@ -49,8 +109,14 @@ func (f features) controllerCapabilities() []*csi.ControllerServiceCapability {
 
 func (f features) nodeCapabilities() []*csi.NodeServiceCapability {
 	types := []csi.NodeServiceCapability_RPC_Type{csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER}
+	if f.stager != nil {
+		types = append(types, csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
+	}
 	if f.usage != nil {
 		types = append(types, csi.NodeServiceCapability_RPC_GET_VOLUME_STATS)
+	}
+	if f.nodeExpander != nil {
+		types = append(types, csi.NodeServiceCapability_RPC_EXPAND_VOLUME)
 	}
 	capabilities := make([]*csi.NodeServiceCapability, 0, len(types))
 	for _, t := range types {
@@ -59,4 +125,15 @@ func (f features) nodeCapabilities() []*csi.NodeServiceCapability {
 		})
 	}
 	return capabilities
+}
+
+func (f features) groupCapabilities() []*csi.GroupControllerServiceCapability {
+	if f.grouper == nil {
+		return nil
+	}
+	return []*csi.GroupControllerServiceCapability{{
+		Type: &csi.GroupControllerServiceCapability_Rpc{Rpc: &csi.GroupControllerServiceCapability_RPC{
+			Type: csi.GroupControllerServiceCapability_RPC_CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT,
+		}},
+	}}
 }

@@ -41,7 +41,7 @@ func advertised(t *testing.T, r *rig) (names []string) {
 
 func TestDirectoriesAdvertise(t *testing.T) {
 	want := []string{
-		"controller CREATE_DELETE_VOLUME", "controller GET_CAPACITY", "controller LIST_VOLUMES", "controller SINGLE_NODE_MULTI_WRITER",
+		"controller CREATE_DELETE_VOLUME", "controller GET_CAPACITY", "controller GET_VOLUME", "controller LIST_VOLUMES", "controller SINGLE_NODE_MULTI_WRITER",
 		"node GET_VOLUME_STATS", "node SINGLE_NODE_MULTI_WRITER",
 	}
 	if got := advertised(t, newRig(t, settings{})); !slices.Equal(got, want) {
@@ -54,7 +54,7 @@ func TestABareBackendAdvertisesTheMinimum(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	r := newRig(t, settings{state: state, backend: direct{directories(t, state)}})
 	want := []string{
-		"controller CREATE_DELETE_VOLUME", "controller SINGLE_NODE_MULTI_WRITER", "node SINGLE_NODE_MULTI_WRITER",
+		"controller CREATE_DELETE_VOLUME", "controller GET_VOLUME", "controller SINGLE_NODE_MULTI_WRITER", "node SINGLE_NODE_MULTI_WRITER",
 	}
 	if got := advertised(t, r); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -98,7 +98,7 @@ func parseRange(size *csi.CapacityRange) (backend.Range, error) {
 const provisionerPrefix = "csi.storage.k8s.io/"
 
 // parseParameters drops what the provisioner added.
-func parseParameters(parameters map[string]string) (map[string]string, error) {
+func parseParameters(field string, parameters map[string]string) (map[string]string, error) {
 	var own map[string]string
 	size := 0
 	for key, value := range parameters {
@@ -112,7 +112,7 @@ func parseParameters(parameters map[string]string) (map[string]string, error) {
 		own[key] = value
 	}
 	if size > maxMap {
-		return nil, fault.Invalid.Errorf("parameters: have %d bytes, the CSI spec allows %d; shorten them", size, maxMap)
+		return nil, fault.Invalid.Errorf("%s: have %d bytes, the CSI spec allows %d; shorten them", field, size, maxMap)
 	}
 	return own, nil
 }

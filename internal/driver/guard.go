@@ -1,16 +1,48 @@
 package driver
 
-import "github.com/purser-csi/purser/internal/driver/inflight"
+import (
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/inflight"
+)
 
-// guarded runs an operation while nothing else runs on its keys. A busy key is
-// an error at once: the caller repeats the call anyway, and a queue of calls
+// guarded runs an operation while it has what it claims. A busy object is an
+// error at once: the caller repeats the call anyway, and a queue of calls
 // waiting for one that hangs would take the driver down with it.
-func guarded[T any](running *inflight.Table, operation string, keys []string, run func() (T, error)) (T, error) {
-	release, err := running.Start(operation, keys...)
+func guarded[T any](running *inflight.Table, operation string, claims []inflight.Claim, run func() (T, error)) (T, error) {
+	release, err := running.Start(operation, claims...)
 	if err != nil {
 		var none T
 		return none, err
 	}
 	defer release()
 	return run()
+}
+
+// The objects of claims. Volumes go by their id and targets by their path;
+// snapshots and groups get a word in front, since they may have the id of a
+// volume.
+
+func aloneAll(objects ...string) (claims []inflight.Claim) {
+	for _, object := range objects {
+		claims = append(claims, inflight.Alone(object))
+	}
+	return claims
+}
+
+func snapshotObject(id string) string { return "snapshot " + id }
+
+func groupObject(id string) string { return "group " + id }
+
+// sourceClaim keeps the source of a new volume as it is. A snapshot never
+// changes, so many volumes can begin with it at once; a volume does, and its
+// filesystem can be frozen by one only.
+func sourceClaim(source backend.Source) []inflight.Claim {
+	switch {
+	case source.Snapshot != backend.ID{}:
+		return []inflight.Claim{inflight.Shared(snapshotObject(source.Snapshot.String()))}
+	case source.Volume != backend.ID{}:
+		return []inflight.Claim{inflight.Alone(source.Volume.String())}
+	default:
+		return nil
+	}
 }

@@ -20,11 +20,7 @@ func (s *identityServer) GetPluginInfo(context.Context, *csi.GetPluginInfoReques
 }
 
 func (s *identityServer) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{
-		Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{
-			Type: csi.PluginCapability_Service_CONTROLLER_SERVICE,
-		}},
-	}}}, nil
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: s.features.pluginCapabilities()}, nil
 }
 
 // Probe answers FAILED_PRECONDITION when calls are bound to fail ("Probe

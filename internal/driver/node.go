@@ -17,16 +17,50 @@ type nodeServer struct {
 	running *inflight.Table
 }
 
+// NodeStageVolume claims the volume and the path.
+func (s *nodeServer) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	if s.service.features.stager == nil {
+		return s.UnimplementedNodeServer.NodeStageVolume(ctx, r)
+	}
+	request, volumeID, err := parseStage(r)
+	if err != nil {
+		return nil, err
+	}
+	return guarded(s.running, "NodeStageVolume", aloneAll(volumeID, request.Path), func() (*csi.NodeStageVolumeResponse, error) {
+		if err := s.service.stage(ctx, volumeID, request); err != nil {
+			return nil, err
+		}
+		return &csi.NodeStageVolumeResponse{}, nil
+	})
+}
+
+// NodeUnstageVolume claims the same as NodeStageVolume.
+func (s *nodeServer) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	if s.service.features.stager == nil {
+		return s.UnimplementedNodeServer.NodeUnstageVolume(ctx, r)
+	}
+	request, err := parseUnstage(r)
+	if err != nil {
+		return nil, err
+	}
+	return guarded(s.running, "NodeUnstageVolume", aloneAll(request.volumeID, request.path), func() (*csi.NodeUnstageVolumeResponse, error) {
+		if err := s.service.unstage(ctx, request); err != nil {
+			return nil, err
+		}
+		return &csi.NodeUnstageVolumeResponse{}, nil
+	})
+}
+
 // NodePublishVolume claims the volume, because where it may be published
 // depends on where it is, and the target, because two volumes could be sent
 // to the same one.
 func (s *nodeServer) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	request, err := parsePublish(r)
+	request, err := s.service.features.parsePublish(r)
 	if err != nil {
 		return nil, err
 	}
-	keys := []string{request.volumeID, request.target}
-	return guarded(s.running, "NodePublishVolume", keys, func() (*csi.NodePublishVolumeResponse, error) {
+	claims := aloneAll(request.volumeID, request.target)
+	return guarded(s.running, "NodePublishVolume", claims, func() (*csi.NodePublishVolumeResponse, error) {
 		if err := s.service.publish(ctx, request); err != nil {
 			return nil, err
 		}
@@ -40,8 +74,8 @@ func (s *nodeServer) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpubli
 	if err != nil {
 		return nil, err
 	}
-	keys := []string{request.volumeID, request.path}
-	return guarded(s.running, "NodeUnpublishVolume", keys, func() (*csi.NodeUnpublishVolumeResponse, error) {
+	claims := aloneAll(request.volumeID, request.path)
+	return guarded(s.running, "NodeUnpublishVolume", claims, func() (*csi.NodeUnpublishVolumeResponse, error) {
 		if err := s.service.unpublish(ctx, request); err != nil {
 			return nil, err
 		}
@@ -83,5 +117,27 @@ func (s *nodeServer) NodeGetCapabilities(context.Context, *csi.NodeGetCapabiliti
 }
 
 func (s *nodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{NodeId: s.service.nodeID}, nil
+	info := &csi.NodeGetInfoResponse{NodeId: s.service.nodeID, AccessibleTopology: s.service.features.location.topology()}
+	if s.service.features.limited != nil {
+		info.MaxVolumesPerNode = s.service.features.limited.MaxVolumesPerNode()
+	}
+	return info, nil
+}
+
+// NodeExpandVolume claims the volume.
+func (s *nodeServer) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	if s.service.features.nodeExpander == nil {
+		return s.UnimplementedNodeServer.NodeExpandVolume(ctx, r)
+	}
+	request, err := parseNodeExpand(r)
+	if err != nil {
+		return nil, err
+	}
+	return guarded(s.running, "NodeExpandVolume", aloneAll(request.volumeID), func() (*csi.NodeExpandVolumeResponse, error) {
+		bytes, err := s.service.expand(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		return &csi.NodeExpandVolumeResponse{CapacityBytes: bytes}, nil
+	})
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/publication"
+	"github.com/purser-csi/purser/internal/driver/staging"
 	"github.com/purser-csi/purser/internal/mount"
 )
 
@@ -20,15 +19,20 @@ type nodeService struct {
 	features  features
 	mounter   mount.Mounter
 	published *publication.Store
+	staged    *staging.Store
 }
 
 func (s *nodeService) publish(ctx context.Context, r publishing) error {
-	id, source, err := s.source(ctx, r.volumeID)
+	id, err := s.features.ids.parse(r.volumeID)
 	if err != nil {
 		return err
 	}
 	if err := s.rules.CheckCapability(r.capability); err != nil {
-		return fault.Unsupported.Errorf("volume %q does not have this capability: %w", id, err)
+		return exceeds(id, err)
+	}
+	source, err := s.sourceToPublish(ctx, id, r)
+	if err != nil {
+		return err
 	}
 	want := publication.Record{
 		Volume: id, Target: r.target, Source: source,
@@ -40,14 +44,33 @@ func (s *nodeService) publish(ctx context.Context, r publishing) error {
 	return s.make(want)
 }
 
-// source finds the volume and the directory that holds its content.
-func (s *nodeService) source(ctx context.Context, volumeID string) (backend.ID, string, error) {
-	id, err := backend.ParseID(volumeID)
-	if err != nil {
-		return id, "", err
+// exceeds is "Exceeds capabilities" of the node's calls.
+func exceeds(id backend.ID, err error) error {
+	return fault.Unsupported.Errorf("volume %q does not have this capability: %w", id, err)
+}
+
+// sourceToPublish finds what is to appear at the target.
+func (s *nodeService) sourceToPublish(ctx context.Context, id backend.ID, r publishing) (string, error) {
+	if s.features.stager == nil {
+		return s.features.direct.Source(ctx, id)
 	}
-	source, err := s.features.direct.Source(ctx, id)
-	return id, source, err
+	return s.stagedSource(ctx, id, r)
+}
+
+// source finds what a target of the volume shows, when nothing but the volume
+// is known.
+func (s *nodeService) source(ctx context.Context, id backend.ID) (string, error) {
+	if s.features.stager == nil {
+		return s.features.direct.Source(ctx, id)
+	}
+	have, found, err := s.staged.Of(id)
+	if err != nil {
+		return "", err
+	}
+	if !found {
+		return "", fault.NotFound.Errorf("volume %q is not staged on this node", id)
+	}
+	return s.features.stager.Staged(ctx, id, have.Path, have.Type)
 }
 
 // mayPublish gathers what is published and lets mayRepeat and mayShare decide.
@@ -107,10 +130,14 @@ func (s *nodeService) undo(id backend.ID, target string) error {
 
 // unpublishUnrecorded is for repeated calls, and for targets whose record was
 // dropped because the mount did not survive. It takes away what certainly is a
-// publication of this volume, and an empty directory, which is what remains of
-// one.
+// publication of this volume, and an empty directory or file, which is what
+// remains of one.
 func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
-	id, source, err := s.source(ctx, p.volumeID)
+	id, err := s.features.ids.parse(p.volumeID)
+	source := ""
+	if err == nil {
+		source, err = s.source(ctx, id)
+	}
 	if err == nil {
 		bound, err := s.mounter.IsBound(source, p.path)
 		if err != nil {
@@ -120,10 +147,11 @@ func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
 			return s.undo(id, p.path)
 		}
 	}
-	// rmdir(2) removes nothing but an empty directory: no link, no mount.
-	removal := unix.Rmdir(p.path)
+	removal := mount.RemoveEmpty(p.path)
 	switch {
-	case removal == nil, errors.Is(removal, unix.ENOENT):
+	case removal == nil && id == backend.ID{}:
+		return nil
+	case removal == nil:
 		// There may be a damaged record, which was not found.
 		return s.published.Remove(id, p.path)
 	case err != nil:
@@ -136,9 +164,19 @@ func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
 // usage trusts the mount and not the record: the question is what is at the
 // path ("NodeGetVolumeStats Errors": NOT_FOUND for a wrong path).
 func (s *nodeService) usage(ctx context.Context, p place) ([]backend.Usage, error) {
-	id, source, err := s.source(ctx, p.volumeID)
+	id, err := s.features.ids.parse(p.volumeID)
 	if err != nil {
 		return nil, err
+	}
+	source, err := s.source(ctx, id)
+	if fault.Unready.Is(err) {
+		err = fault.NotFound.Errorf("volume_path %q: %w", p.path, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if source == p.path { // the staging path
+		return s.features.usage.Usage(ctx, id, p.path)
 	}
 	bound, err := s.mounter.IsBound(source, p.path)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Log levels: what changes something or fails is always shown; questions are
@@ -24,14 +25,16 @@ const (
 )
 
 // observe writes one line per call, counts it, and hands the logger down.
-func observe(log logr.Logger, calls *Counter) grpc.UnaryServerInterceptor {
+func observe(log logr.Logger, calls *Counter, metrics *telemetry.Served) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		method := path.Base(info.FullMethod)
 		log := log.WithValues("method", method, "volume", volumeIn(request))
 		log.V(levelRequest).Info("CSI request", "request", redacted{request})
 		start := time.Now()
+		end := metrics.Begin(method)
 		response, err := handle(logr.NewContext(ctx, log), request)
 		code := status.Code(err)
+		end(code.String())
 		calls.add(method, code)
 		logAnswer(log.WithValues("code", code.String(), "duration", time.Since(start)), method, err)
 		return response, err

@@ -26,7 +26,7 @@ const (
 
 // parsePage refuses tokens that this driver did not give out ("ListVolumes
 // Errors": ABORTED).
-func parsePage(token string, maxEntries int32) (page, error) {
+func (n naming) parsePage(token string, maxEntries int32) (page, error) {
 	if maxEntries < 0 {
 		return page{}, fault.Invalid.Errorf("max_entries %d: must not be negative", maxEntries)
 	}
@@ -38,26 +38,34 @@ func parsePage(token string, maxEntries int32) (page, error) {
 		return page{size: size}, nil
 	}
 	text, isToken := strings.CutPrefix(token, tokenPrefix)
-	id, err := backend.ParseID(text)
+	id, err := n.parse(text)
 	if !isToken || err != nil {
 		return page{}, fault.BadToken.Errorf("starting_token %.128q: not a token of this driver; start again without one", token)
 	}
 	return page{after: id.String(), size: size}, nil
 }
 
-// cut takes the page out of all ids, which must be in ascending order. The
-// token for the next page is empty at the end.
-func (p page) cut(ids []backend.ID) (part []backend.ID, next string) {
+// rest gives the ids behind the page before. All ids must be in ascending
+// order.
+func (p page) rest(ids []backend.ID) []backend.ID {
 	start, found := slices.BinarySearchFunc(ids, p.after, func(id backend.ID, after string) int {
 		return strings.Compare(id.String(), after)
 	})
 	if found {
 		start++
 	}
-	rest := ids[start:]
+	return ids[start:]
+}
+
+// cut takes the page out of all ids. The token for the next page is empty at
+// the end.
+func (p page) cut(ids []backend.ID) (part []backend.ID, next string) {
+	rest := p.rest(ids)
 	if len(rest) <= p.size {
 		return rest, ""
 	}
 	part = rest[:p.size]
-	return part, tokenPrefix + part[len(part)-1].String()
+	return part, tokenAfter(part[len(part)-1])
 }
+
+func tokenAfter(last backend.ID) string { return tokenPrefix + last.String() }

@@ -74,7 +74,7 @@ func TestPagesCoverTheList(t *testing.T) {
 		size := rapid.Int32Range(0, 7).Draw(t, "size")
 		var got []string
 		for token, pages := "", 0; ; pages++ {
-			p, err := parsePage(token, size)
+			p, err := naming{}.parsePage(token, size)
 			if err != nil || pages > len(names) {
 				t.Fatalf("page %d with token %q: %v", pages, token, err)
 			}
@@ -108,14 +108,14 @@ func TestParseNameFollowsTheListOfBannedCharacters(t *testing.T) {
 }
 
 func TestParseParametersDropsTheProvisionersKeys(t *testing.T) {
-	got, err := parseParameters(map[string]string{
+	got, err := parseParameters("parameters", map[string]string{
 		"csi.storage.k8s.io/pv/name": "pv", "csi.storage.k8s.io.example/a": "1", "b": "2",
 	})
 	want := map[string]string{"csi.storage.k8s.io.example/a": "1", "b": "2"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	if got, err := parseParameters(map[string]string{"b": strings.Repeat("x", maxMap)}); err == nil {
+	if got, err := parseParameters("parameters", map[string]string{"b": strings.Repeat("x", maxMap)}); err == nil {
 		t.Errorf("%d bytes were accepted", len(got["b"]))
 	}
 }

@@ -10,7 +10,7 @@ import (
 // parseCreate accepts what the advertised capabilities cover. The fields that
 // SHALL NOT be specified without a capability are refused rather than
 // ignored: the caller would get a volume that is not what it asked for.
-func parseCreate(r *csi.CreateVolumeRequest) (backend.Request, error) {
+func (f features) parseCreate(r *csi.CreateVolumeRequest) (backend.Request, error) {
 	name, err := parseName(r.GetName())
 	if err != nil {
 		return backend.Request{}, err
@@ -23,26 +23,84 @@ func parseCreate(r *csi.CreateVolumeRequest) (backend.Request, error) {
 	if err != nil {
 		return backend.Request{}, err
 	}
-	parameters, err := parseParameters(r.GetParameters())
+	parameters, err := parseParameters("parameters", r.GetParameters())
 	if err != nil {
 		return backend.Request{}, err
 	}
+	mutable, err := f.parseMutable(r.GetMutableParameters())
+	if err != nil {
+		return backend.Request{}, err
+	}
+	source, err := f.parseSource(r.GetVolumeContentSource())
+	if err != nil {
+		return backend.Request{}, err
+	}
+	if err := f.location.check(r.GetAccessibilityRequirements()); err != nil {
+		return backend.Request{}, err
+	}
+	id, err := f.ids.volume(name, parameters)
 	return backend.Request{
-		ID: backend.IDOf(name), Name: name, Size: size, Capabilities: capabilities, Parameters: parameters,
-	}, refuseUnadvertised(r)
+		ID: id, Name: name, Size: size, Capabilities: capabilities, Parameters: parameters, Mutable: mutable, Source: source,
+	}, err
 }
 
-func refuseUnadvertised(r *csi.CreateVolumeRequest) error {
-	switch {
-	case r.GetVolumeContentSource() != nil:
-		return fault.Invalid.Errorf("volume_content_source: this driver makes empty volumes only; leave it out (no dataSource in the claim)")
-	case r.GetAccessibilityRequirements() != nil:
-		return fault.Invalid.Errorf("accessibility_requirements: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave them out")
-	case len(r.GetMutableParameters()) > 0:
-		return fault.Invalid.Errorf("mutable_parameters: this driver does not advertise MODIFY_VOLUME; leave them out (no volumeAttributesClassName in the claim)")
-	default:
-		return nil
+// parseMutable lets the backend check mutable parameters: there is no volume
+// yet, or nothing of it has changed.
+func (f features) parseMutable(parameters map[string]string) (map[string]string, error) {
+	if len(parameters) == 0 {
+		return nil, nil
 	}
+	if f.modifier == nil {
+		return nil, fault.Invalid.Errorf("mutable_parameters: this driver does not advertise MODIFY_VOLUME; leave them out (no volumeAttributesClassName in the claim)")
+	}
+	own, err := parseParameters("mutable_parameters", parameters)
+	if err != nil {
+		return nil, err
+	}
+	return own, f.modifier.CheckMutable(own)
+}
+
+// parseSource gives fault.NotFound for a source that this driver cannot have
+// made ("CreateVolume Errors": source does not exist).
+func (f features) parseSource(source *csi.VolumeContentSource) (backend.Source, error) {
+	switch from := source.GetType().(type) {
+	case nil:
+		if source != nil {
+			return backend.Source{}, missing("volume_content_source.type")
+		}
+		return backend.Source{}, nil
+	case *csi.VolumeContentSource_Snapshot:
+		return f.parseSnapshotSource(from.Snapshot.GetSnapshotId())
+	case *csi.VolumeContentSource_Volume:
+		return f.parseVolumeSource(from.Volume.GetVolumeId())
+	default:
+		return backend.Source{}, fault.Invalid.Errorf("volume_content_source: %T is not known to this driver; give a snapshot or a volume", from)
+	}
+}
+
+func (f features) parseSnapshotSource(text string) (backend.Source, error) {
+	if f.snapshotter == nil {
+		return backend.Source{}, fault.Invalid.Errorf("volume_content_source: this driver does not advertise CREATE_DELETE_SNAPSHOT; leave it out (no dataSource in the claim)")
+	}
+	if text == "" {
+		return backend.Source{}, missing("volume_content_source.snapshot.snapshot_id")
+	}
+	id, err := f.ids.parse(text)
+	if err != nil {
+		return backend.Source{}, noSuchSnapshot(text)
+	}
+	return backend.Source{Snapshot: id}, nil
+}
+
+func (f features) parseVolumeSource(text string) (backend.Source, error) {
+	if f.cloner == nil {
+		return backend.Source{}, fault.Invalid.Errorf("volume_content_source: this driver does not advertise CLONE_VOLUME; leave it out (no dataSource in the claim)")
+	}
+	if text == "" {
+		return backend.Source{}, missing("volume_content_source.volume.volume_id")
+	}
+	id, err := f.ids.parse(text)
+	return backend.Source{Volume: id}, err
 }
 
 // validation is a parsed ValidateVolumeCapabilities request.
@@ -61,7 +119,7 @@ func parseValidate(r *csi.ValidateVolumeCapabilitiesRequest) (validation, error)
 	if err != nil {
 		return validation{}, err
 	}
-	parameters, err := parseParameters(r.GetParameters())
+	parameters, err := parseParameters("parameters", r.GetParameters())
 	return validation{volumeID: id, capabilities: capabilities, parameters: parameters}, err
 }
 
@@ -69,66 +127,19 @@ func parseValidate(r *csi.ValidateVolumeCapabilitiesRequest) (validation, error)
 type wish struct {
 	capabilities []backend.Capability
 	parameters   map[string]string
+	// elsewhere says that it is about a place where no volume can be.
+	elsewhere bool
 }
 
-func parseCapacity(r *csi.GetCapacityRequest) (wish, error) {
-	if r.GetAccessibleTopology() != nil {
+func (f features) parseCapacity(r *csi.GetCapacityRequest) (wish, error) {
+	if r.GetAccessibleTopology() != nil && !f.location.matters() {
 		return wish{}, fault.Invalid.Errorf("accessible_topology: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave it out")
 	}
-	parameters, err := parseParameters(r.GetParameters())
-	if err != nil || len(r.GetVolumeCapabilities()) == 0 {
-		return wish{parameters: parameters}, err
+	w := wish{elsewhere: f.location.matters() && !f.location.covers(r.GetAccessibleTopology())}
+	var err error
+	if w.parameters, err = parseParameters("parameters", r.GetParameters()); err != nil || len(r.GetVolumeCapabilities()) == 0 {
+		return w, err
 	}
-	capabilities, err := parseCapabilities(r.GetVolumeCapabilities())
-	return wish{capabilities: capabilities, parameters: parameters}, err
-}
-
-// publishing is a parsed NodePublishVolume request.
-type publishing struct {
-	volumeID   string
-	target     string
-	capability backend.Capability
-	readOnly   bool
-}
-
-func parsePublish(r *csi.NodePublishVolumeRequest) (publishing, error) {
-	id, err := parseVolumeID(r.GetVolumeId())
-	if err != nil {
-		return publishing{}, err
-	}
-	target, err := parsePath("target_path", r.GetTargetPath())
-	if err != nil {
-		return publishing{}, err
-	}
-	capability, err := parseCapability("volume_capability", r.GetVolumeCapability())
-	return publishing{volumeID: id, target: target, capability: capability, readOnly: r.GetReadonly()}, err
-}
-
-// place is a volume and a path: NodeUnpublishVolume and NodeGetVolumeStats.
-type place struct {
-	volumeID string
-	path     string
-}
-
-func parseUnpublish(r *csi.NodeUnpublishVolumeRequest) (place, error) {
-	id, err := parseVolumeID(r.GetVolumeId())
-	if err != nil {
-		return place{}, err
-	}
-	path, err := parsePath("target_path", r.GetTargetPath())
-	return place{volumeID: id, path: path}, err
-}
-
-// parseStats takes a relative path for one where no volume is: csi-sanity asks
-// for NOT_FOUND there, although the spec says that it MUST be absolute.
-func parseStats(r *csi.NodeGetVolumeStatsRequest) (place, error) {
-	id, err := parseVolumeID(r.GetVolumeId())
-	if err != nil {
-		return place{}, err
-	}
-	path, err := parsePath("volume_path", r.GetVolumePath())
-	if err != nil && r.GetVolumePath() != "" {
-		return place{}, fault.NotFound.Errorf("no volume is there: %w", err)
-	}
-	return place{volumeID: id, path: path}, err
+	w.capabilities, err = parseCapabilities(r.GetVolumeCapabilities())
+	return w, err
 }

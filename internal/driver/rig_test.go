@@ -31,6 +31,7 @@ type rig struct {
 	csi.IdentityClient
 	csi.ControllerClient
 	csi.NodeClient
+	csi.GroupControllerClient
 	driver  *Driver
 	state   string
 	targets string
@@ -49,6 +50,7 @@ type settings struct {
 	now     func() time.Time
 
 	stopTimeout time.Duration
+	topologyKey string
 }
 
 // newRig serves directories with symbolic links, so that it works for
@@ -67,6 +69,7 @@ func newRig(t *testing.T, with settings) *rig {
 	d, err := New(Config{
 		Version: "v1.2.3", NodeID: "node-1", Endpoint: "unix:///unused",
 		StateDir: with.state, Backend: with.backend, Mounter: with.mounter, StopTimeout: with.stopTimeout,
+		TopologyKey: with.topologyKey,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +100,8 @@ func (r *rig) serve(t *testing.T, log logr.Logger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.IdentityClient, r.ControllerClient, r.NodeClient =
-		csi.NewIdentityClient(connection), csi.NewControllerClient(connection), csi.NewNodeClient(connection)
+	r.IdentityClient, r.ControllerClient, r.NodeClient, r.GroupControllerClient =
+		csi.NewIdentityClient(connection), csi.NewControllerClient(connection), csi.NewNodeClient(connection), csi.NewGroupControllerClient(connection)
 	stopped := false
 	r.stopServing = func() <-chan error {
 		stopped = true

@@ -191,6 +191,11 @@ func TestStopGivesUpOnACallThatHangs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "calls were still running after 1ms") {
 		t.Errorf("Serve: %v", err)
 	}
+	// What still runs may still write, so nobody else gets the state.
+	if unlock, err := lockState(state); err == nil {
+		unlock()
+		t.Error("the state was given up with a call in flight")
+	}
 }
 
 // Only a listener that breaks ends Serve without a done context.

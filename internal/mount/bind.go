@@ -18,11 +18,15 @@ var _ Mounter = BindMounter{}
 
 // Bind implements Mounter.
 func (BindMounter) Bind(source, target string, access Access) error {
-	created, err := ensureDirectory(target)
+	what, err := kindOfSource(source)
 	if err != nil {
 		return err
 	}
-	if err := bindAt(source, target, access); err != nil {
+	created, err := ensureTarget(target, what)
+	if err != nil {
+		return err
+	}
+	if err := bindAt(source, target, what, access); err != nil {
 		if created {
 			_ = os.Remove(target)
 		}
@@ -31,10 +35,17 @@ func (BindMounter) Bind(source, target string, access Access) error {
 	return nil
 }
 
-func bindAt(source, target string, access Access) error {
-	mounted, err := mountedOrNew(source, target)
+func bindAt(source, target string, what kind, access Access) error {
+	mounted, err := mountedOrNew(source, target, what)
 	if err != nil {
 		return err
+	}
+	if what == device {
+		// Before the mount: a device that is to be read-only must not be
+		// there to write to for a moment.
+		if err := setDeviceAccess(source, access); err != nil {
+			return err
+		}
 	}
 	if !mounted {
 		if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
@@ -54,15 +65,15 @@ func bindAt(source, target string, access Access) error {
 }
 
 // mountedOrNew tells a target that already shows source from a free one.
-func mountedOrNew(source, target string) (mounted bool, err error) {
-	mounted, err = mountinfo.Mounted(target)
+func mountedOrNew(source, target string, what kind) (mounted bool, err error) {
+	mounted, err = IsPoint(target)
 	if err != nil {
-		return false, fmt.Errorf("ask whether %s is a mount point: %w", target, err)
+		return false, err
 	}
 	if !mounted {
-		return false, mustBeEmpty(target)
+		return false, mustBeFree(target, what)
 	}
-	same, err := sameDirectory(source, target)
+	same, err := sameFile(source, target)
 	if err != nil {
 		return false, err
 	}
@@ -118,7 +129,7 @@ func mountFlags(stat uint64) uintptr {
 // between a mount and its record can leave more than one.
 func (BindMounter) Unbind(target string) error {
 	for {
-		mounted, err := isMountPoint(target)
+		mounted, err := IsPoint(target)
 		if err != nil {
 			return err
 		}
@@ -144,16 +155,16 @@ func unmount(target string) error {
 
 // IsBound implements Mounter.
 func (BindMounter) IsBound(source, target string) (bool, error) {
-	mounted, err := isMountPoint(target)
+	mounted, err := IsPoint(target)
 	if err != nil || !mounted {
 		return false, err
 	}
-	return sameDirectory(source, target)
+	return sameFile(source, target)
 }
 
-// isMountPoint does not follow a symbolic link at target, and a target that
-// does not exist is not a mount point.
-func isMountPoint(target string) (bool, error) {
+// IsPoint says whether something is mounted at target. It does not follow a
+// symbolic link there, and a target that does not exist is not a mount point.
+func IsPoint(target string) (bool, error) {
 	info, err := os.Lstat(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -168,9 +179,28 @@ func isMountPoint(target string) (bool, error) {
 	return mounted, nil
 }
 
-// sameDirectory compares device and inode: a bind mount shows those of its
+// setDeviceAccess tells the kernel whether the device may be written to. That
+// the mount is read-only says nothing: a device node leads past it. A device
+// that was made read-only itself stays so.
+func setDeviceAccess(path string, access Access) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open the device: %w", err)
+	}
+	defer file.Close()
+	readOnly := 0
+	if access == ReadOnly {
+		readOnly = 1
+	}
+	if err := unix.IoctlSetPointerInt(int(file.Fd()), unix.BLKROSET, readOnly); err != nil {
+		return fmt.Errorf("set the access of the device %s: %w", path, err)
+	}
+	return nil
+}
+
+// sameFile compares device and inode: a bind mount shows those of its
 // source, and no other mount can.
-func sameDirectory(source, target string) (bool, error) {
+func sameFile(source, target string) (bool, error) {
 	from, err := os.Stat(source)
 	if err != nil {
 		return false, fmt.Errorf("look at the source: %w", err)

@@ -1,5 +1,5 @@
-// Package mount makes a directory appear at a second path and takes it away
-// again, and it knows what is mounted below a folder.
+// Package mount makes a directory or a block device appear at a second path and
+// takes it away again, and it knows what is mounted below a folder.
 //
 // It decides how that is done on this machine: with bind mounts where the
 // process may mount, and with symbolic links where it may not (see Detect).
@@ -12,7 +12,8 @@
 //
 // Invariants:
 //   - nothing is mounted over something that is already in use: a target that
-//     is a file, a foreign mount or a directory with entries is refused;
-//   - undoing removes mounts, links and empty directories, never data;
+//     is a file with content, a foreign mount or a directory with entries is refused;
+//   - undoing removes mounts, links, empty directories and empty files, never
+//     data;
 //   - CleanBelow touches nothing outside the folder it is given.
 package mount

@@ -37,6 +37,11 @@ type Request struct {
 	Size         Range
 	Capabilities []Capability
 	Parameters   map[string]string
+	// Mutable are parameters that Modify can change later; only a Modifier
+	// gets any.
+	Mutable map[string]string
+	// Source is what the volume begins with.
+	Source Source
 }
 
 // Volume describes a volume that exists.
@@ -49,6 +54,9 @@ type Volume struct {
 	// Capabilities and Parameters are those of the request that made it.
 	Capabilities []Capability
 	Parameters   map[string]string
+	Source       Source
+	// Context is for the node: Staging.VolumeContext (Volume.volume_context).
+	Context map[string]string
 }
 
 // Range is a wish for a size. A zero is no wish; both zero leave the size to

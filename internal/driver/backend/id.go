@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// ID names a volume. The only way to one that is not empty is through IDOf and
-// ParseID, so whoever holds an ID may use it as one component of a path: it is
+// ID names a volume, a snapshot or a group. The only way to one that is not
+// empty is through IDOf, ParseID and MakeID, so whoever holds an ID may use it as one component of a path: it is
 // never "." or "..", and it has no slash.
 //
 // It is derived from the name of the volume, so that a repeated CreateVolume
@@ -25,6 +25,7 @@ func (id ID) String() string { return id.text }
 const hashedPrefix = "sha256-"
 
 var (
+	madeID   = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 	plainID  = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 	hashedID = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 )
@@ -38,6 +39,16 @@ func IDOf(name string) ID {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return ID{hashedPrefix + hex.EncodeToString(sum[:])}
+}
+
+// MakeID makes an id for a Namer: letters, digits, dots, dashes and
+// underscores, at most 128 of them, a letter or digit first. Anything else is
+// not found, since no Namer can have made it.
+func MakeID(text string) (ID, error) {
+	if !madeID.MatchString(text) {
+		return ID{}, NoSuchVolume(text)
+	}
+	return ID{text}, nil
 }
 
 // ParseID checks an id that came from outside. One that no name can have made

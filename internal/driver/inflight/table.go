@@ -1,53 +1,77 @@
 package inflight
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// Table holds the running operations by the key of their object.
+// Claim is an object that an operation needs while it runs.
+type Claim struct {
+	object string
+	shared bool
+}
+
+// Alone keeps every other operation away from the object.
+func Alone(object string) Claim { return Claim{object: object} }
+
+// Shared keeps away only those that claim the object alone: it is read.
+func Shared(object string) Claim { return Claim{object: object, shared: true} }
+
+// Table holds the running operations by their objects.
 type Table struct {
 	now     func() time.Time
 	mu      sync.Mutex
-	running map[string]operation
+	running map[string][]*operation
 }
 
 type operation struct {
-	name  string
-	since time.Time
+	name   string
+	since  time.Time
+	shared bool
 }
 
 // NewTable makes an empty table that reads the time from now.
 func NewTable(now func() time.Time) *Table {
-	return &Table{now: now, running: map[string]operation{}}
+	return &Table{now: now, running: map[string][]*operation{}}
 }
 
-// Start claims every key for the named operation, or none: then the error is
-// of kind fault.Busy. The keys are claimed in one step, so two operations
-// with the same keys in another order cannot block each other. The caller
-// must call release exactly once when the operation is over.
-func (t *Table) Start(name string, keys ...string) (release func(), err error) {
+// Start claims every object for the named operation, or none: then the error
+// is of kind fault.Busy. The objects are claimed in one step, so two
+// operations with the same ones in another order cannot block each other. The
+// caller must call release exactly once when the operation is over.
+func (t *Table) Start(name string, claims ...Claim) (release func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	for _, key := range keys {
-		if other, busy := t.running[key]; busy {
-			return nil, fault.Busy.Errorf("%s for %q has been running for %s; %s has to wait until it is done, try again",
-				other.name, key, now.Sub(other.since).Round(time.Millisecond), name)
+	for _, claim := range claims {
+		for _, other := range t.running[claim.object] {
+			if !claim.shared || !other.shared {
+				return nil, fault.Busy.Errorf("%s for %q has been running for %s; %s has to wait until it is done, try again",
+					other.name, claim.object, now.Sub(other.since).Round(time.Millisecond), name)
+			}
 		}
 	}
-	for _, key := range keys {
-		t.running[key] = operation{name: name, since: now}
+	mine := make([]*operation, 0, len(claims))
+	for _, claim := range claims {
+		o := &operation{name: name, since: now, shared: claim.shared}
+		mine = append(mine, o)
+		t.running[claim.object] = append(t.running[claim.object], o)
 	}
-	return func() { t.finish(keys) }, nil
+	return func() { t.finish(claims, mine) }, nil
 }
 
-func (t *Table) finish(keys []string) {
+func (t *Table) finish(claims []Claim, mine []*operation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, key := range keys {
-		delete(t.running, key)
+	for i, claim := range claims {
+		left := slices.DeleteFunc(t.running[claim.object], func(o *operation) bool { return o == mine[i] })
+		if len(left) == 0 {
+			delete(t.running, claim.object)
+			continue
+		}
+		t.running[claim.object] = left
 	}
 }

@@ -74,7 +74,7 @@ func decode(content []byte) (Record, error) {
 	if f.Format != recordFormat {
 		return Record{}, fmt.Errorf("format %d, this program reads format %d", f.Format, recordFormat)
 	}
-	volume, err := backend.ParseID(f.Volume)
+	volume, err := backend.MakeID(f.Volume)
 	if err != nil {
 		return Record{}, err
 	}
@@ -100,6 +100,6 @@ func volumeOf(name string) (volume backend.ID, isRecord bool) {
 	if !found || !strings.HasSuffix(name, suffix) {
 		return backend.ID{}, false
 	}
-	volume, err := backend.ParseID(id)
+	volume, err := backend.MakeID(id)
 	return volume, err == nil
 }

@@ -38,6 +38,7 @@ var (
 	_ backend.UsageReader = (*Backend)(nil)
 	_ backend.Recoverer   = (*Backend)(nil)
 	_ backend.Checker     = (*Backend)(nil)
+	_ backend.Local       = (*Backend)(nil)
 )
 
 // New describes a backend. Nothing is made on disk before Recover.
@@ -81,6 +82,9 @@ func (b *Backend) CheckParameters(parameters map[string]string) error {
 	keys := slices.Sorted(maps.Keys(parameters))
 	return fault.Invalid.Errorf("parameters: unknown keys %q; directory volumes take no parameters, remove them from the storage class", keys)
 }
+
+// IsLocal implements backend.Local: nobody else sees the directories.
+func (b *Backend) IsLocal() bool { return true }
 
 // Check implements backend.Checker. It asks instead of writing: probes are
 // frequent, and a full disk is no reason to restart the driver.

@@ -1,4 +1,4 @@
-package driver
+package socket
 
 import (
 	"context"
@@ -22,9 +22,9 @@ const (
 	dialTimeout = time.Second
 )
 
-// listen makes the socket. Whoever may connect to it may delete every volume,
+// Listen makes the socket. Whoever may connect to it may delete every volume,
 // so it is for this user only from its first moment.
-func listen(ctx context.Context, path string) (net.Listener, error) {
+func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
 		return nil, fmt.Errorf("make the folder of the socket: %w", err)
 	}
@@ -61,15 +61,15 @@ func removeStale(path string) error {
 		return fmt.Errorf("look at the socket: %w", err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("endpoint %s exists and is not a socket; remove it or choose another endpoint", path)
+		return fmt.Errorf("%s exists and is not a socket; remove it or choose another path", path)
 	}
 	connection, err := net.DialTimeout("unix", path, dialTimeout)
 	if err == nil {
 		_ = connection.Close()
-		return fmt.Errorf("endpoint %s is already served by another driver; stop it or choose another endpoint", path)
+		return fmt.Errorf("%s is already served by another driver; stop it or choose another path", path)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("cannot tell whether endpoint %s is served by another driver: %w", path, err)
+		return fmt.Errorf("cannot tell whether %s is served by another driver: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the socket of a dead driver: %w", err)

@@ -1,0 +1,115 @@
+package ceph
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/cephfs"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/rbd"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/sharing"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// DefaultConfDir is where Ceph itself looks for the configuration of clusters.
+const DefaultConfDir = "/etc/ceph"
+
+// Config is what a Ceph backend needs.
+type Config struct {
+	// StateDir is the absolute path of a folder that belongs to the driver.
+	StateDir string
+	// ConfDir has a file <name>.conf for each cluster; DefaultConfDir when
+	// empty.
+	ConfDir string
+	// Tools runs the programs; those of this machine when nil.
+	Tools *command.Runner
+	// Ways are those of making devices; all when nil.
+	Ways []mapping.Way
+	// Shares are those of mounting CephFS; all when nil.
+	Shares []sharing.Way
+}
+
+// Backend keeps volumes in Ceph.
+type Backend struct {
+	tools  *command.Runner
+	ways   []mapping.Way
+	shares []sharing.Way
+	reach  *reach
+	staged string
+}
+
+var (
+	_ backend.Backend      = (*Backend)(nil)
+	_ backend.Namer        = (*Backend)(nil)
+	_ backend.GroupNamer   = (*Backend)(nil)
+	_ backend.Lister       = (*Backend)(nil)
+	_ backend.Pool         = (*Backend)(nil)
+	_ backend.Stager       = (*Backend)(nil)
+	_ backend.Expander     = (*Backend)(nil)
+	_ backend.NodeExpander = (*Backend)(nil)
+	_ backend.Modifier     = (*Backend)(nil)
+	_ backend.HealthReader = (*Backend)(nil)
+	_ backend.Snapshotter  = (*Backend)(nil)
+	_ backend.Cloner       = (*Backend)(nil)
+	_ backend.Grouper      = (*Backend)(nil)
+	_ backend.UsageReader  = (*Backend)(nil)
+	_ backend.Recoverer    = (*Backend)(nil)
+	_ backend.Checker      = (*Backend)(nil)
+)
+
+// New describes a backend. Nothing is made on disk before Recover.
+func New(c Config) (*Backend, error) {
+	if c.ConfDir == "" {
+		c.ConfDir = DefaultConfDir
+	}
+	for what, dir := range map[string]string{"state directory": c.StateDir, "folder of cluster configurations": c.ConfDir} {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("%s %q: give an absolute path", what, dir)
+		}
+	}
+	if c.Tools == nil {
+		c.Tools = command.NewRunner(command.Config{})
+	}
+	if c.Ways == nil {
+		c.Ways = mapping.Ways(c.Tools)
+	}
+	if c.Shares == nil {
+		c.Shares = sharing.Ways(c.Tools)
+	}
+	return &Backend{
+		tools: c.Tools, ways: c.Ways, shares: c.Shares,
+		reach:  newReach(c.ConfDir, filepath.Join(c.StateDir, "ceph", "places")),
+		staged: filepath.Join(c.StateDir, "ceph", "staged"),
+	}, nil
+}
+
+// Check implements backend.Checker. It asks no cluster: there can be several,
+// and one that is down is no reason to restart the driver.
+func (b *Backend) Check(context.Context) error {
+	for _, program := range []command.Program{command.RBD, command.Ceph} {
+		if err := b.tools.Present(program); err != nil {
+			return err
+		}
+	}
+	return b.reach.check()
+}
+
+// pool is a pool as the user of a request may use it.
+func (b *Backend) pool(ctx context.Context, p handle.Place) (rbd.Pool, error) {
+	access, err := b.reach.access(ctx, p)
+	return rbd.Pool{Tools: b.tools, Access: access, Place: p}, err
+}
+
+func (b *Backend) filesystem(ctx context.Context, p handle.Place) (cephfs.Filesystem, error) {
+	access, err := b.reach.access(ctx, p)
+	return cephfs.Filesystem{Tools: b.tools, Access: access, Place: p}, err
+}
+
+// unsupported is for what only images can do.
+func unsupported(what string) error {
+	return fault.Invalid.Errorf("%s: volumes of kind %s do not have this; use one of kind %s", what, handle.CephFS, handle.RBD)
+}

@@ -1,0 +1,138 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Failure is a tool that ended with a status other than 0. Its errno is found
+// by errors.Is.
+type Failure struct {
+	// Doing is what was tried.
+	Doing string
+	// Errno is what the tool exited with.
+	Errno unix.Errno
+	// Said is what it printed, without keys.
+	Said string
+}
+
+func (f *Failure) Error() string {
+	if f.Said == "" {
+		return fmt.Sprintf("%s: %s", f.Doing, f.Errno.Error())
+	}
+	return fmt.Sprintf("%s: %s (%s)", f.Doing, f.Said, f.Errno.Error())
+}
+
+// Unwrap is the errno.
+func (f *Failure) Unwrap() error { return f.Errno }
+
+// kindOf is what an errno means to a caller of the driver, as long as nobody
+// knows better.
+var kindOf = map[unix.Errno]fault.Kind{
+	unix.ENOENT:    fault.NotFound,
+	unix.EEXIST:    fault.Incompatible,
+	unix.EBUSY:     fault.InUse,
+	unix.ENOTEMPTY: fault.InUse,
+	unix.EAGAIN:    fault.Busy,
+	unix.ENOSPC:    fault.Exhausted,
+	unix.EDQUOT:    fault.Exhausted,
+	unix.EPERM:     fault.Unready,
+	unix.EACCES:    fault.Unready,
+	unix.ETIMEDOUT: fault.Unready,
+	unix.ENOTCONN:  fault.Unready,
+}
+
+// failed reads how a tool ended.
+func (c Call) failed(status int, stderr []byte) error {
+	said := c.Access.Key.redact(summary(stderr))
+	f := &Failure{Doing: c.doing(), Errno: errnoOf(status, said), Said: said}
+	if f.Errno == unix.ETIMEDOUT {
+		return fault.Unready.Errorf("cluster %q does not answer: %w; is it up, and are the monitors in %s right?", c.Access.Cluster, f, c.Access.Conf)
+	}
+	if f.Errno == unix.EPERM || f.Errno == unix.EACCES {
+		return fault.Unready.Errorf("cluster %q refuses user %q: %w; check userID and userKey of the secret, and what `ceph auth get client.%s` allows",
+			c.Access.Cluster, c.Access.User, f, c.Access.User)
+	}
+	return kindOf[f.Errno].Errorf("%w", f)
+}
+
+// errnoOf corrects a status of 1, which is that of the interpreter and of
+// early failures, and not always "not permitted".
+func errnoOf(status int, said string) unix.Errno {
+	if status != int(unix.EPERM) {
+		return unix.Errno(status)
+	}
+	switch {
+	case strings.Contains(said, "not permitted"), strings.Contains(said, "EPERM"):
+		return unix.EPERM
+	case strings.Contains(said, "timed out"):
+		return unix.ETIMEDOUT
+	default:
+		return unix.EIO
+	}
+}
+
+// kept is how much of what a tool printed goes into an error.
+const kept = 600
+
+var (
+	// stamp is what librados puts before its messages: time, thread, level.
+	stamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\S+ \S+ +-?\d+ `)
+	// progress is how the tools say how far they are.
+	progress = regexp.MustCompile(`^.*\d+% complete\.\.\.`)
+)
+
+// summary makes one line of what a tool printed.
+func summary(stderr []byte) string {
+	var lines []string
+	for line := range bytes.SplitSeq(stderr, []byte("\n")) {
+		text := progress.ReplaceAllString(stamp.ReplaceAllString(strings.TrimSpace(string(line)), ""), "")
+		if text != "" && (len(lines) == 0 || lines[len(lines)-1] != text) {
+			lines = append(lines, text)
+		}
+	}
+	text := strings.Join(lines, "; ")
+	if len(text) > kept {
+		text = "..." + text[len(text)-kept:]
+	}
+	return text
+}
+
+// ended says why a call was killed: because the caller gave up, or because
+// our own patience was at its end.
+func (c Call) ended(caller context.Context, patience time.Duration, stderr []byte) error {
+	said := c.Access.Key.redact(summary(stderr))
+	if said != "" {
+		said = " (" + said + ")"
+	}
+	if err := caller.Err(); err != nil {
+		return fmt.Errorf("%s was stopped%s: %w", c.doing(), said, err)
+	}
+	return fault.Unready.Errorf("%s did not end within %s and was stopped%s; `ceph -s` says how cluster %q is", c.doing(), patience, said, c.Access.Cluster)
+}
+
+func stuckError(c Call, since, now time.Time) error {
+	return fault.Busy.Errorf("%s has been running since %s (%s) and cannot be stopped: it hangs in the kernel of this machine; see what `dmesg` and `ceph -s` say",
+		c.doing(), since.UTC().Format(time.RFC3339), now.Sub(since).Round(time.Second))
+}
+
+// Is says whether err is a tool's failure with this errno.
+func Is(err error, errno unix.Errno) bool {
+	f, ok := errors.AsType[*Failure](err)
+	return ok && f.Errno == errno
+}
+
+// exitStatus is that of a process which ended by itself.
+func exitStatus(state syscall.WaitStatus) (status int, exited bool) {
+	return state.ExitStatus(), state.Exited()
+}

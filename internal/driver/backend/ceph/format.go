@@ -1,0 +1,222 @@
+package ceph
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/durable"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// prepareImage makes sure that there is a filesystem on a device, and says
+// which. It never writes over anything but what an interrupted mkfs left here.
+func (b *Backend) prepareImage(ctx context.Context, s backend.Staging, r stagedRecord, device string, mounted bool) (filesystem.Type, error) {
+	wanted, err := filesystem.Parse(s.Capability.FSType)
+	if err != nil {
+		return wanted, err
+	}
+	content, err := filesystem.Probe(device)
+	if err != nil {
+		return wanted, fault.Internal.Errorf("look at the content of volume %q: %w", s.Volume, err)
+	}
+	has := content.Type != filesystem.Nothing && !r.Formatting
+	switch {
+	case has && wanted != filesystem.Nothing && content.Type != wanted:
+		return wanted, fault.Incompatible.Errorf("volume %q holds %s and is to be mounted as %s; ask for %s", s.Volume, content.Type, wanted, content.Type)
+	case has && mounted:
+		return content.Type, nil
+	case has:
+		return content.Type, b.repair(ctx, s.Volume, device)
+	case wanted == filesystem.Nothing:
+		wanted = filesystem.Default
+	}
+	if !r.Formatting {
+		if blank, err := isBlank(device); err != nil || !blank {
+			return wanted, errors.Join(err, fault.Incompatible.Errorf("volume %q holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it", s.Volume, wanted))
+		}
+	}
+	return wanted, b.format(ctx, s.Volume, r, wanted, device)
+}
+
+// format lets the mark reach the disk before the first byte of mkfs, and the
+// last byte before the mark goes.
+func (b *Backend) format(ctx context.Context, id backend.ID, r stagedRecord, t filesystem.Type, device string) error {
+	r.Formatting = true
+	if err := b.writeStaged(id, r); err != nil {
+		return err
+	}
+	if err := filesystem.Make(ctx, t, device, filesystem.Sparse); err != nil {
+		return fault.Internal.Errorf("make the filesystem of volume %q: %w", id, err)
+	}
+	if err := flush(device); err != nil {
+		return err
+	}
+	r.Formatting = false
+	return b.writeStaged(id, r)
+}
+
+func flush(device string) error {
+	file, err := os.Open(device)
+	if err != nil {
+		return fault.Internal.Errorf("open the device: %w", err)
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return fault.Internal.Errorf("write what is in memory for %s: %w", device, err)
+	}
+	return nil
+}
+
+// eraseUnfinished makes an image blank again on which an mkfs did not end, so
+// that any node can format it.
+func eraseUnfinished(device string) error {
+	file, err := os.OpenFile(device, os.O_WRONLY, 0)
+	if err != nil {
+		return fault.Internal.Errorf("open the device: %w", err)
+	}
+	_, err = file.Write(make([]byte, looked))
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil && !errors.Is(err, unix.ENOSPC) {
+		return fault.Internal.Errorf("erase what an interrupted mkfs wrote: %w", err)
+	}
+	return nil
+}
+
+// looked is how much of a device is looked at: all filesystems and partition
+// tables have something there.
+const looked = 4 << 20
+
+func isBlank(device string) (bool, error) {
+	file, err := os.Open(device)
+	if err != nil {
+		return false, fault.Internal.Errorf("open the device: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, looked))
+	if err != nil {
+		return false, fault.Internal.Errorf("read the device: %w", err)
+	}
+	for _, b := range content {
+		if b != 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// smallestGap is how many blocks an ext4 may be smaller than its device
+// without being grown: it leaves unused at the end what is too little for a
+// group of blocks.
+const smallestGap = 2048
+
+// repair mends what the kernel found damaged, and grows what it would not let
+// us grow while it is mounted.
+func (b *Backend) repair(ctx context.Context, id backend.ID, device string) error {
+	if err := b.undoResize(ctx, id, device); err != nil {
+		return err
+	}
+	c, err := filesystem.Probe(device)
+	if err != nil {
+		return fault.Internal.Errorf("look at the content of volume %q: %w", id, err)
+	}
+	if c.Type != filesystem.Ext4 {
+		return nil
+	}
+	size, err := sizeOf(device)
+	if err != nil {
+		return err
+	}
+	switch {
+	case size-c.Bytes >= smallestGap*c.BlockBytes && !filesystem.MayGrowMounted(c.Type):
+		err = b.growUnmounted(ctx, id, device)
+	case c.Faulty:
+		err = filesystem.Check(ctx, device)
+	default:
+		return nil
+	}
+	if err != nil {
+		return fault.Internal.Errorf("the filesystem has to be checked and cannot be: %w; run e2fsck on the image", err)
+	}
+	return flush(device)
+}
+
+// growUnmounted keeps what resize2fs overwrites until it has ended well.
+func (b *Backend) growUnmounted(ctx context.Context, id backend.ID, device string) error {
+	err := filesystem.GrowUnmounted(ctx, device, b.undoPath(id))
+	if err != nil {
+		return errors.Join(err, b.undoResize(context.WithoutCancel(ctx), id, device))
+	}
+	if err := flush(device); err != nil {
+		return err
+	}
+	return b.forgetUndo(id)
+}
+
+func (b *Backend) undoPath(id backend.ID) string { return filepath.Join(b.stagedDir(id), "undo") }
+
+// forgetUndo also drops a file from before the image was mapped: somebody else
+// may have written to it since.
+func (b *Backend) forgetUndo(id backend.ID) error {
+	if err := durable.Remove(b.undoPath(id)); err != nil {
+		return fault.Internal.Errorf("remove what is kept of an interrupted resize: %w", err)
+	}
+	return nil
+}
+
+// undoResize takes back a resize2fs that did not end well while the image was
+// mapped as it is now.
+func (b *Backend) undoResize(ctx context.Context, id backend.ID, device string) error {
+	if _, err := os.Stat(b.undoPath(id)); err != nil {
+		return nil //nolint:nilerr // There is nothing to undo.
+	}
+	if err := filesystem.Undo(ctx, device, b.undoPath(id)); err != nil {
+		return fault.Internal.Errorf("take back an interrupted resize of volume %q: %w", id, err)
+	}
+	if err := flush(device); err != nil {
+		return err
+	}
+	return b.forgetUndo(id)
+}
+
+// growMounted lets a mounted filesystem fill its device, and says how large
+// that is.
+func growMounted(device, path string) (bytes int64, err error) {
+	if bytes, err = sizeOf(device); err != nil {
+		return 0, err
+	}
+	c, err := filesystem.Probe(device)
+	if err != nil {
+		return bytes, fault.Internal.Errorf("look at the filesystem on %s: %w", device, err)
+	}
+	gap := bytes - c.Bytes
+	if c.Type == filesystem.Nothing || gap < c.BlockBytes {
+		return bytes, nil
+	}
+	err = filesystem.Grow(c.Type, path, bytes)
+	if errors.Is(err, filesystem.ErrNotWhileMounted) {
+		if gap < smallestGap*c.BlockBytes {
+			return bytes, nil
+		}
+		return bytes, fault.InUse.Errorf("%w; it grows when it is staged the next time, so restart its pods", err)
+	}
+	return bytes, err
+}
+
+// sizeOf is the size of a device.
+func sizeOf(device string) (int64, error) {
+	file, err := os.Open(device)
+	if err != nil {
+		return 0, fault.Internal.Errorf("open the device: %w", err)
+	}
+	defer file.Close()
+	bytes, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, fault.Internal.Errorf("measure %s: %w", device, err)
+	}
+	return bytes, nil
+}

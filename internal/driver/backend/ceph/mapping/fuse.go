@@ -1,0 +1,249 @@
+package mapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Fuse maps with rbd-fuse, which shows an image as a file, and a loop device
+// over that file. It needs nothing of Ceph in the kernel, and is the slowest.
+type Fuse struct {
+	tools Tools
+
+	mutex sync.Mutex
+	// held keeps the loop devices open: a bind mount of a device node does
+	// not, and its number could be handed to another image.
+	held map[string]*loopdev.Device
+}
+
+// NewFuse has nothing mapped.
+func NewFuse(tools Tools) *Fuse { return &Fuse{tools: tools, held: map[string]*loopdev.Device{}} }
+
+// Name implements Way.
+func (f *Fuse) Name() string { return "rbd-fuse" }
+
+// Usable implements Way.
+func (f *Fuse) Usable(context.Context) error {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return fmt.Errorf("the kernel has no FUSE, or its device is not here: %w", err)
+	}
+	if err := loopdev.Usable(); err != nil {
+		return err
+	}
+	return f.tools.Present(command.RBDFuse)
+}
+
+// mountPoint is where the daemon shows the image.
+func mountPoint(image Image) string { return filepath.Join(image.Dir, "fuse") }
+
+func file(image Image) string { return filepath.Join(mountPoint(image), image.Name) }
+
+// Map implements Way. What a failure leaves is found and used by the next
+// call, or taken away by Unmap.
+func (f *Fuse) Map(ctx context.Context, image Image, access command.Access, _ Mode) (string, error) {
+	if err := f.show(ctx, image, access); err != nil {
+		return "", err
+	}
+	device, err := f.find(image)
+	if err != nil {
+		return "", err
+	}
+	if device == nil {
+		if device, err = loopdev.Attach(ctx, file(image), loopdev.UntilDetached); err != nil {
+			return "", fault.Internal.Errorf("make a loop device of image %s: %w", image.spec(), err)
+		}
+		f.hold(image, device)
+	}
+	return device.Path(), nil
+}
+
+// show mounts the daemon's filesystem, after what a dead daemon left.
+func (f *Fuse) show(ctx context.Context, image Image, access command.Access) error {
+	dir := mountPoint(image)
+	if err := os.MkdirAll(dir, 0o700); err != nil && !isDead(err) {
+		return fault.Internal.Errorf("make a folder for image %s: %w", image.spec(), err)
+	}
+	if _, err := os.Stat(file(image)); err == nil {
+		return nil
+	}
+	if err := unmountAll(dir); err != nil {
+		return err
+	}
+	_, err := f.tools.Run(ctx, command.Call{
+		Program: command.RBDFuse, Access: access, Target: image.spec(),
+		Arguments: []string{"-p", image.Pool, "-r", image.Name, dir},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(file(image)); err != nil {
+		return errors.Join(fault.NotFound.Errorf("rbd-fuse does not show image %s: %w", image.spec(), err), unmountAll(dir))
+	}
+	return nil
+}
+
+// isDead says that the daemon behind a path has ended.
+func isDead(err error) bool {
+	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED)
+}
+
+// find gives the loop device of the image, which it holds; nil when there is
+// none.
+func (f *Fuse) find(image Image) (*loopdev.Device, error) {
+	inode, err := loopdev.InodeOf(file(image))
+	if errors.Is(err, fs.ErrNotExist) || isDead(err) {
+		return nil, nil //nolint:nilnil // Not mapped is no error.
+	}
+	if err != nil {
+		return nil, fault.Internal.Errorf("look at image %s: %w", image.spec(), err)
+	}
+	f.mutex.Lock()
+	device := f.held[image.Dir]
+	f.mutex.Unlock()
+	if device != nil {
+		if has, err := device.Inode(); err == nil && has == inode {
+			return device, nil
+		}
+	}
+	device, err = loopdev.Find(inode)
+	if err != nil || device == nil {
+		return nil, err
+	}
+	f.hold(image, device)
+	return device, nil
+}
+
+func (f *Fuse) hold(image Image, device *loopdev.Device) {
+	f.mutex.Lock()
+	before := f.held[image.Dir]
+	f.held[image.Dir] = device
+	f.mutex.Unlock()
+	if before != nil {
+		_ = before.Release()
+	}
+}
+
+func (f *Fuse) drop(image Image) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	delete(f.held, image.Dir)
+}
+
+// Find implements Way.
+func (f *Fuse) Find(_ context.Context, image Image) (string, error) {
+	device, err := f.find(image)
+	if err != nil || device == nil {
+		return "", err
+	}
+	return device.Path(), nil
+}
+
+// Resized implements Resizer.
+func (f *Fuse) Resized(_ context.Context, image Image) error {
+	device, err := f.find(image)
+	if err != nil || device == nil {
+		return err
+	}
+	return device.Grow()
+}
+
+// Unmap implements Way.
+func (f *Fuse) Unmap(ctx context.Context, image Image) error {
+	device, err := f.find(image)
+	if err != nil {
+		return err
+	}
+	if device != nil {
+		if err := detach(ctx, image, device); err != nil {
+			return err
+		}
+	}
+	f.drop(image)
+	if err := unmountAll(mountPoint(image)); err != nil {
+		return err
+	}
+	if err := os.Remove(mountPoint(image)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Internal.Errorf("remove the folder of image %s: %w", image.spec(), err)
+	}
+	return nil
+}
+
+// lingering bounds how long the kernel's own users of a device are waited for.
+const (
+	lingering      = 2 * time.Second
+	lookAgainAfter = 10 * time.Millisecond
+)
+
+// detach refuses a device in use: taking it away later, by itself, would leave
+// a moment in which it is neither here nor gone.
+func detach(ctx context.Context, image Image, device *loopdev.Device) error {
+	users, err := device.Users()
+	if err != nil {
+		return fault.Internal.Errorf("look for users of %s: %w", device.Path(), err)
+	}
+	for _, paths := range [][]string{users.Mounted, users.Bound, users.Stacked} {
+		if len(paths) > 0 {
+			return fault.InUse.Errorf("device %s of image %s is in use at %s", device.Path(), image.spec(), paths[0])
+		}
+	}
+	inode, err := device.Inode()
+	if errors.Is(err, fs.ErrNotExist) {
+		return device.Release()
+	}
+	if err != nil {
+		return err
+	}
+	if err := device.Flush(); err != nil {
+		return fault.Internal.Errorf("write what is in memory for image %s: %w", image.spec(), err)
+	}
+	if err := device.Detach(); err != nil {
+		return fault.Internal.Errorf("detach %s: %w", device.Path(), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lingering)
+	defer cancel()
+	for loopdev.Attached(device.Path(), inode) {
+		select {
+		case <-ctx.Done():
+			return fault.InUse.Errorf("a process has %s open; it is detached when that process ends", device.Path())
+		case <-time.After(lookAgainAfter):
+		}
+	}
+	return nil
+}
+
+// unmountAll takes away what is mounted at a path, dead or alive. The daemon
+// ends with its mount.
+func unmountAll(path string) error {
+	for {
+		mounted, err := mountinfo.Mounted(path)
+		if errors.Is(err, fs.ErrNotExist) || (err == nil && !mounted) {
+			return nil
+		}
+		if err != nil && !isDead(err) {
+			return fault.Internal.Errorf("look at %s: %w", path, err)
+		}
+		err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EBUSY) {
+			return fault.InUse.Errorf("unmount %s: a process still uses it", path)
+		}
+		if errors.Is(err, unix.EINVAL) {
+			return nil
+		}
+		if err != nil {
+			return fault.Internal.Errorf("unmount %s: %w", path, err)
+		}
+	}
+}

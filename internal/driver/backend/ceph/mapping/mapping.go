@@ -1,0 +1,101 @@
+package mapping
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Tools runs programs; a command.Runner.
+type Tools interface {
+	Run(context.Context, command.Call) ([]byte, error)
+	Present(command.Program) error
+}
+
+// Image is an image that is to be, or is, a device here.
+type Image struct {
+	Pool, Name string
+	// Dir is a folder for this image alone.
+	Dir string
+}
+
+func (i Image) spec() string { return i.Pool + "/" + i.Name }
+
+// Way is one way to make devices.
+type Way interface {
+	// Name is what errors and records call it.
+	Name() string
+	// Usable says what is missing on this machine; nil when nothing is.
+	Usable(context.Context) error
+	// Map makes a device and gives its path.
+	Map(ctx context.Context, image Image, access command.Access, mode Mode) (device string, err error)
+	// Find gives the path of the device, "" when there is none.
+	Find(ctx context.Context, image Image) (device string, err error)
+	// Unmap takes the device away; fault.InUse while it is open. An image
+	// that has none is not an error.
+	Unmap(ctx context.Context, image Image) error
+}
+
+// Resizer is a Way whose devices do not see by themselves that their image
+// grew.
+type Resizer interface {
+	Resized(ctx context.Context, image Image) error
+}
+
+// Mode is what may be done with a device.
+type Mode int
+
+// The modes.
+const (
+	ReadWrite Mode = iota
+	ReadOnly
+)
+
+// Ways are all ways, the best one first.
+func Ways(tools Tools) []Way {
+	return []Way{
+		&Kernel{Tools: tools, Sys: "/sys"},
+		&NBD{Tools: tools, Sys: "/sys"},
+		NewFuse(tools),
+	}
+}
+
+// ErrNoWay means that this machine cannot make devices of images.
+var ErrNoWay = errors.New("this machine cannot make block devices of RBD images")
+
+// Choose gives the first way that is usable. Its error has what each of them
+// is missing.
+func Choose(ctx context.Context, ways []Way) (Way, error) {
+	var missing []string
+	for _, way := range ways {
+		err := way.Usable(ctx)
+		if err == nil {
+			return way, nil
+		}
+		missing = append(missing, way.Name()+": "+err.Error())
+	}
+	return nil, fault.Unready.Errorf("%w; %s", ErrNoWay, strings.Join(missing, "; "))
+}
+
+// Named gives the way of a record.
+func Named(ways []Way, name string) (Way, bool) {
+	for _, way := range ways {
+		if way.Name() == name {
+			return way, true
+		}
+	}
+	return nil, false
+}
+
+// line reads a file of /sys.
+func line(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
+}

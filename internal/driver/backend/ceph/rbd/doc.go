@@ -1,0 +1,22 @@
+// Package rbd keeps volumes as RBD images of one pool, through the program
+// rbd.
+//
+// It decides how a volume comes and goes there without a crash leaving half of
+// one, and without a journal:
+//
+//	purser.<name>                 the image of a volume
+//	purser.<name>@s<digest>       a snapshot, made by a request
+//	purser.<name>@c<digest>       a snapshot that a clone is being made from
+//	purser-deleted.<name>.<id>    a deleted volume that still has snapshots
+//	group purser.<name>.g<digest> a group of snapshots
+//	metadata purser               the record of a volume: it exists from the
+//	                              moment it has one
+//	metadata purser.snap.s<...>   the record of a snapshot, written before it
+//
+// An image without a record of its own is what an interrupted create left; the
+// next one with its name removes it. Clones are of format 2, so that snapshots
+// need no protection and can go before their clones do: RBD keeps what is
+// still read. Images go through the trash, where those wait that have clones.
+//
+// It must not know nodes, devices or mounts.
+package rbd

@@ -1,0 +1,134 @@
+// Package sharing mounts folders of CephFS, with the kernel's client or with
+// ceph-fuse, whichever this machine has.
+//
+// It decides which that is and what they are told. It must not know volumes.
+package sharing
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Tools runs programs; a command.Runner.
+type Tools interface {
+	Run(context.Context, command.Call) ([]byte, error)
+	Present(command.Program) error
+}
+
+// Folder is what is to be mounted, and where.
+type Folder struct {
+	// Filesystem is its name in the cluster, and Root the folder in it.
+	Filesystem, Root string
+	// Path is the mount point.
+	Path string
+	// Options are the user's. They may be sensitive and appear in no error.
+	Options []string
+}
+
+// Way is one way to mount.
+type Way interface {
+	// Name is what errors and records call it.
+	Name() string
+	// Type is what the mount table says of such mounts.
+	Type() string
+	// Usable says what is missing on this machine; nil when nothing is.
+	Usable() error
+	// Mount mounts a folder.
+	Mount(ctx context.Context, f Folder, access command.Access) error
+}
+
+// Ways are all ways, the best one first.
+func Ways(tools Tools) []Way {
+	return []Way{&Kernel{Tools: tools, Filesystems: "/proc/filesystems"}, &Fuse{Tools: tools}}
+}
+
+// ErrNoWay means that this machine cannot mount CephFS.
+var ErrNoWay = errors.New("this machine cannot mount CephFS")
+
+// Choose gives the first way that is usable.
+func Choose(ways []Way) (Way, error) {
+	var missing []string
+	for _, way := range ways {
+		err := way.Usable()
+		if err == nil {
+			return way, nil
+		}
+		missing = append(missing, way.Name()+": "+err.Error())
+	}
+	return nil, fault.Unready.Errorf("%w; %s", ErrNoWay, strings.Join(missing, "; "))
+}
+
+// Kernel mounts with the kernel's client.
+type Kernel struct {
+	Tools Tools
+	// Filesystems is the kernel's list of filesystem types.
+	Filesystems string
+}
+
+// Name implements Way.
+func (k *Kernel) Name() string { return "kernel" }
+
+// Type implements Way.
+func (k *Kernel) Type() string { return "ceph" }
+
+// Usable implements Way.
+func (k *Kernel) Usable() error {
+	content, err := os.ReadFile(k.Filesystems)
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+		if strings.TrimSpace(strings.TrimPrefix(lines.Text(), "nodev")) == k.Type() {
+			return k.Tools.Present(command.MountCeph)
+		}
+	}
+	return errors.New("the kernel has no ceph (modprobe ceph)")
+}
+
+// Mount implements Way.
+func (k *Kernel) Mount(ctx context.Context, f Folder, access command.Access) error {
+	options := append([]string{command.MountOptions(access), "mds_namespace=" + f.Filesystem}, f.Options...)
+	_, err := k.Tools.Run(ctx, command.Call{
+		Program: command.MountCeph, Access: access, Target: f.Path,
+		Arguments: []string{":" + f.Root, f.Path, "-o", strings.Join(options, ",")},
+		Doing:     "mount.ceph " + f.Root + " at " + f.Path,
+	})
+	return err
+}
+
+// Fuse mounts with the daemon ceph-fuse, which lives on when the driver ends.
+type Fuse struct{ Tools Tools }
+
+// Name implements Way.
+func (f *Fuse) Name() string { return "ceph-fuse" }
+
+// Type implements Way.
+func (f *Fuse) Type() string { return "fuse.ceph-fuse" }
+
+// Usable implements Way.
+func (f *Fuse) Usable() error {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return err
+	}
+	return f.Tools.Present(command.CephFuse)
+}
+
+// Mount implements Way.
+func (f *Fuse) Mount(ctx context.Context, folder Folder, access command.Access) error {
+	arguments := []string{folder.Path, "-r", folder.Root, "--client_mds_namespace=" + folder.Filesystem}
+	if len(folder.Options) > 0 {
+		arguments = append(arguments, "-o", strings.Join(folder.Options, ","))
+	}
+	_, err := f.Tools.Run(ctx, command.Call{
+		Program: command.CephFuse, Access: access, Target: folder.Path, Arguments: arguments,
+		Doing: "ceph-fuse " + folder.Root + " at " + folder.Path,
+	})
+	return err
+}

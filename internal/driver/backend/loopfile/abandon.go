@@ -1,0 +1,37 @@
+package loopfile
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
+)
+
+// DetachBelow detaches the loop devices that nobody uses and whose image lies
+// below a folder. It is for whoever is about to remove the folder with the
+// state of a driver that has ended: a block volume keeps its device, which
+// would otherwise stay with an image that is gone.
+func DetachBelow(ctx context.Context, dir string) (detached []string, err error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	all, err := loopdev.All()
+	var failures []error
+	for _, devices := range all {
+		for _, device := range devices {
+			if !strings.HasPrefix(device.BackingPath(), real+"/") || inUse(device) {
+				_ = device.Release()
+				continue
+			}
+			if err := detach(ctx, device); err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			detached = append(detached, device.Path())
+		}
+	}
+	return detached, errors.Join(err, errors.Join(failures...))
+}

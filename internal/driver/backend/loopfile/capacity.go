@@ -1,0 +1,106 @@
+package loopfile
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
+	"github.com/purser-csi/purser/internal/driver/fault"
+	"golang.org/x/sys/unix"
+)
+
+// measureEvery is how old the ledger's knowledge of what images take may be:
+// pods write without telling us.
+const measureEvery = 5 * time.Second
+
+// The names of ledger entries are directories.
+func (b *Backend) volumeEntry(id backend.ID) string   { return b.volumeDir(id) }
+func (b *Backend) snapshotEntry(id backend.ID) string { return b.snapshotDir(id) }
+
+func (b *Backend) disk() (pool.Disk, error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(b.volumes, &stat); err != nil {
+		return pool.Disk{}, fault.Unready.Errorf("measure the pool at %s: %w", b.volumes, err)
+	}
+	return pool.Disk{
+		Free: int64(stat.Bavail) * stat.Frsize,
+		Used: int64(stat.Blocks-stat.Bfree) * stat.Frsize,
+	}, nil
+}
+
+// Available implements backend.Pool.
+func (b *Backend) Available(context.Context) (int64, error) {
+	disk, err := b.disk()
+	if err != nil {
+		return 0, err
+	}
+	b.remeasure()
+	return b.ledger.Left(disk, b.config.OverCommit), nil
+}
+
+// promise books the size of a volume that is about to be made or to grow.
+func (b *Backend) promise(entry string, bytes int64, s settings) error {
+	disk, err := b.disk()
+	if err != nil {
+		return err
+	}
+	b.remeasure()
+	limit := b.config.OverCommit
+	if s.overCommit > 0 {
+		limit = min(limit, s.overCommit)
+	}
+	return b.ledger.Promise(entry, bytes, disk, limit)
+}
+
+// account enters what an image takes. A volume may come to take its whole
+// size, a snapshot never more than it has.
+func (b *Backend) account(entry string) {
+	space, err := image.Measure(filepath.Join(entry, imageFile))
+	if err != nil {
+		b.ledger.Remove(entry)
+		return
+	}
+	e := pool.Entry{Promised: max(space.Size, space.Allocated), Allocated: space.Allocated}
+	if filepath.Dir(entry) != b.volumes {
+		e.Promised = space.Allocated
+	}
+	b.ledger.Set(entry, e)
+}
+
+// remeasure is one look at every image, so it is not done for every call.
+func (b *Backend) remeasure() {
+	b.measuredLock.Lock()
+	defer b.measuredLock.Unlock()
+	if time.Since(b.measured) < measureEvery {
+		return
+	}
+	for _, name := range b.ledger.Names() {
+		if space, err := image.Measure(filepath.Join(name, imageFile)); err == nil {
+			b.ledger.Measured(name, space.Allocated)
+		}
+	}
+	b.measured = time.Now()
+}
+
+// accountAll fills the ledger at the start.
+func (b *Backend) accountAll() error {
+	volumes, err := idsIn(b.volumes)
+	if err != nil {
+		return err
+	}
+	snapshots, err := b.ListSnapshots(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, id := range volumes {
+		b.account(b.volumeEntry(id))
+	}
+	for _, id := range snapshots {
+		b.account(b.snapshotEntry(id))
+	}
+	b.measured = time.Now()
+	return nil
+}

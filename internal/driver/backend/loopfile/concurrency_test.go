@@ -1,0 +1,90 @@
+package loopfile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Whatever runs at once, a call is refused for a reason that the caller can
+// react to, and nothing is left in the end.
+func TestManyCallsAtOnce(t *testing.T) {
+	r := newRig(t)
+	const workers, calls, names = 16, 25, 8
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(worker), 0))
+			for range calls {
+				name := fmt.Sprintf("vol-%d", random.IntN(names))
+				if err := r.anyCall(random, name); err != nil && fault.KindOf(err) == fault.Internal {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	ids, err := r.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		r.unstage(id)
+		r.remove(id)
+	}
+	snapshots, err := r.ListSnapshots(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range snapshots {
+		if err := r.DeleteSnapshot(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	r.wantNoDevices()
+	for _, dir := range r.folders() {
+		wantEntries(t, dir)
+	}
+	if names := r.ledger.Names(); len(names) > 0 {
+		t.Errorf("the ledger still has %q", names)
+	}
+}
+
+// anyCall asks what the driver would: whether the thing exists comes first.
+func (r *rig) anyCall(random *rand.Rand, name string) error {
+	ctx, c, id := r.Context(), mountOf(filesystem.Ext4), backend.IDOf(name)
+	_, err := r.Get(ctx, id)
+	if fault.NotFound.Is(err) {
+		_, err = r.Create(ctx, request(name, c, 4*mebi))
+		// Two were faster than the driver's own claim would allow.
+		if err != nil {
+			if _, gone := r.Get(ctx, id); gone == nil {
+				return nil
+			}
+		}
+		return err
+	}
+	switch random.IntN(7) {
+	case 0:
+		return r.Delete(ctx, id)
+	case 1, 2:
+		return r.Stage(ctx, r.staging(id, c))
+	case 3:
+		return r.Unstage(ctx, id, r.staging(id, c).Path)
+	case 4:
+		_, err := r.Expand(ctx, id, backend.Range{Required: random.Int64N(16 * mebi)})
+		return err
+	case 5:
+		snapshot := fmt.Sprintf("snap-%s-%d", name, random.Int())
+		_, err := r.snapshot(snapshot, id)
+		return err
+	default:
+		_, err := r.Health(ctx, id)
+		return err
+	}
+}

@@ -1,0 +1,161 @@
+package loopfile
+
+import (
+	"context"
+	"errors"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Expand implements backend.Expander. A device that is in use sees its new
+// size at once; the filesystem on it is for the node.
+func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range) (backend.Expansion, error) {
+	if err := ctx.Err(); err != nil {
+		return backend.Expansion{}, err
+	}
+	release, err := b.turns.take(id, "expand")
+	if err != nil {
+		return backend.Expansion{}, err
+	}
+	defer release()
+	m, err := b.readVolume(id)
+	if err != nil {
+		return backend.Expansion{}, err
+	}
+	space, err := image.Measure(b.imageOf(id))
+	if err != nil {
+		return backend.Expansion{}, damaged("volume", id, imageFile, err)
+	}
+	e := backend.Expansion{CapacityBytes: space.Size, NodeMustExpand: m.Filesystem != filesystem.Nothing}
+	if size.Limit > 0 && space.Size > size.Limit {
+		return e, fault.OutOfRange.Errorf("capacity_range.limit_bytes %d: volume %q has %d bytes already and cannot shrink", size.Limit, id, space.Size)
+	}
+	if space.Size < size.Required {
+		bytes, err := chooseSize(size, "this volume", space.Size)
+		if err != nil {
+			return e, err
+		}
+		if err := b.enlarge(id, m, bytes); err != nil {
+			return e, err
+		}
+		e.CapacityBytes = bytes
+	}
+	return e, b.growDevice(id)
+}
+
+func (b *Backend) enlarge(id backend.ID, m volumeMetadata, bytes int64) error {
+	wishes, err := m.settings()
+	if err != nil {
+		return damaged("volume", id, volumeFile, err)
+	}
+	if err := b.promise(b.volumeEntry(id), bytes, wishes); err != nil {
+		return err
+	}
+	// Whatever happens, the ledger learns how large the image is afterwards.
+	defer b.account(b.volumeEntry(id))
+	if wishes.thick {
+		err = b.enlargeThick(id, bytes)
+	} else {
+		err = image.Resize(b.imageOf(id), bytes)
+	}
+	return classify("expand volume "+id.String(), err)
+}
+
+// enlargeThick asks first, so that a volume never grows without its space.
+func (b *Backend) enlargeThick(id backend.ID, bytes int64) error {
+	space, err := image.Measure(b.imageOf(id))
+	if err != nil {
+		return err
+	}
+	disk, err := b.disk()
+	if err != nil {
+		return err
+	}
+	if more := bytes - space.Allocated; more > disk.Free {
+		return fault.Exhausted.Errorf("%s: \"thick\" needs %d bytes and the pool has %d free", provisioningKey, more, disk.Free)
+	}
+	if err := image.Resize(b.imageOf(id), bytes); err != nil {
+		return err
+	}
+	return image.Allocate(b.imageOf(id))
+}
+
+func (b *Backend) growDevice(id backend.ID) error {
+	r, err := b.readRecord(id)
+	if err != nil || r == nil {
+		return err
+	}
+	device, err := b.deviceOf(id)
+	if err != nil || device == nil {
+		return err
+	}
+	return classify("expand volume "+id.String(), device.Grow())
+}
+
+// NodeExpand implements backend.NodeExpander.
+func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	release, err := b.turns.take(e.Volume, "expand")
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	if _, err := b.readVolume(e.Volume); err != nil {
+		return 0, err
+	}
+	space, err := image.Measure(b.imageOf(e.Volume))
+	if err != nil {
+		return 0, damaged("volume", e.Volume, imageFile, err)
+	}
+	if e.Size.Required > space.Size {
+		return 0, fault.OutOfRange.Errorf("capacity_range.required_bytes %d: volume %q has %d bytes; expand it in the controller first", e.Size.Required, e.Volume, space.Size)
+	}
+	r, err := b.readRecord(e.Volume)
+	if err != nil {
+		return 0, err
+	}
+	if r == nil {
+		return 0, fault.Unready.Errorf("volume %q is not staged; it grows when it is", e.Volume)
+	}
+	device, err := b.deviceOf(e.Volume)
+	if err == nil && device == nil {
+		err = fault.Unready.Errorf("volume %q has no loop device any more; stage it again", e.Volume)
+	}
+	if err == nil {
+		err = device.Grow()
+	}
+	if err == nil && r.Access == backend.Mount {
+		err = b.growMounted(e.Volume, device, *r)
+	}
+	return space.Size, classify("expand volume "+e.Volume.String(), err)
+}
+
+// growMounted lets a filesystem fill its image where it does not yet.
+func (b *Backend) growMounted(id backend.ID, device *loopdev.Device, r record) error {
+	space, err := image.Measure(b.imageOf(id))
+	if err != nil {
+		return err
+	}
+	content, err := filesystem.Probe(device.Path())
+	if err != nil {
+		return err
+	}
+	gap := space.Size - content.Bytes
+	if gap < content.BlockBytes {
+		return nil
+	}
+	err = filesystem.Grow(r.Filesystem, r.Path, space.Size)
+	if errors.Is(err, filesystem.ErrNotWhileMounted) {
+		if gap < smallestGap*content.BlockBytes {
+			return nil
+		}
+		return fault.InUse.Errorf("%w; it grows when it is staged the next time, so restart its pods", err)
+	}
+	return err
+}

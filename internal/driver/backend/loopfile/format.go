@@ -1,0 +1,162 @@
+package loopfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/durable"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// finding is what there is to know of an image before it is mounted.
+type finding struct {
+	blank   bool
+	content filesystem.Content
+}
+
+// mustMake says whether a filesystem is to be made. It never has anything
+// overwritten.
+func mustMake(f finding, wanted filesystem.Type) (bool, error) {
+	switch {
+	case f.content.Type == wanted:
+		return false, nil
+	case f.content.Type != filesystem.Nothing:
+		return false, fault.Incompatible.Errorf("it holds %s and is to be mounted as %s; ask for %s", f.content.Type, wanted, f.content.Type)
+	case f.blank:
+		return true, nil
+	default:
+		return false, fault.Incompatible.Errorf("it holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it", wanted)
+	}
+}
+
+// prepare makes sure that an image that is not attached can be mounted.
+func (b *Backend) prepare(ctx context.Context, id backend.ID, wanted filesystem.Type, wishes settings) error {
+	if err := b.settle(ctx, id, wishes); err != nil {
+		return err
+	}
+	f, err := b.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	makes, err := mustMake(f, wanted)
+	if err != nil {
+		return err
+	}
+	if makes {
+		return b.format(ctx, id, wanted, wishes)
+	}
+	return b.ready(ctx, id, f.content)
+}
+
+func (b *Backend) find(ctx context.Context, id backend.ID) (f finding, err error) {
+	if f.content, err = filesystem.Probe(b.imageOf(id)); err != nil || f.content.Type != filesystem.Nothing {
+		return f, err
+	}
+	f.blank, err = image.IsBlank(ctx, b.imageOf(id))
+	return f, err
+}
+
+func (b *Backend) formattingPath(id backend.ID) string {
+	return filepath.Join(b.volumeDir(id), formattingFile)
+}
+
+func (b *Backend) undoPath(id backend.ID) string { return filepath.Join(b.volumeDir(id), undoFile) }
+
+// settle undoes what an interrupted call did to the inside of an image that is
+// not attached: an mkfs, of which the image becomes blank again, or the growing
+// of an ext4.
+func (b *Backend) settle(ctx context.Context, id backend.ID, wishes settings) error {
+	path, log := b.imageOf(id), logr.FromContextOrDiscard(ctx).WithValues("volume", id.String())
+	if mark := b.formattingPath(id); exists(mark) {
+		log.Info("An interrupted mkfs is undone")
+		err := image.Erase(path)
+		if err == nil && wishes.thick {
+			err = b.allocate(path)
+		}
+		if err = errors.Join(err, image.Sync(path)); err != nil {
+			return err
+		}
+		return durable.Remove(mark)
+	}
+	if undo := b.undoPath(id); exists(undo) {
+		log.Info("An interrupted growing of the filesystem is undone")
+		space, err := image.Measure(path)
+		if err != nil {
+			return err
+		}
+		if err := filesystem.Undo(ctx, path, undo); err != nil {
+			return fmt.Errorf("the filesystem was being grown and is damaged: %w; run e2fsck on %s and remove %s", err, path, undo)
+		}
+		// e2undo may cut the file off where the filesystem ends.
+		if err := errors.Join(image.Resize(path, space.Size), image.Sync(path)); err != nil {
+			return err
+		}
+		return durable.Remove(undo)
+	}
+	return nil
+}
+
+// format lets the mark reach the disk before the first byte of mkfs, and the
+// last byte before the mark goes. The mark must be gone for good before
+// anybody writes: should it come back, the volume would be erased.
+func (b *Backend) format(ctx context.Context, id backend.ID, t filesystem.Type, wishes settings) error {
+	path, mark := b.imageOf(id), b.formattingPath(id)
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(filepath.Dir(mark)); err != nil {
+		return err
+	}
+	space := filesystem.Sparse
+	if wishes.thick {
+		space = filesystem.Allocated
+	}
+	if err := filesystem.Make(ctx, t, path, space); err != nil {
+		return fmt.Errorf("make the filesystem: %w", err)
+	}
+	if err := image.Sync(path); err != nil {
+		return err
+	}
+	return durable.Remove(mark)
+}
+
+// smallestGap is how many blocks an ext4 may be smaller than its image
+// without being grown: it leaves unused at the end what is too little for a
+// group of blocks.
+const smallestGap = 2048
+
+// ready repairs what the kernel found damaged, and grows what it would not let
+// us grow while it is mounted.
+func (b *Backend) ready(ctx context.Context, id backend.ID, c filesystem.Content) error {
+	if c.Type != filesystem.Ext4 {
+		return nil
+	}
+	path := b.imageOf(id)
+	space, err := image.Measure(path)
+	if err != nil {
+		return err
+	}
+	grows := space.Size-c.Bytes >= smallestGap*c.BlockBytes && !filesystem.MayGrowMounted(c.Type)
+	switch {
+	case grows:
+		err = filesystem.GrowUnmounted(ctx, path, b.undoPath(id))
+	case c.Faulty:
+		err = filesystem.Check(ctx, path)
+	default:
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the filesystem has to be checked and cannot be: %w; run e2fsck on %s", err, path)
+	}
+	if err := image.Sync(path); err != nil || !grows {
+		return err
+	}
+	return durable.Remove(b.undoPath(id))
+}

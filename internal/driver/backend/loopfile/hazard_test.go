@@ -1,0 +1,348 @@
+package loopfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/fault"
+	"golang.org/x/sys/unix"
+)
+
+func bind(t *testing.T, source, target string) {
+	t.Helper()
+	info, err := os.Stat(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.IsDir() {
+		err = os.Mkdir(target, 0o755)
+	} else {
+		err = os.WriteFile(target, nil, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUnstageRefusesWhatIsPublished(t *testing.T) {
+	for _, name := range []string{"ext4", "btrfs", "block"} {
+		t.Run(name, func(t *testing.T) {
+			kind := kinds[name]
+			if kind.capability.Type == backend.Mount {
+				mayMake(t, filesystem.Type(name))
+			}
+			r := newRig(t)
+			v := r.create(request("vol", kind.capability, kind.bytes))
+			target := filepath.Join(r.dir, "target")
+			bind(t, r.stage(v.ID, kind.capability), target)
+			path := r.staging(v.ID, kind.capability).Path
+			if err := r.Unstage(t.Context(), v.ID, path); !fault.InUse.Is(err) || !strings.Contains(err.Error(), target) {
+				t.Errorf("Unstage: %v, want in use at the target", err)
+			}
+			if _, err := r.Staged(t.Context(), v.ID, path, kind.capability.Type); err != nil {
+				t.Errorf("the refused call changed something: %v", err)
+			}
+			// Also after a restart, which knows it from the mount table only.
+			r = r.restart()
+			if err := r.Unstage(t.Context(), v.ID, path); !fault.InUse.Is(err) {
+				t.Errorf("Unstage after a restart: %v, want in use", err)
+			}
+			if err := unix.Unmount(target, 0); err != nil {
+				t.Fatal(err)
+			}
+			r.unstage(v.ID)
+			r.wantNoDevices()
+		})
+	}
+}
+
+func TestUnstageWaitsForWhoHasTheDeviceOpen(t *testing.T) {
+	r := newRig(t)
+	v := r.create(request("vol", blockAccess, 4*mebi))
+	user, err := os.Open(r.stage(v.ID, blockAccess))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := r.staging(v.ID, blockAccess).Path
+	if err := r.Unstage(t.Context(), v.ID, path); !fault.InUse.Is(err) {
+		t.Errorf("Unstage: %v, want in use", err)
+	}
+	if err := r.Delete(t.Context(), v.ID); !fault.InUse.Is(err) {
+		t.Errorf("Delete: %v, want in use", err)
+	}
+	user.Close()
+	r.unstage(v.ID)
+	r.remove(v.ID)
+}
+
+func TestStageElsewhereOrOtherwise(t *testing.T) {
+	mayMake(t, filesystem.XFS)
+	r := newRig(t)
+	c := mountOf("")
+	v := r.create(request("vol", c, 16*mebi))
+	r.stage(v.ID, c)
+	s := r.staging(v.ID, c)
+	s.Path += "-2"
+	if err := r.Stage(t.Context(), s); !fault.InUse.Is(err) {
+		t.Errorf("at another path: %v, want in use", err)
+	}
+	if err := r.Unstage(t.Context(), v.ID, s.Path); err != nil {
+		t.Errorf("Unstage where it is not: %v", err)
+	}
+	if err := r.Stage(t.Context(), r.staging(v.ID, blockAccess)); !fault.Incompatible.Is(err) {
+		t.Errorf("with other access: %v, want incompatible", err)
+	}
+	if err := r.Stage(t.Context(), r.staging(v.ID, mountOf(filesystem.XFS))); !fault.Incompatible.Is(err) {
+		t.Errorf("as another filesystem: %v, want incompatible", err)
+	}
+	if _, err := r.Staged(t.Context(), v.ID, s.Path, backend.Mount); !fault.Unready.Is(err) {
+		t.Errorf("Staged elsewhere: %v, want unready", err)
+	}
+	if err := r.Delete(t.Context(), v.ID); !fault.InUse.Is(err) {
+		t.Errorf("Delete: %v, want in use", err)
+	}
+	if err := r.Stage(t.Context(), r.staging(backend.IDOf("missing"), c)); !fault.NotFound.Is(err) {
+		t.Errorf("a missing volume: %v", err)
+	}
+}
+
+func TestStageDoesNotCoverAnotherMount(t *testing.T) {
+	r := newRig(t)
+	c := mountOf("")
+	v := r.create(request("vol", c, 16*mebi))
+	bind(t, r.trash, r.staging(v.ID, c).Path)
+	if err := r.Stage(t.Context(), r.staging(v.ID, c)); !fault.InUse.Is(err) {
+		t.Errorf("%v, want in use", err)
+	}
+	wantEntries(t, r.staged)
+	r.wantNoDevices()
+}
+
+// The flags of a user reach the kernel; what it refuses leaves nothing.
+func TestMountFlags(t *testing.T) {
+	r := newRig(t)
+	c := mountOf("")
+	v := r.create(request("vol", c, 16*mebi))
+	c.MountFlags = []string{"no-such-option=secret"}
+	err := r.Stage(t.Context(), r.staging(v.ID, c))
+	if !fault.Invalid.Is(err) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v, want an invalid argument that does not repeat the flag", err)
+	}
+	wantEntries(t, r.staged)
+	r.wantNoDevices()
+	c.MountFlags = []string{"ro", "noatime"}
+	at := r.stage(v.ID, c)
+	if err := os.WriteFile(filepath.Join(at, "file"), nil, 0o600); err == nil {
+		t.Error("written to a volume that was mounted ro")
+	}
+}
+
+// What is not blank and has no filesystem is not formatted.
+func TestDataIsNeverFormatted(t *testing.T) {
+	r := newRig(t)
+	q := request("vol", blockAccess, 16*mebi)
+	q.Capabilities = append(q.Capabilities, mountOf(""))
+	v := r.create(q)
+	write(t, r.stage(v.ID, blockAccess), "data", some)
+	r.unstage(v.ID)
+	if err := r.Stage(t.Context(), r.staging(v.ID, mountOf(""))); !fault.Incompatible.Is(err) {
+		t.Errorf("%v, want incompatible", err)
+	}
+	wantContent(t, r.stage(v.ID, blockAccess), "data", some)
+}
+
+// mkfs was killed, or the machine stopped.
+func TestAnInterruptedMkfsIsDoneAgain(t *testing.T) {
+	eachKind(t, func(r *rig, c backend.Capability, bytes int64) {
+		if c.Type == backend.Block {
+			return
+		}
+		v := r.create(request("vol", c, bytes))
+		interrupt := func() {
+			r.Helper()
+			if err := os.WriteFile(r.formattingPath(v.ID), nil, 0o600); err != nil {
+				r.Fatal(err)
+			}
+			write(r.TB, r.imageOf(v.ID), "half a filesystem", some)
+		}
+		interrupt()
+		// A copy has no mark, so it must not have the half either.
+		clone := request("clone", c, bytes)
+		clone.Source.Volume = v.ID
+		r.stage(r.create(clone).ID, c)
+		interrupt()
+		r = r.restart()
+		write(r.TB, r.stage(v.ID, c), "file", some)
+		r.unstage(v.ID)
+		wantEntries(r.TB, r.volumeDir(v.ID), imageFile, volumeFile)
+		wantContent(r.TB, r.stage(v.ID, c), "file", some)
+	})
+}
+
+// resize2fs was killed, in whichever step it was.
+func TestAnInterruptedGrowingIsUndone(t *testing.T) {
+	r := newRig(t)
+	c := mountOf(filesystem.Ext4)
+	v := r.create(request("vol", c, 16*mebi))
+	write(t, r.stage(v.ID, c), "file", some)
+	r.unstage(v.ID)
+	before, err := os.ReadFile(r.imageOf(v.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Expand(t.Context(), v.ID, backend.Range{Required: 32 * mebi}); err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 40
+	begun := time.Now()
+	if err := filesystem.GrowUnmounted(t.Context(), r.imageOf(v.ID), filepath.Join(r.dir, "undo")); err != nil {
+		t.Fatal(err)
+	}
+	whole, undone := time.Since(begun), 0
+	for round := range rounds {
+		write := func() error {
+			return errors.Join(os.WriteFile(r.imageOf(v.ID), before, 0o600), os.Truncate(r.imageOf(v.ID), 32*mebi))
+		}
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), whole*time.Duration(round)/rounds)
+		_ = filesystem.GrowUnmounted(ctx, r.imageOf(v.ID), r.undoPath(v.ID))
+		cancel()
+		if exists(r.undoPath(v.ID)) {
+			undone++
+		}
+		at := r.stage(v.ID, c)
+		wantContent(t, at, "file", some)
+		if got := r.size(v.ID, at); got < 24*mebi {
+			t.Errorf("shows %d bytes of %d", got, 32*mebi)
+		}
+		r.unstage(v.ID)
+		wantEntries(t, r.volumeDir(v.ID), imageFile, volumeFile)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	t.Logf("undone in %d rounds of %d", undone, rounds)
+}
+
+func TestDamageStaysWithOneVolume(t *testing.T) {
+	damages := map[string]func(r *rig, id backend.ID) error{
+		"no metadata": func(r *rig, id backend.ID) error { return os.Remove(filepath.Join(r.volumeDir(id), volumeFile)) },
+		"cut off":     func(r *rig, id backend.ID) error { return os.Truncate(filepath.Join(r.volumeDir(id), volumeFile), 20) },
+		"another's": func(r *rig, id backend.ID) error {
+			return os.WriteFile(filepath.Join(r.volumeDir(id), volumeFile), []byte(`{"format":1,"name":"x"}`), 0o600)
+		},
+		"newer": func(r *rig, id backend.ID) error {
+			return os.WriteFile(filepath.Join(r.volumeDir(id), volumeFile), []byte(`{"format":2,"name":"hurt"}`), 0o600)
+		},
+		"no image": func(r *rig, id backend.ID) error { return os.Remove(r.imageOf(id)) },
+		"a linked image": func(r *rig, id backend.ID) error {
+			if err := os.Remove(r.imageOf(id)); err != nil {
+				return err
+			}
+			return os.Symlink("/etc/passwd", r.imageOf(id))
+		},
+	}
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			hurt, sound := r.create(request("hurt", blockAccess, mebi)), r.create(request("sound", blockAccess, mebi))
+			if problem, err := r.Health(t.Context(), hurt.ID); err != nil || problem != "" {
+				t.Errorf("Health before = %q, %v", problem, err)
+			}
+			if err := damage(r, hurt.ID); err != nil {
+				t.Fatal(err)
+			}
+			r = r.restart()
+			if _, err := r.Get(t.Context(), hurt.ID); !fault.Internal.Is(err) || !strings.Contains(err.Error(), `volume "hurt" is damaged`) {
+				t.Errorf("Get: %v, want it to be damaged", err)
+			}
+			if problem, err := r.Health(t.Context(), hurt.ID); err != nil || problem == "" {
+				t.Errorf("Health = %q, %v, want a problem", problem, err)
+			}
+			if problem, err := r.Health(t.Context(), sound.ID); err != nil || problem != "" {
+				t.Errorf("Health of the other = %q, %v", problem, err)
+			}
+			r.stage(sound.ID, blockAccess)
+			if err := r.Stage(t.Context(), r.staging(hurt.ID, blockAccess)); err == nil {
+				t.Error("a damaged volume was staged")
+			}
+			r.remove(hurt.ID)
+		})
+	}
+}
+
+func TestHealthOfWhatWasTakenAway(t *testing.T) {
+	r := newRig(t)
+	c := mountOf("")
+	v := r.create(request("vol", c, 16*mebi))
+	at := r.stage(v.ID, c)
+	if err := unix.Unmount(at, 0); err != nil {
+		t.Fatal(err)
+	}
+	if problem, err := r.Health(t.Context(), v.ID); err != nil || !strings.Contains(problem, "not mounted") {
+		t.Errorf("Health = %q, %v", problem, err)
+	}
+	if _, err := r.Staged(t.Context(), v.ID, at, backend.Mount); !fault.Unready.Is(err) {
+		t.Errorf("Staged: %v, want unready", err)
+	}
+	r.stage(v.ID, c) // repairs
+	if problem, err := r.Health(t.Context(), v.ID); err != nil || problem != "" {
+		t.Errorf("Health = %q, %v", problem, err)
+	}
+	if _, err := r.Health(t.Context(), backend.IDOf("missing")); !fault.NotFound.Is(err) {
+		t.Errorf("a missing volume: %v", err)
+	}
+}
+
+// A copy that takes longer than pods may wait is given up, and they go on.
+func TestAFreezeIsBounded(t *testing.T) {
+	r := newRig(t)
+	if shared, err := image.CanShare(r.temp); err != nil || shared {
+		t.Skipf("needs a temporary folder that copies every byte (%v, %v)", shared, err)
+	}
+	c := mountOf("")
+	v := r.create(request("vol", c, 64*mebi))
+	at := r.stage(v.ID, c)
+	write(t, at, "file", 16*mebi)
+	r.config.FreezeBound = time.Nanosecond
+	if _, err := r.snapshot("snap", v.ID); !fault.InUse.Is(err) || !strings.Contains(err.Error(), "unstage it") {
+		t.Errorf("%v, want in use with the way out", err)
+	}
+	wantEntries(t, r.temp)
+	wantEntries(t, r.snapshots)
+	wantEntries(t, r.frozen)
+	write(t, at, "other", some)
+}
+
+func TestPoolOfOneFailedCreate(t *testing.T) {
+	r := newRig(t)
+	// A directory with entries under the final name makes the last step fail.
+	if err := os.MkdirAll(filepath.Join(r.volumes, "vol", "foreign"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before, err := r.Available(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Create(t.Context(), request("vol", blockAccess, 64*mebi)); err == nil {
+		t.Fatal("Create over a foreign directory succeeded")
+	}
+	wantEntries(t, r.temp)
+	wantEntries(t, filepath.Join(r.volumes, "vol"), "foreign")
+	if after, err := r.Available(t.Context()); err != nil || before-after > 100*mebi {
+		t.Errorf("Available fell from %d to %d, %v", before, after, err)
+	}
+}

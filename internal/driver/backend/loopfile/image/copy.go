@@ -1,0 +1,142 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Way is how a copy was made.
+type Way string
+
+// The ways.
+const (
+	// Shared copies have their space in common until one of them is written
+	// to. They take milliseconds, whatever the size.
+	Shared Way = "shared"
+	// Full copies have their own space and take time for every byte.
+	Full Way = "full"
+)
+
+// Source is an image that is open for copying: it can be copied even when its
+// name goes away meanwhile.
+type Source struct{ file *os.File }
+
+// Open opens an image for copying.
+func Open(path string) (*Source, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{file}, nil
+}
+
+// Close ends it.
+func (s *Source) Close() error { return s.file.Close() }
+
+// Size is that of the image.
+func (s *Source) Size() (int64, error) {
+	info, err := s.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Copy makes an image with the content of the source at this moment, as long
+// as nobody writes to it. When it fails a part of the copy may be there.
+func (s *Source) Copy(ctx context.Context, path string) (Way, error) {
+	way := Shared
+	err := s.Share(path)
+	if CannotShare(err) {
+		way, err = Full, s.copyFully(ctx, path)
+	}
+	return way, err
+}
+
+// Share makes a copy that shares the space of the source: the content of one
+// moment even while somebody writes.
+func (s *Source) Share(path string) error {
+	return s.into(path, func(target *os.File) error {
+		return unix.IoctlFileClone(int(target.Fd()), int(s.file.Fd()))
+	})
+}
+
+// CannotShare says whether an error of Share means that this pool shares no
+// space, and not that something went wrong.
+func CannotShare(err error) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EXDEV) ||
+		errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS)
+}
+
+func (s *Source) copyFully(ctx context.Context, path string) error {
+	return s.into(path, func(target *os.File) error {
+		size, err := s.Size()
+		if err != nil {
+			return err
+		}
+		if err := target.Truncate(size); err != nil {
+			return err
+		}
+		return extents(ctx, s.file, func(from, to int64) (more bool, err error) {
+			return true, copyRange(ctx, s.file, target, from, to)
+		})
+	})
+}
+
+func (s *Source) into(path string, fill func(target *os.File) error) error {
+	target, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	err = fill(target)
+	if err == nil {
+		err = target.Sync()
+	}
+	return errors.Join(err, target.Close())
+}
+
+// step bounds what is copied between two looks at the context.
+const step = 64 << 20
+
+func copyRange(ctx context.Context, from, to *os.File, at, end int64) error {
+	for at < end {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		source, target := at, at
+		n, err := unix.CopyFileRange(int(from.Fd()), &source, int(to.Fd()), &target, int(min(step, end-at)), 0)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return &os.PathError{Op: "copy", Path: from.Name(), Err: err}
+		case n == 0:
+			return nil // the source ends here
+		}
+		at += int64(max(n, 0))
+	}
+	return nil
+}
+
+// CanShare tries it with two small files in a folder.
+func CanShare(dir string) (bool, error) {
+	from, to := filepath.Join(dir, ".share-trial-from"), filepath.Join(dir, ".share-trial-to")
+	defer os.Remove(from)
+	defer os.Remove(to)
+	if err := os.WriteFile(from, make([]byte, 4096), mode); err != nil {
+		return false, err
+	}
+	source, err := Open(from)
+	if err != nil {
+		return false, err
+	}
+	defer source.Close()
+	err = source.Share(to)
+	if CannotShare(err) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,175 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mode keeps the other users of the machine away from the content.
+const mode = 0o600
+
+// Create makes a sparse image.
+func Create(path string, bytes int64) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	err = file.Truncate(bytes)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// Resize makes an image larger, with a hole at the end. It never makes one
+// smaller: that would cut off content.
+func Resize(path string, bytes int64) error {
+	return with(path, func(file *os.File) error {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		if info.Size() >= bytes {
+			return nil
+		}
+		if err := file.Truncate(bytes); err != nil {
+			return err
+		}
+		return file.Sync()
+	})
+}
+
+// Allocate takes the space of all holes from the pool, so that no later write
+// can find it full.
+func Allocate(path string) error {
+	return with(path, func(file *os.File) error {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		err = retryInterrupted(func() error { return unix.Fallocate(int(file.Fd()), 0, 0, info.Size()) })
+		if err != nil {
+			return &os.PathError{Op: "allocate", Path: path, Err: err}
+		}
+		return file.Sync()
+	})
+}
+
+// Erase makes an image blank again. It is for one that holds nothing but what
+// an interrupted mkfs left.
+func Erase(path string) error {
+	return with(path, func(file *os.File) error {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Truncate(0), file.Truncate(info.Size()))
+	})
+}
+
+// Sync writes what programs left in the cache.
+func Sync(path string) error { return with(path, (*os.File).Sync) }
+
+func with(path string, do func(*os.File) error) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(file), file.Close())
+}
+
+func retryInterrupted(do func() error) error {
+	for {
+		if err := do(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Space is how large an image is and how much of the pool it takes.
+type Space struct {
+	Size, Allocated int64
+}
+
+// Measure looks at an image.
+func Measure(path string) (Space, error) {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return Space{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return Space{}, fmt.Errorf("%s is not a regular file", path)
+	}
+	return Space{Size: stat.Size, Allocated: stat.Blocks * 512}, nil
+}
+
+// IsBlank says whether every byte is zero. Holes are not read, so that it is
+// quick for an image that nobody wrote to, and it ends at the first other
+// byte.
+func IsBlank(ctx context.Context, path string) (bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	blank := true
+	err = extents(ctx, file, func(from, to int64) (more bool, err error) {
+		blank, err = zeros(ctx, file, from, to)
+		return blank, err
+	})
+	return blank, err
+}
+
+const chunk = 1 << 20
+
+func zeros(ctx context.Context, file *os.File, from, to int64) (bool, error) {
+	buffer := make([]byte, min(chunk, to-from))
+	for from < to {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		n, err := file.ReadAt(buffer[:min(int64(len(buffer)), to-from)], from)
+		for _, b := range buffer[:n] {
+			if b != 0 {
+				return false, nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		from += int64(n)
+	}
+	return true, nil
+}
+
+// extents visits the parts of a file that are not holes.
+func extents(ctx context.Context, file *os.File, visit func(from, to int64) (more bool, err error)) error {
+	for at := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		from, err := file.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // nothing but a hole up to the end
+		}
+		if err != nil {
+			return err
+		}
+		to, err := file.Seek(from, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		if more, err := visit(from, to); err != nil || !more {
+			return err
+		}
+		at = to
+	}
+}

@@ -1,0 +1,197 @@
+package loopdev
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func mayLoop(t *testing.T) {
+	t.Helper()
+	if err := Usable(); err != nil {
+		t.Skip("needs loop devices: " + err.Error())
+	}
+}
+
+func newImage(t *testing.T, name string, bytes int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, bytes); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func attach(t *testing.T, path string) *Device {
+	t.Helper()
+	device, err := Attach(t.Context(), path, UntilDetached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := device.Detach(); err != nil && !errors.Is(err, os.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	return device
+}
+
+func inodeOf(t *testing.T, path string) Inode {
+	t.Helper()
+	inode, err := InodeOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inode
+}
+
+func TestADeviceIsFoundByItsInode(t *testing.T) {
+	mayLoop(t)
+	path := newImage(t, "image", 1<<20)
+	device, inode := attach(t, path), inodeOf(t, path)
+	if got, err := device.Inode(); err != nil || got != inode {
+		t.Errorf("Inode = %v, %v, want %v", got, err, inode)
+	}
+	// The path that the kernel shows is now wrong.
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(path, moved); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Find(inode)
+	if err != nil || found == nil || found.Path() != device.Path() {
+		t.Fatalf("Find = %v, %v, want %s", found, err, device.Path())
+	}
+	_ = found.Release()
+	if err := device.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := Find(inode); err != nil || found != nil {
+		t.Errorf("Find after Detach = %v, %v", found, err)
+	}
+	if Attached(device.Path(), inode) {
+		t.Error("still attached")
+	}
+}
+
+// GET_FREE and CONFIGURE are two steps, and everybody asks at once.
+func TestManyAttachAtOnce(t *testing.T) {
+	mayLoop(t)
+	const many = 64
+	var group sync.WaitGroup
+	paths := make([]string, many)
+	devices := make([]*Device, many)
+	errs := make([]error, many)
+	for i := range many {
+		paths[i] = newImage(t, fmt.Sprintf("image-%02d", i), 1<<20)
+	}
+	for i := range many {
+		group.Go(func() { devices[i], errs[i] = Attach(t.Context(), paths[i], UntilDetached) })
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	for i, device := range devices {
+		if device == nil {
+			continue
+		}
+		begin := make([]byte, len("image-00"))
+		if _, err := device.file.ReadAt(begin, 0); err != nil || string(begin) != filepath.Base(paths[i]) {
+			t.Errorf("%s shows %q, %v, want %s", device.Path(), begin, err, paths[i])
+		}
+		if err := device.Detach(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is held open is not given to another image, even when somebody detaches
+// it by hand.
+func TestAHeldDeviceStays(t *testing.T) {
+	mayLoop(t)
+	path := newImage(t, "image", 1<<20)
+	device, inode := attach(t, path), inodeOf(t, path)
+	stranger, err := os.Open(device.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetInt(int(stranger.Fd()), unix.LOOP_CLR_FD, 0); err != nil {
+		t.Fatal(err)
+	}
+	stranger.Close()
+	if !Attached(device.Path(), inode) {
+		t.Error("the device was taken away from under us")
+	}
+	other := attach(t, newImage(t, "other", 1<<20))
+	if other.Path() == device.Path() {
+		t.Errorf("%s was given away", device.Path())
+	}
+}
+
+func TestUsersOfADeviceNode(t *testing.T) {
+	mayLoop(t)
+	device := attach(t, newImage(t, "image", 1<<20))
+	if users, err := device.Users(); err != nil || len(users.Mounted)+len(users.Bound)+len(users.Stacked) > 0 {
+		t.Fatalf("Users = %+v, %v, want none", users, err)
+	}
+	target := newImage(t, "target", 0)
+	if err := unix.Mount(device.Path(), target, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("needs to mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(target, unix.MNT_DETACH) })
+	// kubelet makes a loop device of the device.
+	stacked := attach(t, device.Path())
+	users, err := device.Users()
+	if err != nil || len(users.Bound) != 1 || users.Bound[0] != target {
+		t.Errorf("Bound = %q, %v, want %s", users.Bound, err, target)
+	}
+	if len(users.Stacked) != 1 || users.Stacked[0] != stacked.Path() {
+		t.Errorf("Stacked = %q, want %s", users.Stacked, stacked.Path())
+	}
+}
+
+func TestGrow(t *testing.T) {
+	mayLoop(t)
+	path := newImage(t, "image", 1<<20)
+	device := attach(t, path)
+	if err := os.Truncate(path, 3<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := device.Grow(); err != nil {
+		t.Fatal(err)
+	}
+	if size, err := device.file.Seek(0, 2); err != nil || size != 3<<20 {
+		t.Errorf("size %d, %v", size, err)
+	}
+}
+
+func TestAMissingImage(t *testing.T) {
+	mayLoop(t)
+	if _, err := Attach(t.Context(), filepath.Join(t.TempDir(), "none"), UntilDetached); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Attach: %v, want not exist", err)
+	}
+}
+
+func TestANodeIsMadeWhereThereIsNone(t *testing.T) {
+	mayLoop(t)
+	path := filepath.Join(t.TempDir(), "node")
+	if err := mknod(path, 7); err != nil {
+		t.Skipf("needs to make device nodes: %v", err)
+	}
+	if err := mknod(path, 7); err != nil {
+		t.Errorf("a node that is there: %v", err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil || stat.Rdev != unix.Mkdev(loopMajor, 7) {
+		t.Errorf("rdev %#x, %v", stat.Rdev, err)
+	}
+}

@@ -1,0 +1,136 @@
+package loopfile
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
+	"github.com/purser-csi/purser/internal/driver/fault"
+	"golang.org/x/sys/unix"
+)
+
+// The defaults of Config.
+const (
+	// DefaultOverCommit lets the sum of all sizes be this many times what the
+	// pool has: most volumes stay nearly empty.
+	DefaultOverCommit = 20
+	// DefaultMaxVolumes is far below what the kernel can do; each mounted
+	// volume takes about a megabyte of its memory.
+	DefaultMaxVolumes = 4096
+	// DefaultFreezeBound is how long a pod's writes may wait for a snapshot.
+	DefaultFreezeBound = 30 * time.Second
+)
+
+// Config is what a loop-file backend needs. A zero takes the default.
+type Config struct {
+	// StateDir is the absolute path of a folder that belongs to the driver.
+	// The filesystem that it lies on is the pool.
+	StateDir string
+	// OverCommit is how many times the space of the pool may be promised.
+	OverCommit float64
+	// MaxVolumes is how many may be staged at once.
+	MaxVolumes int64
+	// FreezeBound is how long a filesystem may be kept from writing while a
+	// snapshot is made of it.
+	FreezeBound time.Duration
+}
+
+// Backend keeps volumes in image files.
+type Backend struct {
+	config Config
+
+	volumes, snapshots, groups, staged, frozen, temp, trash string
+
+	turns  turns
+	ledger pool.Ledger
+	// measured is when the ledger learned what the images take.
+	measuredLock sync.Mutex
+	measured     time.Time
+
+	devicesLock sync.Mutex
+	devices     map[backend.ID]*loopdev.Device
+}
+
+var (
+	_ backend.Backend      = (*Backend)(nil)
+	_ backend.Lister       = (*Backend)(nil)
+	_ backend.Pool         = (*Backend)(nil)
+	_ backend.Stager       = (*Backend)(nil)
+	_ backend.Snapshotter  = (*Backend)(nil)
+	_ backend.Grouper      = (*Backend)(nil)
+	_ backend.Cloner       = (*Backend)(nil)
+	_ backend.Expander     = (*Backend)(nil)
+	_ backend.NodeExpander = (*Backend)(nil)
+	_ backend.UsageReader  = (*Backend)(nil)
+	_ backend.Recoverer    = (*Backend)(nil)
+	_ backend.Checker      = (*Backend)(nil)
+	_ backend.HealthReader = (*Backend)(nil)
+	_ backend.Modifier     = (*Backend)(nil)
+	_ backend.Limited      = (*Backend)(nil)
+	_ backend.Local        = (*Backend)(nil)
+)
+
+// New describes a backend. Nothing is made on disk before Recover.
+func New(config Config) (*Backend, error) {
+	if !filepath.IsAbs(config.StateDir) {
+		return nil, fmt.Errorf("state directory %q: give an absolute path", config.StateDir)
+	}
+	if config.OverCommit == 0 {
+		config.OverCommit = DefaultOverCommit
+	}
+	if config.MaxVolumes == 0 {
+		config.MaxVolumes = DefaultMaxVolumes
+	}
+	if config.FreezeBound == 0 {
+		config.FreezeBound = DefaultFreezeBound
+	}
+	if config.OverCommit < 0 || config.MaxVolumes < 0 || config.FreezeBound < 0 {
+		return nil, fmt.Errorf("over-commit limit %g, most volumes %d, bound of a freeze %s: give numbers above 0", config.OverCommit, config.MaxVolumes, config.FreezeBound)
+	}
+	in := func(name string) string { return filepath.Join(config.StateDir, name) }
+	return &Backend{
+		config:  config,
+		volumes: in("volumes"), snapshots: in("snapshots"), groups: in("groups"), staged: in("staged"),
+		frozen: in("frozen"), temp: in("temp"), trash: in("trash"),
+		devices: map[backend.ID]*loopdev.Device{},
+	}, nil
+}
+
+func (b *Backend) folders() []string {
+	return []string{b.volumes, b.snapshots, b.groups, b.staged, b.frozen, b.temp, b.trash}
+}
+
+// MaxVolumesPerNode implements backend.Limited.
+func (b *Backend) MaxVolumesPerNode() int64 { return b.config.MaxVolumes }
+
+// IsLocal implements backend.Local: an image is a file of this machine.
+func (b *Backend) IsLocal() bool { return true }
+
+// CanClone implements backend.Cloner.
+func (b *Backend) CanClone() bool { return true }
+
+func (b *Backend) volumeDir(id backend.ID) string { return filepath.Join(b.volumes, id.String()) }
+func (b *Backend) imageOf(id backend.ID) string   { return filepath.Join(b.volumeDir(id), imageFile) }
+
+// classify gives an error the kind that callers react to. One that has a kind
+// keeps it.
+func classify(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case fault.KindOf(err) != fault.Internal:
+		return fault.KindOf(err).Errorf("%s: %w", doing, err)
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), strings.Contains(err.Error(), "No space left on device"):
+		return fault.Exhausted.Errorf("%s: %w; free some space where the state directory is", doing, err)
+	case errors.Is(err, unix.EFBIG):
+		return fault.OutOfRange.Errorf("%s: %w: the filesystem of the state directory cannot hold a file of this size", doing, err)
+	default:
+		return fault.Internal.Errorf("%s: %w", doing, err)
+	}
+}

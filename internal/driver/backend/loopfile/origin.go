@@ -1,0 +1,108 @@
+package loopfile
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// origin is what a new volume begins with; the zero value is nothing.
+type origin struct {
+	// what names it in messages.
+	what   string
+	source backend.Source
+	path   string
+	bytes  int64
+}
+
+// originOf looks the source up.
+func (b *Backend) originOf(source backend.Source) (origin, error) {
+	o := origin{source: source}
+	switch {
+	case source.IsNothing():
+		return o, nil
+	case source.Snapshot != backend.ID{}:
+		if _, err := b.readSnapshot(source.Snapshot); err != nil {
+			return o, err
+		}
+		o.what = fmt.Sprintf("a copy of snapshot %q", source.Snapshot)
+		o.path = filepath.Join(b.snapshotDir(source.Snapshot), imageFile)
+	default:
+		if _, err := b.readVolume(source.Volume); err != nil {
+			return o, err
+		}
+		o.what = fmt.Sprintf("a copy of volume %q", source.Volume)
+		o.path = b.imageOf(source.Volume)
+	}
+	space, err := image.Measure(o.path)
+	if err != nil {
+		return o, fault.Internal.Errorf("the image of %s is damaged: %w", o.what, err)
+	}
+	o.bytes = space.Size
+	return o, nil
+}
+
+// fillFrom copies the origin and gives the copy its own size and identity.
+func (b *Backend) fillFrom(ctx context.Context, path string, m *volumeMetadata, p plan) error {
+	way, err := b.copyOrigin(ctx, p.origin, path)
+	if err != nil {
+		return err
+	}
+	logWay(ctx, way, p.origin.what)
+	content, err := filesystem.Probe(path)
+	if err != nil {
+		return err
+	}
+	if m.Filesystem, err = agree(*m, content.Type, p.origin.what); err != nil {
+		return err
+	}
+	if err := filesystem.NewIdentity(ctx, content, path); err != nil {
+		// ext4 mounts two with one uuid, btrfs does not on every kernel.
+		if content.Type == filesystem.Btrfs {
+			return err
+		}
+		logr.FromContextOrDiscard(ctx).Info("The copy keeps the uuid of its source", "copy", m.Name, "cause", err.Error())
+	}
+	if err := image.Resize(path, p.bytes); err != nil {
+		return err
+	}
+	return image.Sync(path)
+}
+
+// agree settles what filesystem a copy has: that of its source. Asking for
+// another one by name is a mistake; asking for none is not.
+func agree(m volumeMetadata, found filesystem.Type, what string) (filesystem.Type, error) {
+	if found == filesystem.Nothing || m.Filesystem == filesystem.Nothing || found == m.Filesystem {
+		return m.Filesystem, nil
+	}
+	for _, c := range m.Capabilities {
+		if c.FSType != "" {
+			return found, fault.Invalid.Errorf("mount.fs_type %q: %s holds %s; ask for that, or for none", c.FSType, what, found)
+		}
+	}
+	return found, nil
+}
+
+func (b *Backend) copyOrigin(ctx context.Context, o origin, path string) (image.Way, error) {
+	if o.source.Volume != (backend.ID{}) {
+		return b.copyVolume(ctx, o.source.Volume, path)
+	}
+	source, err := image.Open(o.path)
+	if err != nil {
+		return image.Full, err
+	}
+	defer source.Close()
+	return source.Copy(ctx, path)
+}
+
+func logWay(ctx context.Context, way image.Way, what string) {
+	if way == image.Full {
+		logr.FromContextOrDiscard(ctx).Info("Copied every byte: the pool cannot share space between files, xfs and btrfs can", "made", what)
+	}
+}

@@ -1,0 +1,105 @@
+package pool
+
+import (
+	"sync"
+
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Disk is how full the filesystem is.
+type Disk struct {
+	Free, Used int64
+}
+
+// Entry is one volume or snapshot.
+type Entry struct {
+	// Promised is what it may come to take.
+	Promised int64
+	// Allocated is what it takes.
+	Allocated int64
+}
+
+// Ledger is safe for use by several goroutines.
+type Ledger struct {
+	mu      sync.Mutex
+	entries map[string]Entry
+	total   Entry
+}
+
+// Set enters or replaces an entry.
+func (l *Ledger) Set(name string, e Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set(name, e)
+}
+
+func (l *Ledger) set(name string, e Entry) {
+	if l.entries == nil {
+		l.entries = map[string]Entry{}
+	}
+	old := l.entries[name]
+	l.total.Promised += e.Promised - old.Promised
+	l.total.Allocated += e.Allocated - old.Allocated
+	l.entries[name] = e
+}
+
+// Remove takes an entry out.
+func (l *Ledger) Remove(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set(name, Entry{})
+	delete(l.entries, name)
+}
+
+// Measured corrects how much an entry takes. One that went meanwhile stays
+// away.
+func (l *Ledger) Measured(name string, allocated int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, known := l.entries[name]; known {
+		e.Allocated = allocated
+		l.set(name, e)
+	}
+}
+
+// Names lists the entries.
+func (l *Ledger) Names() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := make([]string, 0, len(l.entries))
+	for name := range l.entries {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Left is how much can still be promised under an over-commit limit.
+func (l *Ledger) Left(d Disk, overCommit float64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(0, l.left(d, overCommit))
+}
+
+// left can be negative: the limit was lowered, or somebody else fills the
+// disk. Copies that share space count it once each, but together they cannot
+// take more than is used at all.
+func (l *Ledger) left(d Disk, overCommit float64) int64 {
+	ours := min(l.total.Allocated, d.Used)
+	return int64(float64(d.Free+ours)*overCommit) - l.total.Promised
+}
+
+// Promise raises what is promised to name, or refuses with fault.Exhausted.
+// Whoever fails afterwards takes it back with Set or Remove.
+func (l *Ledger) Promise(name string, bytes int64, d Disk, overCommit float64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[name]
+	more := bytes - e.Promised
+	if left := l.left(d, overCommit); more > left {
+		return fault.Exhausted.Errorf("the pool has %d bytes left to promise (%d promised, %d free, over-commit limit %g) and %d more are needed; delete volumes, enlarge the disk or raise the limit",
+			max(0, left), l.total.Promised, d.Free, overCommit, more)
+	}
+	e.Promised = bytes
+	l.set(name, e)
+	return nil
+}

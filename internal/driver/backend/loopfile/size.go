@@ -1,0 +1,42 @@
+package loopfile
+
+import (
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+const (
+	mebi = 1 << 20
+	// defaultBytes is the size of a volume for which nobody asks one.
+	defaultBytes = 1 << 30
+	// unit is what sizes are rounded up to, and leastUnit what they must be a
+	// multiple of when the limit is tight: a page.
+	unit, leastUnit = mebi, 4096
+	// mostBytes is what a file can have at most anywhere.
+	mostBytes = 1<<63 - 1 - unit
+)
+
+// chooseSize gives the size of a volume. A wish below the smallest size is
+// refused and not raised: whoever asks for less than a filesystem needs has
+// made a mistake, and should not pay for three times as much.
+func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
+	wish := size.Required
+	if wish == 0 {
+		wish = max(defaultBytes, minimum)
+		if size.Limit > 0 {
+			wish = min(wish, size.Limit/leastUnit*leastUnit)
+		}
+	}
+	if wish < minimum {
+		return 0, fault.OutOfRange.Errorf("capacity_range: %d bytes are too small for %s; ask for at least %d (%d Mi)", wish, what, minimum, (minimum+mebi-1)/mebi)
+	}
+	if wish > mostBytes {
+		return 0, fault.OutOfRange.Errorf("capacity_range: %d bytes are more than a file can have", wish)
+	}
+	for _, step := range []int64{unit, leastUnit} {
+		if rounded := (wish + step - 1) / step * step; size.Limit == 0 || rounded <= size.Limit {
+			return rounded, nil
+		}
+	}
+	return 0, fault.OutOfRange.Errorf("capacity_range: sizes are multiples of %d bytes, and there is none between required_bytes %d and limit_bytes %d; raise the limit", leastUnit, size.Required, size.Limit)
+}

@@ -1,0 +1,69 @@
+package loopfile
+
+import (
+	"context"
+	"sync"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// turns lets one call at a time work on a volume: a snapshot must not be taken
+// of a volume that is just being staged, and no driver has to know that.
+type turns struct {
+	mu      sync.Mutex
+	running map[backend.ID]turn
+}
+
+type turn struct {
+	what string
+	done chan struct{}
+}
+
+// take does not wait: the caller of the driver repeats.
+func (t *turns) take(id backend.ID, what string) (release func(), err error) {
+	release, other := t.try(id, what)
+	if release == nil {
+		return nil, busy(id, what, other)
+	}
+	return release, nil
+}
+
+// await waits for its turn. It is for copies, of which many can be asked for
+// at once and which others seldom hold up for long.
+func (t *turns) await(ctx context.Context, id backend.ID, what string) (release func(), err error) {
+	for {
+		release, other := t.try(id, what)
+		if release != nil {
+			return release, nil
+		}
+		select {
+		case <-other.done:
+		case <-ctx.Done():
+			return nil, busy(id, what, other)
+		}
+	}
+}
+
+func (t *turns) try(id backend.ID, what string) (release func(), other turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if other, busy := t.running[id]; busy {
+		return nil, other
+	}
+	if t.running == nil {
+		t.running = map[backend.ID]turn{}
+	}
+	own := turn{what: what, done: make(chan struct{})}
+	t.running[id] = own
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.running, id)
+		close(own.done)
+	}, turn{}
+}
+
+func busy(id backend.ID, what string, other turn) error {
+	return fault.Busy.Errorf("cannot %s volume %q now: to %s it is still running; try again", what, id, other.what)
+}

@@ -1,0 +1,105 @@
+package loopfile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// Unstage implements backend.Stager.
+func (b *Backend) Unstage(ctx context.Context, id backend.ID, path string) error {
+	release, err := b.turns.take(id, "unstage")
+	if err != nil {
+		return err
+	}
+	defer release()
+	r, err := b.readRecord(id)
+	if err != nil || r == nil || r.Path != path {
+		return err
+	}
+	return classify("unstage volume "+id.String(), b.bringDown(ctx, id, *r))
+}
+
+// bringDown undoes bringUp, in whichever step that ended.
+func (b *Backend) bringDown(ctx context.Context, id backend.ID, r record) error {
+	device, err := b.deviceOf(id)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if device != nil {
+		if err := release(device, r); err != nil {
+			return err
+		}
+		b.drop(id)
+		if err := detach(context.WithoutCancel(ctx), device); err != nil {
+			return err
+		}
+	}
+	return b.removeRecord(id)
+}
+
+// release unmounts the staging path if nothing else uses the device.
+func release(device *loopdev.Device, r record) error {
+	real, err := filepath.EvalSymlinks(r.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	users, err := device.Users()
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(users.Mounted, func(path string) bool { return path == real })
+	staged := len(others) < len(users.Mounted)
+	for what, paths := range map[string][]string{
+		"its filesystem is mounted at": others, "its device is published at": users.Bound,
+		"its device is the image of": users.Stacked,
+	} {
+		if len(paths) > 0 {
+			return fault.InUse.Errorf("%s %s", what, paths[0])
+		}
+	}
+	if !staged {
+		return nil
+	}
+	return filesystem.Unmount(real)
+}
+
+const (
+	// lingering bounds how long the kernel's own users of a device, such as
+	// udev looking at it, are waited for.
+	lingering      = 500 * time.Millisecond
+	lookAgainAfter = 10 * time.Millisecond
+)
+
+// detach sees to it that the device is gone: the image must not be deleted or
+// attached again while somebody can still write to it.
+func detach(ctx context.Context, device *loopdev.Device) error {
+	inode, err := device.Inode()
+	if errors.Is(err, fs.ErrNotExist) {
+		return device.Release()
+	}
+	if err != nil {
+		return err
+	}
+	if err := device.Detach(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lingering)
+	defer cancel()
+	for loopdev.Attached(device.Path(), inode) {
+		select {
+		case <-ctx.Done():
+			return fault.InUse.Errorf("a process has %s open; it is detached when that process ends", device.Path())
+		case <-time.After(lookAgainAfter):
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package loopfile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/durable"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// ownMode keeps the other users of the machine out.
+const ownMode = 0o700
+
+// plan is what a request comes down to.
+type plan struct {
+	settings   settings
+	filesystem filesystem.Type
+	bytes      int64
+	origin     origin
+}
+
+// Create implements backend.Volumes.
+func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume, error) {
+	if err := ctx.Err(); err != nil {
+		return backend.Volume{}, err
+	}
+	release, err := b.turns.take(r.ID, "create")
+	if err != nil {
+		return backend.Volume{}, err
+	}
+	defer release()
+	p, err := b.plan(r)
+	if err != nil {
+		return backend.Volume{}, err
+	}
+	if err := b.promise(b.volumeEntry(r.ID), p.bytes, p.settings); err != nil {
+		return backend.Volume{}, err
+	}
+	m := metadataOf(r, p.filesystem)
+	if err := b.build(ctx, r.ID, m, p); err != nil {
+		b.ledger.Remove(b.volumeEntry(r.ID))
+		return backend.Volume{}, classify("create volume "+r.ID.String(), err)
+	}
+	b.account(b.volumeEntry(r.ID))
+	return m.volume(r.ID, p.bytes)
+}
+
+// plan checks what can be checked before anything is made.
+func (b *Backend) plan(r backend.Request) (plan, error) {
+	var p plan
+	var err error
+	if p.settings, err = settingsOf(r.Parameters, r.Mutable); err != nil {
+		return p, err
+	}
+	if p.filesystem, err = filesystemOf(r.Capabilities); err != nil {
+		return p, err
+	}
+	if p.origin, err = b.originOf(r.Source); err != nil {
+		return p, err
+	}
+	what, minimum := "a block volume", int64(leastUnit)
+	if p.filesystem != filesystem.Nothing {
+		if err := filesystem.Present(p.filesystem); err != nil {
+			return p, err
+		}
+		what, minimum = string(p.filesystem), p.filesystem.Minimum()
+	}
+	if p.origin.bytes > 0 {
+		what, minimum = p.origin.what, p.origin.bytes
+		if r.Size.Required == 0 {
+			r.Size.Required = minimum
+		}
+	}
+	p.bytes, err = chooseSize(r.Size, what, minimum)
+	return p, err
+}
+
+// build makes the whole volume aside and lets it appear in one step.
+func (b *Backend) build(ctx context.Context, id backend.ID, m volumeMetadata, p plan) error {
+	dir, err := os.MkdirTemp(b.temp, "create-*")
+	if err != nil {
+		return err
+	}
+	err = b.fill(ctx, dir, &m, p)
+	if err == nil {
+		err = writeJSON(filepath.Join(dir, volumeFile), dir, m)
+	}
+	if err == nil {
+		err = durable.Rename(dir, b.volumeDir(id))
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	return nil
+}
+
+func (b *Backend) fill(ctx context.Context, dir string, m *volumeMetadata, p plan) error {
+	path := filepath.Join(dir, imageFile)
+	if p.origin.what == "" {
+		if err := image.Create(path, p.bytes); err != nil {
+			return err
+		}
+	} else if err := b.fillFrom(ctx, path, m, p); err != nil {
+		return err
+	}
+	if p.settings.thick {
+		return b.allocate(path)
+	}
+	return nil
+}
+
+// allocate asks first: the kernel would take all that there is before it
+// fails, and others would find the pool full meanwhile.
+func (b *Backend) allocate(path string) error {
+	space, err := image.Measure(path)
+	if err != nil {
+		return err
+	}
+	disk, err := b.disk()
+	if err != nil {
+		return err
+	}
+	if missing := space.Size - space.Allocated; missing > disk.Free {
+		return fault.Exhausted.Errorf("%s: \"thick\" needs %d bytes and the pool has %d free", provisioningKey, missing, disk.Free)
+	}
+	return image.Allocate(path)
+}
+
+// Get implements backend.Volumes.
+func (b *Backend) Get(_ context.Context, id backend.ID) (backend.Volume, error) {
+	m, err := b.readVolume(id)
+	if err != nil {
+		return backend.Volume{}, err
+	}
+	space, err := image.Measure(b.imageOf(id))
+	if err != nil {
+		return backend.Volume{}, damaged("volume", id, imageFile, err)
+	}
+	v, err := m.volume(id, space.Size)
+	if err != nil {
+		return backend.Volume{}, damaged("volume", id, volumeFile, err)
+	}
+	return v, nil
+}
+
+// List implements backend.Lister.
+func (b *Backend) List(context.Context) ([]backend.ID, error) { return idsIn(b.volumes) }
+
+// idsIn skips names that are no id: they were put there by hand, or are the
+// lost+found of a filesystem.
+func idsIn(dir string) ([]backend.ID, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return nil, fault.Internal.Errorf("list %s: %w", dir, err)
+	}
+	ids := make([]backend.ID, 0, len(entries))
+	for _, entry := range entries {
+		if id, err := backend.ParseID(entry.Name()); err == nil && entry.IsDir() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Delete implements backend.Volumes. It does not read the metadata: a damaged
+// volume must be removable.
+func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	release, err := b.turns.take(id, "delete")
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !exists(b.volumeDir(id)) {
+		return nil
+	}
+	if r, err := b.readRecord(id); err != nil || r != nil {
+		if err != nil {
+			return err
+		}
+		return fault.InUse.Errorf("volume %q is staged at %s; unstage it first", id, r.Path)
+	}
+	if err := b.discard(ctx, b.volumeDir(id)); err != nil {
+		return classify("delete volume "+id.String(), err)
+	}
+	b.ledger.Remove(b.volumeEntry(id))
+	return nil
+}
+
+// discard lets a volume or snapshot vanish in one step and then removes the
+// files. What remains of a failed removal is swept away by the next start.
+func (b *Backend) discard(ctx context.Context, dir string) error {
+	// A directory of its own, because an earlier removal of one with the same
+	// name may be unfinished.
+	trash, err := os.MkdirTemp(b.trash, filepath.Base(dir)+"-*")
+	if err != nil {
+		return err
+	}
+	if err := durable.Rename(dir, filepath.Join(trash, filepath.Base(dir))); err != nil {
+		return errors.Join(err, removeEmpty(trash))
+	}
+	if err := os.RemoveAll(trash); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Deleted, but the files stay until the next start", "path", trash)
+	}
+	return nil
+}
+
+// removeEmpty is not RemoveAll: should the rename have happened after all,
+// then the content must wait for the sweep.
+func removeEmpty(dir string) error {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

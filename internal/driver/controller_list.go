@@ -1,0 +1,97 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+)
+
+// This file has the questions about volumes. They claim nothing: an answer is
+// out of date as soon as it is given, and a question must not keep a call that
+// changes something from running.
+
+// ControllerGetVolume knows nothing of nodes: there is no
+// ControllerPublishVolume.
+func (s *controllerServer) ControllerGetVolume(ctx context.Context, r *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+	id, err := parseVolumeID(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	volume, err := s.service.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeResponse{
+		Volume: s.service.features.message(volume),
+		Status: &csi.ControllerGetVolumeResponse_VolumeStatus{},
+	}, nil
+}
+
+// ListVolumes may miss a volume that comes or goes meanwhile ("ListVolumes":
+// no consistent view).
+func (s *controllerServer) ListVolumes(ctx context.Context, r *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	if s.service.features.lister == nil {
+		return s.UnimplementedControllerServer.ListVolumes(ctx, r)
+	}
+	page, err := s.service.features.ids.parsePage(r.GetStartingToken(), r.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	volumes, next, err := s.service.list(ctx, page)
+	if err != nil {
+		return nil, err
+	}
+	response := &csi.ListVolumesResponse{NextToken: next}
+	for _, volume := range volumes {
+		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{Volume: s.service.features.message(volume)})
+	}
+	return response, nil
+}
+
+// GetCapacity is about no volume.
+func (s *controllerServer) GetCapacity(ctx context.Context, r *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	if s.service.features.pool == nil {
+		return s.UnimplementedControllerServer.GetCapacity(ctx, r)
+	}
+	request, err := s.service.features.parseCapacity(r)
+	if err != nil {
+		return nil, err
+	}
+	available, err := s.service.available(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.GetCapacityResponse{AvailableCapacity: available}, nil
+}
+
+// ControllerGetVolumeHealth says what is wrong with a volume, if anything.
+func (s *controllerServer) ControllerGetVolumeHealth(ctx context.Context, r *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
+	if s.service.features.health == nil {
+		return s.UnimplementedControllerServer.ControllerGetVolumeHealth(ctx, r)
+	}
+	id, err := parseVolumeID(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	health, err := s.service.health(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeHealthResponse{VolumeHealth: health}, nil
+}
+
+// ControllerListVolumeHealth lists the volumes with which something is wrong.
+func (s *controllerServer) ControllerListVolumeHealth(ctx context.Context, r *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
+	if s.service.features.health == nil || s.service.features.lister == nil {
+		return s.UnimplementedControllerServer.ControllerListVolumeHealth(ctx, r)
+	}
+	page, err := s.service.features.ids.parsePage(r.GetStartingToken(), r.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	entries, next, err := s.service.ailing(ctx, page)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerListVolumeHealthResponse{Entries: entries, NextToken: next}, nil
+}

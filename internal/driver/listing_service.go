@@ -1,0 +1,106 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// list shows a damaged volume by its id alone: it exists, and one bad file
+// must not hide all the others.
+func (s *controllerService) list(ctx context.Context, p page) (volumes []backend.Volume, next string, err error) {
+	ids, err := s.features.lister.List(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	ids, next = p.cut(ids)
+	for _, id := range ids {
+		volume, err := s.backend.Get(ctx, id)
+		if fault.NotFound.Is(err) {
+			continue
+		}
+		if err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Listing a volume without its properties", "id", id.String())
+			volume = backend.Volume{ID: id}
+		}
+		volumes = append(volumes, volume)
+	}
+	return volumes, next, nil
+}
+
+// available is zero for what the backend could not make at all
+// (GetCapacityRequest: SHALL report what satisfies all capabilities and the
+// parameters).
+func (s *controllerService) available(ctx context.Context, w wish) (int64, error) {
+	if w.elsewhere {
+		return 0, nil
+	}
+	err := allows(s.backend, w.capabilities, w.parameters)
+	if fault.Invalid.Is(err) {
+		logr.FromContextOrDiscard(ctx).V(levelQuestion).Info("No capacity for such volumes", "reason", err.Error())
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.features.pool.Available(ctx)
+}
+
+// health asks the backend about one volume.
+func (s *controllerService) health(ctx context.Context, volumeID string) (*csi.VolumeHealth, error) {
+	id, err := s.features.ids.parse(volumeID)
+	if err != nil {
+		return nil, err
+	}
+	return s.healthOf(ctx, id)
+}
+
+// healthOf reports a backend that cannot even look at the volume as a volume
+// that nobody can use; the difference to a volume that is gone is that the
+// caller can do something about it.
+func (s *controllerService) healthOf(ctx context.Context, id backend.ID) (*csi.VolumeHealth, error) {
+	health := &csi.VolumeHealth{VolumeId: id.String()}
+	problem, err := s.features.health.Health(ctx, id)
+	switch {
+	case fault.Internal.Is(err) && ctx.Err() == nil:
+		health.HealthStatuses = ailment(csi.VolumeHealthErrorType_INACCESSIBLE, "Damaged", err.Error())
+	case err != nil:
+		return nil, err
+	case problem != "":
+		health.HealthStatuses = ailment(csi.VolumeHealthErrorType_DEGRADED, "Unhealthy", problem)
+	}
+	return health, nil
+}
+
+func ailment(status csi.VolumeHealthErrorType, reason, message string) []*csi.VolumeHealth_VolumeHealthEntry {
+	return []*csi.VolumeHealth_VolumeHealthEntry{{Status: status, Reason: reason, Message: message}}
+}
+
+// ailing lists volumes with problems only (ControllerListVolumeHealthResponse:
+// abnormal entries). A page holds as many volumes as were looked at, healthy
+// or not, so it can be shorter than asked for, even empty, and yet have a
+// next one: no page takes as long as all volumes together.
+func (s *controllerService) ailing(ctx context.Context, p page) (entries []*csi.VolumeHealth, next string, err error) {
+	ids, err := s.features.lister.List(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	ids, next = p.cut(ids)
+	for _, id := range ids {
+		health, err := s.healthOf(ctx, id)
+		if fault.NotFound.Is(err) {
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if len(health.GetHealthStatuses()) > 0 {
+			entries = append(entries, health)
+		}
+	}
+	return entries, next, nil
+}

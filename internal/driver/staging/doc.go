@@ -1,0 +1,14 @@
+// Package staging remembers which volume is staged where on this node.
+//
+// It decides nothing but what a record is: the backend knows what is really
+// there (backend.Stager.Staged). Records exist because that cannot answer two
+// questions of the CSI spec after a restart: with which capability was this
+// volume staged (NodeStageVolume: ALREADY_EXISTS), and at which path.
+//
+// A record is written before the backend begins and removed after it undid
+// everything. So a crash in between leaves a record of something half made,
+// which the next stage, unstage or delete clears away, and never something
+// staged without a record.
+//
+// It must not know how volumes are staged.
+package staging

@@ -1,0 +1,211 @@
+package driver
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-logr/logr"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/publication"
+	"github.com/purser-csi/purser/internal/driver/staging"
+	"github.com/purser-csi/purser/internal/mount"
+)
+
+// stage writes the record first, see package staging. What a failed stage
+// leaves behind is cleared away by the next call for the volume.
+func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Staging) error {
+	id, err := s.features.ids.parse(volumeID)
+	if err != nil {
+		return err
+	}
+	r.Volume = id
+	if err := s.rules.CheckCapability(r.Capability); err != nil {
+		return exceeds(id, err)
+	}
+	want := staging.Record{Volume: id, Path: r.Path, Type: r.Capability.Type, Mode: r.Capability.Mode, FSType: r.Capability.FSType}
+	if err := s.mayStage(ctx, want); err != nil {
+		return err
+	}
+	if err := s.staged.Put(want); err != nil {
+		return fault.Internal.Errorf("stage volume %q: %w", id, err)
+	}
+	return s.features.stager.Stage(ctx, r)
+}
+
+// mayStage compares the request with what is staged. A repeated request goes
+// to the backend again: what is there may be half of it.
+func (s *nodeService) mayStage(ctx context.Context, want staging.Record) error {
+	have, found, err := s.staged.Of(want.Volume)
+	if err != nil || !found {
+		return err
+	}
+	if have.Path == want.Path && have.SameArguments(want) {
+		return nil
+	}
+	live, err := s.liveStaging(ctx, want.Volume)
+	switch {
+	case err != nil || !live:
+		return err
+	case have.Path != want.Path:
+		return fault.InUse.Errorf("volume %q is staged at %q already; unstage it there first", want.Volume, have.Path)
+	default:
+		return fault.Incompatible.Errorf("volume %q is staged at %q as %s, not as %s; unstage it first",
+			want.Volume, want.Path, have.Arguments(), want.Arguments())
+	}
+}
+
+// liveStaging says whether the volume is staged according to its record. When
+// the backend knows nothing of it, the rest is cleared away.
+func (s *nodeService) liveStaging(ctx context.Context, id backend.ID) (live bool, err error) {
+	have, found, err := s.staged.Of(id)
+	if err != nil || !found {
+		return false, err
+	}
+	_, err = s.features.stager.Staged(ctx, id, have.Path, have.Type)
+	if err == nil {
+		return true, nil
+	}
+	if !fault.Unready.Is(err) && !fault.NotFound.Is(err) {
+		return false, err
+	}
+	if err := s.features.stager.Unstage(ctx, id, have.Path); err != nil {
+		return false, err
+	}
+	logr.FromContextOrDiscard(ctx).Info("Cleared away a staging that was not complete", "volume", id.String(), "path", have.Path)
+	return false, s.staged.Remove(id)
+}
+
+// unstage takes an id that no volume can have for one that is not staged.
+func (s *nodeService) unstage(ctx context.Context, p place) error {
+	id, err := s.features.ids.parse(p.volumeID)
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Info("Nothing to unstage: this driver makes no such ids")
+		return nil
+	}
+	if err := s.notPublished(ctx, id); err != nil {
+		return err
+	}
+	// A damaged record is no reason to stay: this is how to get rid of it.
+	if have, found, err := s.staged.Of(id); err == nil && found && have.Path != p.path {
+		live, err := s.liveStaging(ctx, id)
+		if err != nil {
+			return err
+		}
+		if live {
+			logr.FromContextOrDiscard(ctx).Info("Nothing to unstage: the volume is staged elsewhere", "path", have.Path)
+			return nil
+		}
+	}
+	if err := s.features.stager.Unstage(ctx, id, p.path); err != nil {
+		return err
+	}
+	return s.staged.Remove(id)
+}
+
+func (s *nodeService) notPublished(ctx context.Context, id backend.ID) error {
+	live, err := s.published.Live(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(live) > 0 {
+		return fault.InUse.Errorf("volume %q is published on this node at %s; unpublish it first", id, targets(live))
+	}
+	return nil
+}
+
+func targets(records []publication.Record) string {
+	paths := make([]string, 0, len(records))
+	for _, record := range records {
+		paths = append(paths, record.Target)
+	}
+	return strings.Join(paths, ", ")
+}
+
+// mayDelete implements nodeUse.
+func (s *nodeService) mayDelete(ctx context.Context, id backend.ID) error {
+	if err := s.notPublished(ctx, id); err != nil || s.features.stager == nil {
+		return err
+	}
+	live, err := s.liveStaging(ctx, id)
+	if err != nil {
+		return err
+	}
+	if live {
+		have, _, _ := s.staged.Of(id)
+		return fault.InUse.Errorf("volume %q is staged on this node at %s; unstage it first", id, have.Path)
+	}
+	return nil
+}
+
+// stagedSource gives what was staged, when it was staged as it is to be
+// published. Without a record, which can be lost, the backend is believed, and
+// the record made up for: the volume is in use.
+func (s *nodeService) stagedSource(ctx context.Context, id backend.ID, r publishing) (string, error) {
+	have, found, err := s.staged.Of(id)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case found && have.Path != r.staging:
+		return "", fault.Unready.Errorf("staging_target_path %q: volume %q is staged at %q; use that, or stage it first", r.staging, id, have.Path)
+	case found && (have.Type != r.capability.Type || (r.capability.FSType != "" && have.FSType != "" && have.FSType != r.capability.FSType)):
+		return "", fault.Unsupported.Errorf("volume %q is staged as %s and cannot be published as %s; stage it again", id, have.Arguments(), r.capability)
+	}
+	source, err := s.features.stager.Staged(ctx, id, r.staging, r.capability.Type)
+	if err != nil || found {
+		return source, err
+	}
+	return source, s.staged.Put(staging.Record{
+		Volume: id, Path: r.staging, Type: r.capability.Type, Mode: r.capability.Mode, FSType: r.capability.FSType,
+	})
+}
+
+// expand finds out where the path belongs, since the backend need not know
+// targets.
+func (s *nodeService) expand(ctx context.Context, g nodeGrowth) (bytes int64, err error) {
+	id, err := s.features.ids.parse(g.volumeID)
+	if err != nil {
+		return 0, err
+	}
+	growing := backend.NodeExpansion{Volume: id, Path: g.path, StagingPath: g.staging, Size: g.size}
+	staged, isStaged, err := s.staged.Of(id)
+	if err != nil {
+		return 0, err
+	}
+	published, isPublished := s.published.At(g.path)
+	switch {
+	case isPublished && published.Volume == id:
+		growing.Access = published.Type
+	case isStaged && staged.Path == g.path:
+		growing.Access = staged.Type
+	default:
+		return 0, fault.NotFound.Errorf("volume_path %q: volume %q is neither published nor staged there", g.path, id)
+	}
+	if growing.StagingPath == "" && isStaged {
+		growing.StagingPath = staged.Path
+	}
+	return s.features.nodeExpander.NodeExpand(ctx, growing)
+}
+
+// publicationChecker says how a record of a publication proves itself.
+func (f features) publicationChecker(m mount.Mounter) publication.Checker {
+	if f.stager == nil {
+		return m
+	}
+	return anyMount{m}
+}
+
+// anyMount takes every mount at the target for the volume. A staging path that
+// was unmounted behind the driver's back shows another directory than its
+// targets; they keep the volume in use all the same.
+type anyMount struct{ mount.Mounter }
+
+func (a anyMount) IsBound(source, target string) (bool, error) {
+	mounted, err := mount.IsPoint(target)
+	if err != nil || mounted {
+		return mounted, err
+	}
+	return a.Mounter.IsBound(source, target)
+}
