@@ -1,21 +1,22 @@
 package roles
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/purser-csi/purser/internal/driver"
-	"github.com/purser-csi/purser/internal/driver/backend/directory"
-	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
+	kubelet "github.com/purser-csi/purser/internal/driver/registration"
 )
 
 // Driver is the role driver: a CSI plugin with all services in one process.
@@ -28,8 +29,27 @@ type Driver struct {
 	StateDir string
 	NodeID   string
 	Name     string
-	Backend  string
-	Logging  *logsapi.LoggingConfiguration
+	Backend  string // one of backends; empty leaves it to the machine
+	Topology bool
+	Loopfile loopfileSettings
+
+	RegistrationDir    string
+	RegistrationSocket string // the CSI socket as the kubelet sees it; empty when it sees it where we do
+
+	HTTPEndpoint string
+	MetricsPath  string
+	Pprof        bool
+
+	Logging *logsapi.LoggingConfiguration
+
+	listened func(httpAddress string) // for tests that let the system choose a port
+}
+
+// loopfileSettings are the flags of one backend.
+type loopfileSettings struct {
+	OverCommit  float64
+	MaxVolumes  int64
+	FreezeBound time.Duration
 }
 
 // NewDriver has the default of every setting.
@@ -45,20 +65,25 @@ func newDriver(program Program) *cobra.Command {
 	d.Notice = func(text string) { fmt.Fprintln(program.Out, text) }
 	c := &cobra.Command{
 		Use: "driver", GroupID: groupRun, Args: noArguments,
-		Short: "A CSI driver that keeps volumes in directories of this machine",
+		Short: "A CSI driver that keeps volumes on this machine",
 		Long: `A CSI driver with Identity, Controller and Node services in one process.
 
-Its volumes are directories below the state directory. Publishing one is a
-bind mount, or a symbolic link where mounting is not allowed. A directory has
-no size limit: a volume may grow as far as the filesystem lets it.`,
-		Example: `  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes`,
-		RunE:    run(d),
+As root its volumes are image files below the state directory, attached as loop
+devices: with a hard size, a filesystem or raw, with snapshots and clones. Where
+that is not possible they are directories without a size limit.
+
+It registers with a kubelet itself and answers probes over HTTP, so that no
+sidecar is needed for either.`,
+		Example: `  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes
+
+  # for a kubelet
+  purser driver --endpoint unix:///var/lib/kubelet/plugins/csi.purser/csi.sock \
+    --registration-dir /var/lib/kubelet/plugins_registry --http-endpoint :9808`,
+		RunE: run(d),
 	}
 	d.AddFlags(c.Flags())
 	return c
 }
-
-const backendDirectory = "directory"
 
 // AddFlags binds every setting to its flag.
 func (d *Driver) AddFlags(f *pflag.FlagSet) {
@@ -67,7 +92,23 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 		f.StringVar(&d.StateDir, "state-dir", defaultStateDir(), "`folder` for volumes and what is known of them")
 		f.StringVar(&d.NodeID, "node-id", hostname(), "`name` of this machine towards the cluster")
 		f.StringVar(&d.Name, "driver-name", driver.DefaultName, "`name` of the driver, as StorageClasses refer to it")
-		f.StringVar(&d.Backend, "backend", backendDirectory, "`kind` of storage; so far there is only "+backendDirectory)
+		f.StringVar(&d.Backend, "backend", "", "`kind` of storage: "+strings.Join(backends, ", ")+
+			"; by default loopfile where this process may use loop devices, else directory; a state directory keeps the kind that it began with")
+		f.BoolVar(&d.Topology, "topology", true, "tell that volumes are on this machine only, by the topology key topology.DRIVER-NAME/node")
+	})
+	grouped(f, "Loop images", func(f *pflag.FlagSet) {
+		f.Float64Var(&d.Loopfile.OverCommit, "loopfile-over-commit", loopfile.DefaultOverCommit, "how many times the space of the pool may be promised to volumes")
+		f.Int64Var(&d.Loopfile.MaxVolumes, "loopfile-max-volumes", loopfile.DefaultMaxVolumes, "how many volumes may be in use on this machine at once")
+		f.DurationVar(&d.Loopfile.FreezeBound, "loopfile-freeze-bound", loopfile.DefaultFreezeBound, "how long a snapshot may keep a volume from being written")
+	})
+	grouped(f, "Kubelet", func(f *pflag.FlagSet) {
+		f.StringVar(&d.RegistrationDir, "registration-dir", "", "`folder` that the kubelet watches for drivers, such as /var/lib/kubelet/plugins_registry; empty for no registration")
+		f.StringVar(&d.RegistrationSocket, "registration-endpoint", "", "`path` of the CSI socket as the kubelet sees it, when that is not the path of --endpoint")
+	})
+	grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
+		f.StringVar(&d.HTTPEndpoint, "http-endpoint", "", "`address`, such as :9808, to serve metrics and health on; empty for none")
+		f.StringVar(&d.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+		f.BoolVar(&d.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
 	})
 	grouped(f, "Logs", loggingFlags(d.Logging))
 }
@@ -91,7 +132,7 @@ func defaultStateDir() string {
 	return ""
 }
 
-// Validate implements role. The driver itself checks the rest when it is made.
+// Validate implements role. It touches nothing, so that a mistake leaves nothing behind.
 func (d *Driver) Validate() error {
 	var errs []error
 	if d.Endpoint == "" {
@@ -100,47 +141,50 @@ func (d *Driver) Validate() error {
 	if d.StateDir == "" {
 		errs = append(errs, errors.New("--state-dir: must not be empty"))
 	}
-	if d.Backend != backendDirectory {
-		errs = append(errs, fmt.Errorf("--backend=%q: not known; use %q", d.Backend, backendDirectory))
+	if d.Backend != "" && !slices.Contains(backends, d.Backend) {
+		errs = append(errs, fmt.Errorf("--backend=%q: not known; use one of %s", d.Backend, strings.Join(backends, ", ")))
+	}
+	l := d.Loopfile
+	errs = append(errs,
+		need(l.OverCommit > 0, "--loopfile-over-commit=%g: must be above 0", l.OverCommit),
+		need(l.MaxVolumes > 0, "--loopfile-max-volumes=%d: must be above 0", l.MaxVolumes),
+		need(l.FreezeBound > 0, "--loopfile-freeze-bound=%s: must be above 0", l.FreezeBound),
+	)
+	errs = append(errs, validateMetricsPath(d.MetricsPath)...)
+	errs = append(errs, d.validateRegistration())
+	if d.Endpoint != "" && d.StateDir != "" {
+		errs = append(errs, d.settings().CheckSettings())
 	}
 	return errors.Join(errs...)
 }
 
-// Run implements role.
-func (d *Driver) Run(ctx context.Context) error {
-	log := d.Log
-	if log.GetSink() == nil {
-		if err := logsapi.ValidateAndApply(d.Logging, nil); err != nil {
-			return UsageError{fmt.Errorf("logging: %w", err)}
-		}
-		log = klog.Background()
+func (d *Driver) validateRegistration() error {
+	if d.RegistrationDir == "" {
+		return need(d.RegistrationSocket == "", "--registration-endpoint=%s: give --registration-dir as well", d.RegistrationSocket)
 	}
-	plugin, err := d.plugin()
-	if err != nil {
-		return err
+	if _, err := kubelet.New(d.registration()); err != nil {
+		return fmt.Errorf("--registration-dir=%s: %w", d.RegistrationDir, err)
 	}
-	return plugin.Run(logr.NewContext(ctx, log))
+	return nil
 }
 
-func (d *Driver) plugin() (*driver.Driver, error) {
+// settings are those of the driver that need no backend and no mounter.
+func (d *Driver) settings() driver.Config {
 	state, err := filepath.Abs(d.StateDir)
-	if err == nil {
-		err = os.MkdirAll(state, 0o700)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("--state-dir=%s: %w", d.StateDir, err)
+		state = d.StateDir // the driver says that it is not absolute
 	}
-	publishing, err := mount.Detect(state)
-	if err != nil {
-		return nil, fmt.Errorf("--state-dir=%s: %w", d.StateDir, err)
+	c := driver.Config{Name: d.Name, Version: d.Version, NodeID: d.NodeID, Endpoint: d.Endpoint, StateDir: state}
+	if d.Topology {
+		c.TopologyKey = "topology." + d.Name + "/node"
 	}
-	d.Notice(publishing.Reason)
-	volumes, err := directory.New(directory.Config{StateDir: state})
-	if err != nil {
-		return nil, fmt.Errorf("backend %s: %w", d.Backend, err)
+	return c
+}
+
+func (d *Driver) registration() kubelet.Config {
+	seen := d.RegistrationSocket
+	if seen == "" {
+		seen = strings.TrimPrefix(d.Endpoint, "unix://")
 	}
-	return driver.New(driver.Config{
-		Name: d.Name, Version: d.Version, NodeID: d.NodeID, Endpoint: d.Endpoint, StateDir: state,
-		Backend: volumes, Mounter: publishing.Mounter,
-	})
+	return kubelet.Config{Dir: d.RegistrationDir, Name: d.Name, Socket: seen}
 }

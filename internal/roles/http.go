@@ -31,6 +31,7 @@ type httpConfig struct {
 	MetricsPath string
 	Metrics     prometheus.Gatherer
 	Leader      func() error // of [pathLeader]; nil for no such path
+	Live        check        // of [pathLive]; nil when a process that answers is alive
 	Pprof       bool
 }
 
@@ -51,7 +52,15 @@ type check func(context.Context) error
 func newHTTPServer(cfg httpConfig) *httpServer {
 	s := &httpServer{mux: http.NewServeMux(), failed: make(chan error, 1), checks: map[string]check{}}
 	s.mux.Handle(cfg.MetricsPath, promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
-	s.mux.HandleFunc(pathLive, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	s.mux.HandleFunc(pathLive, func(w http.ResponseWriter, r *http.Request) {
+		if cfg.Live != nil {
+			if err := cfg.Live(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	s.mux.HandleFunc(pathReady, s.readyz)
 	if cfg.Leader != nil {
 		s.mux.HandleFunc(pathLeader, func(w http.ResponseWriter, _ *http.Request) {
@@ -96,9 +105,7 @@ func notYet(what string) check {
 
 // readyz lists every check, so that the one that fails is named.
 func (s *httpServer) readyz(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	checks := maps.Clone(s.checks)
-	s.mu.Unlock()
+	checks := s.named()
 	var lines []string
 	code := http.StatusOK
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
@@ -113,6 +120,23 @@ func (s *httpServer) readyz(w http.ResponseWriter, r *http.Request) {
 	for _, line := range lines {
 		fmt.Fprintln(w, line)
 	}
+}
+
+func (s *httpServer) named() map[string]check {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.checks)
+}
+
+// check is nil when every check is.
+func (s *httpServer) check(ctx context.Context) error {
+	checks := s.named()
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		if err := checks[name](ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // start listens and serves in the background. It returns where: a port of 0 is any free one.

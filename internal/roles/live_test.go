@@ -53,6 +53,7 @@ func startLiveDriver(t *testing.T, dir string) (socket string, end func()) {
 	d := NewDriver()
 	d.Log, d.Notice, d.Version = (&logbook{}).logger(), func(string) {}, "test"
 	d.Endpoint, d.StateDir, d.NodeID = "unix://"+filepath.Join(dir, "csi.sock"), filepath.Join(dir, "state"), "node"
+	d.Backend = backendDirectory // takes volumes of any size
 	return d.Endpoint, inBackground(t, d.Run)
 }
 

@@ -23,12 +23,12 @@ const (
 
 // saveMemory keeps the process small while there is nothing to do, and as fast as ever when there is. Who sets GOGC or GOMEMLIMIT
 // has decided otherwise.
-func (w *wiring) saveMemory() error {
+func saveMemory(mgr manager.Manager) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil
 	}
 	debug.SetGCPercent(thriftyGarbage)
-	return w.mgr.Add(memorySaver{w.mgr})
+	return mgr.Add(memorySaver{mgr})
 }
 
 // memorySaver is a runnable of the manager, on leaders and standbys alike.

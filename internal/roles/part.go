@@ -20,16 +20,21 @@ func startPart(ctx context.Context, name string, run func(context.Context) error
 	p := &part{name: name, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
-		err := run(ctx)
-		switch {
-		case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
-		case err == nil:
-			p.failed = fmt.Errorf("%s ended by itself", name)
-		default:
-			p.failed = fmt.Errorf("%s: %w", name, err)
-		}
+		p.failed = orEnded(ctx, name, run(ctx))
 	}()
 	return p
+}
+
+// orEnded is nil for a role that has ended because it was asked to, and otherwise says which one has ended and why.
+func orEnded(asked context.Context, name string, err error) error {
+	switch {
+	case asked.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s ended by itself", name)
+	default:
+		return fmt.Errorf("%s: %w", name, err)
+	}
 }
 
 // err says why the part ended by itself; nil while it runs and after an orderly end.

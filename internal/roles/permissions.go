@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -84,9 +85,10 @@ func missingPermissions(ctx context.Context, api *rest.Config, wanted []permissi
 	}
 	var missing []permission
 	for _, p := range wanted {
+		resource, sub, _ := strings.Cut(p.Resource, "/")
 		answer, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: p.Namespace, Group: p.Group, Resource: p.Resource, Verb: p.Verb,
+				Namespace: p.Namespace, Group: p.Group, Resource: resource, Subresource: sub, Verb: p.Verb,
 			}},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -147,11 +149,16 @@ func (w *wiring) checkPermissions(ctx context.Context) {
 		}
 		return
 	}
-	for _, p := range wanted {
+	tellMissing(log, wanted, "csi-provisioner")
+}
+
+// tellMissing names each missing permission, and the manifest that has it.
+func tellMissing(log logr.Logger, missing []permission, role string) {
+	for _, p := range missing {
 		if why := optional[p.Resource]; why != "" {
 			log.Info("permission not granted: "+p.String(), "effect", why)
 			continue
 		}
-		log.Error(nil, "missing permission: "+p.String()+"; compare the role with deploy/rbac/csi-provisioner.yaml")
+		log.Error(nil, "missing permission: "+p.String()+"; compare the role with deploy/rbac/"+role+".yaml")
 	}
 }

@@ -7,25 +7,22 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/purser-csi/purser/internal/controllers/handover"
 )
 
 // Provisioner is the role csi-provisioner: the drop-in for the external-provisioner. The names and defaults of the flags are
 // upstream's (docs/rows.md section 1).
 type Provisioner struct {
 	Version string
-	Log     logr.Logger  // overrides the logging flags when set, for the roles inside of `up`
-	API     *rest.Config // overrides Kubeconfig when set, likewise
+	Log     logr.Logger // overrides the logging flags when set, for the roles inside of `up`
+
+	apiAccess
 
 	CSIAddress           string
 	Timeout              time.Duration
 	ExitOnConnectionLoss bool
-
-	Kubeconfig   string
-	Master       string
-	KubeAPIQPS   float32
-	KubeAPIBurst int
 
 	NamePrefix     string
 	NameUUIDLength int
@@ -37,6 +34,10 @@ type Provisioner struct {
 	Intents        string // --intents: how sure the journal must be
 	Started        func() // for `up`: called once the role works; nil for nobody
 	FormerEnded    bool   // for `up`: nobody else can have calls to the driver in flight
+	// Desk is where the binder in the same process leaves claims; nil when it is elsewhere. DropProtection says that the controller
+	// of pv-protection is in the same process too.
+	Desk           *handover.Desk
+	DropProtection bool
 	StrictTopology bool
 	Immediate      bool // --immediate-topology
 	KeepVolumeMode bool // --prevent-volume-mode-conversion
@@ -60,6 +61,7 @@ type Provisioner struct {
 	AutoMaxProcs bool
 	Logging      *logsapi.LoggingConfiguration
 
+	beside   beside         // for `plane`: what else runs in this process
 	notices  *notices       // about the command line, for the log
 	listened func(net.Addr) // is told where HTTP is served; for tests
 }

@@ -10,7 +10,7 @@ import (
 // AddFlags binds every setting to its flag.
 func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	grouped(f, "Driver", p.driverFlags)
-	grouped(f, "API server", p.apiFlags)
+	grouped(f, "API server", p.apiAccess.flags)
 	grouped(f, "Volumes", p.volumeFlags)
 	grouped(f, "Topology", p.topologyFlags)
 	grouped(f, "Pace", p.paceFlags)
@@ -31,14 +31,6 @@ func (p *Provisioner) driverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.CSIAddress, "csi-address", "/run/csi/socket", "the driver's socket: an absolute `path`, or unix:// with one")
 	f.DurationVar(&p.Timeout, "timeout", 10*time.Second, "for each call to the driver")
 	f.BoolVar(&p.ExitOnConnectionLoss, "exit-on-connection-loss", false, "end when the connection to the driver breaks, as upstream does, instead of connecting again")
-}
-
-// apiFlags are F-1, F-41, F-49 and F-50.
-func (p *Provisioner) apiFlags(f *pflag.FlagSet) {
-	f.StringVar(&p.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
-	f.StringVar(&p.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
-	f.Float32Var(&p.KubeAPIQPS, "kube-api-qps", 0, "API requests per second; 0 leaves the limit to the API server's priority and fairness")
-	f.IntVar(&p.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
 }
 
 // volumeFlags are F-2, F-3, F-13, F-15, F-26 and our own.

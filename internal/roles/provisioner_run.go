@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,17 +15,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/purser-csi/purser/internal/controllers/handover"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
@@ -44,7 +42,7 @@ func (p *Provisioner) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	api, err := p.restConfig()
+	api, err := p.apiAccess.config("purser-csi-provisioner/" + p.Version)
 	if err != nil {
 		return err
 	}
@@ -56,7 +54,7 @@ func (p *Provisioner) Run(ctx context.Context) error {
 	defer conn.Close()
 	w := wiring{
 		role: p, api: api, conn: conn, holder: p.Election.Identity(),
-		registry: prometheus.NewRegistry(), lock: &atomic.Pointer[watchedLock]{},
+		registry: cmp.Or(p.beside.registry, prometheus.NewRegistry()), lock: &atomic.Pointer[watchedLock]{},
 	}
 	if err := w.serve(ctx, prometheus.Gatherers{ctrlmetrics.Registry, calls.GetRegistry(), w.registry}); err != nil {
 		return err
@@ -69,49 +67,33 @@ func (p *Provisioner) Run(ctx context.Context) error {
 	return w.run(ctx)
 }
 
-// startLogging puts the logger into the context and gives it to the libraries. Then it tells what the command line made worth
-// telling.
-func (p *Provisioner) startLogging(ctx context.Context) (context.Context, error) {
-	log := p.Log
-	if log.GetSink() == nil {
-		if err := logsapi.ValidateAndApply(p.Logging, nil); err != nil {
-			return nil, UsageError{fmt.Errorf("logging: %w", err)}
-		}
-		log = klog.Background()
-		ctrllog.SetLogger(log)
+// startLogging gives the role its logger, and the libraries too unless it is one of several in the process.
+func startLogging(ctx context.Context, given logr.Logger, cfg *logsapi.LoggingConfiguration) (context.Context, error) {
+	if given.GetSink() != nil {
+		return logr.NewContext(ctx, given), nil
 	}
+	if err := logsapi.ValidateAndApply(cfg, nil); err != nil {
+		return nil, UsageError{fmt.Errorf("logging: %w", err)}
+	}
+	log := klog.Background()
+	ctrllog.SetLogger(log)
+	return logr.NewContext(ctx, log), nil
+}
+
+// startLogging tells what the command line made worth telling, too.
+func (p *Provisioner) startLogging(ctx context.Context) (context.Context, error) {
+	ctx, err := startLogging(ctx, p.Log, p.Logging)
+	if err != nil {
+		return nil, err
+	}
+	log := logr.FromContextOrDiscard(ctx)
 	for _, n := range p.notices.lines {
 		log.Info("the flag is deprecated or not supported", "flag", n.flag, "effect", n.text)
 	}
 	if p.AutoMaxProcs { // F-54; without the flag, the runtime does so unless the environment says otherwise (EN-7)
 		runtime.SetDefaultGOMAXPROCS()
 	}
-	return logr.NewContext(ctx, log), nil
-}
-
-// restConfig finds the API server: KUBECONFIG wins over the flag (EN-1), and without either it is the cluster around us.
-func (p *Provisioner) restConfig() (*rest.Config, error) {
-	api := p.API
-	if api == nil {
-		path := p.Kubeconfig
-		if env := os.Getenv("KUBECONFIG"); env != "" {
-			path = env
-		}
-		var err error
-		if api, err = clientcmd.BuildConfigFromFlags(p.Master, path); err != nil {
-			return nil, fmt.Errorf("api server: %w; give --kubeconfig when not running in a cluster", err)
-		}
-	}
-	api = rest.CopyConfig(api)
-	api.UserAgent = "purser-csi-provisioner/" + p.Version
-	api.QPS, api.Burst = p.KubeAPIQPS, p.KubeAPIBurst
-	switch {
-	case api.QPS == 0:
-		api.QPS = -1 // no limit of our own
-	case api.Burst == 0:
-		api.Burst = int(2*api.QPS) + 1
-	}
-	return api, nil
+	return ctx, nil
 }
 
 // drainTime is how long calls in flight may take when the process is asked to end: as long as the driver may take for one, and
@@ -126,26 +108,10 @@ func (w *wiring) manager(ctx context.Context) (manager.Manager, error) {
 	}
 	lock.slow = telemetry.NewCounter(w.registry, telemetry.MetricSlowPath).WithLabelValues(name).Inc
 	w.lock.Store(lock)
-	mgr, err := manager.New(w.api, manager.Options{
-		Scheme:                  kube.NewScheme(),
-		Logger:                  logr.FromContextOrDiscard(ctx),
-		Cache:                   ctrlcache.Options{DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: new(false)},
-		Metrics:                 metricsserver.Options{BindAddress: "0"}, // served by our own endpoint
-		GracefulShutdownTimeout: new(w.role.drainTime()),
-		Controller:              config.Controller{SkipNameValidation: new(true)},
-
-		LeaderElection:                      w.role.Election.Enabled,
-		LeaderElectionID:                    name, // the label of its metrics
-		LeaderElectionResourceLockInterface: lock,
-		LeaderElectionReleaseOnCancel:       w.role.Gates.Enabled(GateReleaseLeaseOnShutdown),
-		LeaseDuration:                       &w.role.Election.LeaseDuration,
-		RenewDeadline:                       &w.role.Election.RenewDeadline,
-		RetryPeriod:                         &w.role.Election.RetryPeriod,
+	return newManager(ctx, managerConfig{
+		api: w.api, trim: kube.Trim, drain: w.role.drainTime(),
+		election: &w.role.Election, lease: name, lock: lock, release: w.role.Gates.Enabled(GateReleaseLeaseOnShutdown),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("api server at %s: %w", w.api.Host, err)
-	}
-	return mgr, nil
 }
 
 // wiring holds the parts while the controllers are put together.
@@ -170,9 +136,13 @@ func (w *wiring) controllers(ctx context.Context) error {
 	measures := telemetry.NewMetrics(w.registry, journal.Len)
 	volumes := kube.NewRecent[*corev1.PersistentVolume]()
 	backoff := loop.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}
+	given, err := w.attend()
+	if err != nil {
+		return err
+	}
 	claims := provisioning.New(provisioning.Config{
 		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(),
-		Volumes: volumes, Journal: journal, CSI: w.conn.Controller(),
+		Volumes: volumes, Journal: journal, HandedOver: given, CSI: w.conn.Controller(),
 		Driver: provision.Driver{
 			Name: w.driver.Name, Plugin: w.driver.Plugin, Controller: w.driver.Controller, HasTopology: w.topology(),
 			MultiWriters: w.driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
@@ -188,26 +158,23 @@ func (w *wiring) controllers(ctx context.Context) error {
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(),
 		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
-		Timeout: w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
+		DropProtection: w.role.DropProtection,
+		Timeout:        w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
 		Events: w.events, Decided: measures.Decisions, InFlight: measures.InFlight,
 	})
 	if err := reclaims.AddTo(ctx, w.mgr); err != nil {
 		return err
 	}
-	return errors.Join(w.audit(ctx), w.tellStarted())
+	return errors.Join(w.audit(ctx), tellStarted(w.mgr, w.role.Started))
 }
 
-// tellStarted says when the caches are warm and the lease, where there is one, is held.
-func (w *wiring) tellStarted() error {
-	if w.role.Started == nil {
-		return nil
+// attend is where the binder in this process leaves claims, if it does: as long as this provisioner works.
+func (w *wiring) attend() (provisioning.HandedOver, error) {
+	desk := w.role.Desk
+	if desk == nil {
+		return nil, nil
 	}
-	return w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if w.mgr.GetCache().WaitForCacheSync(ctx) {
-			w.role.Started()
-		}
-		return nil
-	}))
+	return desk, w.mgr.Add(handover.Attendant{Desk: desk, Driver: w.driver.Name})
 }
 
 func (p *Provisioner) options(driver string) provision.Options {

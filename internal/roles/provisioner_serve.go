@@ -27,6 +27,9 @@ func (w *wiring) serve(ctx context.Context, measures prometheus.Gatherer) error 
 		}
 	}
 	w.http = newHTTPServer(cfg)
+	if w.role.beside.ready != nil {
+		w.http.setCheck(w.role.beside.name, w.role.beside.ready)
+	}
 	w.http.setCheck("driver", notYet("the driver has not answered yet"))
 	w.http.setCheck("cache", notYet("waiting for the driver"))
 	if cfg.Address == "" {
@@ -54,7 +57,7 @@ func (w *wiring) run(ctx context.Context) error {
 	if err := w.controllers(ctx); err != nil {
 		return err
 	}
-	if err := w.saveMemory(); err != nil {
+	if err := saveMemory(w.mgr); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
 	watch := lookout{role: w.role, conn: w.conn, driver: w.driver, terminationLog: terminationLog}

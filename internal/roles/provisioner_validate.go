@@ -19,15 +19,8 @@ func (p *Provisioner) Validate() error {
 	}
 	return errors.Join(slices.Concat(
 		[]error{address},
-		p.validateAPI(), p.validateVolumes(), p.validatePace(), p.validateHTTP(),
+		p.apiAccess.validate(), p.validateVolumes(), p.validatePace(), p.validateHTTP(),
 		p.Election.validate(), p.Capacity.validate(), p.NodeDeployment.validate())...)
-}
-
-func (p *Provisioner) validateAPI() []error {
-	return []error{
-		need(p.KubeAPIQPS >= 0, "--kube-api-qps=%v: must not be negative", p.KubeAPIQPS),
-		need(p.KubeAPIBurst >= 0, "--kube-api-burst=%d: must not be negative", p.KubeAPIBurst),
-	}
 }
 
 // A short name is a shared volume: 0 gives all claims one name (H-11).
@@ -62,10 +55,13 @@ func (p *Provisioner) validatePace() []error {
 var ownPaths = []string{pathLive, pathReady, pathLeader}
 
 func (p *Provisioner) validateHTTP() []error {
-	path := p.MetricsPath
-	return []error{
+	return append(validateMetricsPath(p.MetricsPath),
 		need(p.HTTPEndpoint == "" || p.MetricsAddress == "", // CL-4
-			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"),
+			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"))
+}
+
+func validateMetricsPath(path string) []error {
+	return []error{
 		need(strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "{} "), "--metrics-path=%q: must begin with / and name one path", path),
 		need(!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof), "--metrics-path=%q: something else is served there", path),
 	}

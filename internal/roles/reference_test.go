@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,7 +121,7 @@ func metricsPage() string {
 		}
 	}
 	table("Ours", telemetry.Ours())
-	table("With upstream's names", telemetry.Upstream)
+	table("With upstream's names", slices.Concat(telemetry.Upstream, telemetry.Census, telemetry.BindingMetrics, telemetry.EphemeralMetrics))
 	return b.String()
 }
 

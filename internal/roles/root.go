@@ -66,7 +66,7 @@ name that the program is called by.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
-	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p))
+	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p), newControllers(p), newPlane(p))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetUsageTemplate(usage)
 	cobra.AddTemplateFunc("flagHelp", flagHelp)

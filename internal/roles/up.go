@@ -31,6 +31,7 @@ type Up struct {
 	NodeName     string
 	HTTPEndpoint string // of the provisioner
 	Audit        bool
+	Stock        bool // --stock-controllers
 }
 
 func newUp(program Program) *cobra.Command {
@@ -38,11 +39,12 @@ func newUp(program Program) *cobra.Command {
 	c := &cobra.Command{
 		Use: "up", GroupID: groupTry, Args: noArguments,
 		Short: "Start a development cluster with storage, in one terminal",
-		Long: `Start a development cluster with storage: a real etcd, kube-apiserver,
-kube-scheduler and kube-controller-manager, a node, a CSI driver and the
-provisioner. Everything it makes is in the data folder; Ctrl-C stops it all
-and leaves nothing running and nothing mounted. The next 'up' on the same
-folder goes on where it stopped.
+		Long: `Start a development cluster with storage: a real etcd, kube-apiserver and
+kube-scheduler, a node, a CSI driver, the provisioner and the volume
+controllers. kube-controller-manager runs too, for namespaces, service accounts
+and garbage, without any controller of volumes. Everything it makes is in the
+data folder; Ctrl-C stops it all and leaves nothing running and nothing
+mounted. The next 'up' on the same folder goes on where it stopped.
 
 The node has no kubelet: pods are scheduled, but their containers do not run.`,
 		Example: `  purser up
@@ -68,6 +70,7 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 	})
 	grouped(f, "Insight", func(f *pflag.FlagSet) {
 		f.StringVar(&u.HTTPEndpoint, "http-endpoint", "", "`address`, such as 127.0.0.1:8080, for the provisioner's metrics and health; empty for none")
+		f.BoolVar(&u.Stock, "stock-controllers", false, "leave claims and volumes to the controllers of kube-controller-manager, to compare them with ours")
 		f.BoolVar(&u.Audit, "audit", false, "log every API request, by whom and for what, to logs/audit.log in the data folder")
 	})
 }

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/cluster/privatefile"
+	"github.com/purser-csi/purser/internal/controllers/handover"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
 )
@@ -187,7 +187,8 @@ func (h *harbour) start(ctx context.Context, lock *cluster.Lock) error {
 	h.driver = where.driver
 	if h.cluster, err = cluster.Start(ctx, cluster.Config{
 		Dir: h.dir, Lock: lock, Binaries: h.binaries, Components: clusterComponents, Audit: h.Audit,
-		Progress: func(s cluster.Step) { h.screen.step(s.Name, s.Took) },
+		Controllers: h.stockControllers(),
+		Progress:    func(s cluster.Step) { h.screen.step(s.Name, s.Took) },
 	}); err != nil {
 		return err
 	}
@@ -197,14 +198,27 @@ func (h *harbour) start(ctx context.Context, lock *cluster.Lock) error {
 	if err := h.furnish(ctx, where); err != nil {
 		return err
 	}
-	account, err := h.furnisher.as(ctx, "csi-provisioner")
-	if err != nil {
+	var desk *handover.Desk // of the controllers, when they are ours
+	if !h.Stock {
+		desk = handover.New()
+	}
+	if err := h.startProvisioner(ctx, endpoint, desk); err != nil {
 		return err
 	}
-	if err := h.startProvisioner(ctx, account, endpoint); err != nil {
-		return err
+	if desk != nil {
+		if err := h.startControllers(ctx, desk); err != nil {
+			return err
+		}
 	}
 	return h.copyKubeconfig()
+}
+
+// stockControllers are those of kube-controller-manager. Claims and volumes are left to ours.
+func (h *harbour) stockControllers() []string {
+	if h.Stock {
+		return append(cluster.HousekeepingControllers(), cluster.VolumeControllers()...)
+	}
+	return cluster.HousekeepingControllers()
 }
 
 func (h *harbour) furnish(ctx context.Context, where place) error {
@@ -273,19 +287,39 @@ func (h *harbour) meetDriver(ctx context.Context, endpoint string) (place, error
 }
 
 // startProvisioner returns when the provisioner works: ready means that a claim gets its volume at once.
-func (h *harbour) startProvisioner(ctx context.Context, api *rest.Config, endpoint string) error {
-	began := time.Now()
-	started := make(chan struct{})
+func (h *harbour) startProvisioner(ctx context.Context, endpoint string, desk *handover.Desk) error {
+	api, err := h.furnisher.as(ctx, "csi-provisioner")
+	if err != nil {
+		return err
+	}
 	p := NewProvisioner()
 	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
 	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, systemNamespace
 	p.FormerEnded = h.CSIAddress == "" // the lock on the data folder says that the last `up` is gone, and with it its driver
-	p.Started = func() { close(started) }
-	part := startPart(ctx, "csi-provisioner", p.Run)
+	p.Desk, p.DropProtection = desk, desk != nil
+	return h.startRole(ctx, "csi-provisioner", func(started func()) role { p.Started = started; return p })
+}
+
+func (h *harbour) startControllers(ctx context.Context, desk *handover.Desk) error {
+	api, err := h.furnisher.as(ctx, "controllers")
+	if err != nil {
+		return err
+	}
+	c := NewControllers()
+	c.Version, c.Log, c.API, c.Desk = h.Version, logr.FromContextOrDiscard(ctx).WithName("controllers"), api, desk
+	c.Election.Namespace = systemNamespace
+	return h.startRole(ctx, "controllers", func(started func()) role { c.Started = started; return c })
+}
+
+// startRole returns when the role works, or has ended instead.
+func (h *harbour) startRole(ctx context.Context, name string, prepare func(started func()) role) error {
+	began := time.Now()
+	started := make(chan struct{})
+	part := startPart(ctx, name, prepare(func() { close(started) }).Run)
 	h.parts = append(h.parts, part)
 	select {
 	case <-started:
-		h.screen.step("provisioner", time.Since(began))
+		h.screen.step(name, time.Since(began))
 		return nil
 	case <-part.ended:
 		return part.err()

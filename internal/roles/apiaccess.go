@@ -1,0 +1,59 @@
+package roles
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// apiAccess is how a role reaches the API server.
+type apiAccess struct {
+	API          *rest.Config // overrides Kubeconfig when set, for the roles inside of `up`
+	Kubeconfig   string
+	Master       string
+	KubeAPIQPS   float32
+	KubeAPIBurst int
+}
+
+// flags are F-1, F-41, F-49 and F-50.
+func (a *apiAccess) flags(f *pflag.FlagSet) {
+	f.StringVar(&a.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
+	f.StringVar(&a.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
+	f.Float32Var(&a.KubeAPIQPS, "kube-api-qps", 0, "API requests per second; 0 leaves the limit to the API server's priority and fairness")
+	f.IntVar(&a.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
+}
+
+func (a *apiAccess) validate() []error {
+	return []error{
+		need(a.KubeAPIQPS >= 0, "--kube-api-qps=%v: must not be negative", a.KubeAPIQPS),
+		need(a.KubeAPIBurst >= 0, "--kube-api-burst=%d: must not be negative", a.KubeAPIBurst),
+	}
+}
+
+// config finds the API server: KUBECONFIG wins over the flag (EN-1), and without either it is the cluster around us.
+func (a *apiAccess) config(userAgent string) (*rest.Config, error) {
+	api := a.API
+	if api == nil {
+		path := a.Kubeconfig
+		if env := os.Getenv("KUBECONFIG"); env != "" {
+			path = env
+		}
+		var err error
+		if api, err = clientcmd.BuildConfigFromFlags(a.Master, path); err != nil {
+			return nil, fmt.Errorf("api server: %w; give --kubeconfig when not running in a cluster", err)
+		}
+	}
+	api = rest.CopyConfig(api)
+	api.UserAgent = userAgent
+	api.QPS, api.Burst = a.KubeAPIQPS, a.KubeAPIBurst
+	switch {
+	case api.QPS == 0:
+		api.QPS = -1 // no limit of our own
+	case api.Burst == 0:
+		api.Burst = int(2*api.QPS) + 1
+	}
+	return api, nil
+}

@@ -1,0 +1,82 @@
+package roles
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Section 10: each controller can be swapped by itself, under the names of kube-controller-manager.
+func TestControllersEnabled(t *testing.T) {
+	for _, tc := range []struct {
+		wanted []string
+		on     []string
+		err    string
+	}{
+		{[]string{"*"}, controllerNames, ""},
+		{[]string{"*", "-" + nameBinder}, []string{nameEphemeral, nameExpander, nameVolumeGuard, nameClaimGuard, nameVACGuard}, ""},
+		{[]string{"-" + nameBinder, "*"}, []string{nameEphemeral, nameExpander, nameVolumeGuard, nameClaimGuard, nameVACGuard}, ""},
+		{[]string{nameBinder}, []string{nameBinder}, ""},
+		{[]string{"persistentvolume-binder"}, []string{nameBinder}, ""},
+		{[]string{"*", "-pvc-protection"}, []string{nameEphemeral, nameBinder, nameExpander, nameVolumeGuard, nameVACGuard}, ""},
+		{[]string{"attachdetach"}, nil, `"attachdetach" is not known`},
+		{[]string{"-*"}, nil, `"-*" is not known`},
+		{[]string{"-" + nameBinder}, nil, "nothing is left to run"},
+	} {
+		c := Controllers{Wanted: tc.wanted}
+		on, err := c.enabled()
+		if tc.err != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("%q: %v, want an error that has %s", tc.wanted, err, tc.err)
+			}
+			continue
+		}
+		var got []string
+		for _, name := range controllerNames {
+			if on[name] {
+				got = append(got, name)
+			}
+		}
+		if diff := cmp.Diff(tc.on, got); err != nil || diff != "" {
+			t.Errorf("%q: %v\n%s", tc.wanted, err, diff)
+		}
+	}
+}
+
+func TestControllersValidateListsEveryMistake(t *testing.T) {
+	c := NewControllers()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	c.Wanted, c.Workers, c.RetryMax, c.KubeAPIQPS, c.MetricsPath = []string{"nonsense"}, 0, 1, -1, "metrics"
+	err := c.Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"--controllers", "--worker-threads=0", "--retry-interval-max=1ns", "--kube-api-qps=-1", `--metrics-path="metrics"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %s in %v", want, err)
+		}
+	}
+}
+
+// The manifest is what the table says.
+func TestReferenceControllersManifest(t *testing.T) {
+	path := filepath.Join("..", "..", "deploy", "rbac", "controllers.yaml")
+	if *update {
+		if err := os.WriteFile(path, []byte(controllersManifest()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(controllersManifest(), string(have)); diff != "" {
+		t.Errorf("%s is out of date; run 'make generate':\n%s", path, diff)
+	}
+}

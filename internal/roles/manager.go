@@ -1,0 +1,65 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// managerConfig is what the managers of the roles differ in.
+type managerConfig struct {
+	api      *rest.Config
+	trim     toolscache.TransformFunc
+	drain    time.Duration // for what is under way when the process is asked to end
+	election *Election
+	lease    string
+	lock     *watchedLock
+	release  bool // the lease at the end
+}
+
+// newManager has the caches, the election and the work queues of a role. Metrics and health are served by our own endpoint.
+func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error) {
+	mgr, err := manager.New(cfg.api, manager.Options{
+		Scheme:                  kube.NewScheme(),
+		Logger:                  logr.FromContextOrDiscard(ctx),
+		Cache:                   ctrlcache.Options{DefaultTransform: cfg.trim, DefaultUnsafeDisableDeepCopy: new(false)},
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: new(cfg.drain),
+		Controller:              config.Controller{SkipNameValidation: new(true)},
+
+		LeaderElection:                      cfg.election.Enabled,
+		LeaderElectionID:                    cfg.lease, // the label of its metrics
+		LeaderElectionResourceLockInterface: cfg.lock,
+		LeaderElectionReleaseOnCancel:       cfg.release,
+		LeaseDuration:                       &cfg.election.LeaseDuration,
+		RenewDeadline:                       &cfg.election.RenewDeadline,
+		RetryPeriod:                         &cfg.election.RetryPeriod,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("api server at %s: %w", cfg.api.Host, err)
+	}
+	return mgr, nil
+}
+
+// tellStarted calls started when the caches are warm and the lease, where there is one, is held.
+func tellStarted(mgr manager.Manager, started func()) error {
+	if started == nil {
+		return nil
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		if mgr.GetCache().WaitForCacheSync(ctx) {
+			started()
+		}
+		return nil
+	}))
+}
