@@ -108,6 +108,11 @@ func (b bare) bind(ctx context.Context, p *pair) error {
 	if err := b.api.Create(ctx, p.pv); err != nil {
 		return err
 	}
+	return b.complete(ctx, p)
+}
+
+// complete is what follows when the volume names the claim.
+func (b bare) complete(ctx context.Context, p *pair) error {
 	p.pv.Status.Phase = corev1.VolumeBound
 	if err := b.api.Status().Update(ctx, p.pv); err != nil {
 		return err

@@ -22,6 +22,7 @@ type load struct {
 	cache   ctrlcache.Cache // runs, for watching
 	claims  int
 	workers int
+	left    func() (int, error) // volumes that the driver has
 }
 
 const namespace = "bench"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -23,10 +24,11 @@ func main() { os.Exit(run()) }
 
 // options are the flags.
 type options struct {
-	claims, workers, present int
-	failover                 bool
-	profile                  string
-	patience                 time.Duration
+	claims, workers, present   int
+	failover, builtIn, contest bool
+	pairs                      int
+	profile                    string
+	patience                   time.Duration
 }
 
 func parse() (o options, err error) {
@@ -34,6 +36,9 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.workers, "workers", 32, "requests in flight of the load and of the floor")
 	flag.IntVar(&o.present, "present", 0, "instead of claims at once: volumes that are there, for the memory that they cost")
 	flag.BoolVar(&o.failover, "failover", false, "instead of claims at once: how long claims wait when the leader of two ends")
+	flag.BoolVar(&o.contest, "binder", false, "instead of claims at once beside one provisioner: the stock volume controllers, ours and a bare client side by side")
+	flag.IntVar(&o.pairs, "pairs", 10000, "with -binder: bound claims and volumes that are there for the last trial; 0 for no such trial")
+	flag.BoolVar(&o.builtIn, "built-in", false, "with claims at once: the built-in driver, instead of one that takes no time")
 	flag.StringVar(&o.profile, "profile", "", "with -present: `file` for the profile of the heap, for go tool pprof")
 	flag.DurationVar(&o.patience, "timeout", 5*time.Minute, "for the whole run")
 	flag.Parse()
@@ -75,6 +80,8 @@ func (o options) bench(ctx context.Context) (err error) {
 	switch {
 	case o.present > 0:
 		return o.benchPresent(ctx, bin, dir)
+	case o.contest:
+		return o.benchBinder(ctx, bin, dir)
 	case o.failover:
 		return o.benchFailover(ctx, bin, dir)
 	}
@@ -116,6 +123,21 @@ func (o options) benchFailover(ctx context.Context, bin, dir string) (err error)
 	return nil
 }
 
+// benchBinder has an API server and the contenders.
+func (o options) benchBinder(ctx context.Context, bin, dir string) (err error) {
+	fmt.Fprintln(os.Stderr, "Starting an API server for the contenders ...")
+	c, err := newContest(ctx, bin, dir, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err := c.run(ctx); err != nil {
+		return err
+	}
+	fmt.Print(c.report())
+	return nil
+}
+
 // benchClaims has everything that `up` starts.
 func (o options) benchClaims(ctx context.Context, bin, dir string) (err error) {
 	metrics, err := scrape.FreeAddress()
@@ -123,20 +145,35 @@ func (o options) benchClaims(ctx context.Context, bin, dir string) (err error) {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "Starting purser up for %d claims ...\n", o.claims)
-	s, err := stage.Start(ctx, stage.Config{Bin: bin, DataDir: dir, Args: []string{"--audit", "--http-endpoint", metrics}})
+	stageConfig := stage.Config{Bin: bin, DataDir: filepath.Join(dir, "up"), Args: []string{"--audit", "--stock-controllers", "--http-endpoint", metrics}}
+	l := load{claims: o.claims, workers: o.workers}
+	if !o.builtIn {
+		socket := filepath.Join(dir, "instant.sock")
+		driver, err := serveInstant(socket)
+		if err != nil {
+			return err
+		}
+		defer driver.close()
+		stageConfig.Socket, l.left = socket, driver.left
+		stageConfig.Args = append(stageConfig.Args, "--csi-address", socket)
+	}
+	s, err := stage.Start(ctx, stageConfig)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
+	if o.builtIn {
+		l.left = func() (int, error) { return volumesLeft(s) }
+	}
+	l.api = s.Client
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() { <-s.Ended(); cancel(errors.New("purser up has ended")) }()
-	cache, err := ctrlcache.New(s.Admin, ctrlcache.Options{Scheme: s.Client.Scheme()})
-	if err != nil {
+	if l.cache, err = ctrlcache.New(s.Admin, ctrlcache.Options{Scheme: s.Client.Scheme()}); err != nil {
 		return err
 	}
-	go func() { _ = cache.Start(ctx) }() // ends with ctx
-	result, err := measure(ctx, s, metrics, load{api: s.Client, cache: cache, claims: o.claims, workers: o.workers})
+	go func() { _ = l.cache.Start(ctx) }() // ends with ctx
+	result, err := measure(ctx, s, metrics, l)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type result struct {
 	bound     []time.Duration // of each claim, from its creation to Bound
 	boundIn   time.Duration   // from the first request to the last Bound
 	deletedIn time.Duration   // from the first request to the last PersistentVolume gone
-	left      int             // volumes on disk at the end
+	left      int             // volumes that the driver has at the end
 
 	create, remove phase
 	pace           pace // of the create phase
@@ -63,7 +63,7 @@ func measure(ctx context.Context, s *stage.Stage, metrics string, l load) (*resu
 	if r.remove, err = run.observe(ctx, func() error { return l.remove(ctx, r) }); err != nil {
 		return nil, err
 	}
-	if r.left, err = volumesLeft(s); err != nil {
+	if r.left, err = l.left(); err != nil {
 		return nil, err
 	}
 	if r.memory, err = memoryOf(s.Pid()); err != nil {

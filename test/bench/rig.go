@@ -73,6 +73,9 @@ func (r *rig) close() error {
 	if r.driver != nil {
 		r.driver.Kill()
 	}
+	if r.cluster == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
 	return r.cluster.Stop(ctx)

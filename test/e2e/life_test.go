@@ -63,11 +63,13 @@ func TestLifeWithoutMounting(t *testing.T) {
 // Ctrl-C with a volume in use: the mount goes, the data stays.
 func TestStopInUse(t *testing.T) {
 	t.Parallel()
-	s := start(t, stage.Config{DataDir: dataDir(t)})
+	dir := dataDir(t)
+	s := start(t, stage.Config{DataDir: dir})
 	l := &life.Life{Stage: s, Examples: examples(t)}
 	live(t, l.Begin())
 	stop(t, s)
-	if _, err := l.ReadBack(); err != nil {
+	l.Stage = start(t, stage.Config{DataDir: dir})
+	if _, err := l.ReadBack(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -85,7 +85,7 @@ func (b berth) newClaim(name, class string) *corev1.PersistentVolumeClaim {
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("4Mi")}},
 		},
 	}
 	if class != "" {

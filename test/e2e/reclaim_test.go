@@ -22,7 +22,7 @@ func TestRetain(t *testing.T) {
 	class := b.class(t, func(c *storagev1.StorageClass) { *c.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain })
 	claim := b.claim(t, "kept", class.Name)
 	pv := b.awaitBound(t, claim)
-	entries := filepath.Join(b.folder(claim), "data", "entries")
+	entries := filepath.Join(b.folder(claim), "entries") // beside what the driver keeps there
 	must(t, os.WriteFile(entries, []byte("day one"), 0o600))
 
 	b.delete(t, claim)

@@ -2,16 +2,19 @@ package sanity
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/purser-csi/purser/internal/driver"
+	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
 	"github.com/purser-csi/purser/internal/mount"
 )
@@ -20,11 +23,30 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const program = "csi-sanity"
 
-// leastSpecs guards against a run that tests next to nothing, because the
-// driver suddenly advertises nothing.
-const leastSpecs = 20
+// subject is what one run of csi-sanity is about.
+type subject struct {
+	backend func(t *testing.T, state string) backend.Backend
+	mounter mount.Mounter
+	// flags are more flags of csi-sanity.
+	flags []string
+	// least guards against a run that tests next to nothing, because the
+	// driver suddenly advertises nothing.
+	least int
+	// folders of the backend that must be empty in the end.
+	folders []string
+}
 
 func TestDirectoriesOnBindMounts(t *testing.T) {
+	runSanity(t, directories(mayMount(t)))
+}
+
+func TestDirectoriesOnSymbolicLinks(t *testing.T) {
+	runSanity(t, directories(mount.SymlinkMounter{}))
+}
+
+// mayMount skips where bind mounts cannot be made.
+func mayMount(t *testing.T) mount.Mounter {
+	t.Helper()
 	detection, err := mount.Detect(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -32,19 +54,38 @@ func TestDirectoriesOnBindMounts(t *testing.T) {
 	if _, ok := detection.Mounter.(mount.BindMounter); !ok {
 		t.Skip("needs to mount, but is " + detection.Reason)
 	}
-	runSanity(t, detection.Mounter)
+	return detection.Mounter
 }
 
-func TestDirectoriesOnSymbolicLinks(t *testing.T) {
-	runSanity(t, mount.SymlinkMounter{})
+func directories(mounter mount.Mounter) subject {
+	return subject{
+		backend: func(t *testing.T, state string) backend.Backend {
+			t.Helper()
+			b, err := directory.New(directory.Config{StateDir: state})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		},
+		mounter: mounter, flags: sizes(1, 2), least: 35, folders: []string{"volumes", "temp", "trash"},
+	}
 }
 
-func runSanity(t *testing.T, mounter mount.Mounter) {
+// sizes keeps volumes small, in MiB: the default would be 10 GiB.
+func sizes(first, grown int) []string {
+	return []string{
+		fmt.Sprintf("--csi.testvolumesize=%d", first<<20),
+		fmt.Sprintf("--csi.testvolumeexpandsize=%d", grown<<20),
+	}
+}
+
+func runSanity(t *testing.T, s subject) {
+	t.Helper()
 	path := findProgram(t)
 	dir := shortDir(t)
-	d := startDriver(t, dir, mounter)
+	d := startDriver(t, dir, s)
 	report := filepath.Join(dir, "junit.xml")
-	output, failure := runChild(exec.Command(path, flags(dir, report)...))
+	output, failure := runChild(exec.Command(path, append(flags(dir, report), s.flags...)...))
 	result, err := readReport(report)
 	if err != nil {
 		t.Fatalf("%s: %v, %v\n%s", program, failure, err, output)
@@ -54,20 +95,19 @@ func runSanity(t *testing.T, mounter mount.Mounter) {
 	if failure != nil || result.failed > 0 {
 		t.Errorf("%s: %v\n%s", program, failure, output)
 	}
-	if result.passed <= leastSpecs {
-		t.Errorf("only %d specs ran, more than %d expected\n%s", result.passed, leastSpecs, output)
+	if result.passed < s.least {
+		t.Errorf("only %d specs ran, at least %d expected\n%s", result.passed, s.least, output)
 	}
-	wantClean(t, dir)
+	wantClean(t, dir, s.folders)
 }
 
-// flags: the default size of a volume would be 10 GiB. The mount and staging
-// directories must not exist: csi-sanity makes and removes them.
+// flags: the mount and staging directories must not exist: csi-sanity makes
+// and removes them.
 func flags(dir, report string) []string {
 	return []string{
 		"--csi.endpoint=unix://" + socketIn(dir),
 		"--csi.mountdir=" + filepath.Join(dir, "mount"),
 		"--csi.stagingdir=" + filepath.Join(dir, "staging"),
-		"--csi.testvolumesize=1048576",
 		"--ginkgo.junit-report=" + report,
 		"--ginkgo.no-color",
 	}
@@ -82,16 +122,12 @@ func runChild(command *exec.Cmd) ([]byte, error) {
 	return command.CombinedOutput()
 }
 
-func startDriver(t *testing.T, dir string, mounter mount.Mounter) *driver.Driver {
+func startDriver(t *testing.T, dir string, s subject) *driver.Driver {
 	t.Helper()
 	state := filepath.Join(dir, "state")
-	backend, err := directory.New(directory.Config{StateDir: state})
-	if err != nil {
-		t.Fatal(err)
-	}
 	d, err := driver.New(driver.Config{
 		Version: "v0.0.0-sanity", NodeID: "node-1", Endpoint: "unix://" + socketIn(dir),
-		StateDir: state, Backend: backend, Mounter: mounter,
+		StateDir: state, Backend: s.backend(t, state), Mounter: s.mounter, TopologyKey: "topology.csi.purser/node",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -121,9 +157,9 @@ func serve(t *testing.T, d *driver.Driver) {
 
 // wantClean: csi-sanity removes what it made, so a driver that did its part
 // has nothing left.
-func wantClean(t *testing.T, dir string) {
+func wantClean(t *testing.T, dir string, folders []string) {
 	t.Helper()
-	for _, folder := range []string{"volumes", "temp", "trash", "published"} {
+	for _, folder := range append([]string{"published", "stagings"}, folders...) {
 		entries, err := os.ReadDir(filepath.Join(dir, "state", folder))
 		if err != nil || len(entries) > 0 {
 			t.Errorf("left in %s: %v, %v", folder, entries, err)
@@ -132,6 +168,25 @@ func wantClean(t *testing.T, dir string) {
 	if left, err := mount.Below(dir); err != nil || len(left) > 0 {
 		t.Errorf("left mounted: %q, %v", left, err)
 	}
+	if left := loopsBelow(t, dir); len(left) > 0 {
+		t.Errorf("left attached: %q", left)
+	}
+}
+
+// loopsBelow lists the loop devices whose files are below a folder.
+func loopsBelow(t *testing.T, dir string) (loops []string) {
+	t.Helper()
+	paths, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		// A device can be detached between the two steps.
+		if file, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(file), dir+"/") {
+			loops = append(loops, path+": "+strings.TrimSpace(string(file)))
+		}
+	}
+	return loops
 }
 
 // shortDir keeps the path of the socket below the kernel's limit, which the

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -289,7 +290,7 @@ func TestConformanceOfTheRealThing(t *testing.T) {
 }
 
 func conform(t *testing.T, c client.Client) {
-	for _, row := range rows {
+	for _, row := range slices.Concat(rows, bindingRows) {
 		t.Run(strings.ReplaceAll(row.name, " ", "-"), func(t *testing.T) {
 			if got := row.do(api{c, t}); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)

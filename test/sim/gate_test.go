@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"time"
 
@@ -16,13 +17,14 @@ import (
 
 // op is a write to the API server, or a call to the driver.
 type op struct {
-	text string
-	call bool
+	text    string
+	call    bool
+	journal bool
 }
 
 // do is the only way of a process to the world outside.
 func (p *process) do(o op, send func(n int) error) error {
-	p.travel()
+	p.travel(o.text)
 	if p.isDead() {
 		return errDead
 	}
@@ -38,12 +40,20 @@ func (p *process) do(o op, send func(n int) error) error {
 		w.log("%3d process %d: %s: under way", n, p.number, o.text)
 		err := send(n)
 		p.kill()
-		w.happened(n)
+		w.happened(p, n)
 		return err
+	}
+	if dies && where == under {
+		go p.arrivesLate(n, o, send)
+		p.kill()
+		return errDead
+	}
+	if w.schedule.slowAt == n {
+		time.Sleep(w.schedule.slowFor)
 	}
 	err := send(n)
 	w.log("%3d process %d: %s: %s", n, p.number, o.text, said(err))
-	w.happened(n)
+	w.happened(p, n)
 	switch {
 	case dies && where == lost:
 		p.kill()
@@ -75,12 +85,25 @@ func said(err error) string {
 	return err.Error()
 }
 
+// arrivesLate sends what a process that is dead by then has sent.
+func (p *process) arrivesLate(n int, o op, send func(n int) error) {
+	w := p.world
+	w.log("%3d process %d: %s: on its way", n, p.number, o.text)
+	time.Sleep(w.schedule.slowFor)
+	err := send(n)
+	w.log("%3d process %d: %s: arrives: %s", n, p.number, o.text, said(err))
+	w.happened(p, n)
+}
+
 // travel is the time to the API server. Requests take unlike times, so that no two things happen at the same instant.
-func (p *process) travel() {
+func (p *process) travel(what string) {
 	p.world.mu.Lock()
 	n := p.world.ops
 	p.world.mu.Unlock()
-	time.Sleep(400*time.Microsecond + time.Duration(n*7%31)*10*time.Microsecond + time.Duration(p.number)*time.Microsecond)
+	unlike := fnv.New32()
+	unlike.Write([]byte(what))
+	time.Sleep(400*time.Microsecond + time.Duration(n*7%31)*10*time.Microsecond + time.Duration(p.number)*time.Microsecond +
+		time.Duration(unlike.Sum32()%211)*100*time.Nanosecond)
 }
 
 // gatedClient is the API server as one process sees it.
@@ -90,11 +113,12 @@ type gatedClient struct {
 }
 
 func describe(verb string, o client.Object) op {
-	return op{text: fmt.Sprintf("%s %s %s", verb, reflect.TypeOf(o).Elem().Name(), o.GetName())}
+	kind := reflect.TypeOf(o).Elem().Name()
+	return op{text: fmt.Sprintf("%s %s %s", verb, kind, o.GetName()), journal: kind == "Lease"}
 }
 
 func (c gatedClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	c.process.travel()
+	c.process.travel("get " + key.Name)
 	if c.process.isDead() {
 		return errDead
 	}
@@ -102,7 +126,7 @@ func (c gatedClient) Get(ctx context.Context, key client.ObjectKey, o client.Obj
 }
 
 func (c gatedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	c.process.travel()
+	c.process.travel("list")
 	if c.process.isDead() {
 		return errDead
 	}
@@ -123,6 +147,18 @@ func (c gatedClient) Patch(ctx context.Context, o client.Object, p client.Patch,
 
 func (c gatedClient) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	return c.process.do(describe("delete", o), func(int) error { return c.Client.Delete(ctx, o, opts...) })
+}
+
+func (c gatedClient) Status() client.SubResourceWriter { return gatedStatus{c.Client.Status(), c.process} }
+
+// gatedStatus is the writer of statuses as one process sees it.
+type gatedStatus struct {
+	client.SubResourceWriter
+	process *process
+}
+
+func (s gatedStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+	return s.process.do(describe("patch the status of", o), func(int) error { return s.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 
 // gatedDriver is the driver as one process sees it.

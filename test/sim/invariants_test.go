@@ -27,15 +27,20 @@ func (w *world) check(before int) {
 		world: w, claims: apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}),
 		volumes: apiserver.Objects(w.server, &corev1.PersistentVolume{}),
 	}
-	e.noLeak()
-	e.noDouble()
-	e.noStuckFinalizer()
 	if w.writes != before {
 		w.violate("I5: %d writes after all was quiet", w.writes-before)
 	}
 	if w.schedule.faultless() {
 		e.budget()
 	}
+	w.cast.check(e)
+}
+
+// ofProvisioner is what must hold where the provisioner is ours.
+func (e end) ofProvisioner() {
+	e.noLeak()
+	e.noDouble()
+	e.noStuckFinalizer()
 	e.served()
 	e.restoredStay()
 	e.big()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
+	"github.com/purser-csi/purser/internal/controllers/handover"
 	"github.com/purser-csi/purser/internal/controllers/journal"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
@@ -42,7 +43,10 @@ const (
 type process struct {
 	world  *world
 	number int
+	role   role
 	view   *view.View
+	second *view.View // of the controllers, where the provisioner is in the same process
+	desk   *handover.Desk
 	ctx    context.Context
 	cancel context.CancelFunc
 	dead   atomic.Bool
@@ -51,10 +55,12 @@ type process struct {
 	working map[string]string // calls under way, by volume
 }
 
-func newProcess(w *world, number int) *process {
-	p := &process{world: w, number: number, view: view.New(w.server, w.schedule.views...), working: map[string]string{}}
+func newProcess(w *world, number int, r role) *process {
+	p := &process{world: w, number: number, role: r, view: view.New(w.server, w.schedule.views...), working: map[string]string{}}
+	p.view.Offset = time.Duration(number) * 13 * time.Microsecond
+	p.prepare()
 	if w.schedule.breaksAt == 0 {
-		p.view.Break()
+		p.breakViews()
 	}
 	p.ctx, p.cancel = context.WithCancel(w.ctx)
 	return p
@@ -75,7 +81,7 @@ func (p *process) kill() {
 	p.world.mu.Unlock()
 	p.cancel()
 	if !p.world.alive(p) {
-		p.world.restart()
+		p.world.restart(p.role)
 	}
 }
 
@@ -97,6 +103,15 @@ func (p *process) stop(why string) {
 
 // run wires the process as internal/roles does.
 func (p *process) run() {
+	if p.role != controllers {
+		p.runProvisioner()
+	}
+	if p.role != provisioner {
+		p.runControllers()
+	}
+}
+
+func (p *process) runProvisioner() {
 	m := p.world.mutant
 	api := client.Client(gatedClient{Client: p.world.server.Client(), process: p})
 	if m.client != nil {
@@ -133,6 +148,11 @@ func (p *process) run() {
 			p.stop(err.Error())
 		}
 	}()
+	p.begin(mgr)
+}
+
+// begin starts everything that was registered.
+func (p *process) begin(mgr *fakeManager) {
 	for _, r := range mgr.runnables {
 		go func() { _ = r.Start(p.ctx) }()
 	}
@@ -162,13 +182,13 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	claims := provisioning.New(provisioning.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller},
-		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)},
+		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
 		Timeout: callTimeout, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{},
 		Decided: measures.Decisions, InFlight: measures.InFlight,
 	})
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver,
-		Driver:  reclaim.Driver{Name: driverName, Controller: controller},
+		Driver:  reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
 		Timeout: callTimeout, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{},
 		Decided: measures.Decisions, InFlight: measures.InFlight,
 	})
@@ -185,17 +205,24 @@ func (silent) Event(runtime.Object, string, string, string) {}
 type fakeManager struct {
 	manager.Manager
 	view      *view.View
+	cache     cache.Cache // nil for the view
 	client    client.Client
 	runnables []manager.Runnable
 }
 
 func (m *fakeManager) Add(r manager.Runnable) error         { m.runnables = append(m.runnables, r); return nil }
-func (m *fakeManager) GetCache() cache.Cache                { return m.view }
 func (m *fakeManager) GetFieldIndexer() client.FieldIndexer { return m.view }
 func (m *fakeManager) GetClient() client.Client             { return m.client }
 func (m *fakeManager) GetAPIReader() client.Reader          { return m.client }
 func (m *fakeManager) GetScheme() *runtime.Scheme           { return m.client.Scheme() }
 func (m *fakeManager) GetLogger() logr.Logger               { return logr.Discard() }
+
+func (m *fakeManager) GetCache() cache.Cache {
+	if m.cache != nil {
+		return m.cache
+	}
+	return m.view
+}
 
 // GetControllerOptions chooses the queue of client-go. The one of controller-runtime can leave a goroutine behind when it is shut
 // down while it hands out a key, which virtual time takes for a deadlock.

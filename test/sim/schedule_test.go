@@ -24,7 +24,10 @@ type schedule struct {
 	recreateClassAt int           // the classes are deleted and made again with other parameters
 	dropClassAt     int           // the classes are deleted
 	replaceAt       int           // an administrator replaces released volumes by others of the same name
+	dropVolumesAt   int           // the user deletes all volumes
 	loseAnswer      int           // of this write; the process lives on
+	slowAt          int           // this write is on its way for slowFor; its process waits for it
+	slowFor         time.Duration // also of a write whose process dies meanwhile
 	csiAt           int           // the operation that csi is for
 	csi             csidriver.Fault
 	driverLocks     bool
@@ -46,6 +49,7 @@ const (
 	before   position = "before it is sent"
 	lost     position = "after its effect"
 	inFlight position = "while the driver works on it" // the effect comes later, within the time that a call may take
+	under    position = "while it is on its way"       // a write, which arrives after slowFor
 	after    position = "after the answer"
 )
 
@@ -77,7 +81,10 @@ func (s schedule) String() string {
 	say(s.recreateClassAt > 0, "classes created again after %d", s.recreateClassAt)
 	say(s.dropClassAt > 0, "classes deleted after %d", s.dropClassAt)
 	say(s.replaceAt > 0, "volumes replaced after %d", s.replaceAt)
+	say(s.dropVolumesAt > 0, "volumes deleted after %d", s.dropVolumesAt)
 	say(s.loseAnswer > 0, "answer of %d lost", s.loseAnswer)
+	say(s.slowAt > 0, "%d is slow", s.slowAt)
+	say(s.slowFor > 0, "on its way for %s", s.slowFor)
 	say(s.csiAt > 0, "call %d: %s effect=%d shape=%d", s.csiAt, s.csi.Code, s.csi.Effect, s.csi.Shape)
 	for _, f := range s.views {
 		say(true, "%T from %d: lag=%d late=%d frozen=%v relist=%v", f.Kind, s.breaksAt, f.Lag, f.Late, f.Frozen, f.Relist)

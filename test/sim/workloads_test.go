@@ -20,6 +20,8 @@ type workload struct {
 	small  bool // enough for pairs of crashes
 	setup  func(*user)
 	script func(*user)
+	cast   *cast // nil for our provisioner beside the stock controllers
+	writes int   // that we need for all of it, our journal left out; 0 when nobody counts
 }
 
 // user is somebody with kubectl.
@@ -39,17 +41,17 @@ func immediate(u *user) {
 }
 
 var workloads = []workload{
-	{"one claim", true, immediate, func(u *user) {
+	{name: "one claim", small: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 	}},
-	{"three claims", false, immediate, func(u *user) {
+	{name: "three claims", setup: immediate, script: func(u *user) {
 		for _, name := range []string{"a", "b", "c"} {
 			u.claim(name)
 		}
 		u.untilBound("a", "b", "c")
 	}},
-	{"three claims come and go", false, immediate, func(u *user) {
+	{name: "three claims come and go", setup: immediate, script: func(u *user) {
 		for _, name := range []string{"a", "b", "c"} {
 			u.claim(name)
 		}
@@ -59,21 +61,21 @@ var workloads = []workload{
 		}
 		u.untilNoVolumes()
 	}},
-	{"reclaim policy Delete", true, immediate, func(u *user) {
+	{name: "reclaim policy Delete", small: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.deleteClaim("a")
 		u.untilNoVolumes()
 	}},
-	{"reclaim policy Retain", true, func(u *user) {
+	{name: "reclaim policy Retain", small: true, setup: func(u *user) {
 		u.class(corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingImmediate)
-	}, func(u *user) {
+	}, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.deleteClaim("a")
 		u.pause(2 * time.Second)
 	}},
-	{"volume deleted before its claim", true, immediate, func(u *user) {
+	{name: "volume deleted before its claim", small: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.deleteVolumes()
@@ -81,29 +83,29 @@ var workloads = []workload{
 		u.deleteClaim("a")
 		u.untilNoVolumes()
 	}},
-	{"wait for first consumer", true, func(u *user) {
+	{name: "wait for first consumer", small: true, setup: func(u *user) {
 		u.class(corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer)
-	}, func(u *user) {
+	}, script: func(u *user) {
 		u.claim("a")
 		u.pause(time.Second)
 		u.selectNode("a")
 		u.untilBound("a")
 	}},
-	{"claim created again", true, immediate, func(u *user) {
+	{name: "claim created again", small: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.deleteClaim("a")
 		u.claim("a")
 		u.untilBound("a")
 	}},
-	{"claim created again at once", true, immediate, func(u *user) {
+	{name: "claim created again at once", small: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.pause(4 * time.Millisecond)
 		u.deleteClaim("a")
 		u.claim("a")
 		u.untilBound("a")
 	}},
-	{"attached for longer than its claim lives", true, immediate, func(u *user) {
+	{name: "attached for longer than its claim lives", small: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.attach()
@@ -113,7 +115,7 @@ var workloads = []workload{
 		u.detach()
 		u.untilNoVolumes()
 	}},
-	{"class created later", true, func(*user) {}, func(u *user) {
+	{name: "class created later", small: true, setup: func(*user) {}, script: func(u *user) {
 		u.claim("a")
 		u.pause(time.Second)
 		immediate(u)

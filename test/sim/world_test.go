@@ -15,13 +15,13 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
-	"github.com/purser-csi/purser/test/sim/neighbours"
 )
 
 // world is one run: an API server, a driver, the neighbours, a user, and our processes one after the other.
 type world struct {
 	schedule schedule
 	mutant   mutant
+	cast     *cast
 	server   *apiserver.Server
 	driver   *csidriver.Driver
 	began    time.Time
@@ -40,6 +40,7 @@ type world struct {
 	forced     map[string]bool // handles whose PersistentVolume was forced away
 	restored   []*corev1.PersistentVolume
 	refusals   []string // conflicts and the like that were answered to us
+	budgeted   int      // writes, those of the journal left out
 }
 
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
@@ -72,14 +73,18 @@ func (w *world) violate(format string, args ...any) {
 
 // play runs the workload under the schedule until all is quiet, and checks.
 func (w *world) play(work workload) {
-	neighbours := &neighbours.Controllers{Server: w.server, Client: w.server.Client()}
-	go neighbours.Run(w.ctx)
+	if w.cast = work.cast; w.cast == nil {
+		w.cast = besideStock
+	}
+	w.cast.neighbours(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)
 	if w.schedule.breaksAt == 0 {
 		w.healLater()
 	}
-	w.start()
+	for _, r := range w.cast.ours {
+		w.start(r)
+	}
 	time.Sleep(time.Second)
 	work.script(u)
 	time.Sleep(3 * time.Second)
@@ -90,6 +95,9 @@ func (w *world) play(work workload) {
 	w.mu.Unlock()
 	time.Sleep(quiet)
 	w.check(before)
+	if w.schedule.faultless() && work.writes > 0 && work.writes != w.budgeted {
+		w.violate("I6: %d writes, and not %d", w.budgeted, work.writes)
+	}
 }
 
 // end lets every goroutine of the run come to its end.
@@ -111,24 +119,24 @@ const (
 )
 
 // start begins a process of ours, and a new one whenever that ends on its own.
-func (w *world) start() {
+func (w *world) start(r role) {
 	w.mu.Lock()
-	p := newProcess(w, len(w.processes)+1)
+	p := newProcess(w, len(w.processes)+1, r)
 	w.processes = append(w.processes, p)
 	if w.healed {
-		p.view.Heal()
+		p.heal()
 	}
 	w.mu.Unlock()
-	w.log("process %d starts", p.number)
+	w.log("process %d starts: %s", p.number, r)
 	p.run()
 }
 
-// alive reports whether a process other than the given one is there.
+// alive reports whether a process other than the given one is there for its role.
 func (w *world) alive(other *process) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.processes {
-		if p != other && !p.isDead() {
+		if p != other && p.role == other.role && !p.isDead() {
 			return true
 		}
 	}
@@ -136,7 +144,7 @@ func (w *world) alive(other *process) bool {
 }
 
 // restart begins a process after a pause, in which the user may act.
-func (w *world) restart() {
+func (w *world) restart(r role) {
 	go func() {
 		time.Sleep(w.schedule.downFor / 2)
 		if w.schedule.deleteWhileDown {
@@ -144,7 +152,7 @@ func (w *world) restart() {
 		}
 		time.Sleep(w.schedule.downFor/2 + 17*time.Microsecond)
 		if w.ctx.Err() == nil {
-			w.start()
+			w.start(r)
 		}
 	}()
 }
@@ -154,7 +162,7 @@ func (w *world) heal() {
 	defer w.mu.Unlock()
 	w.healed = true
 	for _, p := range w.processes {
-		p.view.Heal()
+		p.heal()
 	}
 }
 
@@ -189,6 +197,9 @@ func (w *world) begin(o op) int {
 	}
 	if !o.call {
 		w.writes++
+		if !o.journal {
+			w.budgeted++
+		}
 	} else {
 		w.calls[o.text]++
 		w.callOps = append(w.callOps, w.ops)
@@ -196,15 +207,15 @@ func (w *world) begin(o op) int {
 	return w.ops
 }
 
-// happened does what the schedule has for the moment right after an operation.
-func (w *world) happened(n int) {
+// happened does what the schedule has for the moment right after an operation of a process.
+func (w *world) happened(by *process, n int) {
 	if w.schedule.deleteAt == n {
 		w.deleteClaims()
 	}
 	if w.schedule.breaksAt == n && n > 0 {
 		w.mu.Lock()
 		for _, p := range w.processes {
-			p.view.Break()
+			p.breakViews()
 		}
 		w.mu.Unlock()
 		w.healLater()
@@ -218,8 +229,11 @@ func (w *world) happened(n int) {
 	if w.schedule.recreateClassAt == n {
 		w.recreateClasses()
 	}
+	if w.schedule.dropVolumesAt == n {
+		w.dropVolumes()
+	}
 	if w.schedule.rivalAt == n {
-		go w.rival()
+		go w.rival(by)
 	}
 }
 
@@ -246,12 +260,9 @@ func (w *world) replaceVolumes() {
 }
 
 // rival starts a second leader beside the first, which learns of it by its journal, or by its lease in the end.
-func (w *world) rival() {
-	w.mu.Lock()
-	former := w.processes[len(w.processes)-1]
-	w.mu.Unlock()
+func (w *world) rival(former *process) {
 	time.Sleep(33 * time.Microsecond)
-	w.start()
+	w.start(former.role)
 	time.Sleep(15 * time.Second)
 	former.stop("its lease is lost")
 }

@@ -99,12 +99,12 @@ func (l *Life) asked(ctx context.Context) (string, error) {
 // volumeName follows from the claim's uid.
 func (l *Life) volumeName() string { return "pvc-" + string(l.claim.UID) }
 
-// DataDir is where the volume's files are on disk.
-func (l *Life) DataDir() string { return filepath.Join(l.Stage.VolumesDir(), l.volumeName(), "data") }
+// folder is where the driver keeps the volume: its files, or an image of them.
+func (l *Life) folder() string { return filepath.Join(l.Stage.VolumesDir(), l.volumeName()) }
 
 func (l *Life) created(ctx context.Context) (string, error) {
-	return l.DataDir(), until(ctx, func(context.Context) (bool, error) {
-		info, err := os.Stat(l.DataDir())
+	return l.folder(), until(ctx, func(context.Context) (bool, error) {
+		info, err := os.Stat(l.folder())
 		if errors.Is(err, os.ErrNotExist) {
 			return false, nil
 		}
@@ -144,25 +144,69 @@ func (l *Life) Target() string {
 	return filepath.Join(l.Stage.DataDir, "pods", string(l.pod.UID), "volumes", "kubernetes.io~csi", l.volumeName(), "mount")
 }
 
-// publish does what kubelet does for a driver without a stage step.
+var access = &csi.VolumeCapability{
+	AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER},
+	AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
+}
+
+// publish does what kubelet does.
 func (l *Life) publish(ctx context.Context) (string, error) {
-	if err := l.makeTargetDir(); err != nil {
+	if err := l.makeDir(filepath.Dir(l.Target())); err != nil {
 		return "", err
 	}
-	_, err := l.Stage.Driver.Node().NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
-		VolumeId: l.volume.Spec.CSI.VolumeHandle, TargetPath: l.Target(), VolumeContext: l.volume.Spec.CSI.VolumeAttributes,
-		VolumeCapability: &csi.VolumeCapability{
-			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER},
-			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
-		},
+	staging, err := l.stage(ctx)
+	if err != nil {
+		return "", err
+	}
+	_, err = l.Stage.Driver.Node().NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
+		VolumeId: l.volume.Spec.CSI.VolumeHandle, TargetPath: l.Target(), StagingTargetPath: staging,
+		VolumeContext: l.volume.Spec.CSI.VolumeAttributes, VolumeCapability: access,
 	})
 	return l.Target(), err
 }
 
-// makeTargetDir makes the folder that the driver puts the volume into. Kubelet has the driver's rights; here the driver may be
-// somebody else than we are.
-func (l *Life) makeTargetDir() error {
-	dir := filepath.Dir(l.Target())
+// stage gives the staging path, empty for a driver without a stage step.
+func (l *Life) stage(ctx context.Context) (string, error) {
+	stages, err := l.stages(ctx)
+	if err != nil || !stages {
+		return "", err
+	}
+	path := filepath.Join(l.Stage.DataDir, "plugins", l.volumeName(), "globalmount")
+	if err := l.makeDir(path); err != nil {
+		return "", err
+	}
+	_, err = l.Stage.Driver.Node().NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
+		VolumeId: l.volume.Spec.CSI.VolumeHandle, StagingTargetPath: path,
+		VolumeContext: l.volume.Spec.CSI.VolumeAttributes, VolumeCapability: access,
+	})
+	return path, err
+}
+
+func (l *Life) unstage(ctx context.Context) error {
+	stages, err := l.stages(ctx)
+	if err != nil || !stages {
+		return err
+	}
+	path := filepath.Join(l.Stage.DataDir, "plugins", l.volumeName(), "globalmount")
+	_, err = l.Stage.Driver.Node().NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
+		VolumeId: l.volume.Spec.CSI.VolumeHandle, StagingTargetPath: path,
+	})
+	return err
+}
+
+func (l *Life) stages(ctx context.Context) (bool, error) {
+	answer, err := l.Stage.Driver.Node().NodeGetCapabilities(ctx, &csi.NodeGetCapabilitiesRequest{})
+	for _, c := range answer.GetCapabilities() {
+		if c.GetRpc().GetType() == csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// makeDir makes a folder that the driver puts the volume into. Kubelet has the driver's rights; here the driver may be somebody
+// else than we are.
+func (l *Life) makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the data folder around it is private
 		return err
 	}
@@ -172,17 +216,25 @@ func (l *Life) makeTargetDir() error {
 	return nil
 }
 
-func (l *Life) useFile(context.Context) (string, error) {
+func (l *Life) useFile(ctx context.Context) (string, error) {
 	l.written = "day one, written " + time.Now().Format(time.RFC3339Nano)
 	if err := os.WriteFile(filepath.Join(l.Target(), "entries"), []byte(l.written), 0o600); err != nil {
 		return "", err
 	}
-	return l.ReadBack()
+	return l.ReadBack(ctx)
 }
 
-// ReadBack finds on disk what was written through the pod's path.
-func (l *Life) ReadBack() (string, error) {
-	got, err := os.ReadFile(filepath.Join(l.DataDir(), "entries"))
+// ReadBack finds by another path what was written through the pod's: in the folder of the driver, or where the volume is
+// staged, which it is afterwards.
+func (l *Life) ReadBack(ctx context.Context) (string, error) {
+	dir, err := l.stage(ctx)
+	if err != nil {
+		return "", err
+	}
+	if dir == "" {
+		dir = filepath.Join(l.folder(), "data")
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "entries"))
 	if err != nil {
 		return "", err
 	}
@@ -201,6 +253,9 @@ func (l *Life) unpublish(ctx context.Context) (string, error) {
 	}
 	if _, err := os.Lstat(l.Target()); !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("%s is still there", l.Target())
+	}
+	if err := l.unstage(ctx); err != nil {
+		return "", err
 	}
 	_, err = l.Stage.Kubectl(ctx, "delete", "pod", podKey.Name, "--force", "--grace-period=0")
 	if err != nil && !strings.Contains(err.Error(), "NotFound") {
@@ -227,8 +282,8 @@ func (l *Life) gone(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Dir(l.DataDir())); !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("the PV is gone, and %s is still there", filepath.Dir(l.DataDir()))
+	if _, err := os.Stat(l.folder()); !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("the PV is gone, and %s is still there", l.folder())
 	}
 	return "no PV, nothing on disk", nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,6 +67,7 @@ func (c Client) List(_ context.Context, list client.ObjectList, opts ...client.L
 			items = append(items, clone(o))
 		}
 	}
+	list.SetResourceVersion(strconv.FormatInt(c.server.version, 10))
 	return meta.SetList(list, items)
 }
 

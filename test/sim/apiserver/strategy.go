@@ -83,6 +83,16 @@ var strategies = []*strategy{
 		}),
 	},
 	{
+		// Binding is not served: an update gives a pod its node. Nor is there a grace period: a pod that is deleted and has a
+		// finalizer is one that the kubelet is done with.
+		kind:     corev1.SchemeGroupVersion.WithKind("Pod"),
+		resource: corev1.Resource("pods"), namespaced: true, unconditional: true,
+		create:     func() client.Object { return &corev1.Pod{} },
+		admit:      admits(func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} }),
+		keepStatus: typed(func(to, from *corev1.Pod) { to.Status = from.Status }),
+		keepSpec:   typed(func(to, from *corev1.Pod) { to.Spec = from.Spec }),
+	},
+	{
 		kind:     coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 		resource: coordinationv1.Resource("leases"), namespaced: true, createOnUpdate: true,
 		create: func() client.Object { return &coordinationv1.Lease{} },
@@ -143,11 +153,14 @@ func frozenVolume(now, before *corev1.PersistentVolume) string {
 	return differs("spec.persistentvolumesource", now.Spec.PersistentVolumeSource, before.Spec.PersistentVolumeSource)
 }
 
-// frozenClaim lets a claim get its volume once and change nothing else (size and attributes class are left out here).
+// frozenClaim lets a claim get its volume and its class once and change nothing else (size and attributes class are left out here).
 func frozenClaim(now, before *corev1.PersistentVolumeClaim) string {
 	then := before.Spec.DeepCopy()
 	if then.VolumeName == "" {
 		then.VolumeName = now.Spec.VolumeName
+	}
+	if then.StorageClassName == nil {
+		then.StorageClassName = now.Spec.StorageClassName
 	}
 	return differs("spec", now.Spec, *then)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +28,11 @@ import (
 
 // View implements cache.Cache for one process.
 type View struct {
+	// Transform is what the cache of the process keeps of each object; nil for that of the provisioner. Set it before the first use.
+	Transform toolscache.TransformFunc
+	// Offset is by how much later than others this view has each change, so that two do not act at the same instant.
+	Offset time.Duration
+
 	server *apiserver.Server
 	wake   chan struct{}
 
@@ -112,11 +118,18 @@ func (k *kind) keep(e apiserver.Event) {
 		delete(k.store, key)
 		return
 	}
-	k.store[key] = trimmed(e.Object)
+	k.store[key] = k.view.trimmed(e.Object)
 }
 
-func trimmed(o client.Object) client.Object {
-	out, err := kube.Trim(o.DeepCopyObject())
+func (v *View) trimmed(o client.Object) client.Object {
+	trim := v.Transform
+	if trim == nil {
+		trim = kube.Trim
+	}
+	if _, ok := o.(*corev1.Pod); ok {
+		trim = kube.TrimPod
+	}
+	out, err := trim(o.DeepCopyObject())
 	if err != nil {
 		panic(err) // it never is one
 	}
@@ -133,7 +146,7 @@ func (v *View) Start(ctx context.Context) error {
 			return nil
 		case <-v.wake:
 		}
-		if !pause(ctx, Delay) {
+		if !pause(ctx, Delay+v.Offset) {
 			return nil
 		}
 		for i := 0; i < v.count(); i++ {
@@ -195,7 +208,7 @@ func (k *kind) tell(e apiserver.Event) {
 	k.keep(e)
 	handlers := slices.Clone(k.handlers)
 	k.view.mu.Unlock()
-	now := trimmed(e.Object)
+	now := k.view.trimmed(e.Object)
 	for _, h := range handlers {
 		switch {
 		case e.Type == watch.Deleted:

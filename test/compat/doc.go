@@ -1,0 +1,6 @@
+// Command compat plays the same scenarios to the volume controllers of kube-controller-manager and to ours, each on an etcd and a
+// kube-apiserver of its own, and compares what becomes of the objects and which events are told about them.
+//
+// A scenario is a text file below scenarios; the package scenario says what may stand in it. What ours does differently is worse
+// unless differences.yaml names it and the documentation explains it.
+package main

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// resync is how often the stock binder looks at everything again. Its 15 seconds would be waited for after every step. An object
+// gets 25 events and then one in five minutes: shorter, and events that matter would be swallowed.
+const resync = 700 * time.Millisecond
+
+// house is where the programs are and where their data goes.
+type house struct{ bin, dir string }
+
+// side is one set of controllers.
+type side struct {
+	name    string
+	program string
+	args    []string
+}
+
+// stock are the volume controllers of kube-controller-manager.
+func stock(name string) side {
+	controllers := []string{
+		"persistentvolume-binder-controller", "persistentvolume-expander-controller", "persistentvolumeclaim-protection-controller",
+		"persistentvolume-protection-controller", "ephemeral-volume-controller", "volumeattributesclass-protection-controller",
+	}
+	return side{name: name, program: string(cluster.ControllerManager), args: []string{
+		"--controllers=" + strings.Join(controllers, ","), "--pvclaimbinder-sync-period=" + resync.String(),
+		"--use-service-account-credentials=true", "--leader-elect=false", "--secure-port=0",
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
+	}}
+}
+
+// ours are those of `purser controllers`.
+func ours(args []string) side {
+	return side{name: "purser", program: "purser", args: append([]string{"controllers"}, args...)}
+}
+
+// building is a cluster without volume controllers.
+type building struct {
+	house   house
+	cluster *cluster.Cluster
+}
+
+// open starts a cluster with what is no volume controller's business: who deletes what has lost its owner.
+func (h house) open(ctx context.Context, name string) (*building, error) {
+	components := cluster.Components{cluster.ControllerManager}
+	binaries, err := cluster.FindBinaries(components.Programs(), h.bin)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Start(ctx, cluster.Config{
+		Dir: filepath.Join(h.dir, name), Binaries: binaries, Components: components,
+		Controllers: []string{"garbage-collector-controller", "serviceaccount-controller"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &building{house: h, cluster: c}, nil
+}
+
+func (b *building) config() *rest.Config { return b.cluster.RESTConfig() }
+
+func (b *building) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return b.cluster.Stop(ctx)
+}
+
+// launch starts the controllers of a side, with a log of their own.
+func (b *building) launch(s side) (*stage.Program, error) {
+	log, err := os.Create(filepath.Join(b.house.dir, s.name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has its own
+	path := filepath.Join(b.house.bin, s.program)
+	if _, err := os.Stat(path); err != nil {
+		return nil, errors.Join(err, fmt.Errorf("%s is not built; run 'make build tools'", s.program))
+	}
+	return stage.Launch(stage.Command{
+		Path: path, Args: append(append([]string{}, s.args...), "--kubeconfig", b.cluster.Kubeconfig()), Output: log,
+		Env: []string{"KUBECONFIG="},
+	})
+}

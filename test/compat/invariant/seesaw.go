@@ -1,0 +1,77 @@
+package invariant
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/test/compat/record"
+)
+
+// seesaw notices fields that controllers set to a value that they had before, with nobody else having acted in between (I7).
+type seesaw struct {
+	values map[types.UID]map[string][]string // every value that a field has had since somebody else acted, the present one last
+}
+
+func newSeesaw() *seesaw { return &seesaw{values: map[types.UID]map[string][]string{}} }
+
+// watched are the fields of which controllers own the value.
+var watched = [][]string{
+	{"status", "phase"},
+	{"spec", "claimRef"},
+	{"spec", "volumeName"},
+	{"metadata", "annotations"},
+	{"metadata", "finalizers"},
+	{"status", "capacity"},
+	{"spec", "storageClassName"},
+}
+
+// pushed says that somebody else has acted: from here on, what a field was before may come back.
+func (s *seesaw) pushed() {
+	for _, fields := range s.values {
+		for name, had := range fields {
+			fields[name] = had[len(had)-1:]
+		}
+	}
+}
+
+// moved takes a change in and returns the fields that have gone back.
+func (s *seesaw) moved(c record.Change) (found []string) {
+	uid := c.Object.GetUID()
+	if c.Gone {
+		delete(s.values, uid)
+		return nil
+	}
+	fields := s.values[uid]
+	if fields == nil {
+		fields = map[string][]string{}
+		s.values[uid] = fields
+	}
+	for _, path := range watched {
+		name := path[len(path)-1]
+		had, value := fields[name], render(c.Object, path)
+		if len(had) > 0 && had[len(had)-1] == value {
+			continue
+		}
+		if slices.Contains(had, value) {
+			found = append(found, fmt.Sprintf("I7: %s goes back to %s, with nobody else acting", name, value))
+		}
+		fields[name] = append(had, value)
+	}
+	return found
+}
+
+func render(o *unstructured.Unstructured, path []string) string {
+	value, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+	if ref, ok := value.(map[string]any); ok && path[1] == "claimRef" {
+		value = ref["uid"] // its resource version is the claim's
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

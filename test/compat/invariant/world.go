@@ -1,0 +1,92 @@
+package invariant
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/test/compat/record"
+)
+
+// world is everything as it was at one moment.
+type world struct {
+	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	volumes map[string]*corev1.PersistentVolume
+	pods    map[types.NamespacedName]*corev1.Pod
+
+	// When pods got their node, and when objects were marked as deleted: resource versions.
+	scheduled, deleted map[types.UID]int64
+}
+
+func newWorld() *world {
+	return &world{
+		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		pods: map[types.NamespacedName]*corev1.Pod{}, scheduled: map[types.UID]int64{}, deleted: map[types.UID]int64{},
+	}
+}
+
+// apply moves the world on by one change.
+func (w *world) apply(c record.Change) {
+	if c.Object.GetDeletionTimestamp() != nil {
+		note(w.deleted, c)
+	}
+	if node, _, _ := unstructured.NestedString(c.Object.Object, "spec", "nodeName"); node != "" {
+		note(w.scheduled, c)
+	}
+	switch key := keyOf(c); c.Kind {
+	case record.Claims:
+		put(w.claims, key, c, &corev1.PersistentVolumeClaim{})
+	case record.Volumes:
+		put(w.volumes, key.Name, c, &corev1.PersistentVolume{})
+	case record.Pods:
+		put(w.pods, key, c, &corev1.Pod{})
+	}
+}
+
+// note remembers the first time.
+func note(times map[types.UID]int64, c record.Change) {
+	if uid := c.Object.GetUID(); times[uid] == 0 {
+		times[uid] = c.At
+	}
+}
+
+// marked reports whether a change that was just applied is the one that marked the object as deleted.
+func (w *world) marked(c record.Change) bool { return w.deleted[c.Object.GetUID()] == c.At }
+
+func keyOf(c record.Change) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()}
+}
+
+func put[K comparable, T any](all map[K]*T, key K, c record.Change, into *T) {
+	if c.Gone || runtime.DefaultUnstructuredConverter.FromUnstructured(c.Object.Object, into) != nil {
+		delete(all, key)
+		return
+	}
+	all[key] = into
+}
+
+// claimOf is the claim with a uid.
+func (w *world) claimOf(uid types.UID) *corev1.PersistentVolumeClaim {
+	for _, c := range w.claims {
+		if uid != "" && c.UID == uid {
+			return c
+		}
+	}
+	return nil
+}
+
+// user is a scheduled pod that uses a claim.
+func (w *world) user(claim *corev1.PersistentVolumeClaim) *corev1.Pod {
+	for _, pod := range w.pods {
+		if pod.Namespace != claim.Namespace || pod.Spec.NodeName == "" {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name {
+				return pod
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package play
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/purser-csi/purser/test/compat/scenario"
+)
+
+// pulseName is the scenario of the pulse.
+const pulseName = "pulse"
+
+// Pulse puts a claim and a volume before the controllers whenever somebody waits for it, until ctx ends, and tells the recorder when
+// they have been told of, bound and deleted. Several can work at once, each with a number of its own. The error says at which step
+// the controllers failed.
+func (stage Stage) Pulse(ctx context.Context, number int) error {
+	p := New(stage, scenario.Scenario{Name: pulseName})
+	if err := p.Furnish(ctx); err != nil {
+		return err
+	}
+	for n := number * 1_000_000; ; n++ {
+		select {
+		case <-stage.Recorder.Wanted():
+		case <-ctx.Done():
+			return nil
+		}
+		began := time.Now()
+		if err := p.beat(ctx, n); err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // this is how it ends
+			}
+			return fmt.Errorf("the controllers do not bind and delete a plain volume any more: %w", err)
+		}
+		stage.Recorder.Beat(began)
+	}
+}
+
+const pulseText = `# pulse
+pvc c%[1]d 1Gi RWO class=c%[1]d
+wait pvc c%[1]d event=ProvisioningFailed
+pv v%[1]d 1Gi RWO class=c%[1]d claim=c%[1]d uid=c%[1]d
+wait pvc c%[1]d Bound
+delete pvc c%[1]d
+delete pv v%[1]d
+wait pvc c%[1]d gone
+wait pv v%[1]d gone
+`
+
+func (p *Player) beat(ctx context.Context, n int) error {
+	s, err := scenario.Parse(fmt.Sprintf(pulseText, n))
+	if err != nil {
+		return err
+	}
+	if err := p.take(ctx, s.Steps); err != nil {
+		return err
+	}
+	if len(p.Failures) > 0 {
+		return fmt.Errorf("%s", p.Failures[0])
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+//go:build linux && amd64
+
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/purser-csi/purser/internal/csirpc"
+)
+
+// life is what happens to volumes, from the first call to the last.
+type life struct {
+	dir      string
+	conn     *csirpc.Conn
+	access   *csi.VolumeCapability
+	bytes    int64
+	features features
+}
+
+// features are those that a life uses.
+type features struct {
+	stages, snapshots bool
+}
+
+// step is one call, or one thing that a pod does. Steps can be repeated.
+type step struct {
+	name string
+	do   func(ctx context.Context) error
+}
+
+const content = "day one, and nothing may be lost of it\n"
+
+func (l *life) steps() []step {
+	var steps []step
+	add := func(name string, do func(context.Context) error) { steps = append(steps, step{name, do}) }
+	add("create", func(ctx context.Context) error { return l.create(ctx, "vol", l.bytes, nil) })
+	l.use(&steps, "vol", func() error { return l.write("vol") })
+	if l.features.snapshots {
+		add("snapshot", l.snapshot)
+		add("restore", func(ctx context.Context) error {
+			return l.create(ctx, "copy", l.bytes*3/2, &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+				Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: "snap"},
+			}})
+		})
+		l.use(&steps, "copy", func() error { return l.read("copy") })
+		add("expand", l.expand)
+	}
+	l.use(&steps, "vol", func() error { return l.read("vol") })
+	for _, end := range l.end() {
+		add(end.name, end.do)
+	}
+	return steps
+}
+
+// use is what a pod has of a volume.
+func (l *life) use(steps *[]step, id string, work func() error) {
+	*steps = append(*steps,
+		step{"stage " + id, func(ctx context.Context) error { return l.stage(ctx, id) }},
+		step{"publish " + id, func(ctx context.Context) error { return l.publish(ctx, id) }},
+		step{"use " + id, func(context.Context) error { return work() }},
+		step{"unpublish " + id, func(ctx context.Context) error { return l.unpublish(ctx, id) }},
+		step{"unstage " + id, func(ctx context.Context) error { return l.unstage(ctx, id) }},
+	)
+}
+
+// end takes everything away, also what was never there.
+func (l *life) end() []step {
+	steps := []step{}
+	for _, id := range []string{"vol", "copy"} {
+		steps = append(steps,
+			step{"end: unpublish " + id, func(ctx context.Context) error { return l.unpublish(ctx, id) }},
+			step{"end: unstage " + id, func(ctx context.Context) error { return l.unstage(ctx, id) }},
+			step{"delete " + id, func(ctx context.Context) error {
+				_, err := l.conn.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: id})
+				return err
+			}})
+	}
+	if l.features.snapshots {
+		steps = append(steps, step{"delete snapshot", func(ctx context.Context) error {
+			_, err := l.conn.Controller().DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: "snap"})
+			return err
+		}})
+	}
+	return steps
+}
+
+func (l *life) create(ctx context.Context, name string, bytes int64, source *csi.VolumeContentSource) error {
+	response, err := l.conn.Controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
+		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
+		VolumeCapabilities: []*csi.VolumeCapability{l.access}, VolumeContentSource: source,
+	})
+	if err == nil && response.GetVolume().GetVolumeId() != name {
+		err = fmt.Errorf("the volume is called %q", response.GetVolume().GetVolumeId())
+	}
+	return err
+}
+
+func (l *life) snapshot(ctx context.Context) error {
+	response, err := l.conn.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: "vol"})
+	if err == nil && !response.GetSnapshot().GetReadyToUse() {
+		err = errors.New("the snapshot is not ready")
+	}
+	return err
+}
+
+func (l *life) expand(ctx context.Context) error {
+	response, err := l.conn.Controller().ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{
+		VolumeId: "vol", CapacityRange: &csi.CapacityRange{RequiredBytes: 2 * l.bytes},
+	})
+	if err == nil && response.GetCapacityBytes() < 2*l.bytes {
+		err = fmt.Errorf("the volume has %d bytes", response.GetCapacityBytes())
+	}
+	return err
+}
+
+func (l *life) staging(id string) string { return filepath.Join(l.dir, "staging-"+id) }
+func (l *life) target(id string) string  { return filepath.Join(l.dir, "target-"+id) }
+
+func (l *life) stage(ctx context.Context, id string) error {
+	if !l.features.stages {
+		return nil
+	}
+	if err := os.Mkdir(l.staging(id), 0o750); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	_, err := l.conn.Node().NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: l.staging(id), VolumeCapability: l.access})
+	return err
+}
+
+func (l *life) publish(ctx context.Context, id string) error {
+	_, err := l.conn.Node().NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
+		VolumeId: id, StagingTargetPath: l.staging(id), TargetPath: l.target(id), VolumeCapability: l.access,
+	})
+	return err
+}
+
+func (l *life) unpublish(ctx context.Context, id string) error {
+	_, err := l.conn.Node().NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: l.target(id)})
+	return err
+}
+
+func (l *life) unstage(ctx context.Context, id string) error {
+	if !l.features.stages {
+		return nil
+	}
+	_, err := l.conn.Node().NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: l.staging(id)})
+	return err
+}
+
+// file is where a pod writes: in the filesystem, or the device itself.
+func (l *life) file(id string) string {
+	if l.access.GetBlock() != nil {
+		return l.target(id)
+	}
+	return filepath.Join(l.target(id), "file")
+}
+
+func (l *life) write(id string) error {
+	flags := os.O_WRONLY
+	if l.access.GetBlock() == nil {
+		flags |= os.O_CREATE | os.O_TRUNC
+	}
+	file, err := os.OpenFile(l.file(id), flags, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(file, content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+func (l *life) read(id string) error {
+	file, err := os.Open(l.file(id))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	got := make([]byte, len(content))
+	if _, err := io.ReadFull(file, got); err != nil || string(got) != content {
+		return fmt.Errorf("volume %s: read %q, %w", id, got, err)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+//go:build linux && amd64
+
+package crash
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// changing are the system calls that leave something behind. write(2) is not
+// one of them: until it is synced nobody relies on it.
+var changing = []uint32{
+	unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINK, unix.SYS_LINKAT, unix.SYS_SYMLINK, unix.SYS_SYMLINKAT,
+	unix.SYS_UNLINK, unix.SYS_UNLINKAT, unix.SYS_RMDIR, unix.SYS_MKDIR, unix.SYS_MKDIRAT, unix.SYS_MKNODAT,
+	unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_COPY_FILE_RANGE,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_FCHMOD, unix.SYS_FCHMODAT,
+}
+
+const (
+	fiFreeze = 0xc0045877
+	fiThaw   = 0xc0045878
+)
+
+// changingIoctls are those of ioctl(2).
+var changingIoctls = []uint32{
+	unix.LOOP_CTL_GET_FREE, unix.LOOP_CTL_ADD, unix.LOOP_CTL_REMOVE, unix.LOOP_CONFIGURE, unix.LOOP_SET_FD, unix.LOOP_CLR_FD,
+	unix.LOOP_SET_STATUS64, unix.LOOP_SET_CAPACITY, unix.LOOP_SET_DIRECT_IO, unix.BLKROSET, unix.FICLONE, fiFreeze, fiThaw,
+}
+
+// Where things are in struct seccomp_data.
+const (
+	offsetNumber   = 0
+	offsetArgument = 16
+	argument       = 8
+)
+
+// filter is a program for the kernel: calls that change something wait for the
+// tracer, all others run as ever.
+func filter() []unix.SockFilter {
+	statement := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
+	load := func(offset uint32) unix.SockFilter { return statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset) }
+	answer := func(k uint32) unix.SockFilter { return statement(unix.BPF_RET|unix.BPF_K, k) }
+	// unless runs the statement behind it when the comparison holds, and
+	// otherwise goes on behind that.
+	when := func(code uint16, k uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | code | unix.BPF_K, Jt: 0, Jf: 1, K: k}
+	}
+	program := []unix.SockFilter{load(offsetNumber)}
+	for _, number := range changing {
+		program = append(program, when(unix.BPF_JEQ, number), answer(unix.SECCOMP_RET_USER_NOTIF))
+	}
+	// openat(2) that can make a file.
+	program = append(program,
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 0, Jf: 4, K: unix.SYS_OPENAT},
+		load(offsetArgument+2*argument),
+		when(unix.BPF_JSET, unix.O_CREAT), answer(unix.SECCOMP_RET_USER_NOTIF),
+		answer(unix.SECCOMP_RET_ALLOW),
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, Jf: 0, K: unix.SYS_IOCTL},
+		answer(unix.SECCOMP_RET_ALLOW),
+		load(offsetArgument+1*argument))
+	for _, command := range changingIoctls {
+		program = append(program, when(unix.BPF_JEQ, command), answer(unix.SECCOMP_RET_USER_NOTIF))
+	}
+	return append(program, answer(unix.SECCOMP_RET_ALLOW))
+}
+
+// beTraced puts this process and all that it will start under the filter, and
+// sends the other end to whoever holds the socket. From here on every such
+// call waits for an answer.
+func beTraced(socket int) error {
+	program := filter()
+	listening := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	flags := unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+	listener, _, code := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, uintptr(flags), uintptr(unsafe.Pointer(&listening)))
+	if code != 0 {
+		return fmt.Errorf("seccomp: %w", code)
+	}
+	if err := unix.Sendmsg(socket, []byte{0}, unix.UnixRights(int(listener)), nil, 0); err != nil {
+		return fmt.Errorf("send the listener: %w", err)
+	}
+	// The copies of this process must not keep the tracer waiting.
+	return errors.Join(unix.Close(int(listener)), unix.Close(socket))
+}
+
+// receiveListener is the other side of beTraced.
+func receiveListener(socket *os.File) (int, error) {
+	control := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(int(socket.Fd()), make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return 0, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:n])
+	if err != nil || len(messages) != 1 {
+		return 0, fmt.Errorf("the driver sent no listener: %d messages, %w", len(messages), err)
+	}
+	files, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return 0, err
+	}
+	return files[0], nil
+}
+
+// notification is struct seccomp_notif; answer is struct seccomp_notif_resp.
+type notification struct {
+	id         uint64
+	pid, flags uint32
+	number     int32
+	arch       uint32
+	pointer    uint64
+	arguments  [6]uint64
+}
+
+type answer struct {
+	id     uint64
+	value  int64
+	failed int32
+	flags  uint32
+}
+
+// tracer lets calls run until it is the turn of the last one.
+type tracer struct {
+	listener int
+	// last is the number of the call before which the process dies; 0 is none.
+	last  int
+	kill  func()
+	calls int
+	// fatal describes the call that was not made.
+	fatal string
+}
+
+// run answers until no process under the filter is left.
+func (t *tracer) run() error {
+	defer unix.Close(t.listener)
+	for {
+		poll := []unix.PollFd{{Fd: int32(t.listener), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if poll[0].Revents&unix.POLLIN == 0 {
+			if poll[0].Revents&unix.POLLHUP != 0 {
+				return nil
+			}
+			continue
+		}
+		if err := t.one(); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *tracer) one() error {
+	var n notification
+	err := t.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n))
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR) {
+		return nil // it died while it waited
+	}
+	if err != nil {
+		return fmt.Errorf("receive a call: %w", err)
+	}
+	t.calls++
+	if t.calls == t.last {
+		t.fatal = describe(n)
+		t.kill()
+	}
+	a := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	if err := t.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("answer a call: %w", err)
+	}
+	return nil
+}
+
+func (t *tracer) control(request uint, argument unsafe.Pointer) error {
+	if _, _, code := unix.Syscall(unix.SYS_IOCTL, uintptr(t.listener), uintptr(request), uintptr(argument)); code != 0 {
+		return code
+	}
+	return nil
+}
+
+var names = map[int32]string{
+	unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename", unix.SYS_UNLINKAT: "unlink", unix.SYS_MKDIRAT: "mkdir", unix.SYS_FSYNC: "fsync",
+	unix.SYS_FTRUNCATE: "truncate", unix.SYS_MOUNT: "mount", unix.SYS_UMOUNT2: "unmount", unix.SYS_OPENAT: "create", unix.SYS_RMDIR: "rmdir",
+	unix.SYS_FALLOCATE: "fallocate", unix.SYS_COPY_FILE_RANGE: "copy", unix.SYS_FCHMODAT: "chmod", unix.SYS_SYMLINKAT: "symlink",
+}
+
+// describe names the call, and where it is one, the path of its first or
+// second argument.
+func describe(n notification) string {
+	name, known := names[n.number]
+	switch {
+	case n.number == unix.SYS_IOCTL:
+		return fmt.Sprintf("ioctl %#x", n.arguments[1])
+	case !known:
+		return fmt.Sprintf("system call %d", n.number)
+	}
+	path := n.arguments[1]
+	switch n.number {
+	case unix.SYS_FSYNC, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_COPY_FILE_RANGE:
+		return name
+	case unix.SYS_UMOUNT2, unix.SYS_RMDIR:
+		path = n.arguments[0]
+	}
+	return name + " " + stringAt(n.pid, path)
+}
+
+// stringAt reads a path out of the process, up to a zero.
+func stringAt(pid uint32, at uint64) string {
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return "?"
+	}
+	defer memory.Close()
+	text := make([]byte, 256)
+	read, _ := memory.ReadAt(text, int64(at))
+	for i, b := range text[:read] {
+		if b == 0 {
+			return string(text[:i])
+		}
+	}
+	return string(text[:read])
+}
+
+// canTrace finds out whether the kernel has what this needs.
+func canTrace() error {
+	var sizes [3]uint16
+	_, _, code := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes)))
+	if code != 0 {
+		return fmt.Errorf("the kernel cannot stop a process at its system calls: %w", syscall.Errno(code))
+	}
+	if int(sizes[0]) != binary.Size(notification{}) || int(sizes[1]) != binary.Size(answer{}) {
+		return fmt.Errorf("the kernel speaks of its system calls in another form: %v", sizes)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package sim
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/sim/neighbours"
+)
+
+// role is what a process of ours is.
+type role string
+
+const (
+	provisioner role = "csi-provisioner"
+	controllers role = "controllers" // those that bind and protect
+	plane       role = "plane"       // both in one process, with a desk between them
+)
+
+// cast is who plays: which processes are ours, who else is there, and what must hold in the end.
+type cast struct {
+	ours       []role
+	neighbours func(*world)
+	kinds      []client.Object // that ours watch
+	check      func(end)
+}
+
+var (
+	besideStock = &cast{
+		ours: []role{provisioner}, neighbours: stock, check: end.ofProvisioner,
+		kinds: []client.Object{
+			&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
+		},
+	}
+	besideForeign = &cast{
+		ours: []role{controllers}, neighbours: foreign, check: end.ofControllers,
+		kinds: []client.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &corev1.Pod{}},
+	}
+	besideOurs = &cast{ours: []role{controllers, provisioner}, neighbours: nobody, check: end.ofBoth, kinds: besideForeign.kinds}
+	together   = &cast{ours: []role{plane}, neighbours: nobody, check: end.ofBoth, kinds: besideForeign.kinds}
+)
+
+func (w workload) kinds() []client.Object {
+	if w.cast == nil {
+		return besideStock.kinds
+	}
+	return w.cast.kinds
+}
+
+func nobody(*world) {}
+
+func stock(w *world) {
+	all := &neighbours.Controllers{Server: w.server, Client: w.server.Client()}
+	go all.Run(w.ctx)
+}
+
+func foreign(w *world) {
+	other := &neighbours.Provisioner{Server: w.server, Client: w.server.Client(), Driver: driverName, Deleting: w.deletingVolume}
+	go other.Run(w.ctx)
+}

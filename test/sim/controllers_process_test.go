@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/purser-csi/purser/internal/controllers/binder"
+	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/protection"
+	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+// prepare gives the controllers what is theirs: a cache that keeps other things than that of a provisioner.
+func (p *process) prepare() {
+	if p.role == provisioner {
+		return
+	}
+	p.second = view.New(p.world.server, p.world.schedule.views...)
+	p.second.Transform = kube.TrimForBinding(kube.BindingTrim{})
+	p.second.Offset = p.view.Offset + 6*time.Microsecond
+	if p.role == plane {
+		p.desk = handover.New()
+	}
+}
+
+func (p *process) views() []*view.View {
+	if p.second == nil {
+		return []*view.View{p.view}
+	}
+	return []*view.View{p.view, p.second}
+}
+
+func (p *process) heal() {
+	for _, v := range p.views() {
+		v.Heal()
+	}
+}
+
+func (p *process) breakViews() {
+	for _, v := range p.views() {
+		v.Break()
+	}
+}
+
+// attend is where the controllers of the same process leave claims.
+func (p *process) attend(mgr manager.Manager) provisioning.HandedOver {
+	if p.desk == nil {
+		return nil
+	}
+	if err := mgr.Add(handover.Attendant{Desk: p.desk, Driver: driverName}); err != nil {
+		panic(err)
+	}
+	return p.desk
+}
+
+// never is an audit that would hide a wake-up which was lost.
+const never = 1000 * time.Hour
+
+// runControllers wires the controllers as internal/roles does.
+func (p *process) runControllers() {
+	m := p.world.mutant
+	api := client.Client(gatedClient{Client: p.world.server.Client(), process: p})
+	if m.client != nil {
+		api = m.client(api, p.second)
+	}
+	live, cached := client.Reader(api), client.Reader(p.second)
+	if m.live != nil {
+		live = m.live(live, cached)
+	}
+	if m.cached != nil {
+		cached = m.cached(cached)
+	}
+	mgr := &fakeManager{view: p.second, client: api}
+	if m.handlers != nil {
+		mgr.cache = hookedCache{p.second, m.handlers}
+	}
+	binding := binder.Config{
+		Live: live, Writer: api, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions, AuditEvery: never,
+	}
+	protecting := protection.Config{
+		Cached: cached, Live: live, Writer: api, Workers: 2, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions,
+	}
+	if p.desk != nil {
+		binding.HandOver, protecting.Together = p.desk, p.desk.Drivers
+	}
+	err := errors.Join(protection.NewClaims(protecting).AddTo(p.ctx, mgr), protection.NewVolumes(protecting).AddTo(p.ctx, mgr))
+	for range 1 + m.moreBinders {
+		b := binder.New(binding)
+		if p.desk != nil {
+			p.desk.OnChange(b.Recheck)
+		}
+		err = errors.Join(err, b.AddTo(p.ctx, mgr))
+	}
+	if err != nil {
+		panic(err)
+	}
+	go func() { _ = p.second.Start(p.ctx) }()
+	p.begin(mgr)
+}
+
+// hookedCache has what its informers tell changed.
+type hookedCache struct {
+	cache.Cache
+	hook hook
+}
+
+// hook stands between an informer of a kind and somebody who listens to it.
+type hook func(kind client.Object, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler
+
+func (c hookedCache) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	informer, err := c.Cache.GetInformer(ctx, o, opts...)
+	return hookedInformer{informer, o, c.hook}, err
+}
+
+type hookedInformer struct {
+	cache.Informer
+	kind client.Object
+	hook hook
+}
+
+func (i hookedInformer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.Informer.AddEventHandler(i.hook(i.kind, h))
+}
+
+func (i hookedInformer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, o toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.Informer.AddEventHandlerWithOptions(i.hook(i.kind, h), o)
+}
