@@ -40,6 +40,10 @@ test: cluster-tools build ## run every test
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
 	@SIM=whole $(GO) test ./test/sim -run '^(TestSweep|TestMutants)$$' -count=1 -v -timeout 30m
 
+.PHONY: compat
+compat: cluster-tools build ## play the same scenarios to the stock controllers and to ours, and compare (minutes)
+	@$(GO) run ./test/compat
+
 .PHONY: race
 race: cluster-tools build ## run the tests of the packages with goroutines under the race detector
 	@CGO_ENABLED=1 $(GO) test -race ./internal/...
@@ -60,6 +64,10 @@ rows: ## list which rows of the behaviour specification have a test
 .PHONY: bench
 bench: cluster-tools build ## count requests and calls, and measure rates, with 500 claims at once
 	@$(GO) run ./test/bench
+
+.PHONY: bench-binder
+bench-binder: cluster-tools build ## compare the stock volume controllers, ours and a bare client (minutes)
+	@$(GO) run ./test/bench -binder -claims 1000 -timeout 30m
 
 .PHONY: bench-present
 bench-present: cluster-tools build ## measure the memory that 10000 bound claims and volumes cost
