@@ -58,6 +58,13 @@ func TestCheck(t *testing.T) {
 		"I6 people's wish":  {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + "+ " + bound, ""},
 		"I7":                {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, "I7"},
 		"I7 somebody acted": {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + claim + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, ""},
+		"I7 given to another": {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
+			+ pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
+			pv {metadata: {name: v, uid: w}, spec: {}, status: {phase: Available}}
+			pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: d, uid: x}}, status: {phase: Bound}}`, ""},
+		"I7 given back": {`+ pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
+			pv {metadata: {name: v, uid: w}, spec: {}, status: {phase: Available}}
+			pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}`, "I7"},
 		"I10": {`+ pod {metadata: {name: p, uid: q}, spec: {nodeName: n1, volumes: [{persistentVolumeClaim: {claimName: c}}]}}
 			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
 			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}

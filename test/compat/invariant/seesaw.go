@@ -52,7 +52,7 @@ func (s *seesaw) moved(c record.Change) (found []string) {
 	}
 	for _, path := range watched {
 		name := path[len(path)-1]
-		had, value := fields[name], render(c.Object, path)
+		had, value := fields[name], render(c.Object, path)+forWhom(c, path)
 		if len(had) > 0 && had[len(had)-1] == value {
 			continue
 		}
@@ -62,6 +62,16 @@ func (s *seesaw) moved(c record.Change) (found []string) {
 		fields[name] = append(had, value)
 	}
 	return found
+}
+
+// forWhom is the claim that a volume's phase and annotations are about. A volume that is taken from one claim and given to another
+// becomes available between the two, and bound twice: that is no way back.
+func forWhom(c record.Change, path []string) string {
+	uid, _, _ := unstructured.NestedString(c.Object.Object, "spec", "claimRef", "uid")
+	if last := path[len(path)-1]; c.Kind != record.Volumes || uid == "" || last != "phase" && last != "annotations" {
+		return ""
+	}
+	return " for " + uid
 }
 
 func render(o *unstructured.Unstructured, path []string) string {
