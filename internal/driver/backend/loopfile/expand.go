@@ -35,7 +35,7 @@ func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range)
 		return e, fault.OutOfRange.Errorf("capacity_range.limit_bytes %d: volume %q has %d bytes already and cannot shrink", size.Limit, id, space.Size)
 	}
 	if space.Size < size.Required {
-		bytes, err := chooseSize(size, "this volume", space.Size)
+		bytes, err := b.chooseGrown(id, m, size, space.Size)
 		if err != nil {
 			return e, err
 		}
@@ -45,6 +45,21 @@ func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range)
 		e.CapacityBytes = bytes
 	}
 	return e, b.growDevice(id)
+}
+
+// chooseGrown looks at what is in the image: an empty one gets a filesystem of
+// any size later.
+func (b *Backend) chooseGrown(id backend.ID, m volumeMetadata, size backend.Range, have int64) (int64, error) {
+	if m.Filesystem != filesystem.Nothing {
+		content, err := filesystem.Probe(b.imageOf(id))
+		if err != nil {
+			return 0, damaged("volume", id, imageFile, err)
+		}
+		if size, err = whenGrown(size, content.Type, have); err != nil {
+			return 0, err
+		}
+	}
+	return chooseSize(size, "this volume", have)
 }
 
 func (b *Backend) enlarge(id backend.ID, m volumeMetadata, bytes int64) error {
@@ -147,7 +162,7 @@ func (b *Backend) growMounted(id backend.ID, device *loopdev.Device, r record) e
 		return err
 	}
 	gap := space.Size - content.Bytes
-	if gap < content.BlockBytes {
+	if gap < content.BlockBytes || space.Size < r.Filesystem.LeastGrown() {
 		return nil
 	}
 	err = filesystem.Grow(r.Filesystem, r.Path, space.Size)

@@ -19,6 +19,8 @@ type origin struct {
 	source backend.Source
 	path   string
 	bytes  int64
+	// holds is the filesystem that is in it.
+	holds filesystem.Type
 }
 
 // originOf looks the source up.
@@ -44,7 +46,11 @@ func (b *Backend) originOf(source backend.Source) (origin, error) {
 	if err != nil {
 		return o, fault.Internal.Errorf("the image of %s is damaged: %w", o.what, err)
 	}
-	o.bytes = space.Size
+	content, err := filesystem.Probe(o.path)
+	if err != nil {
+		return o, err
+	}
+	o.bytes, o.holds = space.Size, content.Type
 	return o, nil
 }
 
@@ -62,17 +68,28 @@ func (b *Backend) fillFrom(ctx context.Context, path string, m *volumeMetadata, 
 	if m.Filesystem, err = agree(*m, content.Type, p.origin.what); err != nil {
 		return err
 	}
-	if err := filesystem.NewIdentity(ctx, content, path); err != nil {
-		// ext4 mounts two with one uuid, btrfs does not on every kernel.
-		if content.Type == filesystem.Btrfs {
-			return err
-		}
-		logr.FromContextOrDiscard(ctx).Info("The copy keeps the uuid of its source", "copy", m.Name, "cause", err.Error())
+	if err := identify(ctx, path, m, content); err != nil {
+		return err
 	}
 	if err := image.Resize(path, p.bytes); err != nil {
 		return err
 	}
 	return image.Sync(path)
+}
+
+// identify leaves a copy that is only to be used as a block device alone: its
+// pod wants every byte as it was.
+func identify(ctx context.Context, path string, m *volumeMetadata, content filesystem.Content) error {
+	if m.Filesystem == filesystem.Nothing {
+		return nil
+	}
+	err := filesystem.NewIdentity(ctx, content, path)
+	// ext4 mounts two with one uuid, btrfs does not on every kernel.
+	if err == nil || content.Type == filesystem.Btrfs {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("The copy keeps the uuid of its source", "copy", m.Name, "cause", err.Error())
+	return nil
 }
 
 // agree settles what filesystem a copy has: that of its source. Asking for

@@ -2,6 +2,7 @@ package loopfile
 
 import (
 	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -39,4 +40,20 @@ func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
 		}
 	}
 	return 0, fault.OutOfRange.Errorf("capacity_range: sizes are multiples of %d bytes, and there is none between required_bytes %d and limit_bytes %d; raise the limit", leastUnit, size.Required, size.Limit)
+}
+
+// whenGrown is the wish for a volume with a filesystem that is to become
+// larger than it is. Where the kernel grows such a filesystem to a certain
+// size or more only, that is what the volume gets: it may be larger than what
+// is required, but not have a filesystem that is smaller.
+func whenGrown(size backend.Range, holds filesystem.Type, have int64) (backend.Range, error) {
+	least := holds.LeastGrown()
+	if size.Required <= have || size.Required >= least {
+		return size, nil
+	}
+	if size.Limit > 0 && size.Limit < least {
+		return size, fault.OutOfRange.Errorf("capacity_range: a %s of %d bytes grows to %d bytes (%d Mi) or more only; raise the limit to that", holds, have, least, least/mebi)
+	}
+	size.Required = least
+	return size, nil
 }

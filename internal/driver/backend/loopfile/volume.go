@@ -77,6 +77,11 @@ func (b *Backend) plan(r backend.Request) (plan, error) {
 		if r.Size.Required == 0 {
 			r.Size.Required = minimum
 		}
+		if p.filesystem != filesystem.Nothing {
+			if r.Size, err = whenGrown(r.Size, p.origin.holds, minimum); err != nil {
+				return p, err
+			}
+		}
 	}
 	p.bytes, err = chooseSize(r.Size, what, minimum)
 	return p, err

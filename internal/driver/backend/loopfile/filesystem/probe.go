@@ -18,7 +18,7 @@ type Content struct {
 	BlockBytes int64
 	// Faulty says that the kernel found the filesystem damaged (ext4).
 	Faulty bool
-	// CheapIdentity says that the uuid can be changed in no time.
+	// CheapIdentity says that the uuid of an ext4 can be changed in no time.
 	CheapIdentity bool
 }
 
@@ -76,7 +76,7 @@ func recognise(head []byte) Content {
 	case bytes.HasPrefix(btrfs[btrfsMagicAt:], []byte(btrfsMagic)):
 		return Content{
 			Type: Btrfs, BlockBytes: int64(le.Uint32(btrfs[btrfsSectorAt:])),
-			Bytes: int64(le.Uint64(btrfs[btrfsDeviceAt+deviceSizeAt:])), CheapIdentity: true,
+			Bytes: int64(le.Uint64(btrfs[btrfsDeviceAt+deviceSizeAt:])),
 		}
 	default:
 		return Content{}

@@ -31,6 +31,9 @@ type traits struct {
 	// that has room for a journal, without which a crash of the machine
 	// would damage the volume.
 	minimum int64
+	// leastGrown is the smallest size that the kernel grows one to, where
+	// that is more than the minimum.
+	leastGrown int64
 	// maker is the program that makes one, and where it comes from.
 	maker, packaged string
 	// options are those of every mount.
@@ -53,12 +56,18 @@ var traitsOf = map[Type]traits{
 	},
 	Btrfs: {
 		minimum: 110 * mebi, maker: "mkfs.btrfs", packaged: "btrfs-progs",
-		discard: "discard=async",
+		// BTRFS_IOC_RESIZE answers EINVAL below that.
+		leastGrown: 256 * mebi,
+		discard:    "discard=async",
 	},
 }
 
 // Minimum is the smallest size of a filesystem.
 func (t Type) Minimum() int64 { return traitsOf[t].minimum }
+
+// LeastGrown is the smallest size that a filesystem can grow to; one that is
+// made as large as that can be smaller.
+func (t Type) LeastGrown() int64 { return traitsOf[t].leastGrown }
 
 // Parse reads a name as it stands in a storage class. The empty name is
 // Nothing: the caller chooses.
