@@ -21,9 +21,10 @@ func Check(history []record.Change, own map[int64]bool) (violations []string) {
 	for _, c := range history {
 		found := w.written(c, own[c.At])
 		back := seesaw.moved(c)
-		if own[c.At] || c.Gone || w.marked(c) {
+		switch {
+		case own[c.At], c.Gone, w.marked(c):
 			seesaw.pushed() // that somebody deletes something is not in own, and is an act all the same
-		} else {
+		case !w.overtaken[c.Object.GetUID()]:
 			found = append(found, back...)
 		}
 		for _, v := range found {
@@ -40,6 +41,9 @@ func (w *world) written(c record.Change, own bool) []string {
 	w.apply(c)
 	switch {
 	case own:
+		if c.Kind == record.Claims {
+			w.wished(claim, w.claims[key])
+		}
 		return nil
 	case c.Kind == record.Claims:
 		return w.claimWritten(claim, w.claims[key])
@@ -111,6 +115,7 @@ func (w *world) volumeWritten(before, now *corev1.PersistentVolume) (found []str
 	if before == nil || now == nil || before.UID != now.UID {
 		return nil
 	}
+	w.given(before, now)
 	if now.Status.Phase == corev1.VolumeReleased && before.Status.Phase != corev1.VolumeReleased {
 		found = append(found, w.released(now)...)
 	}

@@ -41,6 +41,9 @@ func TestCheck(t *testing.T) {
 		claim  = `+ pvc {metadata: {name: c, uid: u}, spec: {resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
 		volume = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Available}}` + "\n"
 		bound  = `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: v, resources: {requests: {storage: 2Gi}}}, status: {phase: Bound}}` + "\n"
+		free   = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
+		taken  = `pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n"
+		wish   = `+ pvc {metadata: {name: c, uid: u}, spec: {volumeName: other, resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
 	)
 	for name, test := range map[string]struct{ story, want string }{
 		"a plain binding": {claim + volume + bound, ""},
@@ -65,6 +68,9 @@ func TestCheck(t *testing.T) {
 		"I7 given back": {`+ pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
 			pv {metadata: {name: v, uid: w}, spec: {}, status: {phase: Available}}
 			pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}`, "I7"},
+		"I7 somebody was quicker": {free + claim + wish + taken + free[2:], ""},
+		"I7 and again":            {free + claim + wish + taken + free[2:] + taken + free[2:], "I7"},
+		"I7 nobody was quicker":   {free + claim + taken + free[2:], "I7"},
 		"I10": {`+ pod {metadata: {name: p, uid: q}, spec: {nodeName: n1, volumes: [{persistentVolumeClaim: {claimName: c}}]}}
 			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
 			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}

@@ -17,12 +17,16 @@ type world struct {
 
 	// When pods got their node, and when objects were marked as deleted: resource versions.
 	scheduled, deleted map[types.UID]int64
+
+	wishes    map[types.UID]string // volumes that people named on a claim without one, by the claim
+	overtaken map[types.UID]bool   // volumes that were given to such a claim by who cannot have known that
 }
 
 func newWorld() *world {
 	return &world{
 		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		pods: map[types.NamespacedName]*corev1.Pod{}, scheduled: map[types.UID]int64{}, deleted: map[types.UID]int64{},
+		wishes: map[types.UID]string{}, overtaken: map[types.UID]bool{},
 	}
 }
 
@@ -53,6 +57,34 @@ func note(times map[types.UID]int64, c record.Change) {
 
 // marked reports whether a change that was just applied is the one that marked the object as deleted.
 func (w *world) marked(c record.Change) bool { return w.deleted[c.Object.GetUID()] == c.At }
+
+// wished takes in that somebody has written a claim.
+func (w *world) wished(before, now *corev1.PersistentVolumeClaim) {
+	if before != nil && now != nil && before.Spec.VolumeName == "" && now.Spec.VolumeName != "" {
+		w.wishes[now.UID] = now.Spec.VolumeName
+	}
+}
+
+// given takes in that a controller has written a volume. The claim to which it gives the volume may have been made to name another one
+// a moment ago, since no write is about two objects; then it must take the volume back. That can happen once for each claim.
+func (w *world) given(before, now *corev1.PersistentVolume) {
+	claim := ownerOf(now)
+	if claim == "" || claim == ownerOf(before) {
+		return
+	}
+	wish := w.wishes[claim]
+	if w.overtaken[now.UID] = wish != "" && wish != now.Name; w.overtaken[now.UID] {
+		delete(w.wishes, claim)
+	}
+}
+
+// ownerOf is the uid of the claim that a volume is for.
+func ownerOf(pv *corev1.PersistentVolume) types.UID {
+	if pv.Spec.ClaimRef == nil {
+		return ""
+	}
+	return pv.Spec.ClaimRef.UID
+}
 
 func keyOf(c record.Change) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()}
