@@ -48,6 +48,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run()) //nolint:forbidigo // main of a test
 }
 
+// onFiles are the features of a filesystem in an image.
+var onFiles = features{stages: true, snapshots: true, inUse: true}
+
 // kinds are what a driver can be about.
 var kinds = map[string]struct {
 	backend  func(state string) (backend.Backend, error)
@@ -56,10 +59,10 @@ var kinds = map[string]struct {
 	features features
 }{
 	"directory": {newDirectory, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}}}), 1 << 20, features{}},
-	"ext4":      {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}}}), 16 << 20, features{true, true}},
-	"btrfs":     {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "btrfs"}}}), 128 << 20, features{true, true}},
-	"xfs":       {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "xfs"}}}), 300 << 20, features{true, true}},
-	"block":     {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}), 4 << 20, features{true, true}},
+	"ext4":      {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "ext4"}}}), 16 << 20, onFiles},
+	"btrfs":     {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "btrfs"}}}), 128 << 20, onFiles},
+	"xfs":       {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "xfs"}}}), 300 << 20, onFiles},
+	"block":     {newLoopfile, access(&csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}), 4 << 20, features{stages: true, snapshots: true}},
 }
 
 func access(c *csi.VolumeCapability) *csi.VolumeCapability {

@@ -9,8 +9,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/purser-csi/purser/internal/csirpc"
 )
@@ -27,6 +30,8 @@ type life struct {
 // features are those that a life uses.
 type features struct {
 	stages, snapshots bool
+	// inUse says that a volume is copied and grows while a pod has it.
+	inUse bool
 }
 
 // step is one call, or one thing that a pod does. Steps can be repeated.
@@ -37,34 +42,66 @@ type step struct {
 
 const content = "day one, and nothing may be lost of it\n"
 
+// steps are one life: a volume that is copied and grows while a pod has it
+// where that is possible, and otherwise when the pod has gone.
 func (l *life) steps() []step {
 	var steps []step
 	add := func(name string, do func(context.Context) error) { steps = append(steps, step{name, do}) }
-	add("create", func(ctx context.Context) error { return l.create(ctx, "vol", l.bytes, nil) })
-	l.use(&steps, "vol", func() error { return l.write("vol") })
-	if l.features.snapshots {
+	change := func() {
 		add("snapshot", l.snapshot)
-		add("restore", func(ctx context.Context) error {
-			return l.create(ctx, "copy", l.bytes*3/2, &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
-				Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: "snap"},
-			}})
-		})
-		l.use(&steps, "copy", func() error { return l.read("copy") })
 		add("expand", l.expand)
 	}
-	l.use(&steps, "vol", func() error { return l.read("vol") })
-	for _, end := range l.end() {
-		add(end.name, end.do)
+	add("create", func(ctx context.Context) error { return l.create(ctx, "vol", l.bytes, nil) })
+	l.take(&steps, "vol")
+	add("write vol", func(context.Context) error { return l.write("vol") })
+	if l.features.inUse {
+		change()
+		add("expand on the node", l.expandNode)
 	}
-	return steps
+	l.leave(&steps, "vol")
+	if l.features.snapshots {
+		if !l.features.inUse {
+			change()
+		}
+		add("restore", func(ctx context.Context) error { return l.create(ctx, "copy", l.bytes*3/2, ofSnapshot("snap")) })
+		add("clone", func(ctx context.Context) error { return l.create(ctx, "clone", 0, ofVolume("vol")) })
+		for _, id := range []string{"copy", "clone"} {
+			l.take(&steps, id)
+		}
+		for _, id := range []string{"copy", "clone"} {
+			add("read "+id, func(context.Context) error { return l.read(id) })
+			l.leave(&steps, id)
+		}
+	}
+	l.take(&steps, "vol")
+	add("read vol", func(context.Context) error { return l.read("vol") })
+	l.leave(&steps, "vol")
+	return append(steps, l.end()...)
 }
 
-// use is what a pod has of a volume.
-func (l *life) use(steps *[]step, id string, work func() error) {
+func ofSnapshot(id string) *csi.VolumeContentSource {
+	return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+		Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: id},
+	}}
+}
+
+func ofVolume(id string) *csi.VolumeContentSource {
+	return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id},
+	}}
+}
+
+// take is what happens before a pod has a volume, and leave what happens when
+// it has gone.
+func (l *life) take(steps *[]step, id string) {
 	*steps = append(*steps,
 		step{"stage " + id, func(ctx context.Context) error { return l.stage(ctx, id) }},
 		step{"publish " + id, func(ctx context.Context) error { return l.publish(ctx, id) }},
-		step{"use " + id, func(context.Context) error { return work() }},
+	)
+}
+
+func (l *life) leave(steps *[]step, id string) {
+	*steps = append(*steps,
 		step{"unpublish " + id, func(ctx context.Context) error { return l.unpublish(ctx, id) }},
 		step{"unstage " + id, func(ctx context.Context) error { return l.unstage(ctx, id) }},
 	)
@@ -73,7 +110,7 @@ func (l *life) use(steps *[]step, id string, work func() error) {
 // end takes everything away, also what was never there.
 func (l *life) end() []step {
 	steps := []step{}
-	for _, id := range []string{"vol", "copy"} {
+	for _, id := range []string{"vol", "copy", "clone"} {
 		steps = append(steps,
 			step{"end: unpublish " + id, func(ctx context.Context) error { return l.unpublish(ctx, id) }},
 			step{"end: unstage " + id, func(ctx context.Context) error { return l.unstage(ctx, id) }},
@@ -92,10 +129,11 @@ func (l *life) end() []step {
 }
 
 func (l *life) create(ctx context.Context, name string, bytes int64, source *csi.VolumeContentSource) error {
-	response, err := l.conn.Controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
-		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
-		VolumeCapabilities: []*csi.VolumeCapability{l.access}, VolumeContentSource: source,
-	})
+	request := &csi.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csi.VolumeCapability{l.access}, VolumeContentSource: source}
+	if bytes > 0 {
+		request.CapacityRange = &csi.CapacityRange{RequiredBytes: bytes}
+	}
+	response, err := l.conn.Controller().CreateVolume(ctx, request)
 	if err == nil && response.GetVolume().GetVolumeId() != name {
 		err = fmt.Errorf("the volume is called %q", response.GetVolume().GetVolumeId())
 	}
@@ -116,6 +154,18 @@ func (l *life) expand(ctx context.Context) error {
 	})
 	if err == nil && response.GetCapacityBytes() < 2*l.bytes {
 		err = fmt.Errorf("the volume has %d bytes", response.GetCapacityBytes())
+	}
+	return err
+}
+
+// expandNode accepts that the kernel lets nobody here grow a mounted ext4: it
+// grows when it is staged again.
+func (l *life) expandNode(ctx context.Context) error {
+	_, err := l.conn.Node().NodeExpandVolume(ctx, &csi.NodeExpandVolumeRequest{
+		VolumeId: "vol", VolumePath: l.target("vol"), StagingTargetPath: l.staging("vol"), VolumeCapability: l.access,
+	})
+	if status.Code(err) == codes.FailedPrecondition && strings.Contains(err.Error(), "CAP_SYS_RESOURCE") {
+		return nil
 	}
 	return err
 }

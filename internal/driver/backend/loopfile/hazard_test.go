@@ -12,6 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"golang.org/x/sys/unix"
 )
@@ -345,4 +346,36 @@ func TestPoolOfOneFailedCreate(t *testing.T) {
 	if after, err := r.Available(t.Context()); err != nil || before-after > 100*mebi {
 		t.Errorf("Available fell from %d to %d, %v", before, after, err)
 	}
+}
+
+// A loop device of somebody else, on a filesystem that answers nothing but
+// errors any more, is no reason not to find ours.
+func TestTheDeviceOfOthersIsOutOfOrder(t *testing.T) {
+	const goingDown, atOnce = 0x8004587d, 2 // XFS_IOC_GOINGDOWN, without writing the log
+	broken := poolRig(t, filesystem.XFS, 300*mebi, Config{})
+	theirs := broken.create(request("theirs", blockAccess, mebi))
+	broken.stage(theirs.ID, blockAccess)
+	t.Cleanup(func() {
+		if err := broken.drop(theirs.ID).Detach(); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, err := os.Open(broken.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := unix.IoctlSetPointerInt(int(dir.Fd()), goingDown, atOnce); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loopdev.InodeOf(broken.imageOf(theirs.ID)); err == nil {
+		t.Fatal("the filesystem still answers")
+	}
+	r := newRig(t)
+	v := r.create(request("vol", blockAccess, mebi))
+	write(t, r.stage(v.ID, blockAccess), "file", 1024)
+	r = r.restart()
+	wantContent(t, r.stage(v.ID, blockAccess), "file", 1024)
+	r.unstage(v.ID)
+	r.wantNoDevices()
 }

@@ -67,7 +67,10 @@ func All() (map[Inode][]*Device, error) {
 }
 
 // each visits the devices that have an image and closes those that the
-// visitor does not keep. One that goes away meanwhile is not an error.
+// visitor does not keep. One that goes away meanwhile is not an error, and one
+// that does not tell its image is not ours: the kernel asks the filesystem that
+// the image is on, and that of somebody else can be out of order, a dead FUSE
+// or NFS server for example. It must not take our volumes along.
 func each(visit func(*Device, Inode) (keep bool)) error {
 	numbers, err := attachedNumbers()
 	if err != nil {
@@ -84,9 +87,6 @@ func each(visit func(*Device, Inode) (keep bool)) error {
 		inode, err := device.Inode()
 		if err != nil || !visit(device, inode) {
 			device.file.Close()
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
 		}
 	}
 	return nil
