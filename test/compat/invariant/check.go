@@ -40,13 +40,12 @@ func (w *world) written(c record.Change, own bool) []string {
 	claim, volume := w.claims[key], w.volumes[key.Name]
 	w.apply(c)
 	switch {
-	case own:
-		if c.Kind == record.Claims {
-			w.wished(claim, w.claims[key])
-		}
-		return nil
+	case c.Kind == record.Claims && own:
+		w.wished(claim, w.claims[key])
 	case c.Kind == record.Claims:
 		return w.claimWritten(claim, w.claims[key])
+	case c.Kind == record.Volumes && (own || c.Gone):
+		w.lost(volume, w.volumes[key.Name])
 	case c.Kind == record.Volumes:
 		return w.volumeWritten(volume, w.volumes[key.Name])
 	}
@@ -82,15 +81,16 @@ func completed(c *corev1.PersistentVolumeClaim) bool {
 
 func (w *world) becameBound(now *corev1.PersistentVolumeClaim) (found []string) {
 	for _, other := range w.claims {
-		if other.UID != now.UID && other.Status.Phase == corev1.ClaimBound && other.Spec.VolumeName == now.Spec.VolumeName {
+		if other.UID != now.UID && other.Status.Phase == corev1.ClaimBound && other.Spec.VolumeName == now.Spec.VolumeName && !w.taken(other) {
 			found = append(found, fmt.Sprintf("I1: Bound to %s, which %s is bound to as well", now.Spec.VolumeName, other.Name))
 		}
 	}
 	pv := w.volumes[now.Spec.VolumeName]
 	switch {
+	case pv != nil && ownerOf(pv) == now.UID, w.taken(now):
 	case pv == nil:
 		found = append(found, fmt.Sprintf("I2: Bound to %q, which is not there", now.Spec.VolumeName))
-	case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != now.UID:
+	default:
 		found = append(found, fmt.Sprintf("I2: Bound to %s, whose claimRef has not its uid", pv.Name))
 	}
 	return found

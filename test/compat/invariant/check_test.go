@@ -44,6 +44,10 @@ func TestCheck(t *testing.T) {
 		free   = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
 		taken  = `pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n"
 		wish   = `+ pvc {metadata: {name: c, uid: u}, spec: {volumeName: other, resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
+		stolen = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
+		theirs = `+ pvc {metadata: {name: d, uid: x}, spec: {volumeName: v}, status: {phase: Pending}}
+			+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}, claimRef: {name: d, uid: x}}, status: {phase: Available}}
+			pvc {metadata: {name: d, uid: x}, spec: {volumeName: v}, status: {phase: Bound}}` + "\n"
 	)
 	for name, test := range map[string]struct{ story, want string }{
 		"a plain binding": {claim + volume + bound, ""},
@@ -53,6 +57,9 @@ func TestCheck(t *testing.T) {
 		},
 		"I2 no volume":      {claim + bound, "I2"},
 		"I2 another's":      {claim + strings.Replace(volume, "uid: u}", "uid: z}", 1) + bound, "I2"},
+		"I2 taken away":     {claim + volume + stolen + bound, ""},
+		"I2 and again":      {claim + volume + stolen + bound + claim + bound, "I2"},
+		"I1 taken away":     {claim + volume + bound + stolen + bound + theirs, ""},
 		"I3":                {claim + volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Released}}`, "I3"},
 		"I3 claim is gone":  {claim + volume + `gone pvc {metadata: {name: c, uid: u}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Released}}`, ""},
 		"I4":                {volume + `pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}`, "I4"},

@@ -20,13 +20,14 @@ type world struct {
 
 	wishes    map[types.UID]string // volumes that people named on a claim without one, by the claim
 	overtaken map[types.UID]bool   // volumes that were given to such a claim by who cannot have known that
+	stolen    map[types.UID]string // the volumes that people took away, by the claim that had them
 }
 
 func newWorld() *world {
 	return &world{
 		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		pods: map[types.NamespacedName]*corev1.Pod{}, scheduled: map[types.UID]int64{}, deleted: map[types.UID]int64{},
-		wishes: map[types.UID]string{}, overtaken: map[types.UID]bool{},
+		wishes: map[types.UID]string{}, overtaken: map[types.UID]bool{}, stolen: map[types.UID]string{},
 	}
 }
 
@@ -76,6 +77,24 @@ func (w *world) given(before, now *corev1.PersistentVolume) {
 	if w.overtaken[now.UID] = wish != "" && wish != now.Name; w.overtaken[now.UID] {
 		delete(w.wishes, claim)
 	}
+}
+
+// lost takes in that somebody has written a volume, or that it is gone.
+func (w *world) lost(before, now *corev1.PersistentVolume) {
+	if before == nil || ownerOf(before) == "" || now != nil && ownerOf(now) == ownerOf(before) {
+		return
+	}
+	w.stolen[ownerOf(before)] = before.Name
+}
+
+// taken reports whether somebody took the volume of a claim away, which who says that it is bound may not have known. That can happen
+// once for each time.
+func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
+	volume, stolen := w.stolen[claim.UID]
+	if stolen = stolen && volume == claim.Spec.VolumeName; stolen {
+		delete(w.stolen, claim.UID)
+	}
+	return stolen
 }
 
 // ownerOf is the uid of the claim that a volume is for.
