@@ -149,7 +149,9 @@ func (c gatedClient) Delete(ctx context.Context, o client.Object, opts ...client
 	return c.process.do(describe("delete", o), func(int) error { return c.Client.Delete(ctx, o, opts...) })
 }
 
-func (c gatedClient) Status() client.SubResourceWriter { return gatedStatus{c.Client.Status(), c.process} }
+func (c gatedClient) Status() client.SubResourceWriter {
+	return gatedStatus{c.Client.Status(), c.process}
+}
 
 // gatedStatus is the writer of statuses as one process sees it.
 type gatedStatus struct {

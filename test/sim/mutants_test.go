@@ -33,6 +33,12 @@ type mutant struct {
 	journal       func(provisioning.Journal) provisioning.Journal
 	journalConfig func(*journal.Config)
 	forgets       bool // own writes, as if kube.Recent were not there
+
+	// Of those that bind and protect.
+	binding     bool                                           // it is for them
+	live        func(live, cached client.Reader) client.Reader // who answers for the API server
+	handlers    hook
+	moreBinders int // that know nothing of each other
 }
 
 // veryNew makes kube.Recent believe that the watch is ahead of every write.

@@ -188,7 +188,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	})
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver,
-		Driver:  reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
+		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
 		Timeout: callTimeout, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{},
 		Decided: measures.Decisions, InFlight: measures.InFlight,
 	})

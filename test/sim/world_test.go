@@ -259,6 +259,14 @@ func (w *world) replaceVolumes() {
 	}
 }
 
+// dropVolumes deletes every volume.
+func (w *world) dropVolumes() {
+	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
+		w.log("user deletes volume %s", pv.Name)
+		_ = w.server.Client().Delete(w.ctx, pv)
+	}
+}
+
 // rival starts a second leader beside the first, which learns of it by its journal, or by its lease in the end.
 func (w *world) rival(former *process) {
 	time.Sleep(33 * time.Microsecond)
@@ -273,14 +281,7 @@ func (w *world) deleting(id string) {
 		if pv.Spec.CSI == nil || pv.Spec.CSI.VolumeHandle != id {
 			continue
 		}
-		if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-			w.violate("I3: volume %s is deleted, and its policy is %s", id, pv.Spec.PersistentVolumeReclaimPolicy)
-		}
-		for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
-			if pv.Spec.ClaimRef != nil && claim.UID == pv.Spec.ClaimRef.UID {
-				w.violate("I3: volume %s is deleted, and claim %s is bound to it", id, claim.Name)
-			}
-		}
+		w.deletingVolume(pv)
 		if w.schedule.blindTo(&storagev1.VolumeAttachment{}) {
 			continue // there is no way to ask for the attachments of one volume; the driver must refuse, as upstream has it
 		}
@@ -288,6 +289,19 @@ func (w *world) deleting(id string) {
 			if name := attachment.Spec.Source.PersistentVolumeName; name != nil && *name == pv.Name {
 				w.violate("I3: volume %s is deleted while it is attached", id)
 			}
+		}
+	}
+}
+
+// deletingVolume looks at a PersistentVolume whose volume is about to be deleted. One that was made for a claim which has another one
+// by now may go.
+func (w *world) deletingVolume(pv *corev1.PersistentVolume) {
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		w.violate("I3: volume %s is deleted, and its policy is %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
+		if claim.UID == uidOf(pv) && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name) {
+			w.violate("I3: volume %s is deleted, and claim %s is bound to it", pv.Name, claim.Name)
 		}
 	}
 }

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// ofControllers is what must hold where those that bind and protect are ours.
+func (e end) ofControllers() {
+	m := e.throughout()
+	e.noDouble()
+	e.fixed()
+	e.marked(m)
+	e.noneLingers()
+}
+
+// ofBoth is what must hold where all are ours.
+func (e end) ofBoth() {
+	e.ofProvisioner()
+	e.ofControllers()
+}
+
+// fixed is that the tables of core/binding, looked up in the world as it is, find nothing left to do for any pair, and that nobody
+// waits for a provisioner, since there is one.
+func (e end) fixed() {
+	for key := range e.keys() {
+		s := e.snapshot(key)
+		found := binding.Decide(s)
+		if todo, ok := found.(verdict.Do[binding.Action]); ok {
+			for _, action := range todo.Actions {
+				if !isTalk(action) {
+					e.violate("I5: there is %T left to do for %s: %s", action, key, todo.Because().Text())
+				}
+			}
+			found = cmpVerdict(todo)
+		}
+		switch found.Because().Reason {
+		case verdict.ExternalProvisioning, verdict.HandedOver:
+			e.violate("I5: claim %s waits for a provisioner", key)
+		}
+	}
+}
+
+// cmpVerdict is what holds after the actions.
+func cmpVerdict(todo verdict.Do[binding.Action]) binding.Verdict {
+	if todo.Then == nil {
+		return todo
+	}
+	return todo.Then
+}
+
+func isTalk(action binding.Action) bool {
+	switch action.(type) {
+	case binding.Tell, binding.HandOver:
+		return true
+	}
+	return false
+}
+
+// keys are the pairs, and the volumes that are for nobody.
+func (e end) keys() map[binding.Key]bool {
+	all := map[binding.Key]bool{}
+	for _, claim := range e.claims {
+		all[binding.Key{Claim: client.ObjectKeyFromObject(claim)}] = true
+	}
+	for _, pv := range e.volumes {
+		all[binding.KeyOf(pv)] = true
+	}
+	return all
+}
+
+// snapshot is the world around a key, found without any index.
+func (e end) snapshot(key binding.Key) binding.Snapshot {
+	s := binding.Snapshot{Key: key, ClaimAsked: true, VolumesAsked: true, InProcess: slices.Contains(e.cast.ours, plane)}
+	for _, pv := range e.volumes {
+		if binding.KeyOf(pv) == key {
+			s.Refs = append(s.Refs, pv)
+		}
+	}
+	s.Claim = e.claim(key.Claim)
+	if s.Claim == nil {
+		return s
+	}
+	classes := apiserver.Objects(e.server, &storagev1.StorageClass{})
+	s.Default = binding.DefaultClass(classes)
+	if i := slices.IndexFunc(classes, func(c *storagev1.StorageClass) bool { return c.Name == binding.ClassName(s.Claim) }); i >= 0 {
+		s.Class = classes[i]
+	}
+	for _, pv := range e.volumes {
+		if pv.Name == s.Claim.Spec.VolumeName {
+			s.Named = pv
+		}
+	}
+	if binding.SeeksStatic(s.Claim, s.Class) && binding.Reserved(s) == nil {
+		s.Offer = e.offer(s.Claim)
+	}
+	return s
+}
+
+func (e end) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+	i := slices.IndexFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool { return client.ObjectKeyFromObject(c) == key })
+	if i < 0 {
+		return nil
+	}
+	return e.claims[i]
+}
+
+// offer is any volume that the claim could have.
+func (e end) offer(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	i := slices.IndexFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return binding.Matchable(pv) && covers(pv, claim) })
+	if i < 0 {
+		return nil
+	}
+	return e.volumes[i]
+}
+
+// covers reports whether the volume is what the claim asks for, as far as people ask for anything here.
+func covers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	has, wants := pv.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	lacks := slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(pv.Spec.AccessModes, m) })
+	return has.Cmp(wants) >= 0 && !lacks && pv.Spec.StorageClassName == binding.ClassName(claim) && *pv.Spec.VolumeMode == *claim.Spec.VolumeMode
+}

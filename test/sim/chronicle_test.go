@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	rules "github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// moment is the world right after one of its changes. What must hold at every moment is seen in no end: a volume that was released
+// too early is deleted by then, and nobody is left to complain.
+type moment struct {
+	volumes map[string]*corev1.PersistentVolume
+	claims  map[types.UID]*corev1.PersistentVolumeClaim
+	pods    map[types.UID]*corev1.Pod
+	// As they were created, which says what people chose.
+	firstVolumes map[types.UID]*corev1.PersistentVolume
+	firstClaims  map[types.UID]*corev1.PersistentVolumeClaim
+	violate      func(format string, args ...any)
+}
+
+// throughout holds the rules against every moment of the run.
+func (e end) throughout() *moment {
+	m := &moment{
+		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.UID]*corev1.PersistentVolumeClaim{}, pods: map[types.UID]*corev1.Pod{},
+		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{}, violate: e.violate,
+	}
+	var all []apiserver.Event
+	for _, kind := range []client.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}} {
+		all = append(all, e.server.History(kind, 0)...)
+	}
+	slices.SortFunc(all, func(a, b apiserver.Event) int { return cmp.Compare(a.At, b.At) })
+	for _, change := range all {
+		m.pass(change)
+	}
+	return m
+}
+
+func (m *moment) pass(change apiserver.Event) {
+	gone := change.Type == watch.Deleted
+	switch o := change.Object.(type) {
+	case *corev1.PersistentVolume:
+		was := m.volumes[o.Name]
+		if m.volumes[o.Name] = o; gone {
+			delete(m.volumes, o.Name)
+		}
+		if was == nil {
+			m.firstVolumes[o.UID] = o
+			return
+		}
+		m.volumeChanged(was, o)
+	case *corev1.PersistentVolumeClaim:
+		was := m.claims[o.UID]
+		if m.claims[o.UID] = o; gone {
+			delete(m.claims, o.UID)
+		}
+		if was == nil {
+			m.firstClaims[o.UID] = o
+			return
+		}
+		m.claimChanged(was, o)
+	case *corev1.Pod:
+		if m.pods[o.UID] = o; gone {
+			delete(m.pods, o.UID)
+		}
+	}
+}
+
+// owner is the very claim that the volume is for, if it is there.
+func (m *moment) owner(pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	if pv.Spec.ClaimRef == nil {
+		return nil
+	}
+	return m.claims[pv.Spec.ClaimRef.UID]
+}
+
+func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
+	owner := m.owner(was)
+	elsewhere := owner != nil && owner.Spec.VolumeName != "" && owner.Spec.VolumeName != is.Name
+	lives := owner != nil && !elsewhere
+	turned := was.Status.Phase != is.Status.Phase
+	switch {
+	case turned && is.Status.Phase == corev1.VolumeReleased && lives:
+		m.violate("7.4 I3: volume %s is released, and its claim %s is there", is.Name, owner.Name)
+	case turned && is.Status.Phase == corev1.VolumeAvailable && uidOf(is) != "":
+		m.violate("7.4 I2: volume %s is called available, and is for a claim", is.Name)
+	case uidOf(was) != "" && uidOf(is) != uidOf(was) && lives:
+		m.violate("7.4 I2: volume %s is taken from claim %s", is.Name, owner.Name)
+	case lives && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
+		m.violate("7.4 I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
+	}
+	if chosen := m.firstVolumes[is.UID].Spec.ClaimRef; chosen != nil && !wasLetGo(was) {
+		if ref := is.Spec.ClaimRef; ref == nil || ref.Namespace != chosen.Namespace || ref.Name != chosen.Name {
+			m.violate("7.4 I4: volume %s was reserved for claim %s, and is not any more", is.Name, chosen.Name)
+		}
+	}
+}
+
+func uidOf(pv *corev1.PersistentVolume) types.UID {
+	if pv.Spec.ClaimRef == nil {
+		return ""
+	}
+	return pv.Spec.ClaimRef.UID
+}
+
+// wasLetGo says that an administrator may do with the volume as he likes.
+func wasLetGo(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
+}
+
+func (m *moment) claimChanged(was, is *corev1.PersistentVolumeClaim) {
+	pv := m.volumes[is.Spec.VolumeName]
+	mine := pv != nil && uidOf(pv) == is.UID
+	turned := was.Status.Phase != is.Status.Phase
+	switch {
+	case !bindCompleted(was) && bindCompleted(is):
+		m.completes(is, pv, mine)
+	case turned && is.Status.Phase == corev1.ClaimBound && !mine:
+		m.violate("7.4 I2: claim %s is called bound, and volume %q is not its own", is.Name, is.Spec.VolumeName)
+	case turned && is.Status.Phase == corev1.ClaimLost && mine:
+		m.violate("7.4 I2: claim %s is called lost, and has volume %s", is.Name, pv.Name)
+	case turned && is.Status.Phase == corev1.ClaimPending:
+		m.violate("7.4 I7: claim %s waits again", is.Name)
+	}
+	if !holds(was) || holds(is) {
+		return
+	}
+	for _, pod := range m.pods {
+		if rules.Uses(pod, is) {
+			m.violate("7.4 I10: claim %s loses its protection, and pod %s uses it", is.Name, pod.Name)
+		}
+	}
+}
+
+// completes is the moment at which a claim gets its volume for good.
+func (m *moment) completes(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, mine bool) {
+	switch {
+	case claim.Spec.VolumeName == "":
+		m.violate("7.4 I5: the binding of claim %s is complete without a volume", claim.Name)
+	case !mine:
+		m.violate("7.4 I2: claim %s gets volume %s, which is not its own", claim.Name, claim.Spec.VolumeName)
+	case m.firstVolumes[pv.UID].Spec.ClaimRef == nil && !covers(pv, claim):
+		m.violate("7.4 I6: claim %s gets volume %s, which is not what it asks for", claim.Name, pv.Name)
+	}
+	for _, other := range m.claims {
+		if other.UID != claim.UID && bindCompleted(other) && other.Spec.VolumeName == claim.Spec.VolumeName {
+			m.violate("7.4 I1: claims %s and %s both have volume %s", claim.Name, other.Name, claim.Spec.VolumeName)
+		}
+	}
+}
+
+func bindCompleted(claim *corev1.PersistentVolumeClaim) bool {
+	_, ok := claim.Annotations[names.AnnBindCompleted]
+	return ok
+}
