@@ -26,6 +26,9 @@ var codeOf = map[fault.Kind]codes.Code{
 	fault.Exhausted:    codes.ResourceExhausted,
 	fault.Busy:         codes.Aborted,
 	fault.BadToken:     codes.Aborted,
+	fault.Away:         codes.Unavailable,
+	fault.Unidentified: codes.Unauthenticated,
+	fault.Forbidden:    codes.PermissionDenied,
 }
 
 // toStatusInterceptor is the edge: below it errors have kinds, above it codes.

@@ -67,7 +67,7 @@ func TestAnImageKeepsItsDataThroughEverything(t *testing.T) {
 			}
 			wantBytes(t, r, restored.ID, at, 500*mebi)
 
-			unix.Sync()
+			flush(t, path)
 			clone := r.create(r.request("clone", images, large, cloneOf(volume.ID)))
 			at = r.stage(clone.ID, c)
 			wantContent(t, filepath.Join(at, "first"), "1")
@@ -231,7 +231,7 @@ func TestADeadDaemonIsNoticedAndReplaced(t *testing.T) {
 	volume := r.create(r.request("dead", images))
 	path := r.stage(volume.ID, mounted)
 	write(t, filepath.Join(path, "file"), "kept")
-	unix.Sync()
+	flush(t, path)
 	killDaemon(t, "rbd-fuse", volume.ID.String())
 	r.restart() // takes away what is of no use
 	if _, err := r.Staged(t.Context(), volume.ID, path, backend.Mount); !fault.Unready.Is(err) {

@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/purser-csi/purser/internal/driver/backend"
 	driverceph "github.com/purser-csi/purser/internal/driver/backend/ceph"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/test/ceph/cluster"
 )
@@ -83,6 +87,7 @@ type rig struct {
 	t   *testing.T
 	dir string
 	*driverceph.Backend
+	fuse *mapping.Fuse
 }
 
 func newRig(t *testing.T) *rig {
@@ -105,10 +110,19 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// restart forgets everything that is in memory.
+// restart forgets everything that is in memory, and holds nothing that a
+// process that ended would not hold.
 func (r *rig) restart() {
 	r.t.Helper()
-	b, err := driverceph.New(driverceph.Config{StateDir: filepath.Join(r.dir, "state"), ConfDir: shared.ConfDir()})
+	if r.fuse != nil {
+		r.fuse.Release()
+	}
+	tools := command.NewRunner(command.Config{})
+	r.fuse = mapping.NewFuse(tools)
+	b, err := driverceph.New(driverceph.Config{
+		StateDir: filepath.Join(r.dir, "state"), ConfDir: shared.ConfDir(), Tools: tools,
+		Ways: []mapping.Way{&mapping.Kernel{Tools: tools, Sys: "/sys"}, &mapping.NBD{Tools: tools, Sys: "/sys"}, r.fuse},
+	})
 	if err == nil {
 		err = b.Recover(r.t.Context())
 	}
@@ -214,6 +228,20 @@ func (r *rig) unstage(id backend.ID) {
 	r.t.Helper()
 	if err := r.Unstage(context.WithoutCancel(r.t.Context()), id, r.stagingPath(id)); err != nil {
 		r.t.Errorf("unstage %s: %v", id, err)
+	}
+}
+
+// flush writes what is in memory for one filesystem: another one, here or of
+// another test, could hang.
+func flush(t *testing.T, path string) {
+	t.Helper()
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := unix.Syncfs(int(dir.Fd())); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -37,6 +37,16 @@ const (
 	// BadToken is a page token that this driver did not give out
 	// ("ListVolumes Errors").
 	BadToken
+	// Away is something elsewhere that does not answer. Whether what was
+	// asked of it happened, or still happens, is not known ("Error Scheme",
+	// UNAVAILABLE leaves that open, FAILED_PRECONDITION does not).
+	Away
+	// Unidentified are secrets that do not say who asks ("Error Scheme",
+	// invalid credential).
+	Unidentified
+	// Forbidden is what the one who asks may not do ("Error Scheme",
+	// permission denied).
+	Forbidden
 )
 
 type fault struct {

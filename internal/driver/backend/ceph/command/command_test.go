@@ -91,12 +91,15 @@ func TestWhatAStatusMeans(t *testing.T) {
 		{28, "no space", fault.Exhausted, unix.ENOSPC},
 		{122, "quota", fault.Exhausted, unix.EDQUOT},
 		{11, "subvolume 'c' is not ready", fault.Busy, unix.EAGAIN},
-		{13, "rbd: couldn't connect to the cluster!", fault.Unready, unix.EACCES},
-		{110, "authenticate timed out after 15", fault.Unready, unix.ETIMEDOUT},
+		{13, "rbd: couldn't connect to the cluster!", fault.Unidentified, unix.EACCES},
+		{13, "Error EACCES: access denied: does your client key have mgr caps?", fault.Forbidden, unix.EACCES},
+		{110, "authenticate timed out after 15", fault.Away, unix.ETIMEDOUT},
+		{107, "rbd: error opening image", fault.Away, unix.ENOTCONN},
+		{108, "rbd: error opening image", fault.Away, unix.ESHUTDOWN},
 		{22, "rbd: shrinking an image is only allowed with --allow-shrink", fault.Internal, unix.EINVAL},
 		// 1 is also how python and early failures end.
-		{1, "(1) Operation not permitted", fault.Unready, unix.EPERM},
-		{1, "timed out", fault.Unready, unix.ETIMEDOUT},
+		{1, "(1) Operation not permitted", fault.Forbidden, unix.EPERM},
+		{1, "timed out", fault.Away, unix.ETIMEDOUT},
 		{1, "global_init: unable to open config file", fault.Internal, unix.EIO},
 	}
 	for _, test := range tests {
@@ -138,7 +141,7 @@ func TestAHangingToolIsKilled(t *testing.T) {
 	tools := faketool.New(t, faketool.Step{Begins: "rbd", Hangs: true, Stderr: "waiting for the cluster\n"})
 	run := runner(tools, func(c *command.Config) { c.Patience = 300 * time.Millisecond })
 	_, err := run.Run(t.Context(), command.Call{Program: command.RBD, Access: access, Arguments: []string{"ls"}})
-	if !fault.Unready.Is(err) || !strings.Contains(err.Error(), "did not end within 300ms") {
+	if !fault.Away.Is(err) || !strings.Contains(err.Error(), "did not end within 300ms") {
 		t.Errorf("patience: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -151,6 +154,36 @@ func TestAHangingToolIsKilled(t *testing.T) {
 		if err := unix.Kill(call.Pid, 0); !errors.Is(err, unix.ESRCH) {
 			t.Errorf("process %d: %v, want it gone", call.Pid, err)
 		}
+	}
+}
+
+// A process in the kernel's own wait does not end by any signal.
+func TestAToolBeyondKillKeepsNobody(t *testing.T) {
+	tools := faketool.New(t, faketool.Step{Begins: "rbd device map", Hangs: true}, faketool.Step{Begins: "rbd"})
+	run := runner(tools, func(c *command.Config) {
+		c.Patience, c.Grace = 300*time.Millisecond, time.Millisecond
+		c.Kill = func(int) error { return nil }
+	})
+	mapping := command.Call{Program: command.RBD, Access: access, Arguments: []string{"device", "map"}, Target: "rbd/a"}
+	if _, err := run.Run(t.Context(), mapping); !fault.Away.Is(err) || !strings.Contains(err.Error(), "rbd device map does not end") {
+		t.Errorf("Run: %v", err)
+	}
+	if _, err := run.Run(t.Context(), mapping); !fault.Busy.Is(err) || !strings.Contains(err.Error(), "has been hanging since") {
+		t.Errorf("the same target: %v", err)
+	}
+	if _, err := run.Run(t.Context(), command.Call{Program: command.RBD, Access: access, Arguments: []string{"ls"}}); err != nil {
+		t.Errorf("another call: %v", err)
+	}
+	if err := unix.Kill(tools.Calls()[0].Pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for { // until its end was noticed
+		if _, err := run.Run(t.Context(), mapping); !fault.Busy.Is(err) {
+			break
+		}
+	}
+	for _, call := range tools.Calls() {
+		_ = unix.Kill(call.Pid, unix.SIGKILL)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -46,24 +45,37 @@ var kindOf = map[unix.Errno]fault.Kind{
 	unix.EAGAIN:    fault.Busy,
 	unix.ENOSPC:    fault.Exhausted,
 	unix.EDQUOT:    fault.Exhausted,
-	unix.EPERM:     fault.Unready,
-	unix.EACCES:    fault.Unready,
-	unix.ETIMEDOUT: fault.Unready,
-	unix.ENOTCONN:  fault.Unready,
+	unix.EPERM:     fault.Forbidden,
+	unix.EACCES:    fault.Forbidden,
+	unix.ETIMEDOUT: fault.Away,
+	unix.ENOTCONN:  fault.Away,
+	unix.ESHUTDOWN: fault.Away,
 }
 
 // failed reads how a tool ended.
 func (c Call) failed(status int, stderr []byte) error {
 	said := c.Access.Key.redact(summary(stderr))
 	f := &Failure{Doing: c.doing(), Errno: errnoOf(status, said), Said: said}
-	if f.Errno == unix.ETIMEDOUT {
-		return fault.Unready.Errorf("cluster %q does not answer: %w; is it up, and are the monitors in %s right?", c.Access.Cluster, f, c.Access.Conf)
-	}
-	if f.Errno == unix.EPERM || f.Errno == unix.EACCES {
-		return fault.Unready.Errorf("cluster %q refuses user %q: %w; check userID and userKey of the secret, and what `ceph auth get client.%s` allows",
-			c.Access.Cluster, c.Access.User, f, c.Access.User)
+	switch f.Errno {
+	case unix.ETIMEDOUT, unix.ENOTCONN:
+		return fault.Away.Errorf("cluster %q does not answer: %w; is it up, and are the monitors in %s right?", c.Access.Cluster, f, c.Access.Conf)
+	case unix.ESHUTDOWN:
+		return fault.Away.Errorf("cluster %q does not let this machine in any more: %w; it was fenced, `ceph osd blocklist ls` shows it", c.Access.Cluster, f)
+	case unix.EPERM, unix.EACCES:
+		return c.refused(f)
 	}
 	return kindOf[f.Errno].Errorf("%w", f)
+}
+
+// refused tells those whom the cluster does not know from those whom it knows
+// and does not allow this.
+func (c Call) refused(f *Failure) error {
+	if strings.Contains(f.Said, "connect") {
+		return fault.Unidentified.Errorf("cluster %q does not know user %q with this key: %w; compare userID and userKey of the secret with `ceph auth get-key client.%s`",
+			c.Access.Cluster, c.Access.User, f, c.Access.User)
+	}
+	return fault.Forbidden.Errorf("cluster %q does not allow user %q to do this: %w; compare `ceph auth get client.%s` with what the documentation of the driver asks for",
+		c.Access.Cluster, c.Access.User, f, c.Access.User)
 }
 
 // errnoOf corrects a status of 1, which is that of the interpreter and of
@@ -110,7 +122,7 @@ func summary(stderr []byte) string {
 
 // ended says why a call was killed: because the caller gave up, or because
 // our own patience was at its end.
-func (c Call) ended(caller context.Context, patience time.Duration, stderr []byte) error {
+func (c Call) ended(caller context.Context, stderr []byte) error {
 	said := c.Access.Key.redact(summary(stderr))
 	if said != "" {
 		said = " (" + said + ")"
@@ -118,12 +130,7 @@ func (c Call) ended(caller context.Context, patience time.Duration, stderr []byt
 	if err := caller.Err(); err != nil {
 		return fmt.Errorf("%s was stopped%s: %w", c.doing(), said, err)
 	}
-	return fault.Unready.Errorf("%s did not end within %s and was stopped%s; `ceph -s` says how cluster %q is", c.doing(), patience, said, c.Access.Cluster)
-}
-
-func stuckError(c Call, since, now time.Time) error {
-	return fault.Busy.Errorf("%s has been running since %s (%s) and cannot be stopped: it hangs in the kernel of this machine; see what `dmesg` and `ceph -s` say",
-		c.doing(), since.UTC().Format(time.RFC3339), now.Sub(since).Round(time.Second))
+	return fault.Away.Errorf("%s did not end within %s and was stopped%s; `ceph -s` says how cluster %q is", c.doing(), c.Patience, said, c.Access.Cluster)
 }
 
 // Is says whether err is a tool's failure with this errno.

@@ -9,10 +9,10 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/patience"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -20,8 +20,8 @@ import (
 type Config struct {
 	// Patience bounds a call that names no bound; a minute when zero.
 	Patience time.Duration
-	// Grace is how long a killed process may take to go away; 5 seconds when
-	// zero.
+	// Grace is how long a killed process may take to go away;
+	// patience.DefaultGrace when zero.
 	Grace time.Duration
 	// AtOnce is how many tools run at a time; 16 when zero. Each costs a
 	// processor some 30 ms.
@@ -30,19 +30,16 @@ type Config struct {
 	LookPath func(string) (string, error)
 	// Environment is added to that of every tool.
 	Environment []string
-	// Now is the clock; time.Now when nil.
-	Now func() time.Time
+	// Kill ends a process and what it started; by SIGKILL when nil.
+	Kill func(pid int) error
 }
 
 // Runner runs tools.
 type Runner struct {
 	config Config
 	slots  chan struct{}
-
-	mutex sync.Mutex
-	// stuck are the targets of processes that did not even react to
-	// SIGKILL, and since when they run.
-	stuck map[string]time.Time
+	// keeper lets go of processes that do not even react to SIGKILL.
+	keeper *patience.Keeper
 }
 
 // NewRunner has the defaults.
@@ -50,19 +47,16 @@ func NewRunner(c Config) *Runner {
 	if c.Patience == 0 {
 		c.Patience = time.Minute
 	}
-	if c.Grace == 0 {
-		c.Grace = 5 * time.Second
-	}
 	if c.AtOnce == 0 {
 		c.AtOnce = 16
 	}
 	if c.LookPath == nil {
 		c.LookPath = exec.LookPath
 	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if c.Kill == nil {
+		c.Kill = func(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }
 	}
-	return &Runner{config: c, slots: make(chan struct{}, c.AtOnce), stuck: map[string]time.Time{}}
+	return &Runner{config: c, slots: make(chan struct{}, c.AtOnce), keeper: patience.NewKeeper(c.Grace)}
 }
 
 // Present says what is missing to run a program; nil when nothing is.
@@ -81,9 +75,6 @@ func (r *Runner) find(p Program) (string, error) {
 
 // Run runs a tool and gives what it printed.
 func (r *Runner) Run(ctx context.Context, c Call) (stdout []byte, err error) {
-	if since, is := r.stuckSince(c.Target); is {
-		return nil, stuckError(c, since, r.config.Now())
-	}
 	path, err := r.find(c.Program)
 	if err != nil {
 		return nil, err
@@ -97,10 +88,16 @@ func (r *Runner) Run(ctx context.Context, c Call) (stdout []byte, err error) {
 	if c.Patience == 0 {
 		c.Patience = r.config.Patience
 	}
-	bounded, cancel := context.WithTimeout(ctx, c.Patience)
-	defer cancel()
-	if err := bounded.Err(); err != nil {
-		return nil, c.ended(ctx, c.Patience, nil)
+	work := patience.Work{Target: c.Target, Doing: c.doing(), Bound: c.Patience}
+	return patience.Do(ctx, r.keeper, work, func(bounded context.Context) ([]byte, error) {
+		return r.runOnce(ctx, bounded, c, path)
+	})
+}
+
+// runOnce ends when the process has ended.
+func (r *Runner) runOnce(caller, bounded context.Context, c Call, path string) ([]byte, error) {
+	if bounded.Err() != nil {
+		return nil, c.ended(caller, nil)
 	}
 	p, err := c.prepare()
 	if err != nil {
@@ -108,13 +105,6 @@ func (r *Runner) Run(ctx context.Context, c Call) (stdout []byte, err error) {
 	}
 	defer func() { _ = p.file.Close() }() // a nil file says that it is none
 	child := &process{path: path, prepared: p, environment: r.config.Environment}
-	return r.wait(ctx, bounded, c, child)
-}
-
-// wait lets the process run in a goroutine of its own: one that the kernel
-// does not let go of must not keep the caller.
-func (r *Runner) wait(caller, bounded context.Context, c Call, child *process) ([]byte, error) {
-	began := r.config.Now()
 	started, done := make(chan error, 1), make(chan ending, 1)
 	go child.run(started, done)
 	if err := <-started; err != nil {
@@ -125,38 +115,11 @@ func (r *Runner) wait(caller, bounded context.Context, c Call, child *process) (
 		return child.outcome(c, end.err)
 	case <-bounded.Done():
 	}
-	child.kill()
-	grace := time.NewTimer(r.config.Grace)
-	defer grace.Stop()
-	select {
-	case end := <-done:
-		if end.err == nil { // it was faster than the signal
-			return child.stdout.Bytes(), nil
-		}
-		return nil, c.ended(caller, c.Patience, child.stderr.bytes())
-	case <-grace.C:
-		r.setStuck(c.Target, began, done)
-		return nil, stuckError(c, began, r.config.Now())
+	_ = r.config.Kill(child.command.Process.Pid)
+	if end := <-done; end.err == nil { // it was faster than the signal
+		return child.stdout.Bytes(), nil
 	}
-}
-
-func (r *Runner) stuckSince(target string) (time.Time, bool) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	since, is := r.stuck[target]
-	return since, is && target != ""
-}
-
-func (r *Runner) setStuck(target string, since time.Time, done <-chan ending) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.stuck[target] = since
-	go func() {
-		<-done
-		r.mutex.Lock()
-		defer r.mutex.Unlock()
-		delete(r.stuck, target)
-	}()
+	return nil, c.ended(caller, child.stderr.bytes())
 }
 
 // process is one child and what it printed.
@@ -196,11 +159,6 @@ func (p *process) run(started chan<- error, done chan<- ending) {
 	if err == nil {
 		done <- ending{p.command.Wait()}
 	}
-}
-
-// kill ends the tool and what it started.
-func (p *process) kill() {
-	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 }
 
 func (p *process) outcome(c Call, err error) ([]byte, error) {

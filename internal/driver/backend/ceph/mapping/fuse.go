@@ -142,6 +142,17 @@ func (f *Fuse) drop(image Image) {
 	delete(f.held, image.Dir)
 }
 
+// Release lets go of every device and takes none away, as the end of the
+// process would.
+func (f *Fuse) Release() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for _, device := range f.held {
+		_ = device.Release()
+	}
+	clear(f.held)
+}
+
 // Find implements Way.
 func (f *Fuse) Find(_ context.Context, image Image) (string, error) {
 	device, err := f.find(image)
@@ -151,11 +162,16 @@ func (f *Fuse) Find(_ context.Context, image Image) (string, error) {
 	return device.Path(), nil
 }
 
-// Resized implements Resizer.
+// Resized implements Resizer. The kernel remembers the size of a file for a
+// second, and a loop device takes what the kernel remembers.
 func (f *Fuse) Resized(_ context.Context, image Image) error {
 	device, err := f.find(image)
 	if err != nil || device == nil {
 		return err
+	}
+	var fresh unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, file(image), unix.AT_STATX_FORCE_SYNC, unix.STATX_SIZE, &fresh); err != nil {
+		return fault.Internal.Errorf("measure image %s: %w", image.spec(), err)
 	}
 	return device.Grow()
 }
