@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -24,12 +23,8 @@ func run() int {
 	err := roles.Execute(ctx, roles.Program{
 		Name: os.Args[0], Args: os.Args[1:], Version: version, Out: os.Stdout, Err: os.Stderr,
 	})
-	if err == nil {
-		return 0
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "purser:", err)
 	}
-	fmt.Fprintln(os.Stderr, "purser:", err)
-	if _, ok := errors.AsType[roles.UsageError](err); ok {
-		return 2
-	}
-	return 1
+	return roles.ExitCode(err)
 }

@@ -22,7 +22,7 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("missing programs: %s (looked in %s); run `make tools`, or set %s to a folder that has them",
+	return fmt.Sprintf("missing programs: %s (looked in %s); run `make cluster-tools`, or set %s to a folder that has them",
 		strings.Join(e.Programs, ", "), strings.Join(e.Looked, ", "), assetsEnv)
 }
 

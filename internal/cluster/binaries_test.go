@@ -47,7 +47,7 @@ func TestFindBinariesListsAllThatIsMissing(t *testing.T) {
 	if _, ok := errors.AsType[*MissingError](err); !ok {
 		t.Fatalf("error = %v, want a MissingError", err)
 	}
-	for _, want := range []string{"one, two", assets, dir, "PATH", "make tools", assetsEnv} {
+	for _, want := range []string{"one, two", assets, dir, "PATH", "make cluster-tools", assetsEnv} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)
 		}

@@ -28,7 +28,7 @@ func realConfig(t *testing.T, optional ...Component) Config {
 	t.Helper()
 	binaries, err := FindBinaries(Components(optional).Programs(), repositoryBin)
 	if err != nil {
-		t.Skipf("run make tools: %v", err)
+		t.Skip(err)
 	}
 	return Config{Dir: t.TempDir(), Binaries: binaries, Components: optional}
 }

@@ -63,12 +63,9 @@ func (c *Controllers) Run(ctx context.Context) error {
 		}
 	}()
 	if err := b.assemble(ctx); err != nil {
-		return fmt.Errorf("controllers: %w", err)
+		return err
 	}
-	if err := b.mgr.Start(ctx); err != nil {
-		return fmt.Errorf("controllers: %w", err)
-	}
-	return nil
+	return b.mgr.Start(ctx)
 }
 
 // Ready is nil when the controllers have seen all objects.

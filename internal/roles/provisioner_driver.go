@@ -52,7 +52,7 @@ const (
 
 var (
 	errLostConnection = errors.New("lost the connection to the csi driver, and --exit-on-connection-loss is set")
-	errOtherDriver    = errors.New("the csi driver came back with another name or other capabilities; starting again")
+	errOtherDriver    = errors.New("the csi driver that came back is another one; start again to serve it")
 )
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -78,9 +78,17 @@ func (l lookout) Start(ctx context.Context) error {
 		case err != nil:
 			log.Error(err, "cannot learn who the csi driver is")
 		case driver.Name != l.driver.Name || !maps.Equal(driver.Controller, l.driver.Controller) || !maps.Equal(driver.Plugin, l.driver.Plugin):
-			return errOtherDriver
+			return otherDriver(l.driver, driver)
 		}
 	}
+}
+
+// otherDriver says in what the driver differs from the one that this process began with.
+func otherDriver(was, is csirpc.Description) error {
+	if was.Name != is.Name {
+		return fmt.Errorf("%w: it was %q and is %q", errOtherDriver, was.Name, is.Name)
+	}
+	return fmt.Errorf("%w: %q has other capabilities than before", errOtherDriver, is.Name)
 }
 
 // bequeath leaves word for the pod's status. The file exists where a kubelet reads it.

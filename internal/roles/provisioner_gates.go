@@ -67,13 +67,24 @@ func (g *Gates) Set(value string) error {
 			g.notices.add("--feature-gates="+name, "the gate does not exist any more and has no effect: "+now)
 			continue
 		}
+		if slices.Contains(serverGates, name) {
+			g.notices.add("--feature-gates="+name, "the gate is one of the API server's and has no effect here")
+			continue
+		}
 		if _, ok := gateSpecs[featuregate.Feature(name)]; !ok {
-			return fmt.Errorf("unknown feature gate %q; known are %s", name, g.known())
+			return unknownGateError{name: name, known: g.known()}
 		}
 		known[name] = on
 		g.note(featuregate.Feature(name), on)
 	}
 	return g.SetFromMap(known)
+}
+
+// unknownGateError ends the process in its own way (CL-5).
+type unknownGateError struct{ name, known string }
+
+func (e unknownGateError) Error() string {
+	return fmt.Sprintf("unknown feature gate %q; known are %s", e.name, e.known)
 }
 
 // note tells of a gate that does not do what its name says.

@@ -75,10 +75,7 @@ func (w *wiring) run(ctx context.Context) error {
 	background.Go(func() { w.checkPermissions(checking) })
 	defer background.Wait()
 	defer cancel()
-	if err := w.mgr.Start(ctx); err != nil {
-		return fmt.Errorf("csi-provisioner: %w", err)
-	}
-	return nil
+	return w.mgr.Start(ctx)
 }
 
 // topology reports whether places matter: the driver has them, and the gate does not say to look away (G-1).

@@ -19,11 +19,32 @@ type Program struct {
 	Err     io.Writer
 }
 
-// UsageError is a mistake in the command line, as opposed to a failure at work.
+// UsageError is a value in the command line that is refused, as opposed to a failure at work.
 type UsageError struct{ error }
 
 // Unwrap returns what is wrong.
 func (e UsageError) Unwrap() error { return e.error }
+
+// syntaxError is a command line that cannot be parsed.
+type syntaxError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e syntaxError) Unwrap() error { return e.error }
+
+// ExitCode is upstream's for an error of [Execute]: 2 for a command line that cannot be parsed (CL-2), 255 for a feature gate that
+// nobody knows (CL-5), and 1 for values that are refused (CL-4) as for every failure at work.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if _, unknown := errors.AsType[unknownGateError](err); unknown {
+		return 255
+	}
+	if _, unparsed := errors.AsType[syntaxError](err); unparsed {
+		return 2
+	}
+	return 1
+}
 
 // Execute runs the role that the command line asks for, until it ends or ctx does.
 func Execute(ctx context.Context, p Program) error {
@@ -71,7 +92,7 @@ name that the program is called by.`,
 	root.SetUsageTemplate(usage)
 	cobra.AddTemplateFunc("flagHelp", flagHelp)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return UsageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+		return syntaxError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
 	})
 	return root
 }
@@ -103,12 +124,12 @@ func run(r role) func(*cobra.Command, []string) error {
 	}
 }
 
-// knownRole is asked when the first argument is no role. Without it cobra's own error would not count as a mistake in usage.
+// knownRole is asked when the first argument is no role. Without it cobra's own error would not count as a mistake in the command line.
 func knownRole(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return UsageError{fmt.Errorf("unknown role %q; see '%s --help'", args[0], c.CommandPath())}
+	return syntaxError{fmt.Errorf("unknown role %q; see '%s --help'", args[0], c.CommandPath())}
 }
 
 // noArguments refuses what is not a flag, which is most often a flag without its dashes.
@@ -116,7 +137,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return UsageError{fmt.Errorf("unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath())}
+	return syntaxError{fmt.Errorf("unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath())}
 }
 
 // usage is cobra's page with flags wrapped at 80 columns.

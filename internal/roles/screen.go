@@ -53,6 +53,7 @@ func (s *screen) clear() {
 
 const (
 	green = "\033[32m"
+	red   = "\033[31m"
 	bold  = "\033[1m"
 	reset = "\033[0m"
 )

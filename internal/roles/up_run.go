@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -63,7 +64,12 @@ func (h *harbour) run(ctx context.Context) (err error) {
 		return err
 	}
 	h.welcome()
-	return h.stay(ctx)
+	err = h.stay(ctx)
+	if err != nil {
+		reason, _, _ := strings.Cut(err.Error(), "\n")
+		h.screen.say("  %s %s; stopping the rest", h.screen.paint(red, "✗"), reason) // in full when all has stopped, which takes a while
+	}
+	return err
 }
 
 const marker = "purser-data-folder"
@@ -400,6 +406,9 @@ func (h *harbour) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	var errs []error
+	if h.cluster != nil && h.cluster.Err() != nil { // a part would wait in vain for answers from what is left of it
+		errs = append(errs, h.cluster.Stop(ctx))
+	}
 	for _, p := range slices.Backward(h.parts) {
 		errs = append(errs, p.stop(ctx))
 	}

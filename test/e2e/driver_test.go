@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +49,38 @@ func TestOwnDriver(t *testing.T) {
 		t.Errorf("%s is still on disk", folder)
 	}
 	stop(t, s)
+}
+
+// A driver that comes back under another name ends `up`, which says so once and by both names.
+func TestOwnDriverRenamed(t *testing.T) {
+	t.Parallel()
+	binaries(t)
+	dir := dataDir(t)
+	socket := filepath.Join(dir, "own.sock")
+	end := (&scripted{}).serve(t, socket)
+	s := start(t, stage.Config{DataDir: filepath.Join(dir, "d"), Socket: socket, Args: []string{"--csi-address", socket}})
+	end()
+	(&scripted{name: "renamed.csi"}).serve(t, socket)
+	awaitEnd(t, s)
+	output := s.Output()
+	if s.ExitCode() != failure || !strings.Contains(output, `it was "scripted.csi" and is "renamed.csi"`) {
+		t.Errorf("exit code %d:\n%s", s.ExitCode(), output)
+	}
+	if strings.Contains(output, "csi-provisioner: csi-provisioner:") {
+		t.Errorf("who speaks is said twice:\n%s", output)
+	}
+}
+
+func awaitEnd(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	eventually(t, func(context.Context) error {
+		select {
+		case <-s.Ended():
+			return nil
+		default:
+			return errors.New("up still runs")
+		}
+	})
 }
 
 func awaitDriver(t *testing.T, socket string) {

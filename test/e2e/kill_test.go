@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -165,30 +166,38 @@ func atLeast(have, want int) error {
 	return nil
 }
 
-// A component that dies takes `up` with it, which says which one and leaves nothing behind.
+// A component that dies takes `up` with it, which says at once which one, and leaves nothing behind. Without etcd nothing gets an
+// answer any more, and nobody waits for one.
 func TestComponentDies(t *testing.T) {
 	t.Parallel()
-	s := start(t, stage.Config{DataDir: dataDir(t)})
-	processes, err := leftover.Processes(s.DataDir)
-	must(t, err)
-	for _, p := range processes {
-		if strings.Contains(p.Command, "kube-scheduler ") {
-			must(t, kill(p.Pid))
-		}
-	}
-	eventually(t, func(context.Context) error {
-		select {
-		case <-s.Ended():
-			return nil
-		default:
-			return errors.New("up still runs")
-		}
-	})
-	if s.ExitCode() != 1 || !strings.Contains(s.Output(), "kube-scheduler") {
-		t.Errorf("exit code %d:\n%s", s.ExitCode(), s.Output())
-	}
-	if err := nothingLeft(s.DataDir); err != nil {
-		t.Error(err)
+	for _, component := range []string{"kube-scheduler", "etcd"} {
+		t.Run(component, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, stage.Config{DataDir: dataDir(t)})
+			processes, err := leftover.Processes(s.DataDir)
+			must(t, err)
+			for _, p := range processes {
+				if strings.Contains(p.Command, component+" ") {
+					must(t, kill(p.Pid))
+				}
+			}
+			killed := time.Now()
+			eventually(t, func(context.Context) error {
+				if told := s.Output(); !strings.Contains(told, "✗ "+component+" ended: signal: killed") {
+					return errors.New("up does not say what ended")
+				}
+				return nil
+			})
+			told := time.Since(killed)
+			awaitEnd(t, s)
+			t.Logf("told after %s, ended after %s", told.Round(time.Millisecond), time.Since(killed).Round(time.Millisecond))
+			if s.ExitCode() != failure {
+				t.Errorf("exit code %d:\n%s", s.ExitCode(), s.Output())
+			}
+			if err := nothingLeft(s.DataDir); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

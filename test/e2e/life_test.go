@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/purser-csi/purser/test/e2e/life"
 	"github.com/purser-csi/purser/test/e2e/stage"
@@ -21,8 +22,14 @@ func live(t *testing.T, steps []life.Step) {
 			t.Fatalf("%s: %v", step.Name, err)
 		}
 		t.Logf("%s: %s", step.Name, seen)
+		if width := utf8.RuneCountInString(seen); width > shownWidth {
+			t.Errorf("%d characters, more than the demo has room for", width)
+		}
 	}
 }
+
+// shownWidth is what a line of the demo has left of 80 columns.
+const shownWidth = 66
 
 // The life of a volume from the claim to the last byte, and then Ctrl-C.
 func TestLife(t *testing.T) {

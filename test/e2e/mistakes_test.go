@@ -73,9 +73,11 @@ func (o outcome) mustSay(t *testing.T, code int, lines ...[]string) {
 	}
 }
 
+// The exit codes, which are upstream's (CL-2, CL-4, CL-5).
 const (
-	failure = 1
-	usage   = 2
+	failure = 1 // also of a value that is refused
+	usage   = 2 // a command line that cannot be parsed
+	fatal   = 255
 )
 
 // Each mistake gets one clear line, and leaves nothing behind.
@@ -97,10 +99,10 @@ func TestMistakes(t *testing.T) {
 		{"unknown role", []string{"sail"}, usage, [][]string{{"sail", "purser --help"}}},
 		{"stray argument", []string{"up", "fresh"}, usage, [][]string{{`unexpected argument "fresh"`}}},
 		{"value without sense", []string{"up", "--driver-timeout", "soon"}, usage, [][]string{{"--driver-timeout", "soon"}}},
-		{"relative address", []string{"up", "--csi-address", "relative"}, usage, [][]string{{"--csi-address", `"relative"`, "absolute"}}},
-		{"two mistakes", []string{"up", "--csi-address", "relative", "--driver-timeout", "-1s"}, usage, [][]string{{"--csi-address"}, {"--driver-timeout"}}},
-		{"foreign kubeconfig", []string{"up", "--kubeconfig", foreign}, usage, [][]string{{"--kubeconfig", foreign, "choose another path"}}},
-		{"long path", []string{"up", "--data-dir", "/tmp/" + strings.Repeat("x", 120)}, usage, [][]string{{"--data-dir", "socket"}}},
+		{"relative address", []string{"up", "--csi-address", "relative"}, failure, [][]string{{"--csi-address", `"relative"`, "absolute"}}},
+		{"two mistakes", []string{"up", "--csi-address", "relative", "--driver-timeout", "-1s"}, failure, [][]string{{"--csi-address"}, {"--driver-timeout"}}},
+		{"foreign kubeconfig", []string{"up", "--kubeconfig", foreign}, failure, [][]string{{"--kubeconfig", foreign, "choose another path"}}},
+		{"long path", []string{"up", "--data-dir", "/tmp/" + strings.Repeat("x", 120)}, failure, [][]string{{"--data-dir", "socket"}}},
 		{"foreign folder", []string{"up", "--data-dir", full}, failure, [][]string{{full, "files that 'purser up' did not make"}}},
 		{
 			"nobody listens",
@@ -108,8 +110,11 @@ func TestMistakes(t *testing.T) {
 			failure,
 			[][]string{{deaf, "--csi-address", "500ms"}},
 		},
-		{"driver without endpoint", []string{"driver"}, usage, [][]string{{"--endpoint"}}},
-		{"provisioner with mistakes", []string{"csi-provisioner", "--worker-threads", "0", "--timeout", "0s"}, usage, [][]string{{"--timeout"}, {"--worker-threads"}}},
+		{"driver without endpoint", []string{"driver"}, failure, [][]string{{"--endpoint"}}},
+		{"CL-4 two addresses", []string{"csi-provisioner", "--metrics-address=:1", "--http-endpoint=:2"}, failure, [][]string{{"--metrics-address", "--http-endpoint"}}},
+		{"CL-5 unknown gate", []string{"csi-provisioner", "--feature-gates=Nonsense=true"}, fatal, [][]string{{"--feature-gates", `unknown feature gate "Nonsense"`, "Topology"}}},
+		{"ST-1 odd log format", []string{"csi-provisioner", "--logging-format=poem"}, failure, [][]string{{"poem"}}},
+		{"provisioner with mistakes", []string{"csi-provisioner", "--worker-threads", "0", "--timeout", "0s"}, failure, [][]string{{"--timeout"}, {"--worker-threads"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -139,7 +144,7 @@ func TestProgramsMissing(t *testing.T) {
 	copyProgram(t, filepath.Join(binaries(t), "purser"), purser)
 	dir := filepath.Join(t.TempDir(), "d")
 	command{path: purser, args: []string{"up", "--data-dir", dir}, env: []string{"PATH=", "KUBEBUILDER_ASSETS=" + empty}}.run(t).
-		mustSay(t, failure, []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", alone, empty, "make tools", "KUBEBUILDER_ASSETS"})
+		mustSay(t, failure, []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", alone, empty, "make cluster-tools", "KUBEBUILDER_ASSETS"})
 }
 
 func copyProgram(t *testing.T, from, to string) {

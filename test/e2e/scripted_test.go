@@ -23,6 +23,7 @@ type scripted struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
 
+	name  string                      // empty for scripted.csi
 	first func(context.Context) error // how the first CreateVolume ends
 
 	mu      sync.Mutex
@@ -35,7 +36,11 @@ func (s *scripted) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse
 }
 
 func (s *scripted) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: "scripted.csi"}, nil
+	name := s.name
+	if name == "" {
+		name = "scripted.csi"
+	}
+	return &csi.GetPluginInfoResponse{Name: name}, nil
 }
 
 func (s *scripted) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
@@ -72,7 +77,7 @@ func (s *scripted) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-func (s *scripted) serve(t *testing.T, socket string) {
+func (s *scripted) serve(t *testing.T, socket string) (end func()) {
 	t.Helper()
 	listener, err := net.Listen("unix", socket)
 	must(t, err)
@@ -81,6 +86,7 @@ func (s *scripted) serve(t *testing.T, socket string) {
 	csi.RegisterControllerServer(server, s)
 	go func() { _ = server.Serve(listener) }() // ends with Stop
 	t.Cleanup(server.Stop)
+	return server.Stop
 }
 
 // A driver that may have made a volume is asked the same again, and the volume is deleted once.

@@ -103,7 +103,7 @@ func (l *Life) volumeName() string { return "pvc-" + string(l.claim.UID) }
 func (l *Life) folder() string { return filepath.Join(l.Stage.VolumesDir(), l.volumeName()) }
 
 func (l *Life) created(ctx context.Context) (string, error) {
-	return l.folder(), until(ctx, func(context.Context) (bool, error) {
+	return l.shown(l.folder()), until(ctx, func(context.Context) (bool, error) {
 		info, err := os.Stat(l.folder())
 		if errors.Is(err, os.ErrNotExist) {
 			return false, nil
@@ -162,8 +162,21 @@ func (l *Life) publish(ctx context.Context) (string, error) {
 		VolumeId: l.volume.Spec.CSI.VolumeHandle, TargetPath: l.Target(), StagingTargetPath: staging,
 		VolumeContext: l.volume.Spec.CSI.VolumeAttributes, VolumeCapability: access,
 	})
-	return l.Target(), err
+	return l.shown(l.Target()), err
 }
+
+// shown is a path below the data folder as a line of a terminal has room for it: without that folder, and uids cut short.
+func (l *Life) shown(path string) string {
+	path, _ = strings.CutPrefix(path, l.Stage.DataDir+"/")
+	for _, uid := range []string{string(l.pod.UID), string(l.claim.UID)} {
+		if len(uid) > shownUID {
+			path = strings.ReplaceAll(path, uid, uid[:shownUID]+"…")
+		}
+	}
+	return path
+}
+
+const shownUID = 8
 
 // stage gives the staging path, empty for a driver without a stage step.
 func (l *Life) stage(ctx context.Context) (string, error) {

@@ -33,7 +33,7 @@ func Bin() (string, error) {
 	bin := filepath.Join(root, "bin")
 	for _, name := range []string{"purser", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
-			return "", fmt.Errorf("%s is not built; run 'make build tools'", filepath.Join("bin", name))
+			return "", fmt.Errorf("%s is not built; run 'make build cluster-tools'", filepath.Join("bin", name))
 		}
 	}
 	return bin, nil
