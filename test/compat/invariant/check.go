@@ -24,6 +24,7 @@ func Check(history []record.Change, own map[int64]bool) (violations []string) {
 		switch {
 		case own[c.At], c.Gone, w.marked(c):
 			seesaw.pushed() // that somebody deletes something is not in own, and is an act all the same
+			clear(w.overtaken)
 		case !w.overtaken[c.Object.GetUID()]:
 			found = append(found, back...)
 		}

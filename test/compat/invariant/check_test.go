@@ -45,6 +45,7 @@ func TestCheck(t *testing.T) {
 		taken  = `pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n"
 		wish   = `+ pvc {metadata: {name: c, uid: u}, spec: {volumeName: other, resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
 		stolen = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
+		lost   = `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: v}, status: {phase: Pending}}` + "\n"
 		theirs = `+ pvc {metadata: {name: d, uid: x}, spec: {volumeName: v}, status: {phase: Pending}}
 			+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}, claimRef: {name: d, uid: x}}, status: {phase: Available}}
 			pvc {metadata: {name: d, uid: x}, spec: {volumeName: v}, status: {phase: Bound}}` + "\n"
@@ -58,6 +59,8 @@ func TestCheck(t *testing.T) {
 		"I2 no volume":      {claim + bound, "I2"},
 		"I2 another's":      {claim + strings.Replace(volume, "uid: u}", "uid: z}", 1) + bound, "I2"},
 		"I2 taken away":     {claim + volume + stolen + bound, ""},
+		"I7 taken away":     {claim + volume + stolen + bound + lost, ""},
+		"I7 lost and found": {claim + volume + bound + lost + bound, "I7"},
 		"I2 and again":      {claim + volume + stolen + bound + claim + bound, "I2"},
 		"I1 taken away":     {claim + volume + bound + stolen + bound + theirs, ""},
 		"I3":                {claim + volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Released}}`, "I3"},

@@ -19,8 +19,8 @@ type world struct {
 	scheduled, deleted map[types.UID]int64
 
 	wishes    map[types.UID]string // volumes that people named on a claim without one, by the claim
-	overtaken map[types.UID]bool   // volumes that were given to such a claim by who cannot have known that
 	stolen    map[types.UID]string // the volumes that people took away, by the claim that had them
+	overtaken map[types.UID]bool   // volumes and claims that a controller bound when one of these had just happened
 }
 
 func newWorld() *world {
@@ -93,6 +93,7 @@ func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
 	volume, stolen := w.stolen[claim.UID]
 	if stolen = stolen && volume == claim.Spec.VolumeName; stolen {
 		delete(w.stolen, claim.UID)
+		w.overtaken[claim.UID] = true
 	}
 	return stolen
 }
