@@ -13,7 +13,7 @@ import (
 )
 
 // audit registers the audit of volumes where --orphan-audit-interval asks for it and the driver can list.
-func (w *wiring) audit(ctx context.Context) error {
+func (w *wiring) audit(ctx context.Context, journal audit.Journal) error {
 	if w.role.OrphanAudit == 0 {
 		return nil
 	}
@@ -24,7 +24,7 @@ func (w *wiring) audit(ctx context.Context) error {
 	orphans := prometheus.NewGauge(prometheus.GaugeOpts{Name: telemetry.MetricOrphans.Name, Help: telemetry.MetricOrphans.Help})
 	w.registry.MustRegister(orphans)
 	err := w.mgr.Add(audit.New(audit.Config{
-		Cached: w.mgr.GetClient(), CSI: w.conn.Controller(), Driver: w.driver.Name,
+		Cached: w.mgr.GetClient(), CSI: w.conn.Controller(), Driver: w.driver.Name, Journal: journal,
 		Interval: w.role.OrphanAudit, Timeout: w.role.Timeout, Orphans: orphans,
 	}))
 	if err != nil {

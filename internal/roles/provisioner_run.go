@@ -165,7 +165,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 	if err := reclaims.AddTo(ctx, w.mgr); err != nil {
 		return err
 	}
-	return errors.Join(w.audit(ctx), tellStarted(w.mgr, w.role.Started))
+	return errors.Join(w.audit(ctx, journal), tellStarted(w.mgr, w.role.Started))
 }
 
 // attend is where the binder in this process leaves claims, if it does: as long as this provisioner works.

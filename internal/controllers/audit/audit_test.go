@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -52,6 +54,24 @@ func (p *pages) ListVolumes(_ context.Context, r *csi.ListVolumesRequest, _ ...g
 	return &csi.ListVolumesResponse{Entries: []*csi.ListVolumesResponse_Entry{nil}}, nil
 }
 
+// record is a journal.
+type record struct {
+	mu      sync.Mutex
+	entries []intent.Entry
+}
+
+func (r *record) set(entries ...intent.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entries = entries
+}
+
+func (r *record) Entries() []intent.Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.entries)
+}
+
 func pv(name, driver, handle string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -68,7 +88,8 @@ func TestAudit(t *testing.T) {
 			pv("a", "ours", "known"), pv("b", "another", "foreign"), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
 		).Build()
 		found := prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphans"})
-		a := New(Config{Cached: api, CSI: driver, Driver: "ours", Interval: time.Minute, Timeout: time.Second, Orphans: found})
+		record := &record{}
+		a := New(Config{Cached: api, CSI: driver, Journal: record, Driver: "ours", Interval: time.Minute, Timeout: time.Second, Orphans: found})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- a.Start(ctx) }()
@@ -85,6 +106,13 @@ func TestAudit(t *testing.T) {
 		driver.set(nil, errors.New("no"))
 		time.Sleep(time.Minute)
 		expect(2, "a look that fails changes nothing")
+		driver.set([]string{"orphan", "young"}, nil)
+		record.set(intent.Entry{UID: "claim"})
+		time.Sleep(2 * time.Minute)
+		expect(1, "a volume may be that of the request on record")
+		record.set()
+		time.Sleep(time.Minute)
+		expect(2, "the request is settled, and its volume unknown")
 		driver.set(nil, nil)
 		time.Sleep(time.Minute)
 		expect(0, "no volumes")

@@ -4,32 +4,53 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestLook(t *testing.T) {
+	type known = map[string]bool
+	type claims = map[types.UID]bool
 	for _, tc := range []struct {
-		name     string
-		before   Suspects
-		listed   Listed
-		known    Known
-		orphans  []string
-		suspects Suspects
+		name    string
+		before  View
+		now     View
+		want    Found
+		orphans int
 	}{
-		{"nothing", nil, nil, nil, nil, Suspects{}},
-		{"all known", nil, Listed{"a"}, Known{"a": true}, nil, Suspects{}},
-		{"unknown once: may be on its way", nil, Listed{"b", "a"}, Known{"a": true}, nil, Suspects{"b": true}},
-		{"unknown twice", Suspects{"b": true, "a": true}, Listed{"b", "a"}, nil, []string{"a", "b"}, Suspects{"a": true, "b": true}},
-		{"known by now", Suspects{"a": true}, Listed{"a"}, Known{"a": true}, nil, Suspects{}},
-		{"gone by now", Suspects{"a": true}, nil, nil, nil, Suspects{}},
-		{"a handle without a name is none", Suspects{"": true}, Listed{""}, nil, nil, Suspects{}},
+		{"nothing", View{}, View{}, Found{}, 0},
+		{"all known", View{Listed: []string{"a"}}, View{Listed: []string{"a"}, Known: known{"a": true}}, Found{}, 0},
+		{"unknown once: may be on its way", View{}, View{Listed: []string{"b", "a"}}, Found{}, 0},
+		{"unknown twice", View{Listed: []string{"a", "b"}}, View{Listed: []string{"b", "a"}}, Found{Unknown: []string{"a", "b"}}, 2},
+		{"gone by now", View{Listed: []string{"a"}}, View{}, Found{}, 0},
+		{"a handle without a name is none", View{Listed: []string{""}}, View{Listed: []string{""}}, Found{}, 0},
+		{
+			"a volume of a request on record is no orphan",
+			View{Listed: []string{"a"}, Unsettled: claims{"x": true}}, View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
+			Found{Unknown: []string{"a"}, Unsettled: 1}, 0,
+		},
+		{
+			"one request excuses one volume",
+			View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}}, View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}},
+			Found{Unknown: []string{"a", "b"}, Unsettled: 1}, 1,
+		},
+		{
+			"a request that is new cannot have made an old volume, nor can one that is settled",
+			View{Listed: []string{"a"}, Unsettled: claims{"x": true}}, View{Listed: []string{"a"}, Unsettled: claims{"y": true}},
+			Found{Unknown: []string{"a"}}, 1,
+		},
+		{
+			"more requests than volumes",
+			View{Unsettled: claims{"x": true}}, View{Unsettled: claims{"x": true}}, Found{Unsettled: 1}, 0,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			orphans, suspects := Look(tc.before, tc.listed, tc.known)
-			if diff := cmp.Diff(tc.orphans, orphans); diff != "" {
-				t.Errorf("orphans:\n%s", diff)
+			_, suspects := Look(Suspects{}, tc.before)
+			found, _ := Look(suspects, tc.now)
+			if diff := cmp.Diff(tc.want, found); diff != "" {
+				t.Error(diff)
 			}
-			if diff := cmp.Diff(tc.suspects, suspects); diff != "" {
-				t.Errorf("suspects:\n%s", diff)
+			if got := found.Orphans(); got != tc.orphans {
+				t.Errorf("%d orphans, want %d", got, tc.orphans)
 			}
 		})
 	}
