@@ -88,7 +88,7 @@ func (e end) noDouble() {
 		if len(own) > 1 {
 			e.violate("I1: claim %s has the volumes %v", claim.Name, own)
 		}
-		if claim.Spec.VolumeName != "" && !slices.Contains(own, claim.Spec.VolumeName) {
+		if bindCompleted(claim) && !slices.Contains(own, claim.Spec.VolumeName) {
 			e.violate("I2: claim %s is bound to %s, which is not for it", claim.Name, claim.Spec.VolumeName)
 		}
 	}
@@ -118,6 +118,9 @@ func (e end) budget() {
 		}
 	}
 	for _, r := range e.refusals {
+		if e.contested {
+			break
+		}
 		e.violate("I6: refused: %s", r)
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,7 +52,7 @@ func (r result) report(t *testing.T) {
 
 // Without faults every workload ends well, and costs what it must (I6).
 func TestFaultFree(t *testing.T) {
-	for _, work := range workloads {
+	for _, work := range slices.Concat(workloads, bindings) {
 		t.Run(strings.ReplaceAll(work.name, " ", "-"), func(t *testing.T) {
 			r := run(t, work, schedule{}, mutant{})
 			r.report(t)

@@ -10,9 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -174,7 +171,7 @@ func faulty(n int, f csidriver.Fault) []schedule {
 
 func watchFaults(calm result, _ extent) (all []schedule) {
 	for n := 0; n <= calm.ops; n++ {
-		for _, kind := range kinds() {
+		for _, kind := range calm.work.kinds() {
 			for _, f := range []view.Fault{
 				{Frozen: true}, {Frozen: true, Relist: true}, {Lag: 1}, {Lag: 3}, {Late: 2, Frozen: true, Relist: true},
 			} {
@@ -189,7 +186,7 @@ func watchFaults(calm result, _ extent) (all []schedule) {
 		}
 		for _, f := range []view.Fault{{Late: 1, Frozen: true}, {Late: 2, Frozen: true, Relist: true}, {Late: 4, Frozen: true}} {
 			var views []view.Fault
-			for _, kind := range kinds() {
+			for _, kind := range calm.work.kinds() {
 				f.Kind = kind
 				views = append(views, f)
 			}
@@ -265,9 +262,9 @@ type job struct {
 }
 
 // calmly runs each workload without faults.
-func calmly(t *testing.T) (calm []result) {
+func calmly(t *testing.T, works []workload) (calm []result) {
 	t.Helper()
-	for _, work := range workloads {
+	for _, work := range works {
 		calm = append(calm, run(t, work, schedule{}, mutant{}))
 	}
 	return calm
@@ -320,13 +317,6 @@ func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 	wg.Wait()
 }
 
-// kinds are what our processes watch.
-func kinds() []client.Object {
-	return []client.Object{
-		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
-	}
-}
-
 // wanted is the extent that the environment asks for: `make sim` runs all.
 func wanted() extent {
 	if os.Getenv("SIM") == "whole" {
@@ -335,15 +325,34 @@ func wanted() extent {
 	return reduced
 }
 
+// half is the part of the sweep that has one cast's controllers under test.
+type half struct {
+	name      string
+	workloads []workload
+	families  []family
+	mutants   []mutant
+}
+
+var halves = []half{
+	{"provisioner", workloads, families, mutants},
+	{"controllers", bindings, bindingFamilies, bindingMutants},
+}
+
 // TestSweep runs everything that can go wrong against every workload.
 func TestSweep(t *testing.T) {
+	for _, p := range halves {
+		t.Run(p.name, p.sweep)
+	}
+}
+
+func (p half) sweep(t *testing.T) {
 	began := time.Now()
-	x, calm := wanted(), calmly(t)
+	x, calm := wanted(), calmly(t, p.workloads)
 	points, schedules, violations, killed := 0, 0, 0, 0
 	for _, c := range calm {
 		points += c.ops
 	}
-	for _, f := range families {
+	for _, f := range p.families {
 		started := time.Now()
 		all := jobs(calm, f, x)
 		bad := 0
@@ -359,6 +368,7 @@ func TestSweep(t *testing.T) {
 		schedules, violations = schedules+len(all), violations+bad
 		fmt.Printf("  %-54s %6d schedules %4d violations %8s\n", f.name, len(all), bad, time.Since(started).Round(time.Millisecond))
 	}
-	fmt.Printf("workloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\nschedules    %d, with %d crashes that happened, in %s\nviolations   %d\n",
-		len(workloads), points, schedules, killed, time.Since(began).Round(time.Second), violations)
+	fmt.Printf("%s\nworkloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\n"+
+		"schedules    %d, with %d crashes that happened, in %s\nviolations   %d\n",
+		p.name, len(p.workloads), points, schedules, killed, time.Since(began).Round(time.Second), violations)
 }

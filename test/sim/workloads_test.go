@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,12 +15,13 @@ import (
 
 // workload is what people do.
 type workload struct {
-	name   string
-	small  bool // enough for pairs of crashes
-	setup  func(*user)
-	script func(*user)
-	cast   *cast // nil for our provisioner beside the stock controllers
-	writes int   // that we need for all of it, our journal left out; 0 when nobody counts
+	name      string
+	small     bool // enough for pairs of crashes
+	setup     func(*user)
+	script    func(*user)
+	cast      *cast // nil for our provisioner beside the stock controllers
+	contested bool  // two want the same, and one of them is refused
+	writes    int   // that we need for all of it, our journal left out; 0 when nobody counts
 }
 
 // user is somebody with kubectl.
@@ -149,17 +149,19 @@ func (u *user) class(policy corev1.PersistentVolumeReclaimPolicy, mode storagev1
 	})
 }
 
-func (u *user) claim(name string) {
+func (u *user) claim(name string, edits ...func(*corev1.PersistentVolumeClaim)) {
 	u.world.log("user creates claim %s", name)
-	u.try(func() error {
-		return u.api.Create(u.world.ctx, &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: claimNamespace, Name: name},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				StorageClassName: new(className), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			},
-		})
-	})
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: claimNamespace, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: new(className), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: size("1Gi")},
+		},
+	}
+	for _, edit := range edits {
+		edit(claim)
+	}
+	u.try(func() error { return u.api.Create(u.world.ctx, claim.DeepCopy()) })
 }
 
 func (u *user) get(name string) *corev1.PersistentVolumeClaim {

@@ -19,13 +19,14 @@ import (
 
 // world is one run: an API server, a driver, the neighbours, a user, and our processes one after the other.
 type world struct {
-	schedule schedule
-	mutant   mutant
-	cast     *cast
-	server   *apiserver.Server
-	driver   *csidriver.Driver
-	began    time.Time
-	ctx      context.Context
+	schedule  schedule
+	mutant    mutant
+	cast      *cast
+	contested bool // by people; who comes too late is refused
+	server    *apiserver.Server
+	driver    *csidriver.Driver
+	began     time.Time
+	ctx       context.Context
 
 	mu         sync.Mutex
 	killed     int // crashes that happened
@@ -76,6 +77,7 @@ func (w *world) play(work workload) {
 	if w.cast = work.cast; w.cast == nil {
 		w.cast = besideStock
 	}
+	w.contested = work.contested
 	w.cast.neighbours(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)

@@ -1,0 +1,4 @@
+package sim
+
+// bindingMutants must all be caught.
+var bindingMutants = []mutant{}

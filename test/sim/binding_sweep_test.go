@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+// bindingFamilies are the ways in which things go wrong around those that bind and protect. There is no driver to be waited for, so a
+// new process is there soon; what is on its way meanwhile counts for more, since nothing but preconditions stops it.
+var bindingFamilies = []family{
+	{"crash", soonBack},
+	{"crash, and a write arrives later", arrivals},
+	{"crash, and the claims are deleted while we are down", crashesWithDeletion},
+	{"claims deleted", deletions},
+	{"volumes deleted", droppedVolumes},
+	{"class deleted", lostClasses},
+	{"lost answer", lostAnswers},
+	{"slow write", slowWrites},
+	{"watch", bindingWatchFaults},
+	{"two leaders", rivals},
+	{"two leaders, and the former sees nothing", staleRivals},
+	{"two leaders, and a write of the former arrives later", slowRivals},
+	{"two crashes", pairs},
+}
+
+func soonBack(calm result, x extent) (all []schedule) {
+	for _, s := range crashes(calm, x) {
+		if s.downFor == briefly || len(calm.calls) > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// whiles are how long a write can be on its way: until the next process begins, or is in the middle of its work, or is done.
+var whiles = []time.Duration{briefly / 2, briefly + time.Millisecond, briefly + 3500*time.Microsecond, 5 * time.Second}
+
+func arrivals(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		for _, while := range whiles {
+			s := schedule{crashes: []crash{{n, under}}, downFor: briefly, slowFor: while}
+			deleted := s
+			deleted.deleteWhileDown = true
+			all = append(all, s, deleted)
+		}
+	}
+	return all
+}
+
+func droppedVolumes(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{dropVolumesAt: n}, schedule{dropVolumesAt: n, deleteAt: n})
+		for _, where := range []position{before, lost} {
+			all = append(all, schedule{dropVolumesAt: n, crashes: []crash{{n + 1, where}}, downFor: briefly})
+		}
+	}
+	return all
+}
+
+// slowWrites have what was decided be overtaken by people.
+func slowWrites(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		for _, while := range []time.Duration{2 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
+			s := schedule{slowAt: n, slowFor: while}
+			deleted, dropped := s, s
+			deleted.deleteAt = n - 1
+			dropped.dropVolumesAt = n - 1
+			all = append(all, s)
+			if n > 1 {
+				all = append(all, deleted, dropped)
+			}
+		}
+	}
+	return all
+}
+
+// bindingWatchFaults are each watch alone, and all of them.
+func bindingWatchFaults(calm result, _ extent) (all []schedule) {
+	for n := 0; n <= calm.ops; n++ {
+		for _, kind := range calm.work.kinds() {
+			for _, f := range []view.Fault{{Frozen: true}, {Frozen: true, Relist: true}, {Lag: 1}, {Lag: 3}, {Late: 2, Frozen: true, Relist: true}} {
+				f.Kind = kind
+				all = append(all, blinder(schedule{views: []view.Fault{f}, breaksAt: n}, n)...)
+			}
+		}
+		for _, f := range []view.Fault{{Frozen: true}, {Lag: 2}, {Late: 2, Frozen: true, Relist: true}} {
+			all = append(all, blinder(schedule{views: calm.work.allWith(f), breaksAt: n}, n)...)
+		}
+	}
+	return all
+}
+
+// blinder is blinded, for a moment that may be the beginning, and with the volumes deleted.
+func blinder(s schedule, n int) []schedule {
+	if n == 0 {
+		return []schedule{s}
+	}
+	dropped := s
+	dropped.dropVolumesAt = n
+	return append(blinded(s, n), s, dropped)
+}
+
+// allWith is a fault of every watch.
+func (w workload) allWith(f view.Fault) (views []view.Fault) {
+	for _, kind := range w.kinds() {
+		f.Kind = kind
+		views = append(views, f)
+	}
+	return views
+}
+
+// staleRivals have a former leader that learns of nothing, and goes on.
+func staleRivals(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		views := [][]view.Fault{calm.work.allWith(view.Fault{Frozen: true}), calm.work.allWith(view.Fault{Lag: 2})}
+		for _, kind := range calm.work.kinds() {
+			views = append(views, []view.Fault{{Kind: kind, Frozen: true}})
+		}
+		for _, v := range views {
+			s := schedule{rivalAt: n, views: v, breaksAt: n}
+			all = append(all, s)
+			for _, at := range []int{n, n + 1, n + 3} {
+				deleted := s
+				deleted.deleteAt = at
+				all = append(all, deleted)
+			}
+		}
+	}
+	return all
+}
+
+func slowRivals(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		for m := n + 1; m <= n+3; m++ {
+			for _, while := range []time.Duration{4 * time.Millisecond, 2 * time.Second} {
+				s := schedule{rivalAt: n, slowAt: m, slowFor: while}
+				deleted, blind := s, s
+				deleted.deleteAt = m + 1
+				blind.views, blind.breaksAt = calm.work.allWith(view.Fault{Frozen: true}), n
+				all = append(all, s, deleted, blind)
+			}
+		}
+	}
+	return all
+}

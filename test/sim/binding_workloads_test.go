@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+func nothingYet(*user) {}
+
+func delayed(u *user) {
+	u.class(corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer)
+}
+
+func kept(u *user) { u.class(corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingImmediate) }
+
+// bindings are what people do where those that bind and protect are ours. The provisioner is that of somebody else, unless a cast says
+// otherwise: then it is ours as well, in the same process or in one of its own.
+var bindings = playedBy(besideForeign, []workload{
+
+	{name: "made for its claim", small: true, setup: immediate, writes: 4, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{name: "made, released and deleted", small: true, setup: immediate, writes: 7, script: comeAndGo},
+	{name: "made, released and kept", setup: kept, writes: 6, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilNoClaims()
+	}},
+	{name: "made, and the claim created again at once", small: true, setup: immediate, script: createdAgain},
+	{name: "made once a node is known", setup: delayed, script: func(u *user) {
+		u.claim("a")
+		u.pause(time.Second)
+		u.selectNode("a")
+		u.untilBound("a")
+	}},
+	{name: "made, and another volume comes first", setup: immediate, script: func(u *user) {
+		u.claim("a")
+		u.pause(3 * time.Millisecond)
+		u.volume("v", holding("2Gi"))
+		u.untilBound("a")
+		u.pause(time.Second)
+	}},
+	{name: "class created later, as the default", setup: nothingYet, writes: 5, script: func(u *user) {
+		u.claim("a", withoutClass)
+		u.pause(time.Second)
+		u.defaultClass()
+		u.untilBound("a")
+	}},
+	{name: "chosen from what is there", small: true, setup: nothingYet, writes: 7, script: func(u *user) {
+		for _, name := range []string{"v", "w", "x"} {
+			u.volume(name, holding(map[string]string{"v": "5Gi", "w": "2Gi", "x": "1Mi"}[name]))
+		}
+		u.pause(10 * time.Millisecond)
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{name: "two claims for one volume, and then for another", small: true, setup: nothingYet, writes: 10, script: func(u *user) {
+		u.claim("a")
+		u.claim("b")
+		u.pause(10 * time.Millisecond)
+		u.volume("v")
+		u.pause(time.Second)
+		u.volume("w")
+		u.untilBound("a", "b")
+	}},
+	{name: "two claims at once for two volumes", setup: nothingYet, writes: 10, script: func(u *user) {
+		u.volume("v")
+		u.volume("w")
+		u.pause(10 * time.Millisecond)
+		u.claim("a")
+		u.claim("b")
+		u.untilBound("a", "b")
+	}},
+	{name: "reserved for the claim", small: true, setup: nothingYet, script: func(u *user) {
+		u.volume("v", reserved("a"))
+		u.volume("w")
+		u.pause(10 * time.Millisecond)
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{name: "reserved after the claim came", setup: nothingYet, script: func(u *user) {
+		u.claim("a")
+		u.pause(10 * time.Millisecond)
+		u.volume("v", reserved("a"))
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilNoClaims()
+	}},
+	{name: "named by its claim", setup: nothingYet, writes: 5, script: func(u *user) {
+		u.volume("v")
+		u.pause(10 * time.Millisecond)
+		u.claim("a", naming("v"))
+		u.untilBound("a")
+	}},
+	{name: "named by a claim that came before", setup: nothingYet, script: func(u *user) {
+		u.claim("a", naming("v"))
+		u.pause(10 * time.Millisecond)
+		u.volume("v")
+		u.untilBound("a")
+	}},
+	{name: "named by two claims", small: true, contested: true, setup: nothingYet, script: func(u *user) {
+		u.claim("a", naming("v"))
+		u.claim("b", naming("v"))
+		u.pause(10 * time.Millisecond)
+		u.volume("v")
+		u.pause(time.Second)
+		u.deleteClaim("a")
+		u.deleteClaim("b")
+		u.untilNoClaims()
+	}},
+	{name: "named by one, reserved for another", setup: nothingYet, script: func(u *user) {
+		u.volume("v", reserved("a"))
+		u.claim("b", naming("v"))
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{name: "released, and given to the next", small: true, setup: nothingYet, script: func(u *user) {
+		u.volume("v")
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilPhase("v", corev1.VolumeReleased)
+		u.claim("b")
+		u.giveBack()
+		u.untilBound("b")
+	}},
+	{name: "released, and the claim created again at once", small: true, setup: nothingYet, script: func(u *user) {
+		u.volume("v")
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilNoClaims()
+		u.claim("a")
+		u.pause(time.Second)
+		u.giveBack()
+		u.untilBound("a")
+	}},
+	{name: "taken by the scheduler", setup: delayed, script: func(u *user) {
+		u.volume("v")
+		u.claim("a")
+		u.pause(time.Second)
+		u.place("a", "v")
+		u.untilBound("a")
+	}},
+	{name: "deleted while a pod uses it", small: true, setup: immediate, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.pod("p", "a")
+		u.pause(300 * time.Microsecond)
+		u.deleteClaim("a")
+		u.deleteVolumes()
+		u.pause(2 * time.Second)
+		u.endPods()
+		u.untilNoVolumes()
+	}},
+	{name: "volume deleted before it is taken", setup: nothingYet, script: func(u *user) {
+		u.volume("v")
+		u.pause(10 * time.Millisecond)
+		u.claim("a")
+		u.atOnce()
+		u.deleteVolumes()
+		u.pause(time.Second)
+		u.volume("v")
+		u.untilBound("a")
+	}},
+	{name: "together: come and go", small: true, cast: together, setup: immediate, writes: 8, script: comeAndGo},
+	{name: "together: once a node is known", cast: together, setup: delayed, script: func(u *user) {
+		u.claim("a")
+		u.pause(time.Second)
+		u.selectNode("a")
+		u.untilBound("a")
+	}},
+	{name: "together: created again at once", cast: together, setup: immediate, script: createdAgain},
+	{name: "together: another volume comes first", cast: together, setup: immediate, script: func(u *user) {
+		u.claim("a")
+		u.pause(3 * time.Millisecond)
+		u.volume("v", holding("2Gi"))
+		u.untilBound("a")
+		u.pause(time.Second)
+	}},
+	{name: "beside: come and go", cast: besideOurs, setup: immediate, script: comeAndGo},
+})
+
+func playedBy(c *cast, works []workload) []workload {
+	for i := range works {
+		works[i].cast = cmp.Or(works[i].cast, c)
+	}
+	return works
+}
+
+func comeAndGo(u *user) {
+	u.claim("a")
+	u.untilBound("a")
+	u.deleteClaim("a")
+	u.untilNoVolumes()
+}
+
+func createdAgain(u *user) {
+	u.claim("a")
+	u.pause(5 * time.Millisecond)
+	u.deleteClaim("a")
+	u.untilNoClaims()
+	u.claim("a")
+	u.untilBound("a")
+}

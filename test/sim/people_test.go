@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// What people do around claims and volumes, beyond asking for one.
+
+func size(text string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
+}
+
+// A claim that is not like the others.
+
+func withoutClass(claim *corev1.PersistentVolumeClaim) { claim.Spec.StorageClassName = nil }
+
+func ofClass(name string) func(*corev1.PersistentVolumeClaim) {
+	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.StorageClassName = &name }
+}
+
+func asking(much string) func(*corev1.PersistentVolumeClaim) {
+	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.Resources.Requests = size(much) }
+}
+
+func naming(volume string) func(*corev1.PersistentVolumeClaim) {
+	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = volume }
+}
+
+// volume is one that an administrator made, to be kept.
+func (u *user) volume(name string, edits ...func(*corev1.PersistentVolume)) {
+	u.world.log("administrator creates volume %s", name)
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: className, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: size("1Gi"),
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: u.world.driver.Adopt(name)}},
+		},
+	}
+	for _, edit := range edits {
+		edit(pv)
+	}
+	u.try(func() error { return u.api.Create(u.world.ctx, pv.DeepCopy()) })
+}
+
+func holding(much string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) { pv.Spec.Capacity = size(much) }
+}
+
+func without(class string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) { pv.Spec.StorageClassName = class }
+}
+
+func reserved(claim string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) {
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claimNamespace, Name: claim}
+	}
+}
+
+// defaultClass is one that claims without a class get.
+func (u *user) defaultClass() {
+	u.try(func() error {
+		return u.api.Create(u.world.ctx, &storagev1.StorageClass{
+			ObjectMeta:  metav1.ObjectMeta{Name: className, Annotations: map[string]string{names.AnnDefaultStorageClass: "true"}},
+			Provisioner: driverName,
+		})
+	})
+}
+
+// giveBack is an administrator who lets others have the volumes that were released (8.1).
+func (u *user) giveBack() {
+	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		if pv.Status.Phase != corev1.VolumeReleased {
+			continue
+		}
+		u.world.log("administrator gives volume %s back", pv.Name)
+		u.try(func() error {
+			now := &corev1.PersistentVolume{}
+			if err := u.api.Get(u.world.ctx, client.ObjectKeyFromObject(pv), now); err != nil {
+				return err
+			}
+			now.Spec.ClaimRef = nil
+			delete(now.Annotations, names.AnnBoundByController)
+			return u.api.Update(u.world.ctx, now)
+		})
+	}
+}
+
+// place is what the scheduler does for a pod that can have a volume which is there: it takes the volume, and leaves the rest to us.
+func (u *user) place(claim, volume string) {
+	u.world.log("the scheduler takes volume %s for claim %s", volume, claim)
+	u.try(func() error {
+		c, pv := u.get(claim), &corev1.PersistentVolume{}
+		if err := u.api.Get(u.world.ctx, client.ObjectKey{Name: volume}, pv); err != nil || c == nil || pv.Spec.ClaimRef != nil {
+			return err
+		}
+		reserved(claim)(pv)
+		pv.Spec.ClaimRef.UID, pv.Spec.ClaimRef.ResourceVersion = c.UID, c.ResourceVersion
+		metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnBoundByController, "yes")
+		return u.api.Update(u.world.ctx, pv)
+	})
+}
+
+// pod is one that runs on a node and uses a claim. It ends slowly.
+func (u *user) pod(name, claim string) {
+	u.world.log("pod %s uses claim %s", name, claim)
+	u.try(func() error {
+		return u.api.Create(u.world.ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: claimNamespace, Name: name},
+			Spec: corev1.PodSpec{NodeName: "node", Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+			}}}},
+		})
+	})
+}
+
+func (u *user) endPods() {
+	u.world.log("the pods end")
+	for _, pod := range apiserver.Objects(u.world.server, &corev1.Pod{}) {
+		_ = u.api.Delete(u.world.ctx, pod)
+	}
+}
+
+// untilNoClaims waits for what was deleted to be gone.
+func (u *user) untilNoClaims() {
+	u.until(func() bool { return len(apiserver.Objects(u.world.server, &corev1.PersistentVolumeClaim{})) == 0 })
+}
+
+// untilPhase waits for a volume, as far as it exists.
+func (u *user) untilPhase(name string, phase corev1.PersistentVolumePhase) {
+	u.until(func() bool {
+		pv := &corev1.PersistentVolume{}
+		err := u.api.Get(u.world.ctx, client.ObjectKey{Name: name}, pv)
+		return err != nil || pv.Status.Phase == phase
+	})
+}
+
+// atOnce is soon after the last thing, before anybody has seen it.
+func (u *user) atOnce() { time.Sleep(170 * time.Microsecond) }
