@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"testing"
@@ -27,8 +28,12 @@ func stagedBlock(t *testing.T, mode csi.VolumeCapability_AccessMode_Mode) (r *ri
 	_, err = r.NodeStageVolume(t.Context(), stageRequest("vol", staging, blockMode(mode)))
 	wantCode(t, err, codes.OK)
 	t.Cleanup(func() {
-		r.unstage(t, "vol", staging)
-		r.delete(t, "vol")
+		// The context of the test has ended by now.
+		ctx := context.WithoutCancel(t.Context())
+		_, err := r.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: "vol", StagingTargetPath: staging})
+		wantCode(t, err, codes.OK)
+		_, err = r.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: "vol"})
+		wantCode(t, err, codes.OK)
 	})
 	return r, staging
 }

@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -243,8 +245,13 @@ func TestGetVolumeAndHealth(t *testing.T) {
 		if code == codes.OK && (got.GetVolume().GetVolumeContext()["made"] != "here" || got.GetStatus() == nil) {
 			t.Errorf("got %v", got)
 		}
-		_, err = r.ControllerGetVolumeHealth(t.Context(), &csi.ControllerGetVolumeHealthRequest{VolumeId: id})
+		atController, err := r.ControllerGetVolumeHealth(t.Context(), &csi.ControllerGetVolumeHealthRequest{VolumeId: id})
 		wantCode(t, err, code)
+		atNode, err := r.NodeGetVolumeHealth(t.Context(), &csi.NodeGetVolumeHealthRequest{VolumeId: id})
+		wantCode(t, err, code)
+		if at := atNode.GetVolumeHealth(); code == codes.OK && (len(at.GetHealthStatuses()) != 1 || at.String() != atController.GetVolumeHealth().String()) {
+			t.Errorf("the node says %v, the controller %v", at, atController)
+		}
 	}
 	health, err := r.ControllerListVolumeHealth(t.Context(), &csi.ControllerListVolumeHealthRequest{})
 	wantCode(t, err, codes.OK)
@@ -252,6 +259,47 @@ func TestGetVolumeAndHealth(t *testing.T) {
 	if len(entries) != 2 || entries[0].GetHealthStatuses()[0].GetStatus() != csi.VolumeHealthErrorType_DEGRADED ||
 		entries[1].GetHealthStatuses()[0].GetStatus() != csi.VolumeHealthErrorType_INACCESSIBLE {
 		t.Errorf("entries: %v", entries)
+	}
+}
+
+// 3.1 NodeGetStorageHealth: what Probe refuses is told as a state of the
+// backend.
+func TestStorageHealth(t *testing.T) {
+	r := newRig(t, settings{})
+	for _, broken := range []bool{false, true} {
+		if broken {
+			if err := os.RemoveAll(filepath.Join(r.state, "volumes")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		health, err := r.NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
+		wantCode(t, err, codes.OK)
+		if all := health.GetBackendHealth(); len(all) > 0 != broken || broken && all[0].GetStatus() != csi.StorageHealthErrorType_STORAGE_UNREACHABLE {
+			t.Errorf("broken %v: %v", broken, all)
+		}
+	}
+	_, err := newShelfRig(t).NodeGetStorageHealth(t.Context(), &csi.NodeGetStorageHealthRequest{})
+	wantCode(t, err, codes.Unimplemented)
+}
+
+func newShelfRig(t *testing.T) *rig {
+	t.Helper()
+	r, _, _ := onShelf(t, settings{})
+	return r
+}
+
+// 3.1 GetCapacity: minimum_volume_size since 1.4, by what is asked for.
+func TestCapacityTellsTheLeastSize(t *testing.T) {
+	r := newShelfRig(t)
+	for _, test := range []struct {
+		capability *csi.VolumeCapability
+		want       int64
+	}{{mountCapability(writer), 300}, {blockCapability(), 0}} {
+		got, err := r.GetCapacity(t.Context(), &csi.GetCapacityRequest{VolumeCapabilities: []*csi.VolumeCapability{test.capability}})
+		wantCode(t, err, codes.OK)
+		if got.GetMinimumVolumeSize().GetValue() != test.want || (got.GetMinimumVolumeSize() == nil) != (test.want == 0) {
+			t.Errorf("%v: %v, want %d", test.capability, got, test.want)
+		}
 	}
 }
 

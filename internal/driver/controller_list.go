@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // This file has the questions about volumes. They claim nothing: an answer is
@@ -57,11 +58,15 @@ func (s *controllerServer) GetCapacity(ctx context.Context, r *csi.GetCapacityRe
 	if err != nil {
 		return nil, err
 	}
-	available, err := s.service.available(ctx, request)
+	room, err := s.service.room(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	return &csi.GetCapacityResponse{AvailableCapacity: available}, nil
+	response := &csi.GetCapacityResponse{AvailableCapacity: room.available}
+	if room.least > 0 {
+		response.MinimumVolumeSize = wrapperspb.Int64(room.least)
+	}
+	return response, nil
 }
 
 // ControllerGetVolumeHealth says what is wrong with a volume, if anything.

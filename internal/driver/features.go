@@ -12,6 +12,7 @@ import (
 type features struct {
 	lister       backend.Lister
 	pool         backend.Pool
+	sized        backend.Sized
 	direct       backend.Direct
 	stager       backend.Stager
 	usage        backend.UsageReader
@@ -33,6 +34,7 @@ func featuresOf(b backend.Backend, key, nodeID string) features {
 	var f features
 	f.lister, _ = b.(backend.Lister)
 	f.pool, _ = b.(backend.Pool)
+	f.sized, _ = b.(backend.Sized)
 	f.direct, _ = b.(backend.Direct)
 	f.stager, _ = b.(backend.Stager)
 	f.usage, _ = b.(backend.UsageReader)
@@ -54,10 +56,16 @@ func featuresOf(b backend.Backend, key, nodeID string) features {
 	return f
 }
 
+// snapshotsMatter says whether a caller has to know where snapshots are.
+func (f features) snapshotsMatter() bool { return f.snapshotter != nil && f.location.matters() }
+
 func (f features) pluginCapabilities() []*csi.PluginCapability {
 	services := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}
 	if f.location.matters() {
 		services = append(services, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
+	}
+	if f.snapshotsMatter() {
+		services = append(services, csi.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS)
 	}
 	if f.grouper != nil {
 		services = append(services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
@@ -117,6 +125,12 @@ func (f features) nodeCapabilities() []*csi.NodeServiceCapability {
 	}
 	if f.nodeExpander != nil {
 		types = append(types, csi.NodeServiceCapability_RPC_EXPAND_VOLUME)
+	}
+	if f.health != nil {
+		types = append(types, csi.NodeServiceCapability_RPC_GET_VOLUME_HEALTH)
+	}
+	if f.checker != nil {
+		types = append(types, csi.NodeServiceCapability_RPC_GET_STORAGE_HEALTH)
 	}
 	capabilities := make([]*csi.NodeServiceCapability, 0, len(types))
 	for _, t := range types {

@@ -42,7 +42,7 @@ func advertised(t *testing.T, r *rig) (names []string) {
 func TestDirectoriesAdvertise(t *testing.T) {
 	want := []string{
 		"controller CREATE_DELETE_VOLUME", "controller GET_CAPACITY", "controller GET_VOLUME", "controller LIST_VOLUMES", "controller SINGLE_NODE_MULTI_WRITER",
-		"node GET_VOLUME_STATS", "node SINGLE_NODE_MULTI_WRITER",
+		"node GET_STORAGE_HEALTH", "node GET_VOLUME_STATS", "node SINGLE_NODE_MULTI_WRITER",
 	}
 	if got := advertised(t, newRig(t, settings{})); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -32,22 +32,30 @@ func (s *controllerService) list(ctx context.Context, p page) (volumes []backend
 	return volumes, next, nil
 }
 
-// available is zero for what the backend could not make at all
+// room is an answer to GetCapacity; a least size of 0 is not known.
+type room struct{ available, least int64 }
+
+// room has nothing available for what the backend could not make at all
 // (GetCapacityRequest: SHALL report what satisfies all capabilities and the
 // parameters).
-func (s *controllerService) available(ctx context.Context, w wish) (int64, error) {
+func (s *controllerService) room(ctx context.Context, w wish) (room, error) {
 	if w.elsewhere {
-		return 0, nil
+		return room{}, nil
 	}
 	err := allows(s.backend, w.capabilities, w.parameters)
 	if fault.Invalid.Is(err) {
 		logr.FromContextOrDiscard(ctx).V(levelQuestion).Info("No capacity for such volumes", "reason", err.Error())
-		return 0, nil
+		return room{}, nil
 	}
 	if err != nil {
-		return 0, err
+		return room{}, err
 	}
-	return s.features.pool.Available(ctx)
+	var r room
+	if r.available, err = s.features.pool.Available(ctx); err != nil || s.features.sized == nil {
+		return r, err
+	}
+	r.least, err = s.features.sized.LeastSize(w.capabilities)
+	return r, err
 }
 
 // health asks the backend about one volume.
@@ -56,15 +64,15 @@ func (s *controllerService) health(ctx context.Context, volumeID string) (*csi.V
 	if err != nil {
 		return nil, err
 	}
-	return s.healthOf(ctx, id)
+	return healthOf(ctx, s.features.health, id)
 }
 
 // healthOf reports a backend that cannot even look at the volume as a volume
 // that nobody can use; the difference to a volume that is gone is that the
 // caller can do something about it.
-func (s *controllerService) healthOf(ctx context.Context, id backend.ID) (*csi.VolumeHealth, error) {
+func healthOf(ctx context.Context, reader backend.HealthReader, id backend.ID) (*csi.VolumeHealth, error) {
 	health := &csi.VolumeHealth{VolumeId: id.String()}
-	problem, err := s.features.health.Health(ctx, id)
+	problem, err := reader.Health(ctx, id)
 	switch {
 	case fault.Internal.Is(err) && ctx.Err() == nil:
 		health.HealthStatuses = ailment(csi.VolumeHealthErrorType_INACCESSIBLE, "Damaged", err.Error())
@@ -91,7 +99,7 @@ func (s *controllerService) ailing(ctx context.Context, p page) (entries []*csi.
 	}
 	ids, next = p.cut(ids)
 	for _, id := range ids {
-		health, err := s.healthOf(ctx, id)
+		health, err := healthOf(ctx, s.features.health, id)
 		if fault.NotFound.Is(err) {
 			continue
 		}

@@ -43,6 +43,16 @@ func TestVolumesAreOnThisNode(t *testing.T) {
 			t.Errorf("%s: the volume is at %v", test.why, at)
 		}
 	}
+	// A snapshot is where its volume is (SNAPSHOT_ACCESSIBILITY_CONSTRAINTS).
+	for _, test := range tests {
+		response, err := r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{
+			Name: "snapshot " + test.why, SourceVolumeId: "anything", AccessibilityRequirements: test.wants,
+		})
+		wantCode(t, err, test.code)
+		if at := response.GetSnapshot().GetAccessibleTopology(); err == nil && (len(at) != 1 || at[0].GetSegments()[testKey] != "node-1") {
+			t.Errorf("%s: the snapshot is at %v", test.why, at)
+		}
+	}
 	for _, test := range []struct {
 		at   *csi.Topology
 		want bool
@@ -67,14 +77,14 @@ func TestAllFeaturesAreAdvertised(t *testing.T) {
 		"controller GET_CAPACITY", "controller GET_SNAPSHOT", "controller GET_VOLUME", "controller GET_VOLUME_HEALTH",
 		"controller LIST_SNAPSHOTS", "controller LIST_VOLUMES", "controller LIST_VOLUME_HEALTH", "controller MODIFY_VOLUME",
 		"controller SINGLE_NODE_MULTI_WRITER",
-		"node EXPAND_VOLUME", "node GET_VOLUME_STATS", "node SINGLE_NODE_MULTI_WRITER", "node STAGE_UNSTAGE_VOLUME",
+		"node EXPAND_VOLUME", "node GET_VOLUME_HEALTH", "node GET_VOLUME_STATS", "node SINGLE_NODE_MULTI_WRITER", "node STAGE_UNSTAGE_VOLUME",
 	}
 	if got := advertised(t, r); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	plugin, err := r.GetPluginCapabilities(t.Context(), &csi.GetPluginCapabilitiesRequest{})
 	wantCode(t, err, codes.OK)
-	for _, part := range []string{"VOLUME_ACCESSIBILITY_CONSTRAINTS", "GROUP_CONTROLLER_SERVICE", "ONLINE"} {
+	for _, part := range []string{"VOLUME_ACCESSIBILITY_CONSTRAINTS", "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS", "GROUP_CONTROLLER_SERVICE", "ONLINE"} {
 		if !strings.Contains(plugin.String(), part) {
 			t.Errorf("plugin capabilities %v lack %s", plugin, part)
 		}

@@ -14,6 +14,13 @@ type Pool interface {
 	Available(context.Context) (int64, error)
 }
 
+// Sized is a Pool whose volumes cannot be of any size:
+// GetCapacityResponse.minimum_volume_size.
+type Sized interface {
+	// LeastSize is that of a volume with these capabilities.
+	LeastSize([]Capability) (bytes int64, err error)
+}
+
 // Direct is a backend whose volumes can be published without staging.
 type Direct interface {
 	// Source gives the directory that holds the content of a volume.

@@ -41,6 +41,16 @@ func (b *Backend) Available(context.Context) (int64, error) {
 	return b.ledger.Left(disk, b.config.OverCommit), nil
 }
 
+// LeastSize implements backend.Sized.
+func (b *Backend) LeastSize(capabilities []backend.Capability) (int64, error) {
+	t, err := filesystemOf(capabilities)
+	if err != nil {
+		return 0, err
+	}
+	_, bytes := leastOf(t)
+	return bytes, nil
+}
+
 // promise books the size of a volume that is about to be made or to grow.
 func (b *Backend) promise(entry string, bytes int64, s settings) error {
 	disk, err := b.disk()

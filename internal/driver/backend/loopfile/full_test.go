@@ -131,6 +131,16 @@ func TestAFullPool(t *testing.T) {
 	write(t, r.stage(v.ID, c), "file", some)
 }
 
+// free is the space of the pool.
+func (r *rig) free() int64 {
+	r.Helper()
+	disk, err := r.disk()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return disk.Free
+}
+
 func TestThickVolumes(t *testing.T) {
 	r := poolRig(t, filesystem.XFS, 400*mebi, Config{})
 	c := mountOf(filesystem.Ext4)
@@ -147,6 +157,17 @@ func TestThickVolumes(t *testing.T) {
 		}
 	}
 	wantAllocated(64 * mebi)
+	// A copy of it has its own space as well.
+	clone := thick("clone", 64*mebi)
+	clone.Source.Volume = v.ID
+	write(t, r.stage(v.ID, c), "file", 32*mebi)
+	r.unstage(v.ID)
+	before := r.free()
+	copied := r.create(clone)
+	if took := before - r.free(); took < 60*mebi {
+		t.Errorf("the copy took %d bytes of the pool", took)
+	}
+	r.remove(copied.ID)
 	if _, err := r.Create(t.Context(), thick("too-big", 390*mebi)); !fault.Exhausted.Is(err) {
 		t.Errorf("more than there is: %v, want exhausted", err)
 	}

@@ -61,6 +61,7 @@ var (
 	_ backend.Backend      = (*Backend)(nil)
 	_ backend.Lister       = (*Backend)(nil)
 	_ backend.Pool         = (*Backend)(nil)
+	_ backend.Sized        = (*Backend)(nil)
 	_ backend.Stager       = (*Backend)(nil)
 	_ backend.Snapshotter  = (*Backend)(nil)
 	_ backend.Grouper      = (*Backend)(nil)

@@ -180,7 +180,7 @@ func TestTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all.take(id, "delete"); !fault.Busy.Is(err) || !strings.Contains(err.Error(), "to stage it is still running") {
+	if _, err := all.take(id, "delete"); !fault.Busy.Is(err) || !strings.Contains(err.Error(), "to stage it has been running for ") {
 		t.Errorf("a second call: %v, want busy with what runs", err)
 	}
 	waited := make(chan error)

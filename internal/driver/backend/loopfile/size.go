@@ -17,6 +17,14 @@ const (
 	mostBytes = 1<<63 - 1 - unit
 )
 
+// leastOf is the smallest size of a volume that holds this.
+func leastOf(t filesystem.Type) (what string, bytes int64) {
+	if t == filesystem.Nothing {
+		return "a block volume", leastUnit
+	}
+	return string(t), t.Minimum()
+}
+
 // chooseSize gives the size of a volume. A wish below the smallest size is
 // refused and not raised: whoever asks for less than a filesystem needs has
 // made a mistake, and should not pay for three times as much.

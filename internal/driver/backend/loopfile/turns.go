@@ -3,6 +3,7 @@ package loopfile
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
@@ -16,8 +17,9 @@ type turns struct {
 }
 
 type turn struct {
-	what string
-	done chan struct{}
+	what  string
+	since time.Time
+	done  chan struct{}
 }
 
 // take does not wait: the caller of the driver repeats.
@@ -54,7 +56,7 @@ func (t *turns) try(id backend.ID, what string) (release func(), other turn) {
 	if t.running == nil {
 		t.running = map[backend.ID]turn{}
 	}
-	own := turn{what: what, done: make(chan struct{})}
+	own := turn{what: what, since: time.Now(), done: make(chan struct{})}
 	t.running[id] = own
 	return func() {
 		t.mu.Lock()
@@ -65,5 +67,5 @@ func (t *turns) try(id backend.ID, what string) (release func(), other turn) {
 }
 
 func busy(id backend.ID, what string, other turn) error {
-	return fault.Busy.Errorf("cannot %s volume %q now: to %s it is still running; try again", what, id, other.what)
+	return fault.Busy.Errorf("cannot %s volume %q now: to %s it has been running for %s; try again", what, id, other.what, time.Since(other.since).Round(time.Millisecond))
 }

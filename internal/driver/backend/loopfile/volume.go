@@ -65,13 +65,12 @@ func (b *Backend) plan(r backend.Request) (plan, error) {
 	if p.origin, err = b.originOf(r.Source); err != nil {
 		return p, err
 	}
-	what, minimum := "a block volume", int64(leastUnit)
 	if p.filesystem != filesystem.Nothing {
 		if err := filesystem.Present(p.filesystem); err != nil {
 			return p, err
 		}
-		what, minimum = string(p.filesystem), p.filesystem.Minimum()
 	}
+	what, minimum := leastOf(p.filesystem)
 	if p.origin.bytes > 0 {
 		what, minimum = p.origin.what, p.origin.bytes
 		if r.Size.Required == 0 {

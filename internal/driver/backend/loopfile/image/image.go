@@ -44,17 +44,20 @@ func Resize(path string, bytes int64) error {
 	})
 }
 
-// Allocate takes the space of all holes from the pool, so that no later write
-// can find it full.
+// Allocate takes the space of all holes from the pool, and that of what the
+// image shares with others, so that no later write can find it full. A pool
+// that writes everything to another place (btrfs) cannot promise the latter.
 func Allocate(path string) error {
 	return with(path, func(file *os.File) error {
 		info, err := file.Stat()
 		if err != nil {
 			return err
 		}
-		err = retryInterrupted(func() error { return unix.Fallocate(int(file.Fd()), 0, 0, info.Size()) })
-		if err != nil {
-			return &os.PathError{Op: "allocate", Path: path, Err: err}
+		for _, what := range []uint32{0, unix.FALLOC_FL_UNSHARE_RANGE} {
+			err := retryInterrupted(func() error { return unix.Fallocate(int(file.Fd()), what, 0, info.Size()) })
+			if err != nil && (what == 0 || !errors.Is(err, unix.EOPNOTSUPP)) {
+				return &os.PathError{Op: "allocate", Path: path, Err: err}
+			}
 		}
 		return file.Sync()
 	})

@@ -1,0 +1,52 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+)
+
+// This file has the questions about health that a node answers. They claim
+// nothing, like every question.
+
+// NodeGetVolumeHealth says of a volume what ControllerGetVolumeHealth says: a
+// backend looks at what it has here. The paths say nothing more.
+func (s *nodeServer) NodeGetVolumeHealth(ctx context.Context, r *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
+	if s.service.features.health == nil {
+		return s.UnimplementedNodeServer.NodeGetVolumeHealth(ctx, r)
+	}
+	text, err := parseVolumeID(r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.service.features.ids.parse(text)
+	if err != nil {
+		return nil, err
+	}
+	health, err := healthOf(ctx, s.service.features.health, id)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: health}, nil
+}
+
+// NodeGetStorageHealth says in the form of a list what Probe says with its
+// code: a backend that cannot work here.
+func (s *nodeServer) NodeGetStorageHealth(ctx context.Context, r *csi.NodeGetStorageHealthRequest) (*csi.NodeGetStorageHealthResponse, error) {
+	if s.service.features.checker == nil {
+		return s.UnimplementedNodeServer.NodeGetStorageHealth(ctx, r)
+	}
+	return &csi.NodeGetStorageHealthResponse{BackendHealth: storageHealth(ctx, s.service.features.checker)}, nil
+}
+
+func storageHealth(ctx context.Context, checker backend.Checker) []*csi.NodeGetStorageHealthResponse_StorageBackendHealth {
+	err := checker.Check(ctx)
+	if err == nil {
+		return nil
+	}
+	return []*csi.NodeGetStorageHealthResponse_StorageBackendHealth{{
+		Status: csi.StorageHealthErrorType_STORAGE_UNREACHABLE, Reason: "Unusable", Message: err.Error(),
+	}}
+}
