@@ -183,6 +183,13 @@ func (f *Fuse) Unmap(ctx context.Context, image Image) error {
 		return err
 	}
 	if device != nil {
+		if err := device.Flush(); err != nil {
+			return fault.Internal.Errorf("write what is in memory for image %s: %w", image.spec(), err)
+		}
+	} else if device, err = f.dead(image); err != nil {
+		return err
+	}
+	if device != nil {
 		if err := detach(ctx, image, device); err != nil {
 			return err
 		}
@@ -195,6 +202,22 @@ func (f *Fuse) Unmap(ctx context.Context, image Image) error {
 		return fault.Internal.Errorf("remove the folder of image %s: %w", image.spec(), err)
 	}
 	return nil
+}
+
+// dead gives the loop device of an image whose daemon has ended. What was
+// written to it and not yet to the image is lost, so it is of no use.
+func (f *Fuse) dead(image Image) (*loopdev.Device, error) {
+	f.mutex.Lock()
+	device := f.held[image.Dir]
+	f.mutex.Unlock()
+	if device != nil {
+		return device, nil
+	}
+	device, err := loopdev.BackedBy(file(image))
+	if err != nil {
+		return nil, fault.Internal.Errorf("look for the device of image %s: %w", image.spec(), err)
+	}
+	return device, nil
 }
 
 // lingering bounds how long the kernel's own users of a device are waited for.
@@ -215,22 +238,13 @@ func detach(ctx context.Context, image Image, device *loopdev.Device) error {
 			return fault.InUse.Errorf("device %s of image %s is in use at %s", device.Path(), image.spec(), paths[0])
 		}
 	}
-	inode, err := device.Inode()
-	if errors.Is(err, fs.ErrNotExist) {
-		return device.Release()
-	}
-	if err != nil {
-		return err
-	}
-	if err := device.Flush(); err != nil {
-		return fault.Internal.Errorf("write what is in memory for image %s: %w", image.spec(), err)
-	}
+	before := device.BackingPath()
 	if err := device.Detach(); err != nil {
 		return fault.Internal.Errorf("detach %s: %w", device.Path(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lingering)
 	defer cancel()
-	for loopdev.Attached(device.Path(), inode) {
+	for before != "" && device.BackingPath() == before {
 		select {
 		case <-ctx.Done():
 			return fault.InUse.Errorf("a process has %s open; it is detached when that process ends", device.Path())
