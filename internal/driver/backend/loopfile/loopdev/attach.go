@@ -68,7 +68,12 @@ func attachOnce(image *os.File, lifetime Lifetime) (*Device, error) {
 	if err := configure(node, image, lifetime); err != nil {
 		return nil, err
 	}
-	device, err := open(number)
+	// A number keeps this from the image that it had before.
+	err = setWritable(node)
+	var device *Device
+	if err == nil {
+		device, err = open(number)
+	}
 	if err != nil {
 		_ = unix.IoctlSetInt(int(node.Fd()), unix.LOOP_CLR_FD, 0)
 		return nil, err

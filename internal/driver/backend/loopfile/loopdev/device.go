@@ -77,9 +77,20 @@ func (d *Device) Grow() error {
 // Flush writes what was written to the device into its image.
 func (d *Device) Flush() error { return d.file.Sync() }
 
+// setWritable undoes what a read-only publication did to the device.
+func setWritable(device *os.File) error {
+	if err := unix.IoctlSetPointerInt(int(device.Fd()), unix.BLKROSET, 0); err != nil {
+		return fmt.Errorf("make %s writable: %w", device.Name(), err)
+	}
+	return nil
+}
+
 // Detach gives the image back and closes the device. The kernel takes the
 // device away when the last one who has it open closes it: Attached tells.
 func (d *Device) Detach() error {
+	// Whoever gets the number next may not know that it has to look. It is no
+	// reason to keep the device.
+	_ = setWritable(d.file)
 	err := unix.IoctlSetInt(int(d.file.Fd()), unix.LOOP_CLR_FD, 0)
 	if errors.Is(err, unix.ENXIO) {
 		err = nil // it was detached already

@@ -54,6 +54,32 @@ func inodeOf(t *testing.T, path string) Inode {
 	return inode
 }
 
+// The kernel keeps a number read-only when its image goes.
+func TestAReadOnlyDeviceLeavesNothingBehind(t *testing.T) {
+	mayLoop(t)
+	for range 2 {
+		device := attach(t, newImage(t, "image", 1<<20))
+		file, err := os.OpenFile(device.Path(), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var readOnly int
+		if readOnly, err = unix.IoctlGetInt(int(file.Fd()), unix.BLKROGET); err != nil || readOnly != 0 {
+			t.Errorf("%s is read-only from the beginning: %v", device.Path(), err)
+		}
+		if err := errors.Join(unix.IoctlSetPointerInt(int(file.Fd()), unix.BLKROSET, 1), file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		// As somebody else would, who resets nothing.
+		if err := unix.IoctlSetInt(int(device.file.Fd()), unix.LOOP_CLR_FD, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := device.Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestADeviceIsFoundByItsInode(t *testing.T) {
 	mayLoop(t)
 	path := newImage(t, "image", 1<<20)
