@@ -62,15 +62,15 @@ rows: ## list which rows of the behaviour specification have a test
 	@$(GO) run ./test/rows
 
 .PHONY: bench
-bench: cluster-tools build ## count requests and calls, and measure rates, with 500 claims at once
+bench: cluster-tools build ## compare the stock volume controllers, ours and a bare client with 1000 claims at once (minutes)
 	@$(GO) run ./test/bench
 
-.PHONY: bench-binder
-bench-binder: cluster-tools build ## compare the stock volume controllers, ours and a bare client (minutes)
-	@$(GO) run ./test/bench -binder -claims 1000 -timeout 30m
+.PHONY: bench-quick
+bench-quick: cluster-tools build ## the same with 200 claims, and nothing there before them
+	@$(GO) run ./test/bench -claims 200 -pairs 0
 
 .PHONY: bench-present
-bench-present: cluster-tools build ## measure the memory that 10000 bound claims and volumes cost
+bench-present: cluster-tools build ## measure the memory of each role with 10000 bound claims and volumes
 	@$(GO) run ./test/bench -present 10000
 
 .PHONY: bench-failover

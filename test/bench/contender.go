@@ -1,128 +1,152 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/deploy"
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// contender binds claims.
+// contender gives claims their volumes.
 type contender struct {
-	name  string
-	start func(context.Context) (*stage.Program, error) // nil for the bare client, which is no program
-	bare  bool
-	is    func(user string) bool
+	short, name string
+	start       func(context.Context) (team, error)
+	bare        *bare // for a floor, which is no program
+	dynamicOnly bool  // it does with volumes that are there what another contender does
+	// floor is the contender that makes no more writes than this one must.
+	floor    string
+	accounts map[string]bool // of its controllers
 }
 
+// The contenders. Beside a provisioner that is another program, a claim is asked for by an annotation, and each side drops a
+// finalizer of its own: a write more for each claim, and one for each deletion. That is a floor of its own.
 const (
-	nameStock = "stock"
-	nameOurs  = "purser"
-	nameFloor = "floor"
+	nameFloor4 = "floor, 4 writes"
+	nameFloor5 = "floor, 5 writes"
+	nameStock  = "stock"
+	nameOurs   = "purser"
+	namePlane  = "plane"
+)
 
-	accountNamespace = "purser-system"
-	stockNamespace   = "kube-system"
+const (
+	accountNamespace   = "purser-system"
+	stockNamespace     = "kube-system"
+	accountControllers = "controllers"
+	accountProvisioner = "csi-provisioner"
+	accountPlane       = "plane"
+)
+
+var (
+	userProvisioner = audit.ServiceAccount(accountNamespace, accountProvisioner)
+	userBinder      = audit.ServiceAccount(stockNamespace, "persistent-volume-binder")
 )
 
 func (c *contest) contenders() []contender {
-	stock := map[string]bool{}
-	for _, account := range []string{
-		"persistent-volume-binder", "pvc-protection-controller", "pv-protection-controller", "expand-controller", "ephemeral-volume-controller",
-	} {
-		stock[audit.ServiceAccount(stockNamespace, account)] = true
+	accounts := func(namespace string, names ...string) map[string]bool {
+		all := map[string]bool{}
+		for _, name := range names {
+			all[audit.ServiceAccount(namespace, name)] = true
+		}
+		return all
 	}
+	nobody := func(context.Context) (team, error) { return team{}, nil }
 	return []contender{
-		{name: nameFloor, bare: true, start: func(context.Context) (*stage.Program, error) { return nil, nil }, is: func(string) bool { return false }},
-		{name: nameStock, start: c.startStock, is: func(user string) bool { return stock[user] }},
-		{name: nameOurs, start: c.startOurs, is: func(user string) bool { return user == audit.ServiceAccount(accountNamespace, "controllers") }},
+		{short: "floor4", name: nameFloor4, start: nobody, bare: &bare{api: c.rig.api}},
+		{short: "floor5", name: nameFloor5, start: nobody, bare: &bare{api: c.rig.api, apart: true}, dynamicOnly: true},
+		{short: "stock", name: nameStock, start: c.startStock, floor: nameFloor5, accounts: accounts(stockNamespace,
+			"persistent-volume-binder", "pvc-protection-controller", "pv-protection-controller", "expand-controller", "ephemeral-volume-controller")},
+		{short: "purser", name: nameOurs, start: c.startOurs, floor: nameFloor5, accounts: accounts(accountNamespace, accountControllers)},
+		{short: "plane", name: namePlane, start: c.startPlane, floor: nameFloor4, accounts: accounts(accountNamespace, accountPlane), dynamicOnly: true},
+	}
+}
+
+// team is the programs of a contender; without any for a floor. In the plane the two are one.
+type team struct {
+	controllers *stage.Program
+	provisioner *sidecar
+	address     string // of the HTTP endpoint of the controllers; empty for none
+}
+
+func (t team) kill() {
+	if t.controllers != nil {
+		t.controllers.Kill()
+	}
+	if t.provisioner != nil && t.provisioner.Program != t.controllers {
+		t.provisioner.Kill()
 	}
 }
 
 // startStock lifts the limits of kube-controller-manager, which otherwise are all that would be measured.
-func (c *contest) startStock(context.Context) (*stage.Program, error) {
-	log, err := os.CreateTemp(c.dir, "kube-controller-manager-*.log")
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close() // the child has its own
-	return stage.Launch(stage.Command{
-		Path: filepath.Join(c.bin, string(cluster.ControllerManager)), Output: log,
-		Args: []string{
-			"--kubeconfig=" + c.cluster.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=true",
-			"--kube-api-qps=10000", "--kube-api-burst=20000", "--controllers=" + strings.Join(cluster.VolumeControllers(), ","),
-		},
+func (c *contest) startStock(ctx context.Context) (team, error) {
+	return c.besideProvisioner(ctx, func(string) (*stage.Program, error) {
+		log, err := os.CreateTemp(c.dir, "kube-controller-manager-*.log")
+		if err != nil {
+			return nil, err
+		}
+		defer log.Close() // the child has its own
+		return stage.Launch(stage.Command{
+			Path: filepath.Join(c.bin, string(cluster.ControllerManager)), Output: log,
+			Args: []string{
+				"--kubeconfig=" + c.cluster.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=true",
+				"--kube-api-qps=10000", "--kube-api-burst=20000", "--controllers=" + strings.Join(cluster.VolumeControllers(), ","),
+			},
+		})
 	})
 }
 
-func (c *contest) startOurs(ctx context.Context) (*stage.Program, error) {
-	account, err := c.kubeconfig(ctx, "controllers")
-	if err != nil {
-		return nil, err
-	}
-	return c.launch("controllers", "--kubeconfig", account)
-}
-
-// provisionAs starts the provisioner that all contenders rely on.
-func (c *contest) provisionAs(ctx context.Context, account string) (*sidecar, error) {
-	address, err := scrape.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	s := &sidecar{address: address}
-	if s.Program, err = c.launch("csi-provisioner", "--csi-address", c.socket(), "--kubeconfig", account, "--http-endpoint", address,
-		"--leader-election-namespace", accountNamespace); err != nil {
-		return nil, err
-	}
-	if err := s.ready(ctx); err != nil {
-		s.Kill()
-		return nil, err
-	}
-	return s, nil
-}
-
-// grant applies the shipped manifests of the roles.
-func (c *contest) grant(ctx context.Context, roles ...string) error {
-	for _, role := range roles {
-		manifest, err := deploy.RBAC.ReadFile("rbac/" + role + ".yaml")
+func (c *contest) startOurs(ctx context.Context) (team, error) {
+	return c.besideProvisioner(ctx, func(address string) (*stage.Program, error) {
+		account, err := c.kubeconfig(ctx, accountControllers)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096); ; {
-			object := &unstructured.Unstructured{}
-			err := decoder.Decode(object)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err == nil {
-				err = c.api().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("bench"), client.ForceOwnership)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", role, err)
-			}
-		}
+		return c.launch("controllers", "--kubeconfig", account, "--http-endpoint", address, "--enable-pprof")
+	})
+}
+
+// besideProvisioner starts controllers and the provisioner that they rely on.
+func (c *contest) besideProvisioner(ctx context.Context, controllers func(address string) (*stage.Program, error)) (t team, err error) {
+	if t.provisioner, err = c.startAs(ctx, "csi-provisioner", accountProvisioner); err != nil {
+		return t, err
 	}
-	return nil
+	if t.address, err = scrape.FreeAddress(); err == nil {
+		t.controllers, err = controllers(t.address)
+	}
+	if err != nil {
+		t.kill()
+	}
+	return t, err
+}
+
+// startPlane is both in one.
+func (c *contest) startPlane(ctx context.Context) (t team, err error) {
+	if t.provisioner, err = c.startAs(ctx, "plane", accountPlane); err != nil {
+		return t, err
+	}
+	t.controllers, t.address = t.provisioner.Program, t.provisioner.address
+	return t, nil
+}
+
+// startAs starts a role that talks to the driver.
+func (c *contest) startAs(ctx context.Context, role, account string) (*sidecar, error) {
+	path, err := c.kubeconfig(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	return c.sidecar(ctx, role, "--csi-address", c.socket(), "--kubeconfig", path, "--leader-election-namespace", accountNamespace, "--enable-pprof")
 }
 
 // kubeconfig is a file for a service account.
@@ -148,21 +172,16 @@ func (c *contest) kubeconfig(ctx context.Context, account string) (string, error
 }
 
 // awaitWork returns when the contender has bound a claim.
-func (c *contest) awaitWork(ctx context.Context, name string) error {
-	namespace := "probe-" + name + "-" + fmt.Sprint(len(c.rows))
-	if err := c.makeNamespace(ctx, namespace); err != nil {
+func (c *contest) awaitWork(ctx context.Context, who contender) error {
+	w, err := c.work(ctx, who, 1)
+	if err != nil {
 		return err
 	}
-	one := *c
-	one.claims = 1
-	w := &work{contest: &one, namespace: namespace}
 	if err := w.volumes(ctx, prebound); err != nil {
 		return err
 	}
-	_, _, err := w.bind(ctx, staticClass)
-	return errors.Join(err, w.clear(ctx))
-}
-
-func (c *contest) makeNamespace(ctx context.Context, name string) error {
-	return c.api().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if _, err := w.bind(ctx, staticClass); err != nil {
+		return err
+	}
+	return w.clear(ctx)
 }

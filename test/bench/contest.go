@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,31 +17,28 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/test/e2e/audit"
-	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// contest has the stock volume controllers and ours do the same, one after the other, on one API server, with the same provisioner
-// and a driver that takes no time; and a bare client that makes nothing but the writes which nobody can avoid.
+// contest is the ground that the contenders share.
 type contest struct {
 	*rig
 	load
-	claims  int
-	pairs   int // bound ones that are there for the last trial
-	rows    []trialResult
-	idle    []idleResult
-	began   time.Time
-	watched context.Context
+
+	claims   int
+	only     []string // names of the contenders that take part; none for all
+	profiles string   // folder
+	driver   *instant
+	log      auditLog
+	servers  []int // process ids
+	namespaces
+	outcome outcome
 }
 
-// trialResult is one row of the table.
-type trialResult struct {
-	trial, contender string
-	claims           int
-	took             time.Duration   // from the first request to the last claim that is as it should be
-	times            []time.Duration // of each claim
-	api              audit.Tally     // what the contender asked
-	cpu              time.Duration   // of the contender
-	memory           memory
+// outcome is all that was measured.
+type outcome struct {
+	claims, pairs int
+	rows          []row
+	idle          []idleResult
 }
 
 // idleResult is what a contender costs that has nothing to do.
@@ -53,10 +51,17 @@ type idleResult struct {
 // idleTime is how long an idle contender is looked at: twice the resync of the stock controllers.
 const idleTime = 30 * time.Second
 
-const contestClass = "contest"
+const (
+	contestClass = "contest"
+	staticClass  = "static"
+	nobodysClass = "floor" // served by nobody
+)
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
-	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, pairs: o.pairs, watched: ctx}
+	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
+	if o.only != "" {
+		c.only = strings.Split(o.only, ",")
+	}
 	binaries, err := cluster.FindBinaries(cluster.Components{cluster.ControllerManager}.Programs(), bin)
 	if err != nil {
 		return nil, err
@@ -64,18 +69,30 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 	if c.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Audit: true}); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(c.connect(), c.furnish(ctx)); err != nil {
-		return nil, errors.Join(err, c.close())
+	defer func() {
+		if err != nil {
+			_ = c.close() // the error before it is the one to tell
+		}
+	}()
+	if c.servers, err = serversIn(dir); err != nil {
+		return nil, err
 	}
-	c.load = load{api: c.api(), claims: o.claims, workers: o.workers}
-	if c.cache, err = ctrlcache.New(c.cluster.RESTConfig(), ctrlcache.Options{Scheme: c.api().Scheme()}); err != nil {
-		return nil, errors.Join(err, c.close())
+	if err := c.connect(); err != nil {
+		return nil, err
+	}
+	if err := c.furnish(ctx); err != nil {
+		return nil, err
+	}
+	c.load = load{api: c.rig.api, workers: o.workers}
+	if c.cache, err = ctrlcache.New(c.cluster.RESTConfig(), ctrlcache.Options{Scheme: c.rig.api.Scheme()}); err != nil {
+		return nil, err
 	}
 	go func() { _ = c.cache.Start(ctx) }() // ends with ctx
+	c.log = auditLog{&audit.Log{Path: c.cluster.AuditLog(), Touch: func(ctx context.Context, mark string) error {
+		return client.IgnoreNotFound(c.rig.api.Get(ctx, client.ObjectKey{Name: mark}, &corev1.Namespace{}))
+	}}}
 	return c, nil
 }
-
-func (c *contest) api() client.WithWatch { return c.rig.api }
 
 // furnish makes the classes, and the accounts of the contenders with what they may do.
 func (c *contest) furnish(ctx context.Context) error {
@@ -85,50 +102,37 @@ func (c *contest) furnish(ctx context.Context) error {
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: contestClass}, Provisioner: instantName, VolumeBindingMode: &immediate},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: staticClass}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &immediate},
 	} {
-		if err := c.api().Create(ctx, object); err != nil {
+		if err := c.rig.api.Create(ctx, object); err != nil {
 			return fmt.Errorf("%T: %w", object, err)
 		}
 	}
-	return c.grant(ctx, "controllers", "csi-provisioner")
-}
-
-func (c *contest) log() *audit.Log {
-	return &audit.Log{Path: c.cluster.AuditLog(), Touch: func(ctx context.Context, mark string) error {
-		return client.IgnoreNotFound(c.api().Get(ctx, client.ObjectKey{Name: mark}, &corev1.Namespace{}))
-	}}
+	return c.grant(ctx)
 }
 
 // run is the whole contest.
-func (c *contest) run(ctx context.Context) error {
-	driver, err := serveInstant(c.socket())
-	if err != nil {
+func (c *contest) run(ctx context.Context) (err error) {
+	if c.driver, err = serveInstant(c.socket()); err != nil {
 		return err
 	}
-	defer driver.close()
-	account, err := c.kubeconfig(ctx, "csi-provisioner")
-	if err != nil {
-		return err
-	}
-	provisioner, err := c.provisionAs(ctx, account)
-	if err != nil {
-		return err
-	}
-	defer provisioner.Kill()
-	contenders := c.contenders()
-	for _, who := range contenders {
+	defer c.driver.close()
+	everybody := slices.DeleteFunc(c.contenders(), func(who contender) bool { return len(c.only) > 0 && !slices.Contains(c.only, who.short) })
+	for _, who := range everybody {
 		if err := c.turn(ctx, who, trials()); err != nil {
 			return fmt.Errorf("%s: %w", who.name, err)
 		}
 	}
-	if c.pairs > 0 {
-		fmt.Fprintf(os.Stderr, "Making %d bound claims and volumes ...\n", c.pairs)
-		if err := c.present(ctx, c.pairs); err != nil {
-			return err
-		}
-		for _, who := range contenders {
-			if err := c.turn(ctx, who, []trial{dynamicTrial(fmt.Sprintf("dynamic, with %d bound", c.pairs))}); err != nil {
-				return fmt.Errorf("%s: %w", who.name, err)
-			}
+	if c.outcome.pairs == 0 {
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "making %d bound claims and volumes ...\n", c.outcome.pairs)
+	if err := c.present(ctx, c.outcome.pairs); err != nil {
+		return err
+	}
+	last := dynamicTrial(fmt.Sprintf("dynamic, with %d bound", c.outcome.pairs))
+	last.rest = true
+	for _, who := range everybody {
+		if err := c.turn(ctx, who, []trial{last}); err != nil {
+			return fmt.Errorf("%s: %w", who.name, err)
 		}
 	}
 	return nil
@@ -137,37 +141,41 @@ func (c *contest) run(ctx context.Context) error {
 // turn has one contender do the trials.
 func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 	fmt.Fprintf(os.Stderr, "%s ...\n", who.name)
-	program, err := who.start(ctx)
+	t, err := who.start(ctx)
 	if err != nil {
 		return err
 	}
-	if program != nil {
-		defer program.Kill()
-		if err := c.awaitWork(ctx, who.name); err != nil {
+	defer t.kill()
+	if t.controllers != nil {
+		if err := c.awaitWork(ctx, who); err != nil {
 			return err
 		}
 	}
-	for _, t := range all {
-		if err := c.try(ctx, who, program, t); err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+	for _, trial := range all {
+		if trial.static && who.dynamicOnly {
+			continue
+		}
+		if err := c.try(ctx, who, t, trial); err != nil {
+			return fmt.Errorf("%s: %w", trial.name, err)
+		}
+		if trial.rest && t.controllers != nil {
+			if err := c.rest(ctx, who, t); err != nil {
+				return err
+			}
 		}
 	}
-	if program == nil {
-		return nil
+	if left, _ := c.driver.left(); left > 0 {
+		return fmt.Errorf("%d volumes are left over", left)
 	}
-	return c.rest(ctx, who, program)
+	return nil
 }
 
-// rest looks at the contender while there is nothing to do.
-func (c *contest) rest(ctx context.Context, who contender, program *stage.Program) error {
-	if c.pairs == 0 {
-		return nil
-	}
-	var present corev1.PersistentVolumeList
-	if err := c.cache.List(ctx, &present, client.Limit(1)); err != nil || len(present.Items) == 0 {
+// rest looks at the controllers while there is nothing to do.
+func (c *contest) rest(ctx context.Context, who contender, t team) error {
+	if _, err := c.log.quiet(ctx); err != nil {
 		return err
 	}
-	before, err := cpuOf(program.Pid())
+	before, err := cpuOf(t.controllers.Pid())
 	if err != nil {
 		return err
 	}
@@ -176,11 +184,56 @@ func (c *contest) rest(ctx context.Context, who contender, program *stage.Progra
 		return ctx.Err()
 	case <-time.After(idleTime):
 	}
-	after, err := cpuOf(program.Pid())
+	after, err := cpuOf(t.controllers.Pid())
 	if err != nil {
 		return err
 	}
-	m, err := memoryOf(program.Pid())
-	c.idle = append(c.idle, idleResult{who.name, (after - before).Seconds() / idleTime.Seconds(), m})
+	m, err := memoryOf(t.controllers.Pid())
+	c.outcome.idle = append(c.outcome.idle, idleResult{who.name, (after - before).Seconds() / idleTime.Seconds(), m})
 	return err
+}
+
+// namespaces gives each trial one of its own.
+type namespaces struct{ made int }
+
+func (c *contest) makeNamespace(ctx context.Context, whose string) (name string, err error) {
+	c.made++
+	name = fmt.Sprintf("%s-%d", whose, c.made)
+	return name, c.rig.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// auditLog has what was asked, and a way to wait for its end.
+type auditLog struct{ *audit.Log }
+
+// quietTime is after how long of no write all is told: events are written beside the work and come in late.
+const quietTime = time.Second
+
+// quiet is the end of the log when nothing has been written for a while.
+func (l auditLog) quiet(ctx context.Context) (audit.Mark, error) {
+	end, err := l.Mark(ctx)
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(quietTime):
+		}
+		var tally audit.Tally
+		begin := end
+		if end, err = l.Mark(ctx); err != nil {
+			return 0, err
+		}
+		if tally, err = l.Between(begin, end); err == nil && tally.Where(isWork).All() == 0 {
+			return end, nil
+		}
+	}
+	return 0, err
+}
+
+// isWork leaves out what the cluster writes for itself, as long as it runs.
+func isWork(r audit.Request) bool {
+	switch strings.Split(r.Resource, "/")[0] {
+	case "persistentvolumes", "persistentvolumeclaims", "events", "pods", "leases":
+		return r.IsWrite() && strings.HasPrefix(r.User, "system:serviceaccount:")
+	}
+	return false
 }

@@ -1,9 +1,10 @@
-// Command bench counts what volumes cost: API requests by who makes them, calls to the CSI driver, and then how fast it all is
-// beside a floor that is measured in the same run. Counts are exact and the same on every machine; rates are not, so they are
-// told as a part of the floor too.
+// Command bench has contenders give claims their volumes on one API server, one after the other: the stock volume controllers and
+// ours, each with the same provisioner and a driver that takes no time; ours and the provisioner in one process; and as floors a bare
+// client that makes nothing but the writes which nobody can avoid. It tells what each asked of the API server and of the driver, which
+// is exact and the same on every machine, and how fast it was, which is not, and is told as a part of the floor too.
 //
-// With -present it measures instead what a provisioner needs for volumes that are there, and with -failover how long claims wait
-// when the leader of two provisioners ends.
+// With -present it measures instead what the roles need for volumes that are there, and with -failover how long claims wait when the
+// leader of two provisioners ends.
 //
 // It ends with 1 if a claim did not get its volume, or if a volume was left over.
 package main

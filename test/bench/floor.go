@@ -3,11 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
-	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,95 +10,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/test/e2e/leftover"
-	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// floor is how fast a client is that watches nothing, decides nothing and makes only the writes that nobody can avoid: four to
-// give a claim a volume, four to take it back.
-type floor struct {
-	claims             int
-	created, deletedIn time.Duration
-}
-
-// floorShare is the part of the claims, 1 in so many, that the floor is measured with.
-const floorShare = 5
-
-const floorNamespace = "bench-floor"
-
-// measureFloor holds the stock controllers still meanwhile, which would make the same writes.
-func measureFloor(ctx context.Context, s *stage.Stage, l load) (f floor, err error) {
-	f.claims = l.claims / floorShare
-	if err := s.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floorNamespace}}); err != nil {
-		return f, fmt.Errorf("floor: %w", err)
-	}
-	resume, err := hold(s.DataDir, "kube-controller-manager")
-	if err != nil {
-		return f, fmt.Errorf("floor: %w", err)
-	}
-	defer func() { err = errors.Join(err, resume()) }()
-	b := bare{api: s.Client, pairs: make([]pair, f.claims)}
-	for _, part := range []struct {
-		name string
-		work func(context.Context, *pair) error
-		took *time.Duration // nil for what users do
-	}{
-		{"claim", b.claim, nil},
-		{"provision and bind", b.bind, &f.created},
-		{"delete claim", b.giveUp, nil},
-		{"reclaim", b.reclaim, &f.deletedIn},
-	} {
-		began := time.Now()
-		for i := range b.pairs {
-			b.pairs[i].number = i
-		}
-		if err := l.each(ctx, f.claims, func(ctx context.Context, i int) error { return part.work(ctx, &b.pairs[i]) }); err != nil {
-			return f, fmt.Errorf("floor: %s: %w", part.name, err)
-		}
-		if part.took != nil {
-			*part.took = time.Since(began)
-		}
-	}
-	return f, nil
-}
-
-// hold stops a component of the cluster until it is resumed.
-func hold(dir, name string) (resume func() error, err error) {
-	processes, err := leftover.Processes(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range processes {
-		program, _, _ := strings.Cut(p.Command, " ")
-		if strings.HasSuffix(program, "/"+name) {
-			return func() error { return syscall.Kill(p.Pid, syscall.SIGCONT) }, syscall.Kill(p.Pid, syscall.SIGSTOP)
-		}
-	}
-	return nil, fmt.Errorf("%s does not run", name)
-}
-
-// bare makes the writes.
+// bare is a client that watches nothing, decides nothing and makes only the writes that nobody can avoid: four to give a claim a
+// volume, four to take it back. Apart, it is two programs, which have one write more to make each time.
 type bare struct {
 	api   client.Client
-	pairs []pair
+	apart bool
 }
 
 // pair is a claim and its volume.
 type pair struct {
 	number int
 	claim  *corev1.PersistentVolumeClaim
-	pv     *corev1.PersistentVolume
+	pv     *corev1.PersistentVolume // nil for one that is to be made
 }
 
-func (b bare) claim(ctx context.Context, p *pair) error {
-	none := "floor" // a class that nobody serves
-	p.claim = newClaim(floorNamespace, p.number)
-	p.claim.Spec.StorageClassName = &none
-	return b.api.Create(ctx, p.claim)
-}
-
-// bind is the four writes that binding needs. The claim's two wait for the volume's first, and the volume's second for nothing.
-func (b bare) bind(ctx context.Context, p *pair) error {
+// bind is the writes that binding needs, of which the first on the volume makes it or takes one that is there.
+func (b *bare) bind(ctx context.Context, p *pair) error {
+	if p.pv != nil {
+		p.pv.Spec.ClaimRef = newVolume(p.claim).Spec.ClaimRef
+		if err := b.api.Update(ctx, p.pv); err != nil {
+			return err
+		}
+		return b.complete(ctx, p)
+	}
+	if b.apart {
+		p.claim.Annotations = map[string]string{names.AnnStorageProvisioner: floorDriver, names.AnnBetaStorageProvisioner: floorDriver}
+		if err := b.api.Update(ctx, p.claim); err != nil {
+			return err
+		}
+	}
 	p.pv = newVolume(p.claim)
 	if err := b.api.Create(ctx, p.pv); err != nil {
 		return err
@@ -111,14 +49,16 @@ func (b bare) bind(ctx context.Context, p *pair) error {
 	return b.complete(ctx, p)
 }
 
-// complete is what follows when the volume names the claim.
-func (b bare) complete(ctx context.Context, p *pair) error {
+// complete is what follows when the volume names the claim. The claim's two wait for the volume's first, and the volume's second for
+// nothing.
+func (b *bare) complete(ctx context.Context, p *pair) error {
 	p.pv.Status.Phase = corev1.VolumeBound
 	if err := b.api.Status().Update(ctx, p.pv); err != nil {
 		return err
 	}
 	p.claim.Spec.VolumeName = p.pv.Name
-	p.claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+	metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnBindCompleted, "yes")
+	metav1.SetMetaDataAnnotation(&p.claim.ObjectMeta, names.AnnBoundByController, "yes")
 	if err := b.api.Update(ctx, p.claim); err != nil {
 		return err
 	}
@@ -126,31 +66,8 @@ func (b bare) complete(ctx context.Context, p *pair) error {
 	return b.api.Status().Update(ctx, p.claim)
 }
 
-func newVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "pvc-" + string(claim.UID), Finalizers: []string{"bench.purser/finalizer"},
-			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "floor.bench.purser"},
-		},
-		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef: &corev1.ObjectReference{
-				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
-				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
-			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: "floor.bench.purser", VolumeHandle: string(claim.UID)},
-			},
-		},
-	}
-}
-
-func (b bare) giveUp(ctx context.Context, p *pair) error { return b.api.Delete(ctx, p.claim) }
-
-// reclaim is the four writes that deletion needs.
-func (b bare) reclaim(ctx context.Context, p *pair) error {
+// reclaim is the writes that deletion needs.
+func (b *bare) reclaim(ctx context.Context, p *pair) error {
 	if err := b.api.Patch(ctx, p.claim, withoutFinalizers(p.claim.UID)); err != nil {
 		return err
 	}
@@ -161,11 +78,44 @@ func (b bare) reclaim(ctx context.Context, p *pair) error {
 	if err := b.api.Delete(ctx, p.pv); err != nil {
 		return err
 	}
+	if b.apart {
+		if err := b.api.Patch(ctx, p.pv, withoutFinalizers(p.pv.UID, names.FinalizerPVProtection)); err != nil {
+			return err
+		}
+	}
 	return b.api.Patch(ctx, p.pv, withoutFinalizers(p.pv.UID))
 }
 
-func withoutFinalizers(uid types.UID) client.Patch {
-	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "finalizers": nil}})
+const floorDriver = "floor.bench.purser"
+
+func newVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "pvc-" + string(claim.UID), Finalizers: []string{"bench.purser/finalizer"},
+			Annotations: map[string]string{names.AnnProvisionedBy: floorDriver},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef: &corev1.ObjectReference{
+				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+			},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: floorDriver, VolumeHandle: string(claim.UID)},
+			},
+		},
+	}
+}
+
+// withoutFinalizers leaves those that are given and no others, on an object with the uid, if there is one.
+func withoutFinalizers(uid types.UID, but ...string) client.Patch {
+	metadata := map[string]any{"finalizers": but}
+	if uid != "" {
+		metadata["uid"] = uid
+	}
+	raw, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		panic(err) // strings only
 	}

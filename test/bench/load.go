@@ -16,13 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// load is many claims at once.
+// load is many requests at once.
 type load struct {
 	api     client.Client
 	cache   ctrlcache.Cache // runs, for watching
-	claims  int
 	workers int
-	left    func() (int, error) // volumes that the driver has
 }
 
 const namespace = "bench"
@@ -52,63 +50,6 @@ func newClaim(namespace string, i int) *corev1.PersistentVolumeClaim {
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}
-}
-
-// create makes all claims and waits until each is Bound.
-func (l load) create(ctx context.Context, r *result) error {
-	var asked, bound stamps
-	see := func(in any) {
-		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Status.Phase == corev1.ClaimBound {
-			bound.add(claim.Name)
-		}
-	}
-	// A busy API server ends watches, so a claim may be bound when it is first seen.
-	forget, err := l.follow(ctx, &corev1.PersistentVolumeClaim{}, toolscache.ResourceEventHandlerFuncs{
-		AddFunc: see, UpdateFunc: func(_, in any) { see(in) },
-	})
-	if err != nil {
-		return err
-	}
-	defer forget()
-	began := time.Now()
-	if err := l.each(ctx, l.claims, func(ctx context.Context, i int) error {
-		claim := newClaim(namespace, i)
-		asked.add(claim.Name)
-		return l.api.Create(ctx, claim)
-	}); err != nil {
-		return fmt.Errorf("create claims: %w", err)
-	}
-	if err := bound.await(ctx, l.claims); err != nil {
-		return fmt.Errorf("claims bound: %w", err)
-	}
-	r.boundIn = time.Since(began)
-	for name, at := range bound.times {
-		r.bound = append(r.bound, at.Sub(asked.times[name]))
-	}
-	return nil
-}
-
-// remove deletes all claims and waits until each PersistentVolume is gone.
-func (l load) remove(ctx context.Context, r *result) error {
-	var gone stamps
-	forget, err := l.follow(ctx, &corev1.PersistentVolume{}, toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
-		if name, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(in); err == nil {
-			gone.add(name)
-		}
-	}})
-	if err != nil {
-		return err
-	}
-	defer forget()
-	began := time.Now()
-	if err := l.each(ctx, l.claims, func(ctx context.Context, i int) error { return l.api.Delete(ctx, newClaim(namespace, i)) }); err != nil {
-		return fmt.Errorf("delete claims: %w", err)
-	}
-	if err := gone.await(ctx, l.claims); err != nil {
-		return fmt.Errorf("volumes gone: %w", err)
-	}
-	r.deletedIn = time.Since(began)
-	return nil
 }
 
 // follow tells of changes of a kind from now on, also across a watch that ends.

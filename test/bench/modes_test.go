@@ -12,12 +12,12 @@ import (
 
 func TestPresentReport(t *testing.T) {
 	p := present{
-		pairs: 1000,
-		none:  footprint{memory: memory{now: 40 << 20}, live: 5 << 20},
-		all:   footprint{memory: memory{now: 60 << 20, anonymous: 30 << 20, most: 90 << 20}, live: 5<<20 + 2000*1000},
+		role: roleProvisioner,
+		none: footprint{memory: memory{now: 40 << 20}, live: 5 << 20},
+		all:  footprint{memory: memory{now: 60 << 20, anonymous: 30 << 20, most: 90 << 20}, live: 5<<20 + 2600*1000},
 	}
-	report := p.report()
-	for _, want := range []string{"1000 volumes and claims: 60.0 MB (goal at most 70 MB)", "its claim: 2000 bytes (goal at most 2560)"} {
+	report := strings.Join(strings.Fields(reportPresent([]present{p}, 1000)), " ")
+	for _, want := range []string{"resident MB with 1000 60.0 <= 70.0 met", "its claim 2600 <= 2560 NOT MET"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("no %q in\n%s", want, report)
 		}

@@ -13,13 +13,13 @@ type pace struct {
 	written audit.Moments // each PersistentVolume's creation
 }
 
-func paceOf(log *audit.Log, p phase) (both pace, err error) {
-	asks := audit.Request{User: binder, Verb: "update", Resource: "persistentvolumeclaims"}
-	if both.asked, err = log.Firsts(p.begin, p.end, asks); err != nil {
+func paceOf(log auditLog, begin, end audit.Mark) (both pace, err error) {
+	asks := audit.Request{User: userBinder, Verb: "update", Resource: "persistentvolumeclaims"}
+	if both.asked, err = log.Firsts(begin, end, asks); err != nil {
 		return both, err
 	}
-	writes := audit.Request{User: provisioner, Verb: "create", Resource: "persistentvolumes"}
-	both.written, err = log.Firsts(p.begin, p.end, writes)
+	writes := audit.Request{User: userProvisioner, Verb: "create", Resource: "persistentvolumes"}
+	both.written, err = log.Firsts(begin, end, writes)
 	return both, err
 }
 
@@ -31,11 +31,14 @@ func (p pace) lag() time.Duration {
 	return p.written[len(p.written)-1].Sub(p.asked[len(p.asked)-1])
 }
 
-// report has the ratio that matters: with 1.00, volumes are written as fast as anybody asks for them.
-func (p pace) report() string {
-	asked, written := perSecond(len(p.asked), p.asked.Span()), perSecond(len(p.written), p.written.Span())
-	return fmt.Sprintf("PVs written per claim asked, in rate: %.2f (%.1f/s of %.1f/s; goal 1.00)\n", written/asked, written, asked) +
-		fmt.Sprintf("the last PV was written %d ms after the last claim was asked for\n", p.lag().Milliseconds())
+// ratio of the rates: with 1, volumes are written as fast as anybody asks for them.
+func (p pace) ratio() float64 {
+	return perSecond(len(p.written), p.written.Span()) / perSecond(len(p.asked), p.asked.Span())
+}
+
+func (p pace) String() string {
+	return fmt.Sprintf("(%.1f/s of %.1f/s; the last PV %d ms after the last claim was asked for)",
+		perSecond(len(p.written), p.written.Span()), perSecond(len(p.asked), p.asked.Span()), p.lag().Milliseconds())
 }
 
 func perSecond(n int, in time.Duration) float64 { return float64(n) / in.Seconds() }

@@ -3,25 +3,28 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/purser-csi/purser/test/e2e/scrape"
 )
 
-// present is what a provisioner costs that watches volumes and claims which are bound, and has nothing to do.
+// present is what a role costs that watches volumes and claims which are bound, and has nothing to do.
 type present struct {
-	pairs     int
+	role      string
 	none, all footprint
 }
 
-// footprint is the memory of one provisioner, in bytes.
+// footprint is the memory of one process, in bytes.
 type footprint struct {
 	memory              // before the collection of garbage that follows was asked for
 	inUse, live float64 // the heap after it: its pages, and what is in them
 	profile     []byte  // of the heap
 }
 
-// The goals.
+// The goals. That of resident memory is the provisioner's alone.
 const (
 	residentGoal = 70 << 20
 	pairGoal     = 2.5 * (1 << 10)
@@ -30,23 +33,34 @@ const (
 // calmTime is for what follows the first list: a look at each volume.
 const calmTime = 10 * time.Second
 
-func measurePresent(ctx context.Context, r *rig, l load, pairs int) (p present, err error) {
-	p.pairs = pairs
-	if p.none, err = r.footprint(ctx); err != nil {
-		return p, fmt.Errorf("without volumes: %w", err)
+const roleProvisioner = "csi-provisioner"
+
+// measurePresent looks at each role, before the pairs are there and after.
+func measurePresent(ctx context.Context, r *rig, l load, pairs int) (all []present, err error) {
+	all = []present{{role: roleProvisioner}, {role: "controllers"}, {role: "plane"}}
+	for i := range all {
+		if all[i].none, err = r.footprint(ctx, all[i].role); err != nil {
+			return nil, fmt.Errorf("%s without volumes: %w", all[i].role, err)
+		}
 	}
 	if err := l.present(ctx, pairs); err != nil {
-		return p, err
+		return nil, err
 	}
-	if p.all, err = r.footprint(ctx); err != nil {
-		return p, fmt.Errorf("with %d volumes: %w", pairs, err)
+	for i := range all {
+		if all[i].all, err = r.footprint(ctx, all[i].role); err != nil {
+			return nil, fmt.Errorf("%s with %d volumes: %w", all[i].role, pairs, err)
+		}
 	}
-	return p, nil
+	return all, nil
 }
 
-// footprint is of a provisioner that starts now.
-func (r *rig) footprint(ctx context.Context) (f footprint, err error) {
-	s, err := r.provision(ctx, "--enable-pprof")
+// footprint is of a role that starts now.
+func (r *rig) footprint(ctx context.Context, role string) (f footprint, err error) {
+	args := []string{"--enable-pprof", "--kubeconfig", r.cluster.Kubeconfig()}
+	if role != "controllers" {
+		args = append(args, "--csi-address", r.socket())
+	}
+	s, err := r.sidecar(ctx, role, args...)
 	if err != nil {
 		return f, err
 	}
@@ -71,21 +85,44 @@ func (r *rig) footprint(ctx context.Context) (f footprint, err error) {
 	return f, nil
 }
 
-func (p present) perPair() float64 { return (p.all.live - p.none.live) / float64(p.pairs) }
+func (p present) perPair(pairs int) float64 { return (p.all.live - p.none.live) / float64(pairs) }
 
-func (p present) report() string {
-	return fmt.Sprintf("%-34s%15s%15s\n", "A provisioner that idles, MB", "without", fmt.Sprintf("%d bound", p.pairs)) +
-		row("resident memory", p.none.now, p.all.now) +
-		row("  of it anonymous", p.none.anonymous, p.all.anonymous) +
-		row("  at most", p.none.most, p.all.most) +
-		row("heap, pages in use", int64(p.none.inUse), int64(p.all.inUse)) +
-		row("heap, live", int64(p.none.live), int64(p.all.live)) +
-		fmt.Sprintf("\nresident memory with %d volumes and claims: %.1f MB (goal at most %d MB)\n", p.pairs, megabytes(p.all.now), residentGoal>>20) +
-		fmt.Sprintf("heap for a volume and its claim: %.0f bytes (goal at most %.0f)\n", p.perPair(), pairGoal)
+func reportPresent(all []present, pairs int) string {
+	var out strings.Builder
+	for _, p := range all {
+		fmt.Fprintf(&out, "%-34s%15s%15s\n", p.role+", idle, MB", "without", fmt.Sprintf("%d bound", pairs))
+		for _, line := range []struct {
+			name      string
+			none, all float64
+		}{
+			{"resident memory", float64(p.none.now), float64(p.all.now)},
+			{"  of it anonymous", float64(p.none.anonymous), float64(p.all.anonymous)},
+			{"  at most", float64(p.none.most), float64(p.all.most)},
+			{"heap, pages in use", p.none.inUse, p.all.inUse},
+			{"heap, live", p.none.live, p.all.live},
+		} {
+			fmt.Fprintf(&out, "  %-32s%15.1f%15.1f\n", line.name, line.none/(1<<20), line.all/(1<<20))
+		}
+	}
+	fmt.Fprintf(&out, "\n%-52s%9s%9s%9s\n", "Goals", "here", "goal", "")
+	for _, p := range all {
+		if p.role == roleProvisioner {
+			fmt.Fprintln(&out, goal{name: p.role + ": resident MB with " + fmt.Sprint(pairs), here: float64(p.all.now) / (1 << 20), limit: residentGoal >> 20, format: "%.1f"})
+		}
+		fmt.Fprintln(&out, goal{name: p.role + ": heap for a volume and its claim", here: p.perPair(pairs), limit: pairGoal, format: "%.0f"})
+	}
+	return out.String()
 }
 
-func row(name string, without, with int64) string {
-	return fmt.Sprintf("%-34s%15.1f%15.1f\n", name, megabytes(without), megabytes(with))
+// saveHeaps writes the profiles of the heap with the volumes, where that was asked for.
+func saveHeaps(folder string, all []present) error {
+	if folder == "" {
+		return nil
+	}
+	for _, p := range all {
+		if err := os.WriteFile(filepath.Join(folder, "heap-"+p.role), p.all.profile, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
-
-func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -13,139 +11,144 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-var (
-	provisioner = audit.ServiceAccount("purser-system", "csi-provisioner")
-	binder      = audit.ServiceAccount("kube-system", "persistent-volume-binder")
-)
-
-// who are the users that the report is about, as it calls them. The rest of the cluster is not.
-var who = []struct{ name, user string }{
-	{"csi-provisioner", provisioner},
-	{"persistent-volume-binder", binder},
-	{"pvc-protection-controller", audit.ServiceAccount("kube-system", "pvc-protection-controller")},
-	{"pv-protection-controller", audit.ServiceAccount("kube-system", "pv-protection-controller")},
-}
-
-// fault is nil when every claim had its volume and nothing is left of it. (That every claim was bound is waited for.)
-func (r *result) fault() error {
-	var errs []error
-	if len(r.bound) != r.claims {
-		errs = append(errs, fmt.Errorf("%d of %d claims were bound", len(r.bound), r.claims))
-	}
-	if r.left > 0 {
-		errs = append(errs, fmt.Errorf("%d volumes are left on disk", r.left))
-	}
-	return errors.Join(errs...)
-}
-
-// report is for people: counts first, in 80 columns.
-func (r *result) report() string {
+// report is for people, in 80 columns.
+func (o outcome) report() string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	line("%d claims at once, and then given up. %d cores.\n", r.claims, r.cores)
-	line("%-50s%14s%14s", "API requests per claim", "create", "delete")
-	var totals [2]tallied
-	for _, w := range who {
-		line("%s", w.name)
-		mine := [2]audit.Tally{r.create.api.By(w.user), r.remove.api.By(w.user)}
-		for _, kind := range kinds(mine) {
-			line("  %-48s%14s%14s", kind.Verb+" "+kind.Resource, r.per(mine[0][kind].All()), r.per(mine[1][kind].All()))
+	line("%d claims at once in each trial. %d cores, which the API server uses too.", o.claims, runtime.NumCPU())
+	line("\n%-26s%9s%9s%9s%9s%9s%9s", "Pace", "per s", "of floor", "x stock", "p50 ms", "p99 ms", "of stock")
+	o.each(func(trial string) { line("%s", trial) }, func(r row) {
+		against := o.against(r)
+		line("  %-24s%9.1f%9s%9s%9d%9d%9s", r.contender, r.rate(), against.floor, against.stock, r.quantile(50).Milliseconds(),
+			r.quantile(99).Milliseconds(), against.tail)
+	})
+	line("A floor is a client that makes the writes which nobody can avoid: four for each")
+	line("claim, and five beside a provisioner that is another program. Stock and purser")
+	line("have the same one, of ours; plane has it in the same process.\n")
+	line("%-26s%8s%8s%8s%8s%8s%8s%6s", "Requests per claim", "create", "update", "patch", "delete", "reads", "events", "409")
+	o.each(func(trial string) { line("%s", trial) }, func(r row) {
+		if len(r.asked) == 0 {
+			return
 		}
-		totals[0].add(mine[0])
-		totals[1].add(mine[1])
-	}
-	line("all four")
-	line("  %-48s%14s%14s", "writes", r.per(totals[0].writes), r.per(totals[1].writes))
-	line("  %-48s%14s%14s", "reads", r.per(totals[0].reads), r.per(totals[1].reads))
-	line("  %-48s%14s%14s", "events", r.per(totals[0].events), r.per(totals[1].events))
-	ours := [2]audit.Tally{r.create.api.By(who[0].user), r.remove.api.By(who[0].user)}
-	line("%-50s%14d%14d", "writes in vain of csi-provisioner, in all", vain(ours[0]), vain(ours[1]))
-	for _, kind := range kinds(ours) {
-		for _, code := range inVain {
-			if n := [2]int{ours[0][kind][code], ours[1][kind][code]}; n != [2]int{} && kind.IsWrite() {
-				line("  %-48s%14d%14d", fmt.Sprintf("%s %s: %d", kind.Verb, kind.Resource, code), n[0], n[1])
+		for _, side := range []struct {
+			name  string
+			tally audit.Tally
+		}{{r.contender, r.asked}, {"  its provisioner", r.made}} {
+			if len(side.tally) == 0 {
+				continue
 			}
+			c := countsOf(side.tally)
+			line("  %-24s%8s%8s%8s%8s%8s%8s%6d", side.name, r.per(c.verbs["create"]), r.per(c.verbs["update"]), r.per(c.verbs["patch"]),
+				r.per(c.verbs["delete"]), r.per(c.reads), r.per(c.events), c.conflicts)
 		}
+	})
+	line("\n%-26s%14s%14s%14s%6s%6s", "Processor, memory", "CPU ms a claim", "provisioner", "API server", "MB", "and")
+	o.each(func(trial string) { line("%s", trial) }, func(r row) {
+		line("  %-24s%14s%14s%14s%6s%6s", r.contender, r.cpu(ours), r.cpu(theirs), r.cpu(servers), r.memory(ours), r.memory(theirs))
+	})
+	for i, r := range o.idle {
+		if i == 0 {
+			line("\n%-44s%18s%18s", fmt.Sprintf("Idle for %s with %d bound", idleTime, o.pairs), "of one core", "resident MB")
+		}
+		line("  %-42s%17.2f%%%18d", r.contender, r.share*100, r.memory.now>>20)
 	}
-	line("")
-
-	line("%-50s%14s%14s", "CSI calls, in all", "create", "delete")
-	methods := maps.Clone(r.create.calls)
-	maps.Copy(methods, r.remove.calls)
-	for _, m := range slices.Sorted(maps.Keys(methods)) {
-		line("  %-48s%14d%14d", m, r.create.calls[m], r.remove.calls[m])
+	line("\n%-52s%9s%9s%9s", "Goals", "here", "goal", "")
+	for _, g := range o.goals() {
+		line("%s", g)
 	}
-	line("")
-	line("%-36s%14s%14s%14s", "Rates", "here", "floor", "of the floor")
-	out.WriteString(rate("claims Bound per second", r.claims, r.boundIn, r.floor.claims, r.floor.created))
-	out.WriteString(rate("volumes deleted per second", r.claims, r.deletedIn, r.floor.claims, r.floor.deletedIn))
-	line("time to Bound: half of the claims %.2f s, 99 of 100 %.2f s", r.quantile(50).Seconds(), r.quantile(99).Seconds())
-	out.WriteString(r.pace.report())
-	line("The floor is a client that only makes the 4 writes that each needs.\n")
-	line("Memory of purser up %d MB, at most %d MB. Binary %d MB. Volumes left: %d.", r.memory.now>>20, r.memory.most>>20, r.binary>>20, r.left)
 	return out.String()
 }
 
-// inVain are the answers to a write that changed nothing because the object was gone, or another by then.
-var inVain = []int{http.StatusNotFound, http.StatusConflict}
-
-func vain(t audit.Tally) int { return t.Where(audit.Request.IsWrite).Answered(inVain...) }
-
-// tallied sums up one phase. Discovery and watches are not for a claim.
-type tallied struct{ writes, reads, events int }
-
-func (t *tallied) add(tally audit.Tally) {
-	for _, kind := range kinds([2]audit.Tally{tally, {}}) {
-		n := tally[kind].All()
-		switch {
-		case kind.IsEvent():
-			t.events += n
-		case kind.IsWrite():
-			t.writes += n
-		default:
-			t.reads += n
+// each goes through the rows, trial after trial.
+func (o outcome) each(head func(trial string), body func(row)) {
+	var trials []string
+	for _, r := range o.rows {
+		if !slices.Contains(trials, r.trial) {
+			trials = append(trials, r.trial)
+		}
+	}
+	for _, trial := range trials {
+		head(trial)
+		for _, r := range o.rows {
+			if r.trial == trial {
+				body(r)
+			}
 		}
 	}
 }
 
-// kinds are the requests that are made for claims, writes first.
-func kinds(tallies [2]audit.Tally) []audit.Request {
-	all := maps.Clone(tallies[0])
-	maps.Copy(all, tallies[1])
-	maps.DeleteFunc(all, func(r audit.Request, _ audit.Answers) bool { return r.Verb == "watch" || r.IsDiscovery() })
-	return slices.SortedFunc(maps.Keys(all), func(a, b audit.Request) int {
-		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
-	})
-}
-
-func rank(r audit.Request) int {
-	switch {
-	case r.IsEvent():
-		return 2
-	case r.IsWrite():
-		return 0
+func (o outcome) find(trial, contender string) *row {
+	for i := range o.rows {
+		if o.rows[i].trial == trial && o.rows[i].contender == contender {
+			return &o.rows[i]
+		}
 	}
-	return 1
+	return nil
 }
 
-// per is a number per claim.
-func (r *result) per(n int) string {
+// against is a row compared; empty for what it cannot be compared with.
+type against struct{ floor, stock, tail string }
+
+func (o outcome) against(r row) (a against) {
+	if floor := o.find(r.trial, r.floor); floor != nil {
+		a.floor = fmt.Sprintf("%.2f", r.rate()/floor.rate())
+	}
+	if stock := o.find(r.trial, nameStock); stock != nil && r.contender != nameStock {
+		a.stock = fmt.Sprintf("%.2f", r.rate()/stock.rate())
+		a.tail = fmt.Sprintf("%.2f", r.quantile(99).Seconds()/stock.quantile(99).Seconds())
+	}
+	return a
+}
+
+func (r row) rate() float64 { return perSecond(r.claims, r.took) }
+
+// cpu is in milliseconds for a claim.
+func (r row) cpu(who int) string {
+	return blank(float64(r.spent[who].cpu)/float64(time.Millisecond)/float64(r.claims), "%.2f")
+}
+
+func (r row) memory(who int) string { return blank(float64(r.spent[who].memory.now>>20), "%.0f") }
+
+// per is a number for each claim.
+func (r row) per(n int) string { return blank(float64(n)/float64(r.claims), "%.2f") }
+
+func blank(n float64, format string) string {
 	if n == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f", float64(n)/float64(r.claims))
+	return fmt.Sprintf(format, n)
 }
 
-func rate(name string, n int, in time.Duration, floorN int, floorIn time.Duration) string {
-	here, floor := perSecond(n, in), perSecond(floorN, floorIn)
-	return fmt.Sprintf("%-36s%14.1f%14.1f%14.2f\n", name, here, floor, here/floor)
-}
-
-// quantile of the times to Bound, in percent, by the nearest rank.
-func (r *result) quantile(percent int) time.Duration {
-	if len(r.bound) == 0 {
+// quantile of the times, in percent, by the nearest rank.
+func (c course) quantile(percent int) time.Duration {
+	if len(c.times) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(r.bound))
+	sorted := slices.Sorted(slices.Values(c.times))
 	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
+}
+
+// counts sum up a tally. Watches and discovery are not for a claim.
+type counts struct {
+	verbs                                    map[string]int // of writes
+	writes, reads, events, conflicts, vainly int
+}
+
+func countsOf(tally audit.Tally) counts {
+	c := counts{verbs: map[string]int{}}
+	for kind, answers := range tally {
+		switch n := answers.All(); {
+		case kind.Verb == "watch" || kind.IsDiscovery():
+		case kind.IsEvent():
+			c.events += n
+		case kind.IsWrite():
+			c.writes += n
+			c.verbs[kind.Verb] += n
+			c.conflicts += answers[http.StatusConflict]
+			c.vainly += answers[http.StatusConflict] + answers[http.StatusNotFound]
+		default:
+			c.reads += n
+		}
+	}
+	return c
 }

@@ -27,54 +27,50 @@ func TestQuantile(t *testing.T) {
 		{hundred, 99, 99},
 		{hundred, 100, 100},
 	} {
-		if got := (&result{bound: tc.times}).quantile(tc.percent); got != tc.want {
+		if got := (course{times: tc.times}).quantile(tc.percent); got != tc.want {
 			t.Errorf("%d%% of %v: %d, want %d", tc.percent, tc.times, got, tc.want)
 		}
 	}
 }
 
-func TestFault(t *testing.T) {
-	whole := result{claims: 1, bound: []time.Duration{1}}
-	if err := whole.fault(); err != nil {
-		t.Error(err)
-	}
-	lost, left := whole, whole
-	lost.bound, left.left = nil, 3
-	for want, r := range map[string]result{"0 of 1 claims": lost, "3 volumes are left": left} {
-		if err := r.fault(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("fault = %v, want %q", err, want)
-		}
-	}
+// in is a course of four claims.
+func in(took, each time.Duration) course {
+	return course{took: took, times: []time.Duration{each, each, each, each}}
 }
 
 func TestReport(t *testing.T) {
-	ours := audit.Request{User: who[0].user, Verb: "create", Resource: "persistentvolumes"}
-	r := result{
-		claims: 4, cores: 2, bound: make([]time.Duration, 4), boundIn: 2 * time.Second, deletedIn: time.Second,
-		create: phase{
-			api: audit.Tally{
-				ours: {201: 4, 409: 2},
-				{User: ours.User, Verb: "create", Resource: "events"}:                             {201: 8},
-				{User: ours.User, Verb: "watch", Resource: ours.Resource}:                         {200: 40},
-				{User: "purser-admin", Verb: "create", Resource: "persistentvolumeclaims"}:        {201: 4},
-				{User: who[1].user, Verb: "update", Resource: "persistentvolumeclaims/status"}:    {200: 4},
-				{User: who[1].user, Verb: "get", Resource: "/api/v1?a-very-long-discovery-query"}: {200: 9},
+	creates := audit.Request{User: userProvisioner, Verb: "create", Resource: "persistentvolumes"}
+	patches := audit.Request{User: "ours", Verb: "patch", Resource: "persistentvolumeclaims/status"}
+	o := outcome{claims: 4, pairs: 9, rows: []row{
+		{trial: trialDynamic, contender: nameFloor5, claims: 4, course: in(time.Second, 1)},
+		{
+			trial: trialDynamic, contender: nameStock, floor: nameFloor5, claims: 4, course: in(4*time.Second, 9*time.Second),
+			asked: audit.Tally{{User: userBinder, Verb: "update", Resource: "persistentvolumes/status"}: {200: 4}},
+			made: audit.Tally{
+				creates: {201: 4, 409: 2},
+				{User: creates.User, Verb: "create", Resource: "events"}:         {201: 8},
+				{User: creates.User, Verb: "watch", Resource: creates.Resource}:  {200: 40},
+				{User: creates.User, Verb: "get", Resource: "/api/v1?discovery"}: {200: 9},
 			},
 			calls: scrape.Calls{"CreateVolume": 5},
+			pace: pace{
+				asked:   audit.Moments{time.UnixMilli(0), time.UnixMilli(1000)},
+				written: audit.Moments{time.UnixMilli(10), time.UnixMilli(2010)},
+			},
 		},
-		pace: pace{
-			asked:   audit.Moments{time.UnixMilli(0), time.UnixMilli(1000)},
-			written: audit.Moments{time.UnixMilli(10), time.UnixMilli(2010)},
+		{
+			trial: trialDynamic, contender: nameOurs, floor: nameFloor5, claims: 4, course: in(2*time.Second, 3*time.Second),
+			asked: audit.Tally{patches: {200: 4}}, spent: [3]cost{ours: {cpu: 8 * time.Millisecond}, servers: {cpu: 20 * time.Millisecond}},
 		},
-		floor: floor{claims: 1, created: time.Second, deletedIn: time.Second},
-	}
-	report := r.report()
+	}, idle: []idleResult{{contender: nameOurs, share: 0.01}}}
+	report := o.report()
 	words := strings.Join(strings.Fields(report), " ")
 	for _, want := range []string{
-		"create persistentvolumes 1.50 -", "create events 2.00 -", "update persistentvolumeclaims/status 1.00 -",
-		"writes 2.50 -", "reads - -", "in all 2 0 create persistentvolumes: 409 2 0", "CreateVolume 5 0",
-		"claims Bound per second 2.0 1.0 2.00", "volumes deleted per second 4.0 1.0 4.00",
-		"in rate: 0.50 (1.0/s of 2.0/s", "1010 ms after the last",
+		"purser 2.0 0.50 2.00 3000 3000 0.33", // per second, of the floor, of stock's
+		"its provisioner 1.50 - - - - 2.00 2", "purser, provisioner - - 1.00", "purser 2.00 -",
+		"of the floor 0.50 >= 0.80 NOT MET", "x stock 2.00 >= 1.80 met", "p99 of stock's 0.33 <= 0.33 met", "idle: percent of a core 1.00 <= 0.20 NOT MET",
+		"in rate 0.50 >= 1.00 NOT MET", "1010 ms after the last", "writes of the provisioner, created 1.50 <= 1.40 NOT MET",
+		"CreateVolume 1.25 <= 1.00 NOT MET", "404 and 409 to it 2 <= 0 NOT MET",
 	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("no %q in\n%s", want, report)

@@ -12,6 +12,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -56,7 +57,7 @@ func newRig(ctx context.Context, bin, dir string, components ...cluster.Componen
 
 func (r *rig) connect() (err error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("scheme: %w", err)
 	}
 	if r.api, err = client.NewWithWatch(r.cluster.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
@@ -96,21 +97,25 @@ func (r *rig) launch(role string, args ...string) (*stage.Program, error) {
 	})
 }
 
-// sidecar is a provisioner that runs.
+// sidecar is a role that runs, and tells how it is doing.
 type sidecar struct {
 	*stage.Program
 	address string // of its metrics
 }
 
-// provision starts a provisioner and returns when it is ready.
+// provision starts a provisioner as the administrator.
 func (r *rig) provision(ctx context.Context, args ...string) (*sidecar, error) {
+	return r.sidecar(ctx, "csi-provisioner", append([]string{"--csi-address", r.socket(), "--kubeconfig", r.cluster.Kubeconfig()}, args...)...)
+}
+
+// sidecar starts a role and returns when it is ready.
+func (r *rig) sidecar(ctx context.Context, role string, args ...string) (*sidecar, error) {
 	address, err := scrape.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	args = append([]string{"--csi-address", r.socket(), "--kubeconfig", r.cluster.Kubeconfig(), "--http-endpoint", address}, args...)
 	s := &sidecar{address: address}
-	if s.Program, err = r.launch("csi-provisioner", args...); err != nil {
+	if s.Program, err = r.launch(role, append([]string{"--http-endpoint", address}, args...)...); err != nil {
 		return nil, err
 	}
 	if err := s.ready(ctx); err != nil {
@@ -132,7 +137,7 @@ func (s *sidecar) ready(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the provisioner is not ready: %w: %w", err, last)
+		return fmt.Errorf("it is not ready: %w: %w", err, last)
 	}
 	return nil
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/deploy"
+)
+
+// shippedRoles are those of the manifests, one for each account but the plane's, which has both.
+var shippedRoles = map[string]string{accountControllers: "purser-controllers", accountProvisioner: "purser-csi-provisioner"}
+
+// grant applies the shipped manifests, and gives the plane what they give to the two others.
+func (c *contest) grant(ctx context.Context) error {
+	for account := range shippedRoles {
+		if err := c.apply(ctx, "rbac/"+account+".yaml"); err != nil {
+			return fmt.Errorf("%s: %w", account, err)
+		}
+	}
+	plane := metav1.ObjectMeta{Namespace: accountNamespace, Name: accountPlane}
+	if err := c.rig.api.Create(ctx, &corev1.ServiceAccount{ObjectMeta: plane}); err != nil {
+		return err
+	}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: plane.Namespace, Name: plane.Name}}
+	for _, role := range shippedRoles {
+		everywhere := metav1.ObjectMeta{Name: "plane-" + role}
+		here := metav1.ObjectMeta{Namespace: plane.Namespace, Name: "plane-" + role}
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+		local := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role}
+		for _, binding := range []client.Object{
+			&rbacv1.ClusterRoleBinding{ObjectMeta: everywhere, Subjects: subjects, RoleRef: ref},
+			&rbacv1.RoleBinding{ObjectMeta: here, Subjects: subjects, RoleRef: local},
+		} {
+			if err := c.rig.api.Create(ctx, binding); err != nil {
+				return fmt.Errorf("%T: %w", binding, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *contest) apply(ctx context.Context, path string) error {
+	manifest, err := deploy.RBAC.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096); ; {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = c.rig.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("bench"), client.ForceOwnership)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

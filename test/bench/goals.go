@@ -1,0 +1,101 @@
+package main
+
+import "fmt"
+
+// goal is a number and what it is to be.
+type goal struct {
+	name       string
+	here       float64
+	limit      float64
+	format     string // of both
+	atLeast    bool
+	annotation string
+}
+
+func (g goal) String() string {
+	sign, met := "<=", g.here <= g.limit
+	if g.atLeast {
+		sign, met = ">=", g.here >= g.limit
+	}
+	word := "met"
+	if !met {
+		word = "NOT MET"
+	}
+	text := fmt.Sprintf("%-52s%9s%9s%9s", g.name, fmt.Sprintf(g.format, g.here), sign+" "+fmt.Sprintf(g.format, g.limit), word)
+	if g.annotation != "" {
+		text += "\n  " + g.annotation
+	}
+	return text
+}
+
+// The goals of our binder.
+const (
+	floorGoal = 0.80    // of the floor's rate
+	stockGoal = 1.8     // times the stock controllers' rate
+	tailGoal  = 1.0 / 3 // of the stock controllers' p99
+	idleGoal  = 0.2     // percent of a core
+)
+
+// goals are of those who took part.
+func (o outcome) goals() (all []goal) {
+	o.each(func(string) {}, func(r row) {
+		if r.contender == nameOurs || r.contender == namePlane {
+			all = append(all, o.goalsOf(r)...)
+		}
+		if r.contender == nameStock && r.trial == trialDynamic {
+			all = append(all, r.creates()...)
+		}
+		if r.contender == nameStock && r.trial == trialDelete {
+			all = append(all, r.deletes()...)
+		}
+	})
+	for _, idle := range o.idle {
+		if idle.contender != nameStock {
+			all = append(all, goal{name: idle.contender + ", idle: percent of a core", here: idle.share * 100, limit: idleGoal, format: "%.2f"})
+		}
+	}
+	return all
+}
+
+func (o outcome) goalsOf(r row) (all []goal) {
+	name := r.trial + ", " + r.contender + ": "
+	if floor := o.find(r.trial, r.floor); floor != nil {
+		all = append(all, goal{name: name + "of the floor", here: r.rate() / floor.rate(), limit: floorGoal, format: "%.2f", atLeast: true})
+	}
+	if stock := o.find(r.trial, nameStock); stock != nil {
+		all = append(all, goal{name: name + "x stock", here: r.rate() / stock.rate(), limit: stockGoal, format: "%.2f", atLeast: true},
+			goal{name: name + "p99 of stock's", here: r.quantile(99).Seconds() / stock.quantile(99).Seconds(), limit: tailGoal, format: "%.2f"})
+	}
+	return append(all, goal{name: name + "conflicts", here: float64(countsOf(r.asked).conflicts), format: "%.0f"})
+}
+
+// The goals of our provisioner beside the stock controllers, for each claim.
+const (
+	createWrites = 1.4
+	deleteWrites = 2
+	eventsGoal   = 2
+)
+
+func (r row) creates() []goal {
+	c := countsOf(r.made)
+	return []goal{
+		{name: "beside stock: PVs written per PV asked for, in rate", here: r.pace.ratio(), limit: 1, format: "%.2f", atLeast: true, annotation: r.pace.String()},
+		r.provisioner("beside stock: writes of the provisioner, created", c.writes, createWrites),
+		r.provisioner("beside stock: its events", c.events, eventsGoal),
+		r.provisioner("beside stock: CreateVolume", r.calls["CreateVolume"], 1),
+		{name: "beside stock: answers 404 and 409 to it", here: float64(c.vainly), format: "%.0f"},
+	}
+}
+
+func (r row) deletes() []goal {
+	c := countsOf(r.made)
+	return []goal{
+		r.provisioner("beside stock: writes of the provisioner, deleted", c.writes, deleteWrites),
+		r.provisioner("beside stock: DeleteVolume", r.calls["DeleteVolume"], 1),
+		{name: "beside stock: answers 404 and 409 to it", here: float64(c.vainly), format: "%.0f"},
+	}
+}
+
+func (r row) provisioner(name string, n int, limit float64) goal {
+	return goal{name: name, here: float64(n) / float64(r.claims), limit: limit, format: "%.2f"}
+}
