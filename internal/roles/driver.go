@@ -32,6 +32,7 @@ type Driver struct {
 	Backend  string // one of backends; empty leaves it to the machine
 	Topology bool
 	Loopfile loopfileSettings
+	Ceph     cephSettings
 
 	RegistrationDir    string
 	RegistrationSocket string // the CSI socket as the kubelet sees it; empty when it sees it where we do
@@ -73,12 +74,17 @@ devices: with a hard size, a filesystem or raw, with snapshots and clones. Where
 that is not possible they are directories without a size limit.
 
 It registers with a kubelet itself and answers probes over HTTP, so that no
-sidecar is needed for either.`,
+sidecar is needed for either.
+
+` + cephHelp,
 		Example: `  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes
 
   # for a kubelet
   purser driver --endpoint unix:///var/lib/kubelet/plugins/csi.purser/csi.sock \
-    --registration-dir /var/lib/kubelet/plugins_registry --http-endpoint :9808`,
+    --registration-dir /var/lib/kubelet/plugins_registry --http-endpoint :9808
+
+  # for a Ceph cluster described by /etc/ceph/ceph.conf
+  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes --backend ceph`,
 		RunE: run(d),
 	}
 	d.AddFlags(c.Flags())
@@ -101,6 +107,7 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 		f.Int64Var(&d.Loopfile.MaxVolumes, "loopfile-max-volumes", loopfile.DefaultMaxVolumes, "how many volumes may be in use on this machine at once")
 		f.DurationVar(&d.Loopfile.FreezeBound, "loopfile-freeze-bound", loopfile.DefaultFreezeBound, "how long a snapshot may keep a volume from being written")
 	})
+	grouped(f, "Ceph", d.Ceph.addFlags)
 	grouped(f, "Kubelet", func(f *pflag.FlagSet) {
 		f.StringVar(&d.RegistrationDir, "registration-dir", "", "`folder` that the kubelet watches for drivers, such as /var/lib/kubelet/plugins_registry; empty for no registration")
 		f.StringVar(&d.RegistrationSocket, "registration-endpoint", "", "`path` of the CSI socket as the kubelet sees it, when that is not the path of --endpoint")
@@ -150,6 +157,7 @@ func (d *Driver) Validate() error {
 		need(l.MaxVolumes > 0, "--loopfile-max-volumes=%d: must be above 0", l.MaxVolumes),
 		need(l.FreezeBound > 0, "--loopfile-freeze-bound=%s: must be above 0", l.FreezeBound),
 	)
+	errs = append(errs, d.Ceph.mistakes()...)
 	errs = append(errs, validateMetricsPath(d.MetricsPath)...)
 	errs = append(errs, d.validateRegistration())
 	if d.Endpoint != "" && d.StateDir != "" {

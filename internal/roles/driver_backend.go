@@ -18,9 +18,10 @@ import (
 const (
 	backendLoopfile  = "loopfile"
 	backendDirectory = "directory"
+	backendCeph      = "ceph"
 )
 
-var backends = []string{backendLoopfile, backendDirectory}
+var backends = []string{backendLoopfile, backendDirectory, backendCeph}
 
 // chosen is a backend, and one sentence for the user that says why it is this one.
 type chosen struct {
@@ -49,8 +50,14 @@ func (d *Driver) chooseBackend(state string) (chosen, error) {
 
 // firstChoice is for a state directory without volumes.
 func (d *Driver) firstChoice(state string) (chosen, error) {
-	if d.Backend == backendDirectory {
+	switch d.Backend {
+	case backendDirectory:
 		return chosen{kind: backendDirectory, reason: "volumes are " + whatAre[backendDirectory]}, nil
+	case backendCeph:
+		if err := d.Ceph.usable(state); err != nil {
+			return chosen{}, fmt.Errorf("--backend=%s: %w", d.Backend, err)
+		}
+		return chosen{kind: backendCeph, reason: "volumes are " + whatAre[backendCeph]}, nil
 	}
 	err := loopfile.Usable(state)
 	switch {
@@ -66,15 +73,20 @@ func (d *Driver) firstChoice(state string) (chosen, error) {
 var whatAre = map[string]string{
 	backendLoopfile:  "image files on loop devices, with a hard size",
 	backendDirectory: "directories without a size limit",
+	backendCeph:      "images and subvolumes in Ceph clusters",
 }
 
 func (d *Driver) newBackend(kind, state string) (backend.Backend, error) {
-	if kind == backendLoopfile {
+	switch kind {
+	case backendLoopfile:
 		return loopfile.New(loopfile.Config{
 			StateDir: state, OverCommit: d.Loopfile.OverCommit, MaxVolumes: d.Loopfile.MaxVolumes, FreezeBound: d.Loopfile.FreezeBound,
 		})
+	case backendCeph:
+		return d.Ceph.newBackend(state)
+	default:
+		return directory.New(directory.Config{StateDir: state})
 	}
-	return directory.New(directory.Config{StateDir: state})
 }
 
 // kindFile holds the backend of a state directory.

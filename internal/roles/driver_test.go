@@ -31,6 +31,8 @@ func TestDriverMistakesLeaveNothingBehind(t *testing.T) {
 		"--registration-endpoint":  func(d *Driver) { d.RegistrationSocket = "/csi.sock" },
 		"--registration-dir=x":     func(d *Driver) { d.RegistrationDir = "x" },
 		"--loopfile-over-commit=0": func(d *Driver) { d.Loopfile.OverCommit = 0 },
+		"--ceph-conf-dir=ceph":     func(d *Driver) { d.Ceph.ConfDir = "ceph" },
+		"--ceph-timeout=0s":        func(d *Driver) { d.Ceph.Timeout = 0 },
 		"--metrics-path":           func(d *Driver) { d.MetricsPath = "metrics" },
 		"turn topology off":        func(d *Driver) { d.NodeID = strings.Repeat("n", 64) },
 	} {

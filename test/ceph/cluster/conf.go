@@ -42,6 +42,8 @@ func conf(dir, fsid, address string) string {
 	fmt.Fprintf(&b, "[mgr]\nmgr data = %s/mgr\nmgr initial modules =\n", dir)
 	fmt.Fprintf(&b, "[mds]\nmds data = %s/mds\n", dir)
 	fmt.Fprintf(&b, "[osd]\nosd data = %s/osd\nosd objectstore = memstore\nmemstore device bytes = 8589934592\nosd memory target = 939524096\n", dir)
+	// A client that was killed is given up sooner than after half a minute.
+	b.WriteString("osd client watch timeout = 5\n")
 	for _, section := range []string{"mon", "mgr", "mds", "osd"} {
 		fmt.Fprintf(&b, "[%s]\nadmin socket = %s/run/$name.asok\nlog file = %s/log/$name.log\n", section, dir, dir)
 	}

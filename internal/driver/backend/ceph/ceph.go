@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/cephfs"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/patience"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/rbd"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/sharing"
 	"github.com/purser-csi/purser/internal/driver/fault"
@@ -31,6 +33,9 @@ type Config struct {
 	Ways []mapping.Way
 	// Shares are those of mounting CephFS; all when nil.
 	Shares []sharing.Way
+	// Grace is how long what the kernel keeps may keep a call, see package
+	// patience.
+	Grace time.Duration
 }
 
 // Backend keeps volumes in Ceph.
@@ -39,6 +44,7 @@ type Backend struct {
 	ways   []mapping.Way
 	shares []sharing.Way
 	reach  *reach
+	keeper *patience.Keeper
 	staged string
 }
 
@@ -83,6 +89,7 @@ func New(c Config) (*Backend, error) {
 	return &Backend{
 		tools: c.Tools, ways: c.Ways, shares: c.Shares,
 		reach:  newReach(c.ConfDir, filepath.Join(c.StateDir, "ceph", "places")),
+		keeper: patience.NewKeeper(c.Grace),
 		staged: filepath.Join(c.StateDir, "ceph", "staged"),
 	}, nil
 }

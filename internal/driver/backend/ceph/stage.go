@@ -20,8 +20,7 @@ import (
 // stagingMode is that of a staging path which the caller did not make.
 const stagingMode = 0o750
 
-// Stage implements backend.Stager.
-func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
+func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 	o, err := volumeOf(s.Volume)
 	if err != nil {
 		return err
@@ -37,7 +36,7 @@ func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
 		return fault.InUse.Errorf("volume %q is staged at %s for access as %s; unstage it there first", s.Volume, have.Path, have.Access)
 	}
 	if found {
-		if _, err := b.Staged(ctx, s.Volume, s.Path, s.Capability.Type); err == nil {
+		if _, err := b.lookStaged(ctx, s.Volume, s.Path, s.Capability.Type); err == nil {
 			return nil
 		}
 	}
@@ -52,7 +51,7 @@ func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
 	if err == nil {
 		return nil
 	}
-	if cleaning := b.Unstage(context.WithoutCancel(ctx), s.Volume, s.Path); cleaning != nil {
+	if cleaning := b.unstage(context.WithoutCancel(ctx), s.Volume, s.Path); cleaning != nil {
 		logr.FromContextOrDiscard(ctx).Error(cleaning, "What a failed stage left stays until it is repeated or undone", "volume", s.Volume.String())
 	}
 	return err
@@ -119,6 +118,14 @@ func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Obje
 	device, err := way.Map(ctx, b.image(s.Volume, o), pool.Access, mode)
 	if fault.NotFound.Is(err) {
 		return "", backend.NoSuchVolume(s.Volume.String())
+	}
+	if err != nil || !isForOneNode(s.Capability.Mode) {
+		return device, err
+	}
+	// Two nodes can have looked before either had it open. Now both see both,
+	// and both give way. What was mapped is taken back as after any failure.
+	if watchers, err = pool.Watchers(ctx, o); err == nil && len(watchers) > 1 {
+		err = pool.InUse(o, watchers)
 	}
 	return device, err
 }
@@ -202,8 +209,8 @@ func (b *Backend) stageSubvolume(ctx context.Context, s backend.Staging, o handl
 	}, fs.Access)
 }
 
-// Staged implements backend.Stager. It asks the machine only.
-func (b *Backend) Staged(ctx context.Context, id backend.ID, path string, access backend.AccessType) (string, error) {
+// lookStaged asks the machine only.
+func (b *Backend) lookStaged(ctx context.Context, id backend.ID, path string, access backend.AccessType) (string, error) {
 	o, err := volumeOf(id)
 	if err != nil {
 		return "", err

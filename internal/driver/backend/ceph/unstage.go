@@ -16,8 +16,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// Unstage implements backend.Stager. It needs no cluster and no user.
-func (b *Backend) Unstage(ctx context.Context, id backend.ID, path string) error {
+// unstage needs no cluster and no user.
+func (b *Backend) unstage(ctx context.Context, id backend.ID, path string) error {
 	o, err := volumeOf(id)
 	if err != nil {
 		return nil //nolint:nilerr // No volume has such an id.
@@ -74,28 +74,6 @@ func (b *Backend) tidy(ctx context.Context, id backend.ID, r stagedRecord, way m
 	return b.undoResize(ctx, id, device)
 }
 
-// Recover implements backend.Recoverer: it takes away what is no longer
-// staged. What a pod can still use stays: the daemons outlive the driver.
-func (b *Backend) Recover(ctx context.Context) error {
-	for _, dir := range []string{b.staged, b.reach.placesDir} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fault.Internal.Errorf("make the folders of the backend: %w", err)
-		}
-	}
-	entries, err := os.ReadDir(b.staged)
-	if err != nil {
-		return fault.Internal.Errorf("list what is staged: %w", err)
-	}
-	for _, entry := range entries {
-		log := logr.FromContextOrDiscard(ctx).WithValues("volume", entry.Name())
-		if err := b.recoverOne(ctx, entry.Name()); err != nil {
-			log.Error(err, "What was staged before the driver started could not be taken away; it is tried again when it is staged or unstaged")
-		}
-	}
-	return nil
-}
-
-// recoverOne must not keep the driver from starting: other volumes are well.
 func (b *Backend) recoverOne(ctx context.Context, name string) error {
 	o, err := handle.Parse(name)
 	if err != nil {
@@ -112,8 +90,8 @@ func (b *Backend) recoverOne(ctx context.Context, name string) error {
 	if !found {
 		return b.removeStaged(id)
 	}
-	if _, err := b.Staged(ctx, id, r.Path, r.Access); err == nil && isThere(r.Path) {
-		return nil // Staged has taken hold of its device
+	if _, err := b.lookStaged(ctx, id, r.Path, r.Access); err == nil && isThere(r.Path) {
+		return nil // lookStaged has taken hold of its device
 	} else if err != nil && !fault.Unready.Is(err) {
 		return err
 	}
@@ -129,8 +107,7 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// NodeExpand implements backend.NodeExpander.
-func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int64, error) {
+func (b *Backend) nodeExpand(ctx context.Context, e backend.NodeExpansion) (int64, error) {
 	o, err := volumeOf(e.Volume)
 	if err != nil {
 		return 0, err
@@ -176,9 +153,9 @@ func quotaAt(path string) (int64, error) {
 	return int64(stat.Blocks) * stat.Frsize, nil
 }
 
-// Usage implements backend.UsageReader. Nothing knows how full a block device
-// is but the pod that uses it.
-func (b *Backend) Usage(_ context.Context, id backend.ID, path string) ([]backend.Usage, error) {
+// usage has no fill of a block device: nothing knows it but the pod that uses
+// it.
+func usage(id backend.ID, path string) ([]backend.Usage, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.NotFound.Errorf("volume %q is not at %q any more", id, path)
@@ -194,7 +171,7 @@ func (b *Backend) Usage(_ context.Context, id backend.ID, path string) ([]backen
 	if err := unix.Statfs(path, &stat); err != nil {
 		return nil, fault.Internal.Errorf("measure volume %q: %w", id, err)
 	}
-	usage := []backend.Usage{{
+	all := []backend.Usage{{
 		Unit:      backend.Bytes,
 		Total:     int64(stat.Blocks) * stat.Frsize,
 		Used:      int64(stat.Blocks-stat.Bfree) * stat.Frsize,
@@ -202,16 +179,16 @@ func (b *Backend) Usage(_ context.Context, id backend.ID, path string) ([]backen
 	}}
 	// btrfs and CephFS have no table of inodes that could be full.
 	if o, err := volumeOf(id); err == nil && o.Kind == handle.RBD && stat.Files > 0 {
-		usage = append(usage, backend.Usage{
+		all = append(all, backend.Usage{
 			Unit: backend.Inodes, Total: int64(stat.Files), Used: int64(stat.Files - stat.Ffree), Available: int64(stat.Ffree),
 		})
 	}
-	return usage, nil
+	return all, nil
 }
 
-// Health implements backend.HealthReader: a volume that is staged here is
-// looked at here, any other one in its cluster.
-func (b *Backend) Health(ctx context.Context, id backend.ID) (problem string, err error) {
+// health looks at a volume that is staged here, and asks the cluster of any
+// other one.
+func (b *Backend) health(ctx context.Context, id backend.ID) (problem string, err error) {
 	r, found, err := b.readStaged(id)
 	if err != nil {
 		return "", err
@@ -220,7 +197,7 @@ func (b *Backend) Health(ctx context.Context, id backend.ID) (problem string, er
 		_, err := b.Get(ctx, id)
 		return "", err
 	}
-	if _, err := b.Staged(ctx, id, r.Path, r.Access); err != nil {
+	if _, err := b.lookStaged(ctx, id, r.Path, r.Access); err != nil {
 		return err.Error() + "; if the daemon behind it has ended, its pods must start anew", nil
 	}
 	return "", nil

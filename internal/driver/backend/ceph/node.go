@@ -1,0 +1,105 @@
+package ceph
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/patience"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+// This file has what touches devices and mounts of this machine. With the
+// cluster away, any of that can wait in the kernel for ever, where no signal
+// and no context reaches it. So it runs in goroutines that are left behind.
+
+const (
+	// looking bounds what asks without changing anything.
+	looking = 10 * time.Second
+	// changing is for what a large volume may keep busy, mkfs or a check of
+	// a filesystem; the caller's own bound is shorter as a rule.
+	changing = 30 * time.Minute
+	// recovering bounds how long volumes hold up the start, all at once.
+	recovering = 30 * time.Second
+)
+
+// onNode runs what touches the machine.
+func onNode[T any](ctx context.Context, b *Backend, id backend.ID, bound time.Duration, run func(context.Context) (T, error)) (T, error) {
+	work := patience.Work{Target: id.String(), Doing: "the work on the device or mount of volume " + id.String(), Bound: bound}
+	return patience.Do(ctx, b.keeper, work, run)
+}
+
+type nothing struct{}
+
+func noAnswer(run func(context.Context) error) func(context.Context) (nothing, error) {
+	return func(ctx context.Context) (nothing, error) { return nothing{}, run(ctx) }
+}
+
+// Stage implements backend.Stager.
+func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
+	_, err := onNode(ctx, b, s.Volume, changing, noAnswer(func(ctx context.Context) error { return b.stage(ctx, s) }))
+	return err
+}
+
+// Unstage implements backend.Stager. It needs no cluster and no user.
+func (b *Backend) Unstage(ctx context.Context, id backend.ID, path string) error {
+	_, err := onNode(ctx, b, id, changing, noAnswer(func(ctx context.Context) error { return b.unstage(ctx, id, path) }))
+	return err
+}
+
+// Staged implements backend.Stager. It asks the machine only.
+func (b *Backend) Staged(ctx context.Context, id backend.ID, path string, access backend.AccessType) (string, error) {
+	return onNode(ctx, b, id, looking, func(ctx context.Context) (string, error) { return b.lookStaged(ctx, id, path, access) })
+}
+
+// NodeExpand implements backend.NodeExpander.
+func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int64, error) {
+	return onNode(ctx, b, e.Volume, changing, func(ctx context.Context) (int64, error) { return b.nodeExpand(ctx, e) })
+}
+
+// Usage implements backend.UsageReader.
+func (b *Backend) Usage(ctx context.Context, id backend.ID, path string) ([]backend.Usage, error) {
+	return onNode(ctx, b, id, looking, func(context.Context) ([]backend.Usage, error) { return usage(id, path) })
+}
+
+// Health implements backend.HealthReader.
+func (b *Backend) Health(ctx context.Context, id backend.ID) (problem string, err error) {
+	problem, err = onNode(ctx, b, id, changing, func(ctx context.Context) (string, error) { return b.health(ctx, id) })
+	if _, isStaged, _ := b.readStaged(id); isStaged && (fault.Away.Is(err) || fault.Busy.Is(err)) {
+		return err.Error(), nil
+	}
+	return problem, err
+}
+
+// Recover implements backend.Recoverer: it takes away what is no longer
+// staged. What a pod can still use stays: the daemons outlive the driver. One
+// volume must not keep the driver from starting: others are well.
+func (b *Backend) Recover(ctx context.Context) error {
+	for _, dir := range []string{b.staged, b.reach.placesDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fault.Internal.Errorf("make the folders of the backend: %w", err)
+		}
+	}
+	entries, err := os.ReadDir(b.staged)
+	if err != nil {
+		return fault.Internal.Errorf("list what is staged: %w", err)
+	}
+	var all sync.WaitGroup
+	for _, entry := range entries {
+		all.Go(func() { b.recoverPatiently(ctx, entry.Name()) })
+	}
+	all.Wait()
+	return nil
+}
+
+func (b *Backend) recoverPatiently(ctx context.Context, name string) {
+	work := patience.Work{Target: name, Doing: "looking at volume " + name, Bound: recovering}
+	_, err := patience.Do(ctx, b.keeper, work, noAnswer(func(ctx context.Context) error { return b.recoverOne(ctx, name) }))
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "What was staged before the driver started could not be taken away; it is tried again when it is staged or unstaged", "volume", name)
+	}
+}
