@@ -46,6 +46,7 @@ func (u *user) volume(name string, edits ...func(*corev1.PersistentVolume)) {
 			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: u.world.driver.Adopt(name)}},
 		},
 	}
+	u.world.forced[name] = true // its storage stays when it is deleted
 	for _, edit := range edits {
 		edit(pv)
 	}

@@ -73,7 +73,7 @@ func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[pv.Name]; h != nil {
-		h.committed = true
+		h.committed, h.version = true, pv.ResourceVersion
 	}
 	return l.wrote(pv)
 }

@@ -44,6 +44,13 @@ type hold struct {
 	claim     types.NamespacedName
 	seen      bool // by a worker, which uses it in this run or not at all
 	committed bool // it is written; the watch has not shown it yet
+	version   string
+}
+
+// outlived reports whether the watch shows that the hold is not needed any more: the volume is taken, by us or by somebody else, or it
+// was and is not any more, and the watch, which had been broken, left out what was between.
+func (h *hold) outlived(now *corev1.PersistentVolume) bool {
+	return now == nil || now.Spec.ClaimRef != nil || h.committed && !kube.Newer(h.version, now.ResourceVersion)
 }
 
 func newLedger() *ledger {
@@ -99,7 +106,7 @@ func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []
 			l.refs.add(refKey(now), name)
 		}
 	}
-	if h := l.held[name]; h != nil && (now == nil || now.Spec.ClaimRef != nil) { // taken, by us or by somebody else
+	if h := l.held[name]; h != nil && h.outlived(now) {
 		l.unhold(h)
 	}
 	return append(keys, l.shelve(name)...)

@@ -81,8 +81,8 @@ func decideUnbound(s Snapshot) Verdict {
 	return pending(s.Claim, waiting(verdict.NoVolumeAndNoClass, "no persistent volumes available for this claim and no storage class is set"))
 }
 
-// Reserved is the best of the volumes that name the claim and fit: one with its uid before one with its name only, then the
-// smallest, the oldest, the first by name.
+// Reserved is the best of the volumes that name the claim and fit: one with its uid before one with its name only, then one that
+// is to stay, then the smallest, the oldest, the first by name.
 func Reserved(s Snapshot) *corev1.PersistentVolume {
 	var best *corev1.PersistentVolume
 	for _, pv := range s.Refs {
@@ -96,6 +96,9 @@ func Reserved(s Snapshot) *corev1.PersistentVolume {
 func reservedBefore(a, b *corev1.PersistentVolume) bool {
 	if byUID := a.Spec.ClaimRef.UID != ""; byUID != (b.Spec.ClaimRef.UID != "") {
 		return byUID
+	}
+	if stays := a.DeletionTimestamp == nil; stays != (b.DeletionTimestamp == nil) {
+		return stays
 	}
 	return volumeOf(a).before(volumeOf(b))
 }

@@ -23,7 +23,7 @@ func TestClaim(t *testing.T) {
 		{"T1.1 a volume with the claim's uid is for it, as a provisioner writes it", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending))),
 			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
 		{"T1.1 a volume with the claim's name gets its uid", pair(claim(), aVolume(forClaim(""))), "W1 v; W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
-		{"T1.1 of a reserved volume neither class nor phase matters", pair(claim(ofClass("a")), aVolume(forClaim("u"), classed("b"), phase(corev1.VolumeReleased))),
+		{"T1.1 of a reserved volume neither class nor phase matters", pair(claim(ofClass("a")), aVolume(forClaim("u"), classed("b"), phase(corev1.VolumePending))),
 			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
 		{"T1.1 nor that the class waits for a pod", with2(pair(claim(ofClass("late")), aVolume(forClaim("u"), phase(corev1.VolumeBound))), inClass(late)),
 			"W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
@@ -33,6 +33,10 @@ func TestClaim(t *testing.T) {
 			"W1 a; W2 a+W3 a marked; W4 Bound 1Gi; nothing ClaimBound"},
 		{"T1.1 a reserved volume that is too small is none", pair(claim(), aVolume(forClaim(""), sized("1Mi"))), "wait NoVolumeAndNoClass"},
 		{"T1.1 nor one that is going", pair(claim(), aVolume(forClaim(""), goingVolume)), "wait NoVolumeAndNoClass"},
+		{"T1.1 but one that the claim has been given is kept for it", pair(claim(), aVolume(forClaim("u"), goingVolume)),
+			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
+		{"T1.1 if there is none that stays", pair(claim(), aVolume(named("a"), forClaim("u"), goingVolume), aVolume(named("b"), forClaim("u"))),
+			"W2 b+W3 b marked; W4 Bound 1Gi; nothing ClaimBound"},
 		{"T1.1 nor one for a former claim of the name", with2(pair(claim(), aVolume(forClaim("old"), phase(corev1.VolumeReleased))), isGone("old")), "wait NoVolumeAndNoClass"},
 		{"T1.1 nor one of the other volume mode, which is said", pair(claim(), aVolume(forClaim("u"), isRaw)),
 			"tell VolumeUnfit of volume; tell VolumeUnfit of claim; wait NoVolumeAndNoClass"},
@@ -147,7 +151,10 @@ func TestVolume(t *testing.T) {
 
 		{"T2.c no phase before the claim has chosen", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending), sized("1Mi"))), "wait ClassMissing"},
 
-		{"T2.d bound here", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), "W2 v; nothing ClaimBound"},
+		{"T2.d bound here", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeAvailable))), "W2 v; nothing ClaimBound"},
+		{"T2.d somebody released it: asked", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), "look claim"},
+		{"T2.d the API server has the claim", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), claimAsked),
+			"W2 v; nothing ClaimBound"},
 
 		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
 		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "unbind v; nothing ClaimBound"},

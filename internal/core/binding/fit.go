@@ -72,11 +72,17 @@ func namesClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
 }
 
+// isGivenTo reports whether the very claim has the volume. With that a binding is decided, and somebody who deletes the volume comes
+// too late: protection keeps it for as long as the claim is there, so that one which was not bound would be kept for nothing.
+func isGivenTo(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID && claim.UID != ""
+}
+
 // fits is what must hold even for a volume that names the claim; why not is "" when it does. Class and selector are not looked at:
 // whoever named the claim chose.
 func fits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
 	switch {
-	case pv.DeletionTimestamp != nil:
+	case pv.DeletionTimestamp != nil && !isGivenTo(pv, claim):
 		return "the volume is marked for deletion \"" + pv.Name + "\""
 	case size(pv.Spec.Capacity) < size(claim.Spec.Resources.Requests):
 		return "requested PV is too small"

@@ -48,6 +48,11 @@ func decideVolume(s Snapshot, pv *corev1.PersistentVolume) (actions []Action, as
 		}
 		return available(pv), false
 	case s.Claim != nil && s.Claim.UID == owner:
+		// Somebody found that this claim is gone, and may know better than a memory that has it: of two leaders of which one is behind,
+		// that one would call the volume bound for ever.
+		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here && settled && !s.ClaimAsked {
+			return nil, true
+		}
 		return decideOwned(s.Claim, pv), false
 	case s.gone(owner), s.ClaimAsked, settled: // who wrote that it is settled knew
 		return release(pv), false
