@@ -75,14 +75,13 @@ func slowWrites(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// bindingWatchFaults are each watch alone, and all of them.
+// bindingWatchFaults are each watch alone, in each way in turn, and all of them in every way.
 func bindingWatchFaults(calm result, _ extent) (all []schedule) {
 	for n := 0; n <= calm.ops; n++ {
-		for _, kind := range calm.work.kinds() {
-			for _, f := range []view.Fault{{Frozen: true}, {Frozen: true, Relist: true}, {Lag: 1}, {Lag: 3}, {Late: 2, Frozen: true, Relist: true}} {
-				f.Kind = kind
-				all = append(all, blinder(schedule{views: []view.Fault{f}, breaksAt: n}, n)...)
-			}
+		for i, kind := range calm.work.kinds() {
+			f := []view.Fault{{Frozen: true}, {Lag: 1}, {Frozen: true, Relist: true}, {Lag: 3}}[(n+i)%4]
+			f.Kind = kind
+			all = append(all, blinder(schedule{views: []view.Fault{f}, breaksAt: n}, n)...)
 		}
 		for _, f := range []view.Fault{{Frozen: true}, {Lag: 2}, {Late: 2, Frozen: true, Relist: true}} {
 			all = append(all, blinder(schedule{views: calm.work.allWith(f), breaksAt: n}, n)...)

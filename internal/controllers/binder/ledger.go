@@ -108,6 +108,7 @@ func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []
 	}
 	if h := l.held[name]; h != nil && h.outlived(now) {
 		l.unhold(h)
+		keys = append(keys, binding.Key{Claim: h.claim}) // which may be another one of that name, and has not looked for a volume
 	}
 	return append(keys, l.shelve(name)...)
 }
