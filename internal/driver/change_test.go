@@ -219,8 +219,10 @@ func TestModify(t *testing.T) {
 		id, key string
 		code    codes.Code
 	}{
-		{"", "speed", codes.InvalidArgument}, {"missing", "speed", codes.NotFound},
-		{"vol", "bad", codes.InvalidArgument}, {"vol", "speed", codes.OK},
+		{"", "speed", codes.InvalidArgument},
+		{"missing", "speed", codes.NotFound},
+		{"vol", "bad", codes.InvalidArgument},
+		{"vol", "speed", codes.OK},
 	} {
 		_, err := r.ControllerModifyVolume(t.Context(), &csi.ControllerModifyVolumeRequest{
 			VolumeId: test.id, MutableParameters: map[string]string{test.key: "2"},

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -51,12 +52,7 @@ func (l location) check(r *csi.TopologyRequirement) error {
 	if len(wanted) == 0 {
 		wanted = r.GetPreferred()
 	}
-	for _, t := range wanted {
-		if l.covers(t) {
-			return nil
-		}
-	}
-	if len(wanted) == 0 {
+	if len(wanted) == 0 || slices.ContainsFunc(wanted, l.covers) {
 		return nil
 	}
 	// "CreateVolume Errors": unable to provision in accessible_topology.

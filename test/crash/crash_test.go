@@ -41,11 +41,11 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(childKind); kind != "" {
 		if err := beKilled(kind, os.Getenv(childDir)); err != nil {
 			fmt.Println("failed:", err)
-			os.Exit(1) //nolint:forbidigo // this is the main of a child
+			os.Exit(1) // the main of a child
 		}
 		return
 	}
-	os.Exit(m.Run()) //nolint:forbidigo // main of a test
+	os.Exit(m.Run())
 }
 
 // onFiles are the features of a filesystem in an image.

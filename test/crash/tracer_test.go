@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -230,7 +229,7 @@ func canTrace() error {
 	var sizes [3]uint16
 	_, _, code := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes)))
 	if code != 0 {
-		return fmt.Errorf("the kernel cannot stop a process at its system calls: %w", syscall.Errno(code))
+		return fmt.Errorf("the kernel cannot stop a process at its system calls: %w", code)
 	}
 	if int(sizes[0]) != binary.Size(notification{}) || int(sizes[1]) != binary.Size(answer{}) {
 		return fmt.Errorf("the kernel speaks of its system calls in another form: %v", sizes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Secrets are the csi_secret fields of one request. They print as their keys,
@@ -20,16 +21,7 @@ func (s Secrets) Get(key string) string { return s.values[key] }
 func (s Secrets) Keys() []string { return slices.Sorted(maps.Keys(s.values)) }
 
 // String lists the keys.
-func (s Secrets) String() string {
-	text := "secrets("
-	for i, key := range s.Keys() {
-		if i > 0 {
-			text += " "
-		}
-		text += key
-	}
-	return text + ")"
-}
+func (s Secrets) String() string { return "secrets(" + strings.Join(s.Keys(), " ") + ")" }
 
 // GoString is String: %#v must not show values either.
 func (s Secrets) GoString() string { return s.String() }

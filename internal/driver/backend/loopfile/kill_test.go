@@ -138,7 +138,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 
 func wantWhole(r *rig, did map[string]bool) {
 	r.Helper()
-	for _, dir := range []string{r.temp, r.trash, r.Backend.frozen} {
+	for _, dir := range []string{r.temp, r.trash, r.frozen} {
 		wantEntries(r.TB, dir)
 	}
 	c := mountOf(filesystem.Ext4)

@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"context"
+	"errors"
 	"os"
 )
 
@@ -26,13 +27,17 @@ func NewIdentity(ctx context.Context, c Content, path string) error {
 // of a filesystem that was not unmounted, would no longer fit: the copy could
 // never be mounted.
 func newBtrfsIdentity(path string) error {
+	uuid, err := newUUID()
+	if err != nil {
+		return err
+	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	err = renameBtrfs(file, newUUID())
+	err = renameBtrfs(file, uuid)
 	if err == nil {
 		err = file.Sync()
 	}
-	return closing(file, err)
+	return errors.Join(err, file.Close())
 }

@@ -26,11 +26,10 @@ const (
 
 var btrfsCopiesAt = []int64{btrfsAt, 64 * mebi, 256 << 30}
 
-func newUUID() [uuidBytes]byte {
-	var uuid [uuidBytes]byte
-	_, _ = rand.Read(uuid[:]) // never fails
+func newUUID() (uuid [uuidBytes]byte, err error) {
+	_, err = io.ReadFull(rand.Reader, uuid[:])
 	uuid[6], uuid[8] = uuid[6]&0x0f|0x40, uuid[8]&0x3f|0x80
-	return uuid
+	return uuid, err
 }
 
 // renameBtrfs gives a btrfs that nobody has mounted another uuid.
@@ -84,5 +83,3 @@ func renameBlock(block []byte, uuid [uuidBytes]byte) error {
 func sumOf(block []byte) uint32 {
 	return crc32.Checksum(block[sumBytes:], crc32.MakeTable(crc32.Castagnoli))
 }
-
-func closing(file *os.File, err error) error { return errors.Join(err, file.Close()) }
