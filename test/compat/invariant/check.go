@@ -43,6 +43,8 @@ func (w *world) written(c record.Change, own bool) []string {
 	switch {
 	case c.Kind == record.Claims && own:
 		w.wished(claim, w.claims[key])
+	case c.Kind == record.Claims && c.Gone:
+		return w.unprotected(claim)
 	case c.Kind == record.Claims:
 		return w.claimWritten(claim, w.claims[key])
 	case c.Kind == record.Volumes && (own || c.Gone):
@@ -67,12 +69,21 @@ func (w *world) claimWritten(before, now *corev1.PersistentVolumeClaim) (found [
 	if before.Spec.VolumeName == "" && now.Spec.VolumeName != "" {
 		found = append(found, w.chosen(now)...)
 	}
-	if slices.Contains(before.Finalizers, claimProtection) && !slices.Contains(now.Finalizers, claimProtection) {
-		if pod := w.user(now); pod != nil && w.scheduled[pod.UID] < w.deleted[now.UID] {
-			found = append(found, fmt.Sprintf("I10: the finalizer was dropped although pod %s on %s uses the claim", pod.Name, pod.Spec.NodeName))
-		}
+	if !slices.Contains(now.Finalizers, claimProtection) {
+		found = append(found, w.unprotected(before)...)
 	}
 	return found
+}
+
+// unprotected looks at a claim that a controller no longer protects, which nearly always is its end.
+func (w *world) unprotected(before *corev1.PersistentVolumeClaim) []string {
+	if before == nil || !slices.Contains(before.Finalizers, claimProtection) {
+		return nil
+	}
+	if pod := w.user(before); pod != nil && w.scheduled[pod.UID] < w.deleted[before.UID] {
+		return []string{fmt.Sprintf("I10: the finalizer was dropped although pod %s on %s uses the claim", pod.Name, pod.Spec.NodeName)}
+	}
+	return nil
 }
 
 func completed(c *corev1.PersistentVolumeClaim) bool {

@@ -38,13 +38,16 @@ func story(t *testing.T, text string) (history []record.Change, own map[int64]bo
 
 func TestCheck(t *testing.T) {
 	const (
-		claim  = `+ pvc {metadata: {name: c, uid: u}, spec: {resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
-		volume = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Available}}` + "\n"
-		bound  = `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: v, resources: {requests: {storage: 2Gi}}}, status: {phase: Bound}}` + "\n"
-		free   = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
-		taken  = `pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n"
-		wish   = `+ pvc {metadata: {name: c, uid: u}, spec: {volumeName: other, resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
-		stolen = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
+		claim     = `+ pvc {metadata: {name: c, uid: u}, spec: {resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
+		volume    = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Available}}` + "\n"
+		bound     = `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: v, resources: {requests: {storage: 2Gi}}}, status: {phase: Bound}}` + "\n"
+		free      = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
+		taken     = `pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {capacity: {storage: 2Gi}, claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n"
+		wish      = `+ pvc {metadata: {name: c, uid: u}, spec: {volumeName: other, resources: {requests: {storage: 2Gi}}}, status: {phase: Pending}}` + "\n"
+		stolen    = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}` + "\n"
+		protected = `+ pod {metadata: {name: p, uid: q}, spec: {nodeName: n1, volumes: [{persistentVolumeClaim: {claimName: c}}]}}
+			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
+			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}` + "\n"
 		lost   = `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: v}, status: {phase: Pending}}` + "\n"
 		theirs = `+ pvc {metadata: {name: d, uid: x}, spec: {volumeName: v}, status: {phase: Pending}}
 			+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}, claimRef: {name: d, uid: x}}, status: {phase: Available}}
@@ -81,10 +84,9 @@ func TestCheck(t *testing.T) {
 		"I7 somebody was quicker": {free + claim + wish + taken + free[2:], ""},
 		"I7 and again":            {free + claim + wish + taken + free[2:] + taken + free[2:], "I7"},
 		"I7 nobody was quicker":   {free + claim + taken + free[2:], "I7"},
-		"I10": {`+ pod {metadata: {name: p, uid: q}, spec: {nodeName: n1, volumes: [{persistentVolumeClaim: {claimName: c}}]}}
-			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
-			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}
-			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [other]}}`, "I10"},
+		"I10":                     {protected + `pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [other]}}`, "I10"},
+		"I10 and gone":            {protected + `gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, "I10"},
+		"I10 people did it":       {protected + `+ gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, ""},
 		"I10 no node": {`+ pod {metadata: {name: p, uid: q}, spec: {volumes: [{persistentVolumeClaim: {claimName: c}}]}}
 			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
 			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}

@@ -207,7 +207,7 @@ func (p *Player) dropFinalizer(ctx context.Context, k record.Kind, name, finaliz
 		switch {
 		case err == nil:
 			p.wrote(patched)
-			return nil
+			return p.ended(ctx, k, patched)
 		case apierrors.IsNotFound(err):
 			return nil
 		case !apierrors.IsConflict(err):

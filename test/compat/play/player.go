@@ -199,7 +199,23 @@ func (p *Player) send(ctx context.Context, k record.Kind, name, merge string, pa
 		return err
 	}
 	p.wrote(patched)
-	return nil
+	return p.ended(ctx, k, patched)
+}
+
+// ended waits for the news that a write was the end of an object, which has a resource version of its own.
+func (p *Player) ended(ctx context.Context, k record.Kind, o *unstructured.Unstructured) error {
+	if o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 || k == record.Pods {
+		return nil
+	}
+	return p.until(ctx, func() string {
+		for _, c := range p.History() {
+			if c.Gone && c.Object.GetUID() == o.GetUID() {
+				p.Writes[c.At] = true
+				return ""
+			}
+		}
+		return "nothing is told of the end of " + k.Name + " " + o.GetName()
+	})
 }
 
 func (p *Player) delete(ctx context.Context, s scenario.Step) error {

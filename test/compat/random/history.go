@@ -59,7 +59,7 @@ func claim(t *rapid.T) string {
 
 func volume(t *rapid.T) string {
 	line := fmt.Sprintf("pv %s %s %s class=%s", volumes.Draw(t, "volume"), sizes.Draw(t, "size"), modes.Draw(t, "modes"), classes.Draw(t, "class"))
-	switch rapid.IntRange(0, 6).Draw(t, "extra") {
+	switch rapid.IntRange(0, 7).Draw(t, "extra") {
 	case 0:
 		line += " claim=" + claims.Draw(t, "claim")
 	case 1:
@@ -67,6 +67,9 @@ func volume(t *rapid.T) string {
 	case 2:
 		of := claims.Draw(t, "claim")
 		line += fmt.Sprintf(" claim=%s uid=%s by-controller", of, of)
+	case 3:
+		of := claims.Draw(t, "claim")
+		line += fmt.Sprintf(" claim=%s uid=%s", of, of)
 	}
 	return line
 }
