@@ -120,7 +120,7 @@ func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []
 		if pv == nil {
 			continue
 		}
-		if key := binding.KeyOf(pv); !slices.Contains(keys, key) {
+		if key := binding.KeyOf(pv); !slices.Contains(keys, key) && !(pv == now && l.spokenFor(pv)) {
 			keys = append(keys, key)
 		}
 	}
@@ -130,6 +130,11 @@ func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []
 		}
 	}
 	return keys
+}
+
+// spokenFor reports whether a claim that names the volume is about to take it. The caller holds mu.
+func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(l.names[pv.Name], func(key types.NamespacedName) bool { return binding.TakesNamed(l.claims[key], pv) })
 }
 
 // claimSeen takes in what the watch shows of a claim: its state, which is the last one when now is nil.
@@ -153,7 +158,13 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 		l.claims[key] = now
 		l.list(key, now)
 	}
-	return []binding.Key{{Claim: key}}
+	keys := []binding.Key{{Claim: key}}
+	if before != nil && before.Spec.VolumeName != "" && (now == nil || now.UID != before.UID) {
+		if pv := l.volume(before.Spec.VolumeName); pv != nil && pv.Spec.ClaimRef == nil { // it was spoken for
+			keys = append(keys, binding.KeyOf(pv))
+		}
+	}
+	return keys
 }
 
 func (l *ledger) list(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
