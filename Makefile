@@ -40,6 +40,13 @@ test: cluster-tools build ## run every test
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
 	@SIM=whole $(GO) test ./test/sim -run '^(TestSweep|TestMutants)$$' -count=1 -v -timeout 30m
 
+.PHONY: test-ceph
+test-ceph: ## run the backend ceph on a real Ceph, which is installed where absent (Debian, as root; minutes)
+	@$(GO) run ./test/ceph/install
+	@tools/build.sh $(BIN) csi-sanity
+	@$(GO) test ./internal/driver/backend/ceph/... ./test/ceph/... -count=1 -timeout 20m
+	@$(GO) test ./test/sanity -run '^TestCeph' -count=1 -v -timeout 20m
+
 .PHONY: compat
 compat: cluster-tools build ## play the same scenarios to the stock controllers and to ours, and compare (minutes)
 	@$(GO) run ./test/compat
@@ -76,6 +83,10 @@ bench-present: cluster-tools build ## measure the memory of each role with 10000
 .PHONY: bench-failover
 bench-failover: cluster-tools build ## measure how long claims wait when the leader of two provisioners ends
 	@$(GO) run ./test/bench -failover
+
+.PHONY: bench-driver
+bench-driver: ## measure the CSI driver beside plain programs, as root: volumes in a second, snapshots, clones (minutes)
+	@$(GO) run ./test/benchdriver $(BENCH)
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// programs are what a cluster consists of.
-var programs = []string{"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-authtool", "monmaptool", "ceph", "rbd"}
+// programs are what a cluster consists of, and what uses one on any kernel.
+var programs = []string{"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-authtool", "monmaptool", "ceph", "rbd", "rbd-fuse", "ceph-fuse"}
 
 // Packages are those of Debian that have the programs, and those of clients.
 var Packages = []string{
@@ -41,6 +41,7 @@ func Missing() string {
 type Cluster struct {
 	dir, address string
 	daemons      []*daemon
+	dismiss      func() error
 }
 
 // patience bounds every single command.
@@ -52,7 +53,11 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{dir: dir, address: fmt.Sprintf("[v2:127.0.0.1:%d,v1:127.0.0.1:%d]", first, second)}
+	dismiss, err := startJanitor(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{dir: dir, dismiss: dismiss, address: fmt.Sprintf("[v2:127.0.0.1:%d,v1:127.0.0.1:%d]", first, second)}
 	if err := c.start(ctx); err != nil {
 		err = fmt.Errorf("start a Ceph cluster: %w\n%s", err, c.logs())
 		return nil, errors.Join(err, c.Stop())
@@ -208,13 +213,30 @@ func (c *Cluster) AddUser(ctx context.Context, name string) (key string, err err
 		"mon", "profile rbd, allow r", "mgr", "allow rw", "osd", "profile rbd, allow rw tag cephfs *=*", "mds", "allow rw")
 }
 
-// Stop ends the daemons. What they knew is lost: it was in memory.
+// Stop sweeps up what still uses the cluster, which is nothing after a test
+// that went well, and ends the daemons. What they knew is lost: it was in
+// memory.
 func (c *Cluster) Stop() error {
-	var failures []error
+	failures := []error{c.Resume(), c.dismiss()}
 	for _, d := range c.daemons {
 		failures = append(failures, d.stop())
 	}
 	c.daemons = nil
+	return errors.Join(failures...)
+}
+
+// Pause lets the cluster answer nobody, as behind a network that drops
+// everything.
+func (c *Cluster) Pause() error { return c.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (c *Cluster) Resume() error { return c.signal(syscall.SIGCONT) }
+
+func (c *Cluster) signal(s syscall.Signal) error {
+	var failures []error
+	for _, d := range c.daemons {
+		failures = append(failures, syscall.Kill(-d.command.Process.Pid, s))
+	}
 	return errors.Join(failures...)
 }
 

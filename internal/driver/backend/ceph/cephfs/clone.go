@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -11,11 +12,24 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// createFrom starts a copy, or looks how far an earlier one is.
+// createFrom starts a copy, unless an earlier call did, and waits a while for
+// it.
 func (f Filesystem) createFrom(ctx context.Context, b Blueprint) error {
 	state, err := f.cloneState(ctx, b.Object)
 	if isMissing(err) {
-		return f.startClone(ctx, b)
+		if err := f.startClone(ctx, b); err != nil {
+			return err
+		}
+		state, err = f.cloneState(ctx, b.Object)
+	}
+	// A small copy is done within one call.
+	for began := time.Now(); err == nil && isCopying(state) && time.Since(began) < waiting; {
+		select {
+		case <-ctx.Done():
+			return copying(state)
+		case <-time.After(askAgainAfter):
+			state, err = f.cloneState(ctx, b.Object)
+		}
 	}
 	if err != nil {
 		return err
@@ -32,6 +46,16 @@ func (f Filesystem) createFrom(ctx context.Context, b Blueprint) error {
 		return copying(state)
 	}
 }
+
+// waiting is how long a call waits for a copy. Callers wait less than twice
+// that as a rule, and what is asked for is still being done when they come
+// back.
+const (
+	waiting       = 8 * time.Second
+	askAgainAfter = 250 * time.Millisecond
+)
+
+func isCopying(state string) bool { return state == "pending" || state == "in-progress" }
 
 func copying(state string) error {
 	return fault.Busy.Errorf("the cluster copies the content for the new volume (state %s); CephFS copies every file, so this takes as long as the data is large; try again", state)
@@ -82,18 +106,8 @@ func (f Filesystem) startClone(ctx context.Context, b Blueprint) error {
 		options = append(options, "--pool_layout="+b.DataPool)
 	}
 	arguments := append([]string{"subvolume", "snapshot", "clone", f.Place.Pool, source.Name, snap, b.Object.Name, groupArg}, options...)
-	if _, err := f.run(ctx, arguments...); err != nil {
-		return err
-	}
-	// A small one is done by the time one asks.
-	state, err := f.cloneState(ctx, b.Object)
-	if err != nil {
-		return err
-	}
-	if state != "complete" {
-		return copying(state)
-	}
-	return f.finishClone(ctx, b)
+	_, err = f.run(ctx, arguments...)
+	return err
 }
 
 // finishClone gives a copy its size, and removes the snapshot that was made

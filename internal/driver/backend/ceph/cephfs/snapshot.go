@@ -11,6 +11,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
@@ -25,6 +26,9 @@ func (f Filesystem) snapshot(ctx context.Context, verb string, o handle.Object, 
 func (f Filesystem) CreateSnapshot(ctx context.Context, o handle.Object, name string) error {
 	i, err := f.info(ctx, o)
 	if err != nil {
+		return err
+	}
+	if err := naming.Claim(ctx, book{f}, o); err != nil {
 		return err
 	}
 	text, err := snapshotRecord{Snapshot: record.Snapshot{Name: name}, Bytes: i.bytes()}.text()
@@ -94,7 +98,10 @@ func (f Filesystem) DeleteSnapshot(ctx context.Context, o handle.Object) error {
 	if errors.Is(err, unix.EAGAIN) {
 		return fault.InUse.Errorf("a volume is being copied from the snapshot; try again when it is complete: %w", err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return f.forgetName(ctx, o)
 }
 
 // ListSnapshots gives the ids of all snapshots. It asks every subvolume.

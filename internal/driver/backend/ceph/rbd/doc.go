@@ -9,6 +9,7 @@
 //	purser.<name>@c<digest>       a snapshot that a clone is being made from
 //	purser-deleted.<name>.<id>    a deleted volume that still has snapshots
 //	group purser.<name>.g<digest> a group of snapshots
+//	purser-names                  names of snapshots, see package naming
 //	metadata purser               the record of a volume: it exists from the
 //	                              moment it has one
 //	metadata purser.snap.s<...>   the record of a snapshot, written before it

@@ -10,6 +10,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
@@ -22,6 +23,9 @@ func groupName(g handle.Object) string { return ours + g.Name + "." + g.Snap }
 // CreateGroup snapshots several images at one moment. RBD lets an image be in
 // one group only, so they are in this one for as long as it takes.
 func (p Pool) CreateGroup(ctx context.Context, g handle.Object, name string, sources []handle.Object) error {
+	if err := naming.Claim(ctx, book{p}, g); err != nil {
+		return err
+	}
 	if err := p.writeGroupRecords(ctx, g, name, sources); err != nil {
 		return err
 	}
@@ -192,6 +196,9 @@ func (p Pool) DeleteGroup(ctx context.Context, g handle.Object) error {
 		return p.sweep(ctx)
 	}
 	if err != nil {
+		return err
+	}
+	if err := p.forgetName(ctx, g); err != nil {
 		return err
 	}
 	// The first image is the last to go: it has the record.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
@@ -104,6 +105,9 @@ func (p Pool) findAt(ctx context.Context, image string, o handle.Object) (snap, 
 // CreateSnapshot makes a snapshot. Its record is written before: the snapshot
 // exists from the moment RBD has it.
 func (p Pool) CreateSnapshot(ctx context.Context, o handle.Object, name string) error {
+	if err := naming.Claim(ctx, book{p}, o); err != nil {
+		return err
+	}
 	if err := p.writeSnapRecord(ctx, o, record.Snapshot{Name: name}); err != nil {
 		return err
 	}
@@ -154,6 +158,9 @@ func (p Pool) DeleteSnapshot(ctx context.Context, o handle.Object) error {
 		return p.sweep(ctx)
 	}
 	if err != nil {
+		return err
+	}
+	if err := p.forgetName(ctx, o); err != nil {
 		return err
 	}
 	if err := p.removeSnap(ctx, image, o.Snap); err != nil {
