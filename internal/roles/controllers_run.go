@@ -65,6 +65,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	if err := b.assemble(ctx); err != nil {
 		return err
 	}
+	defer alongside(ctx, b.checkPermissions)()
 	return b.mgr.Start(ctx)
 }
 
@@ -123,10 +124,6 @@ func (b *bench) assemble(ctx context.Context) error {
 	}
 	if err := b.mgr.Add(b.http); err != nil {
 		return fmt.Errorf("http endpoint: %w", err)
-	}
-	checking := manager.RunnableFunc(b.checkPermissions)
-	if err := b.mgr.Add(everywhere{checking}); err != nil {
-		return fmt.Errorf("permissions: %w", err)
 	}
 	b.http.setCheck("cache", func(ctx context.Context) error { return synced(ctx, b.mgr) })
 	return tellStarted(b.mgr, b.role.Started)
@@ -249,30 +246,18 @@ func (b *bench) trim(log logr.Logger) toolscache.TransformFunc {
 // managerName is what the API server notes of our writes: the user agent up to the first slash.
 const managerName = "purser-controllers"
 
-// everywhere is a runnable on leaders and standbys alike.
-type everywhere struct{ manager.Runnable }
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (everywhere) NeedLeaderElection() bool { return false }
-
-// checkPermissions logs each permission that is missing, once.
-func (b *bench) checkPermissions(ctx context.Context) error {
+// wantedPermissions are those that the controllers which run need.
+func (b *bench) wantedPermissions() ([]permission, error) {
 	on, err := b.role.enabled()
-	if err != nil {
-		return err
-	}
 	wanted := controllerPermissions(on)
 	if b.role.Election.Enabled {
 		for _, verb := range []string{"get", "create", "update"} {
 			wanted = append(wanted, permission{Namespace: b.role.Election.namespace(), Group: "coordination.k8s.io", Resource: "leases", Verb: verb})
 		}
 	}
-	log := logr.FromContextOrDiscard(ctx)
-	missing, err := missingPermissions(ctx, b.api, wanted)
-	if err != nil {
-		log.V(2).Info("cannot check the permissions", "problem", err.Error())
-		return nil
-	}
-	tellMissing(log, missing, "controllers")
-	return nil
+	return wanted, err
+}
+
+func (b *bench) checkPermissions(ctx context.Context) {
+	checkPermissions(ctx, b.api, "controllers", b.wantedPermissions)
 }

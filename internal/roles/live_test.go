@@ -25,16 +25,22 @@ import (
 // liveCluster is a real API server, without controllers.
 func liveCluster(t *testing.T) *rest.Config {
 	t.Helper()
+	return liveServer(t).RESTConfig()
+}
+
+// liveServer is one that logs what it is asked.
+func liveServer(t *testing.T) *cluster.Cluster {
+	t.Helper()
 	binaries, err := cluster.FindBinaries(cluster.Components{}.Programs(), filepath.Join("..", "..", "bin"))
 	if err != nil {
 		t.Skip(err)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Config{Dir: t.TempDir(), Binaries: binaries})
+	c, err := cluster.Start(t.Context(), cluster.Config{Dir: t.TempDir(), Binaries: binaries, Audit: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Stop(context.Background()) })
-	return c.RESTConfig()
+	return c
 }
 
 // liveDriver is the built-in driver; it returns its socket, and what ends it.

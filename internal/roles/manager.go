@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -32,6 +33,7 @@ func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error)
 	mgr, err := manager.New(cfg.api, manager.Options{
 		Scheme:                  kube.NewScheme(),
 		Logger:                  logr.FromContextOrDiscard(ctx),
+		BaseContext:             func() context.Context { return context.WithoutCancel(ctx) }, // else runnables have no logger
 		Cache:                   ctrlcache.Options{DefaultTransform: cfg.trim, DefaultUnsafeDisableDeepCopy: new(false)},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(cfg.drain),
@@ -49,6 +51,14 @@ func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error)
 		return nil, fmt.Errorf("api server at %s: %w", cfg.api.Host, err)
 	}
 	return mgr, nil
+}
+
+// alongside does something beside a manager. Unlike a runnable of it, that does not wait for caches, which may never be warm.
+func alongside(ctx context.Context, do func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var doing sync.WaitGroup
+	doing.Go(func() { do(ctx) })
+	return func() { cancel(); doing.Wait() }
 }
 
 // tellStarted calls started when the caches are warm and the lease, where there is one, is held.

@@ -101,14 +101,14 @@ func missingPermissions(ctx context.Context, api *rest.Config, wanted []permissi
 	return missing, nil
 }
 
-// optional permissions are for features that not every driver or class uses; the text says which.
-var optional = map[string]string{
+// optional permissions of a role are for features that not every driver or class uses; the text says which.
+var optional = map[string]map[string]string{"csi-provisioner": {
 	"secrets":                 "needed only for StorageClasses that name a secret",
 	"volumesnapshots":         "needed only to restore snapshots",
 	"volumesnapshotcontents":  "needed only to restore snapshots",
 	"volumeattributesclasses": "needed only for claims with a VolumeAttributesClass",
 	"referencegrants":         "needed only for sources in another namespace",
-}
+}}
 
 // wantedPermissions are those shipped that this driver and these flags need.
 func (w *wiring) wantedPermissions() ([]permission, error) {
@@ -135,13 +135,17 @@ func (w *wiring) wantedPermissions() ([]permission, error) {
 	return wanted, nil
 }
 
-// checkPermissions logs each permission that is missing, once. It is never the end: what is missing may not be needed, or may be
-// granted in a moment.
 func (w *wiring) checkPermissions(ctx context.Context) {
+	checkPermissions(ctx, w.api, "csi-provisioner", w.wantedPermissions)
+}
+
+// checkPermissions logs each permission that a role lacks, once. It is never the end: what is missing may not be needed, or may be
+// granted in a moment.
+func checkPermissions(ctx context.Context, api *rest.Config, role string, wanted func() ([]permission, error)) {
 	log := logr.FromContextOrDiscard(ctx)
-	wanted, err := w.wantedPermissions()
+	missing, err := wanted()
 	if err == nil {
-		wanted, err = missingPermissions(ctx, w.api, wanted)
+		missing, err = missingPermissions(ctx, api, missing)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -149,13 +153,13 @@ func (w *wiring) checkPermissions(ctx context.Context) {
 		}
 		return
 	}
-	tellMissing(log, wanted, "csi-provisioner")
+	tellMissing(log, missing, role)
 }
 
 // tellMissing names each missing permission, and the manifest that has it.
 func tellMissing(log logr.Logger, missing []permission, role string) {
 	for _, p := range missing {
-		if why := optional[p.Resource]; why != "" {
+		if why := optional[role][p.Resource]; why != "" {
 			log.Info("permission not granted: "+p.String(), "effect", why)
 			continue
 		}

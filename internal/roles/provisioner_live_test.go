@@ -65,7 +65,7 @@ func TestProvisionerProcess(t *testing.T) {
 		return nil
 	})
 	metrics := scrape(t, firstAt()+"/metrics")
-	compareMetrics(t, metrics)
+	compareMetrics(t, metrics, "metrics.txt")
 	mustTellOnce(t, user, "logbook", "Provisioning", "ProvisioningSucceeded")
 	if err := ok(t, firstAt()+"/debug/pprof/"); err != nil {
 		t.Error(err)
@@ -89,8 +89,13 @@ func TestProvisionerProcess(t *testing.T) {
 // holds compares the holder of the lease. An empty one is a lease that was released.
 func holds(t *testing.T, user client.Client, holder string) error {
 	t.Helper()
+	return holdsLease(t, user, client.ObjectKey{Namespace: "default", Name: leaseName(driver.DefaultName)}, holder)
+}
+
+func holdsLease(t *testing.T, user client.Client, name client.ObjectKey, holder string) error {
+	t.Helper()
 	var lease coordinationv1.Lease
-	if err := user.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: leaseName(driver.DefaultName)}, &lease); err != nil {
+	if err := user.Get(t.Context(), name, &lease); err != nil {
 		return err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != holder {
@@ -209,13 +214,13 @@ func value(family *dto.MetricFamily) float64 {
 	return sum
 }
 
-// compareMetrics holds names, labels and buckets to what dashboards know, in testdata/metrics.txt.
-func compareMetrics(t *testing.T, families map[string]*dto.MetricFamily) {
+// compareMetrics holds names, labels and buckets to what dashboards know, in a file of testdata.
+func compareMetrics(t *testing.T, families map[string]*dto.MetricFamily, file string) {
 	t.Helper()
 	var got bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		prefix, _, _ := strings.Cut(name, "_")
-		if !slices.Contains([]string{"controller", "csi", "leader", "purser", "workqueue"}, prefix) || strings.HasPrefix(name, "controller_runtime_") {
+		if !slices.Contains([]string{"controller", "csi", "ephemeral", "leader", "purser", "pv", "retroactive", "volume", "workqueue"}, prefix) || strings.HasPrefix(name, "controller_runtime_") {
 			continue
 		}
 		one := families[name].GetMetric()[0]
@@ -230,7 +235,7 @@ func compareMetrics(t *testing.T, families map[string]*dto.MetricFamily) {
 		kind := strings.ToLower(families[name].GetType().String())
 		fmt.Fprintln(&got, strings.TrimRight(fmt.Sprintf("%s %s{%s} %s", kind, name, strings.Join(labels, ","), strings.Join(buckets, " ")), " "))
 	}
-	golden := filepath.Join("testdata", "metrics.txt")
+	golden := filepath.Join("testdata", file)
 	if *update {
 		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
 			t.Fatal(err)

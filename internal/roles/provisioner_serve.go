@@ -3,7 +3,6 @@ package roles
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -70,11 +69,7 @@ func (w *wiring) run(ctx context.Context) error {
 	w.http.setCheck("cache", func(ctx context.Context) error { return synced(ctx, w.mgr) })
 	w.warnOfTopology(ctx)
 
-	checking, cancel := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	background.Go(func() { w.checkPermissions(checking) })
-	defer background.Wait()
-	defer cancel()
+	defer alongside(ctx, w.checkPermissions)()
 	return w.mgr.Start(ctx)
 }
 

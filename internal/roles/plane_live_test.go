@@ -1,0 +1,127 @@
+package roles
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/driver"
+	"github.com/purser-csi/purser/test/e2e/audit"
+)
+
+func (p port) plane(args ...string) (plane *Plane, log *logbook) {
+	p.Helper()
+	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "plane.yaml"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer manifest.Close()
+	if err := p.furnisher.apply(p.Context(), manifest.Name(), manifest); err != nil {
+		p.Fatal(err)
+	}
+	plane = NewPlane()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	plane.AddFlags(flags)
+	if err := flags.Parse(append(slices.Clone(quickly), args...)); err != nil || plane.Validate() != nil {
+		p.Fatal(err, plane.Validate())
+	}
+	log = &logbook{}
+	plane.Version, plane.API, plane.Log = "test", p.as("plane"), log.logger()
+	return plane, log
+}
+
+// The whole plane in one process, with the permissions as shipped: four writes give a claim its volume and four take it back, besides
+// the journal that many claims share. Nothing is read, and no write is in vain (performance 6.2, 6.3).
+func TestPlaneProcess(t *testing.T) {
+	const many = 20
+	p := newPort(t)
+	socket, _ := liveDriver(t)
+	plane, log := p.plane("--csi-address=" + socket)
+	inBackground(t, plane.Run)
+	p.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "deck"}, Provisioner: driver.DefaultName})
+	first := p.claim("first", new("deck"))
+	await(p, "the first claim is bound", first, isBound) // by now both have asked what they ask when they start
+
+	begin := p.mark()
+	var claims []*corev1.PersistentVolumeClaim
+	for i := range many {
+		claims = append(claims, p.claim(fmt.Sprintf("claim-%d", i), new("deck")))
+	}
+	for _, claim := range claims {
+		await(p, "bound", claim, isBound)
+	}
+	bound := p.mark()
+	mustWrite(t, p.asked(begin, bound, "plane"), map[string]int{
+		"create persistentvolumes": many, "patch persistentvolumes/status": many,
+		"patch persistentvolumeclaims": many, "patch persistentvolumeclaims/status": many,
+	}, many)
+	for _, claim := range claims {
+		if err := p.user.Delete(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, claim := range claims {
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
+		eventually(t, "the volume is gone", func() error { return p.gone(pv) })
+	}
+	mustWrite(t, p.asked(bound, p.mark(), "plane"), map[string]int{
+		"patch persistentvolumeclaims": many, "patch persistentvolumes/status": many,
+		"delete persistentvolumes": many, "patch persistentvolumes": many,
+	}, many)
+	for _, line := range log.all() {
+		if strings.Contains(line, "permission") {
+			t.Errorf("the shipped roles lack something: %s", line)
+		}
+	}
+}
+
+// mustWrite compares what was asked, without events and what many claims share: the leases of the election and of the journal, and the
+// lists of pods that the protection of claims asks for.
+func mustWrite(t *testing.T, asked audit.Tally, want map[string]int, many int) {
+	t.Helper()
+	got, shared := map[string]int{}, map[string]int{}
+	for request, answers := range asked.Where(func(r audit.Request) bool { return r.Verb != "watch" && !r.IsEvent() && !r.IsDiscovery() }) {
+		kind := request.Verb + " " + request.Resource
+		if request.Resource == "leases" || kind == "list pods" {
+			shared[kind] += answers.All()
+			continue
+		}
+		got[kind] += answers.All()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests:\n%s", diff)
+	}
+	t.Logf("for %d claims: %v, and shared %v", many, got, shared)
+	if shared["list pods"] >= many || shared["update leases"] >= many {
+		t.Errorf("the %d claims share too little: %v", many, shared)
+	}
+	if vain := asked.Answered(401, 403, 404, 409); vain > 0 {
+		t.Errorf("%d requests in vain: %v", vain, asked)
+	}
+}
+
+func TestPlaneValidatesBothParts(t *testing.T) {
+	p := NewPlane()
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p.Controllers.Wanted, p.Controllers.Workers, p.Workers = []string{"nonsense"}, 0, 0
+	err := p.Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"--controllers", "--controller-threads=0", "--worker-threads=0"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %s in %v", want, err)
+		}
+	}
+}
