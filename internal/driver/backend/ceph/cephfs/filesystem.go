@@ -60,6 +60,14 @@ func (f Filesystem) subvolume(ctx context.Context, verb string, o handle.Object,
 
 func isMissing(err error) bool { return errors.Is(err, unix.ENOENT) }
 
+// said is what the program printed, which tells what it is that is missing.
+func said(err error) string {
+	if f, ok := errors.AsType[*command.Failure](err); ok {
+		return f.Said
+	}
+	return ""
+}
+
 // info is what the manager says of a subvolume.
 type info struct {
 	// Quota is a number, or the word infinite.
@@ -167,7 +175,7 @@ func (f Filesystem) createEmpty(ctx context.Context, b Blueprint) error {
 // withGroup makes the group of our subvolumes when a step fails without it.
 func (f Filesystem) withGroup(ctx context.Context, step func() error) error {
 	err := step()
-	if !isMissing(err) || !strings.Contains(err.Error(), "group") {
+	if !isMissing(err) || !strings.Contains(said(err), "group") {
 		return f.explainMissing(err)
 	}
 	if _, err := f.run(ctx, "subvolumegroup", "create", f.Place.Pool, group); err != nil {
@@ -177,7 +185,7 @@ func (f Filesystem) withGroup(ctx context.Context, step func() error) error {
 }
 
 func (f Filesystem) explainMissing(err error) error {
-	if isMissing(err) && strings.Contains(err.Error(), "FS '") {
+	if isMissing(err) && strings.Contains(said(err), "FS '") {
 		return fault.Invalid.Errorf("parameters: fsName %q is no filesystem of cluster %q; `ceph fs ls` lists them: %w", f.Place.Pool, f.Place.Cluster, err)
 	}
 	return err
@@ -225,7 +233,7 @@ func (f Filesystem) Delete(ctx context.Context, o handle.Object) error {
 func (f Filesystem) names(ctx context.Context) ([]string, error) {
 	var all []named
 	if err := f.ask(ctx, &all, "subvolume", "ls", f.Place.Pool, groupArg); err != nil {
-		if isMissing(err) && strings.Contains(err.Error(), "group") {
+		if isMissing(err) && strings.Contains(said(err), "group") {
 			return nil, nil
 		}
 		return nil, err

@@ -1,0 +1,154 @@
+package mapping_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+func TestMain(m *testing.M) { os.Exit(faketool.Main(m)) }
+
+var (
+	image  = mapping.Image{Pool: "p", Name: "purser.vol", Dir: "/nowhere"}
+	access = command.Access{Cluster: "ceph", Conf: "/ceph.conf", User: "csi", Key: command.NewKey("secret")}
+)
+
+func play(t *testing.T, script ...faketool.Step) (*command.Runner, *faketool.Tools) {
+	t.Helper()
+	tools := faketool.New(t, script...)
+	return command.NewRunner(command.Config{LookPath: tools.LookPath, Environment: tools.Environment()}), tools
+}
+
+// sysfs is a made-up one with files.
+func sysfs(t *testing.T, files map[string]string) string {
+	t.Helper()
+	sys := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(sys, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sys
+}
+
+// A machine that can do nothing says of each way what it lacks.
+func TestNoWay(t *testing.T) {
+	tools, played := play(t)
+	played.Remove("rbd-fuse")
+	sys := sysfs(t, nil)
+	_, err := mapping.Choose(t.Context(), []mapping.Way{&mapping.Kernel{Tools: tools, Sys: sys}, &mapping.NBD{Tools: tools, Sys: sys}, mapping.NewFuse(tools)})
+	if !fault.Unready.Is(err) || !errors.Is(err, mapping.ErrNoWay) {
+		t.Fatalf("Choose: %v", err)
+	}
+	for _, part := range []string{"krbd: ", "modprobe rbd", "rbd-nbd: ", "modprobe nbd", "rbd-fuse: "} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v lacks %q", err, part)
+		}
+	}
+}
+
+func TestTheKernelsClientIsPreferred(t *testing.T) {
+	tools, _ := play(t)
+	sys := sysfs(t, map[string]string{"bus/rbd/add": "", "block/nbd0/size": "0"})
+	ways := []mapping.Way{&mapping.Kernel{Tools: tools, Sys: sys}, &mapping.NBD{Tools: tools, Sys: sys}}
+	if way, err := mapping.Choose(t.Context(), ways); err != nil || way.Name() != "krbd" {
+		t.Errorf("Choose = %v, %v", way, err)
+	}
+	if way, known := mapping.Named(ways, "rbd-nbd"); !known || way != ways[1] {
+		t.Errorf("Named = %v, %v", way, known)
+	}
+	if _, known := mapping.Named(ways, "iscsi"); known {
+		t.Error("a way that is not known was found")
+	}
+}
+
+// The kernel says which device an image has; other images, and snapshots of
+// this one, are not it.
+func TestKernelDevices(t *testing.T) {
+	tools, played := play(t, faketool.Step{Begins: "rbd", Stdout: "/dev/rbd3\n"})
+	device := func(number, pool, name, snap string) map[string]string {
+		dir := "bus/rbd/devices/" + number + "/"
+		return map[string]string{dir + "pool": pool + "\n", dir + "name": name + "\n", dir + "current_snap": snap + "\n"}
+	}
+	files := map[string]string{}
+	for _, one := range []map[string]string{
+		device("0", "q", "purser.vol", "-"), device("1", "p", "purser.other", "-"), device("2", "p", "purser.vol", "snap"), device("3", "p", "purser.vol", "-"),
+	} {
+		for name, content := range one {
+			files[name] = content
+		}
+	}
+	k := &mapping.Kernel{Tools: tools, Sys: sysfs(t, files)}
+	if got, err := k.Map(t.Context(), image, access, mapping.ReadOnly); got != "/dev/rbd3" || err != nil {
+		t.Errorf("Map = %q, %v", got, err)
+	}
+	if got, err := k.Find(t.Context(), image); got != "/dev/rbd3" || err != nil {
+		t.Errorf("Find = %q, %v", got, err)
+	}
+	if err := k.Unmap(t.Context(), image); err != nil {
+		t.Error(err)
+	}
+	want := []string{
+		"rbd device map p/purser.vol --device-type=krbd --options=noudev --read-only",
+		"rbd device unmap /dev/rbd3 --device-type=krbd --options=noudev --no-config-file",
+	}
+	if diff := cmp.Diff(want, played.Lines()); diff != "" {
+		t.Error(diff)
+	}
+	k.Sys = sysfs(t, nil) // a kernel without rbd has no devices
+	if got, err := k.Find(t.Context(), image); got != "" || err != nil {
+		t.Errorf("Find = %q, %v", got, err)
+	}
+}
+
+func TestNBDDevices(t *testing.T) {
+	const listed = `[{"pool":"p","image":"purser.other","snap":"-","device":"/dev/nbd0"},
+		{"pool":"p","image":"purser.vol","snap":"s","device":"/dev/nbd1"},{"pool":"p","image":"purser.vol","snap":"-","device":"/dev/nbd2"}]`
+	for answer, want := range map[string]string{listed: "/dev/nbd2", "": "", "[]": "", "{": "error"} {
+		tools, _ := play(t, faketool.Step{Begins: "rbd-nbd list-mapped", Stdout: answer})
+		n := &mapping.NBD{Tools: tools, Sys: sysfs(t, map[string]string{"block/nbd0/size": "0"})}
+		got, err := n.Find(t.Context(), image)
+		if want == "error" && err == nil || want != "error" && (err != nil || got != want) {
+			t.Errorf("%q: %q, %v", answer, got, err)
+		}
+	}
+}
+
+func TestAnImageInUseIsNotUnmapped(t *testing.T) {
+	tools, _ := play(t,
+		faketool.Step{Begins: "rbd-nbd list-mapped", Stdout: `[{"pool":"p","image":"purser.vol","device":"/dev/nbd0"}]`},
+		faketool.Step{Begins: "rbd-nbd unmap", Status: 16, Stderr: "rbd-nbd: unmap failed: (16) Device or resource busy\n"})
+	n := &mapping.NBD{Tools: tools, Sys: sysfs(t, map[string]string{"block/nbd0/size": "0"})}
+	if err := n.Unmap(t.Context(), image); !fault.InUse.Is(err) {
+		t.Errorf("Unmap: %v, want in use", err)
+	}
+}
+
+// Nothing mapped is nothing to do.
+func TestWhatIsNotMappedIsUnmapped(t *testing.T) {
+	tools, played := play(t)
+	f := mapping.NewFuse(tools)
+	nowhere := mapping.Image{Pool: "p", Name: "purser.vol", Dir: t.TempDir()}
+	if got, err := f.Find(t.Context(), nowhere); got != "" || err != nil {
+		t.Errorf("Find = %q, %v", got, err)
+	}
+	if err := f.Unmap(t.Context(), nowhere); err != nil {
+		t.Error(err)
+	}
+	if calls := played.Calls(); len(calls) > 0 {
+		t.Errorf("calls: %v", calls)
+	}
+}

@@ -1,0 +1,266 @@
+package rbd_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/rbd"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
+	"github.com/purser-csi/purser/internal/driver/fault"
+)
+
+func TestMain(m *testing.M) { os.Exit(faketool.Main(m)) }
+
+type step = faketool.Step
+
+var (
+	place  = handle.Place{Kind: handle.RBD, Cluster: "ceph", Pool: "p"}
+	volume = handle.Volume(place, "vol")
+)
+
+// play gives a pool whose programs follow a script.
+func play(t *testing.T, script ...step) (rbd.Pool, *faketool.Tools) {
+	t.Helper()
+	tools := faketool.New(t, script...)
+	return rbd.Pool{
+		Tools:  command.NewRunner(command.Config{LookPath: tools.LookPath, Environment: tools.Environment()}),
+		Access: command.Access{Cluster: "ceph", Conf: "/ceph.conf", User: "csi", Key: command.NewKey("secret")},
+		Place:  place,
+	}, tools
+}
+
+func blueprint() rbd.Blueprint {
+	id, _ := volume.ID()
+	return rbd.Blueprint{
+		Object: volume, Bytes: 1 << 30,
+		Request: backend.Request{ID: id, Name: "vol", Mutable: map[string]string{"rbd_qos_iops_limit": "5"}},
+	}
+}
+
+func wantLines(t *testing.T, tools *faketool.Tools, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, tools.Lines()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func recordOf(t *testing.T, name string) string {
+	t.Helper()
+	text, err := record.OfRequest(backend.Request{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+var missing = step{Status: 2, Stderr: "(2) No such file or directory\n"}
+
+func (answers *script) add(begins string, s step) *script {
+	s.Begins = begins
+	*answers = append(*answers, s)
+	return answers
+}
+
+type script []step
+
+// A volume exists from the moment that it has its record, so that is the last
+// thing that is written.
+func TestTheRecordIsTheLastStepOfACreate(t *testing.T) {
+	var s script
+	s.add("rbd info", missing).add("rbd", step{})
+	pool, tools := play(t, s...)
+	plan := blueprint()
+	if err := pool.Create(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	text, err := record.OfRequest(plan.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, tools,
+		"rbd info p/purser.vol --format=json",
+		"rbd create p/purser.vol --size=1073741824B",
+		"rbd config image set p/purser.vol rbd_qos_iops_limit 5",
+		"rbd image-meta set p/purser.vol purser "+text,
+	)
+}
+
+func TestAFailedCreateLeavesNothing(t *testing.T) {
+	const info = `{"id":"1a","name":"purser.vol","size":1073741824}`
+	var s script
+	missing.Times = 1
+	s.add("rbd info", missing).add("rbd info", step{Stdout: info}).
+		add("rbd image-meta get", step{Status: 2}).add("rbd status", step{Stdout: `{}`}).
+		add("rbd image-meta set", step{Status: 28, Stderr: "No space left on device\n"}).add("rbd", step{})
+	missing.Times = 0
+	pool, tools := play(t, s...)
+	if err := pool.Create(t.Context(), blueprint()); !fault.Exhausted.Is(err) {
+		t.Errorf("Create: %v, want exhausted", err)
+	}
+	lines := tools.Lines()
+	want := []string{"rbd trash mv p/purser.vol", "rbd trash rm p/1a --no-progress"}
+	if diff := cmp.Diff(want, lines[len(lines)-2:]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAPoolThatDoesNotExistIsAMistakeInTheClass(t *testing.T) {
+	var s script
+	s.add("rbd info", missing).add("rbd create", missing)
+	pool, _ := play(t, s...)
+	if err := pool.Create(t.Context(), blueprint()); !fault.Invalid.Is(err) || !strings.Contains(err.Error(), "rbd pool init p") {
+		t.Errorf("Create: %v, want invalid and what to do", err)
+	}
+}
+
+func TestOnlyItsOwnRecordMakesAVolume(t *testing.T) {
+	const info = `{"id":"1a","name":"purser.vol","size":7}`
+	for name, test := range map[string]struct {
+		meta step
+		kind fault.Kind
+		good bool
+	}{
+		"none":            {meta: missing, kind: fault.NotFound},
+		"of its source":   {meta: step{Stdout: recordOf(t, "another")}, kind: fault.NotFound},
+		"scribble":        {meta: step{Stdout: "{"}, kind: fault.Internal},
+		"of a later form": {meta: step{Stdout: `{"format":9,"name":"vol"}`}, kind: fault.Internal},
+		"its own":         {meta: step{Stdout: recordOf(t, "vol") + "\n"}, good: true},
+	} {
+		var s script
+		s.add("rbd image-meta get", test.meta).add("rbd info", step{Stdout: info})
+		pool, _ := play(t, s...)
+		got, err := pool.Get(t.Context(), volume)
+		if test.good && (err != nil || got.CapacityBytes != 7) || !test.good && !test.kind.Is(err) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+const noWatchers = `{"watchers":[]}`
+
+// While somebody has made snapshots of it, a deleted volume only changes its
+// name; otherwise it goes through the trash in one step.
+func TestWhatADeleteDoes(t *testing.T) {
+	const info = `{"id":"1a","name":"purser.vol","size":7}`
+	snap := "s" + strings.Repeat("a", 26)
+	clone := "c" + strings.Repeat("a", 26)
+	snaps := func(kind, name string) string {
+		text, _ := json.Marshal([]map[string]any{{"id": 3, "name": name, "namespace": map[string]string{"type": kind}}})
+		return string(text)
+	}
+	for name, test := range map[string]struct {
+		snaps, watchers, ends string
+		kind                  fault.Kind
+		fails                 bool
+	}{
+		"without snapshots": {snaps: `[]`, ends: "rbd trash rm p/1a --no-progress"},
+		"with a snapshot":   {snaps: snaps("user", snap), ends: "rbd rename p/purser.vol p/purser-deleted.vol.1a"},
+		"with one that only clones read": {
+			snaps: snaps("trash", "x"), ends: "rbd trash rm p/1a --no-progress",
+		},
+		"with one of an interrupted clone": {snaps: snaps("user", clone), ends: "rbd trash rm p/1a --no-progress"},
+		"in use": {
+			snaps: `[]`, watchers: `{"watchers":[{"address":"10.0.0.7:0/42"}]}`, fails: true, kind: fault.InUse, ends: "rbd status p/purser.vol --format=json",
+		},
+	} {
+		if test.watchers == "" {
+			test.watchers = noWatchers
+		}
+		var s script
+		s.add("rbd info", step{Stdout: info}).add("rbd snap ls", step{Stdout: test.snaps}).
+			add("rbd status", step{Stdout: test.watchers}).add("rbd", step{})
+		pool, tools := play(t, s...)
+		err := pool.Delete(t.Context(), volume)
+		if test.fails != (err != nil) || test.fails && (!test.kind.Is(err) || !strings.Contains(err.Error(), "ceph osd blocklist add 10.0.0.7:0/42")) {
+			t.Errorf("%s: %v", name, err)
+		}
+		lines := tools.Lines()
+		if last := lines[len(lines)-1]; last != test.ends {
+			t.Errorf("%s: ends with %s, want %s", name, last, test.ends)
+		}
+	}
+}
+
+// What is still read waits in the trash, and a large image is left to the
+// cluster: neither is a failure.
+func TestAVolumeIsGoneOnceItIsInTheTrash(t *testing.T) {
+	for status, last := range map[int]string{
+		39: "rbd trash rm p/1a --no-progress",
+		16: "ceph rbd task add trash remove p/1a",
+	} {
+		var s script
+		s.add("rbd info", step{Stdout: `{"id":"1a"}`}).add("rbd snap ls", step{Stdout: `[]`}).add("rbd status", step{Stdout: noWatchers}).
+			add("rbd trash rm", step{Status: status}).add("rbd", step{}).add("ceph", step{})
+		pool, tools := play(t, s...)
+		if err := pool.Delete(t.Context(), volume); err != nil {
+			t.Errorf("status %d: %v", status, err)
+		}
+		lines := tools.Lines()
+		if lines[len(lines)-1] != last {
+			t.Errorf("status %d: %q", status, lines)
+		}
+	}
+}
+
+func TestAVolumeThatIsGoneIsDeleted(t *testing.T) {
+	var s script
+	s.add("rbd info", missing).add("rbd trash ls", step{Stdout: `[{"id":"9","name":"somebody"}]`})
+	pool, tools := play(t, s...)
+	if err := pool.Delete(t.Context(), volume); err != nil {
+		t.Error(err)
+	}
+	if len(tools.Calls()) != 2 {
+		t.Errorf("what is somebody else's was touched: %q", tools.Lines())
+	}
+}
+
+func TestTooLongAChainIsCutBeforeItGrows(t *testing.T) {
+	var s script
+	s.add("rbd info p/purser.vol", missing).
+		add("rbd info", step{Stdout: `{"id":"1a","parent":{"pool":"p","id":"1a"}}`}).
+		add("rbd snap ls", step{Stdout: `[{"id":3,"name":"` + handle.Snapshot(handle.Volume(place, "src"), "s").Snap + `","namespace":{"type":"user"}}]`}).
+		add("ceph rbd task add flatten p/purser.src", step{})
+	pool, tools := play(t, s...)
+	plan := blueprint()
+	plan.Request.Source.Snapshot, _ = handle.Snapshot(handle.Volume(place, "src"), "s").ID()
+	if err := pool.Create(t.Context(), plan); !fault.Busy.Is(err) || !strings.Contains(err.Error(), "ceph rbd task list") {
+		t.Errorf("Create: %v, want busy", err)
+	}
+	for _, line := range tools.Lines() {
+		if strings.HasPrefix(line, "rbd clone") {
+			t.Errorf("cloned: %s", line)
+		}
+	}
+}
+
+func TestASourceElsewhereIsRefused(t *testing.T) {
+	var s script
+	s.add("rbd info", missing)
+	pool, _ := play(t, s...)
+	plan := blueprint()
+	elsewhere := place
+	elsewhere.Pool = "q"
+	plan.Request.Source.Volume, _ = handle.Volume(elsewhere, "src").ID()
+	if err := pool.Create(t.Context(), plan); !fault.Invalid.Is(err) {
+		t.Errorf("Create: %v, want invalid", err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for _, bad := range []map[string]string{{"rbd_cache": "true"}, {"rbd_qos_iops_limit": "-1"}, {"rbd_qos_iops_limit": "many"}} {
+		if err := rbd.CheckLimits(bad); !fault.Invalid.Is(err) {
+			t.Errorf("%v: %v, want invalid", bad, err)
+		}
+	}
+	if err := rbd.CheckLimits(map[string]string{"rbd_qos_write_bps_burst": "0"}); err != nil {
+		t.Error(err)
+	}
+}
