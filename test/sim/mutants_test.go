@@ -34,8 +34,10 @@ type mutant struct {
 	journalConfig func(*journal.Config)
 	forgets       bool // own writes, as if kube.Recent were not there
 
+	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others it must notice more than that.
+	costs bool
+
 	// Of those that bind and protect.
-	binding     bool                                           // it is for them
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
 	handlers    hook
 	moreBinders int // that know nothing of each other

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -47,12 +49,17 @@ func (p half) kill(t *testing.T, calm []result, m mutant) (by result, killed boo
 		all = append(all, j)
 	}
 	sweep(t, all, func(r result) bool {
-		if len(r.violations) > 0 && !killed {
+		if r.violations = m.telling(r.violations); len(r.violations) > 0 && !killed {
 			by, killed = r, true
 		}
 		return killed
 	})
 	return by, killed
+}
+
+// telling are the violations that say what is wrong with the mutant.
+func (m mutant) telling(violations []string) []string {
+	return slices.DeleteFunc(violations, func(v string) bool { return !m.costs && strings.HasPrefix(v, "I6:") })
 }
 
 // shuffled takes turns between the families, and mixes each, always in the same way.
