@@ -142,12 +142,22 @@ func (s *sidecar) ready(ctx context.Context) error {
 	return nil
 }
 
-func (s *sidecar) get(ctx context.Context, page string) (content []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+page, nil)
+func (s *sidecar) get(ctx context.Context, page string) ([]byte, error) {
+	return source{"http://" + s.address, http.DefaultClient}.get(ctx, page)
+}
+
+// source is where pages are read.
+type source struct {
+	at     string
+	client *http.Client
+}
+
+func (s source) get(ctx context.Context, page string) (content []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.at+page, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := s.client.Do(request)
 	if err != nil {
 		return nil, err
 	}

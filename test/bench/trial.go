@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/e2e/scrape"
@@ -193,36 +197,36 @@ func costOf(pid int) (c cost, err error) {
 // profiledRate is how many claims a second are expected: a profile is for a time that is said before.
 const profiledRate = 100
 
-// profile has the programs of a contender profiled for about as long as a trial takes, where that was asked for.
+// profile has the API server and the programs of a contender profiled for about as long as a trial takes, where that was asked for.
 func (c *contest) profile(ctx context.Context, who contender, t team, trial trial) <-chan error {
 	done := make(chan error, 1)
-	if c.profiles == "" || t.controllers == nil {
+	if c.profiles == "" {
 		done <- nil
 		return done
 	}
-	seconds := max(1, c.claims/profiledRate)
-	programs := map[string]*sidecar{"provisioner": t.provisioner}
-	if who.name != nameStock {
-		programs["controllers"] = &sidecar{t.controllers, t.address}
+	programs := map[string]source{}
+	if api, err := rest.HTTPClientFor(c.cluster.RESTConfig()); err == nil {
+		programs["server"] = source{c.cluster.RESTConfig().Host, api}
+	}
+	if t.controllers != nil {
+		programs["provisioner"] = source{"http://" + t.provisioner.address, http.DefaultClient}
+	}
+	if t.controllers != nil && who.name == nameOurs {
+		programs["controllers"] = source{"http://" + t.address, http.DefaultClient}
 	}
 	go func() {
-		failed := make(chan error, len(programs))
+		group, ctx := errgroup.WithContext(ctx)
 		for name, program := range programs {
-			go func() {
-				content, err := program.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
-				if err == nil {
-					err = os.WriteFile(filepath.Join(c.profiles, strings.Join([]string{who.short, trial.name, name}, "-")), content, 0o600)
+			group.Go(func() error {
+				content, err := program.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, c.claims/profiledRate)))
+				if err != nil {
+					return err
 				}
-				failed <- err
-			}()
+				file := strings.ReplaceAll(strings.Join([]string{who.short, trial.name, name}, "-"), " ", "-")
+				return os.WriteFile(filepath.Join(c.profiles, file), content, 0o600)
+			})
 		}
-		var err error
-		for range programs {
-			if e := <-failed; e != nil {
-				err = e
-			}
-		}
-		done <- err
+		done <- group.Wait()
 	}()
 	return done
 }
