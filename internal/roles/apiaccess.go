@@ -33,6 +33,14 @@ func (a *apiAccess) validate() []error {
 	}
 }
 
+// find reads the kubeconfig, or looks at what a pod is given (ST-2, EN-6).
+func find(master, path string) (*rest.Config, error) {
+	if master == "" && path == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags(master, path)
+}
+
 // config finds the API server: KUBECONFIG wins over the flag (EN-1), and without either it is the cluster around us.
 func (a *apiAccess) config(userAgent string) (*rest.Config, error) {
 	api := a.API
@@ -42,7 +50,7 @@ func (a *apiAccess) config(userAgent string) (*rest.Config, error) {
 			path = env
 		}
 		var err error
-		if api, err = clientcmd.BuildConfigFromFlags(a.Master, path); err != nil {
+		if api, err = find(a.Master, path); err != nil {
 			return nil, fmt.Errorf("api server: %w; give --kubeconfig when not running in a cluster", err)
 		}
 	}

@@ -51,7 +51,9 @@ type check func(context.Context) error
 
 func newHTTPServer(cfg httpConfig) *httpServer {
 	s := &httpServer{mux: http.NewServeMux(), failed: make(chan error, 1), checks: map[string]check{}}
-	s.mux.Handle(cfg.MetricsPath, promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
+	own := prometheus.NewRegistry() // how often it was scraped (ME-8)
+	metrics := promhttp.HandlerFor(prometheus.Gatherers{cfg.Metrics, own}, promhttp.HandlerOpts{})
+	s.mux.Handle(cfg.MetricsPath, promhttp.InstrumentMetricHandler(own, metrics))
 	s.mux.HandleFunc(pathLive, func(w http.ResponseWriter, r *http.Request) {
 		if cfg.Live != nil {
 			if err := cfg.Live(r.Context()); err != nil {

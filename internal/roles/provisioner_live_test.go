@@ -66,6 +66,12 @@ func TestProvisionerProcess(t *testing.T) {
 	})
 	metrics := scrape(t, firstAt()+"/metrics")
 	compareMetrics(t, metrics, "metrics.txt")
+	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes", "promhttp_metric_handler_requests_total"} {
+		if metrics[name] == nil {
+			t.Errorf("ME-8: no %s", name)
+		}
+	}
+	eventually(t, "EV-9 the lease tells of its leader", func() error { return mentionsLeader(t, user, first.Election.Identity()) })
 	mustTellOnce(t, user, "logbook", "Provisioning", "ProvisioningSucceeded")
 	if err := ok(t, firstAt()+"/debug/pprof/"); err != nil {
 		t.Error(err)
@@ -84,6 +90,21 @@ func TestProvisionerProcess(t *testing.T) {
 		eventually(t, "the lease goes to the standby at once", func() error { return holds(t, user, second.Election.Identity()) })
 	}
 	claimVolume(t, user, "second-logbook")
+}
+
+// mentionsLeader looks for client-go's event about the lease (EV-9).
+func mentionsLeader(t *testing.T, user client.Client, identity string) error {
+	t.Helper()
+	var events corev1.EventList
+	if err := user.List(t.Context(), &events, client.InNamespace("default")); err != nil {
+		return err
+	}
+	for _, e := range events.Items {
+		if e.InvolvedObject.Kind == "Lease" && e.Reason == "LeaderElection" && e.Message == identity+" became leader" {
+			return nil
+		}
+	}
+	return fmt.Errorf("none of %d events", len(events.Items))
 }
 
 // holds compares the holder of the lease. An empty one is a lease that was released.

@@ -1,0 +1,110 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
+)
+
+// D-1: a volume wakes the controller up under its name, whenever it changes and may need something, and a volume that is gone leaves
+// nothing behind: not even how often it failed.
+func TestVolumesThatWakeUp(t *testing.T) {
+	for _, tc := range []struct {
+		row  string
+		pv   *corev1.PersistentVolume
+		want []string
+	}{
+		{"D-1 released", releasedVolume(), []string{"pv"}},
+		{"D-1 D-32 kept: its policy may change", releasedVolume(func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}), []string{"pv"}},
+		{"D-1 bound without our finalizer", releasedVolume(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }), []string{"pv"}},
+		{"D-1 bound with it", releasedVolume(phase(corev1.VolumeBound)), nil},
+		{"D-1 another driver's", releasedVolume(func(pv *corev1.PersistentVolume) { pv.Annotations[names.AnnProvisionedBy] = "other" }), nil},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			r := newRig(nil)
+			if got := r.fromVolume(t.Context(), tc.pv); !slices.Equal(got, tc.want) {
+				t.Errorf("woke up %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// D-1, C-3: a failure is tried again for ever, with growing delays, and forgotten with the volume.
+func TestFailedDeletionIsTriedAgain(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	r.driver.fail = errors.New("the array is rebooting")
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		if again := r.run(t); again != want {
+			t.Errorf("D-1: again in %s, want %s", again, want)
+		}
+	}
+	pv := releasedVolume()
+	pv.Finalizers = nil
+	if err := r.api.Patch(t.Context(), releasedVolume(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.api.Delete(t.Context(), pv); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.run(t); again != 0 || r.retries.Get("pv").Failed != 0 {
+		t.Errorf("D-1: again in %s, %d failures remembered of a volume that is gone", again, r.retries.Get("pv").Failed)
+	}
+}
+
+// D-18, D-19: an object that is gone already is what was wanted, at either of the two writes: no failure, no second DeleteVolume.
+func TestObjectIsGoneAlready(t *testing.T) {
+	r := newRig(nil)
+	pv := releasedVolume()
+	for _, action := range []corereclaim.Action{corereclaim.DeleteObject{Volume: pv}, corereclaim.DropFinalizer{Volume: pv, Names: []string{names.FinalizerVolume}}} {
+		if v, err := r.Apply(t.Context(), corereclaim.Snapshot{Name: "pv", Volume: pv}, action); v != nil || err != nil {
+			t.Errorf("%T: %v, %v", action, v, err)
+		}
+	}
+	if len(r.driver.deleted) > 0 {
+		t.Error("DeleteVolume was called")
+	}
+}
+
+// D-18: an object that is being deleted is not deleted again; D-19: its finalizer is what is left to drop.
+func TestObjectIsBeingDeleted(t *testing.T) {
+	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = new(metav1.Now()) }))
+	if again := r.run(t); again != 0 || !slices.Equal(r.writes, []string{"PATCH pv"}) || len(r.driver.deleted) != 1 {
+		t.Errorf("wrote %q, called %d times, again in %s", r.writes, len(r.driver.deleted), again)
+	}
+}
+
+// exact notes which object a deletion is bound to.
+type exact struct {
+	client.Writer
+	uid types.UID
+}
+
+func (e *exact) Delete(_ context.Context, _ client.Object, opts ...client.DeleteOption) error {
+	var o client.DeleteOptions
+	if o.ApplyOptions(opts); o.Preconditions != nil && o.Preconditions.UID != nil {
+		e.uid = *o.Preconditions.UID
+	}
+	return nil
+}
+
+// D-18: what is deleted is this object, and not another one of its name.
+func TestDeletionIsBoundToTheUID(t *testing.T) {
+	r := newRig(nil)
+	e := &exact{}
+	r.Writer = e
+	if _, err := r.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: releasedVolume()}); err != nil || e.uid != "u" {
+		t.Errorf("D-18: bound to %q, %v", e.uid, err)
+	}
+}

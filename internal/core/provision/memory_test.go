@@ -1,0 +1,302 @@
+package provision
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/testing/protocmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// What upstream remembers in memory, and drops with any answer that is not an error, stands on record here until its outcome is known.
+
+// repeats reports whether the verdict is to ask for the recorded request once more.
+func repeats(t *testing.T, v Verdict) bool {
+	t.Helper()
+	d, ok := v.(do)
+	if !ok || len(d.Actions) == 0 {
+		return false
+	}
+	create, ok := d.Actions[len(d.Actions)-1].(CreateVolume)
+	want, _ := NewRequest(world())
+	return ok && cmp.Equal(want, create.Request, protocmp.Transform())
+}
+
+// C-5, H-6: a claim that there is nothing to do for keeps its record, and the recorded request is repeated.
+func TestRecordOutlivesTheWish(t *testing.T) {
+	for _, tc := range []struct {
+		row  string
+		edit func(*Snapshot)
+	}{
+		{"given to another provisioner meanwhile", annotate(names.AnnStorageProvisioner, "other")},
+		{"asked of nobody any more", unasked},
+		{"the node selection was taken back", firstUse},
+		{"being deleted", deleting},
+		{"bound to another volume", bound},
+		{"gone", noClaim},
+		{"its class is gone", func(s *Snapshot) { s.Class = nil }},
+		{"its class is another driver's", func(s *Snapshot) { s.Class.Provisioner = "other" }},
+		{"the driver lost the capability", func(s *Snapshot) { s.Driver.Controller = nil }},
+	} {
+		t.Run("C-5 "+tc.row, func(t *testing.T) {
+			if v := Decide(world(tc.edit), time.Time{}); repeats(t, v) {
+				t.Errorf("begun without a record: %+v", v)
+			}
+			if v := Decide(world(tc.edit, pending), time.Time{}); !repeats(t, v) {
+				t.Errorf("the record was forgotten: %+v", v)
+			}
+		})
+	}
+}
+
+// C-34: what fails before the call changes nothing: no record is made, and one that is there stays.
+func TestFailureBeforeTheCallChangesNothing(t *testing.T) {
+	missing := func(s *Snapshot) {
+		s.Class.Parameters[names.ParameterProvisionerSecretName], s.Class.Parameters[names.ParameterProvisionerSecretNamespace] = "s", "crew"
+		s.Secret.Access = Missing
+	}
+	if got := shape(Decide(world(missing), time.Time{})); got != "refuse SecretMissing" {
+		t.Errorf("C-34 before the record: %s", got)
+	}
+	ref := types.NamespacedName{Namespace: "crew", Name: "s"}
+	for _, access := range []Access{Missing, Forbidden} {
+		if v, ok := AfterSecret(world(pending, missing), ref, access).(refuse); !ok || v.Retry != verdict.RetryWithBackoff {
+			t.Errorf("C-34 after the record, access %v: %+v, want a retry and no Settle", access, v)
+		}
+	}
+}
+
+// 3.10: what went wrong in older versions of upstream, step by step.
+func TestRegressionsOfUpstream(t *testing.T) {
+	now := time.Unix(1000, 0)
+	created := CreateVolume{}
+	created.Request, _ = NewRequest(world())
+	after := func(code codes.Code) Verdict { return AfterCreate(world(), created, Answer{Code: code, Message: "no"}) }
+
+	t.Run("C-100 a timeout leaves the request in progress, also when the claim goes", func(t *testing.T) {
+		if got := shape(after(codes.DeadlineExceeded)); got != "refuse CreateUncertain" {
+			t.Fatalf("the record does not stay: %s", got)
+		}
+		if !repeats(t, Decide(world(noClaim, pending), now)) {
+			t.Error("forgotten with the claim")
+		}
+	})
+	t.Run("C-101 a PV that cannot be written does not cost the volume", func(t *testing.T) {
+		pv := NewVolume(world(), created, &csi.Volume{VolumeId: "h"})
+		for _, w := range []Written{{Message: "timeout"}, {Rejected: true, Message: "denied"}} {
+			if v, ok := AfterWrite(pv, w).(refuse); !ok || v.Retry != verdict.RetryWithBackoff {
+				t.Errorf("%+v: %+v, want to try again and neither DiscardVolume nor Settle", w, v)
+			}
+		}
+	})
+	t.Run("C-102 no room is not asked for again once the claim is gone", func(t *testing.T) {
+		if got := shape(after(codes.ResourceExhausted)); got != "Settle then refuse CreateExhausted" {
+			t.Fatal(got)
+		}
+		if got := shape(Decide(world(noClaim), now)); got != "nothing ClaimGone" {
+			t.Error(got)
+		}
+	})
+	t.Run("C-105 an infeasible request is not a hot loop", func(t *testing.T) {
+		if v := after(codes.InvalidArgument).(do).Then.(refuse); v.Retry != verdict.RetrySlowly {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// C-10, C-42: an infeasible request waits for its time, whatever event wakes it up; a class that was made again ends the wait at once,
+// and the wait of one claim is not that of another.
+func TestInfeasibleWaits(t *testing.T) {
+	now := time.Unix(1000, 0)
+	slow := RetryState{NotBefore: now.Add(5 * time.Minute), Inputs: Inputs(world())}
+	failed := func(s *Snapshot) { s.Retry = slow }
+	v, ok := Decide(world(failed), now).(wait)
+	if !ok || v.Reason != verdict.WaitForRetry || !v.Until.Equal(slow.NotBefore) {
+		t.Errorf("C-10: %+v, want to wait until %s", v, slow.NotBefore)
+	}
+	if verdict.Describe(v.Reason).Severity != verdict.Silent {
+		t.Error("C-10: waiting is told with an event")
+	}
+	again := world(failed, func(s *Snapshot) { s.Class.UID = "made again" })
+	if v := Decide(again, now); v.Because().Reason != verdict.Provisioning {
+		t.Errorf("C-10 class made again: %+v", v)
+	}
+	if v := Decide(world(failed), slow.NotBefore); v.Because().Reason != verdict.Provisioning {
+		t.Errorf("C-10 when it is due: %+v", v)
+	}
+}
+
+// C-2, U-23: an event that means nothing, such as a resync, does not shorten the wait after any failure.
+func TestEventsDoNotShortenTheWait(t *testing.T) {
+	now := time.Unix(1000, 0)
+	failed := func(s *Snapshot) { s.Retry = RetryState{NotBefore: now.Add(time.Hour), Inputs: Inputs(world())} }
+	touched := func(s *Snapshot) {
+		s.Claim.ResourceVersion, s.Claim.Labels = "8", map[string]string{"touched": "yes"}
+		s.Claim.Annotations["someone/elses"] = "note"
+		s.Claim.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+	}
+	for _, s := range []Snapshot{world(failed), world(failed, touched), world(failed, pending, touched)} {
+		if v, ok := Decide(s, now).(wait); !ok || !v.Until.Equal(now.Add(time.Hour)) {
+			t.Errorf("C-2: %+v", v)
+		}
+	}
+}
+
+// C-27, C-32, C-35: no room, with a node to take back and without one. In the first case nothing is left to do here until the scheduler
+// has picked another, in the second it is tried again.
+func TestNoRoom(t *testing.T) {
+	exhausted := Answer{Code: codes.ResourceExhausted, Message: "full"}
+	for _, tc := range []struct {
+		row   string
+		edits []func(*Snapshot)
+		want  string
+	}{
+		{"C-27 topology, no node was selected", []func(*Snapshot){hasTopology}, "Settle then refuse CreateExhausted"},
+		{"C-27 a node, but no topology", []func(*Snapshot){annotate(names.AnnSelectedNode, "n1")}, "Settle then refuse CreateExhausted"},
+		{"C-32 C-35 a node is taken back, and that is all", []func(*Snapshot){hasTopology, annotate(names.AnnSelectedNode, "n1")}, "Settle Reschedule then nothing Rescheduled"},
+		{"C-32 the claim is gone meanwhile", []func(*Snapshot){hasTopology, noClaim}, "Settle then refuse CreateExhausted"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			if got := shape(AfterCreate(world(tc.edits...), CreateVolume{}, exhausted)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// AN-4: the annotation of the alpha version selects no node: upstream waits for the later one before it looks at either.
+func TestAlphaSelectedNodeIsNoSelection(t *testing.T) {
+	alpha := annotate(names.AnnAlphaSelectedNode, "n1")
+	if got := shape(Decide(world(firstUse, alpha), time.Time{})); got != "wait WaitForConsumer" {
+		t.Errorf("AN-4 alone: %s", got)
+	}
+	if v := Decide(world(firstUse, alpha, annotate(names.AnnSelectedNode, "n1")), time.Time{}); v.Because().Reason != verdict.Provisioning {
+		t.Errorf("AN-4 beside AN-3: %+v", v)
+	}
+}
+
+// EV-4: raw block is every driver's to refuse; nothing is refused on its behalf.
+func TestBlockIsAskedOfEveryDriver(t *testing.T) {
+	block := func(s *Snapshot) { s.Claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }
+	v, ok := Decide(world(block), time.Time{}).(do)
+	if !ok {
+		t.Fatalf("EV-4: %+v", v)
+	}
+	if create := v.Actions[1].(CreateVolume); create.Request.GetVolumeCapabilities()[0].GetBlock() == nil {
+		t.Errorf("EV-4: %v", create.Request)
+	}
+}
+
+// the parameters are those of the class but for the provisioner's own, and a map of their own also when there are none.
+func TestRequestParameters(t *testing.T) {
+	all := func(s *Snapshot) {
+		s.Class.Parameters = map[string]string{"tier": "ssd", "csiProvisionerSecretName": "old", "csiProvisionerSecretNamespace": "crew"}
+		for _, key := range known {
+			if key != names.OwnParameterMinimumSize {
+				s.Class.Parameters[key] = "x"
+			}
+		}
+		for _, key := range []string{names.ParameterProvisionerSecretName, names.ParameterProvisionerSecretNamespace} {
+			delete(s.Class.Parameters, key) // the older spelling is there
+		}
+	}
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want map[string]string
+	}{
+		{"R-4 the class's", world(), map[string]string{"tier": "ssd"}},
+		{"R-4 R-30 R-31 every known key goes, the older spelling stays", world(all), map[string]string{"tier": "ssd", "csiProvisionerSecretName": "old", "csiProvisionerSecretNamespace": "crew"}},
+		{"R-4 R-33 none", world(func(s *Snapshot) { s.Class.Parameters = nil }), map[string]string{}},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			request, finding := NewRequest(tc.s)
+			if finding != nil {
+				t.Fatal(finding.Text())
+			}
+			if diff := cmp.Diff(tc.want, request.GetParameters()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// where the volume must be is said when the driver has places, the class binds on first use, and a node is selected.
+func TestRequestPlace(t *testing.T) {
+	node := func(s *Snapshot) {
+		s.Claim.Annotations[names.AnnSelectedNode] = "n1"
+		s.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}}}
+		s.CSINode = &storagev1.CSINode{Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver, TopologyKeys: []string{"zone"}}}}}
+	}
+	for _, tc := range []struct {
+		row   string
+		edits []func(*Snapshot)
+		want  bool
+	}{
+		{"R-7 all of it", []func(*Snapshot){hasTopology, firstUse, node}, true},
+		{"R-7 a driver without places", []func(*Snapshot){firstUse, node}, false},
+		{"R-7 immediate binding", []func(*Snapshot){hasTopology, node}, false},
+		{"R-7 no node", []func(*Snapshot){hasTopology, firstUse}, false},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			request, finding := NewRequest(world(tc.edits...))
+			if finding != nil {
+				t.Fatal(finding.Text())
+			}
+			place := []*csi.Topology{{Segments: map[string]string{"zone": "a"}}}
+			want := &csi.TopologyRequirement{Requisite: place, Preferred: place}
+			if !tc.want {
+				want = nil
+			}
+			if diff := cmp.Diff(want, request.GetAccessibilityRequirements(), protocmp.Transform()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// P-19, C-84: a claim's labels and notes are its own. None gets to the volume, and nothing is written to the claim.
+func TestVolumeHasNothingOfTheClaimsOwn(t *testing.T) {
+	s := world(annotate("someone/elses", "note"), func(s *Snapshot) {
+		s.Claim.Labels, s.Class.Labels = map[string]string{"crew": "night"}, map[string]string{"tier": "ssd"}
+	})
+	pv := NewVolume(s, CreateVolume{Request: &csi.CreateVolumeRequest{Name: pvName}}, &csi.Volume{VolumeId: "h"})
+	if len(pv.Labels) > 0 {
+		t.Errorf("P-19: labels %v", pv.Labels)
+	}
+	ours := []string{names.AnnProvisionedBy, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace}
+	for key := range pv.Annotations {
+		if !slices.Contains(ours, key) {
+			t.Errorf("P-19: annotation %s", key)
+		}
+	}
+	before := s.Claim.DeepCopy()
+	for v := Decide(s, time.Time{}); ; {
+		d, ok := v.(do)
+		if !ok {
+			break
+		}
+		for _, a := range d.Actions {
+			if _, is := a.(Reschedule); is {
+				t.Error("C-84: the claim is written")
+			}
+		}
+		if v = d.Then; v == nil {
+			v = AfterCreate(s, d.Actions[1].(CreateVolume), Answer{Volume: &csi.Volume{VolumeId: "h"}})
+		}
+	}
+	if diff := cmp.Diff(before, s.Claim); diff != "" {
+		t.Errorf("C-84: the claim was changed:\n%s", diff)
+	}
+}

@@ -1,0 +1,253 @@
+package roles
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"github.com/purser-csi/purser/internal/csirpc"
+)
+
+// CL-3: the version, under the name that the program was called by, on standard output.
+func TestVersion(t *testing.T) {
+	for _, p := range []Program{
+		{Name: "/usr/bin/csi-provisioner", Args: []string{"--version"}},
+		{Name: "/usr/bin/csi-provisioner", Args: []string{"--leader-election", "--version", "--worker-threads=0"}},
+		{Name: "purser", Args: []string{"csi-provisioner", "--version"}},
+	} {
+		var out bytes.Buffer
+		p.Version, p.Out, p.Err = "v7.1.0", &out, io.Discard
+		if err := Execute(t.Context(), p); err != nil || out.String() != p.Name+" v7.1.0\n" {
+			t.Errorf("CL-3 %q: printed %q, %v", p.Args, out.String(), err)
+		}
+	}
+}
+
+// The exit codes are upstream's: CL-2 for what the parser refuses, CL-4 and F-63 for values that are refused afterwards, CL-5 for a
+// gate that nobody knows.
+func TestExitCodes(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		want int
+	}{
+		{"--version", 0},
+		{"--help", 0},
+		{"--no-such-flag", 2},
+		{"--timeout=10", 2},
+		{"--feature-gates=Topology=perhaps", 2},
+		{"--feature-gates=Nonsense=true", 255},
+		{"--http-endpoint=:1 --metrics-address=:2", 1},
+		{"--csi-address=relative", 1},
+		{"--logging-format=poem", 1},
+		{"--log-text-split-stream=true", 1},
+		{"--log-text-info-buffer-size=1Ki", 1},
+		{"--log-json-split-stream=true", 1},
+		{"--log-json-info-buffer-size=1Ki", 1},
+		{"stray", 2},
+	} {
+		err := Execute(t.Context(), Program{Name: "csi-provisioner", Version: "v", Args: strings.Fields(tc.args), Out: io.Discard, Err: io.Discard})
+		if got := ExitCode(err); got != tc.want {
+			t.Errorf("%s: exit code %d, want %d (%v)", tc.args, got, tc.want, err)
+		}
+	}
+	if got := ExitCode(errors.New("at work")); got != 1 {
+		t.Errorf("a failure at work: exit code %d", got)
+	}
+}
+
+// G-6: upstream shares its table of gates with the API server's library, so its gates are no mistake. They say that they do nothing.
+func TestGatesOfTheServer(t *testing.T) {
+	p, err := parsed(t, "--feature-gates=APIServerTracing=true,Topology=false,WatchList=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, n := range p.notices.lines {
+		told = append(told, n.flag)
+	}
+	if want := []string{"--feature-gates=APIServerTracing", "--feature-gates=WatchList"}; !slices.Equal(told, want) {
+		t.Errorf("G-6: told about %q, want %q", told, want)
+	}
+	if p.Gates.Enabled(GateTopology) || p.Gates.Given("APIServerTracing") {
+		t.Error("G-6: the gates are not as given")
+	}
+	for gate := range gateSpecs {
+		if slices.Contains(serverGates, string(gate)) {
+			t.Errorf("G-6: %s is ours", gate)
+		}
+	}
+}
+
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: x\n", server)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ST-2, EN-1, F-41: where the API server is. The environment wins over the flag, and with neither it is the cluster around the pod.
+func TestAPIServerIsFound(t *testing.T) {
+	flag, env := kubeconfig(t, "https://flag"), kubeconfig(t, "https://env")
+	for _, tc := range []struct {
+		row, env, flag, master, want string
+	}{
+		{"F-41 the flag", "", flag, "", "https://flag"},
+		{"EN-1 the environment wins", env, flag, "", "https://env"},
+		{"EN-1 the environment alone", env, "", "", "https://env"},
+		{"F-1 the master's address wins over the kubeconfig's", "", flag, "https://master", "https://master"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", tc.env)
+			a := apiAccess{Kubeconfig: tc.flag, Master: tc.master}
+			api, err := a.config("agent")
+			if err != nil || api.Host != tc.want || api.UserAgent != "agent" {
+				t.Errorf("%+v, %v, want %s", api, err, tc.want)
+			}
+		})
+	}
+}
+
+// EN-6: in a cluster, the address comes from the environment, and without it the error says what to do.
+func TestAPIServerAroundThePod(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := (&apiAccess{}).config(""); !errors.Is(err, rest.ErrNotInCluster) || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Errorf("EN-6 outside of a cluster: %v", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	api, err := (&apiAccess{}).config("")
+	if errors.Is(err, os.ErrNotExist) { // the pod's token, since this is no pod
+		return
+	}
+	if err != nil || api.Host != "https://10.0.0.1:443" {
+		t.Errorf("EN-6 in a cluster: %+v, %v", api, err)
+	}
+}
+
+// ST-2, F-49, F-50: requests are limited only where a flag says so, and the caller's configuration stays as it is.
+func TestAPIServerLimits(t *testing.T) {
+	given := &rest.Config{Host: "https://h", QPS: 3, Burst: 4}
+	for _, tc := range []struct {
+		row   string
+		qps   float32
+		burst int
+		want  string
+	}{
+		{"F-49 none", 0, 0, "-1 0"},
+		{"F-49 F-50 both", 5, 10, "5 10"},
+		{"F-50 burst follows", 5, 0, "5 11"},
+	} {
+		api, err := (&apiAccess{API: given, KubeAPIQPS: tc.qps, KubeAPIBurst: tc.burst}).config("")
+		if got := fmt.Sprint(api.QPS, " ", api.Burst); err != nil || got != tc.want {
+			t.Errorf("%s: %s, %v, want %s", tc.row, got, err, tc.want)
+		}
+	}
+	if given.QPS != 3 || given.UserAgent != "" {
+		t.Errorf("H-31: the caller's configuration was changed: %+v", given)
+	}
+}
+
+// EN-7, F-54: GOMAXPROCS of the environment counts unless --automaxprocs is given.
+func TestAutoMaxProcs(t *testing.T) {
+	all := runtime.GOMAXPROCS(0)
+	if all == 1 {
+		t.Skip("one processor: there is no difference to see")
+	}
+	defer runtime.SetDefaultGOMAXPROCS()
+	for _, tc := range []struct {
+		args []string
+		want int
+	}{{nil, 1}, {[]string{"--automaxprocs"}, all}} {
+		runtime.GOMAXPROCS(1) // as the environment variable does
+		p, err := parsed(t, tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Log = (&logbook{}).logger()
+		if _, err := p.startLogging(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := runtime.GOMAXPROCS(0); got != tc.want {
+			t.Errorf("EN-7 %q: %d, want %d", tc.args, got, tc.want)
+		}
+	}
+}
+
+// ST-9: who made a volume is told in upstream's form.
+func TestIdentityOfVolumes(t *testing.T) {
+	before := time.Now().UnixMilli()
+	identity := NewProvisioner().options("csi.example").Identity
+	parts := regexp.MustCompile(`^(\d{13})-(\d{1,4})-csi\.example$`).FindStringSubmatch(identity)
+	if parts == nil || parts[1] < fmt.Sprint(before) {
+		t.Errorf("ST-9: %q", identity)
+	}
+}
+
+// C-56, F-2, H-11: a name that cannot be a volume's is refused at the start, and not claim by claim.
+func TestVolumeNamesAtTheStart(t *testing.T) {
+	for flag, good := range map[string]bool{
+		"--volume-name-prefix=pvc": true, "--volume-name-prefix=team.a-vol": true, "--volume-name-prefix=": false, "--volume-name-prefix=Vol": false,
+		"--volume-name-prefix=-x": false, "--volume-name-prefix=a_b": false, "--volume-name-uuid-length=-1": true, "--volume-name-uuid-length=32": true,
+		"--volume-name-uuid-length=8": true, "--volume-name-uuid-length=7": false, "--volume-name-uuid-length=33": false, "--volume-name-uuid-length=-2": false,
+	} {
+		p, err := parsed(t, flag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != good {
+			t.Errorf("C-56 %s: %v", flag, err)
+		}
+	}
+}
+
+// RB-12: with v1's lock, what it needs is asked for, and the manifest for it has exactly that.
+func TestPermissionsForEndpoints(t *testing.T) {
+	endpoints := func(args ...string) (verbs []string) {
+		p, err := parsed(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted, err := (&wiring{role: p, driver: csirpc.Description{}}).wantedPermissions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range wanted {
+			if w.Resource == "endpoints" {
+				verbs = append(verbs, w.Verb)
+			}
+		}
+		return verbs
+	}
+	file, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "csi-provisioner-endpoints.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var role rbacv1.Role
+	if err := yaml.NewYAMLOrJSONDecoder(file, 4096).Decode(&role); err != nil {
+		t.Fatal(err)
+	}
+	if got := endpoints("--enable-leader-election"); len(role.Rules) != 1 || !slices.Equal(got, role.Rules[0].Verbs) {
+		t.Errorf("RB-12: wants %q, the manifest has %v", got, role.Rules)
+	}
+	if got := endpoints("--leader-election"); len(got) > 0 {
+		t.Errorf("RB-12: wants %q without v1's lock", got)
+	}
+}
