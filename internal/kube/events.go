@@ -26,6 +26,8 @@ type EventsConfig struct {
 	API       *rest.Config
 	Component string // the source of the events; the same after a restart, so that they aggregate (H-41)
 	Dropped   func() // is told of every event that is not written; nil for nobody
+	// Traffic is what events let pass; nil for none.
+	Traffic *Traffic
 }
 
 // Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and never fails a reconcile.
@@ -40,6 +42,7 @@ type Events struct {
 	seed      maphash.Seed
 	running   sync.WaitGroup
 	cancel    context.CancelFunc
+	closing   chan struct{}
 
 	mu     sync.RWMutex // held while an event is put into a lane
 	closed bool
@@ -60,6 +63,8 @@ type lane struct {
 	correlator *record.EventCorrelator // counts repetitions and limits what one object may say
 	sink       eventSink
 	log        logr.Logger
+	traffic    *Traffic
+	closing    <-chan struct{}
 }
 
 // eventSink is the API server, as far as events go.
@@ -80,13 +85,16 @@ func NewEvents(ctx context.Context, cfg EventsConfig) (*Events, error) {
 func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 	log := logr.FromContextOrDiscard(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Events{scheme: NewScheme(), component: cfg.Component, dropped: cfg.Dropped, seed: maphash.MakeSeed(), cancel: cancel}
+	e := &Events{scheme: NewScheme(), component: cfg.Component, dropped: cfg.Dropped, seed: maphash.MakeSeed(), cancel: cancel, closing: make(chan struct{})}
 	if e.dropped == nil {
 		e.dropped = func() {}
 	}
 	for i := range e.lanes {
 		l := &e.lanes[i]
-		*l = lane{queue: make(chan *corev1.Event, laneRoom), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log}
+		*l = lane{
+			queue: make(chan *corev1.Event, laneRoom), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log,
+			traffic: cfg.Traffic, closing: e.closing,
+		}
 		e.running.Go(func() { l.run(ctx, e.dropped) })
 	}
 	return e
@@ -138,6 +146,7 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 
 // Close writes what waits, for a short time, and stops. What comes later is dropped.
 func (e *Events) Close() {
+	close(e.closing)
 	e.mu.Lock()
 	for i := range e.lanes {
 		close(e.lanes[i].queue)
@@ -152,6 +161,7 @@ func (e *Events) Close() {
 
 func (l *lane) run(ctx context.Context, dropped func()) {
 	for event := range l.queue {
+		l.traffic.yield(event.FirstTimestamp.Add(yieldTime), l.closing)
 		if err := l.write(ctx, event); err != nil {
 			dropped()
 			l.log.V(2).Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())

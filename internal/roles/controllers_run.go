@@ -131,7 +131,7 @@ func (b *bench) assemble(ctx context.Context) error {
 
 // recorder writes events of one component; each controller has upstream's.
 func (b *bench) recorder(ctx context.Context, component string) (*kube.Events, error) {
-	events, err := kube.NewEvents(ctx, kube.EventsConfig{API: b.api, Component: component, Dropped: b.dropped})
+	events, err := kube.NewEvents(ctx, kube.EventsConfig{API: b.api, Component: component, Dropped: b.dropped, Traffic: b.role.traffic})
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // Plane is the role plane: the controllers and a provisioner in one process, which then need fewer writes.
@@ -70,6 +71,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	desk := handover.New()
 	c := p.Controllers
+	p.traffic = &kube.Traffic{}
 	c.apiAccess, c.Desk, c.Log = p.apiAccess, desk, log.WithName("controllers")
 	identity := c.Election.identity
 	c.Election = p.Election

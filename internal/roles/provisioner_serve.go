@@ -45,7 +45,9 @@ func (w *wiring) serve(ctx context.Context, measures prometheus.Gatherer) error 
 func (w *wiring) run(ctx context.Context) error {
 	var err error
 	dropped := telemetry.NewCounter(w.registry, telemetry.MetricEventsDropped).WithLabelValues()
-	w.events, err = kube.NewEvents(ctx, kube.EventsConfig{API: w.api, Component: eventSource(w.driver.Name), Dropped: dropped.Inc})
+	w.events, err = kube.NewEvents(ctx, kube.EventsConfig{
+		API: w.api, Component: eventSource(w.driver.Name), Dropped: dropped.Inc, Traffic: w.role.traffic,
+	})
 	if err != nil {
 		return fmt.Errorf("events: %w", err)
 	}
