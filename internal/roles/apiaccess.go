@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // apiAccess is how a role reaches the API server.
@@ -16,6 +18,8 @@ type apiAccess struct {
 	Master       string
 	KubeAPIQPS   float32
 	KubeAPIBurst int
+
+	traffic *kube.Traffic // of all that this process writes; made with the first configuration unless it is shared
 }
 
 // flags are F-1, F-41, F-49 and F-50.
@@ -63,5 +67,9 @@ func (a *apiAccess) config(userAgent string) (*rest.Config, error) {
 	case api.Burst == 0:
 		api.Burst = int(2*api.QPS) + 1
 	}
+	if a.traffic == nil {
+		a.traffic = &kube.Traffic{}
+	}
+	a.traffic.Count(api)
 	return api, nil
 }
