@@ -173,7 +173,7 @@ func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 // wrote leaves out who created the claim with the annotation on it, which is somebody who restores.
 func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav1.ManagedFieldsEntry) bool {
 	return entry.Time != nil && entry.Time.After(f.config.Since) && !entry.Time.Equal(&claim.CreationTimestamp) &&
-		entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, boundField)
+		entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), boundField)
 }
 
 func (f *foreignBinders) tell(manager, claim string) {

@@ -77,6 +77,7 @@ func (c *Controller) do(ctx context.Context, action binding.Action) error {
 	case binding.Tell:
 		c.tell(a)
 		return nil
+	case binding.AskAPI: // Apply has answered it
 	}
 	return fmt.Errorf("unknown action %T", action)
 }

@@ -68,33 +68,61 @@ func TestWakeUps(t *testing.T) {
 		expect string
 	}{
 		{"a volume", []client.Object{liveClaim("c", "a")}, "c Pending", func(w *world) { w.create(liveVolume("v", "a")) }, "c Bound v; v Bound c"},
-		{"a volume that is freed", []client.Object{liveClaim("c", "a"), taken.DeepCopy()}, "c Pending; v Available other by name",
-			func(w *world) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c"},
+		{
+			"a volume that is freed",
+			[]client.Object{liveClaim("c", "a"), taken.DeepCopy()},
+			"c Pending; v Available other by name",
+			func(w *world) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
+		},
 		{"a volume that is reserved by name", []client.Object{liveClaim("c", "a")}, "c Pending", func(w *world) { w.create(byName.DeepCopy()) }, "c Bound v; v Bound c"},
-		{"a volume that gets reserved by name", []client.Object{liveClaim("c", "a"), liveVolume("v", "other")}, "c Pending; v Available",
+		{
+			"a volume that gets reserved by name",
+			[]client.Object{liveClaim("c", "a"), liveVolume("v", "other")},
+			"c Pending; v Available",
 			func(w *world) {
 				edit(w, liveVolume("v", ""), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = byName.Spec.ClaimRef })
-			}, "c Bound v; v Bound c"},
+			}, "c Bound v; v Bound c",
+		},
 		{"the volume that the claim names", []client.Object{chosen.DeepCopy()}, "c Pending v", func(w *world) { w.create(liveVolume("v", "a")) }, "c Bound v; v Bound c"},
-		{"the volume that the claim names and another one had", []client.Object{chosen.DeepCopy(), taken.DeepCopy()}, "c Pending v; v Available other by name",
-			func(w *world) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c"},
-		{"labels that the claim selects", []client.Object{selecting(liveClaim("c", "a")), liveVolume("v", "a")}, "c Pending; v Available",
+		{
+			"the volume that the claim names and another one had",
+			[]client.Object{chosen.DeepCopy(), taken.DeepCopy()},
+			"c Pending v; v Available other by name",
+			func(w *world) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
+		},
+		{
+			"labels that the claim selects",
+			[]client.Object{selecting(liveClaim("c", "a")), liveVolume("v", "a")},
+			"c Pending; v Available",
 			func(w *world) {
 				edit(w, liveVolume("v", ""), func(v *corev1.PersistentVolume) { v.Labels = map[string]string{"tier": "gold"} })
-			}, "c Bound v; v Bound c"},
-		{"a default class whose volume is there", []client.Object{withoutClass.DeepCopy(), liveVolume("v", "a")}, "c Pending; v Available",
-			func(w *world) { w.create(isDefault(staticClass("a"))) }, "c Bound v; v Bound c"},
-		{"a class that becomes the default", []client.Object{withoutClass.DeepCopy(), liveVolume("v", "a"), staticClass("a")}, "c Pending; v Available",
+			}, "c Bound v; v Bound c",
+		},
+		{
+			"a default class whose volume is there",
+			[]client.Object{withoutClass.DeepCopy(), liveVolume("v", "a")},
+			"c Pending; v Available",
+			func(w *world) { w.create(isDefault(staticClass("a"))) }, "c Bound v; v Bound c",
+		},
+		{
+			"a class that becomes the default",
+			[]client.Object{withoutClass.DeepCopy(), liveVolume("v", "a"), staticClass("a")},
+			"c Pending; v Available",
 			func(w *world) {
 				edit(w, staticClass("a"), func(c *storagev1.StorageClass) { c.Annotations = isDefault(staticClass("a")).Annotations })
-			}, "c Bound v; v Bound c"},
-		{"a scheduler's choice", []client.Object{late(staticClass("a")), liveClaim("c", "a"), liveVolume("v", "a")}, "c Pending; v Available",
+			}, "c Bound v; v Bound c",
+		},
+		{
+			"a scheduler's choice",
+			[]client.Object{late(staticClass("a")), liveClaim("c", "a"), liveVolume("v", "a")},
+			"c Pending; v Available",
 			func(w *world) {
 				claim := apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{})[0]
 				edit(w, liveVolume("v", ""), func(v *corev1.PersistentVolume) {
 					v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "c", UID: claim.UID}
 				})
-			}, "c Bound v; v Bound c"},
+			}, "c Bound v; v Bound c",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

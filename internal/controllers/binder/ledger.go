@@ -117,10 +117,10 @@ func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []
 func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []binding.Key {
 	var keys []binding.Key
 	for _, pv := range []*corev1.PersistentVolume{before, now} {
-		if pv == nil {
+		if pv == nil || pv == now && l.spokenFor(pv) {
 			continue
 		}
-		if key := binding.KeyOf(pv); !slices.Contains(keys, key) && !(pv == now && l.spokenFor(pv)) {
+		if key := binding.KeyOf(pv); !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}

@@ -90,7 +90,7 @@ func boundPair(i int) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) 
 	claim.Annotations = map[string]string{
 		names.AnnBindCompleted: "yes", names.AnnBoundByController: "yes", names.AnnStorageProvisioner: "d", names.AnnBetaStorageProvisioner: "d",
 	}
-	claim.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "purser", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 0)}}}
+	claim.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "purser", FieldsV1: metav1.NewFieldsV1("{}")}}
 	pv := provisioned("pvc-"+string(uid), claim)
 	pv.UID, pv.ResourceVersion, pv.CreationTimestamp = types.UID("1"+string(uid[1:])), fmt.Sprint(200000+i), metav1.Unix(int64(i), 0)
 	pv.Finalizers = []string{names.FinalizerVolume, names.FinalizerPVProtection}

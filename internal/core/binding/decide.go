@@ -41,7 +41,7 @@ func with(strays []Action, own Verdict) Verdict {
 		return own
 	}
 	if first, ok := own.(do); ok {
-		first.Actions = append(first.Actions[:len(first.Actions):len(first.Actions)], strays...)
+		first.Actions = append(slices.Clip(first.Actions), strays...)
 		return first
 	}
 	return do{Finding: finding{Reason: verdict.VolumeSettled, Message: settling(strays)}, Actions: strays, Then: own}

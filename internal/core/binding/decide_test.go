@@ -20,26 +20,42 @@ func TestClaim(t *testing.T) {
 		s    Snapshot
 		want string
 	}{
-		{"T1.1 a volume with the claim's uid is for it, as a provisioner writes it", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending))),
-			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
+		{
+			"T1.1 a volume with the claim's uid is for it, as a provisioner writes it", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending))),
+			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound",
+		},
 		{"T1.1 a volume with the claim's name gets its uid", pair(claim(), aVolume(forClaim(""))), "W1 v; W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
-		{"T1.1 of a reserved volume neither class nor phase matters", pair(claim(ofClass("a")), aVolume(forClaim("u"), classed("b"), phase(corev1.VolumePending))),
-			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
-		{"T1.1 nor that the class waits for a pod", with2(pair(claim(ofClass("late")), aVolume(forClaim("u"), phase(corev1.VolumeBound))), inClass(late)),
-			"W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
-		{"T1.1 the uid counts for more than the name", pair(claim(), aVolume(named("a"), forClaim(""), phase(corev1.VolumePending)), aVolume(forClaim("u"), sized("5Gi"))),
-			"W2 v+W3 v marked; W4 Bound 5Gi; a Available; nothing ClaimBound"},
-		{"T1.1 then the size, then the name", pair(claim(), aVolume(named("z"), forClaim("")), aVolume(named("a"), forClaim("")), aVolume(named("b"), forClaim(""), sized("2Gi"))),
-			"W1 a; W2 a+W3 a marked; W4 Bound 1Gi; nothing ClaimBound"},
+		{
+			"T1.1 of a reserved volume neither class nor phase matters", pair(claim(ofClass("a")), aVolume(forClaim("u"), classed("b"), phase(corev1.VolumePending))),
+			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound",
+		},
+		{
+			"T1.1 nor that the class waits for a pod", with2(pair(claim(ofClass("late")), aVolume(forClaim("u"), phase(corev1.VolumeBound))), inClass(late)),
+			"W3 v marked; W4 Bound 1Gi; nothing ClaimBound",
+		},
+		{
+			"T1.1 the uid counts for more than the name", pair(claim(), aVolume(named("a"), forClaim(""), phase(corev1.VolumePending)), aVolume(forClaim("u"), sized("5Gi"))),
+			"W2 v+W3 v marked; W4 Bound 5Gi; a Available; nothing ClaimBound",
+		},
+		{
+			"T1.1 then the size, then the name", pair(claim(), aVolume(named("z"), forClaim("")), aVolume(named("a"), forClaim("")), aVolume(named("b"), forClaim(""), sized("2Gi"))),
+			"W1 a; W2 a+W3 a marked; W4 Bound 1Gi; nothing ClaimBound",
+		},
 		{"T1.1 a reserved volume that is too small is none", pair(claim(), aVolume(forClaim(""), sized("1Mi"))), "wait NoVolumeAndNoClass"},
 		{"T1.1 nor one that is going", pair(claim(), aVolume(forClaim(""), goingVolume)), "wait NoVolumeAndNoClass"},
-		{"T1.1 but one that the claim has been given is kept for it", pair(claim(), aVolume(forClaim("u"), goingVolume)),
-			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
-		{"T1.1 if there is none that stays", pair(claim(), aVolume(named("a"), forClaim("u"), goingVolume), aVolume(named("b"), forClaim("u"))),
-			"W2 b+W3 b marked; W4 Bound 1Gi; nothing ClaimBound"},
+		{
+			"T1.1 but one that the claim has been given is kept for it", pair(claim(), aVolume(forClaim("u"), goingVolume)),
+			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound",
+		},
+		{
+			"T1.1 if there is none that stays", pair(claim(), aVolume(named("a"), forClaim("u"), goingVolume), aVolume(named("b"), forClaim("u"))),
+			"W2 b+W3 b marked; W4 Bound 1Gi; nothing ClaimBound",
+		},
 		{"T1.1 nor one for a former claim of the name", with2(pair(claim(), aVolume(forClaim("old"), phase(corev1.VolumeReleased))), isGone("old")), "wait NoVolumeAndNoClass"},
-		{"T1.1 nor one of the other volume mode, which is said", pair(claim(), aVolume(forClaim("u"), isRaw)),
-			"tell VolumeUnfit of volume; tell VolumeUnfit of claim; wait NoVolumeAndNoClass"},
+		{
+			"T1.1 nor one of the other volume mode, which is said", pair(claim(), aVolume(forClaim("u"), isRaw)),
+			"tell VolumeUnfit of volume; tell VolumeUnfit of claim; wait NoVolumeAndNoClass",
+		},
 
 		{"T1.2 the best volume that is there", with2(pair(claim()), offered(aVolume())), allOfIt},
 		{"T1.2 before the default class", with2(pair(claim(withoutClass)), offered(aVolume()), byDefault(gold)), allOfIt},
@@ -51,8 +67,10 @@ func TestClaim(t *testing.T) {
 		{"T1.2 once", with2(pair(claim(ofClass("gold"), claimed(names.AnnStorageProvisioner, "d"))), inClass(gold)), "wait ExternalProvisioning"},
 		{"T1.2 and again when the class has another one", with2(pair(claim(ofClass("gold"), claimed(names.AnnStorageProvisioner, "e"))), inClass(gold)), "ask d; wait ExternalProvisioning"},
 		{"T1.2 the one in this process is given the claim", with2(pair(claim(ofClass("gold"))), inClass(gold), func(s *Snapshot) { s.InProcess = true }), "give d; wait HandedOver"},
-		{"T1.2 for a plugin that was in the tree, the driver that took over", with2(pair(claim(ofClass("old"))), inClass(class("old", "kubernetes.io/aws-ebs"))),
-			"ask ebs.csi.aws.com; wait ExternalProvisioning"},
+		{
+			"T1.2 for a plugin that was in the tree, the driver that took over", with2(pair(claim(ofClass("old"))), inClass(class("old", "kubernetes.io/aws-ebs"))),
+			"ask ebs.csi.aws.com; wait ExternalProvisioning",
+		},
 		{"T1.2 a class that is missing", pair(claim(ofClass("gold"))), "wait ClassMissing"},
 		{"T1.2 a class without a provisioner", with2(pair(claim(ofClass("local"))), inClass(class("local", "kubernetes.io/no-provisioner"))), "wait ProvisionerUnknown"},
 		{"T1.2 a class that waits for a pod takes no volume that names nobody", with2(pair(claim(ofClass("late"))), inClass(late), offered(aVolume())), "wait WaitForFirstConsumer"},
@@ -89,16 +107,22 @@ func TestClaim(t *testing.T) {
 		{"T1.10 all is well", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeBound))), "nothing ClaimBound"},
 		{"T1.10 W2 is missing", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"))), "W2 v; nothing ClaimBound"},
 		{"T1.10 W4 is missing", pair(claim(wants("v"), isComplete), aVolume(forClaim("u"), phase(corev1.VolumeBound))), "W4 Bound 1Gi; nothing ClaimBound"},
-		{"T1.10 a lost claim whose volume is back", pair(claim(wants("v"), isComplete, inPhase(corev1.ClaimLost)), aVolume(forClaim("u"))),
-			"W2 v; W4 Bound 1Gi; nothing ClaimBound"},
+		{
+			"T1.10 a lost claim whose volume is back", pair(claim(wants("v"), isComplete, inPhase(corev1.ClaimLost)), aVolume(forClaim("u"))),
+			"W2 v; W4 Bound 1Gi; nothing ClaimBound",
+		},
 
 		{"T1.11 the volume is another's: asked before it is said", pair(claim(wants("v"), isComplete, isBound), aVolume(forOther)), "look volumes"},
 		{"T1.11 and then said", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forOther)), volumesAsked), "claim Lost; wait ClaimMisbound"},
 		{"T1.11 asked in two steps", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"))), claimAsked), "look claim volumes; v Released"},
-		{"T1.11 and both answers are kept", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"))), claimAsked, volumesAsked),
-			"claim Lost; v Released; wait ClaimMisbound"},
-		{"T1.11 without a uid it is nobody's", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim(""))), volumesAsked),
-			"claim Lost; wait ClaimMisbound"},
+		{
+			"T1.11 and both answers are kept", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"))), claimAsked, volumesAsked),
+			"claim Lost; v Released; wait ClaimMisbound",
+		},
+		{
+			"T1.11 without a uid it is nobody's", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim(""))), volumesAsked),
+			"claim Lost; wait ClaimMisbound",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := show(Decide(tc.s)); got != tc.want {
@@ -137,24 +161,36 @@ func TestVolume(t *testing.T) {
 		{"T2.b failed stays failed", with2(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeFailed))), isGone("u")), "nothing ClaimGone"},
 		{"T2.b a claim that is going exists (P7)", pair(claim(wants("v"), isComplete, isBound, goingClaim), aVolume(forClaim("u"), phase(corev1.VolumeBound))), "nothing ClaimBound"},
 		{"T2.b Retain", with2(pair(nil, aVolume(forClaim("u"), policy(corev1.PersistentVolumeReclaimRetain), onHost)), isGone("u")), "v Released; nothing ClaimGone"},
-		{"T2.b Recycle is not done (1.14)", with2(pair(nil, aVolume(forClaim("u"), policy(corev1.PersistentVolumeReclaimRecycle))), isGone("u")),
-			"v Failed; tell VolumeNotRecycled of volume; nothing ClaimGone"},
-		{"T2.b nor is a policy that does not exist", with2(pair(nil, aVolume(forClaim("u"), policy("Burn"))), isGone("u")),
-			"v Failed; tell ReclaimPolicyUnknown of volume; nothing ClaimGone"},
-		{"T2.b nor are volumes that no driver serves", with2(pair(nil, aVolume(forClaim("u"), onHost)), isGone("u")),
-			"v Failed; tell VolumeNotDeletable of volume; nothing ClaimGone"},
+		{
+			"T2.b Recycle is not done (1.14)", with2(pair(nil, aVolume(forClaim("u"), policy(corev1.PersistentVolumeReclaimRecycle))), isGone("u")),
+			"v Failed; tell VolumeNotRecycled of volume; nothing ClaimGone",
+		},
+		{
+			"T2.b nor is a policy that does not exist", with2(pair(nil, aVolume(forClaim("u"), policy("Burn"))), isGone("u")),
+			"v Failed; tell ReclaimPolicyUnknown of volume; nothing ClaimGone",
+		},
+		{
+			"T2.b nor are volumes that no driver serves", with2(pair(nil, aVolume(forClaim("u"), onHost)), isGone("u")),
+			"v Failed; tell VolumeNotDeletable of volume; nothing ClaimGone",
+		},
 		{"T2.b a provisioner of such volumes deletes them", with2(pair(nil, aVolume(forClaim("u"), onHost, made)), isGone("u")), "v Released; nothing ClaimGone"},
-		{"T2.b a plugin that was in the tree does not", with2(pair(nil, aVolume(forClaim("u"), onHost, marked(names.AnnProvisionedBy, "kubernetes.io/host-path"))), isGone("u")),
-			"v Failed; tell VolumeNotDeletable of volume; nothing ClaimGone"},
-		{"T2.b unless a driver took over", with2(pair(nil, aVolume(forClaim("u"), onHost, marked(names.AnnProvisionedBy, "kubernetes.io/gce-pd"))), isGone("u")),
-			"migrated to pd.csi.storage.gke.io; v Released; nothing ClaimGone"},
+		{
+			"T2.b a plugin that was in the tree does not", with2(pair(nil, aVolume(forClaim("u"), onHost, marked(names.AnnProvisionedBy, "kubernetes.io/host-path"))), isGone("u")),
+			"v Failed; tell VolumeNotDeletable of volume; nothing ClaimGone",
+		},
+		{
+			"T2.b unless a driver took over", with2(pair(nil, aVolume(forClaim("u"), onHost, marked(names.AnnProvisionedBy, "kubernetes.io/gce-pd"))), isGone("u")),
+			"migrated to pd.csi.storage.gke.io; v Released; nothing ClaimGone",
+		},
 
 		{"T2.c no phase before the claim has chosen", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending), sized("1Mi"))), "wait ClassMissing"},
 
 		{"T2.d bound here", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeAvailable))), "W2 v; nothing ClaimBound"},
 		{"T2.d somebody released it: asked", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), "look claim"},
-		{"T2.d the API server has the claim", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), claimAsked),
-			"W2 v; nothing ClaimBound"},
+		{
+			"T2.d the API server has the claim", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), claimAsked),
+			"W2 v; nothing ClaimBound",
+		},
 
 		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
 		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "unbind v; nothing ClaimBound"},
@@ -277,15 +313,25 @@ func TestMigration(t *testing.T) {
 		{"claim", pair(claim(ofClass("x"), claimed(names.AnnStorageProvisioner, "kubernetes.io/cinder"))), "migrated to cinder.csi.openstack.org; wait ClassMissing"},
 		{"claim, old key", pair(claim(ofClass("x"), claimed(names.AnnBetaStorageProvisioner, "kubernetes.io/cinder"))), "migrated to cinder.csi.openstack.org; wait ClassMissing"},
 		{"claim, not migrated", pair(claim(ofClass("x"), claimed(names.AnnStorageProvisioner, "d"), claimed(names.AnnMigratedTo, "e"))), "migrated to; wait ClassMissing"},
-		{"volume", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeBound), marked(names.AnnProvisionedBy, "kubernetes.io/azure-file"))),
-			"migrated to file.csi.azure.com; nothing ClaimBound"},
-		{"volume, and the finalizer of the plugin", Snapshot{Key: Key{Volume: "v"}, Refs: []*pv{aVolume(made("kubernetes.io/azure-file"), marked(names.AnnMigratedTo, "file.csi.azure.com"), inTree)}},
-			"migrated to file.csi.azure.com without " + names.FinalizerInTree + "; nothing VolumeAvailable"},
-		{"volume of a plugin that is gone, kept", Snapshot{Key: Key{Volume: "v"}, Refs: []*pv{aVolume(made("kubernetes.io/host-path"), inTree, policy(corev1.PersistentVolumeReclaimRetain))}},
-			"migrated to without " + names.FinalizerInTree + "; nothing VolumeAvailable"},
+		{
+			"volume", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeBound), marked(names.AnnProvisionedBy, "kubernetes.io/azure-file"))),
+			"migrated to file.csi.azure.com; nothing ClaimBound",
+		},
+		{
+			"volume, and the finalizer of the plugin",
+			Snapshot{Key: Key{Volume: "v"}, Refs: []*pv{aVolume(made("kubernetes.io/azure-file"), marked(names.AnnMigratedTo, "file.csi.azure.com"), inTree)}},
+			"migrated to file.csi.azure.com without " + names.FinalizerInTree + "; nothing VolumeAvailable",
+		},
+		{
+			"volume of a plugin that is gone, kept",
+			Snapshot{Key: Key{Volume: "v"}, Refs: []*pv{aVolume(made("kubernetes.io/host-path"), inTree, policy(corev1.PersistentVolumeReclaimRetain))}},
+			"migrated to without " + names.FinalizerInTree + "; nothing VolumeAvailable",
+		},
 		{"the same, to be deleted by hand", Snapshot{Key: Key{Volume: "v"}, Refs: []*pv{aVolume(made("kubernetes.io/host-path"), inTree)}}, "nothing VolumeAvailable"},
-		{"a claim that is asked for anyway", with2(pair(claim(ofClass("x"), claimed(names.AnnStorageProvisioner, "kubernetes.io/cinder"))), inClass(class("x", "kubernetes.io/cinder"))),
-			"ask cinder.csi.openstack.org; wait ExternalProvisioning"},
+		{
+			"a claim that is asked for anyway", with2(pair(claim(ofClass("x"), claimed(names.AnnStorageProvisioner, "kubernetes.io/cinder"))), inClass(class("x", "kubernetes.io/cinder"))),
+			"ask cinder.csi.openstack.org; wait ExternalProvisioning",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := show(Decide(tc.s)); got != tc.want {

@@ -51,9 +51,9 @@ func volumeMigration(pv *corev1.PersistentVolume) (driver string, stuck []string
 		return driver, nil, wrong
 	}
 	inTree := migrated[provisioner] == ""
+	kept := inTree && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 	for _, finalizer := range pv.Finalizers {
-		if finalizer == names.FinalizerInTree && !(inTree && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete) ||
-			finalizer == names.FinalizerVolume && inTree {
+		if finalizer == names.FinalizerInTree && !kept || finalizer == names.FinalizerVolume && inTree {
 			stuck = append(stuck, finalizer)
 		}
 	}
