@@ -3,10 +3,8 @@ package mount
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -160,23 +158,6 @@ func (BindMounter) IsBound(source, target string) (bool, error) {
 		return false, err
 	}
 	return sameFile(source, target)
-}
-
-// IsPoint says whether something is mounted at target. It does not follow a
-// symbolic link there, and a target that does not exist is not a mount point.
-func IsPoint(target string) (bool, error) {
-	info, err := os.Lstat(target)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return false, nil
-	}
-	mounted, err := mountinfo.Mounted(target)
-	if err != nil {
-		return false, fmt.Errorf("ask whether %s is a mount point: %w", target, err)
-	}
-	return mounted, nil
 }
 
 // setDeviceAccess tells the kernel whether the device may be written to. That
