@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -203,7 +202,11 @@ func (c *Cluster) AddFilesystem(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return c.until(ctx, "up:active", "ceph", "mds", "stat", "-f", "json")
+	if err := c.until(ctx, "up:active", "ceph", "mds", "stat", "-f", "json"); err != nil {
+		return err
+	}
+	// The manager's commands are known some time after the manager is.
+	return c.until(ctx, name, "ceph", "fs", "volume", "ls", "-f", "json")
 }
 
 // AddUser makes a user who may use images and subvolumes and do nothing else,
@@ -254,11 +257,9 @@ type daemon struct {
 	name    string
 	command *exec.Cmd
 	output  *os.File
-	done    chan struct{}
+	ended   <-chan error
 }
 
-// startDaemon ties the daemon's life to this program's: the kernel kills it
-// when the thread that started it ends, so that thread waits for it.
 func (c *Cluster) startDaemon(arguments []string) error {
 	output, err := os.Create(c.path("log", arguments[0]+".out"))
 	if err != nil {
@@ -268,22 +269,11 @@ func (c *Cluster) startDaemon(arguments []string) error {
 	command.Env = append(os.Environ(), "CEPH_CONF="+c.path("ceph.conf"))
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	d := &daemon{name: arguments[0], command: command, output: output, done: make(chan struct{})}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(d.done)
-		err := command.Start()
-		started <- err
-		if err == nil {
-			_ = command.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	ended, err := startTied(command)
+	if err != nil {
 		return errors.Join(err, output.Close())
 	}
-	c.daemons = append(c.daemons, d)
+	c.daemons = append(c.daemons, &daemon{name: arguments[0], command: command, output: output, ended: ended})
 	return nil
 }
 
@@ -293,7 +283,7 @@ func (d *daemon) stop() error {
 	if errors.Is(err, syscall.ESRCH) {
 		err = nil
 	}
-	<-d.done
+	<-d.ended
 	return errors.Join(err, d.output.Close())
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime"
 	"syscall"
 )
 
@@ -26,7 +28,19 @@ func Main(run func() int) (status int) {
 		hasJanitor = true
 		return run()
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test
+	// The end shows in two ways: a pipe that is closed, and a signal from the
+	// kernel. The latter comes even when a thread of the test hangs, which
+	// keeps its files open.
+	killed, closed := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(killed, syscall.SIGTERM)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(closed)
+	}()
+	select {
+	case <-killed:
+	case <-closed:
+	}
 	if err := Sweep(dir); err != nil {
 		return 1
 	}
@@ -44,13 +58,35 @@ func startJanitor(dir string) (dismiss func() error, err error) {
 	}
 	janitor := exec.Command(self)
 	janitor.Env = append(os.Environ(), janitorFor+"="+dir)
-	janitor.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // an interrupt from the terminal is for the test
+	// A group of its own: an interrupt from the terminal is for the test.
+	janitor.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
 	life, err := janitor.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := janitor.Start(); err != nil {
+	ended, err := startTied(janitor)
+	if err != nil {
 		return nil, fmt.Errorf("start the program that sweeps up after a kill: %w", err)
 	}
-	return func() error { return errors.Join(life.Close(), janitor.Wait()) }, nil
+	return func() error {
+		err := life.Close()
+		return errors.Join(err, <-ended)
+	}, nil
+}
+
+// startTied starts a program whose Pdeathsig is to mean the end of this one.
+// The kernel sends it when the thread that started it ends, so that thread
+// waits for it.
+func startTied(command *exec.Cmd) (ended <-chan error, err error) {
+	started, done := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := command.Start()
+		started <- err
+		if err == nil {
+			done <- command.Wait()
+		}
+	}()
+	return done, <-started
 }

@@ -66,10 +66,20 @@ func (b *Backend) Usage(ctx context.Context, id backend.ID, path string) ([]back
 	return onNode(ctx, b, id, looking, func(context.Context) ([]backend.Usage, error) { return usage(id, path) })
 }
 
-// Health implements backend.HealthReader.
+// Health implements backend.HealthReader: a volume that is staged here is
+// looked at here, any other one in its cluster. One whose cluster keeps the
+// kernel waiting is not well.
 func (b *Backend) Health(ctx context.Context, id backend.ID) (problem string, err error) {
-	problem, err = onNode(ctx, b, id, changing, func(ctx context.Context) (string, error) { return b.health(ctx, id) })
-	if _, isStaged, _ := b.readStaged(id); isStaged && (fault.Away.Is(err) || fault.Busy.Is(err)) {
+	_, isStaged, err := b.readStaged(id)
+	if err != nil {
+		return "", err
+	}
+	if !isStaged {
+		_, err := b.Get(ctx, id)
+		return "", err
+	}
+	problem, err = onNode(ctx, b, id, looking, func(ctx context.Context) (string, error) { return b.stagedHealth(ctx, id) })
+	if fault.Away.Is(err) || fault.Busy.Is(err) {
 		return err.Error(), nil
 	}
 	return problem, err

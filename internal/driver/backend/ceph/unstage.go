@@ -186,15 +186,10 @@ func usage(id backend.ID, path string) ([]backend.Usage, error) {
 	return all, nil
 }
 
-// health looks at a volume that is staged here, and asks the cluster of any
-// other one.
-func (b *Backend) health(ctx context.Context, id backend.ID) (problem string, err error) {
+// stagedHealth gives the reason why what is staged is of no use.
+func (b *Backend) stagedHealth(ctx context.Context, id backend.ID) (problem string, err error) {
 	r, found, err := b.readStaged(id)
-	if err != nil {
-		return "", err
-	}
-	if !found {
-		_, err := b.Get(ctx, id)
+	if err != nil || !found {
 		return "", err
 	}
 	if _, err := b.lookStaged(ctx, id, r.Path, r.Access); err != nil {
