@@ -20,6 +20,7 @@ type apiAccess struct {
 	KubeAPIBurst int
 
 	traffic *kube.Traffic // of all that this process writes; made with the first configuration unless it is shared
+	view    *view         // that the roles of this process share; nil for one of its own
 }
 
 // flags are F-1, F-41, F-49 and F-50.

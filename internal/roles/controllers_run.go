@@ -108,10 +108,14 @@ func (b *bench) assemble(ctx context.Context) error {
 		return err
 	}
 	b.lock.slow = telemetry.NewCounter(b.registry, telemetry.MetricSlowPath).WithLabelValues(controllersLease).Inc
-	b.mgr, err = newManager(ctx, managerConfig{
+	cfg := managerConfig{
 		api: b.api, trim: b.trim(logr.FromContextOrDiscard(ctx)), drain: controllersDrain,
 		election: &b.role.Election, lease: controllersLease, lock: b.lock, release: true,
-	})
+	}
+	if b.role.view != nil {
+		cfg.newCache = b.role.view.make
+	}
+	b.mgr, err = newManager(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -228,7 +232,11 @@ func (b *bench) protection(events loop.Recorder) protection.Config {
 
 // trim keeps of each object what the controllers read.
 func (b *bench) trim(log logr.Logger) toolscache.TransformFunc {
-	binding := kube.TrimForBinding(kube.BindingTrim{Manager: managerName, Since: time.Now(), Foreign: func(manager, claim string) {
+	trim := kube.TrimForBinding
+	if b.role.view != nil {
+		trim = kube.TrimForPlane
+	}
+	binding := trim(kube.BindingTrim{Manager: managerName, Since: time.Now(), Foreign: func(manager, claim string) {
 		b.foreign.WithLabelValues(manager).Inc()
 		log.Error(nil, "somebody else binds claims too; switch one of the two off", "writer", manager, telemetry.KeyClaim, claim)
 	}})

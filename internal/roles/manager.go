@@ -21,7 +21,8 @@ import (
 type managerConfig struct {
 	api      *rest.Config
 	trim     toolscache.TransformFunc
-	drain    time.Duration // for what is under way when the process is asked to end
+	newCache ctrlcache.NewCacheFunc // nil for one that is nobody else's
+	drain    time.Duration          // for what is under way when the process is asked to end
 	election *Election
 	lease    string
 	lock     *watchedLock
@@ -34,6 +35,7 @@ func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error)
 		Scheme:                  kube.NewScheme(),
 		Logger:                  logr.FromContextOrDiscard(ctx),
 		BaseContext:             func() context.Context { return context.WithoutCancel(ctx) }, // else runnables have no logger
+		NewCache:                cfg.newCache,
 		Cache:                   ctrlcache.Options{DefaultTransform: cfg.trim, DefaultUnsafeDisableDeepCopy: new(false)},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(cfg.drain),

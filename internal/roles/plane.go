@@ -71,7 +71,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	desk := handover.New()
 	c := p.Controllers
-	p.traffic = &kube.Traffic{}
+	p.traffic, p.view = &kube.Traffic{}, newView(ctx)
+	defer p.view.close()
 	c.apiAccess, c.Desk, c.Log = p.apiAccess, desk, log.WithName("controllers")
 	identity := c.Election.identity
 	c.Election = p.Election

@@ -109,10 +109,14 @@ func (w *wiring) manager(ctx context.Context) (manager.Manager, error) {
 	}
 	lock.slow = telemetry.NewCounter(w.registry, telemetry.MetricSlowPath).WithLabelValues(name).Inc
 	w.lock.Store(lock)
-	return newManager(ctx, managerConfig{
+	cfg := managerConfig{
 		api: w.api, trim: kube.Trim, drain: w.role.drainTime(),
 		election: &w.role.Election, lease: name, lock: lock, release: w.role.Gates.Enabled(GateReleaseLeaseOnShutdown),
-	})
+	}
+	if w.role.view != nil {
+		cfg.newCache = w.role.view.share(ctx)
+	}
+	return newManager(ctx, cfg)
 }
 
 // wiring holds the parts while the controllers are put together.

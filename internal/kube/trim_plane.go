@@ -1,0 +1,39 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// TrimForPlane returns a cache transform for controllers and a provisioner that share what they see: of each object it keeps what
+// [TrimForBinding] keeps and what [Trim] does, which is less than both of them apart.
+func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
+	forBinding := TrimForBinding(config)
+	return func(in any) (any, error) {
+		switch o := in.(type) {
+		case *corev1.PersistentVolumeClaim:
+			whole := o.ObjectMeta
+			out, err := forBinding(in)
+			if o.Spec.VolumeName == "" { // the volume is made from all of it
+				whole.ManagedFields, whole.Labels = nil, nil
+				delete(whole.Annotations, annLastApplied)
+				o.ObjectMeta = whole
+			}
+			return out, err
+		case *corev1.PersistentVolume:
+			annotations, csi := o.Annotations, o.Spec.CSI
+			out, err := forBinding(in)
+			o.Annotations = sharedPart(annotations, []string{
+				names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity, names.AnnBetaStorageClass,
+				names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace,
+			})
+			if csi != nil {
+				o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(csi.Driver), VolumeHandle: csi.VolumeHandle}
+			}
+			return out, err
+		}
+		return forBinding(in)
+	}
+}

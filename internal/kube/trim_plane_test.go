@@ -1,0 +1,59 @@
+package kube
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// Nothing that the two trims keep apart is lost, so nobody decides anything else on what the plane has.
+func TestTrimForPlaneKeepsWhatBothKeep(t *testing.T) {
+	free, onHost, grown := fullVolume(), fullVolume(), fullVolume()
+	free.Spec.ClaimRef = nil
+	onHost.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}
+	grown.Annotations[names.AnnPreResizeCapacity] = "512Mi"
+	for name, whole := range map[string]runtime.Object{
+		"bound claim": boundClaim(), "waiting claim": fullClaim(""), "volume": fullVolume(), "free volume": free, "volume on host": onHost,
+		"volume that grows": grown, "bare volume": &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, "node": &corev1.Node{},
+	} {
+		for other, trim := range map[string]toolscache.TransformFunc{"Trim": Trim, "TrimForBinding": TrimForBinding(BindingTrim{})} {
+			want, err := trim(whole.DeepCopyObject())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := TrimForPlane(BindingTrim{})(whole.DeepCopyObject())
+			if err == nil {
+				got, err = trim(got)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%s, of which %s keeps less (error %v):\n%s", name, other, err, diff)
+			}
+		}
+	}
+}
+
+// What is in memory for each pair is still little.
+func TestTrimForPlaneDropsTheRest(t *testing.T) {
+	for _, whole := range []runtime.Object{boundClaim(), fullVolume()} {
+		out, err := TrimForPlane(BindingTrim{})(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch o := out.(type) {
+		case *corev1.PersistentVolumeClaim:
+			if o.ManagedFields != nil || o.Labels != nil || o.GenerateName != "" || o.Status.Conditions != nil {
+				t.Errorf("claim: %+v", o)
+			}
+		case *corev1.PersistentVolume:
+			if o.ManagedFields != nil || o.Labels != nil || o.Annotations["other"] != "" || o.Spec.NodeAffinity != nil || o.Spec.CSI.VolumeAttributes != nil {
+				t.Errorf("volume: %+v", o)
+			}
+		}
+	}
+}
