@@ -178,7 +178,7 @@ func (s *nodeService) usage(ctx context.Context, p place) ([]backend.Usage, erro
 	if source == p.path { // the staging path
 		return s.features.usage.Usage(ctx, id, p.path)
 	}
-	bound, err := s.mounter.IsBound(source, p.path)
+	bound, err := s.shows(id, source, p.path)
 	if err != nil {
 		return nil, mountFault(p.volumeID, err)
 	}
@@ -186,6 +186,16 @@ func (s *nodeService) usage(ctx context.Context, p place) ([]backend.Usage, erro
 		return nil, fault.NotFound.Errorf("volume_path %q: volume %q is not published there", p.path, id)
 	}
 	return s.features.usage.Usage(ctx, id, p.path)
+}
+
+// shows says whether the path shows the volume. Where a record says so, its
+// proof is enough: to compare files would ask what is mounted, which may not
+// answer, and kubelet asks for the usage of every volume again and again.
+func (s *nodeService) shows(id backend.ID, source, path string) (bool, error) {
+	if have, found := s.published.At(path); found && have.Volume == id {
+		return s.features.publicationChecker(s.mounter).IsBound(have.Source, path)
+	}
+	return s.mounter.IsBound(source, path)
 }
 
 // mountFault says what the caller can do about a failed mount.

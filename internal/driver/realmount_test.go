@@ -125,6 +125,48 @@ func TestUnpublishOfAVolumeInUse(t *testing.T) {
 	}
 }
 
+// silent never looks at what is mounted: it may be a filesystem whose cluster
+// is away.
+type silent struct {
+	mount.BindMounter
+	t *testing.T
+}
+
+func (s silent) IsBound(_, target string) (bool, error) {
+	s.t.Errorf("what is mounted at %s was looked at", target)
+	return true, nil
+}
+
+// Kubelet asks for the usage all the time, and the backend has its own way to
+// bound how long it asks a filesystem. Nor does a start or an unpublish look.
+func TestNobodyLooksAtWhatIsMounted(t *testing.T) {
+	realMounts(t) // or skip
+	state := filepath.Join(t.TempDir(), "state")
+	r, s, path := onShelf(t, settings{state: state, mounter: silent{t: t}})
+	t.Cleanup(func() {
+		if _, err := mount.CleanBelow(r.targets); err != nil {
+			t.Errorf("leave no mount behind: %v", err)
+		}
+	})
+	id, targets := r.create(t, "vol"), r.targets
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.stage(t, id, path)
+	r.publishStaged(t, id, path, "target")
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r, _, _ = onShelf(t, settings{state: state, backend: s, mounter: silent{t: t}})
+	r.targets = targets
+	stats := &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: r.target("target")}
+	_, err := r.NodeGetVolumeStats(t.Context(), stats)
+	wantCode(t, err, codes.OK)
+	r.unpublish(t, id, "target")
+	r.unstage(t, id, path)
+	r.delete(t, id)
+}
+
 func mounts(t *testing.T, dir string) []string {
 	t.Helper()
 	paths, err := mount.Below(dir)
