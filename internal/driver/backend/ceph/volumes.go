@@ -85,10 +85,14 @@ func (b *Backend) createImage(ctx context.Context, s settings, plan rbd.Blueprin
 	if err := pool.Create(ctx, plan); err != nil {
 		return backend.Volume{}, err
 	}
-	r := plan.Request
+	return made(plan.Request, plan.Bytes), nil
+}
+
+// made describes a new volume, without another question to the cluster.
+func made(r backend.Request, bytes int64) backend.Volume {
 	return backend.Volume{
-		ID: r.ID, Name: r.Name, CapacityBytes: plan.Bytes, Capabilities: r.Capabilities, Parameters: r.Parameters, Source: r.Source,
-	}, nil
+		ID: r.ID, Name: r.Name, CapacityBytes: bytes, Capabilities: r.Capabilities, Parameters: r.Parameters, Source: r.Source,
+	}
 }
 
 func (b *Backend) createSubvolume(ctx context.Context, s settings, plan cephfs.Blueprint) (backend.Volume, error) {
@@ -102,7 +106,7 @@ func (b *Backend) createSubvolume(ctx context.Context, s settings, plan cephfs.B
 	if err := fs.Create(ctx, plan); err != nil {
 		return backend.Volume{}, err
 	}
-	return fs.Get(ctx, plan.Object)
+	return made(plan.Request, plan.Bytes), nil
 }
 
 // Get implements backend.Volumes.

@@ -83,37 +83,36 @@ func TestAFilesystemThatDoesNotExistIsAMistakeInTheClass(t *testing.T) {
 }
 
 func TestWhatADeleteDoes(t *testing.T) {
+	const rm, ls = "ceph fs subvolume rm fs vol", "ceph fs subvolume snapshot ls fs vol"
 	clone := "c" + strings.Repeat("a", 26)
 	for name, test := range map[string]struct {
 		script []step
 		want   []string
 		inUse  bool
 	}{
-		"of a volume": {
-			script: []step{at("subvolume snapshot ls", step{Stdout: `[]`}), at("subvolume rm", step{})},
-			want:   []string{"ceph fs subvolume snapshot ls fs vol", "ceph fs subvolume rm fs vol"},
-		},
-		"of one that is gone": {
-			script: []step{at("subvolume snapshot ls", step{Status: 2}), at("subvolume rm", step{Status: 2})},
-			want:   []string{"ceph fs subvolume snapshot ls fs vol", "ceph fs subvolume rm fs vol"},
-		},
+		"of a volume":         {script: []step{at("subvolume rm", step{})}, want: []string{rm}},
+		"of one that is gone": {script: []step{at("subvolume rm", step{Status: 2})}, want: []string{rm}},
 		"of one with snapshots": {
-			script: []step{at("subvolume snapshot ls", step{Stdout: `[]`}), at("subvolume rm", step{Status: 39, Times: 1}), at("subvolume rm", step{})},
-			want:   []string{"ceph fs subvolume snapshot ls fs vol", "ceph fs subvolume rm fs vol", "ceph fs subvolume rm fs vol"},
+			script: []step{at("subvolume rm", step{Status: 39, Times: 1}), at("subvolume snapshot ls", step{Stdout: `[]`}), at("subvolume rm", step{})},
+			want:   []string{rm, ls, rm},
+		},
+		"of one that an interrupted copy was made from": {
+			script: []step{
+				at("subvolume rm", step{Status: 39, Times: 1}), at("subvolume snapshot ls", step{Stdout: `[{"name":"` + clone + `"}]`}),
+				at("subvolume snapshot rm", step{}), at("subvolume rm", step{}),
+			},
+			want: []string{rm, ls, "ceph fs subvolume snapshot rm fs vol " + clone, rm},
 		},
 		"of one that is being copied to": {
-			script: []step{
-				at("subvolume snapshot ls", step{Status: 11}), at("subvolume rm", step{Status: 11, Times: 1}),
-				at("clone cancel", step{}), at("subvolume rm", step{}),
-			},
-			want: []string{
-				"ceph fs subvolume snapshot ls fs vol", "ceph fs subvolume rm fs vol", "ceph fs clone cancel fs vol", "ceph fs subvolume rm fs vol",
-			},
+			script: []step{at("subvolume rm", step{Status: 11, Times: 1}), at("clone cancel", step{}), at("subvolume rm", step{})},
+			want:   []string{rm, "ceph fs clone cancel fs vol", rm},
 		},
 		"of one that is being copied from": {
-			script: []step{at("subvolume snapshot ls", step{Stdout: `[{"name":"` + clone + `"}]`}), at("subvolume snapshot rm", step{Status: 11})},
-			want:   []string{"ceph fs subvolume snapshot ls fs vol", "ceph fs subvolume snapshot rm fs vol " + clone},
-			inUse:  true,
+			script: []step{
+				at("subvolume rm", step{Status: 39}), at("subvolume snapshot ls", step{Stdout: `[{"name":"` + clone + `"}]`}), at("subvolume snapshot rm", step{Status: 11}),
+			},
+			want:  []string{rm, ls, "ceph fs subvolume snapshot rm fs vol " + clone},
+			inUse: true,
 		},
 	} {
 		fs, tools := play(t, test.script...)

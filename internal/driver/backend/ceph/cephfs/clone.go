@@ -38,7 +38,7 @@ func (f Filesystem) createFrom(ctx context.Context, b Blueprint) error {
 	case "complete":
 		return f.finishClone(ctx, b)
 	case "failed", "canceled":
-		if _, err := f.subvolume(ctx, "rm", b.Object, "--force"); err != nil && !isMissing(err) {
+		if err := f.remove(ctx, b.Object, "--force"); err != nil {
 			return err
 		}
 		return fault.Busy.Errorf("the cluster's copy for the new volume has %s; it is removed, try again (`ceph -s` and the log of the manager say why)", state)
@@ -131,11 +131,7 @@ func (f Filesystem) cancelClone(ctx context.Context, o handle.Object) error {
 	if _, err := f.run(ctx, "clone", "cancel", f.Place.Pool, o.Name, groupArg); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	_, err := f.subvolume(ctx, "rm", o, "--force")
-	if isMissing(err) {
-		return nil
-	}
-	return err
+	return f.remove(ctx, o, "--force")
 }
 
 // cloneSnap is the name of the snapshot that a volume is copied from.

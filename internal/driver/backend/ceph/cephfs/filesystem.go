@@ -212,19 +212,24 @@ func (f Filesystem) resize(ctx context.Context, o handle.Object, bytes int64) er
 // Delete removes a volume. Its snapshots stay, and what is left of it goes
 // with the last of them.
 func (f Filesystem) Delete(ctx context.Context, o handle.Object) error {
+	err := f.remove(ctx, o)
+	if errors.Is(err, unix.EAGAIN) {
+		return f.cancelClone(ctx, o)
+	}
+	if !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
 	if err := f.removeCloneSnaps(ctx, o); err != nil {
 		return err
 	}
-	_, err := f.subvolume(ctx, "rm", o)
-	switch {
-	case isMissing(err):
+	return f.remove(ctx, o, "--retain-snapshots")
+}
+
+// remove takes a subvolume that is gone for removed.
+func (f Filesystem) remove(ctx context.Context, o handle.Object, options ...string) error {
+	_, err := f.subvolume(ctx, "rm", o, options...)
+	if isMissing(err) {
 		return nil
-	case errors.Is(err, unix.ENOTEMPTY):
-		if _, err = f.subvolume(ctx, "rm", o, "--retain-snapshots"); isMissing(err) {
-			return nil
-		}
-	case errors.Is(err, unix.EAGAIN):
-		return f.cancelClone(ctx, o)
 	}
 	return err
 }
