@@ -168,6 +168,16 @@ var bindings = playedBy(besideForeign, []workload{
 		u.volume("v")
 		u.untilBound("a")
 	}},
+	{name: "forced away, and restored", setup: nothingYet, writes: 8, script: func(u *user) {
+		u.volume("v")
+		u.pause(10 * time.Millisecond)
+		u.claim("a")
+		u.untilBound("a")
+		u.forceAway("v")
+		u.pause(time.Second)
+		u.restore("v", "a")
+		u.untilBound("a")
+	}},
 	{name: "together: come and go", small: true, cast: together, setup: immediate, writes: 8, script: comeAndGo},
 	{name: "together: once a node is known", cast: together, setup: delayed, script: func(u *user) {
 		u.claim("a")

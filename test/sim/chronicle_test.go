@@ -23,6 +23,7 @@ type moment struct {
 	// As they were created, which says what people chose.
 	firstVolumes map[types.UID]*corev1.PersistentVolume
 	firstClaims  map[types.UID]*corev1.PersistentVolumeClaim
+	forcedAway   map[string]bool
 	violate      func(format string, args ...any)
 }
 
@@ -30,7 +31,7 @@ type moment struct {
 func (e end) throughout() *moment {
 	m := &moment{
 		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.UID]*corev1.PersistentVolumeClaim{}, pods: map[types.UID]*corev1.Pod{},
-		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{}, violate: e.violate,
+		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{}, forcedAway: e.forcedAway, violate: e.violate,
 	}
 	var all []apiserver.Event
 	for _, kind := range []client.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}} {
@@ -93,7 +94,7 @@ func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
 		m.violate("7.4 I2: volume %s is called available, and is for a claim", is.Name)
 	case uidOf(was) != "" && uidOf(is) != uidOf(was) && lives:
 		m.violate("7.4 I2: volume %s is taken from claim %s", is.Name, owner.Name)
-	case lives && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
+	case lives && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
 		m.violate("7.4 I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
 	}
 	if chosen := m.firstVolumes[is.UID].Spec.ClaimRef; chosen != nil && !wasLetGo(was) {

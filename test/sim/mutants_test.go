@@ -34,6 +34,8 @@ type mutant struct {
 	journalConfig func(*journal.Config)
 	forgets       bool // own writes, as if kube.Recent were not there
 
+	// by is the family that is likely to notice, and goes first.
+	by string
 	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others it must notice more than that.
 	costs bool
 
@@ -62,7 +64,7 @@ var mutants = []mutant{
 	{name: "never settles", journal: func(j provisioning.Journal) provisioning.Journal { return settlesNever{j} }},
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
-	{name: "writes the record over that of a new leader", client: hooks{update: overwrites}.client},
+	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
 	{name: "takes an uncertain answer for a failure", driver: answers(func(err error) error {
 		switch status.Code(err) {
 		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable:
@@ -74,11 +76,11 @@ var mutants = []mutant{
 	{name: "takes a failed deletion for a success", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
 		return deletesBlindly{d}
 	}},
-	{name: "does not compare sizes", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
+	{name: "does not compare sizes", by: "driver", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
 		return ignoresSize{d}
 	}},
-	{name: "forgets what it wrote", forgets: true},
-	{name: "asks the cache where it should ask the API server", client: func(api client.Client, cached client.Reader) client.Client {
+	{name: "forgets what it wrote", by: "lost answer", forgets: true},
+	{name: "asks the cache where it should ask the API server", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleReads{api, cached}
 	}},
 	{name: "does not see attachments", cached: func(r client.Reader) client.Reader { return blind{r} }},
@@ -93,10 +95,10 @@ var mutants = []mutant{
 	{name: "does not wait for the release", cached: func(r client.Reader) client.Reader {
 		return edited{r, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }}
 	}},
-	{name: "deletes whatever has the name", client: hooks{delete: func(ctx context.Context, c client.Client, o client.Object, _ []client.DeleteOption) error {
+	{name: "deletes whatever has the name", by: "volumes replaced under their names", client: hooks{delete: func(ctx context.Context, c client.Client, o client.Object, _ []client.DeleteOption) error {
 		return c.Delete(ctx, o)
 	}}.client},
-	{name: "drops the finalizer of whatever has the name", client: hooks{patch: func(ctx context.Context, c client.Client, o client.Object, p client.Patch) error {
+	{name: "drops the finalizer of whatever has the name", by: "volumes replaced under their names", client: hooks{patch: func(ctx context.Context, c client.Client, o client.Object, p client.Patch) error {
 		data, err := p.Data(o)
 		if err != nil {
 			return err

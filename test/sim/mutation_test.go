@@ -40,11 +40,15 @@ func (p half) kill(t *testing.T, calm []result, m mutant) (by result, killed boo
 	for _, work := range p.workloads {
 		all = append(all, job{work: work, mutant: m})
 	}
-	var plans [][]job
+	var first, plans [][]job
 	for _, f := range p.families {
-		plans = append(plans, jobs(calm, f, prey))
+		if plan := jobs(calm, f, prey); f.name == m.by {
+			first = append(first, plan)
+		} else {
+			plans = append(plans, plan)
+		}
 	}
-	for _, j := range shuffled(plans) {
+	for _, j := range append(shuffled(first), shuffled(plans)...) {
 		j.mutant = m
 		all = append(all, j)
 	}

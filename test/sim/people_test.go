@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -93,6 +94,23 @@ func (u *user) giveBack() {
 			delete(now.Annotations, names.AnnBoundByController)
 			return u.api.Update(u.world.ctx, now)
 		})
+	}
+}
+
+// forceAway is an administrator who takes a volume out of the way, whoever uses it.
+func (u *user) forceAway(name string) {
+	u.step()
+	u.world.log("administrator forces volume %s away", name)
+	u.world.forcedAway[name] = true
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_ = u.api.Delete(u.world.ctx, pv)
+	_ = u.api.Patch(u.world.ctx, pv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+}
+
+// restore creates the volume again for a claim that has lost it.
+func (u *user) restore(name, claim string) {
+	if c := u.get(claim); c != nil {
+		u.volume(name, reserved(claim), func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = c.UID })
 	}
 }
 

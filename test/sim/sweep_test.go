@@ -21,11 +21,6 @@ type extent struct {
 	pairs int // of crashes, for each small workload
 }
 
-var (
-	whole   = extent{every: 1, pairs: 1200}
-	reduced = extent{every: 7, pairs: 30}
-)
-
 // family is a way in which things go wrong: the schedules for a workload whose run without faults is known.
 type family struct {
 	name string
@@ -318,11 +313,11 @@ func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 }
 
 // wanted is the extent that the environment asks for: `make sim` runs all.
-func wanted() extent {
+func (p half) wanted() extent {
 	if os.Getenv("SIM") == "whole" {
-		return whole
+		return p.whole
 	}
-	return reduced
+	return p.reduced
 }
 
 // half is the part of the sweep that has one cast's controllers under test.
@@ -331,11 +326,13 @@ type half struct {
 	workloads []workload
 	families  []family
 	mutants   []mutant
+
+	whole, reduced extent
 }
 
 var halves = []half{
-	{"provisioner", workloads, families, mutants},
-	{"controllers", bindings, bindingFamilies, bindingMutants},
+	{"provisioner", workloads, families, mutants, extent{every: 1, pairs: 1200}, extent{every: 13, pairs: 20}},
+	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 300}, extent{every: 23, pairs: 10}},
 }
 
 // TestSweep runs everything that can go wrong against every workload.
@@ -347,7 +344,7 @@ func TestSweep(t *testing.T) {
 
 func (p half) sweep(t *testing.T) {
 	began := time.Now()
-	x, calm := wanted(), calmly(t, p.workloads)
+	x, calm := p.wanted(), calmly(t, p.workloads)
 	points, schedules, violations, killed := 0, 0, 0, 0
 	for _, c := range calm {
 		points += c.ops

@@ -40,8 +40,9 @@ type world struct {
 	calls      map[string]int  // of the driver, by method and volume, fault-free or not
 	forced     map[string]bool // handles whose PersistentVolume was forced away
 	restored   []*corev1.PersistentVolume
-	refusals   []string // conflicts and the like that were answered to us
-	budgeted   int      // writes, those of the journal left out
+	forcedAway map[string]bool // names of volumes that an administrator took away from their claims
+	refusals   []string        // conflicts and the like that were answered to us
+	budgeted   int             // writes, those of the journal left out
 }
 
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
@@ -50,7 +51,7 @@ const healsAfter = 40 * time.Second
 func newWorld(ctx context.Context, s schedule, m mutant) *world {
 	w := &world{
 		schedule: s, mutant: m, server: apiserver.New(), driver: csidriver.New(), began: time.Now(), ctx: ctx, calls: map[string]int{},
-		forced: map[string]bool{},
+		forced: map[string]bool{}, forcedAway: map[string]bool{},
 	}
 	w.driver.Locks = s.driverLocks
 	w.driver.Deleting = w.deleting
