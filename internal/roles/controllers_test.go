@@ -46,6 +46,17 @@ func TestControllersEnabled(t *testing.T) {
 	}
 }
 
+// What the page on migrating has to be put into kube-controller-manager's flag is what this role takes over, no more and no less.
+func TestControllersToSwitchOff(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flag := "   --controllers=*,-" + strings.Join(controllerNames, ",-") + "\n"; !strings.Contains(string(page), flag) {
+		t.Errorf("no %s in docs/migrating.md", flag)
+	}
+}
+
 func TestControllersValidateListsEveryMistake(t *testing.T) {
 	c := NewControllers()
 	if err := c.Validate(); err != nil {

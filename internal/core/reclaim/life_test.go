@@ -13,8 +13,10 @@ import (
 // gone; then both go.
 func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 	pv := world(phase(corev1.VolumeBound), deleting)
-	if got := shape(Decide(pv)); got != "nothing VolumeInUse" {
-		t.Errorf("C-103 while the claim is there: %s", got)
+	for _, pv.Claim = range []Proof{NotAsked, ClaimExists, ClaimGone} {
+		if got := shape(Decide(pv)); got != "nothing VolumeInUse" {
+			t.Errorf("C-103 before it is released: %s", got)
+		}
 	}
 	phase(corev1.VolumeReleased)(&pv)
 	v, ok := Decide(pv).(do)
