@@ -30,22 +30,23 @@ type answers struct {
 }
 
 func (c *Controller) gather(key binding.Key, now answers) binding.Snapshot {
-	s := c.ledger.gather(key, now)
+	s, wake := c.ledger.gather(key, now)
+	c.wake(wake)
 	if s.Class != nil && c.HandOver != nil {
 		s.InProcess = c.HandOver.Takes(s.Class.Provisioner) // the name of an in-tree plugin is asked for in writing (1.12)
 	}
 	return s
 }
 
-func (l *ledger) gather(key binding.Key, now answers) binding.Snapshot {
+func (l *ledger) gather(key binding.Key, now answers) (s binding.Snapshot, wake []binding.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := binding.Snapshot{Key: key, ClaimAsked: now.claimAsked}
+	s = binding.Snapshot{Key: key, ClaimAsked: now.claimAsked}
 	if key.Volume != "" {
 		if pv := l.look(key.Volume, now); pv != nil && pv.Spec.ClaimRef == nil {
 			s.Refs = []*corev1.PersistentVolume{pv}
 		}
-		return s
+		return s, nil
 	}
 	if s.Claim = now.claim; !now.claimAsked {
 		s.Claim = l.claim(key.Claim)
@@ -54,14 +55,13 @@ func (l *ledger) gather(key binding.Key, now answers) binding.Snapshot {
 	s.Gone = l.goneOf(s.Refs)
 	if s.Claim == nil {
 		l.pass(key.Claim)
-		return s
+		return s, nil
 	}
-	l.surroundings(&s, now)
-	return s
+	return s, l.surroundings(&s, now)
 }
 
 // surroundings are what only a claim that exists has. The caller holds mu.
-func (l *ledger) surroundings(s *binding.Snapshot, now answers) {
+func (l *ledger) surroundings(s *binding.Snapshot, now answers) (wake []binding.Key) {
 	if name := s.Claim.Spec.VolumeName; name != "" {
 		s.Named = l.look(name, now)
 		_, s.VolumesAsked = now.volumes[name]
@@ -76,10 +76,11 @@ func (l *ledger) surroundings(s *binding.Snapshot, now answers) {
 		s.Pods = slices.Collect(maps.Keys(l.pods[s.Key.Claim]))
 	}
 	if binding.SeeksStatic(s.Claim, s.Class) && binding.Reserved(*s) == nil {
-		s.Offer = l.match(s.Claim)
+		s.Offer, wake = l.match(s.Claim)
 	} else {
 		l.pass(s.Key.Claim)
 	}
+	return wake
 }
 
 func (l *ledger) look(name string, now answers) *corev1.PersistentVolume {

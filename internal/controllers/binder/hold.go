@@ -10,25 +10,29 @@ import (
 // match is the volume held for a claim, or the best of those that are there, which then is held; nil when there is none, and then the
 // claim waits for one. Looking, holding and waiting are one step: a volume that comes in between would find nobody. The caller holds
 // mu.
-func (l *ledger) match(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+//
+// What is held was chosen for the claim that waited under this name: it may be another one by now, or have got a class since. A volume
+// that this one must not have is there for others, who are to be woken up.
+func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, wake []binding.Key) {
 	key := keyOf(claim)
 	if h := l.holds[key]; h != nil {
 		h.seen = true
 		if pv := l.volume(h.volume); h.committed {
-			return nil // it names the claim, or the former one of this name
-		} else if pv != nil && binding.Matchable(pv) {
-			return pv
+			return nil, nil // it names the claim, or the former one of this name
+		} else if pv != nil && binding.Suits(pv, claim) {
+			return pv, nil
 		}
 		l.unhold(h)
+		wake = l.shelve(h.volume)
 	}
 	l.index.Forget(key)
 	name := l.index.BestVolume(claim)
 	if name == "" {
 		l.index.Await(claim)
-		return nil
+		return nil, wake
 	}
 	l.hold(name, key).seen = true
-	return l.volume(name)
+	return l.volume(name), wake
 }
 
 // pass says that the claim does not look for a volume. The caller holds mu.

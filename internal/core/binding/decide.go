@@ -131,9 +131,10 @@ func decideCompleted(s Snapshot) Verdict {
 	pv := s.Named
 	named := s.Claim.Spec.VolumeName != ""
 	switch {
-	case named && pv != nil && pv.Spec.ClaimRef == nil:
-		return bind(s.Claim, pv)
-	case named && pv != nil && pv.Spec.ClaimRef.UID == s.Claim.UID:
+	case named && pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == s.Claim.UID):
+		if s.Claim.Status.Phase == corev1.ClaimLost && !s.VolumesAsked { // somebody saw it go, and may know better than our memory
+			return asking(s, AskAPI{Volumes: []string{pv.Name}}, fmt.Sprintf("has claim %q got PersistentVolume %q back", s.Key, pv.Name))
+		}
 		return bind(s.Claim, pv)
 	case s.Claim.Status.Phase == corev1.ClaimLost:
 		return waiting(verdict.ClaimStaysLost, "the claim has lost its volume")

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/purser-csi/purser/internal/core/names"
 )
@@ -104,6 +105,13 @@ func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim)
 		return "storageClassName does not match"
 	}
 	return why
+}
+
+// Suits reports whether a volume that is there for any claim may be chosen for this one (1.9). [Index.BestVolume] finds only such.
+func Suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	selector, ok := selectorOf(claim)
+	return ok && Matchable(pv) && fits(pv, claim) == "" && VolumeClass(pv) == ClassName(claim) &&
+		(selector == nil || selector.Matches(labels.Set(pv.Labels)))
 }
 
 // TakesNamed reports whether the claim is about to take the volume that it names, and that names nobody. To call that volume available

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 )
@@ -61,21 +60,11 @@ func someClaim(t *rapid.T, name string) *pvc {
 	}
 }
 
-// suits is the rule of 1.9, one pair at a time.
-func suits(v *pv, c *pvc) bool {
-	selected := true
-	if c.Spec.Selector != nil {
-		selector, err := metav1.LabelSelectorAsSelector(c.Spec.Selector)
-		selected = err == nil && selector.Matches(labels.Set(v.Labels))
-	}
-	return selected && fits(v, c) == "" && VolumeClass(v) == ClassName(c)
-}
-
 // bestVolume looks at all of them.
 func bestVolume(volumes map[string]*pv, c *pvc) string {
 	var best *pv
 	for _, v := range volumes {
-		if suits(v, c) && (best == nil || volumeRank(v) < volumeRank(best)) {
+		if Suits(v, c) && (best == nil || volumeRank(v) < volumeRank(best)) {
 			best = v
 		}
 	}
@@ -91,7 +80,7 @@ func volumeRank(v *pv) string {
 
 func bestClaim(claims map[string]*pvc, v *pv) (best *pvc) {
 	for _, c := range claims {
-		if suits(v, c) && (best == nil || claimRank(c) < claimRank(best)) {
+		if Suits(v, c) && (best == nil || claimRank(c) < claimRank(best)) {
 			best = c
 		}
 	}
