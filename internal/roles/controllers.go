@@ -43,6 +43,7 @@ type Controllers struct {
 
 	registry *prometheus.Registry // of this run; the libraries have one of the process
 	ready    atomic.Pointer[httpServer]
+	lock     atomic.Pointer[watchedLock]
 	listened func(net.Addr) // is told where HTTP is served; for tests
 }
 

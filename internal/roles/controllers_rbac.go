@@ -23,8 +23,10 @@ var (
 var controllerGrants = []grant{
 	{"", []string{"persistentvolumes", "persistentvolumeclaims"}, read, nil},
 	{"", []string{"pods"}, read, []string{nameBinder, nameClaimGuard, nameEphemeral}},
-	{"", []string{"persistentvolumes", "persistentvolumes/status"}, patch, []string{nameBinder, nameVolumeGuard}},
-	{"", []string{"persistentvolumeclaims", "persistentvolumeclaims/status"}, patch, []string{nameBinder, nameClaimGuard, nameExpander}},
+	{"", []string{"persistentvolumes"}, patch, []string{nameBinder, nameVolumeGuard}},
+	{"", []string{"persistentvolumes/status"}, patch, []string{nameBinder}},
+	{"", []string{"persistentvolumeclaims"}, patch, []string{nameBinder, nameClaimGuard}},
+	{"", []string{"persistentvolumeclaims/status"}, patch, []string{nameBinder, nameExpander}},
 	{"", []string{"persistentvolumeclaims"}, []string{"create"}, []string{nameEphemeral}},
 	// A claim that blocks the deletion of its pod needs this where OwnerReferencesPermissionEnforcement is on.
 	{"", []string{"pods/finalizers"}, []string{"update"}, []string{nameEphemeral}},

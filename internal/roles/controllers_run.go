@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -31,7 +32,6 @@ type bench struct {
 	role     *Controllers
 	api      *rest.Config
 	mgr      manager.Manager
-	lock     *watchedLock
 	http     *httpServer
 	registry *prometheus.Registry
 	decided  *prometheus.CounterVec
@@ -78,10 +78,21 @@ func (c *Controllers) Ready(ctx context.Context) error {
 	return web.check(ctx)
 }
 
+// renewing is an error when the controllers lead and do not renew their lease (HT-2).
+func (c *Controllers) renewing() error {
+	if lock := c.lock.Load(); lock != nil {
+		return lock.healthy()
+	}
+	return nil
+}
+
 func (b *bench) serve(ctx context.Context) error {
 	cfg := httpConfig{
 		Address: b.role.HTTPEndpoint, MetricsPath: b.role.MetricsPath, Pprof: b.role.Pprof,
 		Metrics: prometheus.Gatherers{ctrlmetrics.Registry, b.registry},
+	}
+	if b.role.Election.Enabled {
+		cfg.Leader = b.role.renewing
 	}
 	b.http = newHTTPServer(cfg)
 	b.http.setCheck("cache", notYet("the first list of objects is not complete"))
@@ -104,17 +115,19 @@ func (b *bench) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.lock, err = b.role.Election.newLock(b.api, controllersLease, electing); err != nil {
+	lock, err := b.role.Election.newLock(b.api, controllersLease, electing)
+	if err != nil {
 		return err
 	}
-	b.lock.slow = telemetry.NewCounter(b.registry, telemetry.MetricSlowPath).WithLabelValues(controllersLease).Inc
+	lock.slow = telemetry.NewCounter(b.registry, telemetry.MetricSlowPath).WithLabelValues(controllersLease).Inc
 	cfg := managerConfig{
 		api: b.api, trim: b.trim(logr.FromContextOrDiscard(ctx)), drain: controllersDrain,
-		election: &b.role.Election, lease: controllersLease, lock: b.lock, release: true,
+		election: &b.role.Election, lease: controllersLease, lock: lock, release: true,
 	}
 	if b.role.view != nil {
 		cfg.newCache = b.role.view.make
 	}
+	b.role.lock.Store(lock)
 	b.mgr, err = newManager(ctx, cfg)
 	if err != nil {
 		return err
@@ -122,7 +135,7 @@ func (b *bench) assemble(ctx context.Context) error {
 	if err := b.add(ctx); err != nil {
 		return err
 	}
-	b.registry.MustRegister(census.New(b.mgr.GetCache()))
+	b.registry.MustRegister(census.New(b.mgr.GetCache(), b.mgr.Elected()))
 	if err := saveMemory(b.mgr); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
@@ -161,7 +174,7 @@ func (b *bench) add(ctx context.Context) error {
 		return err
 	}
 	for _, r := range b.registrations() {
-		if !on[r.name] {
+		if !on[r.name] || r.name == nameVACGuard && !b.hasAttributesClasses(ctx) {
 			continue
 		}
 		events, err := b.recorder(ctx, r.component)
@@ -173,6 +186,17 @@ func (b *bench) add(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hasAttributesClasses reports whether the API server serves VolumeAttributesClasses: older ones do not, and it can be switched off.
+func (b *bench) hasAttributesClasses(ctx context.Context) bool {
+	kind := storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")
+	_, err := b.mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if !meta.IsNoMatchError(err) {
+		return true
+	}
+	logr.FromContextOrDiscard(ctx).Info("the API server does not serve VolumeAttributesClasses, which therefore are not protected", "controller", nameVACGuard)
+	return false
 }
 
 func (b *bench) registrations() []registration {

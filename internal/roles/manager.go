@@ -29,6 +29,10 @@ type managerConfig struct {
 	release  bool // the lease at the end
 }
 
+// forever is how long a controller waits for the first list of a kind: one kind that cannot be listed, for want of a permission say,
+// must not end the controllers that do not need it. /readyz says that the cache is not complete, and the log which list fails.
+const forever = 365 * 24 * time.Hour
+
 // newManager has the caches, the election and the work queues of a role. Metrics and health are served by our own endpoint.
 func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error) {
 	mgr, err := manager.New(cfg.api, manager.Options{
@@ -39,7 +43,7 @@ func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error)
 		Cache:                   ctrlcache.Options{DefaultTransform: cfg.trim, DefaultUnsafeDisableDeepCopy: new(false)},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(cfg.drain),
-		Controller:              config.Controller{SkipNameValidation: new(true)},
+		Controller:              config.Controller{SkipNameValidation: new(true), CacheSyncTimeout: forever},
 
 		LeaderElection:                      cfg.election.Enabled,
 		LeaderElectionID:                    cfg.lease, // the label of its metrics

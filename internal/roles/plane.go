@@ -3,12 +3,12 @@ package roles
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/purser-csi/purser/internal/controllers/handover"
 	"github.com/purser-csi/purser/internal/kube"
@@ -79,16 +79,44 @@ func (p *Plane) Run(ctx context.Context) error {
 	c.Election.identity = identity // another lease, and a holder that says so
 	p.Desk, p.DropProtection, p.Log = desk, true, log.WithName("csi-provisioner")
 	p.notices = &notices{} // they are told
-	p.beside = beside{name: "controllers", ready: c.Ready, registry: c.registry}
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return orEnded(ctx, "controllers", c.Run(ctx)) })
-	both.Go(func() error { return orEnded(ctx, "csi-provisioner", p.Provisioner.Run(ctx)) })
-	return both.Wait()
+	p.beside = beside{name: "controllers", ready: c.Ready, renewing: c.renewing, registry: c.registry}
+	return together(ctx, map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run})
+}
+
+// goodbye is how long a part may take to end when another one has failed: long enough to give its lease back. It is short, since the
+// one that failed may have lost its lease, and what it had begun goes on for as long as the process lives.
+const goodbye = 2 * time.Second
+
+// together runs the parts until one of them ends, and then ends the others.
+func together(ctx context.Context, parts map[string]func(context.Context) error) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(parts))
+	for name, run := range parts {
+		go func() { ended <- orEnded(running, name, run(running)) }()
+	}
+	err := <-ended
+	asked := ctx.Err() != nil
+	cancel()
+	var late <-chan time.Time
+	if !asked {
+		late = time.After(goodbye)
+	}
+	for range len(parts) - 1 {
+		select {
+		case other := <-ended:
+			err = errors.Join(err, other)
+		case <-late:
+			return err
+		}
+	}
+	return err
 }
 
 // beside is another role in the same process, which has no HTTP endpoint of its own.
 type beside struct {
 	name     string
 	ready    check
+	renewing func() error // its lease
 	registry *prometheus.Registry // of both
 }

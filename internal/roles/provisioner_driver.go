@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -71,16 +72,26 @@ func (l lookout) Start(ctx context.Context) error {
 			return errLostConnection
 		}
 		log.Info("lost the connection to the csi driver, connecting again")
-		driver, err := l.role.meet(ctx, l.conn)
+		driver, err := l.meetAgain(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err != nil:
-			log.Error(err, "cannot learn who the csi driver is")
+			return nil //nolint:nilerr // the process ends
 		case driver.Name != l.driver.Name || !maps.Equal(driver.Controller, l.driver.Controller) || !maps.Equal(driver.Plugin, l.driver.Plugin):
 			return otherDriver(l.driver, driver)
 		}
 	}
+}
+
+// meetAgain does not give up: a driver that answers before it can say who it is must not be taken for the one before.
+func (l lookout) meetAgain(ctx context.Context) (driver csirpc.Description, err error) {
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		var failed error
+		if driver, failed = l.role.meet(ctx, l.conn); failed != nil && ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Error(failed, "cannot learn who the csi driver is; asking again")
+		}
+		return failed == nil, nil
+	})
+	return driver, err
 }
 
 // otherDriver says in what the driver differs from the one that this process began with.

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,12 +19,7 @@ import (
 func (w *wiring) serve(ctx context.Context, measures prometheus.Gatherer) error {
 	cfg := httpConfig{Address: w.role.address(), MetricsPath: w.role.MetricsPath, Metrics: measures, Pprof: w.role.Pprof}
 	if w.role.Election.Enabled && w.role.HTTPEndpoint != "" { // HT-2, F-52
-		cfg.Leader = func() error {
-			if lock := w.lock.Load(); lock != nil {
-				return lock.healthy()
-			}
-			return nil
-		}
+		cfg.Leader = w.renewing
 	}
 	w.http = newHTTPServer(cfg)
 	if w.role.beside.ready != nil {
@@ -39,6 +35,18 @@ func (w *wiring) serve(ctx context.Context, measures prometheus.Gatherer) error 
 		w.role.listened(where)
 	}
 	return err
+}
+
+// renewing is an error when a lease that this process holds is not renewed.
+func (w *wiring) renewing() error {
+	var errs []error
+	if lock := w.lock.Load(); lock != nil {
+		errs = append(errs, lock.healthy())
+	}
+	if w.role.beside.renewing != nil {
+		errs = append(errs, w.role.beside.renewing())
+	}
+	return errors.Join(errs...)
 }
 
 // run is what follows once the driver is known.

@@ -22,13 +22,14 @@ const notAvailable = "N/A"
 
 // Census implements prometheus.Collector.
 type Census struct {
-	cached client.Reader
-	descs  map[string]*prometheus.Desc
+	cached  client.Reader
+	elected <-chan struct{}
+	descs   map[string]*prometheus.Desc
 }
 
-// New returns a census of what the reader has in memory.
-func New(cached client.Reader) *Census {
-	c := &Census{cached: cached, descs: map[string]*prometheus.Desc{}}
+// New returns a census of what the reader has in memory. It counts when elected is closed, so that a sum over replicas is right.
+func New(cached client.Reader, elected <-chan struct{}) *Census {
+	c := &Census{cached: cached, elected: elected, descs: map[string]*prometheus.Desc{}}
 	for _, m := range telemetry.Census {
 		c.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
 	}
@@ -44,6 +45,11 @@ func (c *Census) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. What cannot be read is not there: a metric is no place for an error.
 func (c *Census) Collect(out chan<- prometheus.Metric) {
+	select {
+	case <-c.elected:
+	default:
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	var volumes corev1.PersistentVolumeList

@@ -60,7 +60,13 @@ pv_collector_unbound_pv_count{storage_class="fast"} 1
 pv_collector_unbound_pvc_count{namespace="n",storage_class="fast",volume_attributes_class=""} 1
 pv_collector_unbound_pvc_count{namespace="n",storage_class="slow",volume_attributes_class=""} 1
 `
-	if err := testutil.CollectAndCompare(New(cached), strings.NewReader(want)); err != nil {
+	elected := make(chan struct{})
+	census := New(cached, elected)
+	if n := testutil.CollectAndCount(census); n != 0 {
+		t.Errorf("a standby counts %d metrics, and whoever adds up the replicas counts twice", n)
+	}
+	close(elected)
+	if err := testutil.CollectAndCompare(census, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

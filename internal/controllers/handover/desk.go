@@ -40,12 +40,12 @@ func (d *Desk) Drivers() []string {
 	return []string{d.driver}
 }
 
-// Give has a volume made for the claim. Giving it again, or when nobody attends, changes nothing: in the latter case the binder is
+// Give has a volume made for the claim. Giving it again has it looked at again. When nobody attends, nothing happens: the binder is
 // about to be told so, and asks by other means.
 func (d *Desk) Give(claim *corev1.PersistentVolumeClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, again := d.given[claim.UID]; again || d.driver == "" {
+	if d.driver == "" {
 		return
 	}
 	d.given[claim.UID] = client.ObjectKeyFromObject(claim)

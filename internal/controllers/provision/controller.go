@@ -202,6 +202,11 @@ func (m mapper[T]) enqueue(ctx context.Context, object T, q queue) {
 func created[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
 	return handler.TypedFuncs[T, provision.Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // deleted and created again while the watch was broken
+				m.enqueue(ctx, e.ObjectNew, q)
+			}
+		},
 	}
 }
 

@@ -54,6 +54,9 @@ const IndexVolume = "volume"
 // IndexHandle finds the PersistentVolumes of the driver with a volume handle (D-37).
 const IndexHandle = "handle"
 
+// IndexAwaited finds the PersistentVolumes that are deleted when a claim is gone (D-35).
+const IndexAwaited = "awaited"
+
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
 
@@ -84,8 +87,10 @@ func (c *Controller) attaches() bool {
 
 // AddTo registers the controller, its indexes and its wake-ups with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolume{}, IndexHandle, c.handle); err != nil {
-		return fmt.Errorf("index volumes by handle: %w", err)
+	for name, value := range map[string]client.IndexerFunc{IndexHandle: c.handle, IndexAwaited: awaited} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolume{}, name, value); err != nil {
+			return fmt.Errorf("index volumes by %s: %w", name, err)
+		}
 	}
 	volumes, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -105,7 +110,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	wakeUps := []source.TypedSource[string]{
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromVolume)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromTwin)),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, deleted(c.fromClaim)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, releasing(c.fromClaim)),
 	}
 	if c.attaches() {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, IndexVolume, attachedVolume); err != nil {

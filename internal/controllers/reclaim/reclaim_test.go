@@ -74,6 +74,7 @@ func newRig(refuse error, objects ...client.Object) *rig {
 	builder := func() *fake.ClientBuilder {
 		return fake.NewClientBuilder().WithScheme(kube.NewScheme()).
 			WithIndex(&corev1.PersistentVolume{}, IndexHandle, (&Controller{Config: Config{Driver: corereclaim.Driver{Name: driverName}}}).handle).
+			WithIndex(&corev1.PersistentVolume{}, IndexAwaited, awaited).
 			WithIndex(&storagev1.VolumeAttachment{}, IndexVolume, attachedVolume)
 	}
 	r.api = builder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -394,5 +395,44 @@ func TestClaimWakesUpAFailedVolume(t *testing.T) {
 	}
 	if got := newRig(nil).fromClaim(t.Context(), claim("c")); len(got) != 0 {
 		t.Errorf("no volume: woke up %q", got)
+	}
+}
+
+// H-19: a volume that is being deleted and reserved by name waits for the claim of that name, which need not know of it.
+func TestClaimWakesUpAReservedVolume(t *testing.T) {
+	reserved := releasedVolume(phase(corev1.VolumeAvailable), func(pv *corev1.PersistentVolume) {
+		pv.Spec.ClaimRef.UID = ""
+		now := metav1.Now()
+		pv.DeletionTimestamp = &now
+	})
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer q.ShutDown()
+	h := releasing(newRig(nil, reserved).fromClaim)
+	pending, elsewhere := claim("c"), claim("c")
+	pending.Spec.VolumeName, elsewhere.Spec.VolumeName = "", "other"
+	for _, tc := range []struct {
+		name string
+		tell func()
+		want int
+	}{
+		{"a claim that merely changes", func() {
+			h.Update(t.Context(), event.TypedUpdateEvent[*corev1.PersistentVolumeClaim]{ObjectOld: pending, ObjectNew: pending}, q)
+		}, 0},
+		{"it takes another volume", func() {
+			h.Update(t.Context(), event.TypedUpdateEvent[*corev1.PersistentVolumeClaim]{ObjectOld: pending, ObjectNew: elsewhere}, q)
+		}, 1},
+		{"it goes", func() {
+			h.Delete(t.Context(), event.TypedDeleteEvent[*corev1.PersistentVolumeClaim]{Object: pending}, q)
+		}, 1},
+	} {
+		tc.tell()
+		if q.Len() != tc.want {
+			t.Errorf("%s: %d wake-ups, want %d", tc.name, q.Len(), tc.want)
+		}
+		for q.Len() > 0 {
+			key, _ := q.Get()
+			q.Forget(key)
+			q.Done(key)
+		}
 	}
 }

@@ -7,14 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
-	"github.com/purser-csi/purser/internal/kube"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[string]
@@ -57,17 +55,44 @@ func fromAttachment(_ context.Context, attachment *storagev1.VolumeAttachment) [
 	return attachedVolume(attachment)
 }
 
-// fromClaim wakes up a volume in a phase that the PV controller does not change when the claim goes, such as Failed. For the others
-// there will be an event of the volume.
+// releasing wakes up when a claim goes, or takes another volume than the one that is reserved for it.
+func releasing(names func(context.Context, *corev1.PersistentVolumeClaim) []string) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, string] {
+	wake := func(ctx context.Context, claim *corev1.PersistentVolumeClaim, q queue) {
+		for _, name := range names(ctx, claim) {
+			q.Add(name)
+		}
+	}
+	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, string]{
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q queue) { wake(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolumeClaim], q queue) {
+			if e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.VolumeName != e.ObjectNew.Spec.VolumeName {
+				wake(ctx, e.ObjectNew, q)
+			}
+		},
+	}
+}
+
+// fromClaim wakes up the volumes that only wait for the claim to be gone, in phases that the PV controller does not change then. For
+// the others there will be an event of the volume.
 func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []string {
-	if claim.Spec.VolumeName == "" {
+	var waiting corev1.PersistentVolumeList
+	if err := c.Cached.List(ctx, &waiting, client.MatchingFields{IndexAwaited: claim.Namespace + "/" + claim.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // there is no index before the first list, and each volume in it wakes up by itself
+	}
+	var names []string
+	for i := range waiting.Items {
+		names = append(names, c.fromVolume(ctx, &waiting.Items[i])...)
+	}
+	return names
+}
+
+// awaited is the index of the few volumes that wait for the end of a claim.
+func awaited(o client.Object) []string {
+	pv, ok := o.(*corev1.PersistentVolume)
+	if !ok || !reclaim.NeedsProof(pv) {
 		return nil
 	}
-	pv, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
-	if err != nil || pv == nil || !reclaim.NeedsProof(pv) {
-		return nil
-	}
-	return c.fromVolume(ctx, pv)
+	return []string{pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
 }
 
 func attachedVolume(o client.Object) []string {
