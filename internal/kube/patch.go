@@ -22,6 +22,13 @@ func DropFinalizer(uid types.UID, finalizers ...string) client.Patch {
 	return metadataPatch(map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": finalizers})
 }
 
+// DropFinalizerUnchanged is [DropFinalizer] for an object in which nothing may have changed.
+func DropFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
+	return metadataPatch(map[string]any{
+		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "$deleteFromPrimitiveList/finalizers": []string{finalizer},
+	})
+}
+
 // DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still the one of this view. It does not
 // compare resource versions: the PV controller writes the status of a new volume at the same moment, which is no reason to fail.
 // A JSON patch can test; its index holds, since the finalizer at it is tested as well.

@@ -31,7 +31,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.deleteClaim("a")
 		u.untilNoClaims()
 	}},
-	{name: "made, and the claim created again at once", small: true, setup: immediate, script: createdAgain},
+	{name: "made, and the claim created again at once", small: true, contested: true, setup: immediate, script: createdAgain},
 	{name: "made once a node is known", setup: delayed, script: func(u *user) {
 		u.claim("a")
 		u.pause(time.Second)
@@ -185,7 +185,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.selectNode("a")
 		u.untilBound("a")
 	}},
-	{name: "together: created again at once", cast: together, setup: immediate, script: createdAgain},
+	{name: "together: created again at once", contested: true, cast: together, setup: immediate, script: createdAgain},
 	{name: "together: another volume comes first", cast: together, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.pause(3 * time.Millisecond)

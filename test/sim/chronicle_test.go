@@ -125,7 +125,7 @@ func (m *moment) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 		m.completes(is, pv, mine)
 	case turned && is.Status.Phase == corev1.ClaimBound && !mine:
 		m.violate("7.4 I2: claim %s is called bound, and volume %q is not its own", is.Name, is.Spec.VolumeName)
-	case turned && is.Status.Phase == corev1.ClaimLost && mine:
+	case turned && is.Status.Phase == corev1.ClaimLost && mine && !m.forcedAway[pv.Name]: // it was true a moment ago, and another object cannot be tested for
 		m.violate("7.4 I2: claim %s is called lost, and has volume %s", is.Name, pv.Name)
 	case turned && is.Status.Phase == corev1.ClaimPending:
 		m.violate("7.4 I7: claim %s waits again", is.Name)

@@ -106,4 +106,9 @@ var bindingRows = []struct {
 		got := a.patch(pv, kube.NameMigration(pv, "d", []string{names.FinalizerInTree})) + " " + pv.Annotations[names.AnnMigratedTo]
 		return got + " " + a.finalizers(pv) + " " + a.patch(pv, kube.NameMigration(pv, "", nil)) + fmt.Sprint(" ", len(pv.Annotations))
 	}, "ok d pv-protection ok 0"},
+	{"a finalizer is dropped where nothing may have changed", func(a api) string {
+		pv := a.volume("b15", withOurs)
+		old := pv.DeepCopy()
+		return a.patch(pv, kube.AddFinalizer(pv.UID, "x/y")) + " " + a.patch(old, kube.DropFinalizerUnchanged(old, ours)) + " " + a.patch(pv, kube.DropFinalizerUnchanged(pv, ours)) + " " + a.finalizers(pv)
+	}, "ok Conflict ok x/y,pv-protection"},
 }

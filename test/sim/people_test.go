@@ -129,8 +129,11 @@ func (u *user) place(claim, volume string) {
 	})
 }
 
-// pod is one that runs on a node and uses a claim. It ends slowly.
+// pod is one that runs on a node and uses a claim. Neither the scheduler nor a kubelet lets one run whose claim is being deleted.
 func (u *user) pod(name, claim string) {
+	if c := u.get(claim); c == nil || c.DeletionTimestamp != nil {
+		return
+	}
 	u.world.log("pod %s uses claim %s", name, claim)
 	u.try(func() error {
 		return u.api.Create(u.world.ctx, &corev1.Pod{

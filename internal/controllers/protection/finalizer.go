@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,11 +54,19 @@ func (f *finalizer) add(ctx context.Context, o client.Object) error {
 func (f *finalizer) drop(ctx context.Context, o client.Object) error {
 	uid := o.GetUID()
 	f.remember(uid) // before the write: a wake-up may come before the answer
-	err := f.patch(ctx, o, kube.DropFinalizer(uid, f.name))
+	err := f.patch(ctx, o, f.dropping(o))
 	if err != nil {
 		f.forget(uid)
 	}
 	return err
+}
+
+// dropping is the patch that drops it. A volume that no claim has had may be given to one at this moment, which must stop us.
+func (f *finalizer) dropping(o client.Object) client.Patch {
+	if pv, ok := o.(*corev1.PersistentVolume); ok && pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeFailed {
+		return kube.DropFinalizerUnchanged(o, f.name)
+	}
+	return kube.DropFinalizer(o.GetUID(), f.name)
 }
 
 func (f *finalizer) patch(ctx context.Context, o client.Object, patch client.Patch) error {

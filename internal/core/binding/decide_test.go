@@ -108,7 +108,11 @@ func TestClaim(t *testing.T) {
 		{"T1.10 W2 is missing", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"))), "W2 v; nothing ClaimBound"},
 		{"T1.10 W4 is missing", pair(claim(wants("v"), isComplete), aVolume(forClaim("u"), phase(corev1.VolumeBound))), "W4 Bound 1Gi; nothing ClaimBound"},
 		{
-			"T1.10 a lost claim whose volume is back", pair(claim(wants("v"), isComplete, inPhase(corev1.ClaimLost)), aVolume(forClaim("u"))),
+			"T1.10 a lost claim whose volume is back: asked", pair(claim(wants("v"), isComplete, inPhase(corev1.ClaimLost)), aVolume(forClaim("u"))),
+			"look volumes",
+		},
+		{
+			"T1.10 the API server has it", with2(pair(claim(wants("v"), isComplete, inPhase(corev1.ClaimLost)), aVolume(forClaim("u"))), volumesAsked),
 			"W2 v; W4 Bound 1Gi; nothing ClaimBound",
 		},
 
