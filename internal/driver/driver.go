@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -85,7 +86,7 @@ func (d *Driver) serve(ctx context.Context, open func() (net.Listener, error)) e
 		unlock()
 		return err
 	}
-	err = d.serveOn(ctx, listener)
+	err = errors.Join(d.serveOn(ctx, listener), d.closeBackend())
 	select {
 	case <-d.stopped:
 		unlock()
@@ -134,6 +135,18 @@ func (d *Driver) serveOn(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		return d.stop(server)
 	}
+}
+
+// closeBackend comes after the waiting for calls, whether they ended or not.
+func (d *Driver) closeBackend() error {
+	closer, ok := d.config.Backend.(backend.Closer)
+	if !ok {
+		return nil
+	}
+	if err := closer.Close(); err != nil {
+		return fmt.Errorf("close the backend: %w", err)
+	}
+	return nil
 }
 
 func (d *Driver) newServer(log logr.Logger) *grpc.Server {

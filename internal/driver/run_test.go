@@ -198,6 +198,36 @@ func TestStopGivesUpOnACallThatHangs(t *testing.T) {
 	}
 }
 
+// closing is a backend that holds something.
+type closing struct {
+	stuck
+	closed chan struct{}
+}
+
+func (c closing) Close() error {
+	close(c.closed)
+	return errors.New("cannot let go")
+}
+
+// What a backend holds does not outlive the driver, also when a call does.
+func TestStopClosesTheBackend(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	hanging := closing{stuck{directories(t, state), make(chan struct{}), make(chan struct{})}, make(chan struct{})}
+	defer close(hanging.free)
+	r := newRig(t, settings{state: state, backend: hanging, stopTimeout: time.Millisecond})
+	go func() { _, _ = r.CreateVolume(context.WithoutCancel(t.Context()), createRequest("vol")) }()
+	<-hanging.entered
+	err := <-r.stopServing()
+	select {
+	case <-hanging.closed:
+	default:
+		t.Error("the backend was not closed")
+	}
+	if err == nil || !strings.Contains(err.Error(), "still running") || !strings.Contains(err.Error(), "cannot let go") {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
 // Only a listener that breaks ends Serve without a done context.
 func TestServeReportsABrokenListener(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")

@@ -56,6 +56,13 @@ type Recoverer interface {
 	Recover(context.Context) error
 }
 
+// Closer is a backend that holds what must not outlive the program.
+type Closer interface {
+	// Close is called once, at the end. Calls that did not end in time can
+	// still be running, and may fail.
+	Close() error
+}
+
 // Checker is a backend that can fail without being called: its answer is that
 // of Probe.
 type Checker interface {

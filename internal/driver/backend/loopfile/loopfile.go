@@ -55,6 +55,8 @@ type Backend struct {
 
 	devicesLock sync.Mutex
 	devices     map[backend.ID]*loopdev.Device
+
+	freezes freezes
 }
 
 var (
@@ -71,6 +73,7 @@ var (
 	_ backend.UsageReader  = (*Backend)(nil)
 	_ backend.Recoverer    = (*Backend)(nil)
 	_ backend.Checker      = (*Backend)(nil)
+	_ backend.Closer       = (*Backend)(nil)
 	_ backend.HealthReader = (*Backend)(nil)
 	_ backend.Modifier     = (*Backend)(nil)
 	_ backend.Limited      = (*Backend)(nil)
@@ -100,6 +103,7 @@ func New(config Config) (*Backend, error) {
 		volumes: in("volumes"), snapshots: in("snapshots"), groups: in("groups"), staged: in("staged"),
 		frozen: in("frozen"), temp: in("temp"), trash: in("trash"),
 		devices: map[backend.ID]*loopdev.Device{},
+		freezes: freezes{lasting: map[*freeze]struct{}{}},
 	}, nil
 }
 

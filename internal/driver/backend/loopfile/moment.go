@@ -3,17 +3,13 @@ package loopfile
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -23,8 +19,11 @@ type copying struct {
 	// to is the path of the copy.
 	to     string
 	source *image.Source
-	// staged is nil for a volume that is not in use.
-	staged *record
+	// mounted is the filesystem of a volume that is in use as such, device
+	// what one has that is in use as a block device. A volume that is not in
+	// use has neither.
+	mounted *filesystem.Mounted
+	device  *loopdev.Device
 }
 
 // copyVolume copies the content that a volume has at one moment, in use or
@@ -38,19 +37,19 @@ func (b *Backend) copyVolume(ctx context.Context, id backend.ID, to string) (ima
 // for each other.
 func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, error) {
 	slices.SortFunc(all, func(x, y copying) int { return strings.Compare(x.volume.String(), y.volume.String()) })
+	inUse := false
 	for i := range all {
 		release, err := b.turns.await(ctx, all[i].volume, "copy")
 		if err != nil {
 			return image.Full, err
 		}
 		defer release()
-		if all[i].staged, err = b.readRecord(all[i].volume); err != nil {
+		if err := b.lookAtUse(ctx, &all[i]); err != nil {
 			return image.Full, err
 		}
-		if all[i].staged == nil {
-			if err := b.settleUnused(ctx, all[i].volume); err != nil {
-				return image.Full, err
-			}
+		if all[i].mounted != nil {
+			defer all[i].mounted.Close()
+			inUse = true
 		}
 		if all[i].source, err = image.Open(b.imageOf(all[i].volume)); err != nil {
 			return image.Full, err
@@ -58,7 +57,7 @@ func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, er
 		defer all[i].source.Close()
 	}
 	for _, c := range all {
-		if c.staged == nil || c.staged.Access != backend.Block {
+		if c.device == nil {
 			continue
 		}
 		if len(all) > 1 {
@@ -66,7 +65,41 @@ func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, er
 		}
 		return b.copyDevice(c)
 	}
+	if !inUse {
+		return copyEach(ctx, all)
+	}
 	return b.copyFrozen(ctx, all)
+}
+
+// lookAtUse finds out what uses a volume. Its record does not tell: what that
+// is about can be half done or half undone, and at its path can be the
+// filesystem of the machine.
+func (b *Backend) lookAtUse(ctx context.Context, c *copying) error {
+	r, err := b.readRecord(c.volume)
+	if err != nil {
+		return err
+	}
+	var device *loopdev.Device
+	if r != nil {
+		device, err = b.deviceOf(c.volume)
+	}
+	switch {
+	case err != nil:
+		return err
+	case device == nil:
+		return b.settleUnused(ctx, c.volume)
+	case r.Access == backend.Block:
+		c.device = device
+		return nil
+	}
+	c.mounted, err = openAnywhere(device, r.Path)
+	if err != nil {
+		return fault.InUse.Errorf("volume %q is in use, and what is mounted of it cannot be reached: %w", c.volume, err)
+	}
+	if c.mounted == nil {
+		return device.Flush()
+	}
+	return nil
 }
 
 // settleUnused keeps what an interrupted call left out of a copy, which would
@@ -86,16 +119,10 @@ func (b *Backend) settleUnused(ctx context.Context, id backend.ID) error {
 // copyDevice copies a block volume in use. Nothing can keep its pod from
 // writing, but a copy that shares space is made in one step.
 func (b *Backend) copyDevice(c copying) (image.Way, error) {
-	device, err := b.deviceOf(c.volume)
-	if err != nil {
+	if err := c.device.Flush(); err != nil {
 		return image.Full, err
 	}
-	if device != nil {
-		if err := device.Flush(); err != nil {
-			return image.Full, err
-		}
-	}
-	err = c.source.Share(c.to)
+	err := c.source.Share(c.to)
 	if image.CannotShare(err) {
 		return image.Full, fault.InUse.Errorf("volume %q is in use as a block device, and this pool cannot copy it in one step (xfs and btrfs can); unstage it first", c.volume)
 	}
@@ -106,26 +133,49 @@ func (b *Backend) copyDevice(c copying) (image.Way, error) {
 // meanwhile. Their pods wait, so there is a bound on the time: after that they
 // go on, and there is no copy.
 func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way, err error) {
-	frozen, err := b.freeze(all)
-	if err == nil && len(frozen) > 0 {
-		bounded, cancel := context.WithTimeout(ctx, b.config.FreezeBound)
-		defer cancel()
-		var late atomic.Bool
-		watch := time.AfterFunc(b.config.FreezeBound, func() {
-			late.Store(true)
-			if err := b.thaw(frozen); err != nil {
-				logr.FromContextOrDiscard(ctx).Error(err, "A freeze that took too long could not be undone")
-			}
-		})
-		way, err = copyEach(bounded, all)
-		watch.Stop()
-		if late.Load() || errors.Is(bounded.Err(), context.DeadlineExceeded) {
-			err = fault.InUse.Errorf("volume %q is in use, and to copy it takes longer than its pods may be kept waiting (%s); unstage it first, or keep the volumes on xfs or btrfs, which copy in milliseconds", frozen[0].volume, b.config.FreezeBound)
+	// While nobody waits yet: what is in memory can be much.
+	for _, c := range all {
+		if c.mounted == nil {
+			continue
 		}
-	} else if err == nil {
-		way, err = copyEach(ctx, all)
+		if err := errors.Join(ctx.Err(), c.mounted.Sync()); err != nil {
+			return image.Full, err
+		}
 	}
-	return way, errors.Join(err, b.thaw(frozen))
+	f, finish, err := b.beginFreeze(ctx)
+	if err != nil {
+		return image.Full, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, b.config.FreezeBound)
+	defer cancel()
+	for _, c := range all {
+		if c.mounted == nil || err != nil {
+			continue
+		}
+		err = errors.Join(bounded.Err(), f.add(frozen{c.volume, c.mounted}))
+	}
+	if err == nil {
+		way, err = copyEach(bounded, all)
+	}
+	cause, thawed := finish()
+	switch {
+	case errors.Is(cause, errStopped):
+		err = errStopped
+	case errors.Is(cause, errTooLong), ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded):
+		err = b.tooLong(all)
+	}
+	return way, errors.Join(err, thawed)
+}
+
+func (b *Backend) tooLong(all []copying) error {
+	var mounted []string
+	for _, c := range all {
+		if c.mounted != nil {
+			mounted = append(mounted, c.volume.String())
+		}
+	}
+	return fault.InUse.Errorf("volume %q is in use, and to copy it takes longer than its pods may be kept waiting (%s); unstage it first, or keep the volumes on xfs or btrfs, which copy in milliseconds",
+		strings.Join(mounted, " "), b.config.FreezeBound)
 }
 
 func copyEach(ctx context.Context, all []copying) (way image.Way, err error) {
@@ -135,61 +185,4 @@ func copyEach(ctx context.Context, all []copying) (way image.Way, err error) {
 		}
 	}
 	return way, nil
-}
-
-// freeze gives what it froze also when it fails. A mark on disk comes first,
-// so that the next start can undo a freeze whose program was killed.
-func (b *Backend) freeze(all []copying) (frozen []copying, err error) {
-	for _, c := range all {
-		if c.staged == nil {
-			continue
-		}
-		mark := filepath.Join(b.frozen, c.volume.String())
-		if err := os.WriteFile(mark, []byte(c.staged.Path), 0o600); err != nil {
-			return frozen, err
-		}
-		if err := filesystem.Freeze(c.staged.Path); err != nil {
-			return frozen, errors.Join(err, removeEmpty(mark))
-		}
-		frozen = append(frozen, c)
-	}
-	return frozen, nil
-}
-
-// thaw may be called twice.
-func (b *Backend) thaw(frozen []copying) error {
-	var failures []error
-	for _, c := range frozen {
-		err := filesystem.Thaw(c.staged.Path)
-		if err == nil {
-			err = removeEmpty(filepath.Join(b.frozen, c.volume.String()))
-		}
-		failures = append(failures, err)
-	}
-	return errors.Join(failures...)
-}
-
-// thawAll undoes the freezes that a killed predecessor left.
-func (b *Backend) thawAll(ctx context.Context) error {
-	entries, err := os.ReadDir(b.frozen)
-	if err != nil {
-		return err
-	}
-	log := logr.FromContextOrDiscard(ctx)
-	for _, entry := range entries {
-		mark := filepath.Join(b.frozen, entry.Name())
-		path, err := os.ReadFile(mark)
-		if err == nil {
-			err = filesystem.Thaw(string(path))
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			log.Error(err, "A freeze of an earlier run could not be undone; thaw it with fsfreeze --unfreeze", "path", string(path))
-			continue
-		}
-		log.Info("A freeze of an earlier run was undone", "path", string(path))
-		if err := removeEmpty(mark); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,12 +1,12 @@
 package loopfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 )
 
@@ -88,20 +88,22 @@ func TestRecoverThaws(t *testing.T) {
 	c := mountOf("")
 	v := r.create(request("vol", c, 16*mebi))
 	at := r.stage(v.ID, c)
-	if err := os.WriteFile(filepath.Join(r.frozen, v.ID.String()), []byte(at), 0o600); err != nil {
+	fs, err := openAnywhere(r.held(v.ID), at)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := filesystem.Freeze(at); err != nil {
+	defer fs.Close()
+	if err := os.WriteFile(filepath.Join(r.frozen, v.ID.String()), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = filesystem.Thaw(at) })
+	if err := fs.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = fs.Thaw() })
 	r = r.restart()
 	wantEntries(t, r.frozen)
-	if err := filesystem.Freeze(at); err != nil {
+	if err := errors.Join(fs.Freeze(), fs.Thaw()); err != nil {
 		t.Errorf("it is still frozen: %v", err)
-	}
-	if err := filesystem.Thaw(at); err != nil {
-		t.Fatal(err)
 	}
 	write(t, at, "file", some)
 }
