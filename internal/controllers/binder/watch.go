@@ -21,13 +21,14 @@ type queue = workqueue.TypedRateLimitingInterface[binding.Key]
 type watches struct {
 	binder *Controller
 	cache  cache.Cache
+	queue  queue
 	synced []toolscache.InformerSynced
 }
 
 // Start implements source.TypedSource.
 func (w *watches) Start(ctx context.Context, q queue) error {
 	b := w.binder
-	b.wakes.set(q)
+	w.queue = q
 	l := b.ledger
 	return errors.Join(
 		watch(ctx, w, &storagev1.StorageClass{}, func(o, now *storagev1.StorageClass) { b.wake(l.classSeen(o.Name, now)) }),
@@ -37,11 +38,15 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 	)
 }
 
-// WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of every kind is in the ledger (D13).
+// WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of every kind is in the ledger (D13). Only
+// then is anybody woken up, since half of a pair always looks as if it needed something.
 func (w *watches) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), w.synced...) {
 		return fmt.Errorf("the first lists of claims, volumes, classes and pods did not come: %w", ctx.Err())
 	}
+	b := w.binder
+	b.wakes.set(w.queue) // what is told from here on wakes up by itself
+	b.wake(b.restless(b.ledger.keys(everything)))
 	return nil
 }
 
