@@ -94,7 +94,9 @@ func (s *Server) serve(ctx context.Context, server *grpc.Server, listener net.Li
 		return fmt.Errorf("serve the registration: %w", err)
 	case <-ctx.Done():
 		server.Stop() // nothing here takes time
-		<-failed
+		if err := <-failed; !errors.Is(err, grpc.ErrServerStopped) {
+			return err
+		}
 		return nil
 	}
 }

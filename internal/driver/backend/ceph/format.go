@@ -133,22 +133,21 @@ func (b *Backend) repair(ctx context.Context, id backend.ID, device string) erro
 	}
 	switch {
 	case size-c.Bytes >= smallestGap*c.BlockBytes && !filesystem.MayGrowMounted(c.Type):
-		err = b.growUnmounted(ctx, id, device)
+		err = b.undoably(ctx, id, device, filesystem.GrowUnmounted)
 	case c.Faulty:
-		err = filesystem.Check(ctx, device)
+		err = b.undoably(ctx, id, device, filesystem.Check)
 	default:
 		return nil
 	}
 	if err != nil {
 		return fault.Internal.Errorf("the filesystem has to be checked and cannot be: %w; run e2fsck on the image", err)
 	}
-	return flush(device)
+	return nil
 }
 
-// growUnmounted keeps what resize2fs overwrites until it has ended well.
-func (b *Backend) growUnmounted(ctx context.Context, id backend.ID, device string) error {
-	err := filesystem.GrowUnmounted(ctx, device, b.undoPath(id))
-	if err != nil {
+// undoably keeps what the programs overwrite until they have ended well.
+func (b *Backend) undoably(ctx context.Context, id backend.ID, device string, do func(ctx context.Context, path, undo string) error) error {
+	if err := do(ctx, device, b.undoPath(id)); err != nil {
 		return errors.Join(err, b.undoResize(context.WithoutCancel(ctx), id, device))
 	}
 	if err := flush(device); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"strings"
 
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 )
@@ -18,11 +17,11 @@ func DetachBelow(ctx context.Context, dir string) (detached []string, err error)
 	if err != nil {
 		return nil, err
 	}
-	all, err := loopdev.All()
+	all, err := loopdev.All(loopdev.Below(real))
 	var failures []error
 	for _, devices := range all {
 		for _, device := range devices {
-			if !strings.HasPrefix(device.BackingPath(), real+"/") || inUse(device) {
+			if inUse(device) {
 				_ = device.Release()
 				continue
 			}

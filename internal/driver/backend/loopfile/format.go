@@ -148,14 +148,14 @@ func (b *Backend) ready(ctx context.Context, id backend.ID, c filesystem.Content
 	case grows:
 		err = filesystem.GrowUnmounted(ctx, path, b.undoPath(id))
 	case c.Faulty:
-		err = filesystem.Check(ctx, path)
+		err = filesystem.Check(ctx, path, b.undoPath(id))
 	default:
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("the filesystem has to be checked and cannot be: %w; run e2fsck on %s", err, path)
 	}
-	if err := image.Sync(path); err != nil || !grows {
+	if err := image.Sync(path); err != nil {
 		return err
 	}
 	return durable.Remove(b.undoPath(id))

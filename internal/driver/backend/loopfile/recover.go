@@ -59,7 +59,7 @@ func (b *Backend) sayHowCopiesAreMade(ctx context.Context) error {
 // recoverDevices holds the devices of staged volumes again and detaches the
 // others that have an image of ours.
 func (b *Backend) recoverDevices(ctx context.Context) error {
-	all, err := loopdev.All()
+	all, err := loopdev.All(loopdev.Named(imageFile))
 	if err != nil {
 		return err
 	}

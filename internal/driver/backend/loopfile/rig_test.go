@@ -65,19 +65,13 @@ func sandbox(t testing.TB) string {
 // devicesBelow opens the loop devices whose image is below a folder.
 func devicesBelow(t testing.TB, dir string) []*loopdev.Device {
 	t.Helper()
-	all, err := loopdev.All()
+	all, err := loopdev.All(loopdev.Below(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var below []*loopdev.Device
 	for _, devices := range all {
-		for _, device := range devices {
-			if strings.HasPrefix(device.BackingPath(), dir+"/") {
-				below = append(below, device)
-			} else {
-				_ = device.Release()
-			}
-		}
+		below = append(below, devices...)
 	}
 	return below
 }

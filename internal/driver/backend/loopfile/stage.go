@@ -214,7 +214,7 @@ func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 		}
 		_ = b.drop(id).Release()
 	}
-	device, err := loopdev.Find(inode)
+	device, err := loopdev.FindLike(inode, loopdev.Named(imageFile))
 	if device != nil {
 		b.hold(id, device)
 	}

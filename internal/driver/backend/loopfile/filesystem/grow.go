@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"unsafe"
 
@@ -117,36 +118,47 @@ func growBtrfs(dir *os.File) error {
 	return ioctl(dir, btrfsResize, unsafe.Pointer(&wish))
 }
 
-// GrowUnmounted lets an ext4 that is not mounted fill its file. What it
-// overwrites is kept in a file named undo, because a resize2fs that is killed
+// GrowUnmounted lets an ext4 that is not mounted fill its file. What is
+// overwritten is kept in a file named undo, because a resize2fs that is killed
 // leaves a filesystem which e2fsck does not repair without asking. When it
-// fails, Undo comes next.
+// fails, Undo comes next, and when it does not, the file goes.
 func GrowUnmounted(ctx context.Context, path, undo string) error {
-	if err := Check(ctx, path); err != nil {
+	if err := Check(ctx, path, undo); err != nil {
+		return err
+	}
+	// A program does not go on with the file of another one.
+	if err := os.Remove(undo); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return run(ctx, traitsOf[Ext4].packaged, "resize2fs", "-z", undo, path)
 }
 
-// Undo takes back what a GrowUnmounted did that did not end well. An undo file
-// can be too short to be one: then nothing was overwritten yet. So the
-// filesystem is the judge.
-func Undo(ctx context.Context, path, undo string) error {
-	undone := run(ctx, traitsOf[Ext4].packaged, "e2undo", "-f", undo, path)
-	if err := Check(ctx, path); err != nil {
-		return errors.Join(err, undone)
-	}
-	return nil
-}
-
 // Check repairs what can be repaired without asking in an ext4 that is not
-// mounted.
-func Check(ctx context.Context, path string) error {
+// mounted. Even of one that is in order it writes the superblock, and not in
+// one step, so there is a file named undo as for GrowUnmounted.
+func Check(ctx context.Context, path, undo string) error {
 	// Up to here it is repaired (1), or was in order (0).
 	const repaired = 1
-	err := run(ctx, traitsOf[Ext4].packaged, "e2fsck", "-f", "-p", path)
+	err := run(ctx, traitsOf[Ext4].packaged, "e2fsck", "-f", "-p", "-z", undo, path)
 	if code, exited := exitedWith(err); exited && code <= repaired {
 		return nil
 	}
 	return err
+}
+
+// Undo takes back what a GrowUnmounted or a Check did that did not end well.
+// It writes nothing else, so that it can itself be killed and repeated.
+func Undo(ctx context.Context, path, undo string) error {
+	undone := run(ctx, traitsOf[Ext4].packaged, "e2undo", "-f", undo, path)
+	if undone == nil {
+		return nil
+	}
+	// The file can be too short to be one: then nothing was overwritten yet,
+	// and there is a filesystem to look at, in order or not.
+	const unreadable = 8
+	err := run(ctx, traitsOf[Ext4].packaged, "e2fsck", "-f", "-n", path)
+	if code, exited := exitedWith(err); err == nil || exited && code < unreadable {
+		return nil
+	}
+	return errors.Join(err, undone)
 }

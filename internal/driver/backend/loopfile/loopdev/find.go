@@ -42,10 +42,31 @@ func (d *Device) Inode() (Inode, error) {
 	return Inode{device: status.Device, inode: status.Inode}, nil
 }
 
-// Find opens the device of an image; nil when it has none.
-func Find(image Inode) (*Device, error) {
+// Like says of what the kernel calls an image whether it can be one that is
+// looked for. Only such devices are opened: to open one whose filesystem does
+// not answer can take for ever, and somebody else's must not hold us up.
+type Like func(path string) bool
+
+// Named is for an image that has this name in its folder. The kernel follows
+// a renaming, and what is removed keeps its name.
+func Named(name string) Like {
+	return func(path string) bool { return filepath.Base(path) == name }
+}
+
+// Below is for images in a folder, and in the folders in it.
+func Below(dir string) Like {
+	return func(path string) bool { return strings.HasPrefix(path, dir+"/") }
+}
+
+func anything(string) bool { return true }
+
+// Find opens the device of an image, whatever its name; nil when it has none.
+func Find(image Inode) (*Device, error) { return FindLike(image, anything) }
+
+// FindLike is Find for an image of which something is known.
+func FindLike(image Inode, like Like) (*Device, error) {
 	var found *Device
-	err := each(func(device *Device, inode Inode) (keep bool) {
+	err := each(like, func(device *Device, inode Inode) (keep bool) {
 		if inode != image || found != nil {
 			return false
 		}
@@ -55,11 +76,11 @@ func Find(image Inode) (*Device, error) {
 	return found, err
 }
 
-// All opens every device that has an image, by its image. The caller releases
-// them.
-func All() (map[Inode][]*Device, error) {
+// All opens every device that has such an image, by its image. The caller
+// releases them.
+func All(like Like) (map[Inode][]*Device, error) {
 	all := map[Inode][]*Device{}
-	err := each(func(device *Device, inode Inode) (keep bool) {
+	err := each(like, func(device *Device, inode Inode) (keep bool) {
 		all[inode] = append(all[inode], device)
 		return true
 	})
@@ -71,12 +92,15 @@ func All() (map[Inode][]*Device, error) {
 // that does not tell its image is not ours: the kernel asks the filesystem that
 // the image is on, and that of somebody else can be out of order, a dead FUSE
 // or NFS server for example. It must not take our volumes along.
-func each(visit func(*Device, Inode) (keep bool)) error {
+func each(like Like, visit func(*Device, Inode) (keep bool)) error {
 	numbers, err := attachedNumbers()
 	if err != nil {
 		return err
 	}
 	for _, number := range numbers {
+		if path := backingPath(number); path != "" && !like(path) {
+			continue
+		}
 		device, err := open(number)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) {
@@ -125,4 +149,12 @@ func (d *Device) BackingPath() string {
 		return ""
 	}
 	return strings.TrimSuffix(string(content), "\n")
+}
+
+// deleted is what the kernel adds to the path of an image that was removed.
+const deleted = " (deleted)"
+
+// backingPath is BackingPath without that.
+func backingPath(number int) string {
+	return strings.TrimSuffix((&Device{number: number}).BackingPath(), deleted)
 }

@@ -80,6 +80,43 @@ func TestAReadOnlyDeviceLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// Devices of others are not even opened: one that does not answer would hold
+// us up for ever.
+func TestOnlyWhatIsLikelyIsOpened(t *testing.T) {
+	mayLoop(t)
+	path := newImage(t, "image", 1<<20)
+	attach(t, path)
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.Rename(path, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		why  string
+		like Like
+		want bool
+	}{
+		{"its name", Named("other"), true}, {"its name before", Named("image"), false},
+		{"its folder", Below(filepath.Dir(other)), true}, {"the folder before", Below(filepath.Dir(path)), false},
+	} {
+		found, err := FindLike(inodeOf(t, other), test.like)
+		if err != nil || (found != nil) != test.want {
+			t.Errorf("%s: %v, %v", test.why, found, err)
+		}
+		if found != nil {
+			_ = found.Release()
+		}
+	}
+	inode := inodeOf(t, other)
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	found, err := FindLike(inode, Named("other"))
+	if err != nil || found == nil {
+		t.Fatalf("removed: %v, %v", found, err)
+	}
+	_ = found.Release()
+}
+
 func TestADeviceIsFoundByItsInode(t *testing.T) {
 	mayLoop(t)
 	path := newImage(t, "image", 1<<20)

@@ -3,7 +3,8 @@ package loopdev
 import (
 	"fmt"
 	"os"
-	"path"
+	"path/filepath"
+	"strings"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -28,14 +29,14 @@ func (d *Device) Users() (Users, error) {
 		// btrfs mounts have a device number of their own, so the source
 		// counts as well.
 		mounted := m.Source == d.Path() || unix.Mkdev(uint32(m.Major), uint32(m.Minor)) == number
-		return !mounted && path.Base(m.Root) != d.Name(), false
+		return !mounted && filepath.Base(m.Root) != d.Name(), false
 	})
 	if err != nil {
 		return users, fmt.Errorf("look for users of %s: %w", d.Path(), err)
 	}
 	for _, m := range mounts {
 		switch {
-		case path.Base(m.Root) != d.Name() || m.Source == d.Path():
+		case filepath.Base(m.Root) != d.Name() || m.Source == d.Path():
 			users.Mounted = append(users.Mounted, m.Mountpoint)
 		case isNode(m.Mountpoint, number):
 			users.Bound = append(users.Bound, m.Mountpoint)
@@ -62,7 +63,7 @@ func (d *Device) stacked() ([]string, error) {
 	}
 	var stacked []string
 	for _, number := range numbers {
-		if number == d.number {
+		if number == d.number || !d.mayBearOn(backingPath(number)) {
 			continue
 		}
 		if backedBy(number, node.Rdev) {
@@ -70,6 +71,16 @@ func (d *Device) stacked() ([]string, error) {
 		}
 	}
 	return stacked, nil
+}
+
+// kubeletDevices is a part of the paths at which kubelet has the devices of
+// pods, and of no others.
+const kubeletDevices = "/volumeDevices/"
+
+// mayBearOn says whether what the kernel calls an image can be this device: its
+// node, wherever that is, or what a kubelet calls it.
+func (d *Device) mayBearOn(path string) bool {
+	return filepath.Base(path) == d.Name() || strings.HasPrefix(path, "/dev/") || strings.Contains(path, kubeletDevices)
 }
 
 func backedBy(number int, device uint64) bool {
