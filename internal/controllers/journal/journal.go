@@ -65,6 +65,8 @@ type Journal struct {
 	writing map[int][]chan error // by page: for the one under way
 	wake    chan struct{}        // has one element when there is something to write at once
 	ended   error                // why nothing is written any more
+	ending  bool                 // ctx has ended
+	cut     bool                 // a run ended since then without an outcome: its call may go on in the driver
 
 	pages  []pageState // of the objects; only Start's goroutine touches them
 	memory bool        // no permission, and none needed
@@ -157,6 +159,9 @@ func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 func (j *Journal) Done(claim types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if _, open := j.book.Get(claim); open && j.ending && j.calling[claim] {
+		j.cut = true
+	}
 	delete(j.calling, claim)
 }
 
@@ -234,8 +239,11 @@ func (j *Journal) write(ctx context.Context) error {
 }
 
 // drain serves the runs that have begun, and then gives the journal back: the next holder need not wait for our calls. When they
-// take too long it is kept, and the next holder waits.
+// take too long, or were cut off, it is kept, and the next holder waits.
 func (j *Journal) drain(ctx context.Context) error {
+	j.mu.Lock()
+	j.ending = true
+	j.mu.Unlock()
 	bound := time.NewTimer(j.CallTimeout + margin)
 	defer bound.Stop()
 	check := time.NewTicker(window)
@@ -252,7 +260,16 @@ func (j *Journal) drain(ctx context.Context) error {
 			return err
 		}
 	}
+	if j.wasCut() {
+		return j.flush(ctx)
+	}
 	return j.release(ctx)
+}
+
+func (j *Journal) wasCut() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.cut
 }
 
 // over reports whether no run is under way, and from then on lets none begin: the journal is about to be given back.

@@ -245,6 +245,22 @@ func TestOverdueCallsKeepTheJournal(t *testing.T) {
 	})
 }
 
+// A call that is cut off when the process ends may go on in the driver, so the next holder waits.
+func TestCutCallsKeepTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		j.stop()
+		synctest.Wait()
+		j.Done("uid-1") // nothing is known of the outcome
+		j.end(t)
+		if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
+			t.Errorf("given back to %q while a call may go on", holder)
+		}
+	})
+}
+
 func TestFormerEndedNeedsNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
