@@ -32,7 +32,14 @@ type Task[K comparable, S, A any] interface {
 type About struct {
 	Object runtime.Object // that events are about; nil for none
 	Log    []any          // keys and values
-	Inputs string         // digest; see [Retry]
+	Inputs func() string  // digest, worked out only for what failed; see [Retry]; nil for none
+}
+
+func (a About) inputs() string {
+	if a.Inputs == nil {
+		return ""
+	}
+	return a.Inputs()
 }
 
 // Recorder writes events.
@@ -131,7 +138,7 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 		}
 	case verdict.Refuse[A]:
 		after = l.delay(key, v.Retry)
-		l.Retries.failed(key, l.Clock.Now().Add(after), about.Inputs)
+		l.Retries.failed(key, l.Clock.Now().Add(after), about.inputs())
 		look = v.Look
 	}
 	l.report(ctx, key, about, v, after)
@@ -155,6 +162,16 @@ func (l *Loop[K, S, A]) delay(key K, retry verdict.Retry) time.Duration {
 func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
 	finding := v.Because()
 	l.Decisions.WithLabelValues(l.Name, string(finding.Reason)).Inc()
+	l.log(ctx, key, about, v, retryIn)
+	l.tell(key, about, finding)
+}
+
+// log works nothing out for a line that nobody reads: most decisions are that nothing is to be done.
+func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
+	finding, log := v.Because(), logr.FromContextOrDiscard(ctx).V(verbosity(v))
+	if !log.Enabled() {
+		return
+	}
 	fields := append([]any{telemetry.KeyReason, finding.Reason}, about.Log...)
 	if finding.Code != "" {
 		fields = append(fields, telemetry.KeyCode, finding.Code)
@@ -162,8 +179,7 @@ func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdic
 	if retryIn > 0 {
 		fields = append(fields, telemetry.KeyAttempt, l.Retries.Get(key).Failed, telemetry.KeyRetry, retryIn.String())
 	}
-	logr.FromContextOrDiscard(ctx).V(verbosity(v)).Info(finding.Text(), fields...)
-	l.tell(key, about, finding)
+	log.Info(finding.Text(), fields...)
 }
 
 // tell writes the event. Progress is told once, a failure at each attempt, so that its count and time are right (H-41).

@@ -37,7 +37,7 @@ type script struct {
 func (s *script) Gather(context.Context, string) (int, error) { return 0, s.gather }
 func (s *script) Decide(int, time.Time) v                     { return s.decide }
 func (s *script) About(string, int) About {
-	return About{Object: &corev1.PersistentVolume{}, Inputs: "in"}
+	return About{Object: &corev1.PersistentVolume{}, Inputs: func() string { return "in" }}
 }
 
 func (s *script) Apply(_ context.Context, _ int, action string) (v, error) {

@@ -123,7 +123,7 @@ func (c *Controller) Decide(s provision.Snapshot, now time.Time) verdict.Verdict
 func (c *Controller) About(key provision.Key, s provision.Snapshot) loop.About {
 	about := loop.About{
 		Log:    []any{telemetry.KeyClaim, key.String(), telemetry.KeyVolume, provision.VolumeName(key.UID, c.Options)},
-		Inputs: provision.Inputs(s),
+		Inputs: func() string { return provision.Inputs(s) },
 	}
 	if s.Claim != nil {
 		about.Object = s.Claim
