@@ -1,0 +1,148 @@
+package roles
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/purser-csi/purser/internal/driver"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// manifest reads the objects of a file. A field that does not exist is an error, and so is a kind that is not known; snapshots
+// are, since their types are not part of Kubernetes.
+func manifest(t *testing.T, path string) (objects []runtime.Object) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, storagev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	for reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, _, err := decoder.Decode(document, nil, nil)
+		if runtime.IsNotRegisteredError(err) && strings.Contains(string(document), "snapshot.storage.k8s.io/v1") {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// The flags of the manifest are those of the program, and the driver would start with them.
+func TestTheDriversManifest(t *testing.T) {
+	for _, object := range manifest(t, filepath.Join("..", "..", "deploy", "driver.yaml")) {
+		set, ok := object.(*appsv1.DaemonSet)
+		if !ok {
+			continue
+		}
+		for _, container := range set.Spec.Template.Spec.Containers {
+			checkCommandLine(t, container)
+			for _, mount := range container.VolumeMounts {
+				if !hasVolume(set.Spec.Template.Spec, mount.Name) {
+					t.Errorf("%s mounts %s, which the pod does not have", container.Name, mount.Name)
+				}
+			}
+		}
+		return
+	}
+	t.Error("there is no DaemonSet")
+}
+
+func hasVolume(pod corev1.PodSpec, name string) bool {
+	for _, volume := range pod.Volumes {
+		if volume.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func checkCommandLine(t *testing.T, container corev1.Container) {
+	t.Helper()
+	flags := pflag.NewFlagSet(container.Name, pflag.ContinueOnError)
+	var checked role
+	switch container.Args[0] {
+	case "driver":
+		d := NewDriver()
+		d.AddFlags(flags)
+		checked = d
+	case "csi-provisioner":
+		p := NewProvisioner()
+		p.AddFlags(flags)
+		checked = p
+	default:
+		t.Fatalf("%s runs %q", container.Name, container.Args)
+	}
+	args := make([]string, 0, len(container.Args))
+	for _, arg := range container.Args[1:] {
+		args = append(args, strings.ReplaceAll(arg, "$(NODE_NAME)", "node"))
+	}
+	if err := flags.Parse(args); err != nil {
+		t.Errorf("%s: %v", container.Name, err)
+		return
+	}
+	if err := checked.Validate(); err != nil {
+		t.Errorf("%s: %v", container.Name, err)
+	}
+}
+
+// The driver takes what the classes of the examples say.
+func TestTheClassesOfTheExamples(t *testing.T) {
+	b, err := loopfile.New(loopfile.Config{StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	classes := 0
+	for _, file := range files {
+		for _, object := range manifest(t, file) {
+			var of string
+			switch class := object.(type) {
+			case *storagev1.StorageClass:
+				of, err = class.Provisioner, b.CheckParameters(class.Parameters)
+			case *storagev1.VolumeAttributesClass:
+				of, err = class.DriverName, b.CheckMutable(class.Parameters)
+			default:
+				continue
+			}
+			classes++
+			if err != nil || of != driver.DefaultName {
+				t.Errorf("%s: a class of %s: %v", file, of, err)
+			}
+		}
+	}
+	if classes < 5 {
+		t.Errorf("found %d classes", classes)
+	}
+}
