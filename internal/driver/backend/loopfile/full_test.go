@@ -13,6 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"golang.org/x/sys/unix"
 )
@@ -194,6 +195,87 @@ func TestThickVolumes(t *testing.T) {
 	occupy(t, filepath.Join(r.dir, "pool", "ballast"))
 	write(t, at, "file", 40*mebi)
 	wantContent(t, at, "file", 40*mebi)
+}
+
+// A pool that copies every byte refuses what there is no room for before it
+// writes any of it, and nobody else finds the pool full: neither a volume that
+// is written to meanwhile nor a copy that is made at the same time.
+func TestACopyThatDoesNotFit(t *testing.T) {
+	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
+	v := r.create(request("vol", blockAccess, 160*mebi))
+	write(t, r.imageOf(v.ID), "data", 130*mebi)
+	before := r.free()
+	least := before
+	watched := r.room.Look
+	r.room.Look = func() (pool.Disk, error) {
+		disk, err := watched()
+		least = min(least, disk.Free)
+		return disk, err
+	}
+	clone := request("clone", blockAccess, 160*mebi)
+	clone.Source.Volume = v.ID
+	_, snapshot := r.snapshot("snap", v.ID)
+	_, group := r.CreateGroup(t.Context(), groupRequest("group", v.ID))
+	_, cloned := r.Create(t.Context(), clone)
+	for what, err := range map[string]error{"snapshot": snapshot, "clone": cloned, "group": group} {
+		if !fault.Exhausted.Is(err) || !strings.Contains(err.Error(), "room for") {
+			t.Errorf("%s: %v, want exhausted, and before anything is written", what, err)
+		}
+	}
+	if least < before-mebi {
+		t.Errorf("%d bytes were written", before-least)
+	}
+	for _, dir := range []string{r.temp, r.snapshots, r.groups} {
+		wantEntries(t, dir)
+	}
+}
+
+// Two copies that fit one at a time.
+func TestCopiesAtOnceThatDoNotFit(t *testing.T) {
+	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
+	v := r.create(request("vol", blockAccess, 128*mebi))
+	write(t, r.imageOf(v.ID), "data", 80*mebi)
+	booking, err := r.room.Book(80 * mebi) // the other copy
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.snapshot("snap", v.ID); !fault.Exhausted.Is(err) {
+		t.Errorf("%v, want exhausted", err)
+	}
+	booking.Release()
+	if _, err := r.snapshot("snap", v.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// When the space is not to be had the volume stays as it is; it does not become
+// a larger one without its space, which a repeated call would call done.
+func TestAThickVolumeGrowsWithItsSpaceOrNot(t *testing.T) {
+	r := poolRig(t, filesystem.XFS, 400*mebi, Config{})
+	q := request("vol", blockAccess, 64*mebi)
+	q.Parameters = map[string]string{provisioningKey: "thick"}
+	v := r.create(q)
+	// Somebody is faster: the room that was asked for is gone.
+	look := r.room.Look
+	r.room.Look = func() (pool.Disk, error) { return pool.Disk{Free: 1 << 40, Used: 1}, nil }
+	for range 2 {
+		if _, err := r.Expand(t.Context(), v.ID, backend.Range{Required: 800 * mebi}); !fault.Exhausted.Is(err) {
+			t.Errorf("%v, want exhausted", err)
+		}
+	}
+	r.room.Look = look
+	if got, err := r.Get(t.Context(), v.ID); err != nil || got.CapacityBytes != 64*mebi {
+		t.Errorf("it has %d bytes, %v", got.CapacityBytes, err)
+	}
+	if space, err := image.Measure(r.imageOf(v.ID)); err != nil || space.Allocated > 65*mebi {
+		t.Errorf("it takes %+v, %v", space, err)
+	}
+	if _, err := r.Expand(t.Context(), v.ID, backend.Range{Required: 128 * mebi}); err != nil {
+		t.Fatal(err)
+	}
+	if space, err := image.Measure(r.imageOf(v.ID)); err != nil || space.Allocated < 128*mebi || space.Size != 128*mebi {
+		t.Errorf("%+v, %v, want all of it allocated", space, err)
+	}
 }
 
 func TestOverCommit(t *testing.T) {

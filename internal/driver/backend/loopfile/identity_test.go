@@ -25,7 +25,7 @@ func (r *rig) crashed(name string, c backend.Capability, bytes int64) backend.Vo
 	}
 	defer source.Close()
 	kept := filepath.Join(r.dir, "kept")
-	if _, err := source.Copy(r.Context(), kept); err != nil {
+	if _, err := r.copyContent(r.Context(), source, kept); err != nil {
 		r.Fatal(err)
 	}
 	r.unstage(v.ID)

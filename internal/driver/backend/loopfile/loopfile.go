@@ -49,6 +49,7 @@ type Backend struct {
 
 	turns  turns
 	ledger pool.Ledger
+	room   pool.Room
 	// measured is when the ledger learned what the images take.
 	measuredLock sync.Mutex
 	measured     time.Time
@@ -98,13 +99,15 @@ func New(config Config) (*Backend, error) {
 		return nil, fmt.Errorf("over-commit limit %g, most volumes %d, bound of a freeze %s: give numbers above 0", config.OverCommit, config.MaxVolumes, config.FreezeBound)
 	}
 	in := func(name string) string { return filepath.Join(config.StateDir, name) }
-	return &Backend{
+	b := &Backend{
 		config:  config,
 		volumes: in("volumes"), snapshots: in("snapshots"), groups: in("groups"), staged: in("staged"),
 		frozen: in("frozen"), temp: in("temp"), trash: in("trash"),
 		devices: map[backend.ID]*loopdev.Device{},
 		freezes: freezes{lasting: map[*freeze]struct{}{}},
-	}, nil
+	}
+	b.room.Look = b.disk
+	return b, nil
 }
 
 func (b *Backend) folders() []string {

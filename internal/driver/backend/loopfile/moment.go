@@ -66,7 +66,7 @@ func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, er
 		return b.copyDevice(c)
 	}
 	if !inUse {
-		return copyEach(ctx, all)
+		return b.copyEach(ctx, all)
 	}
 	return b.copyFrozen(ctx, all)
 }
@@ -155,7 +155,7 @@ func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way,
 		err = errors.Join(bounded.Err(), f.add(frozen{c.volume, c.mounted}))
 	}
 	if err == nil {
-		way, err = copyEach(bounded, all)
+		way, err = b.copyEach(bounded, all)
 	}
 	cause, thawed := finish()
 	switch {
@@ -178,9 +178,9 @@ func (b *Backend) tooLong(all []copying) error {
 		strings.Join(mounted, " "), b.config.FreezeBound)
 }
 
-func copyEach(ctx context.Context, all []copying) (way image.Way, err error) {
+func (b *Backend) copyEach(ctx context.Context, all []copying) (way image.Way, err error) {
 	for _, c := range all {
-		if way, err = c.source.Copy(ctx, c.to); err != nil {
+		if way, err = b.copyContent(ctx, c.source, c.to); err != nil {
 			return way, err
 		}
 	}

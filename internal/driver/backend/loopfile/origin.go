@@ -55,26 +55,26 @@ func (b *Backend) originOf(source backend.Source) (origin, error) {
 }
 
 // fillFrom copies the origin and gives the copy its own size and identity.
-func (b *Backend) fillFrom(ctx context.Context, path string, m *volumeMetadata, p plan) error {
+func (b *Backend) fillFrom(ctx context.Context, path string, m *volumeMetadata, p plan) (image.Way, error) {
 	way, err := b.copyOrigin(ctx, p.origin, path)
 	if err != nil {
-		return err
+		return way, err
 	}
 	logWay(ctx, way, p.origin.what)
 	content, err := filesystem.Probe(path)
 	if err != nil {
-		return err
+		return way, err
 	}
 	if m.Filesystem, err = agree(*m, content.Type, p.origin.what); err != nil {
-		return err
+		return way, err
 	}
 	if err := identify(ctx, path, m, content); err != nil {
-		return err
+		return way, err
 	}
 	if err := image.Resize(path, p.bytes); err != nil {
-		return err
+		return way, err
 	}
-	return image.Sync(path)
+	return way, image.Sync(path)
 }
 
 // identify leaves a copy that is only to be used as a block device alone: its
@@ -115,7 +115,25 @@ func (b *Backend) copyOrigin(ctx context.Context, o origin, path string) (image.
 		return image.Full, err
 	}
 	defer source.Close()
-	return source.Copy(ctx, path)
+	return b.copyContent(ctx, source, path)
+}
+
+// copyContent shares space where the pool can, and otherwise asks for it first.
+func (b *Backend) copyContent(ctx context.Context, source *image.Source, to string) (image.Way, error) {
+	err := source.Share(to)
+	if !image.CannotShare(err) {
+		return image.Shared, err
+	}
+	bytes, err := source.Data(ctx)
+	if err != nil {
+		return image.Full, err
+	}
+	booking, err := b.room.Book(bytes)
+	if err != nil {
+		return image.Full, err
+	}
+	defer booking.Release()
+	return image.Full, source.CopyFully(ctx, to, booking.Write)
 }
 
 func logWay(ctx context.Context, way image.Way, what string) {

@@ -106,35 +106,42 @@ func (b *Backend) build(ctx context.Context, id backend.ID, m volumeMetadata, p 
 }
 
 func (b *Backend) fill(ctx context.Context, dir string, m *volumeMetadata, p plan) error {
-	path := filepath.Join(dir, imageFile)
+	path, way := filepath.Join(dir, imageFile), image.Full
+	var err error
 	if p.origin.what == "" {
-		if err := image.Create(path, p.bytes); err != nil {
-			return err
-		}
-	} else if err := b.fillFrom(ctx, path, m, p); err != nil {
+		err = image.Create(path, p.bytes)
+	} else {
+		way, err = b.fillFrom(ctx, path, m, p)
+	}
+	if err != nil || !p.settings.thick {
 		return err
 	}
-	if p.settings.thick {
-		return b.allocate(path)
+	if way == image.Shared {
+		// All of it is to have space of its own, also what has some already.
+		return b.allocateMore(path, p.bytes, p.bytes)
 	}
-	return nil
+	return b.allocate(path)
 }
 
-// allocate asks first: the kernel would take all that there is before it
-// fails, and others would find the pool full meanwhile.
+// allocate takes from the pool what an image lacks.
 func (b *Backend) allocate(path string) error {
 	space, err := image.Measure(path)
 	if err != nil {
 		return err
 	}
-	disk, err := b.disk()
+	return b.allocateMore(path, space.Size, space.Size-space.Allocated)
+}
+
+// allocateMore takes what lacks to an image that is to have some size. It asks
+// first: the kernel would take all that there is before it fails, and others
+// would find the pool full meanwhile.
+func (b *Backend) allocateMore(path string, bytes, lacks int64) error {
+	booking, err := b.room.Book(max(0, lacks))
 	if err != nil {
-		return err
+		return fault.KindOf(err).Errorf("%s: \"thick\": %w", provisioningKey, err)
 	}
-	if missing := space.Size - space.Allocated; missing > disk.Free {
-		return fault.Exhausted.Errorf("%s: \"thick\" needs %d bytes and the pool has %d free", provisioningKey, missing, disk.Free)
-	}
-	return image.Allocate(path)
+	defer booking.Release()
+	return image.Allocate(path, bytes)
 }
 
 // Get implements backend.Volumes.

@@ -46,17 +46,6 @@ func (s *Source) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Copy makes an image with the content of the source at this moment, as long
-// as nobody writes to it. When it fails a part of the copy may be there.
-func (s *Source) Copy(ctx context.Context, path string) (Way, error) {
-	way := Shared
-	err := s.Share(path)
-	if CannotShare(err) {
-		way, err = Full, s.copyFully(ctx, path)
-	}
-	return way, err
-}
-
 // Share makes a copy that shares the space of the source: the content of one
 // moment even while somebody writes.
 func (s *Source) Share(path string) error {
@@ -72,7 +61,19 @@ func CannotShare(err error) bool {
 		errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS)
 }
 
-func (s *Source) copyFully(ctx context.Context, path string) error {
+// Data is how many bytes a full copy has to write.
+func (s *Source) Data(ctx context.Context) (bytes int64, err error) {
+	err = extents(ctx, s.file, func(from, to int64) (more bool, err error) {
+		bytes += to - from
+		return true, nil
+	})
+	return bytes, err
+}
+
+// CopyFully makes an image with the content of the source at this moment, as
+// long as nobody writes to it. It asks before each part, by the number of bytes
+// that follow. When it fails a part of the copy may be there.
+func (s *Source) CopyFully(ctx context.Context, path string, ask func(bytes int64) error) error {
 	return s.into(path, func(target *os.File) error {
 		size, err := s.Size()
 		if err != nil {
@@ -82,7 +83,7 @@ func (s *Source) copyFully(ctx context.Context, path string) error {
 			return err
 		}
 		return extents(ctx, s.file, func(from, to int64) (more bool, err error) {
-			return true, copyRange(ctx, s.file, target, from, to)
+			return true, copyRange(ctx, s.file, target, from, to, ask)
 		})
 	})
 }
@@ -102,13 +103,17 @@ func (s *Source) into(path string, fill func(target *os.File) error) error {
 // step bounds what is copied between two looks at the context.
 const step = 64 << 20
 
-func copyRange(ctx context.Context, from, to *os.File, at, end int64) error {
+func copyRange(ctx context.Context, from, to *os.File, at, end int64, ask func(bytes int64) error) error {
 	for at < end {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		part := min(step, end-at)
+		if err := ask(part); err != nil {
+			return err
+		}
 		source, target := at, at
-		n, err := unix.CopyFileRange(int(from.Fd()), &source, int(to.Fd()), &target, int(min(step, end-at)), 0)
+		n, err := unix.CopyFileRange(int(from.Fd()), &source, int(to.Fd()), &target, int(part), 0)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:

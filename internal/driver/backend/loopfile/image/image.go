@@ -44,23 +44,32 @@ func Resize(path string, bytes int64) error {
 	})
 }
 
-// Allocate takes the space of all holes from the pool, and that of what the
-// image shares with others, so that no later write can find it full. A pool
-// that writes everything to another place (btrfs) cannot promise the latter.
-func Allocate(path string) error {
+// Allocate takes the space of all holes from the pool, up to a size that the
+// image may still come to have, and that of what the image shares with others,
+// so that no later write can find it full. A pool that writes everything to
+// another place (btrfs) cannot promise the latter. When it fails nothing is
+// taken beyond the end.
+func Allocate(path string, bytes int64) error {
 	return with(path, func(file *os.File) error {
 		info, err := file.Stat()
 		if err != nil {
 			return err
 		}
-		for _, what := range []uint32{0, unix.FALLOC_FL_UNSHARE_RANGE} {
-			err := retryInterrupted(func() error { return unix.Fallocate(int(file.Fd()), what, 0, info.Size()) })
-			if err != nil && (what == 0 || !errors.Is(err, unix.EOPNOTSUPP)) {
-				return &os.PathError{Op: "allocate", Path: path, Err: err}
+		err = fallocate(file, unix.FALLOC_FL_KEEP_SIZE, max(bytes, info.Size()))
+		if err == nil {
+			if err = fallocate(file, unix.FALLOC_FL_UNSHARE_RANGE, info.Size()); errors.Is(err, unix.EOPNOTSUPP) {
+				err = nil
 			}
+		}
+		if err != nil {
+			return errors.Join(&os.PathError{Op: "allocate", Path: path, Err: err}, file.Truncate(info.Size()))
 		}
 		return file.Sync()
 	})
+}
+
+func fallocate(file *os.File, mode uint32, bytes int64) error {
+	return retryInterrupted(func() error { return unix.Fallocate(int(file.Fd()), mode, 0, bytes) })
 }
 
 // Erase makes an image blank again. It is for one that holds nothing but what

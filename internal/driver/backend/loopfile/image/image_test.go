@@ -45,7 +45,7 @@ func TestSparseAndThick(t *testing.T) {
 	if s := measure(t, path); s.Size != 8*mebi || s.Allocated != 0 {
 		t.Errorf("sparse: %+v", s)
 	}
-	if err := Allocate(path); err != nil {
+	if err := Allocate(path, 0); err != nil {
 		t.Skipf("needs a temporary folder whose filesystem can allocate: %v", err)
 	}
 	if s := measure(t, path); s.Size != 8*mebi || s.Allocated < 8*mebi {
@@ -75,7 +75,7 @@ func TestIsBlank(t *testing.T) {
 	}{
 		"a hole":                  {func(*testing.T, string) {}, true},
 		"zeros that were written": {func(t *testing.T, p string) { put(t, p, mebi, make([]byte, 3*mebi)) }, true},
-		"allocated":               {func(_ *testing.T, p string) { _ = Allocate(p) }, true},
+		"allocated":               {func(_ *testing.T, p string) { _ = Allocate(p, 0) }, true},
 		"a byte at the start":     {func(t *testing.T, p string) { put(t, p, 0, []byte{1}) }, false},
 		"the last byte":           {func(t *testing.T, p string) { put(t, p, 8*mebi-1, []byte{1}) }, false},
 		"a byte after zeros":      {func(t *testing.T, p string) { put(t, p, 4096, append(make([]byte, 2*mebi), 1)) }, false},
@@ -112,7 +112,7 @@ func TestAFullCopyKeepsContentAndHoles(t *testing.T) {
 	}
 	defer source.Close()
 	to := filepath.Join(filepath.Dir(from), "copy")
-	if err := source.copyFully(t.Context(), to); err != nil {
+	if err := source.CopyFully(t.Context(), to, always); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile(from)
@@ -141,7 +141,7 @@ func TestACopyNeedsNoName(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "copy")
-	if _, err := source.Copy(t.Context(), to); err != nil {
+	if err := source.CopyFully(t.Context(), to, always); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(to); err != nil || !bytes.HasPrefix(got, []byte("content")) {
@@ -159,7 +159,7 @@ func TestACancelledCopyEnds(t *testing.T) {
 	defer source.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := source.copyFully(ctx, filepath.Join(t.TempDir(), "copy")); !errors.Is(err, context.Canceled) {
+	if err := source.CopyFully(ctx, filepath.Join(t.TempDir(), "copy"), always); !errors.Is(err, context.Canceled) {
 		t.Errorf("copy: %v, want cancelled", err)
 	}
 }
@@ -183,5 +183,39 @@ func TestCanShareLeavesNothing(t *testing.T) {
 	t.Logf("the temporary folder shares space: %v", shared)
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+func always(int64) error { return nil }
+
+// A full copy writes what is asked for, and ends where the answer is no.
+func TestAFullCopyAsks(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	const data = step + 4096
+	if err := errors.Join(os.WriteFile(from, make([]byte, data), 0o600), os.Truncate(from, 4*step)); err != nil {
+		t.Fatal(err)
+	}
+	source, err := Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	if bytes, err := source.Data(t.Context()); err != nil || bytes != data {
+		t.Errorf("Data = %d, %v, want %d", bytes, err, data)
+	}
+	var asked []int64
+	full := errors.New("full")
+	err = source.CopyFully(t.Context(), to, func(bytes int64) error {
+		asked = append(asked, bytes)
+		if len(asked) > 1 {
+			return full
+		}
+		return nil
+	})
+	if !errors.Is(err, full) || len(asked) != 2 || asked[0] != step || asked[1] != 4096 {
+		t.Errorf("asked for %v, %v", asked, err)
+	}
+	if space, err := Measure(to); err != nil || space.Allocated > step+mebi {
+		t.Errorf("wrote %+v, %v", space, err)
 	}
 }
