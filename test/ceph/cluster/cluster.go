@@ -43,8 +43,9 @@ type Cluster struct {
 	dismiss      func() error
 }
 
-// patience bounds every single command.
-const patience = 60 * time.Second
+// patience bounds every single command. A machine that has other things to do
+// takes a minute to load the modules of the manager.
+const patience = 3 * time.Minute
 
 // Start makes and starts a cluster in an empty folder.
 func Start(ctx context.Context, dir string) (*Cluster, error) {

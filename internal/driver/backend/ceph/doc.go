@@ -2,10 +2,11 @@
 // CephFS.
 //
 // It decides what a class of volumes may ask for (settings), which cluster and
-// which user a request is for (reach), and how a volume is brought to a node
-// and away again (staging). The parts are packages: handle has the ids,
-// command runs the tools, rbd and cephfs keep the volumes, mapping and sharing
-// bring them to the node.
+// which user a request is for (reach), how a volume is brought to a node and
+// away again (staging), and that nothing which hangs keeps anybody (node). The
+// parts are packages: handle has the ids, naming the names, command runs the
+// tools, rbd and cephfs keep the volumes, mapping and sharing bring them to the
+// node, patience lets go of what does not end.
 //
 // Nothing is kept here that the clusters know: an id leads to its volume. The
 // state directory has
@@ -15,4 +16,45 @@
 //
 // It must not know CSI messages, target paths or what is published. A key is
 // in no log, error, argument or file.
+//
+// # One writer
+//
+// RBD lets any number of nodes map an image for writing, and two filesystems
+// on one image destroy it. So an image for a single node is mapped only when
+// nobody watches it (a client that has an image open is a watcher of its
+// header), and looked at again when it is mapped: of two nodes that mapped it
+// at the same moment each sees the other, and both give way.
+//
+// # Fencing
+//
+// A node that died lets go of its images by itself: its watch ends half a
+// minute after its last sign of life. A node that is cut off is another
+// matter, since it may write again when it comes back. As long as its watch
+// lasts, FAILED_PRECONDITION names its address and the command that makes
+// sure, which only a person may decide on:
+//
+//	ceph osd blocklist add ADDRESS
+//
+// Then nothing the node still has in memory reaches the cluster. It has to be
+// restarted, or its mounts be taken away by force, before `ceph osd blocklist
+// rm ADDRESS`. Calls of a node that is fenced say so. The driver fences nobody:
+// it cannot tell a dead node from one that it does not reach.
+//
+// # A cluster that is away
+//
+// Every run of a tool ends within its time-out, and the call is UNAVAILABLE:
+// whether what was asked for happened is not known, and a repeated call finds
+// out. What the kernel keeps, an unmount that has data to write for example, no
+// signal ends; it is left alone, calls for that volume are ABORTED and say
+// since when it hangs, other volumes are well, and it goes on when the cluster
+// is back. If that will never be, killing the daemon (rbd-fuse, ceph-fuse) or
+// `umount -f` of a kernel mount lets go, and loses what was not written.
+//
+// # Daemons
+//
+// rbd-nbd, rbd-fuse and ceph-fuse are processes beside the driver. They outlive
+// a driver that is restarted by a service manager which kills only the main
+// process, but not the end of the container that they run in: their volumes
+// are then of no use until their pods start anew. The kernel's own clients,
+// which are chosen where the kernel has them, know no such trouble.
 package ceph

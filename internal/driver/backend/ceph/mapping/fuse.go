@@ -118,11 +118,32 @@ func (f *Fuse) find(image Image) (*loopdev.Device, error) {
 			return device, nil
 		}
 	}
-	device, err = loopdev.Find(inode)
+	device, err = backedBy(image)
 	if err != nil || device == nil {
 		return nil, err
 	}
+	if has, err := device.Inode(); err != nil || has != inode {
+		return nil, device.Release() // one of an earlier daemon
+	}
 	f.hold(image, device)
+	return device, nil
+}
+
+// backedBy looks for the device by its path, and asks the kernel of no other
+// one what its image is: it would ask the daemon of that image, which can hang.
+func backedBy(image Image) (*loopdev.Device, error) {
+	dir, err := filepath.EvalSymlinks(image.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // Not mapped is no error.
+	}
+	var device *loopdev.Device
+	if err == nil {
+		image.Dir = dir
+		device, err = loopdev.BackedBy(file(image))
+	}
+	if err != nil {
+		return nil, fault.Internal.Errorf("look for the device of image %s: %w", image.spec(), err)
+	}
 	return device, nil
 }
 
@@ -213,11 +234,7 @@ func (f *Fuse) dead(image Image) (*loopdev.Device, error) {
 	if device != nil {
 		return device, nil
 	}
-	device, err := loopdev.BackedBy(file(image))
-	if err != nil {
-		return nil, fault.Internal.Errorf("look for the device of image %s: %w", image.spec(), err)
-	}
-	return device, nil
+	return backedBy(image)
 }
 
 // lingering bounds how long the kernel's own users of a device are waited for.
