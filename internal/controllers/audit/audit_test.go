@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -79,6 +80,44 @@ func pv(name, driver, handle string) *corev1.PersistentVolume {
 			CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle},
 		}},
 	}
+}
+
+// odd is a driver whose lists are whatever bytes say.
+type odd struct {
+	csi.ControllerClient
+	pages []*csi.ListVolumesResponse
+	asked int
+}
+
+func (o *odd) ListVolumes(context.Context, *csi.ListVolumesRequest, ...grpc.CallOption) (*csi.ListVolumesResponse, error) {
+	o.asked++
+	return o.pages[(o.asked-1)%len(o.pages)], nil
+}
+
+// FuzzListVolumes: no list of a driver makes the audit panic or go on for ever (U-47).
+func FuzzListVolumes(f *testing.F) {
+	whole, err := proto.Marshal(&csi.ListVolumesResponse{Entries: []*csi.ListVolumesResponse_Entry{{Volume: &csi.Volume{VolumeId: "v"}}, nil}, NextToken: "v"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole, []byte{})
+	f.Add(whole, whole) // in circles
+	f.Add([]byte{}, []byte{})
+	api := fake.NewClientBuilder().WithScheme(kube.NewScheme()).Build()
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		o := &odd{}
+		for _, raw := range [][]byte{first, second} {
+			page := &csi.ListVolumesResponse{}
+			if proto.Unmarshal(raw, page) != nil {
+				page = nil
+			}
+			o.pages = append(o.pages, page)
+		}
+		a := New(Config{Cached: api, CSI: o, Driver: "ours", Timeout: time.Minute, Journal: &record{}, Orphans: prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphans"})})
+		if err := a.look(t.Context()); err != nil && o.asked != mostPages {
+			t.Errorf("%v after %d pages", err, o.asked)
+		}
+	})
 }
 
 func TestAudit(t *testing.T) {

@@ -231,6 +231,9 @@ func FuzzAfterCreate(f *testing.F) {
 		s := in.snapshot()
 		v := AfterCreate(s, sent, a)
 		sound(t, v)
+		if !a.Foreign && a.Code == codes.OK && a.Volume.GetVolumeId() != "" {
+			kept(t, v)
+		}
 		want, has := written(v)
 		if !has {
 			return
@@ -238,6 +241,20 @@ func FuzzAfterCreate(f *testing.F) {
 		sound(t, AfterWrite(want, Written{Existing: in.volume(), Rejected: in.yes()}))
 		sound(t, AfterDiscard(in.text(), a))
 	})
+}
+
+// kept fails when a volume that exists is forgotten: the record goes only after it has its PersistentVolume, or is deleted again (H-1).
+func kept(t *testing.T, v Verdict) {
+	t.Helper()
+	d, ok := v.(do)
+	if !ok {
+		return // the record stays
+	}
+	switch d.Actions[0].(type) {
+	case WriteVolume, DiscardVolume:
+	default:
+		t.Errorf("forgotten: %+v", d)
+	}
 }
 
 func written(v Verdict) (*corev1.PersistentVolume, bool) {

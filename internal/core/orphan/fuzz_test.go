@@ -1,0 +1,38 @@
+package orphan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// FuzzLook: an orphan is listed twice and known never, and no request on record makes the number less than nothing.
+func FuzzLook(f *testing.F) {
+	f.Add("a b", "a c", "b", "x")
+	f.Add("", "  ", "", "")
+	f.Fuzz(func(t *testing.T, before, now, known, unsettled string) {
+		view := func(listed string) View {
+			v := View{Listed: strings.Split(listed, " "), Known: map[string]bool{}, Unsettled: map[types.UID]bool{}}
+			for _, handle := range strings.Fields(known) {
+				v.Known[handle] = true
+			}
+			for _, claim := range strings.Fields(unsettled) {
+				v.Unsettled[types.UID(claim)] = true
+			}
+			return v
+		}
+		first, second := view(before), view(now)
+		_, suspects := Look(Suspects{}, first)
+		found, _ := Look(suspects, second)
+		for _, handle := range found.Unknown {
+			if handle == "" || second.Known[handle] || !slices.Contains(first.Listed, handle) || !slices.Contains(second.Listed, handle) {
+				t.Errorf("%q is called unknown", handle)
+			}
+		}
+		if n := found.Orphans(); n < 0 || n > len(found.Unknown) {
+			t.Errorf("%d orphans of %d", n, len(found.Unknown))
+		}
+	})
+}
