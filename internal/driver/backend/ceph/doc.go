@@ -35,10 +35,11 @@
 //
 //	ceph osd blocklist add ADDRESS
 //
-// Then nothing the node still has in memory reaches the cluster. It has to be
-// restarted, or its mounts be taken away by force, before `ceph osd blocklist
-// rm ADDRESS`. Calls of a node that is fenced say so. The driver fences nobody:
-// it cannot tell a dead node from one that it does not reach.
+// Then nothing that the node still has in memory reaches the cluster. Its
+// mounts hang, and so does taking them away, until the node is restarted or
+// the daemons of its images are killed; only after that may it be let in again
+// (ceph osd blocklist rm ADDRESS). The driver fences nobody: it cannot tell a
+// dead node from one that it does not reach.
 //
 // # A cluster that is away
 //
