@@ -128,10 +128,8 @@ func (c *contest) run(ctx context.Context) (err error) {
 	if err := c.present(ctx, c.outcome.pairs); err != nil {
 		return err
 	}
-	last := dynamicTrial(fmt.Sprintf("dynamic, with %d bound", c.outcome.pairs))
-	last.rest = true
 	for _, who := range everybody {
-		if err := c.turn(ctx, who, []trial{last}); err != nil {
+		if err := c.turn(ctx, who, []trial{besideMany(c.outcome.pairs)}); err != nil {
 			return fmt.Errorf("%s: %w", who.name, err)
 		}
 	}
@@ -151,11 +149,17 @@ func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 			return err
 		}
 	}
+	var w *work
 	for _, trial := range all {
 		if trial.static && who.dynamicOnly {
 			continue
 		}
-		if err := c.try(ctx, who, t, trial); err != nil {
+		if !trial.goesOn {
+			if w, err = c.work(ctx, who, c.claims); err != nil {
+				return err
+			}
+		}
+		if err := c.try(ctx, who, t, trial, w); err != nil {
 			return fmt.Errorf("%s: %w", trial.name, err)
 		}
 		if trial.rest && t.controllers != nil {

@@ -22,9 +22,8 @@ type bare struct {
 
 // pair is a claim and its volume.
 type pair struct {
-	number int
-	claim  *corev1.PersistentVolumeClaim
-	pv     *corev1.PersistentVolume // nil for one that is to be made
+	claim *corev1.PersistentVolumeClaim
+	pv    *corev1.PersistentVolume // nil for one that is to be made
 }
 
 // bind is the writes that binding needs, of which the first on the volume makes it or takes one that is there.

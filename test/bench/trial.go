@@ -19,11 +19,12 @@ import (
 // trial is one thing that the contenders do.
 type trial struct {
 	name    string
-	static  bool // the volumes are there before their claims
-	rest    bool // and then look at how the contender does nothing
-	prepare func(context.Context, *work) error
+	static  bool                               // the volumes are there before their claims
+	rest    bool                               // and then look at how the contender does nothing
+	goesOn  bool                               // with the claims of the trial before
+	prepare func(context.Context, *work) error // nil for nothing
 	do      func(context.Context, *work) (course, error)
-	clear   func(context.Context, *work) error
+	clear   func(context.Context, *work) error // nil when the next goes on, or nothing is left
 }
 
 // course is how a trial went.
@@ -33,32 +34,45 @@ type course struct {
 }
 
 const (
+	trialOne     = "dynamic, one at a time"
 	trialDynamic = "dynamic"
 	trialDelete  = "delete"
 )
 
 func trials() []trial {
 	return []trial{
-		dynamicTrial(trialDynamic),
-		{
-			name:    trialDelete,
-			prepare: func(ctx context.Context, w *work) error { _, err := w.bind(ctx, contestClass); return err },
-			do:      func(ctx context.Context, w *work) (course, error) { return w.giveUp(ctx) },
-			clear:   func(context.Context, *work) error { return nil },
-		},
+		{name: trialOne, do: bindOneByOne, clear: clearDynamic},
+		{name: trialDynamic, do: bindDynamic},
+		{name: trialDelete, goesOn: true, do: giveUp},
 		staticTrial("static, pre-bound", prebound),
 		staticTrial("static, matched", free),
 	}
 }
 
-func dynamicTrial(name string) trial {
+// besideMany is what is done again when there is much.
+func besideMany(pairs int) trial {
 	return trial{
-		name:    name,
-		prepare: func(context.Context, *work) error { return nil },
-		do:      func(ctx context.Context, w *work) (course, error) { return w.bind(ctx, contestClass) },
-		clear:   func(ctx context.Context, w *work) error { _, err := w.giveUp(ctx); return err },
+		name: fmt.Sprintf("dynamic, with %d bound", pairs), rest: true, do: bindDynamic, clear: clearDynamic,
 	}
 }
+
+func bindDynamic(ctx context.Context, w *work) (course, error) { return w.bind(ctx, contestClass) }
+
+// oneByOne is the part of the claims, 1 in so many, that have nobody beside them: how long a single one takes.
+const oneByOne = 20
+
+func bindOneByOne(ctx context.Context, w *work) (course, error) {
+	w.claims, w.oneByOne = max(1, w.claims/oneByOne), true
+	return w.bind(ctx, contestClass)
+}
+
+func clearDynamic(ctx context.Context, w *work) error {
+	w.oneByOne = false
+	_, err := giveUp(ctx, w)
+	return err
+}
+
+func giveUp(ctx context.Context, w *work) (course, error) { return w.giveUp(ctx) }
 
 func staticTrial(name string, kind volumeKind) trial {
 	return trial{
@@ -94,14 +108,12 @@ type cost struct {
 	memory memory
 }
 
-// try does one trial in a namespace of its own. What is still told of its preparation is waited for, since it is not a part of it.
-func (c *contest) try(ctx context.Context, who contender, t team, trial trial) error {
-	w, err := c.work(ctx, who, c.claims)
-	if err != nil {
-		return err
-	}
-	if err := trial.prepare(ctx, w); err != nil {
-		return fmt.Errorf("prepare: %w", err)
+// try does one trial. What is still told of its preparation is waited for, since it is not a part of it.
+func (c *contest) try(ctx context.Context, who contender, t team, trial trial, w *work) error {
+	if trial.prepare != nil {
+		if err := trial.prepare(ctx, w); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
 	}
 	begin, err := c.log.quiet(ctx)
 	if err != nil {
@@ -111,7 +123,7 @@ func (c *contest) try(ctx context.Context, who contender, t team, trial trial) e
 	if err != nil {
 		return err
 	}
-	r := row{trial: trial.name, contender: who.name, floor: who.floor, claims: w.claims}
+	r := row{trial: trial.name, contender: who.name, floor: who.floor}
 	if trial.static {
 		r.floor = nameFloor4
 	}
@@ -119,6 +131,7 @@ func (c *contest) try(ctx context.Context, who contender, t team, trial trial) e
 	if r.course, err = trial.do(ctx, w); err != nil {
 		return err
 	}
+	r.claims = w.claims
 	end, err := c.log.quiet(ctx)
 	if err != nil {
 		return err
@@ -138,6 +151,9 @@ func (c *contest) try(ctx context.Context, who contender, t team, trial trial) e
 	if err := <-profiled; err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
+	if trial.clear == nil {
+		return nil
+	}
 	return trial.clear(ctx, w)
 }
 
@@ -151,7 +167,7 @@ func (r *row) count(log auditLog, who contender, begin, end audit.Mark) error {
 	if len(who.accounts) > 0 {
 		r.made = all.By(userProvisioner)
 	}
-	if who.name == nameStock && strings.HasPrefix(r.trial, trialDynamic) {
+	if who.name == nameStock && r.trial == trialDynamic {
 		r.pace, err = paceOf(log, begin, end)
 	}
 	return err

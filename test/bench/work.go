@@ -18,6 +18,7 @@ type work struct {
 	load
 	namespace string
 	claims    int
+	oneByOne  bool  // each claim when the one before is done
 	bare      *bare // nil for a contender that is a program
 	pairs     []pair
 }
@@ -52,7 +53,7 @@ func (w *work) volumes(ctx context.Context, kind volumeKind) error {
 	defer forget()
 	if err := w.each(ctx, w.claims, func(ctx context.Context, i int) error {
 		pv := w.volume(i, kind)
-		w.pairs[i] = pair{number: i, pv: pv}
+		w.pairs[i].pv = pv
 		if err := w.api.Create(ctx, pv); err != nil || w.bare == nil {
 			return err
 		}
@@ -137,12 +138,18 @@ type timing struct{ asked, done stamps }
 
 // measure asks for each claim and waits until all are done.
 func (t *timing) measure(ctx context.Context, w *work, ask func(context.Context, *corev1.PersistentVolumeClaim, *pair) error) (course, error) {
+	all := w.load
+	if w.oneByOne {
+		all.workers = 1
+	}
 	began := time.Now()
-	if err := w.each(ctx, w.claims, func(ctx context.Context, i int) error {
+	if err := all.each(ctx, w.claims, func(ctx context.Context, i int) error {
 		claim := newClaim(w.namespace, i)
 		t.asked.add(claim.Name)
-		w.pairs[i].number = i
-		return ask(ctx, claim, &w.pairs[i])
+		if err := ask(ctx, claim, &w.pairs[i]); err != nil || !w.oneByOne {
+			return err
+		}
+		return t.done.await(ctx, i+1)
 	}); err != nil {
 		return course{}, err
 	}
