@@ -45,9 +45,22 @@ func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool
 	return own, true, nil
 }
 
-// Saw notes an object that came through the watch, the last state of a deleted one included. It is for those who have a handler of
-// their own, and must not be told before their own view has the object.
+// Saw notes an object that came through the watch. It is for those who have a handler of their own, and must not be told before their
+// own view has the object.
 func (r *Recent[T]) Saw(object T) { r.saw(object.GetResourceVersion()) }
+
+// Gone notes an object that the watch shows as deleted, in place of [Recent.Saw]. What was written to it is forgotten whatever its
+// resource version: after a watch was broken the state that comes with a deletion is the one from before, and what would show how far
+// the watch is comes after all deletions.
+func (r *Recent[T]) Gone(object T) {
+	r.saw(object.GetResourceVersion())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(object)
+	if own, ok := r.entries[key]; ok && own.GetUID() == object.GetUID() {
+		delete(r.entries, key)
+	}
+}
 
 // own is what was written and has not come through the watch.
 func (r *Recent[T]) own(key client.ObjectKey) (T, bool) {
@@ -84,18 +97,18 @@ func (r *Recent[T]) saw(version string) {
 
 // Handler feeds the memory from an informer.
 func (r *Recent[T]) Handler() toolscache.ResourceEventHandler {
-	see := func(in any) {
+	tell := func(in any, note func(T)) {
 		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
 			in = tombstone.Obj
 		}
 		if object, ok := in.(T); ok {
-			r.saw(object.GetResourceVersion())
+			note(object)
 		}
 	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    see,
-		UpdateFunc: func(_, in any) { see(in) },
-		DeleteFunc: see,
+		AddFunc:    func(in any) { tell(in, r.Saw) },
+		UpdateFunc: func(_, in any) { tell(in, r.Saw) },
+		DeleteFunc: func(in any) { tell(in, r.Gone) },
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -29,6 +30,24 @@ func TestRecentWhenTheWatchPassesMeanwhile(t *testing.T) {
 	})
 	if err != nil || !found || got.ResourceVersion != "10" {
 		t.Errorf("read %v, %v, %v; want our own write", got, found, err)
+	}
+}
+
+// After a broken watch a deletion comes with the state from before the write, and before everything that is newer. A write to an object
+// of another uid stays: it is to one that was created since.
+func TestRecentForgetsWhatIsGone(t *testing.T) {
+	of := func(uid types.UID, version string) *corev1.PersistentVolume {
+		pv := volume("a", version)
+		pv.UID = uid
+		return pv
+	}
+	for uid, want := range map[types.UID]bool{"1": false, "2": true} {
+		r := NewRecent[*corev1.PersistentVolume]()
+		r.Wrote(of(uid, "10"))
+		r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a", Obj: of("1", "5")})
+		if _, found, err := r.Read(client.ObjectKey{Name: "a"}, cached(nil)); err != nil || found != want {
+			t.Errorf("written to %s, and 1 is gone: found %v, %v", uid, found, err)
+		}
 	}
 }
 

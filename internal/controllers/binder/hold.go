@@ -134,8 +134,8 @@ func keyOf(claim *corev1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// tombstones remembers uids of claims whose deletion was seen. It has room for a burst; for one that was forgotten, the API server
-// is asked.
+// tombstones remembers uids of claims and volumes whose deletion was seen. It has room for a burst; for one that was forgotten, the
+// API server is asked.
 type tombstones struct {
 	uids  map[types.UID]struct{}
 	order []types.UID

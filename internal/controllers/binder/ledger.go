@@ -64,25 +64,26 @@ func newLedger() *ledger {
 	}
 }
 
-// volume is the newest that is known of a volume; nil when there is none. The caller holds mu.
+// volume is the newest that is known of a volume; nil when there is none, or a write is answered after the watch has shown its end. The
+// caller holds mu.
 func (l *ledger) volume(name string) *corev1.PersistentVolume {
 	newest, found, err := l.ownVolumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
 		pv, ok := l.volumes[name]
 		return pv, ok, nil
 	})
-	if err != nil || !found {
+	if err != nil || !found || l.gone.has(newest.UID) {
 		return nil
 	}
 	return newest
 }
 
-// claim is the newest that is known of a claim; nil when there is none. The caller holds mu.
+// claim is the newest that is known of a claim, as with volume. The caller holds mu.
 func (l *ledger) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 	newest, found, err := l.ownClaims.Read(key, func() (*corev1.PersistentVolumeClaim, bool, error) {
 		claim, ok := l.claims[key]
 		return claim, ok, nil
 	})
-	if err != nil || !found {
+	if err != nil || !found || l.gone.has(newest.UID) {
 		return nil
 	}
 	return newest
@@ -92,8 +93,13 @@ func (l *ledger) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ownVolumes.Saw(state)
 	before := l.volumes[name]
+	if now == nil {
+		l.ownVolumes.Gone(state)
+		l.gone.add(state.UID)
+	} else {
+		l.ownVolumes.Saw(state)
+	}
 	keys := l.concerned(name, before, now)
 	if before != nil && before.Spec.ClaimRef != nil {
 		l.refs.drop(refKey(before), name)
@@ -141,12 +147,14 @@ func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
 func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ownClaims.Saw(state)
 	before := l.claims[key]
-	switch {
-	case now == nil:
+	if now == nil {
+		l.ownClaims.Gone(state)
 		l.gone.add(state.UID)
-	case before != nil && now.UID != before.UID: // deleted and created again while the watch was broken
+	} else {
+		l.ownClaims.Saw(state)
+	}
+	if before != nil && now != nil && now.UID != before.UID { // deleted and created again while the watch was broken
 		l.gone.add(before.UID)
 	}
 	if before != nil {

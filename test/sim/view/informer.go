@@ -2,12 +2,9 @@ package view
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,8 +42,8 @@ func (k *kind) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.Re
 	have := k.snapshot()
 	k.handlers = append(k.handlers, h)
 	k.view.mu.Unlock()
-	for _, key := range slices.SortedFunc(mapKeys(have), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
-		h.OnAdd(have[key], true)
+	for _, o := range inOrder(have) {
+		h.OnAdd(o, true)
 	}
 	return registration{}, nil
 }

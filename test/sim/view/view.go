@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -222,7 +223,8 @@ func (k *kind) tell(e apiserver.Event) {
 }
 
 // relist goes to the state after the events at once: what came and went is not told, what went is told without its last state,
-// and an object that was created again looks like an update.
+// and an object that was created again looks like an update. As client-go does it, the deletions are told before anything that would
+// show how far the watch is.
 func (k *kind) relist(events []apiserver.Event) {
 	k.view.mu.Lock()
 	before := k.snapshot()
@@ -233,16 +235,19 @@ func (k *kind) relist(events []apiserver.Event) {
 	handlers := slices.Clone(k.handlers)
 	k.fault.Relist = false
 	k.view.mu.Unlock()
-	for _, key := range slices.SortedFunc(mapKeys(before, after), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
-		was, is := before[key], after[key]
-		for _, h := range handlers {
-			switch {
-			case is == nil:
+	for key, was := range inOrder(before) {
+		if after[key] == nil {
+			for _, h := range handlers {
 				h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: was})
-			case was == nil:
-				h.OnAdd(is, false)
-			default:
+			}
+		}
+	}
+	for key, is := range inOrder(after) {
+		for _, h := range handlers {
+			if was := before[key]; was != nil {
 				h.OnUpdate(was, is)
+			} else {
+				h.OnAdd(is, false)
 			}
 		}
 	}
@@ -252,16 +257,11 @@ func (k *kind) snapshot() map[types.NamespacedName]client.Object {
 	return maps.Clone(k.store)
 }
 
-func mapKeys(sets ...map[types.NamespacedName]client.Object) func(func(types.NamespacedName) bool) {
-	union := map[types.NamespacedName]bool{}
-	for _, m := range sets {
-		for key := range m {
-			union[key] = true
-		}
-	}
-	return func(yield func(types.NamespacedName) bool) {
-		for key := range union {
-			if !yield(key) {
+func inOrder(store map[types.NamespacedName]client.Object) iter.Seq2[types.NamespacedName, client.Object] {
+	keys := slices.SortedFunc(maps.Keys(store), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return func(yield func(types.NamespacedName, client.Object) bool) {
+		for _, key := range keys {
+			if !yield(key, store[key]) {
 				return
 			}
 		}
@@ -290,14 +290,13 @@ func (v *View) List(_ context.Context, list client.ObjectList, opts ...client.Li
 		return errNotServed
 	}
 	var items []runtime.Object
-	keys := mapKeys(k.store)
-	for _, key := range slices.SortedFunc(keys, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
-		matches, err := k.matches(k.store[key], options)
+	for _, o := range inOrder(k.store) {
+		matches, err := k.matches(o, options)
 		if err != nil {
 			return err
 		}
 		if matches {
-			items = append(items, k.store[key].DeepCopyObject())
+			items = append(items, o.DeepCopyObject())
 		}
 	}
 	return meta.SetList(list, items)

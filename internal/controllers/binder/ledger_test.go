@@ -1,0 +1,50 @@
+package binder
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// I3, k/k#124224: a watch that was broken shows a deletion with the state from before our last writes. What we wrote does not bring the
+// object back, neither what was written before the deletion came nor what is answered after it.
+func TestDeletionAfterOurOwnWrites(t *testing.T) {
+	claim := types.NamespacedName{Namespace: "default", Name: "c"}
+	key := binding.Key{Claim: claim}
+	old := seen(liveClaim("c", "a"), "1", "50")
+	bound := old.DeepCopy()
+	bound.ResourceVersion, bound.Spec.VolumeName = "100", "v"
+	bound.Annotations = map[string]string{names.AnnBindCompleted: "yes"}
+	bound.Status.Phase, bound.Status.AccessModes = "Bound", bound.Spec.AccessModes
+	free := seen(liveVolume("v", "a"), "v", "51")
+	taken := free.DeepCopy()
+	taken.ResourceVersion, taken.Status.Phase = "99", "Bound"
+	taken.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: "1"}
+	for _, late := range []bool{false, true} {
+		for name, remove := range map[string]func(c *Controller){
+			"claim":  func(c *Controller) { c.claimSeen(old, nil) },
+			"volume": func(c *Controller) { c.volumeSeen(free, nil) },
+		} {
+			c := New(Config{})
+			c.claimSeen(old, old)
+			c.volumeSeen(free, free)
+			wrote := func() {
+				c.ledger.wroteVolume(taken)
+				c.ledger.ownClaims.Wrote(bound)
+			}
+			if wrote(); len(c.restless([]binding.Key{key})) > 0 {
+				t.Fatal("the pair is not bound")
+			}
+			if remove(c); late {
+				wrote()
+			}
+			if len(c.restless([]binding.Key{key})) == 0 {
+				t.Errorf("late %v: a %s that is gone is taken for bound", late, name)
+			}
+		}
+	}
+}
