@@ -10,6 +10,7 @@
 //	STATE/volumes/<id>/image           the content; its size is the volume's
 //	STATE/volumes/<id>/formatting      mkfs was begun and not finished
 //	STATE/volumes/<id>/undo            ext4 was being grown, and this undoes it
+//	STATE/volumes/<id>/size            the size of an image in which that is undone
 //	STATE/snapshots/<id>/snapshot.json
 //	STATE/snapshots/<id>/image
 //	STATE/groups/<id>/group.json

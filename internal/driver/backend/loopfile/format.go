@@ -87,20 +87,37 @@ func (b *Backend) settle(ctx context.Context, id backend.ID, wishes settings) er
 	}
 	if undo := b.undoPath(id); exists(undo) {
 		log.Info("An interrupted growing of the filesystem is undone")
-		space, err := image.Measure(path)
-		if err != nil {
-			return err
-		}
-		if err := filesystem.Undo(ctx, path, undo); err != nil {
-			return fmt.Errorf("the filesystem was being grown and is damaged: %w; run e2fsck on %s and remove %s", err, path, undo)
-		}
-		// e2undo may cut the file off where the filesystem ends.
-		if err := errors.Join(image.Resize(path, space.Size), image.Sync(path)); err != nil {
-			return err
-		}
-		return durable.Remove(undo)
+		return b.undo(ctx, id, undo)
 	}
 	return nil
+}
+
+// undo keeps the size of the image, which nothing else tells, beside it: e2undo
+// may cut the file off where the filesystem ends, and can be interrupted too.
+func (b *Backend) undo(ctx context.Context, id backend.ID, undo string) error {
+	path, kept := b.imageOf(id), filepath.Join(b.volumeDir(id), sizeFile)
+	space, err := image.Measure(path)
+	if err != nil {
+		return err
+	}
+	size := space.Size
+	var earlier int64
+	// One that is larger is of an earlier attempt.
+	if err := readJSON(kept, &earlier); err == nil {
+		size = max(size, earlier)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := writeJSON(kept, b.temp, size); err != nil {
+		return err
+	}
+	if err := filesystem.Undo(ctx, path, undo); err != nil {
+		return fmt.Errorf("the filesystem was being grown and is damaged: %w; run e2fsck on %s and remove %s", err, path, undo)
+	}
+	if err := errors.Join(image.Resize(path, size), image.Sync(path)); err != nil {
+		return err
+	}
+	return errors.Join(durable.Remove(kept), durable.Remove(undo))
 }
 
 // format lets the mark reach the disk before the first byte of mkfs, and the

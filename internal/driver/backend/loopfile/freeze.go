@@ -154,7 +154,7 @@ func (b *Backend) thawLeft(name string) error {
 	if err != nil {
 		return err
 	}
-	device, err := loopdev.Find(inode)
+	device, err := loopdev.FindLike(inode, loopdev.Named(imageFile))
 	if err != nil || device == nil {
 		return err
 	}

@@ -191,6 +191,59 @@ func TestAnInterruptedMkfsIsDoneAgain(t *testing.T) {
 	})
 }
 
+// mkfs did not end, and then the volume is used as a block device: what its pod
+// writes must not be taken for what mkfs left.
+func TestAnInterruptedMkfsAndThenADevice(t *testing.T) {
+	r := newRig(t)
+	q := request("vol", blockAccess, 16*mebi)
+	q.Capabilities = append(q.Capabilities, mountOf(filesystem.Ext4))
+	v := r.create(q)
+	if err := os.WriteFile(r.formattingPath(v.ID), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, r.stage(v.ID, blockAccess), "data", some)
+	r.unstage(v.ID)
+	if _, err := r.snapshot("snap", v.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stage(t.Context(), r.staging(v.ID, mountOf(""))); !fault.Incompatible.Is(err) {
+		t.Errorf("as a mount: %v, want incompatible", err)
+	}
+	wantContent(t, r.stage(v.ID, blockAccess), "data", some)
+}
+
+// The undoing is interrupted as well, after it has cut off the image.
+func TestAnInterruptedUndoingKeepsTheSize(t *testing.T) {
+	r := newRig(t)
+	c := mountOf(filesystem.Ext4)
+	v := r.create(request("vol", c, 16*mebi))
+	write(t, r.stage(v.ID, c), "file", some)
+	r.unstage(v.ID)
+	if _, err := r.Expand(t.Context(), v.ID, backend.Range{Required: 32 * mebi}); err != nil {
+		t.Fatal(err)
+	}
+	// Too short to undo anything: it was killed before it wrote.
+	if err := os.WriteFile(r.undoPath(v.ID), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.settle(ctx, v.ID, settings{}); err == nil {
+		t.Fatal("the undoing was not interrupted")
+	}
+	if err := os.Truncate(r.imageOf(v.ID), 16*mebi); err != nil {
+		t.Fatal(err)
+	}
+	r = r.restart()
+	at := r.stage(v.ID, c)
+	if got, err := r.Get(t.Context(), v.ID); err != nil || got.CapacityBytes != 32*mebi {
+		t.Errorf("it has %d bytes, %v", got.CapacityBytes, err)
+	}
+	wantContent(t, at, "file", some)
+	r.unstage(v.ID)
+	wantEntries(t, r.volumeDir(v.ID), imageFile, volumeFile)
+}
+
 // resize2fs was killed, in whichever step it was.
 func TestAnInterruptedGrowingIsUndone(t *testing.T) {
 	r := newRig(t)

@@ -25,6 +25,8 @@ const (
 	// undoFile stands beside an image while its ext4 is grown, and can take
 	// that back.
 	undoFile = "undo"
+	// sizeFile stands beside an undo file while that is applied.
+	sizeFile = "size"
 	// metadataFormat is raised when an older program would misread the file.
 	metadataFormat = 1
 )

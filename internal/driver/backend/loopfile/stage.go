@@ -122,12 +122,16 @@ func (b *Backend) bringUp(ctx context.Context, s backend.Staging, m volumeMetada
 	if err != nil {
 		return err
 	}
-	if device == nil && r.Access == backend.Mount {
-		if err := b.prepare(ctx, s.Volume, r.Filesystem, wishes); err != nil {
+	if device == nil {
+		if r.Access == backend.Mount {
+			err = b.prepare(ctx, s.Volume, r.Filesystem, wishes)
+		} else {
+			// What is undone later would take back what the pod writes.
+			err = b.settle(ctx, s.Volume, wishes)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	if device == nil {
 		if device, err = b.attach(ctx, s.Volume, r.Access); err != nil {
 			return err
 		}

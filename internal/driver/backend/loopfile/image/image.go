@@ -73,14 +73,31 @@ func fallocate(file *os.File, mode uint32, bytes int64) error {
 }
 
 // Erase makes an image blank again. It is for one that holds nothing but what
-// an interrupted mkfs left.
+// an interrupted mkfs left. The size stays as it is at every moment, since
+// nothing else tells how large the image was.
 func Erase(path string) error {
 	return with(path, func(file *os.File) error {
 		info, err := file.Stat()
 		if err != nil {
 			return err
 		}
-		return errors.Join(file.Truncate(0), file.Truncate(info.Size()))
+		const hole = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+		err = fallocate(file, hole, max(info.Size(), 1))
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			err = overwrite(file)
+		}
+		return err
+	})
+}
+
+// overwrite writes zeros over everything that is no hole.
+func overwrite(file *os.File) error {
+	zeros := make([]byte, chunk)
+	return extents(context.Background(), file, func(from, to int64) (more bool, err error) {
+		for at := from; at < to && err == nil; at += chunk {
+			_, err = file.WriteAt(zeros[:min(chunk, to-at)], at)
+		}
+		return err == nil, err
 	})
 }
 

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 const mebi = 1 << 20
@@ -217,5 +220,44 @@ func TestAFullCopyAsks(t *testing.T) {
 	}
 	if space, err := Measure(to); err != nil || space.Allocated > step+mebi {
 		t.Errorf("wrote %+v, %v", space, err)
+	}
+}
+
+// To make an image blank never makes it smaller, not even for a moment: the
+// program can be killed in that moment. The kernel keeps watch here.
+func TestEraseKeepsTheSize(t *testing.T) {
+	number, err := unix.MemfdCreate("image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Skipf("needs memfd_create: %v", err)
+	}
+	file := os.NewFile(uintptr(number), "image")
+	defer file.Close()
+	_, err = file.WriteAt([]byte("half a filesystem"), mebi)
+	if err = errors.Join(err, file.Truncate(4*mebi)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
+		t.Fatal(err)
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d", number)
+	if err := Erase(path); err != nil {
+		t.Fatal(err)
+	}
+	if blank, err := IsBlank(t.Context(), path); err != nil || !blank {
+		t.Errorf("IsBlank = %v, %v", blank, err)
+	}
+}
+
+func TestOverwrite(t *testing.T) {
+	path := sparse(t, 4*mebi)
+	put(t, path, 77, bytes.Repeat([]byte("x"), 2*mebi))
+	if err := with(path, overwrite); err != nil {
+		t.Fatal(err)
+	}
+	if blank, err := IsBlank(t.Context(), path); err != nil || !blank {
+		t.Errorf("IsBlank = %v, %v", blank, err)
+	}
+	if s := measure(t, path); s.Size != 4*mebi {
+		t.Errorf("the size became %d", s.Size)
 	}
 }
