@@ -56,16 +56,10 @@ func featuresOf(b backend.Backend, key, nodeID string) features {
 	return f
 }
 
-// snapshotsMatter says whether a caller has to know where snapshots are.
-func (f features) snapshotsMatter() bool { return f.snapshotter != nil && f.location.matters() }
-
 func (f features) pluginCapabilities() []*csi.PluginCapability {
 	services := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}
 	if f.location.matters() {
 		services = append(services, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
-	}
-	if f.snapshotsMatter() {
-		services = append(services, csi.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS)
 	}
 	if f.grouper != nil {
 		services = append(services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)

@@ -38,15 +38,14 @@ func (l location) covers(t *csi.Topology) bool {
 	return !named || value == l.node
 }
 
-// check refuses requirements that a volume or snapshot on this node does not
-// fulfil.
+// check refuses requirements that a volume on this node does not fulfil.
 // Whatever is preferred, there is no choice.
 func (l location) check(r *csi.TopologyRequirement) error {
 	if r == nil {
 		return nil
 	}
 	if !l.matters() {
-		return fault.Invalid.Errorf("accessibility_requirements: this driver does not advertise that it matters where volumes and snapshots are; leave them out")
+		return fault.Invalid.Errorf("accessibility_requirements: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave them out")
 	}
 	wanted := r.GetRequisite()
 	if len(wanted) == 0 {
@@ -56,7 +55,7 @@ func (l location) check(r *csi.TopologyRequirement) error {
 		return nil
 	}
 	// "CreateVolume Errors": unable to provision in accessible_topology.
-	return fault.Exhausted.Errorf("accessibility_requirements: none of the %d topologies has %s=%q, and volumes and snapshots of this driver are on that node only",
+	return fault.Exhausted.Errorf("accessibility_requirements: none of the %d topologies has %s=%q, and volumes of this driver are on that node only",
 		len(wanted), l.key, l.node)
 }
 

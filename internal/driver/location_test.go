@@ -43,16 +43,6 @@ func TestVolumesAreOnThisNode(t *testing.T) {
 			t.Errorf("%s: the volume is at %v", test.why, at)
 		}
 	}
-	// A snapshot is where its volume is (SNAPSHOT_ACCESSIBILITY_CONSTRAINTS).
-	for _, test := range tests {
-		response, err := r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{
-			Name: "snapshot " + test.why, SourceVolumeId: "anything", AccessibilityRequirements: test.wants,
-		})
-		wantCode(t, err, test.code)
-		if at := response.GetSnapshot().GetAccessibleTopology(); err == nil && (len(at) != 1 || at[0].GetSegments()[testKey] != "node-1") {
-			t.Errorf("%s: the snapshot is at %v", test.why, at)
-		}
-	}
 	for _, test := range []struct {
 		at   *csi.Topology
 		want bool
@@ -84,7 +74,7 @@ func TestAllFeaturesAreAdvertised(t *testing.T) {
 	}
 	plugin, err := r.GetPluginCapabilities(t.Context(), &csi.GetPluginCapabilitiesRequest{})
 	wantCode(t, err, codes.OK)
-	for _, part := range []string{"VOLUME_ACCESSIBILITY_CONSTRAINTS", "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS", "GROUP_CONTROLLER_SERVICE", "ONLINE"} {
+	for _, part := range []string{"VOLUME_ACCESSIBILITY_CONSTRAINTS", "GROUP_CONTROLLER_SERVICE", "ONLINE"} {
 		if !strings.Contains(plugin.String(), part) {
 			t.Errorf("plugin capabilities %v lack %s", plugin, part)
 		}
