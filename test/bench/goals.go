@@ -37,6 +37,8 @@ const (
 	stockGoal = 1.8     // times the stock controllers' rate
 	tailGoal  = 1.0 / 3 // of the stock controllers' p99
 	idleGoal  = 0.2     // percent of a core
+	// singleGoal is in milliseconds, for a claim that has nobody beside it.
+	singleGoal = 30
 )
 
 // goals are of those who took part.
