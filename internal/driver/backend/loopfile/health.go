@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -38,11 +39,11 @@ func (b *Backend) Health(_ context.Context, id backend.ID) (string, error) {
 	if r == nil {
 		return "", nil
 	}
-	device, err := b.deviceOf(id)
+	device, err := b.glance(id)
 	if err != nil {
 		return "", classify("look at volume "+id.String(), err)
 	}
-	if device == nil {
+	if device == "" {
 		return fmt.Sprintf("it is staged at %s, but its loop device was taken away; restart its pods", r.Path), nil
 	}
 	if r.Access == backend.Block {
@@ -52,22 +53,39 @@ func (b *Backend) Health(_ context.Context, id backend.ID) (string, error) {
 }
 
 // problemOf looks at a mounted volume.
-func problemOf(device *loopdev.Device, r record) (string, error) {
-	mounted, err := mountinfo.Mounted(r.Path)
-	if err != nil || !mounted {
+func problemOf(device string, r record) (string, error) {
+	mounts, err := mountsAt(r.Path)
+	if err != nil || len(mounts) == 0 {
 		return fmt.Sprintf("it is staged at %s, but not mounted there any more; restart its pods", r.Path), nil
 	}
 	if r.Filesystem == filesystem.Ext4 {
-		count, err := os.ReadFile(filepath.Join("/sys/fs/ext4", device.Name(), "errors_count"))
+		count, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "errors_count"))
 		if found := strings.TrimSpace(string(count)); err == nil && found != "0" {
 			return fmt.Sprintf("the kernel found %s errors in its filesystem; it is checked when it is staged the next time, so restart its pods", found), nil
 		}
+	}
+	// Whoever asks for read-only has a mount that is. One that is not, of a
+	// filesystem that is, was the kernel's decision.
+	if m := mounts[0]; has(m.VFSOptions, "ro") && !has(m.Options, "ro") {
+		return "the kernel made its filesystem read-only after an error; its log says why. Restart its pods", nil
 	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(r.Path, &stat); err != nil {
 		return fmt.Sprintf("its filesystem does not answer: %s; restart its pods", err), nil
 	}
 	return "", nil
+}
+
+func mountsAt(path string) ([]*mountinfo.Info, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	return mountinfo.GetMounts(mountinfo.SingleEntryFilter(real))
+}
+
+func has(options, option string) bool {
+	return slices.Contains(strings.Split(options, ","), option)
 }
 
 // Check implements backend.Checker. It asks instead of writing: probes are

@@ -1,0 +1,42 @@
+package loopfile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel makes a filesystem read-only when it finds an error; whoever asked
+// for that has nothing to hear of it.
+func TestHealthOfWhatBecameReadOnly(t *testing.T) {
+	eachKind(t, func(r *rig, c backend.Capability, bytes int64) {
+		if c.Type == backend.Block {
+			return
+		}
+		v := r.create(request("vol", c, bytes))
+		at := r.stage(v.ID, c)
+		wantHealth := func(what string) {
+			r.Helper()
+			if problem, err := r.Health(r.Context(), v.ID); err != nil || (problem == "") != (what == "") || !strings.Contains(problem, what) {
+				r.Errorf("Health = %q, %v, want %q", problem, err, what)
+			}
+		}
+		wantHealth("")
+		// The filesystem alone, as the kernel does it, and not its mount.
+		fs, err := unix.Fspick(unix.AT_FDCWD, at, unix.FSPICK_CLOEXEC)
+		if err != nil {
+			r.Skip("needs a kernel with fspick: ", err)
+		}
+		if err := errors.Join(unix.FsconfigSetFlag(fs, "ro"), unix.FsconfigReconfigure(fs), unix.Close(fs)); err != nil {
+			r.Fatal(err)
+		}
+		wantHealth("read-only")
+		r.unstage(v.ID)
+		c.MountFlags = []string{"ro"}
+		r.stage(v.ID, c)
+		wantHealth("")
+	})
+}
