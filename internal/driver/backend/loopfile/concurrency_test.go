@@ -55,6 +55,53 @@ func TestManyCallsAtOnce(t *testing.T) {
 	}
 }
 
+// Questions wait for no turn. They hold no device that somebody is about to
+// detach, and use none that was closed.
+func TestQuestionsHoldNothing(t *testing.T) {
+	r := newRig(t)
+	v := r.create(request("vol", blockAccess, mebi))
+	device, path := r.stage(v.ID, blockAccess), r.staging(v.ID, blockAccess).Path
+	if err := r.drop(v.ID).Release(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Staged(t.Context(), v.ID, path, backend.Block); err != nil || got != device {
+		t.Errorf("Staged = %s, %v, want %s", got, err, device)
+	}
+	if problem, err := r.Health(t.Context(), v.ID); err != nil || problem != "" {
+		t.Errorf("Health = %q, %v", problem, err)
+	}
+	if r.held(v.ID) != nil {
+		t.Error("a question holds the device")
+	}
+	r.unstage(v.ID)
+
+	end := make(chan struct{})
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				if _, err := r.Staged(t.Context(), v.ID, path, backend.Block); err != nil && !fault.Unready.Is(err) {
+					t.Errorf("Staged: %v", err)
+				}
+				if _, err := r.Health(t.Context(), v.ID); err != nil {
+					t.Errorf("Health: %v", err)
+				}
+			}
+		})
+	}
+	for range 30 {
+		r.stage(v.ID, blockAccess)
+		r.unstage(v.ID)
+	}
+	close(end)
+	group.Wait()
+}
+
 // anyCall asks what the driver would: whether the thing exists comes first.
 func (r *rig) anyCall(random *rand.Rand, name string) error {
 	ctx, c, id := r.Context(), mountOf(filesystem.Ext4), backend.IDOf(name)

@@ -165,11 +165,9 @@ func (b *Backend) forgetStale(ctx context.Context) error {
 		if !isRecord || err != nil || b.held(id) != nil {
 			continue
 		}
-		// A record that cannot be read, and a volume whose device is in use
-		// without being ours to hold, are for a person to look at.
-		if r, err := b.readRecord(id); err != nil || r == nil {
-			continue
-		}
+		// A volume whose device is in use without being ours to hold is for a
+		// person to look at. Without a device nothing can be staged, whatever
+		// the record says: a machine that lost its power leaves empty ones.
 		if device, err := b.deviceOf(id); err != nil && !errors.Is(err, os.ErrNotExist) || device != nil {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
+	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
 // What a kill leaves of a stage, and what the start makes of it.
@@ -62,6 +63,28 @@ func TestRecoverDevices(t *testing.T) {
 	for _, id := range []backend.ID{attached.ID, unmounted.ID, recorded.ID} {
 		r.stage(id, c)
 	}
+}
+
+// A machine that loses its power can leave a record without content. Nothing is
+// staged after a boot, so it says nothing; while the volume has a device it may
+// be staged, and a person has to look.
+func TestRecoverWithARecordThatCannotBeRead(t *testing.T) {
+	r := newRig(t)
+	lost, kept := r.create(request("lost", blockAccess, mebi)), r.create(request("kept", blockAccess, mebi))
+	bind(t, r.stage(kept.ID, blockAccess), filepath.Join(r.dir, "target"))
+	for _, id := range []backend.ID{lost.ID, kept.ID} {
+		if err := os.WriteFile(r.recordPath(id), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r = r.restart()
+	wantEntries(t, r.staged, "kept.json")
+	if err := r.Delete(t.Context(), kept.ID); !fault.Internal.Is(err) {
+		t.Errorf("Delete of what may be staged: %v, want internal", err)
+	}
+	r.stage(lost.ID, blockAccess)
+	r.unstage(lost.ID)
+	r.remove(lost.ID)
 }
 
 func TestRecoverSweeps(t *testing.T) {

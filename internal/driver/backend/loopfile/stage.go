@@ -202,7 +202,8 @@ func (b *Backend) held(id backend.ID) *loopdev.Device {
 }
 
 // deviceOf gives the device of a volume that has a record, nil when it has
-// none. A device that was taken away from under us is forgotten. One whose
+// none. It is for those who have the turn of the volume: it holds what it finds,
+// and what it gives can be detached by whoever comes next. A device that was taken away from under us is forgotten. One whose
 // image was removed is not: it may still be mounted.
 func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 	inode, err := loopdev.InodeOf(b.imageOf(id))
@@ -225,6 +226,43 @@ func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 	return device, err
 }
 
+// glance gives the path of the device of a volume, "" when it has none. It is
+// for questions, which wait for no turn: it holds nothing, because who is just
+// detaching the device would wait for that.
+func (b *Backend) glance(id backend.ID) (path string, err error) {
+	inode, err := loopdev.InodeOf(b.imageOf(id))
+	removed := errors.Is(err, os.ErrNotExist)
+	if err != nil && !removed {
+		return "", err
+	}
+	if path := b.pathOfHeld(id, inode, removed); path != "" {
+		return path, nil
+	}
+	if removed {
+		return "", err
+	}
+	device, err := loopdev.FindLike(inode, loopdev.Named(imageFile))
+	if err != nil || device == nil {
+		return "", err
+	}
+	return device.Path(), device.Release()
+}
+
+// pathOfHeld keeps the device from being dropped, and then closed, while it is
+// asked for its image.
+func (b *Backend) pathOfHeld(id backend.ID, inode loopdev.Inode, removed bool) string {
+	b.devicesLock.Lock()
+	defer b.devicesLock.Unlock()
+	device := b.devices[id]
+	if device == nil {
+		return ""
+	}
+	if has, err := device.Inode(); removed || (err == nil && has == inode) {
+		return device.Path()
+	}
+	return ""
+}
+
 // Staged implements backend.Stager.
 func (b *Backend) Staged(_ context.Context, id backend.ID, path string, access backend.AccessType) (string, error) {
 	r, err := b.readRecord(id)
@@ -234,12 +272,12 @@ func (b *Backend) Staged(_ context.Context, id backend.ID, path string, access b
 	if r == nil || r.Path != path || r.Access != access {
 		return "", fault.Unready.Errorf("volume %q is not staged at %s for access as %s; stage it there first", id, path, access)
 	}
-	device, err := b.deviceOf(id)
-	if err != nil || device == nil {
+	device, err := b.glance(id)
+	if err != nil || device == "" {
 		return "", errors.Join(fault.Unready.Errorf("volume %q has no loop device any more; stage it again", id), err)
 	}
 	if access == backend.Block {
-		return device.Path(), nil
+		return device, nil
 	}
 	mounted, err := mountinfo.Mounted(path)
 	if err != nil || !mounted {
