@@ -200,6 +200,12 @@ func TestControllersProcess(t *testing.T) {
 	eventually(t, "the standby is ready before it leads", func() error { return ok(t, secondAt()+"/readyz") })
 
 	p.work()
+	eventually(t, "the last failure is counted", func() error { // a moment after one can see it
+		if _, counted := scrape(t, firstAt()+"/metrics")["volume_operation_errors_total"]; !counted {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 	compareMetrics(t, scrape(t, firstAt()+"/metrics"), "controllers_metrics.txt")
 	for _, line := range log.all() {
 		if strings.Contains(line, "permission") {
