@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -19,6 +20,9 @@ const (
 	giveBackEvery = time.Minute
 	// calmTime is for the work that a first list causes.
 	calmTime = 3 * time.Second
+	// worthwhile is how many bytes must have been in use since the last time: a process with nothing to do has nothing to give back,
+	// and looking for it is most of the processor time that it needs.
+	worthwhile = 8 << 20
 )
 
 // saveMemory keeps the process small while there is nothing to do, and as fast as ever when there is. Who sets GOGC or GOMEMLIMIT
@@ -41,12 +45,23 @@ func (memorySaver) NeedLeaderElection() bool { return false }
 func (m memorySaver) Start(ctx context.Context) error {
 	m.mgr.GetCache().WaitForCacheSync(ctx)
 	debug.SetGCPercent(usualGarbage)
+	var before uint64
 	for pause := calmTime; ; pause = giveBackEvery {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
-			debug.FreeOSMemory()
+			if allocated()-before > worthwhile {
+				debug.FreeOSMemory()
+				before = allocated()
+			}
 		}
 	}
+}
+
+// allocated is how many bytes this process has ever asked for.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

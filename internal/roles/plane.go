@@ -117,6 +117,6 @@ func together(ctx context.Context, parts map[string]func(context.Context) error)
 type beside struct {
 	name     string
 	ready    check
-	renewing func() error // its lease
+	renewing func() error         // its lease
 	registry *prometheus.Registry // of both
 }

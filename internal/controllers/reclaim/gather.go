@@ -57,7 +57,8 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
 	for _, part := range c.handle(s.Volume) {
 		var near corev1.PersistentVolumeList
-		if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: part}); err != nil {
+		// Not copied, since nearly all are of no interest, and nobody changes those that are.
+		if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: part}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("read the PersistentVolumes with handle %q: %w", c.handleOf(s.Volume), err)
 		}
 		for i := range near.Items {

@@ -63,7 +63,9 @@ func releasing(names func(context.Context, *corev1.PersistentVolumeClaim) []stri
 		}
 	}
 	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, string]{
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q queue) { wake(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q queue) {
+			wake(ctx, e.Object, q)
+		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolumeClaim], q queue) {
 			if e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Spec.VolumeName != e.ObjectNew.Spec.VolumeName {
 				wake(ctx, e.ObjectNew, q)
