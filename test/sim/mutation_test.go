@@ -11,24 +11,28 @@ import (
 
 // TestMutants breaks the controllers in one way after the other. The sweep must notice each time, or it is worth nothing.
 func TestMutants(t *testing.T) {
+	began, killed, all := time.Now(), 0, 0
 	for _, p := range halves {
-		t.Run(p.name, p.hunt)
+		t.Run(p.name, func(t *testing.T) { killed, all = killed+p.hunt(t), all+len(p.mutants) })
 	}
+	fmt.Printf("mutants      %d of %d killed in %s\n", killed, all, time.Since(began).Round(time.Second))
 }
 
-func (p half) hunt(t *testing.T) {
-	began, calm, killed := time.Now(), calmly(t, p.workloads), 0
+// hunt says how many mutants were killed.
+func (p half) hunt(t *testing.T) (killed int) {
+	calm := calmly(t, p.workloads)
 	for _, m := range p.mutants {
 		started := time.Now()
-		if by, ok := p.kill(t, calm, m); ok {
-			killed++
-			fmt.Printf("  killed %-52s in %s by %s, %s\n", m.name, time.Since(started).Round(time.Millisecond), by.work.name, by.schedule)
-			fmt.Printf("         %s\n", by.violations[0])
-		} else {
+		by, ok := p.kill(t, calm, m)
+		if !ok {
 			t.Errorf("the mutant that %s lives", m.name)
+			continue
 		}
+		killed++
+		fmt.Printf("  killed %-63s in %s by %s, %s\n", m.name, time.Since(started).Round(time.Millisecond), by.work.name, by.schedule)
+		fmt.Printf("         %s\n", by.violations[0])
 	}
-	fmt.Printf("mutants      %d of %d killed in %s\n", killed, len(p.mutants), time.Since(began).Round(time.Second))
+	return killed
 }
 
 // prey is how much of the sweep a mutant has to get through.

@@ -335,26 +335,39 @@ var halves = []half{
 	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 300}, extent{every: 23, pairs: 10}},
 }
 
-// TestSweep runs everything that can go wrong against every workload.
-func TestSweep(t *testing.T) {
-	for _, p := range halves {
-		t.Run(p.name, p.sweep)
-	}
+// tally is what a sweep comes to.
+type tally struct{ workloads, points, schedules, crashes, violations int }
+
+func (s *tally) add(o tally) {
+	s.workloads += o.workloads
+	s.points += o.points
+	s.schedules += o.schedules
+	s.crashes += o.crashes
+	s.violations += o.violations
 }
 
-func (p half) sweep(t *testing.T) {
-	began := time.Now()
-	x, calm := p.wanted(), calmly(t, p.workloads)
-	points, schedules, violations, killed := 0, 0, 0, 0
-	for _, c := range calm {
-		points += c.ops
+// TestSweep runs everything that can go wrong against every workload.
+func TestSweep(t *testing.T) {
+	began, all := time.Now(), tally{}
+	for _, p := range halves {
+		t.Run(p.name, func(t *testing.T) { all.add(p.sweep(t)) })
 	}
+	fmt.Printf("workloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\n"+
+		"schedules    %d, with %d crashes that happened, in %s\nviolations   %d\n",
+		all.workloads, all.points, all.schedules, all.crashes, time.Since(began).Round(time.Second), all.violations)
+}
+
+func (p half) sweep(t *testing.T) tally {
+	x, calm := p.wanted(), calmly(t, p.workloads)
+	sum := tally{workloads: len(calm)}
+	for _, c := range calm {
+		sum.points += c.ops
+	}
+	fmt.Printf("%s: %d workloads, %d crash points\n", p.name, sum.workloads, sum.points)
 	for _, f := range p.families {
-		started := time.Now()
-		all := jobs(calm, f, x)
-		bad := 0
+		started, all, bad := time.Now(), jobs(calm, f, x), 0
 		sweep(t, all, func(r result) bool {
-			killed += r.killed
+			sum.crashes += r.killed
 			if len(r.violations) > 0 {
 				if bad++; bad <= 3 {
 					r.report(t)
@@ -362,10 +375,8 @@ func (p half) sweep(t *testing.T) {
 			}
 			return false
 		})
-		schedules, violations = schedules+len(all), violations+bad
+		sum.schedules, sum.violations = sum.schedules+len(all), sum.violations+bad
 		fmt.Printf("  %-54s %6d schedules %4d violations %8s\n", f.name, len(all), bad, time.Since(started).Round(time.Millisecond))
 	}
-	fmt.Printf("%s\nworkloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\n"+
-		"schedules    %d, with %d crashes that happened, in %s\nviolations   %d\n",
-		p.name, len(p.workloads), points, schedules, killed, time.Since(began).Round(time.Second), violations)
+	return sum
 }
