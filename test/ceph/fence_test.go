@@ -34,8 +34,6 @@ func TestAFencedNodeLetsGo(t *testing.T) {
 	if _, err := shared.Run(t.Context(), strings.Fields(command)...); err != nil {
 		t.Fatal(err)
 	}
-	address := command[strings.LastIndex(command, " ")+1:]
-	t.Cleanup(func() { _, _ = shared.Run(context.WithoutCancel(t.Context()), "ceph", "osd", "blocklist", "rm", address) })
 
 	busyWatchers(t, here, volume.ID)
 	wantContent(t, filepath.Join(here.stage(volume.ID, mounted), "file"), "kept")

@@ -73,7 +73,7 @@ func freePorts() (first, second int, err error) {
 // newUUID is a random one (version 4).
 func newUUID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) //nolint:forbidigo // It never fails, and two clusters must differ.
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

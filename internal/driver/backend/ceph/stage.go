@@ -40,14 +40,7 @@ func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 			return nil
 		}
 	}
-	if err := os.Mkdir(s.Path, stagingMode); err != nil && !errors.Is(err, os.ErrExist) && !isDead(err) {
-		return fault.Internal.Errorf("make the staging path: %w", err)
-	}
-	if o.Kind == handle.CephFS {
-		err = b.stageSubvolume(ctx, s, o)
-	} else {
-		err = b.stageImage(ctx, s, o, have)
-	}
+	err = b.bringUp(ctx, s, o, have)
 	if err == nil {
 		return nil
 	}
@@ -55,6 +48,16 @@ func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 		logr.FromContextOrDiscard(ctx).Error(cleaning, "What a failed stage left stays until it is repeated or undone", "volume", s.Volume.String())
 	}
 	return err
+}
+
+func (b *Backend) bringUp(ctx context.Context, s backend.Staging, o handle.Object, have stagedRecord) error {
+	if err := os.Mkdir(s.Path, stagingMode); err != nil && !errors.Is(err, os.ErrExist) && !isDead(err) {
+		return fault.Internal.Errorf("make the staging path: %w", err)
+	}
+	if o.Kind == handle.CephFS {
+		return b.stageSubvolume(ctx, s, o)
+	}
+	return b.stageImage(ctx, s, o, have)
 }
 
 // isDead says that the daemon behind a path has ended.

@@ -63,8 +63,9 @@ func (c Call) failed(status int, stderr []byte) error {
 		return fault.Away.Errorf("cluster %q does not let this machine in any more: %w; it was fenced, `ceph osd blocklist ls` shows it", c.Access.Cluster, f)
 	case unix.EPERM, unix.EACCES:
 		return c.refused(f)
+	default:
+		return kindOf[f.Errno].Errorf("%w", f)
 	}
-	return kindOf[f.Errno].Errorf("%w", f)
 }
 
 // refused tells those whom the cluster does not know from those whom it knows

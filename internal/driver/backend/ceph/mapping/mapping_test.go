@@ -2,6 +2,7 @@ package mapping_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,9 +88,7 @@ func TestKernelDevices(t *testing.T) {
 	for _, one := range []map[string]string{
 		device("0", "q", "purser.vol", "-"), device("1", "p", "purser.other", "-"), device("2", "p", "purser.vol", "snap"), device("3", "p", "purser.vol", "-"),
 	} {
-		for name, content := range one {
-			files[name] = content
-		}
+		maps.Copy(files, one)
 	}
 	k := &mapping.Kernel{Tools: tools, Sys: sysfs(t, files)}
 	if got, err := k.Map(t.Context(), image, access, mapping.ReadOnly); got != "/dev/rbd3" || err != nil {
