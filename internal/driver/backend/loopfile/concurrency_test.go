@@ -1,6 +1,7 @@
 package loopfile
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -75,16 +76,11 @@ func TestQuestionsHoldNothing(t *testing.T) {
 	}
 	r.unstage(v.ID)
 
-	end := make(chan struct{})
+	asking, end := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			for {
-				select {
-				case <-end:
-					return
-				default:
-				}
+			for asking.Err() == nil {
 				if _, err := r.Staged(t.Context(), v.ID, path, backend.Block); err != nil && !fault.Unready.Is(err) {
 					t.Errorf("Staged: %v", err)
 				}
@@ -98,7 +94,7 @@ func TestQuestionsHoldNothing(t *testing.T) {
 		r.stage(v.ID, blockAccess)
 		r.unstage(v.ID)
 	}
-	close(end)
+	end()
 	group.Wait()
 }
 
