@@ -92,7 +92,7 @@ func (l *ledger) look(name string, now answers) *corev1.PersistentVolume {
 
 // naming are the volumes whose claimRef has the name of the claim: those that the watch shows, and the one that was written last.
 func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.PersistentVolume {
-	names := l.refs[key]
+	names := l.referring(key)
 	if h := l.holds[key]; h != nil && h.committed && !slices.Contains(names, h.volume) {
 		names = append(slices.Clone(names), h.volume)
 	}

@@ -22,8 +22,8 @@ type ledger struct {
 	mu      sync.Mutex
 	volumes map[string]*corev1.PersistentVolume
 	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim
-	refs    multimap[types.NamespacedName, string]       // volumes by the claim in spec.claimRef
-	names   multimap[string, types.NamespacedName]       // claims by spec.volumeName
+	refs    multimap[types.NamespacedName, string]       // volumes by the claim in spec.claimRef, which does not name them
+	names   multimap[string, types.NamespacedName]       // claims by spec.volumeName, which does not name them
 	classed map[string]map[types.NamespacedName]struct{} // claims without a volume, by class
 	pods    map[types.NamespacedName]map[string]struct{} // names of pods without a node, by the claim that they use
 	uses    map[types.NamespacedName]podUse              // and what each of them uses
@@ -100,18 +100,8 @@ func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []
 	} else {
 		l.ownVolumes.Saw(state)
 	}
+	l.putVolume(name, now)
 	keys := l.concerned(name, before, now)
-	if before != nil && before.Spec.ClaimRef != nil {
-		l.refs.drop(refKey(before), name)
-	}
-	if now == nil {
-		delete(l.volumes, name)
-	} else {
-		l.volumes[name] = now
-		if now.Spec.ClaimRef != nil {
-			l.refs.add(refKey(now), name)
-		}
-	}
 	if h := l.held[name]; h != nil && h.outlived(now) {
 		l.unhold(h)
 		keys = append(keys, binding.Key{Claim: h.claim}) // which may be another one of that name, and has not looked for a volume
@@ -157,13 +147,11 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 	if before != nil && now != nil && now.UID != before.UID { // deleted and created again while the watch was broken
 		l.gone.add(before.UID)
 	}
-	if before != nil {
+	if before != nil && before.Spec.VolumeName == "" {
 		l.unlist(key, before)
 	}
-	if now == nil {
-		delete(l.claims, key)
-	} else {
-		l.claims[key] = now
+	l.putClaim(key, now)
+	if now != nil && now.Spec.VolumeName == "" {
 		l.list(key, now)
 	}
 	keys := []binding.Key{{Claim: key}}
@@ -176,10 +164,6 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 }
 
 func (l *ledger) list(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
-	if claim.Spec.VolumeName != "" {
-		l.names.add(claim.Spec.VolumeName, key)
-		return
-	}
 	class := classOf(claim)
 	if l.classed[class] == nil {
 		l.classed[class] = map[types.NamespacedName]struct{}{}
@@ -188,10 +172,6 @@ func (l *ledger) list(key types.NamespacedName, claim *corev1.PersistentVolumeCl
 }
 
 func (l *ledger) unlist(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
-	if claim.Spec.VolumeName != "" {
-		l.names.drop(claim.Spec.VolumeName, key)
-		return
-	}
 	class := classOf(claim)
 	if delete(l.classed[class], key); len(l.classed[class]) == 0 {
 		delete(l.classed, class)
@@ -214,29 +194,9 @@ func (l *ledger) atRest(key types.NamespacedName) bool {
 	if claim == nil || claim.Spec.VolumeName == "" {
 		return false
 	}
-	if refs := l.refs[key]; len(refs) > 1 || len(refs) == 1 && refs[0] != claim.Spec.VolumeName {
+	if slices.ContainsFunc(l.referring(key), func(volume string) bool { return volume != claim.Spec.VolumeName }) {
 		return false
 	}
 	pv := l.volume(claim.Spec.VolumeName)
 	return pv != nil && binding.AtRest(claim, pv)
-}
-
-func refKey(pv *corev1.PersistentVolume) types.NamespacedName {
-	return types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name}
-}
-
-// multimap has few values for each key.
-type multimap[K, V comparable] map[K][]V
-
-func (m multimap[K, V]) add(key K, value V) { m[key] = append(m[key], value) }
-
-func (m multimap[K, V]) drop(key K, value V) {
-	have := m[key]
-	if len(have) == 1 && have[0] == value {
-		delete(m, key)
-		return
-	}
-	if i := slices.Index(have, value); i >= 0 {
-		m[key] = slices.Delete(have, i, i+1)
-	}
 }
