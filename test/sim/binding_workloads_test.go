@@ -158,7 +158,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.endPods()
 		u.untilNoVolumes()
 	}},
-	{name: "volume deleted before it is taken", setup: nothingYet, script: func(u *user) {
+	{name: "volume deleted before it is taken", contested: true, setup: nothingYet, script: func(u *user) {
 		u.volume("v")
 		u.pause(10 * time.Millisecond)
 		u.claim("a")
