@@ -66,7 +66,7 @@ func newDriver(program Program) *cobra.Command {
 	d.Notice = func(text string) { fmt.Fprintln(program.Out, text) }
 	c := &cobra.Command{
 		Use: "driver", GroupID: groupRun, Args: noArguments,
-		Short: "A CSI driver that keeps volumes on this machine",
+		Short: "A CSI driver that keeps volumes on this machine, or in Ceph",
 		Long: `A CSI driver with Identity, Controller and Node services in one process.
 
 As root its volumes are image files below the state directory, attached as loop
@@ -76,7 +76,7 @@ that is not possible they are directories without a size limit.
 It registers with a kubelet itself and answers probes over HTTP, so that no
 sidecar is needed for either.
 
-` + cephHelp,
+` + loopHelp + "\n\n" + cephHelp,
 		Example: `  purser driver --endpoint unix:///run/csi/csi.sock --state-dir /var/lib/volumes
 
   # for a kubelet
@@ -90,6 +90,17 @@ sidecar is needed for either.
 	d.AddFlags(c.Flags())
 	return c
 }
+
+// loopHelp lists what a class can say. The backend refuses everything else by name.
+const loopHelp = `Parameters of a StorageClass for loop images:
+  csi.storage.k8s.io/fstype  ext4 (default), xfs or btrfs
+  provisioning               thin (default), or thick: all the space at once
+  discard                    whether deleted files make room in the pool; true by
+                             default, for thick volumes false
+  overCommit                 a limit below --loopfile-over-commit for this class
+provisioning and discard can stand in a VolumeAttributesClass too. Snapshots and
+clones share space where the state directory is on xfs or btrfs, and are full
+copies elsewhere.`
 
 // AddFlags binds every setting to its flag.
 func (d *Driver) AddFlags(f *pflag.FlagSet) {
