@@ -138,5 +138,23 @@ func (s *controllerService) validate(ctx context.Context, r validation) (objecti
 	if r.parameters != nil && !sameParameters(have.Parameters, r.parameters) {
 		return "parameters: the volume was made with " + describeParameters(have.Parameters), nil
 	}
+	return s.unfit(ctx, have.ID, r.capabilities)
+}
+
+// unfit asks the backend about this volume, where that matters.
+func (s *controllerService) unfit(ctx context.Context, id backend.ID, capabilities []backend.Capability) (objection string, err error) {
+	if s.features.particular == nil {
+		return "", nil
+	}
+	for _, c := range capabilities {
+		err := s.features.particular.CheckVolume(ctx, id, c)
+		switch fault.KindOf(err) {
+		case fault.Invalid, fault.Unsupported, fault.Incompatible:
+			return err.Error(), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 	return "", nil
 }

@@ -25,6 +25,7 @@ type features struct {
 	cloner       backend.Cloner
 	grouper      backend.Grouper
 	limited      backend.Limited
+	particular   backend.Particular
 	ids          naming
 	location     location
 }
@@ -46,6 +47,7 @@ func featuresOf(b backend.Backend, key, nodeID string) features {
 	f.snapshotter, _ = b.(backend.Snapshotter)
 	f.grouper, _ = b.(backend.Grouper)
 	f.limited, _ = b.(backend.Limited)
+	f.particular, _ = b.(backend.Particular)
 	f.ids.namer, _ = b.(backend.Namer)
 	if cloner, ok := b.(backend.Cloner); ok && cloner.CanClone() {
 		f.cloner = cloner

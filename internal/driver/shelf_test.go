@@ -145,6 +145,19 @@ func (s *shelf) Staged(_ context.Context, id backend.ID, path string, access bac
 	return path, nil
 }
 
+// CheckVolume refuses what the volume was not made for.
+func (s *shelf) CheckVolume(_ context.Context, id backend.ID, c backend.Capability) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.failing["CheckVolume"]; err != nil {
+		return err
+	}
+	if made := s.volumes[id].Capabilities[0]; made.Type != c.Type {
+		return fault.Unsupported.Errorf("volume %q is for %s", id, made.Type)
+	}
+	return nil
+}
+
 func (s *shelf) MaxVolumesPerNode() int64 { return 7 }
 
 func (s *shelf) IsLocal() bool { return true }

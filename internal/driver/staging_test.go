@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -225,4 +226,28 @@ func TestStatsAndNodeExpandOfAStagedVolume(t *testing.T) {
 	if want := "NodeExpand mount " + path; !slices.Contains(s.calls, want) {
 		t.Errorf("calls %q lack %q", s.calls, want)
 	}
+}
+
+// 3.1 ValidateVolumeCapabilities: confirmed is what this very volume can do,
+// and not only what some volume of the backend can.
+func TestValidateAsksAboutTheVolume(t *testing.T) {
+	r, s, _ := onShelf(t, settings{})
+	request := &csi.ValidateVolumeCapabilitiesRequest{
+		VolumeId:           r.create(t, "vol"),
+		VolumeCapabilities: []*csi.VolumeCapability{mountCapability(writer)},
+	}
+	response, err := r.ValidateVolumeCapabilities(t.Context(), request)
+	wantCode(t, err, codes.OK)
+	if response.GetConfirmed() == nil {
+		t.Errorf("not confirmed: %s", response.GetMessage())
+	}
+	request.VolumeCapabilities = append(request.VolumeCapabilities, blockCapability())
+	response, err = r.ValidateVolumeCapabilities(t.Context(), request)
+	wantCode(t, err, codes.OK)
+	if response.GetConfirmed() != nil || !strings.Contains(response.GetMessage(), "is for mount") {
+		t.Errorf("confirmed %v, message %q", response.GetConfirmed(), response.GetMessage())
+	}
+	s.failing["CheckVolume"] = fault.Away.Errorf("no answer")
+	_, err = r.ValidateVolumeCapabilities(t.Context(), request)
+	wantCode(t, err, codes.Unavailable, "no answer")
 }

@@ -56,6 +56,15 @@ type Recoverer interface {
 	Recover(context.Context) error
 }
 
+// Particular is a backend whose volumes are not all good for what
+// CheckCapability allows: it depends on what one is, or holds.
+type Particular interface {
+	// CheckVolume says what is wrong with a capability for one volume. The
+	// error is of the kind fault.Invalid, fault.Unsupported or
+	// fault.Incompatible then; Stage would refuse it as well.
+	CheckVolume(context.Context, ID, Capability) error
+}
+
 // Closer is a backend that holds what must not outlive the program.
 type Closer interface {
 	// Close is called once, at the end. Calls that did not end in time can

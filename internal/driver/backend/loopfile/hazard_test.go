@@ -107,6 +107,14 @@ func TestStageElsewhereOrOtherwise(t *testing.T) {
 	if err := r.Stage(t.Context(), r.staging(v.ID, mountOf(filesystem.XFS))); !fault.Incompatible.Is(err) {
 		t.Errorf("as another filesystem: %v, want incompatible", err)
 	}
+	if err := r.CheckVolume(t.Context(), v.ID, mountOf(filesystem.XFS)); !fault.Incompatible.Is(err) {
+		t.Errorf("CheckVolume for another filesystem: %v, want incompatible", err)
+	}
+	for _, c := range []backend.Capability{c, mountOf(filesystem.Ext4), blockAccess} {
+		if err := r.CheckVolume(t.Context(), v.ID, c); err != nil {
+			t.Errorf("CheckVolume for %s: %v", c, err)
+		}
+	}
 	if _, err := r.Staged(t.Context(), v.ID, s.Path, backend.Mount); !fault.Unready.Is(err) {
 		t.Errorf("Staged elsewhere: %v, want unready", err)
 	}

@@ -78,6 +78,7 @@ var (
 	_ backend.HealthReader = (*Backend)(nil)
 	_ backend.Modifier     = (*Backend)(nil)
 	_ backend.Limited      = (*Backend)(nil)
+	_ backend.Particular   = (*Backend)(nil)
 	_ backend.Local        = (*Backend)(nil)
 )
 

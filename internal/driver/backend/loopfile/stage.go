@@ -33,8 +33,8 @@ func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := recordOf(s, m)
-	if err != nil {
+	wanted := record{Path: s.Path, Access: s.Capability.Type}
+	if wanted.Filesystem, err = filesystemFor(s.Capability, s.Volume, m); err != nil {
 		return err
 	}
 	if _, err := image.Measure(b.imageOf(s.Volume)); err != nil {
@@ -54,27 +54,36 @@ func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
 	return nil
 }
 
-// recordOf compares what is asked for with what the volume is.
-func recordOf(s backend.Staging, m volumeMetadata) (record, error) {
-	r := record{Path: s.Path, Access: s.Capability.Type}
-	if s.Capability.Type == backend.Block {
-		return r, nil
-	}
-	asked, err := filesystem.Parse(s.Capability.FSType)
+// CheckVolume implements backend.Particular.
+func (b *Backend) CheckVolume(_ context.Context, id backend.ID, c backend.Capability) error {
+	m, err := b.readVolume(id)
 	if err != nil {
-		return r, err
+		return err
 	}
-	r.Filesystem = m.Filesystem
-	if m.Filesystem == filesystem.Nothing {
-		r.Filesystem = asked
+	_, err = filesystemFor(c, id, m)
+	return err
+}
+
+// filesystemFor compares what is asked for with what the volume is.
+func filesystemFor(c backend.Capability, id backend.ID, m volumeMetadata) (filesystem.Type, error) {
+	if c.Type == backend.Block {
+		return filesystem.Nothing, nil
 	}
-	if r.Filesystem == filesystem.Nothing {
-		r.Filesystem = filesystem.Default
+	asked, err := filesystem.Parse(c.FSType)
+	if err != nil {
+		return filesystem.Nothing, err
 	}
-	if asked != filesystem.Nothing && asked != r.Filesystem {
-		return r, fault.Incompatible.Errorf("mount.fs_type %q: volume %q is made for %s", asked, s.Volume, r.Filesystem)
+	is := m.Filesystem
+	if is == filesystem.Nothing {
+		is = asked
 	}
-	return r, nil
+	if is == filesystem.Nothing {
+		is = filesystem.Default
+	}
+	if asked != filesystem.Nothing && asked != is {
+		return is, fault.Incompatible.Errorf("mount.fs_type %q: volume %q is made for %s", asked, id, is)
+	}
+	return is, nil
 }
 
 // isStaged says whether there is nothing to do. What an interrupted call left
