@@ -61,6 +61,7 @@ type Controller struct {
 	ledger   *ledger
 	retries  *loop.Retries[binding.Key]
 	wakes    *wakes
+	synced   chan queue // the work queue, when all is known
 	teller   *teller
 	measures *measures
 }
@@ -74,7 +75,7 @@ func New(cfg Config) *Controller {
 		cfg.AuditEvery = DefaultAudit
 	}
 	return &Controller{
-		Config: cfg, ledger: newLedger(), retries: loop.NewRetries[binding.Key](), wakes: &wakes{},
+		Config: cfg, ledger: newLedger(), retries: loop.NewRetries[binding.Key](), wakes: &wakes{}, synced: make(chan queue, 1),
 		teller: newTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
 	}
 }
@@ -100,10 +101,24 @@ func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
 	if err := ctrl.Watch(&watches{binder: c, cache: mgr.GetCache()}); err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(c.audit)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(c.lead)); err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
 	return nil
+}
+
+// lead wakes up whatever needs something, once all is known and this process is the one to do it, and every now and then again. Before,
+// nobody is woken up: half of a pair always looks as if it needed something, and nobody would take a key from the queue of a process
+// that waits for its lease.
+func (c *Controller) lead(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case q := <-c.synced:
+		c.wakes.set(q) // what is told from here on wakes up by itself
+	}
+	c.wake(c.restless(c.ledger.keys(everything)))
+	return c.audit(ctx)
 }
 
 // Recheck looks again at the claims that wait for a volume of the driver: its provisioner in this process has begun or ceased to work.
@@ -117,7 +132,7 @@ func (c *Controller) wake(keys []binding.Key) {
 	}
 }
 
-// wakes is the work queue, once there is one.
+// wakes is the work queue, once somebody works on it.
 type wakes struct {
 	mu    sync.RWMutex
 	queue queue

@@ -38,15 +38,12 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 	)
 }
 
-// WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of every kind is in the ledger (D13). Only
-// then is anybody woken up, since half of a pair always looks as if it needed something.
+// WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of every kind is in the ledger (D13).
 func (w *watches) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), w.synced...) {
 		return fmt.Errorf("the first lists of claims, volumes, classes and pods did not come: %w", ctx.Err())
 	}
-	b := w.binder
-	b.wakes.set(w.queue) // what is told from here on wakes up by itself
-	b.wake(b.restless(b.ledger.keys(everything)))
+	w.binder.synced <- w.queue
 	return nil
 }
 

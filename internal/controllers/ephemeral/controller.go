@@ -19,6 +19,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/ephemeral"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -66,8 +67,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexClaim, claimsOf); err != nil {
 		return fmt.Errorf("index pods by claim: %w", err)
 	}
+	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+		return err
+	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[ephemeral.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: new(true),
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

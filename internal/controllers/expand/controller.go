@@ -18,6 +18,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/expansion"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // Config is what the controller needs.
@@ -55,9 +56,12 @@ func (c *Controller) Loop() *loop.Loop[expansion.Key, expansion.Snapshot, expans
 }
 
 // AddTo registers the controller and its wake-ups with a manager.
-func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+		return err
+	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[expansion.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: new(true),
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

@@ -37,6 +37,9 @@ func (c *Claims) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexUsers, claimsWithNode); err != nil {
 		return fmt.Errorf("index pods by claim: %w", err)
 	}
+	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+		return err
+	}
 	if err := c.inquiries.addTo(mgr); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func newInquiries(cfg Config) *inquiries {
 
 func (i *inquiries) addTo(mgr manager.Manager) error {
 	ctrl, err := controller.NewTyped(NameNamespaces, mgr, controller.TypedOptions[string]{
-		Reconciler: i, MaxConcurrentReconciles: listWorkers, RateLimiter: i.limiter, EnableWarmup: new(true),
+		Reconciler: i, MaxConcurrentReconciles: listWorkers, RateLimiter: i.limiter,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", NameNamespaces, err)

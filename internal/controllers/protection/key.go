@@ -48,7 +48,7 @@ func see[T client.Object](ctx context.Context, cached client.Reader, f *finalize
 // addTo registers a controller with its wake-ups.
 func addTo[K comparable](mgr manager.Manager, name string, workers int, task reconcile.TypedReconciler[K], wakeUps ...source.TypedSource[K]) error {
 	ctrl, err := controller.NewTyped(name, mgr, controller.TypedOptions[K]{
-		Reconciler: task, MaxConcurrentReconciles: workers, EnableWarmup: new(true),
+		Reconciler: task, MaxConcurrentReconciles: workers,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", name, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -27,7 +28,10 @@ func NewVolumes(cfg Config) *Volumes {
 }
 
 // AddTo registers the controller and its wake-ups with a manager.
-func (c *Volumes) AddTo(_ context.Context, mgr manager.Manager) error {
+func (c *Volumes) AddTo(ctx context.Context, mgr manager.Manager) error {
+	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolume{}); err != nil {
+		return err
+	}
 	wants := func(pv *corev1.PersistentVolume) bool { return !protection.Rests(pv, names.FinalizerPVProtection) }
 	return addTo(mgr, NameVolumes, c.cfg.Workers, loopFor(c.cfg, NameVolumes, loop.Task[Key, protection.Volume, action](c)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, changes(wants)),

@@ -100,8 +100,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if _, err := claims.AddEventHandler(settledClaims(c.finished.forget, c.HandedOver.Forget)); err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
+	if err := kube.Follow(ctx, mgr.GetCache(), &storagev1.StorageClass{}, &corev1.PersistentVolume{}); err != nil {
+		return err
+	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: new(true),
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

@@ -101,8 +101,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 			return fmt.Errorf("watch volumes: %w", err)
 		}
 	}
+	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+		return err
+	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: new(true),
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
