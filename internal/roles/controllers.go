@@ -108,7 +108,7 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 		f.DurationVar(&c.RetryStart, "retry-interval-start", 100*time.Millisecond, "first delay after a failure; it doubles with each further one")
 		f.DurationVar(&c.RetryMax, "retry-interval-max", time.Minute, "longest delay after a failure")
 	})
-	grouped(f, "API server", c.apiAccess.flags)
+	grouped(f, "API server", c.flags)
 	grouped(f, "Leader election", c.Election.flags)
 	grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
 		f.StringVar(&c.HTTPEndpoint, "http-endpoint", "", "`address`, such as :8080, to serve metrics and health on; empty for none")
@@ -136,7 +136,7 @@ func (c *Controllers) Validate() error {
 			need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
 			need(c.RetryMax >= c.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", c.RetryMax, c.RetryStart),
 		},
-		c.apiAccess.validate(), validateMetricsPath(c.MetricsPath), c.Election.validate())...)
+		c.validate(), validateMetricsPath(c.MetricsPath), c.Election.validate())...)
 }
 
 // enabled says which controllers run. Each can be swapped by itself: they meet at the API server only.

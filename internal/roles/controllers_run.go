@@ -47,7 +47,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 		return err
 	}
 	b := bench{role: c, registry: c.registry}
-	if b.api, err = c.apiAccess.config(managerName + "/" + c.Version); err != nil {
+	if b.api, err = c.config(managerName + "/" + c.Version); err != nil {
 		return err
 	}
 	b.decided = telemetry.NewCounter(b.registry, telemetry.MetricDecisions)

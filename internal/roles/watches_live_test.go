@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
 )
@@ -117,7 +116,7 @@ func TestWatches(t *testing.T) {
 	p := newPort(t)
 	first := storagev1.VolumeBindingWaitForFirstConsumer
 	p.create(
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "paper"}, Provisioner: paperName, VolumeBindingMode: ptr.To(first)},
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "paper"}, Provisioner: paperName, VolumeBindingMode: new(first)},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"}}},
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{
 			Drivers: []storagev1.CSINodeDriver{{Name: paperName, NodeID: "n1", TopologyKeys: []string{"zone"}}},

@@ -15,10 +15,10 @@ func FuzzLook(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, now, known, unsettled string) {
 		view := func(listed string) View {
 			v := View{Listed: strings.Split(listed, " "), Known: map[string]bool{}, Unsettled: map[types.UID]bool{}}
-			for _, handle := range strings.Fields(known) {
+			for handle := range strings.FieldsSeq(known) {
 				v.Known[handle] = true
 			}
-			for _, claim := range strings.Fields(unsettled) {
+			for claim := range strings.FieldsSeq(unsettled) {
 				v.Unsettled[types.UID(claim)] = true
 			}
 			return v

@@ -25,22 +25,31 @@ func TestLook(t *testing.T) {
 		{"a handle without a name is none", View{Listed: []string{""}}, View{Listed: []string{""}}, Found{}, 0},
 		{
 			"a volume of a request on record is no orphan",
-			View{Listed: []string{"a"}, Unsettled: claims{"x": true}}, View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
-			Found{Unknown: []string{"a"}, Unsettled: 1}, 0,
+			View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
+			View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
+			Found{Unknown: []string{"a"}, Unsettled: 1},
+			0,
 		},
 		{
 			"one request excuses one volume",
-			View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}}, View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}},
-			Found{Unknown: []string{"a", "b"}, Unsettled: 1}, 1,
+			View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}},
+			View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}},
+			Found{Unknown: []string{"a", "b"}, Unsettled: 1},
+			1,
 		},
 		{
 			"a request that is new cannot have made an old volume, nor can one that is settled",
-			View{Listed: []string{"a"}, Unsettled: claims{"x": true}}, View{Listed: []string{"a"}, Unsettled: claims{"y": true}},
-			Found{Unknown: []string{"a"}}, 1,
+			View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
+			View{Listed: []string{"a"}, Unsettled: claims{"y": true}},
+			Found{Unknown: []string{"a"}},
+			1,
 		},
 		{
 			"more requests than volumes",
-			View{Unsettled: claims{"x": true}}, View{Unsettled: claims{"x": true}}, Found{Unsettled: 1}, 0,
+			View{Unsettled: claims{"x": true}},
+			View{Unsettled: claims{"x": true}},
+			Found{Unsettled: 1},
+			0,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -111,12 +111,14 @@ func TestDecide(t *testing.T) {
 		{"C-91 gone claim, call unsettled, PV exists: settled", world(noClaim, pending, volumeOf(uid)), verdict.ClaimGone, do{}},
 		{
 			"H-1 gone claim, call unsettled, PV of another driver for it: repeated", world(noClaim, pending, volumeOf(uid), ofOtherDriver),
-			verdict.Provisioning, do{},
+			verdict.Provisioning,
+			do{},
 		},
 		{"H-1 gone claim, call unsettled, PV of another claim: repeated", world(noClaim, pending, volumeOf("other")), verdict.Provisioning, do{}},
 		{
 			"H-1 bound to a volume of another driver while ours is unsettled: repeated", world(bound, pending, volumeOf(uid), ofOtherDriver),
-			verdict.Provisioning, do{},
+			verdict.Provisioning,
+			do{},
 		},
 		{"H-1 PV of another driver, call unsettled: kept on record", world(pending, volumeOf(uid), ofOtherDriver), verdict.VolumeConflict, refuse{}},
 		{"C-11 bound claim", world(bound), verdict.ClaimBound, nothing{}},
@@ -128,7 +130,8 @@ func TestDecide(t *testing.T) {
 		{"6.2 handed over, bound meanwhile", world(handedOver, unasked, bound), verdict.ClaimBound, nothing{}},
 		{
 			"6.2 handed over, class of another provisioner by now",
-			world(handedOver, unasked, func(s *Snapshot) { s.Class.Provisioner = "other" }), verdict.ClassNotOurs, nothing{},
+			world(handedOver, unasked, func(s *Snapshot) { s.Class.Provisioner = "other" }), verdict.ClassNotOurs,
+			nothing{},
 		},
 		{"6.2 handed over, first use without a node", world(handedOver, unasked, firstUse), verdict.WaitForConsumer, wait{}},
 		{"AN-5 C-12 migrated to our driver", world(unasked, annotate(names.AnnMigratedTo, driver)), verdict.Provisioning, do{}},
