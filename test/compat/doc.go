@@ -3,4 +3,7 @@
 //
 // A scenario is a text file below scenarios; the package scenario says what may stand in it. What ours does differently is worse
 // unless differences.yaml names it and the documentation explains it.
+//
+// Its tests play a part of the scenarios, and random histories to ours alone for 20 seconds; RANDOM_TIME=10m makes that ten minutes.
+// What people do to two objects at the moment when controllers write one of them is theirs: the package invariant knows of it.
 package main
