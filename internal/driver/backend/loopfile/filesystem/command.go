@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// patience bounds a program that hangs. The caller's context can end it
-	// earlier.
-	patience = 10 * time.Minute
+	// patience bounds a program that hangs. One that checks a large filesystem
+	// takes its time.
+	patience = time.Hour
 	// keptOutput is how much of what a program says goes into an error, at
 	// each end: some say the cause first and then how they want to be used.
 	keptOutput = 300

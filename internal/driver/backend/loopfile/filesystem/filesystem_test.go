@@ -1,6 +1,7 @@
 package filesystem
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,6 +177,34 @@ func TestOptionsStayOutOfErrors(t *testing.T) {
 	err := Mount(Mounting{Type: Ext4, Device: "/dev/null", Path: t.TempDir(), Options: []string{"password=secret"}})
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("mount: %v, want an error that does not repeat the options", err)
+	}
+}
+
+// A program that plays mkfs.btrfs: it gives up some times, and says why.
+func TestMakeIsRepeatedWhenARaceIsLost(t *testing.T) {
+	for _, test := range []struct {
+		why, says string
+		times     int
+		want      bool
+	}{
+		{"a device went away", "ERROR: cannot check mount status of x: No such device or address", 3, true},
+		{"one never answers", "ERROR: cannot check mount status of x: Transport endpoint is not connected", 1000, false},
+		{"another reason", "ERROR: too small", 1, false},
+	} {
+		dir := t.TempDir()
+		count := filepath.Join(dir, "count")
+		script := fmt.Sprintf("#!/bin/sh\necho >>%s\n[ $(wc -l <%s) -gt %d ] || { echo '%s'; exit 1; }\n", count, count, test.times, test.says)
+		if err := os.WriteFile(filepath.Join(dir, "mkfs.btrfs"), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+		err := Make(t.Context(), Btrfs, "x", Sparse)
+		if (err == nil) != test.want || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v", test.why, err)
+		}
+		if tries, _ := os.ReadFile(count); test.why == "another reason" && len(tries) != 1 {
+			t.Errorf("%s: tried %d times", test.why, len(tries))
+		}
 	}
 }
 

@@ -1,6 +1,9 @@
 package filesystem
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Space is what the image under a new filesystem is.
 type Space int
@@ -15,8 +18,23 @@ const (
 // Make makes a filesystem on a blank file. It overwrites what is there: the
 // caller has looked.
 func Make(ctx context.Context, t Type, path string, space Space) error {
-	return run(ctx, traitsOf[t].packaged, traitsOf[t].maker, makeArguments(t, path, space)...)
+	var err error
+	for range attempts {
+		err = run(ctx, traitsOf[t].packaged, traitsOf[t].maker, makeArguments(t, path, space)...)
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), lostRace) {
+			return err
+		}
+	}
+	return err
 }
+
+// mkfs.btrfs asks every loop device that is mounted for its image, and gives
+// up, before it writes, when one of them goes away meanwhile. On a busy machine
+// this happens, and not many times in a row.
+const (
+	attempts = 20
+	lostRace = "cannot check mount status"
+)
 
 func makeArguments(t Type, path string, space Space) []string {
 	switch t {

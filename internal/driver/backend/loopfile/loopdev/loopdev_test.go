@@ -95,8 +95,10 @@ func TestOnlyWhatIsLikelyIsOpened(t *testing.T) {
 		like Like
 		want bool
 	}{
-		{"its name", Named("other"), true}, {"its name before", Named("image"), false},
-		{"its folder", Below(filepath.Dir(other)), true}, {"the folder before", Below(filepath.Dir(path)), false},
+		{"its name", Named("other"), true},
+		{"its name before", Named("image"), false},
+		{"its folder", Below(filepath.Dir(other)), true},
+		{"the folder before", Below(filepath.Dir(path)), false},
 	} {
 		found, err := FindLike(inodeOf(t, other), test.like)
 		if err != nil || (found != nil) != test.want {
