@@ -17,9 +17,10 @@ import (
 var sizes = []int64{64 * mebi, 1024 * mebi}
 
 // benchCopies measures snapshots and clones of an ext4 in use, on pools that can share space between files and on one that may not.
-func (o options) benchCopies(ctx context.Context, dir string) error {
+func (o options) benchCopies(ctx context.Context, dir string) (err error) {
 	t := newTable("Copies of an ext4 in use, the half of it data: by the driver, and by plain programs",
 		"pool", "volume", "step", "times", "p50", "longest", "programs p50", "longest", "ratio")
+	defer func() { err = errors.Join(err, t.print(os.Stdout)) }()
 	for fs := range strings.SplitSeq(o.pools, ",") {
 		if !o.wants("copies") {
 			break
@@ -37,7 +38,7 @@ func (o options) benchCopies(ctx context.Context, dir string) error {
 		}
 	}
 	t.note("The ratio is the time of the programs divided by that of the driver. Programs: fsfreeze, cp --reflink=auto --sparse=always, fsfreeze, sync;\nand tune2fs -U for a clone. Both sync the copy.")
-	return t.print(os.Stdout)
+	return nil
 }
 
 const poolBytes = 12 << 30

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ const rounds = 2
 var inFlight = []int{1, 16}
 
 // benchVolumes measures create and stage, and unstage and delete.
-func (o options) benchVolumes(ctx context.Context, dir string) error {
+func (o options) benchVolumes(ctx context.Context, dir string) (err error) {
 	all := subjects()
 	more, err := o.ceph.subjects()
 	if err != nil {
@@ -25,6 +26,8 @@ func (o options) benchVolumes(ctx context.Context, dir string) error {
 	}
 	t := newTable(fmt.Sprintf("Volumes of %d MiB: by the driver, and by plain programs", volumeBytes/mebi),
 		"volume", "step", "in flight", "volumes", "per second", "p50", "p99", "programs per second", "p50", "p99", "ratio")
+	// Also after a failure: what was measured was measured.
+	defer func() { err = errors.Join(err, t.print(os.Stdout)) }()
 	for i, s := range append(all, more...) {
 		if !o.wants(s.name) {
 			continue
@@ -46,7 +49,7 @@ func (o options) benchVolumes(ctx context.Context, dir string) error {
 		}
 	}
 	t.note("The ratio is the driver's rate divided by that of the programs. The driver syncs what it makes; the programs do not.")
-	return t.print(os.Stdout)
+	return nil
 }
 
 // trial is how much is done, and how much of it at once.
