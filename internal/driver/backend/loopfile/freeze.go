@@ -110,13 +110,23 @@ func (b *Backend) beginFreeze(ctx context.Context) (f *freeze, finish func() (ca
 	}, nil
 }
 
-// Close implements backend.Closer: no pod waits for a program that has ended.
+// endingBound is how long work is waited for that is told to end.
+const endingBound = 5 * time.Second
+
+// Close implements backend.Closer: no pod waits for a program that has ended,
+// and no work goes on without one.
 func (b *Backend) Close() error {
-	b.freezes.mu.Lock()
-	defer b.freezes.mu.Unlock()
-	b.freezes.stopped = true
+	err := b.freezes.stop()
+	b.errands.End(endingBound)
+	return err
+}
+
+func (z *freezes) stop() error {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.stopped = true
 	var failures []error
-	for f := range b.freezes.lasting {
+	for f := range z.lasting {
 		_, err := f.end(errStopped)
 		failures = append(failures, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"golang.org/x/sys/unix"
 )
@@ -104,11 +105,41 @@ func TestASnapshotOfWhatIsMountedElsewhere(t *testing.T) {
 	if _, err := r.snapshot("snap", v.ID); !fault.InUse.Is(err) || !strings.Contains(err.Error(), "unstage it") {
 		t.Errorf("%v, want what a freeze gives that takes too long", err)
 	}
-	r.config.FreezeBound = time.Minute
+	r.config.FreezeBound, r.slow.failed = time.Minute, map[backend.ID]time.Time{}
 	if _, err := r.snapshot("snap", v.ID); err != nil {
 		t.Error(err)
 	}
 	wantEntries(t, r.frozen)
+}
+
+// A copy that took too long is not tried again at once: its pods would wait for
+// nothing. Here it could not even be tried.
+func TestACopyThatTookTooLongIsNotTriedAgain(t *testing.T) {
+	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
+	v := r.create(request("vol", mountOf(filesystem.Ext4), 16*mebi))
+	at := r.stage(v.ID, mountOf(""))
+	look := r.room.Look
+	r.room.Look = func() (pool.Disk, error) { // the copy begins, and its time is over
+		return pool.Disk{}, r.endAll(errTooLong)
+	}
+	if _, err := r.snapshot("snap", v.ID); !fault.InUse.Is(err) {
+		t.Fatalf("%v, want in use", err)
+	}
+	r.freezes.stopped, r.room.Look = true, look
+	if _, err := r.snapshot("snap", v.ID); !fault.InUse.Is(err) || !strings.Contains(err.Error(), "when it was tried") {
+		t.Errorf("%v, want in use, without a try", err)
+	}
+	r.freezes.stopped = false
+	r.unstage(v.ID)
+	if _, err := r.snapshot("snap", v.ID); err != nil {
+		t.Errorf("not in use: %v", err)
+	}
+	r.stage(v.ID, mountOf(""))
+	r.slow.failed[v.ID] = time.Now().Add(-slowFor)
+	if _, err := r.snapshot("snap-2", v.ID); err != nil {
+		t.Errorf("much later: %v", err)
+	}
+	wantEntries(t, at, "lost+found")
 }
 
 // After a boot of the machine there is another filesystem at the path at which
@@ -172,6 +203,17 @@ func TestAFreezeThatComesTooLate(t *testing.T) {
 		t.Errorf("%v, %v", cause, err)
 	}
 	wantEntries(t, r.frozen)
+}
+
+func (r *rig) endAll(why error) error {
+	r.freezes.mu.Lock()
+	defer r.freezes.mu.Unlock()
+	for f := range r.freezes.lasting {
+		if _, err := f.end(why); err != nil {
+			return err
+		}
+	}
+	return why
 }
 
 func (f *freeze) isLasting() bool {

@@ -32,6 +32,10 @@ func (b *Backend) CreateGroup(ctx context.Context, r backend.GroupRequest) (back
 	if err := ctx.Err(); err != nil {
 		return backend.Group{}, err
 	}
+	return patiently(ctx, b, grouping, r.ID, r, func(ctx context.Context) (backend.Group, error) { return b.createGroup(ctx, r) })
+}
+
+func (b *Backend) createGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
 	if err := refuseUnknown("parameters", r.Parameters, nil); err != nil {
 		return backend.Group{}, err
 	}
@@ -155,6 +159,9 @@ func (b *Backend) GetGroup(ctx context.Context, id backend.ID) (backend.Group, e
 // DeleteGroup implements backend.Grouper.
 func (b *Backend) DeleteGroup(ctx context.Context, id backend.ID) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.errands.Running(errandOf(grouping, id)); err != nil {
 		return err
 	}
 	if !exists(b.groupDir(id)) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/errand"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
 	"github.com/purser-csi/purser/internal/driver/fault"
@@ -58,6 +59,8 @@ type Backend struct {
 	devices     map[backend.ID]*loopdev.Device
 
 	freezes freezes
+	slow    slow
+	errands *errand.Runner
 }
 
 var (
@@ -106,6 +109,8 @@ func New(config Config) (*Backend, error) {
 		frozen: in("frozen"), temp: in("temp"), trash: in("trash"),
 		devices: map[backend.ID]*loopdev.Device{},
 		freezes: freezes{lasting: map[*freeze]struct{}{}},
+		slow:    slow{failed: map[backend.ID]time.Time{}},
+		errands: errand.NewRunner(),
 	}
 	b.room.Look = b.disk
 	return b, nil

@@ -133,6 +133,9 @@ func (b *Backend) copyDevice(c copying) (image.Way, error) {
 // meanwhile. Their pods wait, so there is a bound on the time: after that they
 // go on, and there is no copy.
 func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way, err error) {
+	if err := b.slow.refuse(all); err != nil {
+		return image.Full, err
+	}
 	// While nobody waits yet: what is in memory can be much.
 	for _, c := range all {
 		if c.mounted == nil {
@@ -163,6 +166,9 @@ func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way,
 		err = errStopped
 	case errors.Is(cause, errTooLong), ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded):
 		err = b.tooLong(all)
+		if way == image.Full {
+			b.slow.remember(all)
+		}
 	}
 	return way, errors.Join(err, thawed)
 }

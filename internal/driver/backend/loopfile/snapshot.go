@@ -33,6 +33,10 @@ func (b *Backend) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest)
 	if err := ctx.Err(); err != nil {
 		return backend.Snapshot{}, err
 	}
+	return patiently(ctx, b, snapshotting, r.ID, r, func(ctx context.Context) (backend.Snapshot, error) { return b.createSnapshot(ctx, r) })
+}
+
+func (b *Backend) createSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
 	if err := refuseUnknown("parameters", r.Parameters, nil); err != nil {
 		return backend.Snapshot{}, err
 	}
@@ -124,6 +128,9 @@ func (b *Backend) ListSnapshots(context.Context) ([]backend.ID, error) {
 // have files of their own.
 func (b *Backend) DeleteSnapshot(ctx context.Context, id backend.ID) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.errands.Running(errandOf(snapshotting, id)); err != nil {
 		return err
 	}
 	dir := b.snapshotDir(id)

@@ -24,6 +24,11 @@ func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	_, err := patiently(ctx, b, staging, s.Volume, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.stage(ctx, s) })
+	return err
+}
+
+func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 	release, err := b.turns.take(s.Volume, "stage")
 	if err != nil {
 		return err

@@ -31,6 +31,13 @@ func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume
 	if err := ctx.Err(); err != nil {
 		return backend.Volume{}, err
 	}
+	if r.Source.IsNothing() {
+		return b.create(ctx, r)
+	}
+	return patiently(ctx, b, creating, r.ID, r, func(ctx context.Context) (backend.Volume, error) { return b.create(ctx, r) })
+}
+
+func (b *Backend) create(ctx context.Context, r backend.Request) (backend.Volume, error) {
 	release, err := b.turns.take(r.ID, "create")
 	if err != nil {
 		return backend.Volume{}, err
