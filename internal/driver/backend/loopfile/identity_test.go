@@ -74,3 +74,24 @@ func TestACopyOfADeviceIsTheSame(t *testing.T) {
 		t.Errorf("the copy of the device differs from it (%v)", err)
 	}
 }
+
+// A copy of a copy: all three are mounted at once.
+func TestACopyOfACopy(t *testing.T) {
+	eachKind(t, func(r *rig, c backend.Capability, bytes int64) {
+		v := r.create(request("vol", c, bytes))
+		write(r.TB, r.stage(v.ID, c), "file", some)
+		r.unstage(v.ID)
+		var at []string
+		for _, name := range []string{"one", "two"} {
+			clone := request(name, c, 0)
+			clone.Source.Volume = v.ID
+			v = r.create(clone)
+		}
+		for _, name := range []string{"vol", "one", "two"} {
+			at = append(at, r.stage(backend.IDOf(name), c))
+		}
+		for _, source := range at {
+			wantContent(r.TB, source, "file", some)
+		}
+	})
+}
