@@ -40,29 +40,21 @@ func (e end) fixed() {
 					e.violate("I5: there is %T left to do for %s: %s", action, key, todo.Because().Text())
 				}
 			}
-			found = cmpVerdict(todo)
+			if found = todo; todo.Then != nil {
+				found = todo.Then
+			}
 		}
-		switch found.Because().Reason {
-		case verdict.ExternalProvisioning, verdict.HandedOver:
+		if why := found.Because().Reason; why == verdict.ExternalProvisioning || why == verdict.HandedOver {
 			e.violate("I5: claim %s waits for a provisioner", key)
 		}
 	}
 }
 
-// cmpVerdict is what holds after the actions.
-func cmpVerdict(todo verdict.Do[binding.Action]) binding.Verdict {
-	if todo.Then == nil {
-		return todo
-	}
-	return todo.Then
-}
-
+// isTalk finds what is done again whenever a pair is looked at, and changes nothing.
 func isTalk(action binding.Action) bool {
-	switch action.(type) {
-	case binding.Tell, binding.HandOver:
-		return true
-	}
-	return false
+	_, tells := action.(binding.Tell)
+	_, gives := action.(binding.HandOver)
+	return tells || gives
 }
 
 // keys are the pairs, and the volumes that are for nobody.

@@ -19,7 +19,6 @@ func kept(u *user) { u.class(corev1.PersistentVolumeReclaimRetain, storagev1.Vol
 // bindings are what people do where those that bind and protect are ours. The provisioner is that of somebody else, unless a cast says
 // otherwise: then it is ours as well, in the same process or in one of its own.
 var bindings = playedBy(besideForeign, []workload{
-
 	{name: "made for its claim", small: true, setup: immediate, writes: 4, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")

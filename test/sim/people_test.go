@@ -24,14 +24,6 @@ func size(text string) corev1.ResourceList {
 
 func withoutClass(claim *corev1.PersistentVolumeClaim) { claim.Spec.StorageClassName = nil }
 
-func ofClass(name string) func(*corev1.PersistentVolumeClaim) {
-	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.StorageClassName = &name }
-}
-
-func asking(much string) func(*corev1.PersistentVolumeClaim) {
-	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.Resources.Requests = size(much) }
-}
-
 func naming(volume string) func(*corev1.PersistentVolumeClaim) {
 	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = volume }
 }
@@ -56,10 +48,6 @@ func (u *user) volume(name string, edits ...func(*corev1.PersistentVolume)) {
 
 func holding(much string) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) { pv.Spec.Capacity = size(much) }
-}
-
-func without(class string) func(*corev1.PersistentVolume) {
-	return func(pv *corev1.PersistentVolume) { pv.Spec.StorageClassName = class }
 }
 
 func reserved(claim string) func(*corev1.PersistentVolume) {
