@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,24 +20,30 @@ import (
 type next = verdict.Verdict[binding.Action]
 
 // Apply implements loop.Task. A write that the API server refuses was decided on an old view: both objects are read from it, and it
-// is decided again at once.
-func (c *Controller) Apply(ctx context.Context, s binding.Snapshot, action binding.Action) (next, error) {
+// is decided again at once. When they are what it was decided on, the API server means it.
+func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (next, error) {
 	if what, ok := action.(binding.AskAPI); ok {
-		return c.again(ctx, s, what)
+		return c.again(ctx, r, what)
 	}
 	err := c.do(ctx, action)
-	c.measures.done(s, action, err)
-	if err != nil && isOutdated(err) {
-		return c.again(ctx, s, binding.AskAPI{Claim: s.Key.Volume == "", Volumes: volumesOf(s)})
+	c.measures.done(r.Snapshot, action, err)
+	if err == nil || !isOutdated(err) {
+		return nil, err
 	}
-	return nil, err
+	before := r.Snapshot
+	then, unread := c.again(ctx, r, binding.AskAPI{Claim: before.Key.Volume == "", Volumes: volumesOf(before)})
+	if unread == nil && maps.Equal(versionsOf(before), versionsOf(r.Snapshot)) {
+		return nil, err
+	}
+	return then, unread
 }
 
-func (c *Controller) again(ctx context.Context, s binding.Snapshot, what binding.AskAPI) (next, error) {
-	now, err := c.ask(ctx, s, what)
+func (c *Controller) again(ctx context.Context, r *run, what binding.AskAPI) (next, error) {
+	now, err := c.ask(ctx, r.Snapshot, what)
 	if err != nil {
 		return nil, err
 	}
+	r.Snapshot = now
 	return binding.Decide(now), nil
 }
 

@@ -82,8 +82,8 @@ func New(cfg Config) *Controller {
 
 // Loop is the controller with the loop around it. The loop tells nobody: what people are told is about two objects, and again when
 // its words change.
-func (c *Controller) Loop() *loop.Loop[binding.Key, binding.Snapshot, binding.Action] {
-	return loop.New(loop.Config[binding.Key, binding.Snapshot, binding.Action]{
+func (c *Controller) Loop() *loop.Loop[binding.Key, *run, binding.Action] {
+	return loop.New(loop.Config[binding.Key, *run, binding.Action]{
 		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: apiBound, Clock: c.Clock, Events: nobody{}, Decisions: c.Decided,
 		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
 		Observe: c.observe,

@@ -18,9 +18,12 @@ import (
 
 // Gather implements loop.Task. All of it comes from memory. A volume that fits a claim is held for it from here on, since two workers
 // must not see the same one; [ledger.settle] lets go of it at the end of the run.
-func (c *Controller) Gather(_ context.Context, key binding.Key) (binding.Snapshot, error) {
-	return c.gather(key, answers{}), nil
+func (c *Controller) Gather(_ context.Context, key binding.Key) (*run, error) {
+	return &run{c.gather(key, answers{})}, nil
 }
+
+// run is one look at a pair: the snapshot that was decided on last, which is another one after the API server was asked.
+type run struct{ binding.Snapshot }
 
 // answers are what the API server said in this run. They take the place of what is remembered.
 type answers struct {
@@ -150,28 +153,41 @@ func volumesOf(s binding.Snapshot) []string {
 	if s.Claim != nil && s.Claim.Spec.VolumeName != "" {
 		names[s.Claim.Spec.VolumeName] = struct{}{}
 	}
-	for _, pv := range s.Refs {
-		names[pv.Name] = struct{}{}
-	}
-	if s.Offer != nil {
-		names[s.Offer.Name] = struct{}{}
+	for _, pv := range append(slices.Clone(s.Refs), s.Offer) {
+		if pv != nil {
+			names[pv.Name] = struct{}{}
+		}
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
+// versionsOf are the resource versions of what a snapshot has, by uid.
+func versionsOf(s binding.Snapshot) map[types.UID]string {
+	versions := map[types.UID]string{}
+	if s.Claim != nil {
+		versions[s.Claim.UID] = s.Claim.ResourceVersion
+	}
+	for _, pv := range append(slices.Clone(s.Refs), s.Named, s.Offer) {
+		if pv != nil {
+			versions[pv.UID] = pv.ResourceVersion
+		}
+	}
+	return versions
+}
+
 // Decide implements loop.Task.
-func (c *Controller) Decide(s binding.Snapshot, _ time.Time) verdict.Verdict[binding.Action] {
-	return binding.Decide(s)
+func (c *Controller) Decide(r *run, _ time.Time) verdict.Verdict[binding.Action] {
+	return binding.Decide(r.Snapshot)
 }
 
 // About implements loop.Task. It names no object, since the loop is not to tell.
-func (c *Controller) About(key binding.Key, s binding.Snapshot) loop.About {
+func (c *Controller) About(key binding.Key, r *run) loop.About {
 	if key.Volume != "" {
 		return loop.About{Log: []any{telemetry.KeyVolume, key.Volume}}
 	}
 	about := loop.About{Log: []any{telemetry.KeyClaim, key.Claim.String()}}
-	if s.Claim != nil {
-		about.Log = append(about.Log, telemetry.KeyClass, binding.ClassName(s.Claim))
+	if r.Claim != nil {
+		about.Log = append(about.Log, telemetry.KeyClass, binding.ClassName(r.Claim))
 	}
 	return about
 }

@@ -97,14 +97,14 @@ func (c *Controller) tell(a binding.Tell) {
 	c.teller.tell(a.Claim, a.Claim.UID, a.Finding)
 }
 
-// observe tells the claim how a run ended.
-func (c *Controller) observe(_ binding.Key, s binding.Snapshot, end next, _ time.Duration) {
-	if s.Claim == nil {
+// observe tells the claim that was decided on how a run ended.
+func (c *Controller) observe(_ binding.Key, r *run, end next, _ time.Duration) {
+	if r.Claim == nil {
 		return
 	}
 	if end.Because().Reason == verdict.ClaimBound {
-		c.teller.forget(s.Claim.UID)
+		c.teller.forget(r.Claim.UID)
 		return
 	}
-	c.teller.tell(s.Claim, s.Claim.UID, end.Because())
+	c.teller.tell(r.Claim, r.Claim.UID, end.Because())
 }

@@ -1,0 +1,67 @@
+package binder
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// What the API server never accepts is not taken for an old view again and again: once both objects are known to be new, it means it.
+func TestRefusedForGood(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.prepare(func(c *Config) { c.Backoff.First, c.Backoff.Most = time.Hour, time.Hour })
+		refused := 0
+		p.api.meet(func(o client.Object, what string) error {
+			if what == "claim" {
+				refused++
+				return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind(), o.GetName(), nil)
+			}
+			return nil
+		})
+		v := liveVolume("v", "a")
+		v.Status.Phase = corev1.VolumeAvailable
+		w.create(v, liveClaim("c", "a"))
+		w.run(p)
+		w.expect("c Pending; v Bound c")
+		if refused > 3 {
+			t.Errorf("tried %d times, want one on what is remembered, one on what is, and one when the watch shows what was written", refused)
+		}
+	})
+}
+
+// What is found out about a claim that took the name of another one is told of that one.
+func TestToldOfTheRightClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		told := &uids{}
+		p := w.prepare(func(c *Config) { c.Events = told })
+		v := liveVolume("v", "")
+		v.Status.Phase = corev1.VolumeAvailable
+		w.create(v, liveClaim("c", ""))
+		first, pv := apiserver.Objects(w.server, liveClaim("c", ""))[0], apiserver.Objects(w.server, v)[0]
+		w.remove(first.DeepCopy())
+		w.create(liveClaim("c", ""))
+		second := apiserver.Objects(w.server, liveClaim("c", ""))[0]
+		key := types.NamespacedName{Namespace: "default", Name: "c"}
+		p.ledger.claimSeen(key, first, first) // memory is behind
+		p.ledger.volumeSeen("v", pv, pv)
+		if _, err := p.Loop().Reconcile(t.Context(), binding.Key{Claim: key}); err != nil {
+			t.Fatal(err)
+		}
+		if len(*told) != 1 || (*told)[0] != second.UID {
+			t.Errorf("told of %v, want %s alone, and not %s", *told, second.UID, first.UID)
+		}
+	})
+}
+
+// uids are those of the objects that events are about.
+type uids []types.UID
+
+func (u *uids) Event(o runtime.Object, _, _, _ string) { *u = append(*u, o.(client.Object).GetUID()) }
