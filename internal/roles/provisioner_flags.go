@@ -10,7 +10,7 @@ import (
 // AddFlags binds every setting to its flag.
 func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	grouped(f, "Driver", p.driverFlags)
-	grouped(f, "API server", p.apiAccess.flags)
+	grouped(f, "API server", p.flags)
 	grouped(f, "Volumes", p.volumeFlags)
 	grouped(f, "Topology", p.topologyFlags)
 	grouped(f, "Pace", p.paceFlags)

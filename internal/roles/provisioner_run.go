@@ -43,7 +43,7 @@ func (p *Provisioner) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	api, err := p.apiAccess.config("purser-csi-provisioner/" + p.Version)
+	api, err := p.config("purser-csi-provisioner/" + p.Version)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (p *Provisioner) Validate() error {
 	}
 	return errors.Join(slices.Concat(
 		[]error{address},
-		p.apiAccess.validate(), p.validateVolumes(), p.validatePace(), p.validateHTTP(),
+		p.validate(), p.validateVolumes(), p.validatePace(), p.validateHTTP(),
 		p.Election.validate(), p.Capacity.validate(), p.NodeDeployment.validate())...)
 }
 
