@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,8 @@ import (
 type BindingTrim struct {
 	Manager string    // whose writes are ours
 	Since   time.Time // writes before this are of no interest
-	// Foreign is told, once for each manager, of a claim that somebody else has bound; nil for nobody.
+	// Foreign is told, once for each manager, of a claim that somebody else has bound; nil for nobody. Whoever has a claim of his own can
+	// make up managers: from a number on they are one, [OtherManagers].
 	Foreign func(manager, claim string)
 }
 
@@ -155,8 +157,15 @@ type foreignBinders struct {
 	told   map[string]bool
 }
 
-// boundField is how managedFields name the annotation that only a binder writes.
-var boundField = []byte(`"f:` + names.AnnBindCompleted + `"`)
+// What a binder writes, as managedFields name it: the volume and the annotation, in one update. Somebody who changes one of the two, or
+// applies a claim that was exported, is none.
+var boundFields = [][]byte{[]byte(`"f:` + names.AnnBindCompleted + `"`), []byte(`"f:volumeName"`)}
+
+const (
+	// OtherManagers is told in place of the names of managers that come after the first few.
+	OtherManagers = "other"
+	mostManagers  = 16
+)
 
 func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 	if f.config.Foreign == nil {
@@ -172,12 +181,16 @@ func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 
 // wrote leaves out who created the claim with the annotation on it, which is somebody who restores.
 func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav1.ManagedFieldsEntry) bool {
-	return entry.Time != nil && entry.Time.After(f.config.Since) && !entry.Time.Equal(&claim.CreationTimestamp) &&
-		entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), boundField)
+	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Time != nil && entry.Time.After(f.config.Since) &&
+		!entry.Time.Equal(&claim.CreationTimestamp) && entry.FieldsV1 != nil &&
+		!slices.ContainsFunc(boundFields, func(field []byte) bool { return !bytes.Contains(entry.FieldsV1.GetRawBytes(), field) })
 }
 
 func (f *foreignBinders) tell(manager, claim string) {
 	f.mu.Lock()
+	if !f.told[manager] && len(f.told) >= mostManagers {
+		manager = OtherManagers
+	}
 	first := !f.told[manager]
 	f.told[strings.Clone(manager)] = true
 	f.mu.Unlock()

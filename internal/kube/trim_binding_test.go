@@ -137,22 +137,42 @@ func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
 	}
 }
 
-// 10: somebody else who binds is noticed, once, and who restores or wrote before us is not.
+// 10: somebody else who binds is noticed, once, and who restores or wrote before us, or plays with a claim of his own, is not. Not even
+// names that are made up on purpose are told without end.
 func TestForeignBinders(t *testing.T) {
 	began := time.Unix(1000, 0)
-	wrote := func(manager string, at int64, field string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{
-			Manager: manager, Time: new(metav1.Unix(at, 0)),
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:` + field + `":{}}}}`)},
+	fields := func(volume string) *metav1.FieldsV1 {
+		return metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + names.AnnBindCompleted + `":{}}}` + volume + `}`)
+	}
+	wrote := func(manager string, at int64, edits ...func(*metav1.ManagedFieldsEntry)) metav1.ManagedFieldsEntry {
+		entry := metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: new(metav1.Unix(at, 0)), FieldsV1: fields(`,"f:spec":{"f:volumeName":{}}`),
 		}
+		for _, edit := range edits {
+			edit(&entry)
+		}
+		return entry
 	}
 	var seen []string
 	trim := TrimForBinding(BindingTrim{Manager: "ours", Since: began, Foreign: func(manager, claim string) { seen = append(seen, manager+" "+claim) }})
-	for _, entry := range []metav1.ManagedFieldsEntry{
-		wrote("ours", 2000, names.AnnBindCompleted), wrote("before", 900, names.AnnBindCompleted), wrote("other", 2000, names.AnnSelectedNode),
-		wrote("restore", 1500, names.AnnBindCompleted), {Manager: "odd"},
-		wrote("stock", 2000, names.AnnBindCompleted), wrote("stock", 2001, names.AnnBindCompleted),
-	} {
+	entries := []metav1.ManagedFieldsEntry{
+		wrote("ours", 2000), wrote("before", 900), wrote("restore", 1500), {Manager: "odd"},
+		wrote("scheduler", 2000, func(e *metav1.ManagedFieldsEntry) {
+			e.FieldsV1 = metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + names.AnnSelectedNode + `":{}}}}`)
+		}),
+		wrote("apply", 2000, func(e *metav1.ManagedFieldsEntry) { e.Operation = metav1.ManagedFieldsOperationApply }),
+		wrote("annotate", 2000, func(e *metav1.ManagedFieldsEntry) { e.FieldsV1 = fields("") }),
+		wrote("stock", 2000), wrote("stock", 2001),
+	}
+	want := []string{"stock ns/claim"}
+	for i := range 2 * mostManagers {
+		entries = append(entries, wrote(fmt.Sprint("made-up-", i), 2000))
+		if i < mostManagers-1 {
+			want = append(want, fmt.Sprintf("made-up-%d ns/claim", i))
+		}
+	}
+	want = append(want, OtherManagers+" ns/claim")
+	for _, entry := range entries {
 		claim := boundClaim()
 		claim.CreationTimestamp = metav1.Unix(1500, 0)
 		claim.ManagedFields = []metav1.ManagedFieldsEntry{entry}
@@ -160,7 +180,7 @@ func TestForeignBinders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"stock ns/claim"}, seen); diff != "" {
+	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)
 	}
 }
