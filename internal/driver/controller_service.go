@@ -148,8 +148,7 @@ func (s *controllerService) unfit(ctx context.Context, id backend.ID, capabiliti
 	}
 	for _, c := range capabilities {
 		err := s.features.particular.CheckVolume(ctx, id, c)
-		switch fault.KindOf(err) {
-		case fault.Invalid, fault.Unsupported, fault.Incompatible:
+		if fault.Invalid.Is(err) || fault.Unsupported.Is(err) || fault.Incompatible.Is(err) {
 			return err.Error(), nil
 		}
 		if err != nil {

@@ -168,7 +168,7 @@ func (b *Backend) thawLeft(name string) error {
 	if err != nil || device == nil {
 		return err
 	}
-	defer device.Release()
+	defer func() { _ = device.Release() }()
 	fs, err := openAnywhere(device, "")
 	if err != nil || fs == nil {
 		return err

@@ -26,9 +26,7 @@ type Errand struct {
 
 // Runner runs errands.
 type Runner struct {
-	end    context.Context
-	cancel context.CancelFunc
-	all    sync.WaitGroup
+	all sync.WaitGroup
 
 	mu    sync.Mutex
 	byKey map[string]*running
@@ -39,6 +37,7 @@ type running struct {
 	errand  Errand
 	since   time.Time
 	waiting int
+	cancel  context.CancelFunc
 	done    chan struct{}
 	// What follows is there when done is closed.
 	value any
@@ -47,10 +46,7 @@ type running struct {
 }
 
 // NewRunner makes one. Whoever has it ends it.
-func NewRunner() *Runner {
-	end, cancel := context.WithCancel(context.Background())
-	return &Runner{end: end, cancel: cancel, byKey: map[string]*running{}}
-}
+func NewRunner() *Runner { return &Runner{byKey: map[string]*running{}} }
 
 // Do runs some work, or waits for the same work that an earlier caller began.
 // When the caller's time is over it gives a fault.Busy error and the work goes
@@ -92,8 +88,10 @@ func (r *Runner) Running(e Errand) error {
 func (r *Runner) End(bound time.Duration) {
 	r.mu.Lock()
 	r.ended = true
+	for _, w := range r.byKey {
+		w.cancel()
+	}
 	r.mu.Unlock()
-	r.cancel()
 	ended := make(chan struct{})
 	go func() {
 		r.all.Wait()
@@ -127,13 +125,11 @@ func (r *Runner) join(ctx context.Context, e Errand, work func(context.Context) 
 }
 
 func (r *Runner) begin(ctx context.Context, e Errand, work func(context.Context) (any, error)) *running {
-	w := &running{errand: e, since: time.Now(), done: make(chan struct{})}
-	r.byKey[e.Key] = w
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(r.end, cancel)
+	w := &running{errand: e, since: time.Now(), cancel: cancel, done: make(chan struct{})}
+	r.byKey[e.Key] = w
 	r.all.Go(func() {
 		defer cancel()
-		defer stop()
 		value, err := safely(ctx, work)
 		r.mu.Lock()
 		defer r.mu.Unlock()
