@@ -350,7 +350,7 @@ func TestWhoAsksAndWhere(t *testing.T) {
 	}
 	wrong := backend.WithSecrets(t.Context(), backend.NewSecrets(map[string]string{"userID": "nobody", "userKey": userKey}))
 	_, err := r.Create(wrong, request)
-	if !fault.Unready.Is(err) || strings.Contains(err.Error(), userKey) {
+	if !fault.Unidentified.Is(err) || strings.Contains(err.Error(), userKey) {
 		t.Errorf("a wrong user: %v", err)
 	}
 	elsewhere := r.request("who", map[string]string{"pool": pool, "clusterID": "other"})

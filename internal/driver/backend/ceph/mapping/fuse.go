@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -211,11 +212,14 @@ func (f *Fuse) Unmap(ctx context.Context, image Image) error {
 		return err
 	}
 	if device != nil {
+		if err := refuseInUse(image, device); err != nil {
+			return err
+		}
+		f.drop(image) // a device is closed with the attempt to detach it
 		if err := detach(ctx, image, device); err != nil {
 			return err
 		}
 	}
-	f.drop(image)
 	if err := unmountAll(mountPoint(image)); err != nil {
 		return err
 	}
@@ -243,9 +247,9 @@ const (
 	lookAgainAfter = 10 * time.Millisecond
 )
 
-// detach refuses a device in use: taking it away later, by itself, would leave
-// a moment in which it is neither here nor gone.
-func detach(ctx context.Context, image Image, device *loopdev.Device) error {
+// refuseInUse is for a device that would be taken away later, by itself: there
+// would be a moment in which it is neither here nor gone.
+func refuseInUse(image Image, device *loopdev.Device) error {
 	users, err := device.Users()
 	if err != nil {
 		return fault.Internal.Errorf("look for users of %s: %w", device.Path(), err)
@@ -255,13 +259,19 @@ func detach(ctx context.Context, image Image, device *loopdev.Device) error {
 			return fault.InUse.Errorf("device %s of image %s is in use at %s", device.Path(), image.spec(), paths[0])
 		}
 	}
-	before := device.BackingPath()
+	return nil
+}
+
+// detach waits until the device has let go of its image. While it has not, the
+// file is the same one, whatever the kernel adds to its path.
+func detach(ctx context.Context, image Image, device *loopdev.Device) error {
+	has := func() bool { return strings.Contains(device.BackingPath(), "/"+image.Name) }
 	if err := device.Detach(); err != nil {
 		return fault.Internal.Errorf("detach %s: %w", device.Path(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lingering)
 	defer cancel()
-	for before != "" && device.BackingPath() == before {
+	for has() {
 		select {
 		case <-ctx.Done():
 			return fault.InUse.Errorf("a process has %s open; it is detached when that process ends", device.Path())

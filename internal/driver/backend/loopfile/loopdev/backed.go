@@ -3,9 +3,14 @@ package loopdev
 import (
 	"errors"
 	"io/fs"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
+
+// gone is what the kernel puts behind the path of an image that it could not
+// find again, as happens when the daemon of its filesystem has ended.
+const gone = " (deleted)"
 
 // BackedBy opens the device whose image has this path in the kernel's eyes;
 // nil when there is none. It is for images on a filesystem that does not
@@ -16,7 +21,7 @@ func BackedBy(path string) (*Device, error) {
 		return nil, err
 	}
 	for _, number := range numbers {
-		if (&Device{number: number}).BackingPath() != path {
+		if strings.TrimSuffix((&Device{number: number}).BackingPath(), gone) != path {
 			continue
 		}
 		device, err := open(number)
