@@ -265,7 +265,9 @@ func refuseInUse(image Image, device *loopdev.Device) error {
 // detach waits until the device has let go of its image. While it has not, the
 // file is the same one, whatever the kernel adds to its path.
 func detach(ctx context.Context, image Image, device *loopdev.Device) error {
-	has := func() bool { return strings.Contains(device.BackingPath(), "/"+image.Name) }
+	has := func() bool {
+		return strings.HasSuffix(strings.TrimSuffix(device.BackingPath(), " (deleted)"), "/"+image.Name)
+	}
 	if err := device.Detach(); err != nil {
 		return fault.Internal.Errorf("detach %s: %w", device.Path(), err)
 	}
