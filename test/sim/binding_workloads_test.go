@@ -177,6 +177,23 @@ var bindings = playedBy(besideForeign, []workload{
 		u.restore("v", "a")
 		u.untilBound("a")
 	}},
+	{name: "forced away for good", setup: nothingYet, writes: 6, script: func(u *user) {
+		u.volume("v")
+		u.pause(10 * time.Millisecond)
+		u.claim("a")
+		u.untilBound("a")
+		u.forceAway("v")
+		u.pause(time.Second)
+	}},
+	{name: "taken by the scheduler while it goes", contested: true, setup: delayed, script: func(u *user) {
+		u.volume("v")
+		u.claim("a")
+		u.pause(time.Second)
+		u.deleteVolumes()
+		u.pause(1700 * time.Microsecond) // the write that lets it go is on its way
+		u.place("a", "v")
+		u.untilBound("a")
+	}},
 	{name: "together: come and go", small: true, cast: together, setup: immediate, writes: 8, script: comeAndGo},
 	{name: "together: once a node is known", cast: together, setup: delayed, script: func(u *user) {
 		u.claim("a")

@@ -88,7 +88,7 @@ func (e end) noDouble() {
 		if len(own) > 1 {
 			e.violate("I1: claim %s has the volumes %v", claim.Name, own)
 		}
-		if bindCompleted(claim) && !slices.Contains(own, claim.Spec.VolumeName) {
+		if bindCompleted(claim) && claim.Status.Phase != corev1.ClaimLost && !slices.Contains(own, claim.Spec.VolumeName) {
 			e.violate("I2: claim %s is bound to %s, which is not for it", claim.Name, claim.Spec.VolumeName)
 		}
 	}
