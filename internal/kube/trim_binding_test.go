@@ -156,7 +156,8 @@ func TestForeignBinders(t *testing.T) {
 	var seen []string
 	trim := TrimForBinding(BindingTrim{Manager: "ours", Since: began, Foreign: func(manager, claim string) { seen = append(seen, manager+" "+claim) }})
 	entries := []metav1.ManagedFieldsEntry{
-		wrote("ours", 2000), wrote("before", 900), wrote("restore", 1500), {Manager: "odd"},
+		wrote("ours", 2000), wrote("before", 900), wrote("restore", 1500),
+		{Manager: "odd"},
 		wrote("scheduler", 2000, func(e *metav1.ManagedFieldsEntry) {
 			e.FieldsV1 = metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + names.AnnSelectedNode + `":{}}}}`)
 		}),
