@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -234,7 +235,12 @@ func TestADeadDaemonIsNoticedAndReplaced(t *testing.T) {
 	flush(t, path)
 	killDaemon(t, "rbd-fuse", volume.ID.String())
 	r.restart() // takes away what is of no use
-	if _, err := r.Staged(t.Context(), volume.ID, path, backend.Mount); !fault.Unready.Is(err) {
+	// The kernel remembers for a second what the daemon said.
+	_, err := r.Staged(t.Context(), volume.ID, path, backend.Mount)
+	for began := time.Now(); err == nil && time.Since(began) < bound; {
+		_, err = r.Staged(t.Context(), volume.ID, path, backend.Mount)
+	}
+	if !fault.Unready.Is(err) {
 		t.Errorf("Staged without its daemon: %v, want unready", err)
 	}
 	r.unstage(volume.ID)

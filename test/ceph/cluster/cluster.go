@@ -284,7 +284,7 @@ func (d *daemon) stop() error {
 	if errors.Is(err, syscall.ESRCH) {
 		err = nil
 	}
-	_ = <-d.ended // it was killed, which is what it says
+	<-d.ended //nolint:errcheck // It was killed, which is what it says.
 	return errors.Join(err, d.output.Close())
 }
 
