@@ -51,11 +51,18 @@ func (s *controllerService) room(ctx context.Context, w wish) (room, error) {
 		return room{}, err
 	}
 	var r room
-	if r.available, err = s.features.pool.Available(ctx); err != nil || s.features.sized == nil {
+	if r.available, err = s.available(ctx, w.parameters); err != nil || s.features.sized == nil {
 		return r, err
 	}
 	r.least, err = s.features.sized.LeastSize(w.capabilities)
 	return r, err
+}
+
+func (s *controllerService) available(ctx context.Context, parameters map[string]string) (int64, error) {
+	if pool, is := s.features.pool.(backend.ClassPool); is {
+		return pool.AvailableFor(ctx, parameters)
+	}
+	return s.features.pool.Available(ctx)
 }
 
 // health asks the backend about one volume.

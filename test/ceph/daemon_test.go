@@ -38,11 +38,15 @@ func killDaemon(t *testing.T, program, volume string) {
 	t.Fatalf("no %s of %s runs", program, volume)
 }
 
+func imageOf(id backend.ID) string {
+	parts := strings.Split(id.String(), ".")
+	return pool + "/purser." + parts[len(parts)-1]
+}
+
 // busyWatchers waits until the cluster has given up a client that was killed.
 func busyWatchers(t *testing.T, _ *rig, id backend.ID) {
 	t.Helper()
-	parts := strings.Split(id.String(), ".")
-	image := pool + "/purser." + parts[len(parts)-1]
+	image := imageOf(id)
 	const patience = 90 * time.Second
 	for began := time.Now(); ; {
 		out, err := shared.Run(t.Context(), "rbd", "status", image)

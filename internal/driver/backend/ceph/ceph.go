@@ -54,6 +54,7 @@ var (
 	_ backend.GroupNamer   = (*Backend)(nil)
 	_ backend.Lister       = (*Backend)(nil)
 	_ backend.Pool         = (*Backend)(nil)
+	_ backend.ClassPool    = (*Backend)(nil)
 	_ backend.Stager       = (*Backend)(nil)
 	_ backend.Expander     = (*Backend)(nil)
 	_ backend.NodeExpander = (*Backend)(nil)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
@@ -30,32 +31,89 @@ func (b *Backend) prepareImage(ctx context.Context, s backend.Staging, r stagedR
 	switch {
 	case has && wanted != filesystem.Nothing && content.Type != wanted:
 		return wanted, fault.Incompatible.Errorf("volume %q holds %s and is to be mounted as %s; ask for %s", s.Volume, content.Type, wanted, content.Type)
-	case has && mounted:
+	case has && (mounted || s.Capability.Mode.ReadsOnly()):
 		return content.Type, nil
+	case s.Capability.Mode.ReadsOnly():
+		return wanted, fault.Incompatible.Errorf("volume %q has no filesystem and is to be mounted for reading only; let somebody mount it for writing first", s.Volume)
 	case has:
 		return content.Type, b.repair(ctx, s.Volume, device)
 	case wanted == filesystem.Nothing:
 		wanted = filesystem.Default
 	}
 	if !r.Formatting {
-		if blank, err := isBlank(device); err != nil || !blank {
-			return wanted, errors.Join(err, fault.Incompatible.Errorf("volume %q holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it", s.Volume, wanted))
+		if err := b.mustBeBlank(ctx, s.Volume, wanted, device); err != nil {
+			return wanted, err
 		}
 	}
 	return wanted, b.format(ctx, s.Volume, r, wanted, device)
 }
 
+func (b *Backend) mustBeBlank(ctx context.Context, id backend.ID, wanted filesystem.Type, device string) error {
+	blank, err := b.isBlank(ctx, id, device)
+	if err == nil && !blank {
+		err = fault.Incompatible.Errorf("volume %q holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it", id, wanted)
+	}
+	return err
+}
+
 // format lets the mark reach the disk before the first byte of mkfs, and the
 // last byte before the mark goes.
 func (b *Backend) format(ctx context.Context, id backend.ID, r stagedRecord, t filesystem.Type, device string) error {
+	o, err := volumeOf(id)
+	if err != nil {
+		return err
+	}
+	pool, err := b.pool(ctx, o.Place)
+	if err != nil {
+		return err
+	}
 	r.Formatting = true
 	if err := b.writeStaged(id, r); err != nil {
+		return err
+	}
+	if err := pool.BeginFormat(ctx, o); err != nil {
 		return err
 	}
 	if err := filesystem.Make(ctx, t, device, filesystem.Sparse); err != nil {
 		return fault.Internal.Errorf("make the filesystem of volume %q: %w", id, err)
 	}
 	if err := flush(device); err != nil {
+		return err
+	}
+	if err := pool.EndFormat(ctx, o); err != nil {
+		return err
+	}
+	r.Formatting = false
+	return b.writeStaged(id, r)
+}
+
+// isHalfFormatted asks the image. Readers have no use for the answer, and
+// perhaps no permission to ask.
+func (b *Backend) isHalfFormatted(ctx context.Context, s backend.Staging, o handle.Object) (bool, error) {
+	if s.Capability.Mode.ReadsOnly() {
+		return false, nil
+	}
+	pool, err := b.pool(ctx, o.Place)
+	if err != nil {
+		return false, err
+	}
+	return pool.IsHalfFormatted(ctx, o)
+}
+
+// giveUpFormat is for an image that is used as a block device after an mkfs
+// did not end: what its user writes must not be taken for the rest of that.
+func (b *Backend) giveUpFormat(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord, device string) error {
+	if !r.Formatting {
+		return nil
+	}
+	pool, err := b.pool(ctx, o.Place)
+	if err != nil {
+		return err
+	}
+	if err := eraseUnfinished(device); err != nil {
+		return err
+	}
+	if err := pool.EndFormat(ctx, o); err != nil {
 		return err
 	}
 	r.Formatting = false
@@ -87,26 +145,53 @@ func eraseUnfinished(device string) error {
 	return nil
 }
 
-// looked is how much of a device is looked at: all filesystems and partition
+// looked is how much of a device is erased: all filesystems and partition
 // tables have something there.
 const looked = 4 << 20
 
-func isBlank(device string) (bool, error) {
+// isBlank looks at all that was ever written, which of a new image is nothing.
+func (b *Backend) isBlank(ctx context.Context, id backend.ID, device string) (bool, error) {
+	o, err := volumeOf(id)
+	if err != nil {
+		return false, err
+	}
+	pool, err := b.pool(ctx, o.Place)
+	if err != nil {
+		return false, err
+	}
+	extents, err := pool.Extents(ctx, o)
+	if err != nil {
+		return false, err
+	}
 	file, err := os.Open(device)
 	if err != nil {
 		return false, fault.Internal.Errorf("open the device: %w", err)
 	}
 	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, looked))
-	if err != nil {
-		return false, fault.Internal.Errorf("read the device: %w", err)
-	}
-	for _, b := range content {
-		if b != 0 {
-			return false, nil
+	for _, e := range extents {
+		if zero, err := isZero(io.NewSectionReader(file, e.Offset, e.Length)); err != nil || !zero {
+			return false, err
 		}
 	}
 	return true, nil
+}
+
+func isZero(content io.Reader) (bool, error) {
+	part := make([]byte, 1<<20)
+	for {
+		n, err := content.Read(part)
+		for _, b := range part[:n] {
+			if b != 0 {
+				return false, nil
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return true, nil
+		case err != nil:
+			return false, fault.Internal.Errorf("read the device: %w", err)
+		}
+	}
 }
 
 // smallestGap is how many blocks an ext4 may be smaller than its device

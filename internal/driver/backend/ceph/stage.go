@@ -36,8 +36,9 @@ func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 		return fault.InUse.Errorf("volume %q is staged at %s for access as %s; unstage it there first", s.Volume, have.Path, have.Access)
 	}
 	if found {
-		if _, err := b.lookStaged(ctx, s.Volume, s.Path, s.Capability.Type); err == nil {
-			return nil
+		// What could not be looked at may well be in use: it is left as it is.
+		if _, err := b.lookStaged(ctx, s.Volume, s.Path, s.Capability.Type); !fault.Unready.Is(err) {
+			return err
 		}
 	}
 	err = b.bringUp(ctx, s, o, have)
@@ -75,21 +76,26 @@ func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Ob
 			return err
 		}
 	}
-	r = stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: way.Name(), Formatting: r.Formatting}
-	if err := b.writeStaged(s.Volume, r); err != nil {
-		return err
-	}
 	device, err := way.Find(ctx, image)
 	if err != nil {
+		return err
+	}
+	// What was begun here counts for as long as the image stays mapped. After
+	// that, other nodes can have gone on with it, and the image itself knows.
+	r = stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: way.Name(), Formatting: r.Formatting && device != ""}
+	if err := b.writeStaged(s.Volume, r); err != nil {
 		return err
 	}
 	if device == "" {
 		if device, err = b.mapImage(ctx, s, o, way); err != nil {
 			return err
 		}
+		if r.Formatting, err = b.isHalfFormatted(ctx, s, o); err != nil {
+			return err
+		}
 	}
 	if s.Capability.Type == backend.Block {
-		return nil
+		return b.giveUpFormat(ctx, s.Volume, o, r, device)
 	}
 	return b.mountImage(ctx, s, r, device)
 }
@@ -168,10 +174,9 @@ func (b *Backend) mountImage(ctx context.Context, s backend.Staging, r stagedRec
 	return nil
 }
 
-// optionsOf keeps several readers from repairing the filesystem, each for
-// itself.
+// optionsOf keeps readers from repairing the filesystem, each for itself.
 func optionsOf(c backend.Capability, t filesystem.Type) []string {
-	if c.Mode != backend.MultiNodeReaderOnly {
+	if !c.Mode.ReadsOnly() {
 		return c.MountFlags
 	}
 	options := append([]string{"ro"}, c.MountFlags...)

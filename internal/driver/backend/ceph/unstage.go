@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/go-logr/logr"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
@@ -33,6 +35,11 @@ func (b *Backend) unstage(ctx context.Context, id backend.ID, path string) error
 }
 
 func (b *Backend) bringDown(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) error {
+	if o.Kind == handle.RBD {
+		if err := b.refuseInUse(ctx, id, o, r); err != nil {
+			return err
+		}
+	}
 	if r.Access == backend.Mount {
 		if err := filesystem.Unmount(r.Path); err != nil {
 			return err
@@ -44,6 +51,40 @@ func (b *Backend) bringDown(ctx context.Context, id backend.ID, o handle.Object,
 		}
 	}
 	return b.removeStaged(id)
+}
+
+// refuseInUse keeps the device under those who still have it: not every way of
+// mapping does so by itself. The staging path is about to go.
+func (b *Backend) refuseInUse(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) error {
+	device, err := b.deviceOf(ctx, id, o, r)
+	if fault.Unready.Is(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	mounts, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return fault.Internal.Errorf("look for users of %s: %w", device, err)
+	}
+	if at := usedAt(mounts, device, r.Path); at != "" {
+		return fault.InUse.Errorf("volume %q is still in use at %s; unpublish it there first", id, at)
+	}
+	return nil
+}
+
+// usedAt is where a device or its filesystem is mounted beside its staging
+// path; "" for nowhere.
+func usedAt(mounts []*mountinfo.Info, device, staging string) string {
+	node := filepath.Base(device)
+	for _, m := range mounts {
+		published := m.Source == device && m.Mountpoint != staging
+		bound := m.FSType == "devtmpfs" && filepath.Base(m.Root) == node
+		if published || bound {
+			return m.Mountpoint
+		}
+	}
+	return ""
 }
 
 func (b *Backend) unmap(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) error {
@@ -94,9 +135,6 @@ func (b *Backend) recoverOne(ctx context.Context, name string) error {
 		return nil // lookStaged has taken hold of its device
 	} else if err != nil && !fault.Unready.Is(err) {
 		return err
-	}
-	if _, err := b.deviceOf(ctx, id, o, r); r.Formatting && err != nil {
-		return nil //nolint:nilerr // The mark stays until it is staged again.
 	}
 	logr.FromContextOrDiscard(ctx).Info("Taking away what is no longer staged", "volume", name, "path", r.Path)
 	return b.bringDown(ctx, id, o, r)

@@ -43,8 +43,11 @@ func (n *NBD) Map(ctx context.Context, image Image, access command.Access, mode 
 // Find implements Way. The program looks through the processes of this
 // machine and does not ask the cluster.
 func (n *NBD) Find(ctx context.Context, image Image) (string, error) {
-	if n.Usable(ctx) != nil {
-		return "", nil
+	if _, err := os.Stat(filepath.Join(n.Sys, "block", "nbd0")); err != nil {
+		return "", nil //nolint:nilerr // The kernel has no such devices.
+	}
+	if err := n.Tools.Present(command.RBDNBD); err != nil {
+		return "", err // it may have mapped some before it was taken away
 	}
 	out, err := n.Tools.Run(ctx, command.Call{Program: command.RBDNBD, Arguments: []string{"list-mapped", "--format=json"}})
 	if err != nil {
