@@ -1,9 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // goal is a number and what it is to be.
 type goal struct {
@@ -37,8 +34,6 @@ const (
 	stockGoal = 1.8     // times the stock controllers' rate
 	tailGoal  = 1.0 / 3 // of the stock controllers' p99
 	idleGoal  = 0.2     // percent of a core
-	// singleGoal is in milliseconds, for a claim that has nobody beside it.
-	singleGoal = 30
 )
 
 // goals are of those who took part.
@@ -46,8 +41,10 @@ func (o outcome) goals() (all []goal) {
 	o.each(func(string) {}, func(r row) {
 		switch ours := r.contender == nameOurs || r.contender == namePlane; {
 		case ours && r.trial == trialOne:
-			p50 := float64(r.quantile(50)) / float64(time.Millisecond)
-			all = append(all, goal{name: r.trial + ", " + r.contender + ": p50 ms", here: p50, limit: singleGoal, format: "%.1f"})
+			if stock := o.find(r.trial, nameStock); stock != nil {
+				p50 := r.quantile(50).Seconds() / stock.quantile(50).Seconds()
+				all = append(all, goal{name: r.trial + ", " + r.contender + ": p50 of stock's", here: p50, limit: 1, format: "%.2f"})
+			}
 		case ours:
 			all = append(all, o.goalsOf(r)...)
 		}
