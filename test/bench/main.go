@@ -121,11 +121,11 @@ func (o options) benchContest(ctx context.Context, bin, dir string) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	if err := c.run(ctx); err != nil {
-		return err
+	err = c.run(ctx)
+	if len(c.outcome.rows) > 0 { // also of a run that was cut off
+		fmt.Print(c.outcome.report())
 	}
-	fmt.Print(c.outcome.report())
-	return nil
+	return err
 }
 
 // tidy keeps the logs of a run that went wrong.
