@@ -34,7 +34,7 @@ demo: cluster-tools build ## show the life of a volume on a real cluster
 .PHONY: test
 test: cluster-tools build ## run every test
 	@tools/build.sh $(BIN) csi-sanity
-	@$(GO) test $(PKG)
+	@$(GO) test -timeout 30m $(PKG)
 
 .PHONY: sim
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)

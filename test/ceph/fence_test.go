@@ -54,6 +54,7 @@ func TestAFencedNodeLetsGo(t *testing.T) {
 	busy(t, func() (struct{}, error) { return struct{}{}, lost.Unstage(t.Context(), volume.ID, path) })
 
 	here.unstage(volume.ID)
+	busyWatchers(t, here, volume.ID)
 	again := here.stage(volume.ID, mounted)
 	wantContent(t, filepath.Join(again, "file"), "kept")
 	if _, err := os.Stat(filepath.Join(again, "late")); !errors.Is(err, os.ErrNotExist) {
