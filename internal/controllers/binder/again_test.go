@@ -31,8 +31,9 @@ func TestRefusedForGood(t *testing.T) {
 		w.create(v, liveClaim("c", "a"))
 		w.run(p)
 		w.expect("c Pending; v Bound c")
-		if refused > 3 {
-			t.Errorf("tried %d times, want one on what is remembered, one on what is, and one when the watch shows what was written", refused)
+		const few = 5 // on what is remembered, on what is, and when the watch shows what was written; each decision in a row would be 10
+		if refused > few {
+			t.Errorf("tried %d times, want at most %d", refused, few)
 		}
 	})
 }

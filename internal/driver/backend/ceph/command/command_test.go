@@ -161,7 +161,7 @@ func TestAHangingToolIsKilled(t *testing.T) {
 func TestAToolBeyondKillKeepsNobody(t *testing.T) {
 	tools := faketool.New(t, faketool.Step{Begins: "rbd device map", Hangs: true}, faketool.Step{Begins: "rbd"})
 	run := runner(tools, func(c *command.Config) {
-		c.Patience, c.Grace = 300*time.Millisecond, time.Millisecond
+		c.Patience, c.Grace = 2*time.Second, time.Millisecond // a program that ends well takes a part of this under the race detector
 		c.Kill = func(int) error { return nil }
 	})
 	mapping := command.Call{Program: command.RBD, Access: access, Arguments: []string{"device", "map"}, Target: "rbd/a"}
