@@ -91,6 +91,9 @@ func mustWrite(t *testing.T, asked audit.Tally, want map[string]int, many int) {
 	got, shared := map[string]int{}, map[string]int{}
 	for request, answers := range asked.Where(func(r audit.Request) bool { return r.Verb != "watch" && !r.IsEvent() && !r.IsDiscovery() }) {
 		kind := request.Verb + " " + request.Resource
+		if request.Resource == "selfsubjectaccessreviews" { // asked once at the start, beside everything else
+			continue
+		}
 		if request.Resource == "leases" || kind == "list pods" {
 			shared[kind] += answers.All()
 			continue
