@@ -9,19 +9,19 @@ import (
 // bindingFamilies are the ways in which things go wrong around those that bind and protect. There is no driver to be waited for, so a
 // new process is there soon; what is on its way meanwhile counts for more, since nothing but preconditions stops it.
 var bindingFamilies = []family{
-	{"crash", soonBack},
-	{"crash, and a write arrives later", arrivals},
-	{"crash, and the claims are deleted while we are down", crashesWithDeletion},
-	{"claims deleted", deletions},
-	{"volumes deleted", droppedVolumes},
-	{"class deleted", lostClasses},
-	{"lost answer", lostAnswers},
-	{"slow write", slowWrites},
-	{"watch", bindingWatchFaults},
-	{"two leaders", rivals},
-	{"two leaders, and the former sees nothing", staleRivals},
-	{"two leaders, and a write of the former arrives later", slowRivals},
-	{"two crashes", pairs},
+	{"crash", soonBack, false},
+	{"crash, and a write arrives later", arrivals, false},
+	{"crash, and the claims are deleted while we are down", crashesWithDeletion, false},
+	{"claims deleted", deletions, false},
+	{"volumes deleted", droppedVolumes, false},
+	{"class deleted", lostClasses, false},
+	{"lost answer", lostAnswers, false},
+	{"slow write", slowWrites, false},
+	{"watch", bindingWatchFaults, true},
+	{"two leaders", rivals, false},
+	{"two leaders, and the former sees nothing", staleRivals, true},
+	{"two leaders, and a write of the former arrives later", slowRivals, true},
+	{"two crashes", pairs, false},
 }
 
 func soonBack(calm result, x extent) (all []schedule) {

@@ -19,26 +19,28 @@ import (
 type extent struct {
 	every int // the n-th schedule of each family; 1 is all
 	pairs int // of crashes, for each small workload
+	wide  int // the n-th of those in which two things come together, of which there are many; 0 is as every
 }
 
 // family is a way in which things go wrong: the schedules for a workload whose run without faults is known.
 type family struct {
 	name string
 	plan func(calm result, x extent) []schedule
+	wide bool // two things come together
 }
 
 var families = []family{
-	{"crash", crashes},
-	{"crash, and the claims are deleted while we are down", crashesWithDeletion},
-	{"claims deleted", deletions},
-	{"class created again", recreations},
-	{"class deleted", lostClasses},
-	{"volumes replaced under their names", replacements},
-	{"lost answer", lostAnswers},
-	{"driver", driverFaults},
-	{"watch", watchFaults},
-	{"two leaders", rivals},
-	{"two crashes", pairs},
+	{"crash", crashes, false},
+	{"crash, and the claims are deleted while we are down", crashesWithDeletion, false},
+	{"claims deleted", deletions, false},
+	{"class created again", recreations, false},
+	{"class deleted", lostClasses, false},
+	{"volumes replaced under their names", replacements, false},
+	{"lost answer", lostAnswers, false},
+	{"driver", driverFaults, false},
+	{"watch", watchFaults, false},
+	{"two leaders", rivals, false},
+	{"two crashes", pairs, false},
 }
 
 const (
@@ -242,8 +244,12 @@ func pairs(calm result, x extent) (all []schedule) {
 	return all[:min(len(all), x.pairs)]
 }
 
-func (x extent) thin(all []schedule) (some []schedule) {
-	for i := 0; i < len(all); i += x.every {
+func (x extent) thin(all []schedule, wide bool) (some []schedule) {
+	every := x.every
+	if wide {
+		every = max(every, x.wide)
+	}
+	for i := 0; i < len(all); i += every {
 		some = append(some, all[i])
 	}
 	return some
@@ -269,7 +275,7 @@ func jobs(calm []result, f family, x extent) (all []job) {
 	for _, c := range calm {
 		plan := f.plan(c, x)
 		if f.name != "two crashes" {
-			plan = x.thin(plan)
+			plan = x.thin(plan, f.wide)
 		}
 		for _, s := range plan {
 			all = append(all, job{work: c.work, schedule: s})
@@ -313,8 +319,14 @@ func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 }
 
 // wanted is the extent that the environment asks for: `make sim` runs all.
+// wanted is little for the tests, what takes some minutes for SIM=whole, and all for SIM=everything.
 func (p half) wanted() extent {
-	if os.Getenv("SIM") == "whole" {
+	switch os.Getenv("SIM") {
+	case "everything":
+		all := p.whole
+		all.wide = 0
+		return all
+	case "whole":
 		return p.whole
 	}
 	return p.reduced
@@ -332,7 +344,7 @@ type half struct {
 
 var halves = []half{
 	{"provisioner", workloads, families, mutants, extent{every: 1, pairs: 1200}, extent{every: 13, pairs: 20}},
-	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 300}, extent{every: 23, pairs: 10}},
+	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 200, wide: 3}, extent{every: 23, pairs: 10}},
 }
 
 // tally is what a sweep comes to.
