@@ -125,6 +125,15 @@ func TestWhatADeleteDoes(t *testing.T) {
 	}
 }
 
+// What cannot be asked may well be there.
+func TestADeleteWithoutItsProgramFails(t *testing.T) {
+	fs, tools := play(t)
+	tools.Break("ceph")
+	if err := fs.Delete(t.Context(), volume); err == nil {
+		t.Error("Delete says that the volume is gone")
+	}
+}
+
 // The cluster copies in the background; the same request finds the copy.
 func TestACopyIsStartedOnce(t *testing.T) {
 	const (

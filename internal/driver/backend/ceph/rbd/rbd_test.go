@@ -222,6 +222,15 @@ func TestAVolumeThatIsGoneIsDeleted(t *testing.T) {
 	}
 }
 
+// What cannot be asked may well be there.
+func TestADeleteWithoutItsProgramFails(t *testing.T) {
+	pool, tools := play(t)
+	tools.Break("rbd")
+	if err := pool.Delete(t.Context(), volume); err == nil {
+		t.Error("Delete says that the volume is gone")
+	}
+}
+
 func TestTooLongAChainIsCutBeforeItGrows(t *testing.T) {
 	var s script
 	s.add("rbd info p/purser.vol", missing).

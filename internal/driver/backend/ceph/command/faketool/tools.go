@@ -63,6 +63,15 @@ func (f *Tools) Remove(name string) {
 	}
 }
 
+// Break leaves a tool that is there and cannot be started: a script without its interpreter.
+func (f *Tools) Break(name string) {
+	f.t.Helper()
+	f.Remove(name)
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte("#!"+filepath.Join(f.dir, "no-such-interpreter")+"\n"), 0o700); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // Environment is what the tools need to know that they are played.
 func (f *Tools) Environment() []string { return []string{variable + "=" + f.dir} }
 
