@@ -58,7 +58,7 @@ func (f Filesystem) subvolume(ctx context.Context, verb string, o handle.Object,
 	return f.run(ctx, append([]string{"subvolume", verb, f.Place.Pool, o.Name, groupArg}, more...)...)
 }
 
-func isMissing(err error) bool { return command.Is(err, unix.ENOENT) }
+func isMissing(err error) bool { return errors.Is(err, unix.ENOENT) }
 
 // said is what the program printed, which tells what it is that is missing.
 func said(err error) string {

@@ -108,7 +108,9 @@ func (r *Runner) runOnce(caller, bounded context.Context, c Call, path string) (
 	started, done := make(chan error, 1), make(chan ending, 1)
 	go child.run(started, done)
 	if err := <-started; err != nil {
-		return nil, fault.Internal.Errorf("start %s: %w", c.Program, err)
+		// Without its errno: a program that is not there has not found that
+		// a volume is not there.
+		return nil, fault.Internal.Errorf("start %s: %v", c.Program, err)
 	}
 	select {
 	case end := <-done:

@@ -86,8 +86,8 @@ func (p Pool) manager(ctx context.Context, arguments ...string) error {
 	return err
 }
 
-// isMissing says that a program did not find what it was asked for. A program that cannot be started is not one that found nothing.
-func isMissing(err error) bool { return command.Is(err, unix.ENOENT) }
+// isMissing says that a program did not find what it was asked for.
+func isMissing(err error) bool { return errors.Is(err, unix.ENOENT) }
 
 // unlessMissing makes a removal repeatable.
 func unlessMissing(_ []byte, err error) error {
