@@ -36,6 +36,20 @@ func Missing() string {
 		strings.Join(missing, ", "), strings.Join(Packages, " "))
 }
 
+// NotAsked says why a test that needs a Ceph is not to run; empty when it is.
+// The tests take minutes on a Ceph, so its programs alone do not ask for them.
+func NotAsked() string {
+	switch missing := Missing(); {
+	case os.Getenv("CEPH") == "":
+		return "takes minutes on a Ceph that it starts: run make test-ceph as root"
+	case missing != "":
+		return missing
+	case os.Geteuid() != 0:
+		return "needs root: for loop devices and mounts"
+	}
+	return ""
+}
+
 // Cluster is a running Ceph.
 type Cluster struct {
 	dir, address string

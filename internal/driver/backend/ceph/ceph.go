@@ -36,6 +36,9 @@ type Config struct {
 	// Grace is how long what the kernel keeps may keep a call, see package
 	// patience.
 	Grace time.Duration
+	// CopyWait is how long a call waits for what the cluster copies by
+	// itself; [cephfs.DefaultWait] when zero.
+	CopyWait time.Duration
 }
 
 // Backend keeps volumes in Ceph.
@@ -46,6 +49,8 @@ type Backend struct {
 	reach  *reach
 	keeper *patience.Keeper
 	staged string
+
+	copyWait time.Duration
 }
 
 var (
@@ -91,7 +96,7 @@ func New(c Config) (*Backend, error) {
 		tools: c.Tools, ways: c.Ways, shares: c.Shares,
 		reach:  newReach(c.ConfDir, filepath.Join(c.StateDir, "ceph", "places")),
 		keeper: patience.NewKeeper(c.Grace),
-		staged: filepath.Join(c.StateDir, "ceph", "staged"),
+		staged: filepath.Join(c.StateDir, "ceph", "staged"), copyWait: c.CopyWait,
 	}, nil
 }
 
@@ -114,7 +119,7 @@ func (b *Backend) pool(ctx context.Context, p handle.Place) (rbd.Pool, error) {
 
 func (b *Backend) filesystem(ctx context.Context, p handle.Place) (cephfs.Filesystem, error) {
 	access, err := b.reach.access(ctx, p)
-	return cephfs.Filesystem{Tools: b.tools, Access: access, Place: p}, err
+	return cephfs.Filesystem{Tools: b.tools, Access: access, Place: p, Wait: b.copyWait}, err
 }
 
 // unsupported is for what only images can do.

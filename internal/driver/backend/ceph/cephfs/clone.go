@@ -23,7 +23,7 @@ func (f Filesystem) createFrom(ctx context.Context, b Blueprint) error {
 		state, err = f.cloneState(ctx, b.Object)
 	}
 	// A small copy is done within one call.
-	for began := time.Now(); err == nil && isCopying(state) && time.Since(began) < waiting; {
+	for began := time.Now(); err == nil && isCopying(state) && time.Since(began) < f.wait(); {
 		select {
 		case <-ctx.Done():
 			return copying(state)
@@ -47,11 +47,11 @@ func (f Filesystem) createFrom(ctx context.Context, b Blueprint) error {
 	}
 }
 
-// waiting is how long a call waits for a copy. Callers wait less than twice
-// that as a rule, and what is asked for is still being done when they come
-// back.
+// DefaultWait is how long a call waits for a copy. Callers wait less than
+// twice that as a rule, and what is asked for is still being done when they
+// come back.
 const (
-	waiting       = 8 * time.Second
+	DefaultWait   = 8 * time.Second
 	askAgainAfter = 250 * time.Millisecond
 )
 

@@ -1,11 +1,13 @@
 package cephfs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,7 +28,12 @@ type Filesystem struct {
 	Tools  Tools
 	Access command.Access
 	Place  handle.Place
+	// Wait is how long a call waits for a copy; DefaultWait when zero.
+	Wait time.Duration
 }
+
+// wait is Wait or what it is by default.
+func (f Filesystem) wait() time.Duration { return cmp.Or(f.Wait, DefaultWait) }
 
 const (
 	// group holds our subvolumes, so that others are not taken for volumes.
