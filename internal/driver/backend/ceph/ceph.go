@@ -111,15 +111,19 @@ func (b *Backend) Check(context.Context) error {
 	return b.reach.check()
 }
 
+func (b *Backend) witness(p handle.Place) witness {
+	return witness{tools: b.tools, reach: b.reach, place: p}
+}
+
 // pool is a pool as the user of a request may use it.
 func (b *Backend) pool(ctx context.Context, p handle.Place) (rbd.Pool, error) {
 	access, err := b.reach.access(ctx, p)
-	return rbd.Pool{Tools: b.tools, Access: access, Place: p}, err
+	return rbd.Pool{Tools: b.witness(p), Access: access, Place: p}, err
 }
 
 func (b *Backend) filesystem(ctx context.Context, p handle.Place) (cephfs.Filesystem, error) {
 	access, err := b.reach.access(ctx, p)
-	return cephfs.Filesystem{Tools: b.tools, Access: access, Place: p, Wait: b.copyWait}, err
+	return cephfs.Filesystem{Tools: b.witness(p), Access: access, Place: p, Wait: b.copyWait}, err
 }
 
 // unsupported is for what only images can do.

@@ -11,20 +11,26 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
+
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
 // reach knows how clusters are reached, and as whom. Users come with requests;
-// the last one of each place is remembered in memory for requests that carry
-// none, such as listing.
+// those that a place let in are remembered for requests that carry none, such
+// as listing. Their keys are in memory only, their names on disk too: after a
+// restart a key that comes for one place is good for all others of that user.
 type reach struct {
 	confDir, placesDir string
 
 	mutex sync.Mutex
-	users map[handle.Place]user
+	// users are those of each place, the last one first.
+	users map[handle.Place][]string
+	keys  map[account]command.Key
 }
 
 type user struct {
@@ -32,8 +38,11 @@ type user struct {
 	key  command.Key
 }
 
+// account is a user of a cluster.
+type account struct{ cluster, name string }
+
 func newReach(confDir, placesDir string) *reach {
-	return &reach{confDir: confDir, placesDir: placesDir, users: map[handle.Place]user{}}
+	return &reach{confDir: confDir, placesDir: placesDir, users: map[handle.Place][]string{}, keys: map[account]command.Key{}}
 }
 
 const confSuffix = ".conf"
@@ -63,13 +72,13 @@ func (r *reach) access(ctx context.Context, p handle.Place) (command.Access, err
 	if err != nil {
 		return command.Access{}, err
 	}
-	if u.name == "" {
-		u = r.lastUser(p)
-	} else if err := r.remember(p, u); err != nil {
-		return command.Access{}, err
+	if u.name != "" {
+		err = r.note(p)
+	} else {
+		u, err = r.lastUser(p)
 	}
-	if u.name == "" {
-		return command.Access{}, fault.Unready.Errorf("%s: the request has no secrets, and there was none with some since the driver started; name a secret with userID and userKey in the class", p)
+	if err != nil {
+		return command.Access{}, err
 	}
 	return command.Access{Cluster: p.Cluster, Conf: conf, User: u.name, Key: u.key}, nil
 }
@@ -100,22 +109,46 @@ func userOf(s backend.Secrets) (user, error) {
 	return user{name: name, key: command.NewKey(key)}, nil
 }
 
-func (r *reach) lastUser(p handle.Place) user {
+// lastUser is for a request without secrets.
+func (r *reach) lastUser(p handle.Place) (user, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.users[p]
+	names := r.usersOf(p)
+	for _, name := range names {
+		if key, has := r.keys[account{p.Cluster, name}]; has {
+			return user{name: name, key: key}, nil
+		}
+	}
+	who := "any user"
+	if len(names) > 0 {
+		who = "user " + strings.Join(names, ", ")
+	}
+	return user{}, fault.Unready.Errorf("%s: the request has no secrets, and there was none with those of %s since the driver started; name a secret with userID and userKey in the class", p, who)
 }
 
-// remember keeps the user in memory, and the place on disk.
-func (r *reach) remember(p handle.Place, u user) error {
-	r.mutex.Lock()
-	_, known := r.users[p]
-	r.users[p] = u
-	r.mutex.Unlock()
+// usersOf begins with what is on disk of an earlier start.
+func (r *reach) usersOf(p handle.Place) []string {
+	names, known := r.users[p]
 	if known {
+		return names
+	}
+	content, err := os.ReadFile(r.noteOf(p))
+	if err != nil {
 		return nil
 	}
-	file, err := os.OpenFile(filepath.Join(r.placesDir, p.Text()), os.O_CREATE|os.O_WRONLY, 0o600)
+	for _, name := range strings.Fields(string(content)) {
+		if userName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (r *reach) noteOf(p handle.Place) string { return filepath.Join(r.placesDir, p.Text()) }
+
+// note keeps a place on disk, before anything is made there.
+func (r *reach) note(p handle.Place) error {
+	file, err := os.OpenFile(r.noteOf(p), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
 		err = file.Close()
 	}
@@ -123,6 +156,50 @@ func (r *reach) remember(p handle.Place, u user) error {
 		return fault.Internal.Errorf("note that there are volumes in %s: %w", p, err)
 	}
 	return nil
+}
+
+// remember keeps a user whom a place let in. Only a name that is new there is
+// written: users who take turns, such as those of two secrets, cost nothing.
+func (r *reach) remember(p handle.Place, u user) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.keys[account{p.Cluster, u.name}] = u.key
+	before := r.usersOf(p)
+	names := append([]string{u.name}, slices.DeleteFunc(slices.Clone(before), func(name string) bool { return name == u.name })...)
+	r.users[p] = names
+	if len(names) == len(before) {
+		return nil
+	}
+	if err := durable.WriteFile(r.noteOf(p), r.placesDir, []byte(strings.Join(names, "\n")+"\n")); err != nil {
+		r.users[p] = before
+		return fault.Internal.Errorf("note who uses %s: %w", p, err)
+	}
+	return nil
+}
+
+// tools are a command.Runner.
+type tools interface {
+	Run(context.Context, command.Call) ([]byte, error)
+}
+
+// witness runs tools, and sees whom the cluster lets in: that something is not
+// there is an answer, too. A user whom it does not know must not take the place
+// of one whom it knows.
+type witness struct {
+	tools
+	reach *reach
+	place handle.Place
+}
+
+// Run implements the Tools of the packages that keep volumes.
+func (w witness) Run(ctx context.Context, c command.Call) ([]byte, error) {
+	out, err := w.tools.Run(ctx, c)
+	if err == nil || fault.NotFound.Is(err) {
+		if noting := w.reach.remember(w.place, user{name: c.Access.User, key: c.Access.Key}); noting != nil {
+			logr.FromContextOrDiscard(ctx).Error(noting, "Requests without secrets will not know this user after a restart", "user", c.Access.User)
+		}
+	}
+	return out, err
 }
 
 // places are all where volumes were seen, in order.

@@ -1,8 +1,6 @@
 package ceph
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -108,56 +106,5 @@ func TestWhoAsks(t *testing.T) {
 		if test.problem != "" && (!fault.Invalid.Is(err) || !strings.Contains(err.Error(), test.problem) || strings.Contains(err.Error(), key)) {
 			t.Errorf("%q: %v, want %s and no key", test.secrets, err, test.problem)
 		}
-	}
-}
-
-// The last user of a place is remembered in memory and nowhere else; places
-// are remembered on disk.
-func TestWhatIsRememberedOfAUser(t *testing.T) {
-	dir := t.TempDir()
-	conf, places := filepath.Join(dir, "conf"), filepath.Join(dir, "places")
-	for _, folder := range []string{conf, places} {
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	place := handle.Place{Kind: handle.RBD, Cluster: "ceph", Pool: "a.b"}
-	r := newReach(conf, places)
-	if err := r.check(); !fault.Unready.Is(err) || !strings.Contains(err.Error(), "<cluster>.conf") {
-		t.Errorf("no cluster: %v", err)
-	}
-	if _, err := r.access(t.Context(), place); !fault.Unready.Is(err) || !strings.Contains(err.Error(), "ceph.conf") {
-		t.Errorf("an unknown cluster: %v", err)
-	}
-	if err := os.WriteFile(filepath.Join(conf, "ceph.conf"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.check(); err != nil {
-		t.Error(err)
-	}
-	if _, err := r.access(t.Context(), place); !fault.Unready.Is(err) || !strings.Contains(err.Error(), "no secrets") {
-		t.Errorf("nobody asks: %v", err)
-	}
-	const key = "AQBqsgFrhw8fERAA/N7Hmvz+OF9eKTlWFF0zeQ=="
-	asked := backend.WithSecrets(t.Context(), backend.NewSecrets(map[string]string{"userID": "csi", "userKey": key}))
-	if a, err := r.access(asked, place); err != nil || a.User != "csi" {
-		t.Fatalf("access = %v, %v", a.User, err)
-	}
-	if a, err := r.access(t.Context(), place); err != nil || a.User != "csi" {
-		t.Errorf("a request without secrets: %v, %v", a.User, err)
-	}
-	again := newReach(conf, places)
-	if all, err := again.places(); err != nil || len(all) != 1 || all[0] != place {
-		t.Errorf("places after a restart: %v, %v", all, err)
-	}
-	if _, err := again.access(t.Context(), place); !fault.Unready.Is(err) {
-		t.Errorf("the user after a restart: %v, want none", err)
-	}
-	files, err := filepath.Glob(filepath.Join(places, "*"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
-	if content, err := os.ReadFile(files[0]); err != nil || len(content) > 0 {
-		t.Errorf("on disk: %q, %v, want nothing", content, err)
 	}
 }

@@ -242,7 +242,7 @@ func (b *Backend) room(ctx context.Context, s settings) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return capacity.Of(ctx, b.tools, access, pool)
+	return capacity.Of(ctx, b.witness(s.place), access, pool)
 }
 
 // Expand implements backend.Expander. An image that is in use grows at once;
