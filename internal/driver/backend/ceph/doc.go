@@ -12,7 +12,7 @@
 // state directory has
 //
 //	STATE/ceph/places/<place>     where volumes were seen, for listing them, and
-	                              the names of the users who were let in
+//	                              the names of the users who were let in
 //	STATE/ceph/staged/<id>/       what is staged here, and how
 //
 // It must not know CSI messages, target paths or what is published. A key is
