@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
+
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
@@ -77,21 +79,95 @@ func TestDataBehindZerosIsNotFormatted(t *testing.T) {
 	}
 }
 
-// Readers change nothing: they make no filesystem and mount without a journal.
+// Readers change nothing: they make no filesystem, mount without a journal, and
+// have a device that cannot be written to.
 func TestReadersOfAnImage(t *testing.T) {
-	r := newRig(t)
-	volume := r.create(r.request("readers", images))
-	reading := backend.Capability{Type: backend.Mount, Mode: backend.SingleNodeReaderOnly}
-	err := r.Stage(r.ctx(), backend.Staging{Volume: volume.ID, Path: r.stagingPath(volume.ID), Capability: reading})
-	if !fault.Incompatible.Is(err) {
-		t.Errorf("a reader of a new volume: %v, want incompatible", err)
+	for _, fs := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(fs, func(t *testing.T) {
+			r := newRig(t)
+			writing, reading := mounted, backend.Capability{Type: backend.Mount, Mode: backend.SingleNodeReaderOnly, FSType: fs}
+			writing.FSType = fs
+			volume := r.create(r.request("readers", images, func(q *backend.Request) {
+				q.Size.Required = 320 * mebi
+				q.Capabilities[0].FSType = fs
+			}))
+			err := r.Stage(r.ctx(), backend.Staging{Volume: volume.ID, Path: r.stagingPath(volume.ID), Capability: reading})
+			if !fault.Incompatible.Is(err) {
+				t.Errorf("a reader of a new volume: %v, want incompatible", err)
+			}
+			write(t, filepath.Join(r.stage(volume.ID, writing), "file"), "kept")
+			r.unstage(volume.ID)
+			busyWatchers(t, r, volume.ID)
+			path := r.stage(volume.ID, reading)
+			wantContent(t, filepath.Join(path, "file"), "kept")
+			if err := os.WriteFile(filepath.Join(path, "other"), nil, 0o600); err == nil {
+				t.Error("a reader has written")
+			}
+			wantReadOnly(t, path)
+		})
 	}
-	write(t, filepath.Join(r.stage(volume.ID, mounted), "file"), "kept")
-	r.unstage(volume.ID)
-	busyWatchers(t, r, volume.ID)
-	path := r.stage(volume.ID, reading)
-	wantContent(t, filepath.Join(path, "file"), "kept")
-	if err := os.WriteFile(filepath.Join(path, "other"), nil, 0o600); err == nil {
+}
+
+// What a writer left in the log of its filesystem when it ended is for the next
+// writer: a reader does without.
+func TestAReaderAfterACrash(t *testing.T) {
+	for _, fs := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(fs, func(t *testing.T) {
+			r := newRig(t)
+			writing, reading := mounted, backend.Capability{Type: backend.Mount, Mode: backend.SingleNodeReaderOnly, FSType: fs}
+			writing.FSType = fs
+			volume := r.create(r.request("crash-"+fs, images, func(q *backend.Request) {
+				q.Size.Required = 320 * mebi
+				q.Capabilities[0].FSType = fs
+			}))
+			path := r.stage(volume.ID, writing)
+			flush(t, path)
+			write(t, filepath.Join(path, "file"), "only in the log")
+			killDaemon(t, "rbd-fuse", volume.ID.String())
+			r.unstage(volume.ID)
+			busyWatchers(t, r, volume.ID)
+			r.stage(volume.ID, reading)
+			r.unstage(volume.ID)
+			busyWatchers(t, r, volume.ID)
+			wantContent(t, filepath.Join(r.stage(volume.ID, writing), "file"), "only in the log")
+		})
+	}
+}
+
+func TestAReaderOfARawImage(t *testing.T) {
+	r := newRig(t)
+	volume := r.create(r.request("raw-reader", images, func(q *backend.Request) { q.Capabilities = []backend.Capability{raw} }))
+	writeRaw(t, r, volume.ID, 0, "kept")
+	path := r.stage(volume.ID, backend.Capability{Type: backend.Block, Mode: backend.SingleNodeReaderOnly})
+	device, err := r.Staged(t.Context(), volume.ID, path, backend.Block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := overwrite(device); err == nil {
 		t.Error("a reader has written")
 	}
+	r.unstage(volume.ID)
+	busyWatchers(t, r, volume.ID)
+	writeRaw(t, r, volume.ID, 0, "a writer is none the worse")
+}
+
+// wantReadOnly is about the device below a mount.
+func wantReadOnly(t *testing.T, path string) {
+	t.Helper()
+	all, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("mounts at %s: %v, %v", path, all, err)
+	}
+	if err := overwrite(all[0].Source); err == nil {
+		t.Errorf("%s can be written to", all[0].Source)
+	}
+}
+
+func overwrite(device string) error {
+	file, err := os.OpenFile(device, os.O_WRONLY|os.O_SYNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString("overwritten")
+	return errors.Join(err, file.Close())
 }

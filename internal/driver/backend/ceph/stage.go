@@ -174,7 +174,8 @@ func (b *Backend) mountImage(ctx context.Context, s backend.Staging, r stagedRec
 	return nil
 }
 
-// optionsOf keeps readers from repairing the filesystem, each for itself.
+// optionsOf keeps readers from repairing the filesystem, each for itself: what
+// a writer left in its log stays there, and the device is read-only.
 func optionsOf(c backend.Capability, t filesystem.Type) []string {
 	if !c.Mode.ReadsOnly() {
 		return c.MountFlags
@@ -185,6 +186,8 @@ func optionsOf(c backend.Capability, t filesystem.Type) []string {
 		return append(options, "noload")
 	case filesystem.XFS:
 		return append(options, "norecovery")
+	case filesystem.Btrfs:
+		return append(options, "rescue=nologreplay")
 	default:
 		return options
 	}

@@ -54,7 +54,7 @@ func file(image Image) string { return filepath.Join(mountPoint(image), image.Na
 
 // Map implements Way. What a failure leaves is found and used by the next
 // call, or taken away by Unmap.
-func (f *Fuse) Map(ctx context.Context, image Image, access command.Access, _ Mode) (string, error) {
+func (f *Fuse) Map(ctx context.Context, image Image, access command.Access, mode Mode) (string, error) {
 	if err := f.show(ctx, image, access); err != nil {
 		return "", err
 	}
@@ -68,7 +68,23 @@ func (f *Fuse) Map(ctx context.Context, image Image, access command.Access, _ Mo
 		}
 		f.hold(image, device)
 	}
-	return device.Path(), nil
+	if mode == ReadOnly {
+		err = protect(device)
+	}
+	return device.Path(), err
+}
+
+// protect makes a device read-only: rbd-fuse has no option for that, so it is
+// the kernel that keeps writers away. Detaching takes it back.
+func protect(device *loopdev.Device) error {
+	node, err := os.Open(device.Path())
+	if err == nil {
+		err = errors.Join(unix.IoctlSetPointerInt(int(node.Fd()), unix.BLKROSET, 1), node.Close())
+	}
+	if err != nil {
+		return fault.Internal.Errorf("make %s read-only: %w", device.Path(), err)
+	}
+	return nil
 }
 
 // show mounts the daemon's filesystem, after what a dead daemon left.

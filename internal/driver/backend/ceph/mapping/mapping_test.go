@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -134,6 +136,59 @@ func TestAnImageInUseIsNotUnmapped(t *testing.T) {
 	if err := n.Unmap(t.Context(), image); !fault.InUse.Is(err) {
 		t.Errorf("Unmap: %v, want in use", err)
 	}
+}
+
+// rbd-fuse itself always writes, so readers get a device that does not.
+func TestADeviceForReadersIsReadOnly(t *testing.T) {
+	if err := loopdev.Usable(); err != nil {
+		t.Skip(err)
+	}
+	for mode, want := range map[mapping.Mode]int{mapping.ReadOnly: 1, mapping.ReadWrite: 0} {
+		tools, _ := play(t)
+		f := mapping.NewFuse(tools)
+		// Where a daemon shows the image already, none is started.
+		shown := mapping.Image{Pool: "p", Name: "purser.vol", Dir: t.TempDir()}
+		file := filepath.Join(shown.Dir, "fuse", shown.Name)
+		if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, make([]byte, 1<<20), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		path, err := f.Map(t.Context(), shown, access, mode)
+		t.Cleanup(func() { takeAway(t, f, file) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readOnly(t, path); got != want {
+			t.Errorf("mode %d: the device is read-only: %d, want %d", mode, got, want)
+		}
+	}
+}
+
+// takeAway needs no daemon, as Unmap does.
+func takeAway(t *testing.T, f *mapping.Fuse, file string) {
+	t.Helper()
+	f.Release()
+	device, err := loopdev.BackedBy(file)
+	if err == nil && device != nil {
+		err = device.Detach()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// readOnly asks the kernel.
+func readOnly(t *testing.T, path string) int {
+	t.Helper()
+	device, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	is, err := unix.IoctlGetInt(int(device.Fd()), unix.BLKROGET)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
 }
 
 // Nothing mapped is nothing to do.
