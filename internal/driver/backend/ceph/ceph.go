@@ -39,6 +39,9 @@ type Config struct {
 	// CopyWait is how long a call waits for what the cluster copies by
 	// itself; [cephfs.DefaultWait] when zero.
 	CopyWait time.Duration
+	// SweepEvery is how long the trash of a pool is left alone, see
+	// [rbd.Sweeper].
+	SweepEvery time.Duration
 }
 
 // Backend keeps volumes in Ceph.
@@ -48,6 +51,7 @@ type Backend struct {
 	shares []sharing.Way
 	reach  *reach
 	keeper *patience.Keeper
+	trash  *rbd.Sweeper
 	staged string
 
 	copyWait time.Duration
@@ -95,7 +99,7 @@ func New(c Config) (*Backend, error) {
 	return &Backend{
 		tools: c.Tools, ways: c.Ways, shares: c.Shares,
 		reach:  newReach(c.ConfDir, filepath.Join(c.StateDir, "ceph", "places")),
-		keeper: patience.NewKeeper(c.Grace),
+		keeper: patience.NewKeeper(c.Grace), trash: &rbd.Sweeper{Every: c.SweepEvery},
 		staged: filepath.Join(c.StateDir, "ceph", "staged"), copyWait: c.CopyWait,
 	}, nil
 }

@@ -15,7 +15,6 @@ func (b *Backend) CanClone() bool { return true }
 type snapshots interface {
 	CreateSnapshot(ctx context.Context, o handle.Object, name string) error
 	GetSnapshot(ctx context.Context, o handle.Object) (backend.Snapshot, error)
-	DeleteSnapshot(ctx context.Context, o handle.Object) error
 	ListSnapshots(ctx context.Context) ([]backend.ID, error)
 }
 
@@ -77,11 +76,18 @@ func (b *Backend) DeleteSnapshot(ctx context.Context, id backend.ID) error {
 	if err != nil {
 		return nil //nolint:nilerr // No snapshot has such an id.
 	}
-	in, err := b.snapshots(ctx, o.Place)
+	if o.Kind == handle.CephFS {
+		fs, err := b.filesystem(ctx, o.Place)
+		if err != nil {
+			return err
+		}
+		return fs.DeleteSnapshot(ctx, o)
+	}
+	pool, err := b.pool(ctx, o.Place)
 	if err != nil {
 		return err
 	}
-	return in.DeleteSnapshot(ctx, o)
+	return b.sweepAfter(ctx, pool, pool.DeleteSnapshot(ctx, o))
 }
 
 // ListSnapshots implements backend.Snapshotter.
@@ -179,5 +185,5 @@ func (b *Backend) DeleteGroup(ctx context.Context, id backend.ID) error {
 	if err != nil {
 		return err
 	}
-	return pool.DeleteGroup(ctx, g)
+	return b.sweepAfter(ctx, pool, pool.DeleteGroup(ctx, g))
 }

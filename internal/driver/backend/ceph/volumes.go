@@ -146,7 +146,15 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 	if err != nil {
 		return err
 	}
-	return pool.Delete(ctx, o)
+	return b.sweepAfter(ctx, pool, pool.Delete(ctx, o))
+}
+
+// sweepAfter is for what has deleted something.
+func (b *Backend) sweepAfter(ctx context.Context, pool rbd.Pool, err error) error {
+	if err == nil {
+		b.trash.Sweep(ctx, pool)
+	}
+	return err
 }
 
 // List implements backend.Lister, for the places where volumes were seen.

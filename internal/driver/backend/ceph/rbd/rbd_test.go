@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -219,6 +220,63 @@ func TestAVolumeThatIsGoneIsDeleted(t *testing.T) {
 	}
 	if len(tools.Calls()) != 2 {
 		t.Errorf("what is somebody else's was touched: %q", tools.Lines())
+	}
+}
+
+// trash has an image of somebody else, and some of ours of which the first is
+// still read.
+func trash(ids ...string) script {
+	all := []map[string]string{{"id": "0", "name": "somebody"}}
+	for _, id := range ids {
+		all = append(all, map[string]string{"id": id, "name": "purser.vol" + id})
+	}
+	text, _ := json.Marshal(all)
+	var s script
+	s.add("rbd trash ls", step{Stdout: string(text)}).add("rbd info", step{Stdout: `{"id":"1a"}`}).
+		add("rbd trash rm p/"+ids[0], step{Status: 39}).add("rbd", step{})
+	return s
+}
+
+func removed(tools *faketool.Tools) (ids []string) {
+	for _, line := range tools.Lines() {
+		if rest, is := strings.CutPrefix(line, "rbd trash rm p/"); is {
+			ids = append(ids, strings.TrimSuffix(rest, " --no-progress"))
+		}
+	}
+	return ids
+}
+
+// A clone that was made independent tells nobody that its parent can go.
+func TestASweepTriesWhatIsOursInTheTrash(t *testing.T) {
+	pool, tools := play(t, trash("1", "2", "3")...)
+	var s rbd.Sweeper
+	s.Sweep(t.Context(), pool)
+	if diff := cmp.Diff([]string{"1", "2", "3"}, removed(tools)); diff != "" {
+		t.Error(diff)
+	}
+	calls := len(tools.Calls())
+	s.Sweep(t.Context(), pool)
+	if len(tools.Calls()) > calls {
+		t.Errorf("swept again at once: %q", tools.Lines()[calls:])
+	}
+	elsewhere := pool
+	elsewhere.Place.Pool = "q"
+	s.Sweep(t.Context(), elsewhere)
+	if last := tools.Lines()[calls]; last != "rbd trash ls q --format=json" {
+		t.Errorf("another pool: %s", last)
+	}
+}
+
+// Many images that are still read must not keep a call, nor those behind them
+// for ever.
+func TestASweepGoesOnWhereItStopped(t *testing.T) {
+	pool, tools := play(t, trash("1", "2", "3")...)
+	s := rbd.Sweeper{Every: time.Nanosecond, For: time.Nanosecond}
+	for range 4 {
+		s.Sweep(t.Context(), pool)
+	}
+	if diff := cmp.Diff([]string{"1", "2", "3", "1"}, removed(tools)); diff != "" {
+		t.Error(diff)
 	}
 }
 

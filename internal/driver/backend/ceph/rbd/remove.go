@@ -76,13 +76,10 @@ const quickly = 10 * time.Second
 // volume is gone, and what cannot be removed is said.
 func (p Pool) removeTrash(ctx context.Context, pool, id string, above *parent) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("pool", pool, "id", id)
-	_, err := p.Tools.Run(context.WithoutCancel(ctx), command.Call{
-		Program: command.RBD, Access: p.Access, Patience: quickly,
-		Arguments: []string{"trash", "rm", pool + "/" + id, "--no-progress"},
-	})
+	err := p.removeQuickly(ctx, pool, id)
 	switch {
 	case err == nil, isMissing(err):
-	case errors.Is(err, unix.ENOTEMPTY):
+	case isRead(err):
 		log.Info("A deleted image stays in the trash until the last clone that reads from it is gone")
 		return
 	default:
@@ -100,6 +97,17 @@ func (p Pool) removeTrash(ctx context.Context, pool, id string, above *parent) {
 		p.removeTrash(ctx, above.Pool, above.ID, next.Parent)
 	}
 }
+
+func (p Pool) removeQuickly(ctx context.Context, pool, id string) error {
+	_, err := p.Tools.Run(context.WithoutCancel(ctx), command.Call{
+		Program: command.RBD, Access: p.Access, Patience: quickly,
+		Arguments: []string{"trash", "rm", pool + "/" + id, "--no-progress"},
+	})
+	return err
+}
+
+// isRead says that an image could not be removed because others read from it.
+func isRead(err error) bool { return errors.Is(err, unix.ENOTEMPTY) }
 
 // trashed is an image in the trash.
 type trashed struct {
