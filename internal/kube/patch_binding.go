@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,19 +17,37 @@ import (
 
 type object = map[string]any
 
+// VolumeEdit and ClaimEdit are the writes of which there are two or more for every claim.
+type (
+	VolumeEdit = Edit[*corev1.PersistentVolume]
+	ClaimEdit  = Edit[*corev1.PersistentVolumeClaim]
+)
+
 // yes is the value of annotations whose presence counts.
 const yes = "yes"
 
 // TakeVolume puts the claim into spec.claimRef. mark says that the choice was the controller's (C3).
-func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, mark bool) client.Patch {
+func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, mark bool) VolumeEdit {
 	metadata := object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}
 	if mark {
 		metadata["annotations"] = object{names.AnnBoundByController: yes}
 	}
-	return merge(object{"metadata": metadata, "spec": object{"claimRef": object{
+	patch := merge(object{"metadata": metadata, "spec": object{"claimRef": object{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.Namespace, "name": claim.Name, "uid": claim.UID,
 		"resourceVersion": claim.ResourceVersion,
 	}}})
+	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
+		if now.Spec.ClaimRef == nil {
+			now.Spec.ClaimRef = &corev1.ObjectReference{}
+		}
+		ref := now.Spec.ClaimRef
+		ref.APIVersion, ref.Kind, ref.Namespace, ref.Name = "v1", "PersistentVolumeClaim", claim.Namespace, claim.Name
+		ref.UID, ref.ResourceVersion = claim.UID, claim.ResourceVersion
+		if mark {
+			metav1.SetMetaDataAnnotation(&now.ObjectMeta, names.AnnBoundByController, yes)
+		}
+		return now.ResourceVersion == pv.ResourceVersion
+	}}
 }
 
 // GiveVolumeBack undoes [TakeVolume]: all of it for a choice of the controller, else only the uid.
@@ -42,16 +61,20 @@ func GiveVolumeBack(pv *corev1.PersistentVolume) client.Patch {
 }
 
 // FreeVolume is a status for a volume that nobody has. That nobody took it meanwhile cannot be tested, so nothing may have changed.
-func FreeVolume(pv *corev1.PersistentVolume) client.Patch {
-	return merge(object{
+func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
+	patch := merge(object{
 		"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion},
 		"status":   object{"phase": corev1.VolumeAvailable, "message": nil},
 	})
+	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
+		now.Status.Phase, now.Status.Message = corev1.VolumeAvailable, ""
+		return now.ResourceVersion == pv.ResourceVersion
+	}}
 }
 
 // PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its reclaim policy must be those that
 // were seen.
-func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.PersistentVolumePhase, message string) client.Patch {
+func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
 	steps := []object{
 		test("/metadata/uid", pv.UID),
 		test("/spec/claimRef/uid", owner),
@@ -60,20 +83,37 @@ func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.Per
 	if pv.Status.Phase != "" {
 		steps = append(steps, test("/status/phase", pv.Status.Phase))
 	}
-	return jsonPatch(append(steps, add("/status/phase", phase), add("/status/message", message)))
+	patch := jsonPatch(append(steps, add("/status/phase", phase), add("/status/message", message)))
+	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
+		if ref := now.Spec.ClaimRef; ref == nil || ref.UID != owner || now.Spec.PersistentVolumeReclaimPolicy != pv.Spec.PersistentVolumeReclaimPolicy {
+			return false
+		}
+		if pv.Status.Phase != "" && now.Status.Phase != pv.Status.Phase {
+			return false
+		}
+		now.Status.Phase, now.Status.Message = phase, message
+		return true
+	}}
 }
 
 // NameVolume gives the claim its volume and says that the binding is complete. A claim's volume can be set once, so the uid is all
 // that this relies on.
-func NameVolume(claim *corev1.PersistentVolumeClaim, volume string, mark bool) client.Patch {
+func NameVolume(claim *corev1.PersistentVolumeClaim, volume string, mark bool) ClaimEdit {
 	annotations := object{names.AnnBindCompleted: yes}
 	if mark {
 		annotations[names.AnnBoundByController] = yes
 	}
-	return merge(object{
+	patch := merge(object{
 		"metadata": object{"uid": claim.UID, "annotations": annotations},
 		"spec":     object{"volumeName": volume},
 	})
+	return ClaimEdit{patch, claim, func(now *corev1.PersistentVolumeClaim) bool {
+		for key := range annotations {
+			metav1.SetMetaDataAnnotation(&now.ObjectMeta, key, yes)
+		}
+		now.Spec.VolumeName = volume
+		return true
+	}}
 }
 
 // BoundClaim is what the status of a bound claim gets; nil for what it keeps.
@@ -84,7 +124,7 @@ type BoundClaim struct {
 }
 
 // BindStatus is the status of a claim that names this volume and is in the phase that was seen.
-func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status BoundClaim) client.Patch {
+func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status BoundClaim) ClaimEdit {
 	steps := []object{test("/metadata/uid", claim.UID), test("/spec/volumeName", volume)}
 	if claim.Status.Phase != "" {
 		steps = append(steps, test("/status/phase", claim.Status.Phase))
@@ -96,7 +136,19 @@ func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status Bound
 	if status.Attributes != nil {
 		steps = append(steps, add("/status/currentVolumeAttributesClassName", *status.Attributes))
 	}
-	return jsonPatch(steps)
+	return ClaimEdit{jsonPatch(steps), claim, func(now *corev1.PersistentVolumeClaim) bool {
+		if now.Spec.VolumeName != volume || claim.Status.Phase != "" && now.Status.Phase != claim.Status.Phase {
+			return false
+		}
+		now.Status.Phase, now.Status.AccessModes = corev1.ClaimBound, status.AccessModes
+		if status.Capacity != nil {
+			now.Status.Capacity = status.Capacity
+		}
+		if status.Attributes != nil {
+			now.Status.CurrentVolumeAttributesClassName = status.Attributes
+		}
+		return true
+	}}
 }
 
 // ClearStatus is the status of a claim without a volume.
@@ -108,10 +160,16 @@ func ClearStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 }
 
 // NameProvisioner asks a provisioner for a volume, under both of the names that the annotation has had (C4).
-func NameProvisioner(claim *corev1.PersistentVolumeClaim, driver string) client.Patch {
-	return merge(object{"metadata": object{"uid": claim.UID, "annotations": object{
+func NameProvisioner(claim *corev1.PersistentVolumeClaim, driver string) ClaimEdit {
+	patch := merge(object{"metadata": object{"uid": claim.UID, "annotations": object{
 		names.AnnStorageProvisioner: driver, names.AnnBetaStorageProvisioner: driver, names.AnnMigratedTo: nil, // a driver is not migrated
 	}}})
+	return ClaimEdit{patch, claim, func(now *corev1.PersistentVolumeClaim) bool {
+		metav1.SetMetaDataAnnotation(&now.ObjectMeta, names.AnnStorageProvisioner, driver)
+		metav1.SetMetaDataAnnotation(&now.ObjectMeta, names.AnnBetaStorageProvisioner, driver)
+		delete(now.Annotations, names.AnnMigratedTo)
+		return true
+	}}
 }
 
 // NameClass gives the claim a class. It can be set once.

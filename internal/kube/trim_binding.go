@@ -26,8 +26,8 @@ type BindingTrim struct {
 }
 
 // TrimForBinding returns a cache transform for the claims and volumes of the controllers that bind, protect and expand. Of a bound
-// pair it keeps what those decide on and what metrics count, and what thousands have in common it keeps once; of a claim that waits
-// for a volume, its whole spec.
+// pair it keeps what those decide on and what metrics count, and what thousands have in common it keeps once. What is about to be
+// bound stays whole, but for its managed fields: see [Edit].
 //
 // As with [Trim]: write patches, and change nothing that was not copied.
 func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
@@ -47,6 +47,10 @@ func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
 }
 
 func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
+	if isWaiting(claim) {
+		claim.ManagedFields = complete
+		return
+	}
 	owners := claim.OwnerReferences
 	trimMeta(&claim.ObjectMeta, names.AnnBindCompleted, names.AnnBoundByController, names.AnnStorageProvisioner, names.AnnBetaStorageProvisioner,
 		names.AnnSelectedNode, names.AnnBetaStorageClass, names.AnnMigratedTo, names.AnnStorageResizer)
@@ -73,7 +77,21 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
+// isWaiting reports whether the claim is to be bound, or is just being bound.
+func isWaiting(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Status.Phase != corev1.ClaimBound && claim.Status.Phase != corev1.ClaimLost
+}
+
+// isFree reports whether the volume is to be bound, or is just being bound.
+func isFree(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == corev1.VolumeAvailable
+}
+
 func trimBindingVolume(pv *corev1.PersistentVolume) {
+	if isFree(pv) {
+		pv.ManagedFields = complete
+		return
+	}
 	labels := pv.Labels
 	trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity, names.AnnBetaStorageClass)
 	have := pv.Spec

@@ -14,6 +14,9 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 	return func(in any) (any, error) {
 		switch o := in.(type) {
 		case *corev1.PersistentVolumeClaim:
+			if isWaiting(o) {
+				break
+			}
 			whole := o.ObjectMeta
 			out, err := forBinding(in)
 			if o.Spec.VolumeName == "" { // the volume is made from all of it
@@ -23,6 +26,9 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 			}
 			return out, err
 		case *corev1.PersistentVolume:
+			if isFree(o) {
+				break
+			}
 			annotations, csi := o.Annotations, o.Spec.CSI
 			out, err := forBinding(in)
 			o.Annotations = sharedPart(annotations, []string{

@@ -17,16 +17,18 @@ type grant struct {
 var (
 	read  = []string{"get", "list", "watch"}
 	patch = []string{"patch"}
+	write = []string{"patch", "update"}
 )
 
-// controllerGrants are all that the role controllers may do. Nothing is updated as a whole: each write is a patch of what it is about.
+// controllerGrants are all that the role controllers may do. Each write is a patch of what it is about; those that bind are sent as whole
+// objects where that costs the API server less, and as patches without the permission to update.
 var controllerGrants = []grant{
 	{"", []string{"persistentvolumes", "persistentvolumeclaims"}, read, nil},
 	{"", []string{"pods"}, read, []string{nameBinder, nameClaimGuard, nameEphemeral}},
-	{"", []string{"persistentvolumes"}, patch, []string{nameBinder, nameVolumeGuard}},
-	{"", []string{"persistentvolumes/status"}, patch, []string{nameBinder}},
-	{"", []string{"persistentvolumeclaims"}, patch, []string{nameBinder, nameClaimGuard}},
-	{"", []string{"persistentvolumeclaims/status"}, patch, []string{nameBinder, nameExpander}},
+	{"", []string{"persistentvolumes"}, write, []string{nameBinder, nameVolumeGuard}},
+	{"", []string{"persistentvolumes/status"}, write, []string{nameBinder}},
+	{"", []string{"persistentvolumeclaims"}, write, []string{nameBinder, nameClaimGuard}},
+	{"", []string{"persistentvolumeclaims/status"}, write, []string{nameBinder, nameExpander}},
 	{"", []string{"persistentvolumeclaims"}, []string{"create"}, []string{nameEphemeral}},
 	// A claim that blocks the deletion of its pod needs this where OwnerReferencesPermissionEnforcement is on.
 	{"", []string{"pods/finalizers"}, []string{"update"}, []string{nameEphemeral}},

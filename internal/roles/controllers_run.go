@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -32,6 +33,7 @@ type bench struct {
 	role     *Controllers
 	api      *rest.Config
 	mgr      manager.Manager
+	binding  client.Client // for the writes that bind
 	http     *httpServer
 	registry *prometheus.Registry
 	decided  *prometheus.CounterVec
@@ -132,6 +134,9 @@ func (b *bench) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if b.binding, err = writesWhole(b.mgr, b.api); err != nil {
+		return err
+	}
 	if err := b.add(ctx); err != nil {
 		return err
 	}
@@ -230,7 +235,7 @@ func (b *bench) registrations() []registration {
 
 func (b *bench) binder(events loop.Recorder) *binder.Controller {
 	cfg := binder.Config{
-		Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(), Workers: int(b.role.Workers), Backoff: b.backoff(), Clock: clock.RealClock{},
+		Live: b.mgr.GetAPIReader(), Writer: b.binding, Workers: int(b.role.Workers), Backoff: b.backoff(), Clock: clock.RealClock{},
 		Events: events, Decided: b.decided, Measures: telemetry.NewBinding(b.registry), AuditEvery: binder.DefaultAudit,
 	}
 	desk := b.role.Desk

@@ -61,8 +61,8 @@ func TestPlaneProcess(t *testing.T) {
 	}
 	bound := p.mark()
 	mustWrite(t, p.asked(begin, bound, "plane"), map[string]int{
-		"create persistentvolumes": many, "patch persistentvolumes/status": many,
-		"patch persistentvolumeclaims": many, "patch persistentvolumeclaims/status": many,
+		"create persistentvolumes": many, "update persistentvolumes/status": many,
+		"update persistentvolumeclaims": many, "update persistentvolumeclaims/status": many,
 	}, many)
 	for _, claim := range claims {
 		if err := p.user.Delete(t.Context(), claim); err != nil {

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -24,7 +26,8 @@ import (
 // api is one of the two API servers, for a row of the table.
 type api struct {
 	client.Client
-	t *testing.T
+	t      *testing.T
+	suffix string // of the names
 }
 
 const ours = "external-provisioner.volume.kubernetes.io/finalizer"
@@ -61,6 +64,7 @@ func made[T client.Object](a api, o T, edits []func(T)) T {
 	for _, edit := range edits {
 		edit(o)
 	}
+	o.SetName(o.GetName() + a.suffix)
 	if err := a.Create(a.t.Context(), o); err != nil {
 		a.t.Fatal(err)
 	}
@@ -292,9 +296,32 @@ func TestConformanceOfTheRealThing(t *testing.T) {
 func conform(t *testing.T, c client.Client) {
 	for _, row := range slices.Concat(rows, bindingRows) {
 		t.Run(strings.ReplaceAll(row.name, " ", "-"), func(t *testing.T) {
-			if got := row.do(api{c, t}); got != row.want {
+			if got := row.do(api{c, t, ""}); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})
 	}
+	// What is written whole where that is possible comes to the same.
+	sent := &wholes{Client: c}
+	for _, row := range bindingRows {
+		t.Run(strings.ReplaceAll(row.name, " ", "-")+"-whole", func(t *testing.T) {
+			if got := row.do(api{&kube.Replacing{Client: sent, Knows: func() bool { return true }}, t, "-whole"}); got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+	if sent.n.Load() == 0 {
+		t.Error("no object was written whole")
+	}
+}
+
+// wholes counts the objects that are written whole.
+type wholes struct {
+	client.Client
+	n atomic.Int64
+}
+
+func (w *wholes) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	w.n.Add(1)
+	return w.Client.Update(ctx, o, opts...)
 }

@@ -72,6 +72,10 @@ func (p *process) runControllers() {
 	if m.client != nil {
 		api = m.client(api, p.second)
 	}
+	writer := api
+	if m.client == nil { // mutants change what patches say
+		writer = wholeWriter(api, m)
+	}
 	live, cached := client.Reader(api), client.Reader(p.second)
 	if m.live != nil {
 		live = m.live(live, cached)
@@ -84,7 +88,7 @@ func (p *process) runControllers() {
 		mgr.cache = hookedCache{p.second, m.handlers}
 	}
 	binding := binder.Config{
-		Live: live, Writer: api, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions, AuditEvery: never,
+		Live: live, Writer: writer, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions, AuditEvery: never,
 	}
 	protecting := protection.Config{
 		Cached: cached, Live: live, Writer: api, Workers: 2, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions,
@@ -105,6 +109,14 @@ func (p *process) runControllers() {
 	}
 	go func() { _ = p.second.Start(p.ctx) }()
 	p.begin(mgr)
+}
+
+// wholeWriter sends whole objects where it may.
+func wholeWriter(api client.Client, m mutant) client.Client {
+	if m.whole != nil {
+		api = m.whole(api)
+	}
+	return &kube.Replacing{Client: api, Knows: func() bool { return true }}
 }
 
 // hookedCache has what its informers tell changed.

@@ -163,6 +163,10 @@ func (s gatedStatus) Patch(ctx context.Context, o client.Object, p client.Patch,
 	return s.process.do(describe("patch the status of", o), func(int) error { return s.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 
+func (s gatedStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
+	return s.process.do(describe("update the status of", o), func(int) error { return s.SubResourceWriter.Update(ctx, o, opts...) })
+}
+
 // gatedDriver is the driver as one process sees it.
 type gatedDriver struct {
 	csi.ControllerClient

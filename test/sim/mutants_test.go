@@ -43,6 +43,7 @@ type mutant struct {
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
 	handlers    hook
 	moreBinders int // that know nothing of each other
+	whole       func(client.Client) client.Client // who sends objects that are written whole
 }
 
 // veryNew makes kube.Recent believe that the watch is ahead of every write.

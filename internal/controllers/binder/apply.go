@@ -104,7 +104,7 @@ func (c *Controller) complete(ctx context.Context, a binding.Complete) error {
 	volume := func() error { return nil }
 	if a.Volume != nil {
 		volume = func() error {
-			return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseOfOwned(a.Volume, a.Owner, corev1.VolumeBound, ""))
+			return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseOfOwned(a.Volume, a.Owner, corev1.VolumeBound, "").On(c.ledger.newestVolume(a.Volume.Name)))
 		}
 	}
 	if a.Claim == nil {
@@ -112,7 +112,7 @@ func (c *Controller) complete(ctx context.Context, a binding.Complete) error {
 	}
 	marked := make(chan error, 1)
 	go func() { marked <- volume() }()
-	err := c.patchClaim(ctx, a.Claim, kube.NameVolume(a.Claim, a.Name, a.Mark))
+	err := c.patchClaim(ctx, a.Claim, kube.NameVolume(a.Claim, a.Name, a.Mark).On(c.ledger.newestClaim(keyOf(a.Claim))))
 	return errors.Join(err, <-marked)
 }
 
@@ -120,20 +120,22 @@ func (c *Controller) setClaimStatus(ctx context.Context, a binding.SetClaimStatu
 	if a.Status.Cleared {
 		return c.patchClaimStatus(ctx, a.Claim, kube.ClearStatus(a.Claim, a.Status.Phase))
 	}
-	return c.patchClaimStatus(ctx, a.Claim, kube.BindStatus(a.Claim, a.Volume, kube.BoundClaim{
+	bound := kube.BindStatus(a.Claim, a.Volume, kube.BoundClaim{
 		AccessModes: a.Status.AccessModes, Capacity: a.Status.Capacity, Attributes: a.Status.Attributes,
-	}))
+	})
+	return c.patchClaimStatus(ctx, a.Claim, bound.On(c.ledger.newestClaim(keyOf(a.Claim)))) // which is the answer to what Complete wrote
 }
 
 func (c *Controller) setVolumePhase(ctx context.Context, a binding.SetVolumePhase) error {
 	if a.Phase == corev1.VolumeAvailable {
 		return c.patchVolumeStatus(ctx, a.Volume, kube.FreeVolume(a.Volume))
 	}
-	return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseOfOwned(a.Volume, a.Volume.Spec.ClaimRef.UID, a.Phase, a.Message))
+	phase := kube.PhaseOfOwned(a.Volume, a.Volume.Spec.ClaimRef.UID, a.Phase, a.Message)
+	return c.patchVolumeStatus(ctx, a.Volume, phase.On(c.ledger.newestVolume(a.Volume.Name)))
 }
 
 func (c *Controller) askProvisioner(ctx context.Context, a binding.AskProvisioner) error {
-	err := c.patchClaim(ctx, a.Claim, kube.NameProvisioner(a.Claim, a.Driver))
+	err := c.patchClaim(ctx, a.Claim, kube.NameProvisioner(a.Claim, a.Driver).On(c.ledger.newestClaim(keyOf(a.Claim))))
 	if err != nil && !isOutdated(err) {
 		c.tell(binding.Tell{Claim: a.Claim, Finding: verdict.Finding{
 			Reason: verdict.ProvisionerNotAsked, Message: "Error saving claim: " + err.Error(),

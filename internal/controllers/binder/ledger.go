@@ -89,6 +89,18 @@ func (l *ledger) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 	return newest
 }
 
+func (l *ledger) newestVolume(name string) *corev1.PersistentVolume {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.volume(name)
+}
+
+func (l *ledger) newestClaim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claim(key)
+}
+
 // volumeSeen takes in what the watch shows of a volume: its state, which is the last one when now is nil.
 func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()

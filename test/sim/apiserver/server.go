@@ -130,12 +130,16 @@ func (s *Server) create(st *strategy, in client.Object) (client.Object, error) {
 	return clone(s.insert(st, o)), nil
 }
 
+// managedFields are those of every object: that there are some tells an object from what a cache keeps of it.
+var managedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", Operation: metav1.ManagedFieldsOperationUpdate}}
+
 func (s *Server) insert(st *strategy, o client.Object) client.Object {
 	s.created++
 	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.created)))
 	o.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
+	o.SetManagedFields(managedFields)
 	if st.admit != nil {
 		st.admit(o)
 	}

@@ -92,6 +92,7 @@ func keepSystemFields(o, have client.Object) {
 	o.SetDeletionTimestamp(have.GetDeletionTimestamp())
 	o.SetDeletionGracePeriodSeconds(have.GetDeletionGracePeriodSeconds())
 	o.SetGeneration(have.GetGeneration())
+	o.SetManagedFields(have.GetManagedFields())
 }
 
 func forbidden(st *strategy, o, have client.Object) string {
