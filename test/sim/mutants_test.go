@@ -42,7 +42,7 @@ type mutant struct {
 	// Of those that bind and protect.
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
 	handlers    hook
-	moreBinders int // that know nothing of each other
+	moreBinders int                               // that know nothing of each other
 	whole       func(client.Client) client.Client // who sends objects that are written whole
 }
 
