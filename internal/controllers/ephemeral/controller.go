@@ -71,7 +71,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[ephemeral.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers,
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[ephemeral.Key],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/protection"
 )
 
@@ -57,7 +58,7 @@ func newInquiries(cfg Config) *inquiries {
 
 func (i *inquiries) addTo(mgr manager.Manager) error {
 	ctrl, err := controller.NewTyped(NameNamespaces, mgr, controller.TypedOptions[string]{
-		Reconciler: i, MaxConcurrentReconciles: listWorkers, RateLimiter: i.limiter,
+		Reconciler: i, MaxConcurrentReconciles: listWorkers, RateLimiter: i.limiter, NewQueue: loop.NewQueue[string],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", NameNamespaces, err)

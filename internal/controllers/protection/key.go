@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -48,7 +49,7 @@ func see[T client.Object](ctx context.Context, cached client.Reader, f *finalize
 // addTo registers a controller with its wake-ups.
 func addTo[K comparable](mgr manager.Manager, name string, workers int, task reconcile.TypedReconciler[K], wakeUps ...source.TypedSource[K]) error {
 	ctrl, err := controller.NewTyped(name, mgr, controller.TypedOptions[K]{
-		Reconciler: task, MaxConcurrentReconciles: workers,
+		Reconciler: task, MaxConcurrentReconciles: workers, NewQueue: loop.NewQueue[K],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", name, err)

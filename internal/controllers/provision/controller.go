@@ -104,7 +104,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers,
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[provision.Key],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

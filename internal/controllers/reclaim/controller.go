@@ -105,7 +105,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers,
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[string],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
