@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,10 @@ func TestPlaneProcess(t *testing.T) {
 		if strings.Contains(line, "permission") {
 			t.Errorf("the shipped roles lack something: %s", line)
 		}
+	}
+	var stacks strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil || strings.Contains(stacks.String(), "pkg/controller/priorityqueue") {
+		t.Error("a controller does not have the queue of loop.NewQueue, and is woken up twice a second", err)
 	}
 }
 

@@ -2,8 +2,9 @@ package binder
 
 import (
 	"context"
-	"hash/maphash"
+	"iter"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/purser-csi/purser/internal/core/binding"
 )
@@ -12,40 +13,84 @@ import (
 const auditSteps = 60
 
 // audit looks at everything once in a while, little by little. Nothing should ever be found: it is there for a wake-up that was
-// forgotten, and for what one cannot think of. Which part a key belongs to follows from the key: a list of them all would be kept for
-// as long as the audit takes.
+// forgotten, and for what one cannot think of.
 func (c *Controller) audit(ctx context.Context) error {
-	seed, step := maphash.MakeSeed(), c.AuditEvery/auditSteps
-	for part := uint64(0); ; part = (part + 1) % auditSteps {
+	step := c.AuditEvery / auditSteps
+	r := round{ledger: c.ledger}
+	defer r.end()
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-c.Clock.After(step/2 + rand.N(step+1)): // unlike those of other processes
 		}
-		c.wake(c.restless(c.ledger.keys(func(key binding.Key) bool { return maphash.Comparable(seed, key)%auditSteps == part })))
+		c.wake(c.restless(r.part()))
 	}
 }
 
-// keys are those of everything that there is and that is wanted.
-func (l *ledger) keys(wanted func(binding.Key) bool) []binding.Key {
+// round goes through everything in parts, and then again. Between two parts it stands still amid the maps of the ledger, which Go allows
+// to change meanwhile: what is there from the beginning to the end comes once. So a part costs what is in it and not what there is, and
+// no list of all keys is kept for as long as the round takes.
+type round struct {
+	ledger *ledger
+	most   int // entries in a part
+	next   func() (binding.Key, bool)
+	stop   func()
+}
+
+// part is what comes next; the last part of a round is often smaller.
+func (r *round) part() (keys []binding.Key) {
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	if r.next == nil {
+		r.next, r.stop = iter.Pull(r.ledger.everything())
+		r.most = 0
+	}
+	// A ledger that shrinks makes no part smaller: the round may still have most of it before it.
+	r.most = max(r.most, (len(r.ledger.claims)+len(r.ledger.volumes)+auditSteps-1)/auditSteps)
+	for range r.most {
+		key, more := r.next()
+		if !more {
+			r.next = nil
+			break
+		}
+		if key != (binding.Key{}) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (r *round) end() {
+	if r.stop != nil {
+		r.stop()
+	}
+}
+
+// everything is a key for each claim and each volume that there is; the zero key for a volume that is looked at with a claim. The caller
+// holds mu whenever the next one is asked for.
+func (l *ledger) everything() iter.Seq[binding.Key] {
+	return func(yield func(binding.Key) bool) {
+		for claim := range l.claims {
+			if !yield(binding.Key{Claim: claim}) {
+				return
+			}
+		}
+		for _, pv := range l.volumes {
+			key := binding.KeyOf(pv)
+			if key.Volume != "" && l.spokenFor(pv) || key.Volume == "" && l.claims[key.Claim] != nil {
+				key = binding.Key{}
+			}
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// keys are those of everything that there is.
+func (l *ledger) keys() []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []binding.Key
-	add := func(key binding.Key) {
-		if wanted(key) {
-			all = append(all, key)
-		}
-	}
-	for key := range l.claims {
-		add(binding.Key{Claim: key})
-	}
-	for _, pv := range l.volumes {
-		key := binding.KeyOf(pv)
-		if key.Volume != "" && !l.spokenFor(pv) || key.Volume == "" && l.claims[key.Claim] == nil {
-			add(key)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Collect(l.everything()), func(key binding.Key) bool { return key == binding.Key{} })
 }
-
-func everything(binding.Key) bool { return true }

@@ -272,12 +272,12 @@ func TestEventsAreToldOnce(t *testing.T) {
 		const text = "c Normal FailedBinding no persistent volumes available for this claim and no storag"
 		w.told(text)
 		for range 10 {
-			p.wake(p.ledger.keys(everything))
+			p.wake(p.ledger.keys())
 			w.settle()
 		}
 		w.told()
 		time.Sleep(tellAgain)
-		p.wake(p.ledger.keys(everything))
+		p.wake(p.ledger.keys())
 		w.settle()
 		w.told(text)
 	})

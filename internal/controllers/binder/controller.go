@@ -93,7 +93,7 @@ func (c *Controller) Loop() *loop.Loop[binding.Key, *run, binding.Action] {
 // AddTo registers the controller, its watches and its audit with a manager.
 func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[binding.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, EnableWarmup: new(true),
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[binding.Key], EnableWarmup: new(true),
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
@@ -117,7 +117,7 @@ func (c *Controller) lead(ctx context.Context) error {
 	case q := <-c.synced:
 		c.wakes.set(q) // what is told from here on wakes up by itself
 	}
-	c.wake(c.restless(c.ledger.keys(everything)))
+	c.wake(c.restless(c.ledger.keys()))
 	return c.audit(ctx)
 }
 
