@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -52,10 +53,18 @@ func (m memorySaver) Start(ctx context.Context) error {
 			return nil
 		case <-time.After(pause):
 			if allocated()-before > worthwhile {
-				debug.FreeOSMemory()
+				m.giveBack(ctx)
 				before = allocated()
 			}
 		}
+	}
+}
+
+// giveBack is a help and no more: where the kernel does not tell what there is, nothing is lost.
+func (memorySaver) giveBack(ctx context.Context) {
+	debug.FreeOSMemory()
+	if err := letGoOfProgram(); err != nil {
+		logr.FromContextOrDiscard(ctx).V(4).Info("the pages of the program stay in memory", "why", err.Error())
 	}
 }
 
