@@ -43,13 +43,19 @@ type outcome struct {
 
 // idleResult is what a contender costs that has nothing to do.
 type idleResult struct {
-	contender string
-	share     float64 // of one core
-	memory    memory
+	contender    string
+	after, share float64 // of one core: right after work, and later
+	memory       memory  // later
 }
 
-// idleTime is how long an idle contender is looked at: twice the resync of the stock controllers.
-const idleTime = 30 * time.Second
+const (
+	// afterTime is how long a contender is looked at that has just ended its work: twice the resync of the stock controllers.
+	afterTime = 30 * time.Second
+	// calmDown is when nothing is left of the work: within a minute our roles collect its garbage and give the memory back, once.
+	calmDown = 80 * time.Second
+	// idleTime is how long it is looked at then, for what goes on forever: six parts of the audit.
+	idleTime = time.Minute
+)
 
 const (
 	contestClass = "contest"
@@ -175,26 +181,46 @@ func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 }
 
 // rest looks at the controllers while there is nothing to do.
-func (c *contest) rest(ctx context.Context, who contender, t team) error {
+func (c *contest) rest(ctx context.Context, who contender, t team) (err error) {
 	if _, err := c.log.quiet(ctx); err != nil {
 		return err
 	}
-	before, err := cpuOf(t.controllers.Pid())
-	if err != nil {
+	result, pid := idleResult{contender: who.name}, t.controllers.Pid()
+	if result.after, err = shareOf(ctx, pid, afterTime); err != nil {
 		return err
 	}
+	if err := stand(ctx, calmDown-afterTime); err != nil {
+		return err
+	}
+	if result.share, err = shareOf(ctx, pid, idleTime); err != nil {
+		return err
+	}
+	result.memory, err = memoryOf(pid)
+	c.outcome.idle = append(c.outcome.idle, result)
+	return err
+}
+
+// shareOf is the part of a core that a process uses in the time that follows.
+func shareOf(ctx context.Context, pid int, span time.Duration) (float64, error) {
+	before, err := cpuOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	if err := stand(ctx, span); err != nil {
+		return 0, err
+	}
+	after, err := cpuOf(pid)
+	return (after - before).Seconds() / span.Seconds(), err
+}
+
+// stand lets time pass.
+func stand(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(idleTime):
+	case <-time.After(d):
+		return nil
 	}
-	after, err := cpuOf(t.controllers.Pid())
-	if err != nil {
-		return err
-	}
-	m, err := memoryOf(t.controllers.Pid())
-	c.outcome.idle = append(c.outcome.idle, idleResult{who.name, (after - before).Seconds() / idleTime.Seconds(), m})
-	return err
 }
 
 // namespaces gives each trial one of its own.

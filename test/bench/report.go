@@ -48,9 +48,13 @@ func (o outcome) report() string {
 	})
 	for i, r := range o.idle {
 		if i == 0 {
-			line("\n%-44s%18s%18s", fmt.Sprintf("Idle for %s with %d bound", idleTime, o.pairs), "of one core", "resident MB")
+			line("\n%-26s%18s%18s%18s", fmt.Sprintf("Idle with %d bound", o.pairs), "right after work", "later", "resident MB")
 		}
-		line("  %-42s%17.2f%%%18d", r.contender, r.share*100, r.memory.now>>20)
+		line("  %-24s%17.2f%%%17.2f%%%18d", r.contender, r.after*100, r.share*100, r.memory.now>>20)
+	}
+	if len(o.idle) > 0 {
+		line("Of one core: for %s right after work, with the garbage of it; and, %s after", afterTime, calmDown)
+		line("work, for %s: what goes on forever.", idleTime)
 	}
 	line("\n%-52s%9s%9s%9s", "Goals", "here", "goal", "")
 	for _, g := range o.goals() {
