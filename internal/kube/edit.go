@@ -32,9 +32,10 @@ func (e Edit[T]) On(newer T) Edit[T] {
 	return e
 }
 
-// whole is the object as it is to be, for the API server to compare the resource version; nil where only a patch will do.
-func (e Edit[T]) whole() client.Object {
-	if !IsWhole(e.base) {
+// whole is the object as it is to be, for the API server to compare the resource version; nil where only a patch will do. Of what is
+// written as a status the API server takes no spec.
+func (e Edit[T]) whole(status bool) client.Object {
+	if !IsWhole(e.base) && !(status && lacksSpec(e.base)) {
 		return nil
 	}
 	o := e.base.DeepCopy()
@@ -45,11 +46,20 @@ func (e Edit[T]) whole() client.Object {
 	return o
 }
 
-// complete is what a trim leaves of the managed fields of an object of which it has dropped nothing else.
-var complete = []metav1.ManagedFieldsEntry{}
+// What a trim leaves of the managed fields of an object of which it has dropped nothing else, and nothing else but parts of the spec.
+var (
+	complete    = []metav1.ManagedFieldsEntry{}
+	specDropped = []metav1.ManagedFieldsEntry{{Manager: "(trimmed)"}}
+)
 
 // IsWhole reports whether an object is as the API server has it, but for its managed fields: no trim has dropped anything.
-func IsWhole(o client.Object) bool { return o.GetManagedFields() != nil }
+func IsWhole(o client.Object) bool { return o.GetManagedFields() != nil && !lacksSpec(o) }
+
+// lacksSpec reports whether a trim has dropped managed fields and parts of the spec, and nothing else.
+func lacksSpec(o client.Object) bool {
+	managers := o.GetManagedFields()
+	return len(managers) == 1 && managers[0].Manager == specDropped[0].Manager
+}
 
 // Replacing is a client that sends an [Edit] as the whole object where it may. What the API server refuses it sends as the patch that
 // it is, so what a write relies on is the same in any case.
@@ -63,7 +73,7 @@ type Replacing struct {
 // Patch implements client.Client.
 func (r *Replacing) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.PatchOption) error {
 	if len(options) == 0 {
-		if sent, err := r.replace(o, p, func(whole client.Object) error { return r.Client.Update(ctx, whole) }); sent {
+		if sent, err := r.replace(o, p, false, func(whole client.Object) error { return r.Client.Update(ctx, whole) }); sent {
 			return err
 		}
 	}
@@ -83,7 +93,7 @@ type replacingStatus struct {
 // Patch implements client.SubResourceWriter.
 func (s replacingStatus) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
 	if len(options) == 0 {
-		if sent, err := s.of.replace(o, p, func(whole client.Object) error { return s.SubResourceWriter.Update(ctx, whole) }); sent {
+		if sent, err := s.of.replace(o, p, true, func(whole client.Object) error { return s.SubResourceWriter.Update(ctx, whole) }); sent {
 			return err
 		}
 	}
@@ -91,12 +101,12 @@ func (s replacingStatus) Patch(ctx context.Context, o client.Object, p client.Pa
 }
 
 // replace fills o with the answer. sent is false where the patch is to be sent: instead, or since the API server has refused the object.
-func (r *Replacing) replace(o client.Object, p client.Patch, send func(client.Object) error) (sent bool, err error) {
-	edit, ok := p.(interface{ whole() client.Object })
+func (r *Replacing) replace(o client.Object, p client.Patch, status bool, send func(client.Object) error) (sent bool, err error) {
+	edit, ok := p.(interface{ whole(status bool) client.Object })
 	if !ok || r.forbidden.Load() || !r.Knows() {
 		return false, nil
 	}
-	whole := edit.whole()
+	whole := edit.whole(status)
 	if whole == nil {
 		return false, nil
 	}

@@ -109,7 +109,7 @@ func TestEditsAreTheirPatches(t *testing.T) {
 
 func compare[T editable[T]](t *rapid.T, name string, edit Edit[T], now T) {
 	want, refused := patched(t, edit.Patch, now)
-	got := edit.whole()
+	got := edit.whole(false)
 	switch {
 	case refused && got != nil:
 		t.Fatalf("%s: the patch is refused, and the object would be written", name)
@@ -120,6 +120,40 @@ func compare[T editable[T]](t *rapid.T, name string, edit Edit[T], now T) {
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields")); diff != "" {
 		t.Fatalf("%s: %s", name, diff)
+	}
+}
+
+// Of a volume that a cache has trimmed the status is written whole, if nothing is missing of what is written with it.
+func TestStatusOfATrimmedVolume(t *testing.T) {
+	wholes := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pv := someVolume(t)
+		pv.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumePhase{corev1.VolumeBound, corev1.VolumeReleased}).Draw(t, "trimmed phase")
+		pv.Status.Message = rapid.SampledFrom([]string{"", "odd"}).Draw(t, "message")
+		pv.Status.Reason = rapid.SampledFrom([]string{"", "odd"}).Draw(t, "reason")
+		for name, trim := range map[string]func(any) (any, error){"TrimForBinding": TrimForBinding(BindingTrim{}), "TrimForPlane": TrimForPlane(BindingTrim{})} {
+			trimmed := pv.DeepCopy()
+			if _, err := trim(trimmed); err != nil {
+				t.Fatal(err)
+			}
+			edit := PhaseOfOwned(trimmed, "claim-uid", corev1.VolumeReleased, "m")
+			if edit.whole(false) != nil {
+				t.Fatalf("%s: the spec of a trimmed volume would be written", name)
+			}
+			got, ok := edit.whole(true).(*corev1.PersistentVolume)
+			if !ok {
+				continue
+			}
+			wholes++
+			want, _ := patched(t, edit.Patch, pv)
+			got.Spec = pv.Spec // which the API server keeps
+			if diff := cmp.Diff(want, client.Object(got), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields")); diff != "" {
+				t.Fatalf("%s: %s", name, diff)
+			}
+		}
+	})
+	if wholes == 0 {
+		t.Error("no status would be written whole")
 	}
 }
 

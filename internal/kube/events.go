@@ -161,7 +161,7 @@ func (e *Events) Close() {
 
 func (l *lane) run(ctx context.Context, dropped func()) {
 	for event := range l.queue {
-		l.traffic.yield(event.FirstTimestamp.Add(yieldTime), l.closing)
+		l.traffic.yield(event.FirstTimestamp.Add(patience(event.Type)), l.closing)
 		if err := l.write(ctx, event); err != nil {
 			dropped()
 			l.log.V(2).Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -16,8 +17,10 @@ type Traffic struct{ underWay atomic.Int64 }
 const (
 	// calm is how many writes do not mind company.
 	calm = 1
-	// yieldTime is how long an event waits at most: under a load that does not end, events are late and not lost.
-	yieldTime = 10 * time.Second
+	// yieldTime is how long an event waits at most, and warnedTime a warning, which somebody may be waiting for: under a load that does
+	// not end, events are late and not lost.
+	yieldTime  = 30 * time.Second
+	warnedTime = 10 * time.Second
 	// yieldLook is how often one that waits looks again.
 	yieldLook = 10 * time.Millisecond
 )
@@ -40,6 +43,14 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.traffic.underWay.Add(1)
 	defer c.traffic.underWay.Add(-1)
 	return c.next.RoundTrip(r)
+}
+
+// patience is how long an event of this type waits.
+func patience(eventType string) time.Duration {
+	if eventType == corev1.EventTypeWarning {
+		return warnedTime
+	}
+	return yieldTime
 }
 
 // yield returns when hardly any write is under way, at the given time, or when stop is closed. Nobody waits for nil.

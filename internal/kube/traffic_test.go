@@ -47,22 +47,28 @@ func TestEventsGiveWay(t *testing.T) {
 		requests []string
 		end      time.Duration // of the requests
 		close    bool
+		warning  bool
 		at       time.Duration // by when the event is written, and not before
 	}{
-		"to writes":            {[]string{"PATCH", claimPath, "PUT", claimPath}, 3 * time.Second, false, 3 * time.Second},
-		"not for ever":         {[]string{"PATCH", claimPath, "PUT", claimPath}, time.Minute, false, yieldTime},
-		"not to a single one":  {[]string{"PATCH", claimPath}, time.Minute, false, 0},
-		"not to reads":         {[]string{"GET", claimPath, "GET", claimPath}, time.Minute, false, 0},
-		"not to other events":  {[]string{"POST", eventPath, "PATCH", eventPath + "/b"}, time.Minute, false, 0},
-		"not when all is over": {[]string{"PATCH", claimPath, "PUT", claimPath}, time.Minute, true, 0},
+		"to writes":            {[]string{"PATCH", claimPath, "PUT", claimPath}, 3 * time.Second, false, false, 3 * time.Second},
+		"not for ever":         {[]string{"PATCH", claimPath, "PUT", claimPath}, time.Minute, false, false, yieldTime},
+		"less for a warning":   {[]string{"PATCH", claimPath, "PUT", claimPath}, time.Minute, false, true, warnedTime},
+		"not to a single one":  {[]string{"PATCH", claimPath}, time.Minute, false, false, 0},
+		"not to reads":         {[]string{"GET", claimPath, "GET", claimPath}, time.Minute, false, false, 0},
+		"not to other events":  {[]string{"POST", eventPath, "PATCH", eventPath + "/b"}, time.Minute, false, false, 0},
+		"not when all is over": {[]string{"PATCH", claimPath, "PUT", claimPath}, time.Minute, true, false, 0},
 	} {
+		kind := corev1.EventTypeNormal
+		if tc.warning {
+			kind = corev1.EventTypeWarning
+		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				traffic, sink := &Traffic{}, newSink(0)
 				end := writes(t, traffic, tc.requests...)
 				time.AfterFunc(tc.end, end)
 				events := newEvents(t.Context(), EventsConfig{Component: "test", Traffic: traffic}, sink)
-				events.Event(claim("a"), corev1.EventTypeNormal, "Provisioning", "provisioning")
+				events.Event(claim("a"), kind, "Provisioning", "provisioning")
 				if tc.close {
 					events.Close()
 				}

@@ -93,7 +93,7 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 		return
 	}
 	labels := pv.Labels
-	trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity, names.AnnBetaStorageClass)
+	all := trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity, names.AnnBetaStorageClass)
 	have := pv.Spec
 	spec := corev1.PersistentVolumeSpec{
 		Capacity: sharedStorage(have.Capacity), AccessModes: sharedModes(have.AccessModes), VolumeMode: sharedMode(have.VolumeMode),
@@ -106,6 +106,9 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 		pv.Labels = labels // claims select by them
 	}
 	pv.Spec = spec
+	if all && pv.Status.Message == "" && pv.Status.Reason == "" {
+		pv.ManagedFields = specDropped
+	}
 	pv.Status = corev1.PersistentVolumeStatus{Phase: shared(pv.Status.Phase)}
 }
 

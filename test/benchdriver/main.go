@@ -14,9 +14,11 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/test/ceph/cluster"
 )
 
-func main() { os.Exit(run()) }
+// A cluster that is started for the run is swept up however the run ends.
+func main() { os.Exit(cluster.Main(run)) }
 
 // options are the flags.
 type options struct {
@@ -68,10 +70,18 @@ func (o options) bench(ctx context.Context) (err error) {
 		fmt.Println("skipped:", err)
 		return nil
 	}
+	stop, err := o.ceph.start(ctx, filepath.Join(dir, "ceph"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	if err := o.benchVolumes(ctx, dir); err != nil {
 		return err
 	}
-	return o.benchCopies(ctx, dir)
+	if err := o.benchCopies(ctx, dir); err != nil {
+		return err
+	}
+	return o.benchCephCopies(ctx, filepath.Join(dir, "ceph-copies"))
 }
 
 // mayBench says what this machine lacks for any row.

@@ -20,14 +20,24 @@ func present(program string) error {
 
 // command runs a program, which ends with us, and gives the first line that it prints.
 func command(ctx context.Context, program string, arguments ...string) (string, error) {
+	output, err := commandIn(ctx, os.Environ(), program, arguments...)
+	return firstLine(output), err
+}
+
+func commandIn(ctx context.Context, environment []string, program string, arguments ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, arguments...)
+	c.Env = environment
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	output, err := c.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(arguments, " "), err, output)
 	}
-	line, _, _ := strings.Cut(string(output), "\n")
-	return line, nil
+	return string(output), nil
+}
+
+func firstLine(output string) string {
+	line, _, _ := strings.Cut(output, "\n")
+	return line
 }
 
 // commands runs one program after the other.

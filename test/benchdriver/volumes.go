@@ -20,7 +20,7 @@ var inFlight = []int{1, 16}
 // benchVolumes measures create and stage, and unstage and delete.
 func (o options) benchVolumes(ctx context.Context, dir string) (err error) {
 	all := subjects()
-	more, err := o.ceph.subjects()
+	more, err := o.ceph.subjects(ctx)
 	if err != nil {
 		return err
 	}

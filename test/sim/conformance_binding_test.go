@@ -65,6 +65,16 @@ var bindingRows = []struct {
 		old := pv.DeepCopy()
 		return a.patch(pv, kube.AddFinalizer(pv.UID, ours)) + " " + a.patchStatus(pv, kube.PhaseOfOwned(old, "u1", corev1.VolumeFailed, "no")) + " " + pv.Status.Message
 	}, "ok ok no"},
+	{"a phase of a volume of which the cache has dropped parts", func(a api) string {
+		pv := a.volume("b16", reservedFor("u1", map[string]string{names.AnnProvisionedBy: "d"}), withOurs)
+		got := a.patchStatus(pv, kube.PhaseOfOwned(pv, "u1", corev1.VolumeBound, ""))
+		trimmed := pv.DeepCopy()
+		if _, err := kube.TrimForBinding(kube.BindingTrim{})(trimmed); err != nil {
+			a.t.Fatal(err)
+		}
+		got += " " + a.patchStatus(pv, kube.PhaseOfOwned(trimmed, "u1", corev1.VolumeReleased, ""))
+		return fmt.Sprint(got, " ", pv.Status.Phase, " ", pv.Spec.CSI.VolumeHandle, " ", pv.Annotations[names.AnnProvisionedBy], " ", a.finalizers(pv))
+	}, "ok ok Released h d ours,pv-protection"},
 	{"a volume is free only if nothing has changed", func(a api) string {
 		pv := a.volume("b6")
 		old := pv.DeepCopy()
