@@ -42,6 +42,9 @@ func conf(dir, fsid, address string) string {
 	fmt.Fprintf(&b, "[mgr]\nmgr data = %s/mgr\nmgr initial modules =\n", dir)
 	fmt.Fprintf(&b, "[mds]\nmds data = %s/mds\n", dir)
 	fmt.Fprintf(&b, "[osd]\nosd data = %s/osd\nosd objectstore = memstore\nmemstore device bytes = 8589934592\nosd memory target = 939524096\n", dir)
+	// What is in memory is counted without a lock. With several threads the count drifts, falls below
+	// nothing, and is taken for a full disk: then every write waits for ever.
+	b.WriteString("osd op num shards = 1\nosd op num threads per shard = 1\n")
 	// A client that was killed is given up sooner than after half a minute.
 	b.WriteString("osd client watch timeout = 5\n")
 	for _, section := range []string{"mon", "mgr", "mds", "osd"} {
