@@ -3,6 +3,7 @@ package binder
 import (
 	"context"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -43,6 +44,7 @@ func (r *round) part() (keys []binding.Key) {
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
 	if r.next == nil {
+		r.ledger.shrink()
 		r.next, r.stop = iter.Pull(r.ledger.everything())
 		r.most = 0
 	}
@@ -92,5 +94,12 @@ func (l *ledger) everything() iter.Seq[binding.Key] {
 func (l *ledger) keys() []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.shrink()
 	return slices.DeleteFunc(slices.Collect(l.everything()), func(key binding.Key) bool { return key == binding.Key{} })
+}
+
+// shrink makes the lists of those who are not named back as large as they are. A first list of all claims and then of all volumes makes
+// them long for a moment, and a map of Go stays as large as it once was. The caller holds mu.
+func (l *ledger) shrink() {
+	l.refs, l.names = maps.Collect(maps.All(l.refs)), maps.Collect(maps.All(l.names))
 }

@@ -50,6 +50,31 @@ func TestMemoryOfAPair(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
+// What the first lists leave behind is nothing: all claims come before any volume does, and each of them waits for its own.
+func TestMemoryOfTheFirstList(t *testing.T) {
+	const pairs, least = 20_000, 50
+	c := New(Config{})
+	list := func(l *ledger) {
+		for i := range pairs {
+			claim, _ := boundPair(i)
+			l.claimSeen(keyOf(claim), claim, claim)
+		}
+		for i := range pairs {
+			_, pv := boundPair(i)
+			l.volumeSeen(pv.Name, pv, pv)
+		}
+	}
+	list(c.ledger)
+	listed := heap()
+	c.ledger.keys() // as whoever begins to lead asks
+	if freed := listed - heap(); freed < pairs*least {
+		t.Errorf("%d bytes are given back", freed)
+	} else {
+		t.Logf("%d bytes a pair are given back", freed/pairs)
+	}
+	runtime.KeepAlive(c)
+}
+
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
