@@ -52,7 +52,7 @@ func (m memorySaver) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(pause):
-			if allocated()-before > worthwhile {
+			if before == 0 || allocated()-before > worthwhile { // the start has always touched more than is needed
 				m.giveBack(ctx)
 				before = allocated()
 			}

@@ -41,6 +41,12 @@ func letGoOfProgram() error {
 // extent is a part of the address space.
 type extent struct{ from, to uintptr }
 
+// mapping is what is there.
+type mapping struct {
+	extent
+	access, path string
+}
+
 // pristine are the parts that are as in the file: they cannot be written to, and have never been. A debugger's breakpoints and
 // relocations of the linker are in memory only.
 func pristine(smaps io.Reader, program string) (parts []extent, err error) {
@@ -48,9 +54,9 @@ func pristine(smaps io.Reader, program string) (parts []extent, err error) {
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
 		line := lines.Text()
-		if part, access, path, ok := mapping(line); ok {
-			if current = nil; path == program && !strings.Contains(access, "w") {
-				current = &part
+		if m, ok := mappingOf(line); ok {
+			if current = nil; m.path == program && !strings.Contains(m.access, "w") {
+				current = &m.extent
 			}
 			continue
 		}
@@ -61,14 +67,14 @@ func pristine(smaps io.Reader, program string) (parts []extent, err error) {
 	return parts, lines.Err()
 }
 
-// mapping reads the first line of what smaps tells of a part.
-func mapping(line string) (part extent, access, path string, ok bool) {
+// mappingOf reads the first line of what smaps tells of a part.
+func mappingOf(line string) (m mapping, ok bool) {
 	var offset, device, inode string
-	if n, _ := fmt.Sscanf(line, "%x-%x %s %s %s %s", &part.from, &part.to, &access, &offset, &device, &inode); n < 6 {
-		return part, "", "", false
+	if n, _ := fmt.Sscanf(line, "%x-%x %s %s %s %s", &m.from, &m.to, &m.access, &offset, &device, &inode); n < 6 {
+		return m, false
 	}
 	if at := strings.IndexByte(line, '/'); at >= 0 {
-		path = line[at:]
+		m.path = line[at:]
 	}
-	return part, access, path, true
+	return m, true
 }
