@@ -55,6 +55,14 @@ var (
 // IsWhole reports whether an object is as the API server has it, but for its managed fields: no trim has dropped anything.
 func IsWhole(o client.Object) bool { return o.GetManagedFields() != nil && !lacksSpec(o) }
 
+// markWhole says of an object that is being trimmed that nothing is dropped but what the mark names. An object without managed fields
+// has been trimmed before, which a cache may do: nobody knows what it has lost.
+func markWhole(o client.Object, mark []metav1.ManagedFieldsEntry) {
+	if o.GetManagedFields() != nil && !lacksSpec(o) {
+		o.SetManagedFields(mark)
+	}
+}
+
 // lacksSpec reports whether a trim has dropped managed fields and parts of the spec, and nothing else.
 func lacksSpec(o client.Object) bool {
 	managers := o.GetManagedFields()

@@ -131,8 +131,18 @@ func TestStatusOfATrimmedVolume(t *testing.T) {
 		pv.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumePhase{corev1.VolumeBound, corev1.VolumeReleased}).Draw(t, "trimmed phase")
 		pv.Status.Message = rapid.SampledFrom([]string{"", "odd"}).Draw(t, "message")
 		pv.Status.Reason = rapid.SampledFrom([]string{"", "odd"}).Draw(t, "reason")
+		if rapid.Bool().Draw(t, "plain") {
+			pv.Labels, pv.OwnerReferences, pv.Status.Message, pv.Status.Reason = nil, nil, "", ""
+			pv.Annotations = map[string]string{names.AnnProvisionedBy: "d"}
+			pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "claim", UID: "claim-uid"}
+		}
 		for name, trim := range map[string]func(any) (any, error){"TrimForBinding": TrimForBinding(BindingTrim{}), "TrimForPlane": TrimForPlane(BindingTrim{})} {
 			trimmed := pv.DeepCopy()
+			if rapid.Bool().Draw(t, "trimmed before") {
+				if _, err := trim(trimmed); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if _, err := trim(trimmed); err != nil {
 				t.Fatal(err)
 			}

@@ -48,7 +48,7 @@ func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
 
 func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 	if isWaiting(claim) {
-		claim.ManagedFields = complete
+		markWhole(claim, complete)
 		return
 	}
 	owners := claim.OwnerReferences
@@ -89,11 +89,13 @@ func isFree(pv *corev1.PersistentVolume) bool {
 
 func trimBindingVolume(pv *corev1.PersistentVolume) {
 	if isFree(pv) {
-		pv.ManagedFields = complete
+		markWhole(pv, complete)
 		return
 	}
-	labels := pv.Labels
-	all := trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity, names.AnnBetaStorageClass)
+	labels, managers := pv.Labels, pv.ManagedFields
+	// Those of the deletion are for a provisioner in the same process; every volume of upstream's has them.
+	all := trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity,
+		names.AnnBetaStorageClass, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace)
 	have := pv.Spec
 	spec := corev1.PersistentVolumeSpec{
 		Capacity: sharedStorage(have.Capacity), AccessModes: sharedModes(have.AccessModes), VolumeMode: sharedMode(have.VolumeMode),
@@ -107,7 +109,8 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 	}
 	pv.Spec = spec
 	if all && pv.Status.Message == "" && pv.Status.Reason == "" {
-		pv.ManagedFields = specDropped
+		pv.ManagedFields = managers
+		markWhole(pv, specDropped)
 	}
 	pv.Status = corev1.PersistentVolumeStatus{Phase: shared(pv.Status.Phase)}
 }

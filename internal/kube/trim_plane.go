@@ -3,8 +3,6 @@ package kube
 import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-
-	"github.com/purser-csi/purser/internal/core/names"
 )
 
 // TrimForPlane returns a cache transform for controllers and a provisioner that share what they see: of each object it keeps what
@@ -29,12 +27,8 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 			if isFree(o) {
 				break
 			}
-			annotations, csi := o.Annotations, o.Spec.CSI
+			csi := o.Spec.CSI
 			out, err := forBinding(in)
-			o.Annotations = sharedPart(annotations, []string{
-				names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity, names.AnnBetaStorageClass,
-				names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace,
-			})
 			if csi != nil {
 				o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(csi.Driver), VolumeHandle: csi.VolumeHandle}
 			}

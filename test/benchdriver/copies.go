@@ -18,13 +18,13 @@ var sizes = []int64{64 * mebi, 1024 * mebi}
 
 // benchCopies measures snapshots and clones of an ext4 in use, on pools that can share space between files and on one that may not.
 func (o options) benchCopies(ctx context.Context, dir string) (err error) {
+	if !o.wants("copies") {
+		return nil
+	}
 	t := newTable("Copies of an ext4 in use, the half of it data: by the driver, and by plain programs",
 		"pool", "volume", "step", "times", "p50", "longest", "programs p50", "longest", "ratio")
 	defer func() { err = errors.Join(err, t.print(os.Stdout)) }()
 	for fs := range strings.SplitSeq(o.pools, ",") {
-		if !o.wants("copies") {
-			break
-		}
 		at := filepath.Join(dir, "pool-"+fs)
 		if err := makePool(ctx, fs, at); err != nil {
 			t.note("pool %s: skipped: %v", fs, err)
