@@ -25,6 +25,7 @@ type contest struct {
 	load
 
 	claims   int
+	rounds   int
 	only     []string // names of the contenders that take part; none for all
 	profiles string   // folder
 	driver   *instant
@@ -37,7 +38,8 @@ type contest struct {
 // outcome is all that was measured.
 type outcome struct {
 	claims, pairs int
-	rows          []row
+	every         []row // of all rounds
+	rows          []row // the middle ones
 	idle          []idleResult
 }
 
@@ -64,7 +66,7 @@ const (
 )
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
-	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
+	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
 	if o.only != "" {
 		c.only = strings.Split(o.only, ",")
 	}
@@ -122,10 +124,8 @@ func (c *contest) run(ctx context.Context) (err error) {
 	}
 	defer c.driver.close()
 	everybody := slices.DeleteFunc(c.contenders(), func(who contender) bool { return len(c.only) > 0 && !slices.Contains(c.only, who.short) })
-	for _, who := range everybody {
-		if err := c.turn(ctx, who, trials()); err != nil {
-			return fmt.Errorf("%s: %w", who.name, err)
-		}
+	if err := c.turns(ctx, everybody, trials()); err != nil {
+		return err
 	}
 	if c.outcome.pairs == 0 {
 		return nil
@@ -134,9 +134,16 @@ func (c *contest) run(ctx context.Context) (err error) {
 	if err := c.present(ctx, c.outcome.pairs); err != nil {
 		return err
 	}
-	for _, who := range everybody {
-		if err := c.turn(ctx, who, []trial{besideMany(c.outcome.pairs)}); err != nil {
-			return fmt.Errorf("%s: %w", who.name, err)
+	return c.turns(ctx, everybody, []trial{besideMany(c.outcome.pairs)})
+}
+
+// turns has everybody do the trials, round after round: a machine that is faster at one time than at another is so for all.
+func (c *contest) turns(ctx context.Context, everybody []contender, all []trial) error {
+	for range c.rounds {
+		for _, who := range everybody {
+			if err := c.turn(ctx, who, all); err != nil {
+				return fmt.Errorf("%s: %w", who.name, err)
+			}
 		}
 	}
 	return nil
@@ -168,7 +175,7 @@ func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 		if err := c.try(ctx, who, t, trial, w); err != nil {
 			return fmt.Errorf("%s: %w", trial.name, err)
 		}
-		if trial.rest && t.controllers != nil {
+		if trial.rest && t.controllers != nil && !c.outcome.hasRested(who.name) {
 			if err := c.rest(ctx, who, t); err != nil {
 				return err
 			}
@@ -178,6 +185,11 @@ func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 		return fmt.Errorf("%d volumes are left over", left)
 	}
 	return nil
+}
+
+// hasRested reports whether the contender was looked at in an earlier round.
+func (o outcome) hasRested(name string) bool {
+	return slices.ContainsFunc(o.idle, func(r idleResult) bool { return r.contender == name })
 }
 
 // rest looks at the controllers while there is nothing to do.

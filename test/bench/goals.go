@@ -72,7 +72,11 @@ func (o outcome) goalsOf(r row) (all []goal) {
 		all = append(all, goal{name: name + "x stock", here: r.rate() / stock.rate(), limit: stockGoal, format: "%.2f", atLeast: true},
 			goal{name: name + "p99 of stock's", here: r.quantile(99).Seconds() / stock.quantile(99).Seconds(), limit: tailGoal, format: "%.2f"})
 	}
-	return append(all, goal{name: name + "conflicts", here: float64(countsOf(r.asked).conflicts), format: "%.0f"})
+	conflicts := 0
+	for _, round := range o.sameAs(r) {
+		conflicts += countsOf(round.asked).conflicts
+	}
+	return append(all, goal{name: name + "conflicts", here: float64(conflicts), format: "%.0f"})
 }
 
 // The goals of our provisioner beside the stock controllers, for each claim.

@@ -21,24 +21,25 @@ func main() { os.Exit(run()) }
 
 // options are the flags.
 type options struct {
-	claims, workers, pairs, present int
-	failover                        bool
-	only, profiles                  string
-	patience                        time.Duration
+	claims, workers, pairs, rounds, present int
+	failover                                bool
+	only, profiles                          string
+	patience                                time.Duration
 }
 
 func parse() (o options, err error) {
 	flag.IntVar(&o.claims, "claims", 1000, "claims at once in each trial")
 	flag.IntVar(&o.workers, "workers", 32, "requests in flight of the load and of the floors")
 	flag.IntVar(&o.pairs, "pairs", 10000, "bound claims and volumes that are there for the last trial; 0 for no such trial")
+	flag.IntVar(&o.rounds, "rounds", 1, "how often each contender has its turn; the middle round counts, by its rate")
 	flag.StringVar(&o.only, "only", "", "`names` of the contenders that take part, such as floor4,plane; empty for all")
 	flag.IntVar(&o.present, "present", 0, "instead of a contest: volumes that are there, for the memory that they cost")
 	flag.BoolVar(&o.failover, "failover", false, "instead of a contest: how long claims wait when the leader of two ends")
 	flag.StringVar(&o.profiles, "profiles", "", "`folder` for profiles, for go tool pprof: of the processor in a contest, of the heap with -present")
 	flag.DurationVar(&o.patience, "timeout", 20*time.Minute, "for the whole run")
 	flag.Parse()
-	if o.claims < 1 || o.workers < 1 || o.present < 0 || o.pairs < 0 || flag.NArg() > 0 {
-		return o, errors.New("-claims and -workers must be at least 1, -pairs and -present not negative, and there are no arguments")
+	if o.claims < 1 || o.workers < 1 || o.rounds < 1 || o.present < 0 || o.pairs < 0 || flag.NArg() > 0 {
+		return o, errors.New("-claims, -workers and -rounds must be at least 1, -pairs and -present not negative, and there are no arguments")
 	}
 	return o, nil
 }
@@ -122,7 +123,7 @@ func (o options) benchContest(ctx context.Context, bin, dir string) (err error) 
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	err = c.run(ctx)
-	if len(c.outcome.rows) > 0 { // also of a run that was cut off
+	if c.outcome.takeMiddle(); len(c.outcome.rows) > 0 { // also of a run that was cut off
 		fmt.Print(c.outcome.report())
 	}
 	return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -19,8 +20,8 @@ func (o outcome) report() string {
 	line("\n%-26s%9s%9s%9s%9s%9s%9s", "Pace", "per s", "of floor", "x stock", "p50 ms", "p99 ms", "of stock")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
 		against := o.against(r)
-		line("  %-24s%9.1f%9s%9s%9d%9d%9s", r.contender, r.rate(), against.floor, against.stock, r.quantile(50).Milliseconds(),
-			r.quantile(99).Milliseconds(), against.tail)
+		line("  %-24s%9.1f%9s%9s%9d%9d%9s%s", r.contender, r.rate(), against.floor, against.stock, r.quantile(50).Milliseconds(),
+			r.quantile(99).Milliseconds(), against.tail, o.span(r))
 	})
 	line("A floor is a client that makes the writes which nobody can avoid: four for each")
 	line("claim, and five beside a provisioner that is another program. Stock and purser")
@@ -79,6 +80,37 @@ func (o outcome) each(head func(trial string), body func(row)) {
 			}
 		}
 	}
+}
+
+// takeMiddle takes of all rounds the one in the middle for each trial and contender, by its rate.
+func (o *outcome) takeMiddle() {
+	o.rows = nil
+	for _, first := range o.every {
+		if o.find(first.trial, first.contender) == nil {
+			same := o.sameAs(first)
+			o.rows = append(o.rows, same[len(same)/2])
+		}
+	}
+}
+
+// sameAs is a row in all rounds, the slowest first.
+func (o outcome) sameAs(r row) (same []row) {
+	for _, other := range o.every {
+		if other.trial == r.trial && other.contender == r.contender {
+			same = append(same, other)
+		}
+	}
+	slices.SortFunc(same, func(a, b row) int { return cmp.Compare(a.rate(), b.rate()) })
+	return same
+}
+
+// span is the rates of all rounds; empty for a single one.
+func (o outcome) span(r row) string {
+	same := o.sameAs(r)
+	if len(same) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("  %.0f to %.0f per s", same[0].rate(), same[len(same)-1].rate())
 }
 
 func (o outcome) find(trial, contender string) *row {

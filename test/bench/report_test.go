@@ -38,6 +38,23 @@ func in(took, each time.Duration) course {
 	return course{took: took, times: []time.Duration{each, each, each, each}}
 }
 
+// Of each trial and contender the round in the middle counts.
+func TestTakeMiddle(t *testing.T) {
+	var o outcome
+	for _, seconds := range []time.Duration{3, 1, 2} {
+		o.every = append(o.every,
+			row{trial: trialDynamic, contender: nameOurs, claims: 12, course: in(seconds*time.Second, 1)},
+			row{trial: trialDelete, contender: nameOurs, claims: 12, course: in(2*seconds*time.Second, 1)})
+	}
+	o.takeMiddle()
+	if len(o.rows) != 2 || o.rows[0].took != 2*time.Second || o.rows[1].took != 4*time.Second {
+		t.Errorf("%+v", o.rows)
+	}
+	if span := o.span(o.rows[0]); !strings.Contains(span, "4 to 12 per s") {
+		t.Errorf("span %q", span)
+	}
+}
+
 func TestReport(t *testing.T) {
 	creates := audit.Request{User: userProvisioner, Verb: "create", Resource: "persistentvolumes"}
 	patches := audit.Request{User: "ours", Verb: "patch", Resource: "persistentvolumeclaims/status"}

@@ -147,7 +147,7 @@ func (c *contest) try(ctx context.Context, who contender, t team, trial trial, w
 	if err := r.count(c.log, who, begin, end); err != nil {
 		return err
 	}
-	c.outcome.rows = append(c.outcome.rows, r)
+	c.outcome.every = append(c.outcome.every, r)
 	if err := <-profiled; err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
