@@ -136,7 +136,7 @@ func (r *reach) usersOf(p handle.Place) []string {
 	if err != nil {
 		return nil
 	}
-	for _, name := range strings.Fields(string(content)) {
+	for name := range strings.FieldsSeq(string(content)) {
 		if userName.MatchString(name) {
 			names = append(names, name)
 		}

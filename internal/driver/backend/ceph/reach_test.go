@@ -51,7 +51,7 @@ type answer struct{ err error }
 func (a answer) Run(context.Context, command.Call) ([]byte, error) { return nil, a.err }
 
 // ask lets a user do something at a place, which may refuse.
-func ask(t *testing.T, r *reach, p handle.Place, ctx context.Context, says error) {
+func ask(ctx context.Context, t *testing.T, r *reach, p handle.Place, says error) {
 	t.Helper()
 	access, err := r.access(ctx, p)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestARequestWithoutSecretsIsTheLastUsers(t *testing.T) {
 	r := clusters(t)()
 	wantUser(t, r, fast, "")
 	for _, name := range []string{"node", "provisioner", "node"} {
-		ask(t, r, fast, secretsOf(t, name, someKey), nil)
+		ask(secretsOf(t, name, someKey), t, r, fast, nil)
 		wantUser(t, r, fast, name)
 	}
 	wantUser(t, r, slow, "")
@@ -108,8 +108,8 @@ func TestAUserWhoIsNotLetInIsNotRemembered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := clusters(t)()
-			ask(t, r, fast, secretsOf(t, "early", someKey), nil)
-			ask(t, r, fast, secretsOf(t, "late", someKey), test.says)
+			ask(secretsOf(t, "early", someKey), t, r, fast, nil)
+			ask(secretsOf(t, "late", someKey), t, r, fast, test.says)
 			wantUser(t, r, fast, test.want)
 		})
 	}
@@ -118,8 +118,8 @@ func TestAUserWhoIsNotLetInIsNotRemembered(t *testing.T) {
 // A wrong key must not take the place of the right one.
 func TestAWrongKeyIsNotRemembered(t *testing.T) {
 	r := clusters(t)()
-	ask(t, r, fast, secretsOf(t, "csi", someKey), nil)
-	ask(t, r, fast, secretsOf(t, "csi", strings.Repeat("x", 40)), fault.Unidentified.Errorf("no"))
+	ask(secretsOf(t, "csi", someKey), t, r, fast, nil)
+	ask(secretsOf(t, "csi", strings.Repeat("x", 40)), t, r, fast, fault.Unidentified.Errorf("no"))
 	if a, err := r.access(t.Context(), fast); err != nil || a.Key != command.NewKey(someKey) {
 		t.Errorf("another key: %v", err)
 	}
@@ -131,9 +131,9 @@ func TestWhatIsKnownAfterARestart(t *testing.T) {
 	start := clusters(t)
 	r := start()
 	for _, p := range []handle.Place{fast, slow, away} {
-		ask(t, r, p, secretsOf(t, "csi", someKey), nil)
+		ask(secretsOf(t, "csi", someKey), t, r, p, nil)
 	}
-	ask(t, r, slow, secretsOf(t, "node", someKey), nil)
+	ask(secretsOf(t, "node", someKey), t, r, slow, nil)
 
 	r = start()
 	if all, err := r.places(); err != nil || len(all) != 3 {
@@ -145,7 +145,7 @@ func TestWhatIsKnownAfterARestart(t *testing.T) {
 	if _, err := r.access(t.Context(), slow); err == nil || !strings.Contains(err.Error(), "node, csi") {
 		t.Errorf("%v, want who is missing", err)
 	}
-	ask(t, r, fast, secretsOf(t, "csi", someKey), nil)
+	ask(secretsOf(t, "csi", someKey), t, r, fast, nil)
 	wantUser(t, r, fast, "csi")
 	wantUser(t, r, slow, "csi")
 	wantUser(t, r, away, "")
@@ -178,7 +178,7 @@ func TestAPlaceThatCannotBeNotedIsNotUsed(t *testing.T) {
 
 func TestNoKeyIsOnDisk(t *testing.T) {
 	r := clusters(t)()
-	ask(t, r, fast, secretsOf(t, "csi", someKey), nil)
+	ask(secretsOf(t, "csi", someKey), t, r, fast, nil)
 	content, err := os.ReadFile(r.noteOf(fast))
 	if err != nil || string(content) != "csi\n" {
 		t.Errorf("on disk: %q, %v, want a name", content, err)
