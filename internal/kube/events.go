@@ -75,7 +75,7 @@ type eventSink interface {
 
 // NewEvents starts writing in the background; call Close to stop.
 func NewEvents(ctx context.Context, cfg EventsConfig) (*Events, error) {
-	api, err := client.New(cfg.API, client.Options{Scheme: NewScheme()})
+	api, err := client.New(cfg.API, client.Options{Scheme: Scheme()})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func NewEvents(ctx context.Context, cfg EventsConfig) (*Events, error) {
 func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 	log := logr.FromContextOrDiscard(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Events{scheme: NewScheme(), component: cfg.Component, dropped: cfg.Dropped, seed: maphash.MakeSeed(), cancel: cancel, closing: make(chan struct{})}
+	e := &Events{scheme: Scheme(), component: cfg.Component, dropped: cfg.Dropped, seed: maphash.MakeSeed(), cancel: cancel, closing: make(chan struct{})}
 	if e.dropped == nil {
 		e.dropped = func() {}
 	}

@@ -1,12 +1,18 @@
 package kube
 
 import (
+	"sync"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
+
+// Scheme is one that all may share and nobody may add to: each is some hundred kilobytes, and there is a recorder of events for every
+// controller.
+var Scheme = sync.OnceValue(NewScheme)
 
 // NewScheme knows the types that Purser reads and writes, and no others: every further type costs memory and binary size.
 func NewScheme() *runtime.Scheme {

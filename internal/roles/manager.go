@@ -36,7 +36,7 @@ const forever = 365 * 24 * time.Hour
 // newManager has the caches, the election and the work queues of a role. Metrics and health are served by our own endpoint.
 func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error) {
 	mgr, err := manager.New(cfg.api, manager.Options{
-		Scheme:                  kube.NewScheme(),
+		Scheme:                  kube.Scheme(),
 		Logger:                  logr.FromContextOrDiscard(ctx),
 		BaseContext:             func() context.Context { return context.WithoutCancel(ctx) }, // else runnables have no logger
 		NewCache:                cfg.newCache,

@@ -18,7 +18,7 @@ const statusInterval = time.Second
 // watchStatus sends a line whenever the state of claims and volumes differs from the last one, until ctx ends.
 func watchStatus(ctx context.Context, api *rest.Config, driver string) (<-chan string, error) {
 	cache, err := ctrlcache.New(api, ctrlcache.Options{
-		Scheme: kube.NewScheme(), DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: new(true),
+		Scheme: kube.Scheme(), DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: new(true),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("status: %w", err)
