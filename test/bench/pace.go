@@ -32,18 +32,13 @@ func (p pace) lag() time.Duration {
 }
 
 // ratio of the rates: with 1, volumes are written as fast as anybody asks for them.
-func (p pace) ratio() float64 { return rateOf(p.written) / rateOf(p.asked) }
-
-// rateOf leaves out the first tenth and the last one: that a volume is written a moment after it was asked for makes the beginning of the
-// one look slow and the end of the other look fast, whatever the rates are.
-func rateOf(all audit.Moments) float64 {
-	middle := all[len(all)/10 : len(all)-len(all)/10]
-	return perSecond(len(middle), middle.Span())
+func (p pace) ratio() float64 {
+	return perSecond(len(p.written), p.written.Span()) / perSecond(len(p.asked), p.asked.Span())
 }
 
 func (p pace) String() string {
 	return fmt.Sprintf("(%.1f/s of %.1f/s; the last PV %d ms after the last claim was asked for)",
-		rateOf(p.written), rateOf(p.asked), p.lag().Milliseconds())
+		perSecond(len(p.written), p.written.Span()), perSecond(len(p.asked), p.asked.Span()), p.lag().Milliseconds())
 }
 
 func perSecond(n int, in time.Duration) float64 { return float64(n) / in.Seconds() }
