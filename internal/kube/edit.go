@@ -110,7 +110,9 @@ func (s replacingStatus) Patch(ctx context.Context, o client.Object, p client.Pa
 
 // replace fills o with the answer. sent is false where the patch is to be sent: instead, or since the API server has refused the object.
 func (r *Replacing) replace(o client.Object, p client.Patch, status bool, send func(client.Object) error) (sent bool, err error) {
-	edit, ok := p.(interface{ whole(status bool) client.Object })
+	edit, ok := p.(interface {
+		whole(status bool) client.Object
+	})
 	if !ok || r.forbidden.Load() || !r.Knows() {
 		return false, nil
 	}
