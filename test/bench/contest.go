@@ -26,6 +26,7 @@ type contest struct {
 
 	claims   int
 	rounds   int
+	last     bool     // trial only
 	only     []string // names of the contenders that take part; none for all
 	profiles string   // folder
 	driver   *instant
@@ -66,7 +67,7 @@ const (
 )
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
-	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
+	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
 	if o.only != "" {
 		c.only = strings.Split(o.only, ",")
 	}
@@ -124,8 +125,10 @@ func (c *contest) run(ctx context.Context) (err error) {
 	}
 	defer c.driver.close()
 	everybody := slices.DeleteFunc(c.contenders(), func(who contender) bool { return len(c.only) > 0 && !slices.Contains(c.only, who.short) })
-	if err := c.turns(ctx, everybody, trials()); err != nil {
-		return err
+	if !c.last {
+		if err := c.turns(ctx, everybody, trials()); err != nil {
+			return err
+		}
 	}
 	if c.outcome.pairs == 0 {
 		return nil

@@ -22,7 +22,7 @@ func main() { os.Exit(run()) }
 // options are the flags.
 type options struct {
 	claims, workers, pairs, rounds, present int
-	failover                                bool
+	failover, last                          bool
 	only, profiles                          string
 	patience                                time.Duration
 }
@@ -34,6 +34,7 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.rounds, "rounds", 1, "how often each contender has its turn; the middle round counts, by its rate")
 	flag.StringVar(&o.only, "only", "", "`names` of the contenders that take part, such as floor4,plane; empty for all")
 	flag.IntVar(&o.present, "present", 0, "instead of a contest: volumes that are there, for the memory that they cost")
+	flag.BoolVar(&o.last, "last", false, "leave out all trials but the last, the one beside bound claims")
 	flag.BoolVar(&o.failover, "failover", false, "instead of a contest: how long claims wait when the leader of two ends")
 	flag.StringVar(&o.profiles, "profiles", "", "`folder` for profiles, for go tool pprof: of the processor in a contest, of the heap with -present")
 	flag.DurationVar(&o.patience, "timeout", 20*time.Minute, "for the whole run")
