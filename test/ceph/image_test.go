@@ -40,6 +40,7 @@ func TestAnImageIsWhatWasAskedFor(t *testing.T) {
 }
 
 func TestAnImageKeepsItsDataThroughEverything(t *testing.T) {
+	needCeph(t) // what is asked of the pool at the end, too
 	for _, fs := range []string{"", "xfs", "btrfs"} {
 		t.Run("fs="+fs, func(t *testing.T) {
 			r := newRig(t)
