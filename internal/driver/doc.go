@@ -10,7 +10,7 @@
 // A call passes four layers, each in files of its own:
 //
 //	observe, recover, toStatus   interceptors: log, count, panics, gRPC codes
-//	identityServer, controllerServer, nodeServer
+//	identityServer, controllerServer, nodeServer, groupServer, surveyServer
 //	                             parse the message, claim the volume
 //	controllerService, nodeService
 //	                             the rules; typed values, no locks, no gRPC

@@ -150,7 +150,8 @@ func (d *Driver) closeBackend() error {
 }
 
 func (d *Driver) newServer(log logr.Logger) *grpc.Server {
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(observe(log, d.calls, d.config.Metrics), toStatusInterceptor, recoverPanics, handSecrets))
+	layers := inLayers(observe(log, d.calls, d.config.Metrics), toStatusInterceptor, recoverPanics, handSecrets)
+	server := grpc.NewServer(grpc.UnaryInterceptor(layers), grpc.StreamInterceptor(streamed(layers)))
 	node := &nodeService{
 		nodeID:    d.config.NodeID,
 		rules:     d.config.Backend,
@@ -165,6 +166,9 @@ func (d *Driver) newServer(log logr.Logger) *grpc.Server {
 	csi.RegisterNodeServer(server, &nodeServer{service: node, running: d.running})
 	if d.features.grouper != nil {
 		csi.RegisterGroupControllerServer(server, &groupServer{service: controller, running: d.running})
+	}
+	if d.features.surveyor != nil {
+		csi.RegisterSnapshotMetadataServer(server, &surveyServer{service: controller, running: d.running})
 	}
 	return server
 }

@@ -24,6 +24,7 @@ type features struct {
 	snapshotter  backend.Snapshotter
 	cloner       backend.Cloner
 	grouper      backend.Grouper
+	surveyor     backend.Surveyor
 	limited      backend.Limited
 	particular   backend.Particular
 	ids          naming
@@ -46,6 +47,9 @@ func featuresOf(b backend.Backend, key, nodeID string) features {
 	f.health, _ = b.(backend.HealthReader)
 	f.snapshotter, _ = b.(backend.Snapshotter)
 	f.grouper, _ = b.(backend.Grouper)
+	if f.snapshotter != nil {
+		f.surveyor, _ = b.(backend.Surveyor)
+	}
 	f.limited, _ = b.(backend.Limited)
 	f.particular, _ = b.(backend.Particular)
 	f.ids.namer, _ = b.(backend.Namer)
@@ -65,6 +69,9 @@ func (f features) pluginCapabilities() []*csi.PluginCapability {
 	}
 	if f.grouper != nil {
 		services = append(services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
+	}
+	if f.surveyor != nil {
+		services = append(services, csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE)
 	}
 	capabilities := make([]*csi.PluginCapability, 0, len(services)+1)
 	for _, s := range services {

@@ -25,14 +25,18 @@ type shelf struct {
 	// failing are errors that the named method gives once.
 	failing map[string]error
 	secrets map[string]backend.Secrets
-	calls   []string
+	// extents are what snapshots hold; surveying is called before they are
+	// visited.
+	extents   map[backend.ID][]backend.Extent
+	surveying func(context.Context) error
+	calls     []string
 }
 
 func newShelf() *shelf {
 	return &shelf{
 		volumes: map[backend.ID]backend.Volume{}, snapshots: map[backend.ID]backend.Snapshot{}, groups: map[backend.ID]backend.Group{},
 		mutable: map[backend.ID]map[string]string{}, staged: map[backend.ID]string{}, problems: map[backend.ID]string{},
-		failing: map[string]error{}, secrets: map[string]backend.Secrets{},
+		failing: map[string]error{}, secrets: map[string]backend.Secrets{}, extents: map[backend.ID][]backend.Extent{},
 	}
 }
 
