@@ -71,6 +71,7 @@ var (
 	_ backend.Stager       = (*Backend)(nil)
 	_ backend.Snapshotter  = (*Backend)(nil)
 	_ backend.Grouper      = (*Backend)(nil)
+	_ backend.Surveyor     = (*Backend)(nil)
 	_ backend.Cloner       = (*Backend)(nil)
 	_ backend.Expander     = (*Backend)(nil)
 	_ backend.NodeExpander = (*Backend)(nil)

@@ -3,8 +3,8 @@
 //
 // It decides how a file gets its size (sparse, or with all its space taken
 // from the pool), how it becomes a copy of another one (sharing the space
-// where the pool can, byte by byte where not), and what it means that an image
-// is blank.
+// where the pool can, byte by byte where not), what it means that an image is
+// blank, and where two images differ.
 //
 // It must not know loop devices, filesystems inside an image, or volumes.
 package image

@@ -181,7 +181,11 @@ func zeros(ctx context.Context, file *os.File, from, to int64) (bool, error) {
 
 // extents visits the parts of a file that are not holes.
 func extents(ctx context.Context, file *os.File, visit func(from, to int64) (more bool, err error)) error {
-	for at := int64(0); ; {
+	return extentsFrom(ctx, file, 0, visit)
+}
+
+func extentsFrom(ctx context.Context, file *os.File, at int64, visit func(from, to int64) (more bool, err error)) error {
+	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
