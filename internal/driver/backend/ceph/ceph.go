@@ -70,6 +70,7 @@ var (
 	_ backend.Modifier     = (*Backend)(nil)
 	_ backend.HealthReader = (*Backend)(nil)
 	_ backend.Snapshotter  = (*Backend)(nil)
+	_ backend.Surveyor     = (*Backend)(nil)
 	_ backend.Cloner       = (*Backend)(nil)
 	_ backend.Grouper      = (*Backend)(nil)
 	_ backend.UsageReader  = (*Backend)(nil)

@@ -39,16 +39,13 @@ type Extent struct {
 // Extents are the parts that may hold something else than zeros: those that were
 // written, and what a clone reads of its parent.
 func (p Pool) Extents(ctx context.Context, o handle.Object) ([]Extent, error) {
-	var all []struct {
-		Extent
-		Exists string `json:"exists"`
-	}
+	var all []part
 	if err := p.ask(ctx, &all, "diff", p.spec(ImageName(o)), "--whole-object"); err != nil {
 		return nil, err
 	}
 	var extents []Extent
 	for _, one := range all {
-		if one.Exists != "false" {
+		if !one.isZeros() {
 			extents = append(extents, one.Extent)
 		}
 	}
