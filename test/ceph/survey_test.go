@@ -1,6 +1,7 @@
 package ceph
 
 import (
+	"bytes"
 	"os"
 	"testing"
 
@@ -42,15 +43,19 @@ func covers(all []backend.Extent, at int64) bool {
 	return false
 }
 
+func collect(into *[]backend.Extent) func(backend.Extent) error {
+	return func(e backend.Extent) error {
+		*into = append(*into, e)
+		return nil
+	}
+}
+
 // A snapshot tells what it holds and what changed, while its volume lives and
 // after that.
 func TestWhatSnapshotsOfAnImageHold(t *testing.T) {
 	r := newRig(t)
 	volume := r.create(r.request("surveyed", images, func(q *backend.Request) { q.Capabilities = []backend.Capability{raw} }))
-	block := make([]byte, 4096)
-	for i := range block {
-		block[i] = 'x'
-	}
+	block := bytes.Repeat([]byte("x"), 4096)
 	r.putRaw(volume.ID, 9*mebi, block)
 	first := r.snapshot("first", volume.ID)
 	r.putRaw(volume.ID, 17*mebi, block)
@@ -58,9 +63,6 @@ func TestWhatSnapshotsOfAnImageHold(t *testing.T) {
 	look := func() {
 		t.Helper()
 		var whole, changed, none []backend.Extent
-		collect := func(into *[]backend.Extent) func(backend.Extent) error {
-			return func(e backend.Extent) error { *into = append(*into, e); return nil }
-		}
 		if err := r.Allocated(r.ctx(), second.ID, 0, collect(&whole)); err != nil || !covers(whole, 9*mebi) || !covers(whole, 17*mebi+4095) {
 			t.Errorf("Allocated: %v, %v", whole, err)
 		}
@@ -77,4 +79,48 @@ func TestWhatSnapshotsOfAnImageHold(t *testing.T) {
 	look()
 	r.delete(volume.ID)
 	look()
+}
+
+// A clone reads what it has not written of its parent, and for a backup that is
+// as much its own.
+func TestWhatSnapshotsOfACloneHold(t *testing.T) {
+	r := newRig(t)
+	asRaw := func(q *backend.Request) { q.Capabilities = []backend.Capability{raw} }
+	origin := r.create(r.request("origin", images, asRaw))
+	block := bytes.Repeat([]byte("x"), 4096)
+	r.putRaw(origin.ID, 9*mebi, block)
+	clone := r.create(r.request("clone", images, asRaw, from(r.snapshot("s", origin.ID).ID)))
+	first := r.snapshot("first", clone.ID)
+	r.putRaw(clone.ID, 9*mebi+8192, block)
+	second := r.snapshot("second", clone.ID)
+	if _, err := r.Expand(r.ctx(), clone.ID, backend.Range{Required: 64 * mebi}); err != nil {
+		t.Fatal(err)
+	}
+	r.putRaw(clone.ID, 60*mebi, block)
+	r.putRaw(clone.ID, 9*mebi, make([]byte, 4096))
+	third := r.snapshot("third", clone.ID)
+	for _, test := range []struct {
+		base, of backend.Snapshot
+		want     []int64
+	}{
+		{of: first, want: []int64{9 * mebi}},
+		{of: second, want: []int64{9 * mebi, 9*mebi + 8192}},
+		{base: first, of: second, want: []int64{9*mebi + 8192}},
+		{base: second, of: third, want: []int64{9 * mebi, 60 * mebi}},
+		{base: first, of: third, want: []int64{9 * mebi, 9*mebi + 8192, 60 * mebi}},
+	} {
+		var got []backend.Extent
+		var err error
+		if test.base == (backend.Snapshot{}) {
+			err = r.Allocated(r.ctx(), test.of.ID, 0, collect(&got))
+		} else {
+			err = r.Changed(r.ctx(), test.base.ID, test.of.ID, 0, collect(&got))
+		}
+		for _, at := range test.want {
+			if err != nil || !covers(got, at) {
+				t.Errorf("%s since %q: %v, %v, want %d in it", test.of.Name, test.base.Name, got, err, at)
+			}
+		}
+		t.Logf("%s since %q: %v", test.of.Name, test.base.Name, got)
+	}
 }
