@@ -131,11 +131,7 @@ func (b *Backend) format(ctx context.Context, id backend.ID, t filesystem.Type, 
 	if err := durable.SyncDir(filepath.Dir(mark)); err != nil {
 		return err
 	}
-	space := filesystem.Sparse
-	if wishes.thick {
-		space = filesystem.Allocated
-	}
-	if err := filesystem.Make(ctx, t, path, space); err != nil {
+	if err := filesystem.Make(ctx, t, path, wishes.space()); err != nil {
 		return fmt.Errorf("make the filesystem: %w", err)
 	}
 	if err := image.Sync(path); err != nil {

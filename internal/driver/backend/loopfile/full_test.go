@@ -176,6 +176,11 @@ func TestThickVolumes(t *testing.T) {
 	wantEntries(t, r.volumes, "vol")
 
 	at := r.stage(v.ID, c)
+	// The kernel would make holes when it likes, within seconds.
+	mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(at))
+	if err != nil || len(mounts) != 1 || !strings.Contains(mounts[0].VFSOptions, "noinit_itable") {
+		t.Errorf("mounted as %+v, %v, want noinit_itable", mounts, err)
+	}
 	wantAllocated(64 * mebi)
 	write(t, at, "file", 8*mebi)
 	if err := os.Remove(filepath.Join(at, "file")); err != nil {

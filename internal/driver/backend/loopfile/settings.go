@@ -35,6 +35,13 @@ type settings struct {
 	overCommit float64
 }
 
+func (s settings) space() filesystem.Space {
+	if s.thick {
+		return filesystem.Allocated
+	}
+	return filesystem.Sparse
+}
+
 // settingsOf reads parameters; the mutable ones win.
 func settingsOf(parameters, mutable map[string]string) (settings, error) {
 	all := maps.Clone(parameters)

@@ -174,7 +174,7 @@ func (b *Backend) mountAt(device *loopdev.Device, s backend.Staging, r record, w
 		}
 	} else if err := filesystem.Mount(filesystem.Mounting{
 		Type: r.Filesystem, Device: device.Path(), Path: s.Path,
-		Discard: wishes.discard, Options: s.Capability.MountFlags,
+		Discard: wishes.discard, Space: wishes.space(), Options: s.Capability.MountFlags,
 	}); err != nil {
 		return err
 	}

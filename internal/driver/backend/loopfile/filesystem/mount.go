@@ -16,6 +16,8 @@ type Mounting struct {
 	Device, Path string
 	// Discard lets deleted files make room in the image.
 	Discard bool
+	// Space is Allocated for an image that is to keep what it has taken.
+	Space Space
 	// Options are the user's; they win. They may be sensitive and appear in
 	// no error.
 	Options []string
@@ -68,6 +70,9 @@ func (m Mounting) arguments() (flags uintptr, data string) {
 	options := slices.Clone(traitsOf[m.Type].options)
 	if m.Discard {
 		options = append(options, traitsOf[m.Type].discard)
+	}
+	if keep := traitsOf[m.Type].keepSpace; keep != "" && m.Space == Allocated {
+		options = append(options, keep)
 	}
 	for _, option := range split(m.Options) {
 		flag, isFlag := flagOf[option]

@@ -40,6 +40,8 @@ type traits struct {
 	options []string
 	// discard lets deleted files make room in the image.
 	discard string
+	// keepSpace stops what would make holes in the image.
+	keepSpace string
 }
 
 var traitsOf = map[Type]traits{
@@ -47,6 +49,9 @@ var traitsOf = map[Type]traits{
 		minimum: 2 * mebi, maker: "mkfs.ext4", packaged: "e2fsprogs",
 		// A pool that runs full shows up as errors when an inode is written.
 		options: []string{"errors=remount-ro"}, discard: "discard",
+		// The kernel zeroes the inode tables that mkfs has left out, and to a
+		// loop device that is a hole in its file.
+		keepSpace: "noinit_itable",
 	},
 	XFS: {
 		minimum: 300 * mebi, maker: "mkfs.xfs", packaged: "xfsprogs",
