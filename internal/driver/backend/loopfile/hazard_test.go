@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -250,6 +251,33 @@ func TestAnInterruptedUndoingKeepsTheSize(t *testing.T) {
 	wantContent(t, at, "file", some)
 	r.unstage(v.ID)
 	wantEntries(t, r.volumeDir(v.ID), imageFile, volumeFile)
+}
+
+// What resize2fs leaves is no reason to refuse the next growing, and nothing is
+// wrong with it for e2fsck either.
+func TestGrownAgainAndAgain(t *testing.T) {
+	r := newRig(t)
+	c := mountOf(filesystem.Ext4)
+	v := r.create(request("vol", c, 4*mebi))
+	write(t, r.stage(v.ID, c), "file", some)
+	r.unstage(v.ID)
+	for _, bytes := range []int64{6 * mebi, 11 * mebi, 40 * mebi} {
+		if err := os.Truncate(r.imageOf(v.ID), bytes); err != nil {
+			t.Fatal(err)
+		}
+		undo := filepath.Join(r.dir, "undo")
+		if err := filesystem.GrowUnmounted(t.Context(), r.imageOf(v.ID), undo); err != nil {
+			t.Fatalf("to %d bytes: %v", bytes, err)
+		}
+		if err := os.Remove(undo); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("e2fsck", "-f", "-n", r.imageOf(v.ID)).CombinedOutput(); err != nil {
+			t.Errorf("e2fsck at %d bytes: %v: %s", bytes, err, out)
+		}
+	}
+	wantContent(t, r.stage(v.ID, c), "file", some)
+	r.unstage(v.ID)
 }
 
 // resize2fs was killed, in whichever step it was.

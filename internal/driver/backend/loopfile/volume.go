@@ -158,6 +158,11 @@ func (b *Backend) Get(_ context.Context, id backend.ID) (backend.Volume, error) 
 		return backend.Volume{}, err
 	}
 	space, err := image.Measure(b.imageOf(id))
+	if errors.Is(err, os.ErrNotExist) {
+		if _, deleted := b.readVolume(id); deleted != nil { // meanwhile
+			return backend.Volume{}, deleted
+		}
+	}
 	if err != nil {
 		return backend.Volume{}, damaged("volume", id, imageFile, err)
 	}

@@ -73,7 +73,26 @@ func run(ctx context.Context, packaged, program string, arguments ...string) err
 	if cause := bounded.Err(); cause != nil {
 		err = cause
 	}
-	return fmt.Errorf("%s: %w: %s", program, err, shorten(output))
+	return &failure{program, err, output}
+}
+
+// failure is a program that did not do what it was to do.
+type failure struct {
+	program string
+	err     error
+	output  []byte
+}
+
+func (f *failure) Error() string {
+	return fmt.Sprintf("%s: %v: %s", f.program, f.err, shorten(f.output))
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// said looks for words in what a program printed.
+func said(err error, words string) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && strings.Contains(string(f.output), words)
 }
 
 func shorten(output []byte) string {

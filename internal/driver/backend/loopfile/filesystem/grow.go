@@ -123,23 +123,65 @@ func growBtrfs(dir *os.File) error {
 // leaves a filesystem which e2fsck does not repair without asking. When it
 // fails, Undo comes next, and when it does not, the file goes.
 func GrowUnmounted(ctx context.Context, path, undo string) error {
-	if err := Check(ctx, path, undo); err != nil {
+	for _, step := range []func() error{
+		func() error { return checkResized(ctx, path, undo) },
+		func() error { return run(ctx, traitsOf[Ext4].packaged, "resize2fs", "-z", undo, path) },
+		func() error { return checkResized(ctx, path, undo) },
+	} {
+		if err := begin(path, undo); err != nil {
+			return err
+		}
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin ends the step before: what it wrote is there to stay before the file
+// goes that could take it back. A program does not go on with the file of
+// another one.
+func begin(path, undo string) error {
+	file, err := os.Open(path)
+	if err != nil {
 		return err
 	}
-	// A program does not go on with the file of another one.
+	defer file.Close()
+	if err := file.Sync(); err != nil {
+		return err
+	}
 	if err := os.Remove(undo); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return run(ctx, traitsOf[Ext4].packaged, "resize2fs", "-z", undo, path)
+	return nil
+}
+
+// badResizeInode is what the resize2fs of e2fsprogs 1.47 leaves when it keeps
+// what it overwrites. The inode is for growing a mounted filesystem; nothing
+// of a user's is in it, but e2fsck asks first.
+const badResizeInode = "Resize inode not valid"
+
+// checkResized is Check for a filesystem that resize2fs may have grown.
+func checkResized(ctx context.Context, path, undo string) error {
+	err := Check(ctx, path, undo)
+	if !said(err, badResizeInode) {
+		return err
+	}
+	if err := begin(path, undo); err != nil {
+		return err
+	}
+	return check(ctx, path, "-y", undo)
 }
 
 // Check repairs what can be repaired without asking in an ext4 that is not
 // mounted. Even of one that is in order it writes the superblock, and not in
 // one step, so there is a file named undo as for GrowUnmounted.
-func Check(ctx context.Context, path, undo string) error {
+func Check(ctx context.Context, path, undo string) error { return check(ctx, path, "-p", undo) }
+
+func check(ctx context.Context, path, answers, undo string) error {
 	// Up to here it is repaired (1), or was in order (0).
 	const repaired = 1
-	err := run(ctx, traitsOf[Ext4].packaged, "e2fsck", "-f", "-p", "-z", undo, path)
+	err := run(ctx, traitsOf[Ext4].packaged, "e2fsck", "-f", answers, "-z", undo, path)
 	if code, exited := exitedWith(err); exited && code <= repaired {
 		return nil
 	}
