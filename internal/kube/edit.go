@@ -35,7 +35,7 @@ func (e Edit[T]) On(newer T) Edit[T] {
 // whole is the object as it is to be, for the API server to compare the resource version; nil where only a patch will do. Of what is
 // written as a status the API server takes no spec.
 func (e Edit[T]) whole(status bool) client.Object {
-	if !IsWhole(e.base) && !(status && lacksSpec(e.base)) {
+	if !IsWhole(e.base) && (!status || !lacksSpec(e.base)) {
 		return nil
 	}
 	o := e.base.DeepCopy()
@@ -81,7 +81,7 @@ type Replacing struct {
 // Patch implements client.Client.
 func (r *Replacing) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.PatchOption) error {
 	if len(options) == 0 {
-		if sent, err := r.replace(o, p, false, func(whole client.Object) error { return r.Client.Update(ctx, whole) }); sent {
+		if sent, err := r.replace(o, p, false, func(whole client.Object) error { return r.Update(ctx, whole) }); sent {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ type replacingStatus struct {
 // Patch implements client.SubResourceWriter.
 func (s replacingStatus) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
 	if len(options) == 0 {
-		if sent, err := s.of.replace(o, p, true, func(whole client.Object) error { return s.SubResourceWriter.Update(ctx, whole) }); sent {
+		if sent, err := s.of.replace(o, p, true, func(whole client.Object) error { return s.Update(ctx, whole) }); sent {
 			return err
 		}
 	}

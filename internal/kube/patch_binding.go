@@ -17,11 +17,11 @@ import (
 
 type object = map[string]any
 
-// VolumeEdit and ClaimEdit are the writes of which there are two or more for every claim.
-type (
-	VolumeEdit = Edit[*corev1.PersistentVolume]
-	ClaimEdit  = Edit[*corev1.PersistentVolumeClaim]
-)
+// VolumeEdit is one of the writes of which there are two for every volume.
+type VolumeEdit = Edit[*corev1.PersistentVolume]
+
+// ClaimEdit is one of the writes of which there are two or three for every claim.
+type ClaimEdit = Edit[*corev1.PersistentVolumeClaim]
 
 // yes is the value of annotations whose presence counts.
 const yes = "yes"

@@ -16,7 +16,6 @@ type grant struct {
 
 var (
 	read  = []string{"get", "list", "watch"}
-	patch = []string{"patch"}
 	write = []string{"patch", "update"}
 )
 

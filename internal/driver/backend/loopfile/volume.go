@@ -152,17 +152,23 @@ func (b *Backend) allocateMore(path string, bytes, lacks int64) error {
 }
 
 // Get implements backend.Volumes.
-func (b *Backend) Get(_ context.Context, id backend.ID) (backend.Volume, error) {
+func (b *Backend) Get(_ context.Context, id backend.ID) (v backend.Volume, err error) {
+	// Nobody waits for a turn to ask: between two looks at its files a volume
+	// can go, and another one come under its name.
+	for range 3 {
+		if v, err = b.get(id); !errors.Is(err, os.ErrNotExist) {
+			return v, err
+		}
+	}
+	return v, err
+}
+
+func (b *Backend) get(id backend.ID) (backend.Volume, error) {
 	m, err := b.readVolume(id)
 	if err != nil {
 		return backend.Volume{}, err
 	}
 	space, err := image.Measure(b.imageOf(id))
-	if errors.Is(err, os.ErrNotExist) {
-		if _, deleted := b.readVolume(id); deleted != nil { // meanwhile
-			return backend.Volume{}, deleted
-		}
-	}
 	if err != nil {
 		return backend.Volume{}, damaged("volume", id, imageFile, err)
 	}
