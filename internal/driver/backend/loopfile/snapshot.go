@@ -40,12 +40,9 @@ func (b *Backend) createSnapshot(ctx context.Context, r backend.SnapshotRequest)
 	if err := refuseUnknown("parameters", r.Parameters, nil); err != nil {
 		return backend.Snapshot{}, err
 	}
-	if _, err := b.readVolume(r.Source); err != nil {
-		return backend.Snapshot{}, err
-	}
-	space, err := image.Measure(b.imageOf(r.Source))
+	_, space, err := b.look(r.Source)
 	if err != nil {
-		return backend.Snapshot{}, damaged("volume", r.Source, imageFile, err)
+		return backend.Snapshot{}, err
 	}
 	if err := b.promise(b.snapshotEntry(r.ID), space.Allocated, settings{}); err != nil {
 		return backend.Snapshot{}, err

@@ -152,31 +152,33 @@ func (b *Backend) allocateMore(path string, bytes, lacks int64) error {
 }
 
 // Get implements backend.Volumes.
-func (b *Backend) Get(_ context.Context, id backend.ID) (v backend.Volume, err error) {
-	// Nobody waits for a turn to ask: between two looks at its files a volume
-	// can go, and another one come under its name.
-	for range 3 {
-		if v, err = b.get(id); !errors.Is(err, os.ErrNotExist) {
-			return v, err
-		}
-	}
-	return v, err
-}
-
-func (b *Backend) get(id backend.ID) (backend.Volume, error) {
-	m, err := b.readVolume(id)
+func (b *Backend) Get(_ context.Context, id backend.ID) (backend.Volume, error) {
+	m, space, err := b.look(id)
 	if err != nil {
 		return backend.Volume{}, err
-	}
-	space, err := image.Measure(b.imageOf(id))
-	if err != nil {
-		return backend.Volume{}, damaged("volume", id, imageFile, err)
 	}
 	v, err := m.volume(id, space.Size)
 	if err != nil {
 		return backend.Volume{}, damaged("volume", id, volumeFile, err)
 	}
 	return v, nil
+}
+
+// look reads what there is of a volume. Nobody waits for a turn to ask: between
+// two looks at its files a volume can go, and another one come under its name.
+func (b *Backend) look(id backend.ID) (m volumeMetadata, space image.Space, err error) {
+	for range 3 {
+		if m, err = b.readVolume(id); err != nil {
+			return m, space, err
+		}
+		if space, err = image.Measure(b.imageOf(id)); err == nil {
+			return m, space, nil
+		}
+		if err = damaged("volume", id, imageFile, err); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	return m, space, err
 }
 
 // List implements backend.Lister.

@@ -124,9 +124,9 @@ func growBtrfs(dir *os.File) error {
 // fails, Undo comes next, and when it does not, the file goes.
 func GrowUnmounted(ctx context.Context, path, undo string) error {
 	for _, step := range []func() error{
-		func() error { return checkResized(ctx, path, undo) },
+		func() error { return Check(ctx, path, undo) },
 		func() error { return run(ctx, traitsOf[Ext4].packaged, "resize2fs", "-z", undo, path) },
-		func() error { return checkResized(ctx, path, undo) },
+		func() error { return Check(ctx, path, undo) },
 	} {
 		if err := begin(path, undo); err != nil {
 			return err
@@ -161,9 +161,11 @@ func begin(path, undo string) error {
 // of a user's is in it, but e2fsck asks first.
 const badResizeInode = "Resize inode not valid"
 
-// checkResized is Check for a filesystem that resize2fs may have grown.
-func checkResized(ctx context.Context, path, undo string) error {
-	err := Check(ctx, path, undo)
+// Check repairs what can be repaired without asking in an ext4 that is not
+// mounted. Even of one that is in order it writes the superblock, and not in
+// one step, so there is a file named undo as for GrowUnmounted.
+func Check(ctx context.Context, path, undo string) error {
+	err := check(ctx, path, "-p", undo)
 	if !said(err, badResizeInode) {
 		return err
 	}
@@ -172,11 +174,6 @@ func checkResized(ctx context.Context, path, undo string) error {
 	}
 	return check(ctx, path, "-y", undo)
 }
-
-// Check repairs what can be repaired without asking in an ext4 that is not
-// mounted. Even of one that is in order it writes the superblock, and not in
-// one step, so there is a file named undo as for GrowUnmounted.
-func Check(ctx context.Context, path, undo string) error { return check(ctx, path, "-p", undo) }
 
 func check(ctx context.Context, path, answers, undo string) error {
 	// Up to here it is repaired (1), or was in order (0).
