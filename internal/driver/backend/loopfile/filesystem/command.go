@@ -53,9 +53,15 @@ func exitedWith(err error) (code int, exited bool) {
 // kernel ties that to the thread which starts the program, so the thread stays
 // as long.
 func run(ctx context.Context, packaged, program string, arguments ...string) error {
+	_, err := runAndRead(ctx, packaged, program, arguments...)
+	return err
+}
+
+// runAndRead gives what the program printed as well.
+func runAndRead(ctx context.Context, packaged, program string, arguments ...string) (string, error) {
 	path, err := lookUp(program, packaged)
 	if err != nil {
-		return err
+		return "", err
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -68,12 +74,12 @@ func run(ctx context.Context, packaged, program string, arguments ...string) err
 	command.WaitDelay = 5 * time.Second
 	output, err := command.CombinedOutput()
 	if err == nil {
-		return nil
+		return string(output), nil
 	}
 	if cause := bounded.Err(); cause != nil {
 		err = cause
 	}
-	return &failure{program, err, output}
+	return string(output), &failure{program, err, output}
 }
 
 // failure is a program that did not do what it was to do.

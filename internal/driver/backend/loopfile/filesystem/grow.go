@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -123,19 +124,19 @@ func growBtrfs(dir *os.File) error {
 // leaves a filesystem which e2fsck does not repair without asking. When it
 // fails, Undo comes next, and when it does not, the file goes.
 func GrowUnmounted(ctx context.Context, path, undo string) error {
-	for _, step := range []func() error{
-		func() error { return Check(ctx, path, undo) },
-		func() error { return run(ctx, traitsOf[Ext4].packaged, "resize2fs", "-z", undo, path) },
-		func() error { return Check(ctx, path, undo) },
-	} {
-		if err := begin(path, undo); err != nil {
-			return err
-		}
-		if err := step(); err != nil {
-			return err
-		}
+	if err := Check(ctx, path, undo); err != nil {
+		return err
 	}
-	return nil
+	if err := begin(path, undo); err != nil {
+		return err
+	}
+	if err := run(ctx, traitsOf[Ext4].packaged, "resize2fs", "-z", undo, path); err != nil {
+		return err
+	}
+	if err := begin(path, undo); err != nil {
+		return err
+	}
+	return Check(ctx, path, undo)
 }
 
 // begin ends the step before: what it wrote is there to stay before the file
@@ -169,10 +170,28 @@ func Check(ctx context.Context, path, undo string) error {
 	if !said(err, badResizeInode) {
 		return err
 	}
+	// It stops at the first question, so it is asked for all of them: yes is
+	// the answer to this one, and to no other.
+	questions, unread := runAndRead(ctx, traitsOf[Ext4].packaged, "e2fsck", "-f", "-n", path)
+	if _, exited := exitedWith(unread); unread != nil && !exited || !isAboutResizeInode(questions) {
+		return err
+	}
 	if err := begin(path, undo); err != nil {
 		return err
 	}
 	return check(ctx, path, "-y", undo)
+}
+
+// isAboutResizeInode reads what e2fsck asks and answers itself with no. Inode 7
+// is the one for resizing.
+func isAboutResizeInode(questions string) bool {
+	for line := range strings.Lines(questions) {
+		question := strings.TrimSpace(line)
+		if strings.HasSuffix(question, "? no") && !strings.HasPrefix(question, badResizeInode) && !strings.HasPrefix(question, "Inode 7, ") {
+			return false
+		}
+	}
+	return strings.Contains(questions, badResizeInode)
 }
 
 func check(ctx context.Context, path, answers, undo string) error {
