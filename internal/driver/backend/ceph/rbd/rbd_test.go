@@ -249,7 +249,7 @@ func removed(tools *faketool.Tools) (ids []string) {
 // A clone that was made independent tells nobody that its parent can go.
 func TestASweepTriesWhatIsOursInTheTrash(t *testing.T) {
 	pool, tools := play(t, trash("1", "2", "3")...)
-	var s rbd.Sweeper
+	s := rbd.Sweeper{For: time.Hour}
 	s.Sweep(t.Context(), pool)
 	if diff := cmp.Diff([]string{"1", "2", "3"}, removed(tools)); diff != "" {
 		t.Error(diff)
