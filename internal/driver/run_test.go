@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -45,7 +46,12 @@ func newDriver(t *testing.T, state, socket string) *Driver {
 // run starts a driver and waits until it accepts calls, or has failed.
 func run(t *testing.T, d *Driver) (stop func() error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	return runWithLog(t, d, logr.Discard())
+}
+
+func runWithLog(t *testing.T, d *Driver, log logr.Logger) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(t.Context()), log))
 	done := make(chan error, 1)
 	go func() { done <- d.Run(ctx) }()
 	select {

@@ -77,23 +77,6 @@ func newSurveyRig(t *testing.T, b func(state string) backend.Backend, log logr.L
 	}
 }
 
-func runWithLog(t *testing.T, d *Driver, log logr.Logger) (stop func() error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(t.Context()), log))
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	select {
-	case <-d.Ready():
-	case err := <-done:
-		cancel()
-		t.Fatal(err)
-	}
-	return func() error {
-		cancel()
-		return <-done
-	}
-}
-
 // surveyShelf has a volume of 100 bytes with the snapshots old and new, and
 // another volume with a snapshot other.
 func surveyShelf() *shelf {

@@ -8,10 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/rbd"
 )
@@ -33,84 +29,14 @@ func (o options) benchCephCopies(ctx context.Context, dir string) (err error) {
 		if name := s.name + " copies"; s.fs == "xfs" || s.fs == "" && s.parameters["kind"] == "rbd" || !o.wants(name) {
 			continue
 		}
-		if err := s.benchCephCopies(ctx, filepath.Join(dir, fmt.Sprint(i)), o, t); err != nil {
+		c := copying{subject: s, dir: filepath.Join(dir, fmt.Sprint(i)), bytes: cephCopyBytes, times: o.copies}
+		c.programs = func(_ calls, id string) (copies, error) { return o.ceph.programs().copier(id) }
+		if err := c.bench(ctx, t, s.name); err != nil {
 			return fmt.Errorf("copies of %s: %w", s.name, err)
 		}
 	}
 	t.note("The ratio is the time of the programs divided by that of the driver. Programs: rbd snap create, rbd clone, rbd snap rm;\nceph fs subvolume snapshot create, snapshot clone, clone status until it is complete, snapshot rm.")
 	return nil
-}
-
-func (s subject) benchCephCopies(ctx context.Context, dir string, o options, t *table) error {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	driver, stop, err := serve(ctx, s, dir)
-	if err != nil {
-		return err
-	}
-	var ours, theirs [2]times
-	id, volumeContext, err := driver.create(ctx, "source", cephCopyBytes, nil)
-	if err == nil {
-		err = driver.stage(ctx, id, "source", volumeContext)
-	}
-	if err == nil {
-		err = fill(filepath.Join(driver.path("source"), "data"), cephCopyBytes/2)
-	}
-	copier, failure := o.ceph.programs().copier(id)
-	err = errors.Join(err, failure)
-	sides := []func(turn int) error{
-		func(turn int) error { return driver.copies(ctx, id, turn, &ours) },
-		func(turn int) error { return copier.copies(ctx, turn, &theirs) },
-	}
-	for turn := range 2 * o.copies {
-		// First, second, second, first: whoever comes second finds more in memory.
-		if err == nil {
-			err = sides[(turn+1)/2%2](turn)
-		}
-	}
-	if err == nil {
-		err = errors.Join(driver.leave(ctx, id, "source"), driver.remove(ctx, id))
-	}
-	if err = errors.Join(err, stop()); err != nil {
-		return err
-	}
-	for i, step := range []string{"snapshot", "clone"} {
-		t.row(s.name, step, fmt.Sprint(o.copies), ours[i].quantile(0.5), ours[i].quantile(1),
-			theirs[i].quantile(0.5), theirs[i].quantile(1), ratio(float64(theirs[i].at(0.5)), float64(ours[i].at(0.5))))
-	}
-	return nil
-}
-
-// copies makes a snapshot and a clone, and takes both away.
-func (c calls) copies(ctx context.Context, source string, turn int, into *[2]times) error {
-	var snapshot, clone string
-	err := timed(&into[0], func() (err error) {
-		snapshot, err = c.snapshot(ctx, fmt.Sprint("snapshot-", turn), source)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	err = timed(&into[1], func() (err error) {
-		clone, err = c.clone(ctx, fmt.Sprint("clone-", turn), source)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.removeSnapshot(ctx, snapshot), c.remove(ctx, clone))
-}
-
-// clone asks again while the cluster copies, as a provisioner does.
-func (c calls) clone(ctx context.Context, name, source string) (string, error) {
-	from := &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source}}}
-	for {
-		id, _, err := c.create(ctx, name, cephCopyBytes, from)
-		if status.Code(err) != codes.Aborted || ctx.Err() != nil {
-			return id, err
-		}
-	}
 }
 
 // cephCopier copies what the driver made.
@@ -119,9 +45,9 @@ type cephCopier struct {
 	source handle.Object
 }
 
-func (p cephPrograms) copier(id string) (cephCopier, error) {
+func (p cephPrograms) copier(id string) (copies, error) {
 	o, err := handle.Parse(id)
-	return cephCopier{cephPrograms: p, source: o}, err
+	return cephCopier{cephPrograms: p, source: o}.copies, err
 }
 
 func (c cephCopier) copies(ctx context.Context, turn int, into *[2]times) error {

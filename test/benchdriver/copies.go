@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // sizes are those of the volumes that are copied, of which the half is data.
@@ -31,8 +33,16 @@ func (o options) benchCopies(ctx context.Context, dir string) (err error) {
 			continue
 		}
 		for _, bytes := range sizes {
-			c := copying{dir: filepath.Join(at, fmt.Sprint(bytes/mebi)), bytes: bytes, times: o.copies}
-			if err := c.bench(ctx, fs, t); err != nil {
+			c := copying{
+				subject: subject{name: "loopfile ext4", fs: "ext4", access: mounted("ext4"), backend: newLoopfile},
+				dir:     filepath.Join(at, fmt.Sprint(bytes/mebi)), bytes: bytes, times: o.copies,
+			}
+			c.programs = func(driver calls, id string) (copies, error) {
+				return imageCopier{
+					image: filepath.Join(c.dir, "state", "volumes", id, "image"), mountedAt: driver.path("source"), to: filepath.Join(c.dir, "copy"),
+				}.copies, nil
+			}
+			if err := c.bench(ctx, t, fs, fmt.Sprintf("%d MiB", bytes/mebi)); err != nil {
 				return fmt.Errorf("copies on %s: %w", fs, err)
 			}
 		}
@@ -56,22 +66,41 @@ func makePool(ctx context.Context, fs, at string) error {
 	return commands(ctx, []string{"truncate", "-s", fmt.Sprint(poolBytes), image}, append(slices.Clone(maker), image), []string{"mount", "-o", "loop", image, at})
 }
 
-// copying is a volume that is copied some times.
+// copies makes a snapshot and a clone of a volume, which it times, and takes both away.
+type copies func(ctx context.Context, turn int, into *[2]times) error
+
+// copying is a volume, the half of it data, that is copied some times: by the driver and by plain programs in turn.
 type copying struct {
+	subject
 	dir   string
 	bytes int64
 	times int
+	// programs copies what the driver has made.
+	programs func(driver calls, id string) (copies, error)
 }
 
-func (c copying) bench(ctx context.Context, pool string, t *table) error {
+// bench adds a row for each kind of copy, which begins with the columns.
+func (c copying) bench(ctx context.Context, t *table, columns ...string) error {
 	if err := os.MkdirAll(c.dir, 0o750); err != nil {
 		return err
 	}
-	driver, stop, err := serve(ctx, subject{name: "loopfile ext4", fs: "ext4", access: mounted("ext4"), backend: newLoopfile}, c.dir)
+	driver, stop, err := serve(ctx, c.subject, c.dir)
 	if err != nil {
 		return err
 	}
 	var ours, theirs [2]times
+	err = errors.Join(c.play(ctx, driver, &ours, &theirs), stop())
+	if err != nil {
+		return err
+	}
+	for i, step := range []string{"snapshot", "clone"} {
+		t.row(append(slices.Clone(columns), step, fmt.Sprint(c.times), ours[i].quantile(0.5), ours[i].quantile(1),
+			theirs[i].quantile(0.5), theirs[i].quantile(1), ratio(float64(theirs[i].at(0.5)), float64(ours[i].at(0.5))))...)
+	}
+	return nil
+}
+
+func (c copying) play(ctx context.Context, driver calls, ours, theirs *[2]times) error {
 	id, volumeContext, err := driver.create(ctx, "source", c.bytes, nil)
 	if err == nil {
 		err = driver.stage(ctx, id, "source", volumeContext)
@@ -79,27 +108,22 @@ func (c copying) bench(ctx context.Context, pool string, t *table) error {
 	if err == nil {
 		err = fill(filepath.Join(driver.path("source"), "data"), c.bytes/2)
 	}
-	sides := []func(turn int) error{
-		func(turn int) error { return c.byDriver(ctx, driver, id, turn, &ours) },
-		func(int) error { return c.byPrograms(ctx, driver, id, &theirs) },
-	}
-	for turn := range 2 * c.times {
-		// First, second, second, first: whoever comes second finds more in memory.
-		if err == nil {
-			err = sides[(turn+1)/2%2](turn)
-		}
-	}
-	if err == nil {
-		err = errors.Join(driver.leave(ctx, id, "source"), driver.remove(ctx, id))
-	}
-	if err = errors.Join(err, stop()); err != nil {
+	if err != nil {
 		return err
 	}
-	for i, step := range []string{"snapshot", "clone"} {
-		t.row(pool, fmt.Sprintf("%d MiB", c.bytes/mebi), step, fmt.Sprint(c.times), ours[i].quantile(0.5), ours[i].quantile(1),
-			theirs[i].quantile(0.5), theirs[i].quantile(1), ratio(float64(theirs[i].at(0.5)), float64(ours[i].at(0.5))))
+	programs, err := c.programs(driver, id)
+	for turn := range 2 * c.times {
+		if err != nil {
+			return err
+		}
+		// First, second, second, first: whoever comes second finds more in memory.
+		if (turn+1)/2%2 == 0 {
+			err = driver.copies(ctx, id, turn, c.bytes, ours)
+		} else {
+			err = programs(ctx, turn, theirs)
+		}
 	}
-	return nil
+	return errors.Join(err, driver.leave(ctx, id, "source"), driver.remove(ctx, id))
 }
 
 // fill writes what no filesystem can take for a hole.
@@ -126,45 +150,55 @@ func timed(into *times, do func() error) error {
 	return err
 }
 
-func (c copying) byDriver(ctx context.Context, driver calls, source string, turn int, into *[2]times) error {
+// copies makes a snapshot and a clone, and takes both away.
+func (c calls) copies(ctx context.Context, source string, turn int, bytes int64, into *[2]times) error {
 	var snapshot, clone string
 	err := timed(&into[0], func() (err error) {
-		snapshot, err = driver.snapshot(ctx, fmt.Sprint("snapshot-", turn), source)
+		snapshot, err = c.snapshot(ctx, fmt.Sprint("snapshot-", turn), source)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	err = timed(&into[1], func() (err error) {
-		clone, _, err = driver.create(ctx, fmt.Sprint("clone-", turn), c.bytes, &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
-			Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source},
-		}})
+		clone, err = c.clone(ctx, fmt.Sprint("clone-", turn), source, bytes)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(driver.removeSnapshot(ctx, snapshot), driver.remove(ctx, clone))
+	return errors.Join(c.removeSnapshot(ctx, snapshot), c.remove(ctx, clone))
 }
 
-// byPrograms copies the same image, so that both have the same work.
-func (c copying) byPrograms(ctx context.Context, driver calls, source string, into *[2]times) error {
-	image, at := filepath.Join(c.dir, "state", "volumes", source, "image"), driver.path("source")
+// clone asks again while a copy is being made, as a provisioner does.
+func (c calls) clone(ctx context.Context, name, source string, bytes int64) (string, error) {
+	from := &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source}}}
+	for {
+		id, _, err := c.create(ctx, name, bytes, from)
+		if status.Code(err) != codes.Aborted || ctx.Err() != nil {
+			return id, err
+		}
+	}
+}
+
+// imageCopier copies the image of the driver's volume itself, so that both have the same work.
+type imageCopier struct{ image, mountedAt, to string }
+
+func (c imageCopier) copies(ctx context.Context, _ int, into *[2]times) error {
 	for i, further := range [][][]string{nil, {{"tune2fs", "-U", "random"}}} {
-		to := filepath.Join(c.dir, "copy")
 		err := timed(&into[i], func() error {
 			all := [][]string{
-				{"fsfreeze", "--freeze", at}, {"cp", "--reflink=auto", "--sparse=always", image, to}, {"fsfreeze", "--unfreeze", at},
+				{"fsfreeze", "--freeze", c.mountedAt}, {"cp", "--reflink=auto", "--sparse=always", c.image, c.to}, {"fsfreeze", "--unfreeze", c.mountedAt},
 			}
 			for _, more := range further {
-				all = append(all, append(more, to))
+				all = append(all, append(more, c.to))
 			}
-			return commands(ctx, append(all, []string{"sync", to})...)
+			return commands(ctx, append(all, []string{"sync", c.to})...)
 		})
 		if err != nil {
-			return errors.Join(err, commands(context.WithoutCancel(ctx), []string{"fsfreeze", "--unfreeze", at}))
+			return errors.Join(err, commands(context.WithoutCancel(ctx), []string{"fsfreeze", "--unfreeze", c.mountedAt}))
 		}
-		if err := os.Remove(to); err != nil {
+		if err := os.Remove(c.to); err != nil {
 			return err
 		}
 	}
