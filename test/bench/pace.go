@@ -23,12 +23,14 @@ func paceOf(log auditLog, begin, end audit.Mark) (both pace, err error) {
 	return both, err
 }
 
-// lag is from the last ask to the last answer.
-func (p pace) lag() time.Duration {
+// lag is from the claim that was asked for as the part-th of all, to the volume that was written as the part-th: what grows
+// from one part to the next is work that heaps up.
+func (p pace) lag(part float64) time.Duration {
 	if len(p.asked) == 0 || len(p.written) == 0 {
 		return 0
 	}
-	return p.written[len(p.written)-1].Sub(p.asked[len(p.asked)-1])
+	at := func(m audit.Moments) time.Time { return m[int(part*float64(len(m)-1))] }
+	return at(p.written).Sub(at(p.asked))
 }
 
 // ratio of the rates: with 1, volumes are written as fast as anybody asks for them.
@@ -37,8 +39,9 @@ func (p pace) ratio() float64 {
 }
 
 func (p pace) String() string {
-	return fmt.Sprintf("(%.1f/s of %.1f/s; the last PV %d ms after the last claim was asked for)",
-		perSecond(len(p.written), p.written.Span()), perSecond(len(p.asked), p.asked.Span()), p.lag().Milliseconds())
+	return fmt.Sprintf("(%.1f/s of %.1f/s; behind by %d ms at first, %d ms in the middle, %d ms at the end)",
+		perSecond(len(p.written), p.written.Span()), perSecond(len(p.asked), p.asked.Span()),
+		p.lag(0).Milliseconds(), p.lag(0.5).Milliseconds(), p.lag(1).Milliseconds())
 }
 
 func perSecond(n int, in time.Duration) float64 { return float64(n) / in.Seconds() }
