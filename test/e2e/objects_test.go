@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -228,20 +226,11 @@ func examples(t *testing.T) string {
 // manifests reads the objects of an example, for the test's own namespace.
 func (b berth) manifests(t *testing.T, name string) []*unstructured.Unstructured {
 	t.Helper()
-	file, err := os.Open(filepath.Join(examples(t), name))
-	must(t, err)
-	defer file.Close()
-	var objects []*unstructured.Unstructured
-	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(o)
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		must(t, err)
+	objects := documents(t, filepath.Join(examples(t), name))
+	for _, o := range objects {
 		if o.GetKind() != "StorageClass" {
 			o.SetNamespace(b.name)
 		}
-		objects = append(objects, o)
 	}
+	return objects
 }

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// documents reads the objects of a manifest.
+func documents(t *testing.T, path string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	file, err := os.Open(path)
+	must(t, err)
+	defer file.Close()
+	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(o)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		must(t, err)
+		objects = append(objects, o)
+	}
+}
+
+// snapshotGroup has the kinds that come with the snapshot controller. An API server alone does not know them.
+const snapshotGroup = "snapshot.storage.k8s.io"
+
+// Whatever is shipped is what a cluster takes: applied without being stored, a field that no kind has is an error.
+func TestManifestsAreTaken(t *testing.T) {
+	t.Parallel()
+	b := newBerth(t, shared(t))
+	root, err := stage.Root()
+	must(t, err)
+	for _, folder := range []string{"deploy", "examples"} {
+		must(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(entry.Name(), ".yaml") {
+				t.Run(strings.TrimPrefix(path, root+string(filepath.Separator)), func(t *testing.T) { b.mustTake(t, path) })
+			}
+			return err
+		}))
+	}
+}
+
+func (b berth) mustTake(t *testing.T, path string) {
+	t.Helper()
+	objects := documents(t, path)
+	if len(objects) == 0 {
+		t.Error("no objects")
+	}
+	for _, o := range objects {
+		namespaced, err := b.Client.IsObjectNamespaced(o)
+		if meta.IsNoMatchError(err) && o.GroupVersionKind().Group == snapshotGroup {
+			t.Logf("skipped %s %s: the API server has no %s", o.GetKind(), o.GetName(), snapshotGroup)
+			continue
+		}
+		must(t, err)
+		if namespaced && o.GetNamespace() == "" {
+			o.SetNamespace(b.name)
+		}
+		if namespaced {
+			home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.GetNamespace()}}
+			must(t, client.IgnoreAlreadyExists(b.Client.Create(t.Context(), home)))
+		}
+		err = b.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.FieldOwner(b.name), client.ForceOwnership)
+		if err != nil {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
