@@ -82,26 +82,25 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 	v, api := view.New(server), server.Client()
 	v.Transform = kube.TrimForBinding(kube.BindingTrim{})
 	mgr := &fakeManager{view: v, client: api}
-	backoff := loop.Backoff{First: time.Second, Most: time.Minute}
-	decided := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"})
-	now := clock.RealClock{}
-	protecting := protection.Config{Cached: v, Live: api, Writer: api, Workers: 2, Backoff: backoff, Clock: now, Events: silent{}, Decided: decided}
+	settings := loop.Settings{
+		Workers: 2, Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clock.RealClock{}, Events: silent{},
+		Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+	}
+	protecting := protection.Config{Cached: v, Live: api, Writer: api, Settings: settings}
 	record := journal.New(journal.Config{Live: api, Writer: api, Namespace: "kube-system", Name: "j", Holder: "h"})
 	volumes := kube.NewRecent[*corev1.PersistentVolume]()
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
-		binder.New(binder.Config{Live: api, Writer: api, Backoff: backoff, Clock: now, Events: silent{}, Decided: decided}),
+		binder.New(binder.Config{Live: api, Writer: api, Settings: settings}),
 		protection.NewClaims(protecting), protection.NewVolumes(protecting),
-		expand.New(expand.Config{Cached: v, Writer: api, Workers: 2, Backoff: backoff, Clock: now, Events: silent{}, Decided: decided}),
-		ephemeral.New(ephemeral.Config{Cached: v, Live: api, Writer: api, Workers: 2, Backoff: backoff, Clock: now, Events: silent{}, Decided: decided}),
+		expand.New(expand.Config{Cached: v, Writer: api, Settings: settings}),
+		ephemeral.New(ephemeral.Config{Cached: v, Live: api, Writer: api, Settings: settings}),
 		provision.New(provision.Config{
-			Cached: v, Live: api, Writer: api, Volumes: volumes, Journal: record, Driver: rules.Driver{Name: driver}, Workers: 2, Backoff: backoff, Clock: now,
-			Events: silent{}, Decided: decided,
+			Cached: v, Live: api, Writer: api, Volumes: volumes, Journal: record, Driver: rules.Driver{Name: driver}, Settings: settings,
 		}),
 		reclaim.New(reclaim.Config{
-			Cached: v, Live: api, Writer: api, Volumes: volumes, Driver: reclaiming.Driver{Name: driver}, Workers: 2, Backoff: backoff, Clock: now,
-			Events: silent{}, Decided: decided,
+			Cached: v, Live: api, Writer: api, Volumes: volumes, Driver: reclaiming.Driver{Name: driver}, Settings: settings,
 		}),
 	} {
 		try(t, c.AddTo(ctx, mgr))

@@ -161,8 +161,11 @@ func (b *bench) recorder(ctx context.Context, component string) (*kube.Events, e
 	return events, nil
 }
 
-func (b *bench) backoff() loop.Backoff {
-	return loop.Backoff{First: b.role.RetryStart, Most: b.role.RetryMax}
+func (b *bench) settings(events loop.Recorder) loop.Settings {
+	return loop.Settings{
+		Workers: int(b.role.Workers), Backoff: loop.Backoff{First: b.role.RetryStart, Most: b.role.RetryMax},
+		Clock: clock.RealClock{}, Events: events, Decided: b.decided,
+	}
 }
 
 // registration is a controller that the role can run.
@@ -220,14 +223,13 @@ func (b *bench) registrations() []registration {
 		}},
 		{nameExpander, "volume_expand", func(ctx context.Context, events loop.Recorder) error {
 			return expand.New(expand.Config{
-				Cached: b.mgr.GetClient(), Writer: b.mgr.GetClient(), Workers: int(b.role.Workers), Backoff: b.backoff(),
-				Clock: clock.RealClock{}, Events: events, Decided: b.decided,
+				Cached: b.mgr.GetClient(), Writer: b.mgr.GetClient(), Settings: b.settings(events),
 			}).AddTo(ctx, b.mgr)
 		}},
 		{nameEphemeral, "ephemeral_volume", func(ctx context.Context, events loop.Recorder) error {
 			return ephemeral.New(ephemeral.Config{
-				Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(), Workers: int(b.role.Workers),
-				Backoff: b.backoff(), Clock: clock.RealClock{}, Events: events, Decided: b.decided, Created: telemetry.NewEphemeral(b.registry),
+				Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(),
+				Created: telemetry.NewEphemeral(b.registry), Settings: b.settings(events),
 			}).AddTo(ctx, b.mgr)
 		}},
 	}
@@ -235,8 +237,7 @@ func (b *bench) registrations() []registration {
 
 func (b *bench) binder(events loop.Recorder) *binder.Controller {
 	cfg := binder.Config{
-		Live: b.mgr.GetAPIReader(), Writer: b.binding, Workers: int(b.role.Workers), Backoff: b.backoff(), Clock: clock.RealClock{},
-		Events: events, Decided: b.decided, Measures: telemetry.NewBinding(b.registry), AuditEvery: binder.DefaultAudit,
+		Live: b.mgr.GetAPIReader(), Writer: b.binding, Settings: b.settings(events), Measures: telemetry.NewBinding(b.registry), AuditEvery: binder.DefaultAudit,
 	}
 	desk := b.role.Desk
 	if desk == nil {
@@ -250,8 +251,7 @@ func (b *bench) binder(events loop.Recorder) *binder.Controller {
 
 func (b *bench) protection(events loop.Recorder) protection.Config {
 	cfg := protection.Config{
-		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(),
-		Workers: int(b.role.Workers), Backoff: b.backoff(), Clock: clock.RealClock{}, Events: events, Decided: b.decided,
+		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(), Settings: b.settings(events),
 	}
 	if b.role.Desk != nil {
 		cfg.Together = b.role.Desk.Drivers

@@ -140,7 +140,10 @@ func (w *wiring) controllers(ctx context.Context) error {
 	}
 	measures := telemetry.NewMetrics(w.registry, journal.Len)
 	volumes := kube.NewRecent[*corev1.PersistentVolume]()
-	backoff := loop.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}
+	settings := loop.Settings{
+		Workers: int(w.role.Workers), Backoff: loop.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}, Clock: clock.RealClock{},
+		Events: w.events, Decided: measures.Decisions,
+	}
 	given, err := w.attend()
 	if err != nil {
 		return err
@@ -153,8 +156,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 			MultiWriters: w.driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
 		},
 		Options: w.role.options(w.driver.Name), Provisions: telemetry.NewProvisions(w.registry),
-		Timeout: w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
-		Events: w.events, Decided: measures.Decisions, InFlight: measures.InFlight,
+		Timeout: w.role.Timeout, InFlight: measures.InFlight, Settings: settings,
 	})
 	if err := claims.AddTo(ctx, w.mgr); err != nil {
 		return err
@@ -163,9 +165,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(),
 		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
-		DropProtection: w.role.DropProtection,
-		Timeout:        w.role.Timeout, Workers: int(w.role.Workers), Backoff: backoff, Clock: clock.RealClock{},
-		Events: w.events, Decided: measures.Decisions, InFlight: measures.InFlight,
+		DropProtection: w.role.DropProtection, Timeout: w.role.Timeout, InFlight: measures.InFlight, Settings: settings,
 	})
 	if err := reclaims.AddTo(ctx, w.mgr); err != nil {
 		return err

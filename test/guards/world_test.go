@@ -93,23 +93,17 @@ func (w *world) control(api *rest.Config) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	backoff := loop.Backoff{First: 100 * time.Millisecond, Most: time.Second}
-	decided := telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions)
-	guard := protection.Config{
-		Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Workers: 16, Backoff: backoff, Clock: clock.RealClock{},
-		Events: events, Decided: decided,
+	settings := loop.Settings{
+		Workers: 16, Backoff: loop.Backoff{First: 100 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: events,
+		Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
 	}
+	guard := protection.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Settings: settings}
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
 		protection.NewClaims(guard), protection.NewVolumes(guard), protection.NewClasses(guard),
-		expand.New(expand.Config{
-			Cached: mgr.GetClient(), Writer: mgr.GetClient(), Workers: 2, Backoff: backoff, Clock: clock.RealClock{}, Events: events, Decided: decided,
-		}),
-		ephemeral.New(ephemeral.Config{
-			Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Workers: 2, Backoff: backoff, Clock: clock.RealClock{},
-			Events: events, Decided: decided,
-		}),
+		expand.New(expand.Config{Cached: mgr.GetClient(), Writer: mgr.GetClient(), Settings: settings}),
+		ephemeral.New(ephemeral.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Settings: settings}),
 	} {
 		if err := c.AddTo(ctx, mgr); err != nil {
 			w.t.Fatal(err)

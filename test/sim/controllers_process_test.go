@@ -6,7 +6,6 @@ import (
 	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -88,10 +87,10 @@ func (p *process) runControllers() {
 		mgr.cache = hookedCache{p.second, m.handlers}
 	}
 	binding := binder.Config{
-		Live: live, Writer: writer, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions, AuditEvery: never,
+		Live: live, Writer: writer, Settings: settings(4), AuditEvery: never,
 	}
 	protecting := protection.Config{
-		Cached: cached, Live: live, Writer: api, Workers: 2, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions,
+		Cached: cached, Live: live, Writer: api, Settings: settings(2),
 	}
 	if p.desk != nil {
 		binding.HandOver, protecting.Together = p.desk, p.desk.Drivers

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -186,10 +185,10 @@ func (w *guards) start(v *view.View, live func(*view.View) client.Reader) {
 	}
 	mgr := &fakeManager{view: v, client: w.api}
 	claims := protection.NewClaims(protection.Config{
-		Cached: v, Live: reader, Writer: w.api, Workers: 2, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions,
+		Cached: v, Live: reader, Writer: w.api, Settings: settings(2),
 	})
 	volumes := ephemeral.New(ephemeral.Config{
-		Cached: v, Live: w.api, Writer: w.api, Workers: 2, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions,
+		Cached: v, Live: w.api, Writer: w.api, Settings: settings(2),
 	})
 	for _, add := range []error{claims.AddTo(w.ctx, mgr), volumes.AddTo(w.ctx, mgr)} {
 		if add != nil {

@@ -183,18 +183,20 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
-		Timeout: callTimeout, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{},
-		Decided: measures.Decisions, InFlight: measures.InFlight,
+		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver,
 		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
-		Timeout: callTimeout, Workers: 4, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{},
-		Decided: measures.Decisions, InFlight: measures.InFlight,
+		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {
 		panic(err)
 	}
+}
+
+func settings(workers int) loop.Settings {
+	return loop.Settings{Workers: workers, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions}
 }
 
 type silent struct{}

@@ -6,10 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -21,13 +19,9 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
-	Live    client.Reader // answers from the API server; asked only where a cache could be wrong about data
-	Writer  client.Client
-	Workers int
-	Backoff loop.Backoff
-	Clock   clock.Clock
-	Events  loop.Recorder
-	Decided *prometheus.CounterVec
+	loop.Settings
+	Live   client.Reader // answers from the API server; asked only where a cache could be wrong about data
+	Writer client.Client
 
 	HandOver HandOver           // nil when no provisioner is in this process
 	Measures *telemetry.Binding // nil for none
@@ -83,8 +77,10 @@ func New(cfg Config) *Controller {
 // Loop is the controller with the loop around it. The loop tells nobody: what people are told is about two objects, and again when
 // its words change.
 func (c *Controller) Loop() *loop.Loop[binding.Key, *run, binding.Action] {
+	settings := c.Settings
+	settings.Events = nobody{}
 	return loop.New(loop.Config[binding.Key, *run, binding.Action]{
-		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: apiBound, Clock: c.Clock, Events: nobody{}, Decisions: c.Decided,
+		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: apiBound,
 		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
 		Observe: c.observe,
 	})

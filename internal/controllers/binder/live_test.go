@@ -62,8 +62,11 @@ func liveBinder(t testing.TB, api *rest.Config) *Controller {
 		t.Fatal(err)
 	}
 	b := New(Config{
-		Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Backoff: loop.Backoff{First: 20 * time.Millisecond, Most: time.Second},
-		Clock: clock.RealClock{}, Events: nobody{}, Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+		Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+		Settings: loop.Settings{
+			Backoff: loop.Backoff{First: 20 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: nobody{},
+			Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+		},
 	})
 	if err := b.AddTo(t.Context(), mgr); err != nil {
 		t.Fatal(err)

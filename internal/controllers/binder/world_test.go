@@ -76,8 +76,11 @@ func (w *world) start(edits ...func(*Config)) *process {
 func (w *world) prepare(edits ...func(*Config)) *process {
 	api := &countingClient{Client: w.server.Client(), counts: map[string]int{}}
 	cfg := Config{
-		Live: api, Writer: api, Workers: 8, Backoff: loop.Backoff{First: 50 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{},
-		Events: w.events, Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+		Live: api, Writer: api,
+		Settings: loop.Settings{
+			Workers: 8, Backoff: loop.Backoff{First: 50 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: w.events,
+			Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+		},
 		Measures: telemetry.NewBinding(prometheus.NewRegistry()), AuditEvery: 24 * time.Hour,
 	}
 	for _, edit := range edits {

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -25,15 +23,11 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
+	loop.Settings
 	Cached client.Reader // answers from memory; pods may be trimmed (kube.TrimPod)
 	Live   client.Reader // answers from the API server
 	Writer client.Writer
 
-	Workers int
-	Backoff loop.Backoff
-	Clock   clock.PassiveClock
-	Events  loop.Recorder
-	Decided *prometheus.CounterVec
 	Created *telemetry.Ephemeral // nil for none
 }
 
@@ -57,8 +51,7 @@ func New(cfg Config) *Controller { return &Controller{cfg} }
 // Loop is the controller with the loop around it.
 func (c *Controller) Loop() *loop.Loop[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action] {
 	return loop.New(loop.Config[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action]{
-		Name: Name, Task: c, Retries: loop.NewRetries[ephemeral.Key](), Backoff: c.Backoff, Bound: apiBound, Clock: c.Clock, Events: c.Events,
-		Decisions: c.Decided,
+		Settings: c.Settings, Name: Name, Task: c, Retries: loop.NewRetries[ephemeral.Key](), Bound: apiBound,
 	})
 }
 

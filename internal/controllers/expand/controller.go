@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -23,14 +21,9 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
+	loop.Settings
 	Cached client.Reader // answers from memory
 	Writer client.Client
-
-	Workers int
-	Backoff loop.Backoff
-	Clock   clock.PassiveClock
-	Events  loop.Recorder
-	Decided *prometheus.CounterVec
 }
 
 // Name of the controller and of its work queue, as upstream's metrics have it.
@@ -50,8 +43,7 @@ func New(cfg Config) *Controller { return &Controller{cfg} }
 // Loop is the controller with the loop around it.
 func (c *Controller) Loop() *loop.Loop[expansion.Key, expansion.Snapshot, expansion.Action] {
 	return loop.New(loop.Config[expansion.Key, expansion.Snapshot, expansion.Action]{
-		Name: Name, Task: c, Retries: loop.NewRetries[expansion.Key](), Backoff: c.Backoff, Bound: apiBound, Clock: c.Clock, Events: c.Events,
-		Decisions: c.Decided,
+		Settings: c.Settings, Name: Name, Task: c, Retries: loop.NewRetries[expansion.Key](), Bound: apiBound,
 	})
 }
 

@@ -67,8 +67,10 @@ func TestExpand(t *testing.T) {
 			api, events := apiserver.New().Client(), &told{}
 			claim := growing(t, api, test.source)
 			c := New(Config{
-				Cached: api, Writer: api, Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Events: events, Clock: clocktesting.NewFakeClock(time.Now()),
-				Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+				Cached: api, Writer: api, Settings: loop.Settings{
+					Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Events: events, Clock: clocktesting.NewFakeClock(time.Now()),
+					Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+				},
 			}).Loop()
 			var version string
 			for range 3 {

@@ -47,17 +47,23 @@ type Recorder interface {
 	Event(object runtime.Object, eventType, reason, message string)
 }
 
+// Settings are what all controllers of a process have in common.
+type Settings struct {
+	Workers int // keys of one controller that are worked on at once
+	Backoff Backoff
+	Clock   clock.Clock
+	Events  Recorder
+	Decided *prometheus.CounterVec // verdicts, by controller and reason
+}
+
 // Config is what a loop needs.
 type Config[K comparable, S, A any] struct {
-	Name      string // of the controller, in logs and metrics
-	Task      Task[K, S, A]
-	Retries   *Retries[K]
-	Backoff   Backoff
-	Bound     time.Duration // of one run, when the process is asked to end meanwhile
-	Clock     clock.PassiveClock
-	Events    Recorder
-	Decisions *prometheus.CounterVec // by controller and reason
-	Finally   func(K)                // called at the end of each run; nil for nothing
+	Settings
+	Name    string // of the controller, in logs and metrics
+	Task    Task[K, S, A]
+	Retries *Retries[K]
+	Bound   time.Duration // of one run, when the process is asked to end meanwhile
+	Finally func(K)       // called at the end of each run; nil for nothing
 	// Observe is told how each run ended and how long it took; nil for nobody.
 	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
 }
@@ -161,7 +167,7 @@ func (l *Loop[K, S, A]) delay(key K, retry verdict.Retry) time.Duration {
 // report is the only place that logs, counts and tells of a decision.
 func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
 	finding := v.Because()
-	l.Decisions.WithLabelValues(l.Name, string(finding.Reason)).Inc()
+	l.Decided.WithLabelValues(l.Name, string(finding.Reason)).Inc()
 	l.log(ctx, key, about, v, retryIn)
 	l.tell(key, about, finding)
 }

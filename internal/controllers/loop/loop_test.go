@@ -54,9 +54,11 @@ func (e *events) Event(_ runtime.Object, kind, reason, message string) {
 func newLoop(s *script) (*Loop[string, int, string], *events) {
 	told := &events{}
 	return New(Config[string, int, string]{
-		Name: "test", Task: s, Retries: NewRetries[string](), Backoff: Backoff{First: time.Second, Most: 4 * time.Second},
-		Bound: time.Minute, Clock: clocktesting.NewFakePassiveClock(time.Unix(100, 0)), Events: told,
-		Decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+		Name: "test", Task: s, Retries: NewRetries[string](), Bound: time.Minute,
+		Settings: Settings{
+			Backoff: Backoff{First: time.Second, Most: 4 * time.Second}, Clock: clocktesting.NewFakeClock(time.Unix(100, 0)), Events: told,
+			Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
+		},
 	}), told
 }
 
@@ -128,7 +130,7 @@ func TestReconcileTellsOneReasonOnce(t *testing.T) {
 	if _, err := l.Reconcile(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
-	if got := testutil.ToFloat64(l.Decisions.WithLabelValues("test", "CreateFailed")); got != 1 || len(*told) != 1 {
+	if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", "CreateFailed")); got != 1 || len(*told) != 1 {
 		t.Errorf("counted %v, told %q; want one of each", got, *told)
 	}
 }
@@ -169,7 +171,7 @@ func TestReconcileTellsProgressOnce(t *testing.T) {
 	if progress != 1 || len(*told) != 4 {
 		t.Errorf("told %q", *told)
 	}
-	if got := testutil.ToFloat64(l.Decisions.WithLabelValues("test", "CreateFailed")); got != 3 {
+	if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", "CreateFailed")); got != 3 {
 		t.Errorf("counted %v decisions, want 3", got)
 	}
 }
@@ -183,7 +185,7 @@ func TestReconcileDrains(t *testing.T) {
 	if _, err := l.Reconcile(ctx, "k"); err != nil {
 		t.Fatal(err)
 	}
-	if got := testutil.ToFloat64(l.Decisions.WithLabelValues("test", "ClaimBound")); got != 0 {
+	if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", "ClaimBound")); got != 0 {
 		t.Error("work was begun after the end")
 	}
 }

@@ -3,8 +3,6 @@ package protection
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/loop"
@@ -14,15 +12,10 @@ import (
 
 // Config is what each of the controllers needs.
 type Config struct {
+	loop.Settings
 	Cached client.Reader // answers from memory; pods, claims, volumes and classes may be trimmed (kube.TrimPod and the like)
 	Live   client.Reader // answers from the API server
 	Writer client.Writer
-
-	Workers int
-	Backoff loop.Backoff
-	Clock   clock.PassiveClock
-	Events  loop.Recorder
-	Decided *prometheus.CounterVec
 
 	// Together are the drivers whose provisioner runs in this process and drops the finalizer of a PersistentVolume together with its
 	// own, at this moment; see core/protection.Volume. Nil for none.
@@ -48,7 +41,6 @@ type (
 
 func loopFor[K comparable, S any](c Config, name string, task loop.Task[K, S, action]) *loop.Loop[K, S, action] {
 	return loop.New(loop.Config[K, S, action]{
-		Name: name, Task: task, Retries: loop.NewRetries[K](), Backoff: c.Backoff, Bound: apiBound, Clock: c.Clock, Events: c.Events,
-		Decisions: c.Decided,
+		Settings: c.Settings, Name: name, Task: task, Retries: loop.NewRetries[K](), Bound: apiBound,
 	})
 }

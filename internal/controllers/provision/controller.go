@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -28,6 +27,7 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
+	loop.Settings
 	Cached  client.Reader // answers from memory
 	Live    client.Reader // answers from the API server
 	Writer  client.Writer
@@ -39,12 +39,7 @@ type Config struct {
 	Driver     provision.Driver
 	Options    provision.Options
 
-	Timeout    time.Duration // of one call to the driver
-	Workers    int
-	Backoff    loop.Backoff
-	Clock      clock.PassiveClock
-	Events     loop.Recorder
-	Decided    *prometheus.CounterVec
+	Timeout    time.Duration         // of one call to the driver
 	Provisions *telemetry.Operations // nil for none
 	InFlight   *prometheus.GaugeVec
 }
@@ -80,7 +75,7 @@ func New(cfg Config) *Controller {
 // Loop is the controller with the loop around it.
 func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
-		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: c.Timeout + apiBound, Clock: c.Clock, Events: c.Events, Decisions: c.Decided,
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
 		Finally: func(key provision.Key) { c.Journal.Done(key.UID) },
 		Observe: c.observe,
 	})

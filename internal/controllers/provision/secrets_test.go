@@ -82,7 +82,7 @@ type rig struct {
 	api     client.Client
 	journal *Memory
 	records []intent.Entry
-	clock   *clocktesting.FakePassiveClock
+	clock   *clocktesting.FakeClock
 	key     provision.Key
 	metrics *prometheus.Registry
 	refuse  func(client.Object) error // of a read of the API server
@@ -118,7 +118,7 @@ func newRig(t *testing.T, edits ...func(*storagev1.StorageClass)) *rig {
 	t.Helper()
 	r := &rig{
 		driver:  &driver{echo: func(s map[string]string) string { return fmt.Sprintf("cannot log in with %q, %s", s, s["password"]) }, capacity: 1 << 30},
-		journal: NewMemory(), clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), metrics: prometheus.NewRegistry(),
+		journal: NewMemory(), clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), metrics: prometheus.NewRegistry(),
 		key: provision.Key{NamespacedName: types.NamespacedName{Namespace: "crew", Name: "logbook"}, UID: "u"},
 	}
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: driverName, Parameters: map[string]string{
@@ -158,8 +158,10 @@ func newRig(t *testing.T, edits ...func(*storagev1.StorageClass)) *rig {
 			Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true},
 		},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1}, Timeout: 10 * time.Second,
-		Backoff: loop.Backoff{First: time.Second, Most: 5 * time.Minute}, Clock: r.clock, Events: r,
-		Decided: measures.Decisions, InFlight: measures.InFlight,
+		InFlight: measures.InFlight,
+		Settings: loop.Settings{
+			Backoff: loop.Backoff{First: time.Second, Most: 5 * time.Minute}, Clock: r.clock, Events: r, Decided: measures.Decisions,
+		},
 	})
 	return r
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -26,6 +25,7 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
+	loop.Settings
 	Cached  client.Reader // answers from memory
 	Live    client.Reader // answers from the API server
 	Writer  client.Writer
@@ -35,12 +35,7 @@ type Config struct {
 	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also has the controller of that one.
 	DropProtection bool
 
-	Timeout   time.Duration // of one call to the driver
-	Workers   int
-	Backoff   loop.Backoff
-	Clock     clock.PassiveClock
-	Events    loop.Recorder
-	Decided   *prometheus.CounterVec
+	Timeout   time.Duration         // of one call to the driver
 	Deletions *telemetry.Operations // nil for none
 	InFlight  *prometheus.GaugeVec
 }
@@ -75,7 +70,7 @@ func New(cfg Config) *Controller {
 // Loop is the controller with the loop around it.
 func (c *Controller) Loop() *loop.Loop[string, reclaim.Snapshot, reclaim.Action] {
 	return loop.New(loop.Config[string, reclaim.Snapshot, reclaim.Action]{
-		Name: Name, Task: c, Retries: c.retries, Backoff: c.Backoff, Bound: c.Timeout + apiBound, Clock: c.Clock, Events: c.Events, Decisions: c.Decided,
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
 		Observe: c.observe,
 	})
 }

@@ -102,8 +102,11 @@ func newRig(refuse error, objects ...client.Object) *rig {
 		Driver: corereclaim.Driver{Name: driverName, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{
 			csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
 		}},
-		Timeout: time.Second, Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
-		Events: r, Decided: measures.Decisions, InFlight: measures.InFlight,
+		Timeout: time.Second, InFlight: measures.InFlight,
+		Settings: loop.Settings{
+			Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
+			Events: r, Decided: measures.Decisions,
+		},
 	})
 	return r
 }
