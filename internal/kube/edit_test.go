@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +35,9 @@ func someMeta(t *rapid.T, name string) metav1.ObjectMeta {
 	}
 	if rapid.Bool().Draw(t, "finalizers") {
 		o.Finalizers = []string{names.FinalizerPVProtection, "mine"}
+	}
+	if rapid.Bool().Draw(t, "deleted") {
+		o.DeletionTimestamp = new(metav1.Unix(1000, 0))
 	}
 	if rapid.Bool().Draw(t, "owners") {
 		o.OwnerReferences = []metav1.OwnerReference{{Name: "owner"}}
@@ -100,7 +104,7 @@ func TestEditsAreTheirPatches(t *testing.T) {
 		}
 		for name, edit := range map[string]ClaimEdit{
 			"NameVolume": NameVolume(sawClaim, "v", mark).On(claim), "BindStatus": BindStatus(sawClaim, "v", status).On(claim),
-			"NameProvisioner": NameProvisioner(sawClaim, "d").On(claim),
+			"NameProvisioner": NameProvisioner(sawClaim, "d").On(claim), "DropClaimFinalizer": DropClaimFinalizer(sawClaim, names.FinalizerPVProtection).On(claim),
 		} {
 			compare(t, name, edit, claim)
 		}
@@ -178,7 +182,8 @@ func patched[T editable[T]](t *rapid.T, patch client.Patch, now T) (after client
 		t.Fatal(err)
 	}
 	var out []byte
-	if patch.Type() == types.JSONPatchType {
+	switch patch.Type() {
+	case types.JSONPatchType:
 		steps, err := jsonpatch.DecodePatch(data)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +191,12 @@ func patched[T editable[T]](t *rapid.T, patch client.Patch, now T) (after client
 		if out, err = steps.Apply(before); err != nil {
 			return nil, true
 		}
-	} else if out, err = jsonpatch.MergePatch(before, data); err != nil {
+	case types.StrategicMergePatchType:
+		out, err = strategicpatch.StrategicMergePatch(before, data, now)
+	default:
+		out, err = jsonpatch.MergePatch(before, data)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	var o T

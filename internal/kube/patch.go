@@ -22,6 +22,14 @@ func DropFinalizer(uid types.UID, finalizers ...string) client.Patch {
 	return metadataPatch(map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": finalizers})
 }
 
+// DropClaimFinalizer is [DropFinalizer] for a claim, which goes with its last finalizer: nobody else writes it at that moment.
+func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
+	return ClaimEdit{DropFinalizer(claim.UID, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
+		now.Finalizers = slices.DeleteFunc(now.Finalizers, func(f string) bool { return f == finalizer })
+		return true
+	}}
+}
+
 // DropFinalizerUnchanged is [DropFinalizer] for an object in which nothing may have changed.
 func DropFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
 	return metadataPatch(map[string]any{

@@ -27,7 +27,7 @@ type BindingTrim struct {
 
 // TrimForBinding returns a cache transform for the claims and volumes of the controllers that bind, protect and expand. Of a bound
 // pair it keeps what those decide on and what metrics count, and what thousands have in common it keeps once. What is about to be
-// bound stays whole, but for its managed fields: see [Edit].
+// bound, and a claim that is being deleted, stays whole, but for its managed fields: see [Edit].
 //
 // As with [Trim]: write patches, and change nothing that was not copied.
 func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
@@ -47,7 +47,7 @@ func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
 }
 
 func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
-	if isWaiting(claim) {
+	if isWaiting(claim) || claim.DeletionTimestamp != nil {
 		markWhole(claim, complete)
 		return
 	}

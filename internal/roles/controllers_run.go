@@ -33,7 +33,7 @@ type bench struct {
 	role     *Controllers
 	api      *rest.Config
 	mgr      manager.Manager
-	binding  client.Client // for the writes that bind
+	binding  client.Client // writes objects whole where it may
 	http     *httpServer
 	registry *prometheus.Registry
 	decided  *prometheus.CounterVec
@@ -251,7 +251,7 @@ func (b *bench) binder(events loop.Recorder) *binder.Controller {
 
 func (b *bench) protection(events loop.Recorder) protection.Config {
 	cfg := protection.Config{
-		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(), Settings: b.settings(events),
+		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.binding, Settings: b.settings(events),
 	}
 	if b.role.Desk != nil {
 		cfg.Together = b.role.Desk.Drivers

@@ -75,7 +75,7 @@ func TestPlaneProcess(t *testing.T) {
 		eventually(t, "the volume is gone", func() error { return p.gone(pv) })
 	}
 	mustWrite(t, p.asked(bound, p.mark(), "plane"), map[string]int{
-		"patch persistentvolumeclaims": many, "update persistentvolumes/status": many,
+		"update persistentvolumeclaims": many, "update persistentvolumes/status": many,
 		"delete persistentvolumes": many, "patch persistentvolumes": many,
 	}, many)
 	for _, line := range log.all() {

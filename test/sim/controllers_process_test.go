@@ -90,7 +90,7 @@ func (p *process) runControllers() {
 		Live: live, Writer: writer, Settings: settings(4), AuditEvery: never,
 	}
 	protecting := protection.Config{
-		Cached: cached, Live: live, Writer: api, Settings: settings(2),
+		Cached: cached, Live: live, Writer: writer, Settings: settings(2),
 	}
 	if p.desk != nil {
 		binding.HandOver, protecting.Together = p.desk, p.desk.Drivers

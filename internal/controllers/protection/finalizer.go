@@ -63,8 +63,13 @@ func (f *finalizer) drop(ctx context.Context, o client.Object) error {
 
 // dropping is the patch that drops it. A volume that no claim has had may be given to one at this moment, which must stop us.
 func (f *finalizer) dropping(o client.Object) client.Patch {
-	if pv, ok := o.(*corev1.PersistentVolume); ok && pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeFailed {
-		return kube.DropFinalizerUnchanged(o, f.name)
+	switch o := o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		return kube.DropClaimFinalizer(o, f.name)
+	case *corev1.PersistentVolume:
+		if o.Status.Phase != corev1.VolumeReleased && o.Status.Phase != corev1.VolumeFailed {
+			return kube.DropFinalizerUnchanged(o, f.name)
+		}
 	}
 	return kube.DropFinalizer(o.GetUID(), f.name)
 }
