@@ -187,6 +187,14 @@ var rows = []struct {
 		err = errors.Join(err, a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv.UID, "kubernetes.io/pv-protection")))
 		return outcome(err) + fmt.Sprint(" ", pv.ResourceVersion == before) + " " + a.finalizers(pv)
 	}, "ok true gone"},
+	{"the last finalizer takes a claim along, whoever else has changed it", func(a api) string {
+		const protection = "kubernetes.io/pvc-protection"
+		claim := a.claim("r33", func(claim *corev1.PersistentVolumeClaim) { claim.Finalizers = []string{ours, protection} })
+		err := errors.Join(a.Delete(a.t.Context(), claim), a.reread(claim))
+		err = errors.Join(err, a.Patch(a.t.Context(), claim.DeepCopy(), kube.DropClaimFinalizer(claim, ours)))
+		one := a.finalizers(claim.DeepCopy())
+		return outcome(err) + " " + one + " " + outcome(a.Patch(a.t.Context(), claim, kube.DropClaimFinalizer(claim, protection))) + " " + a.finalizers(claim)
+	}, "ok pvc-protection deleting ok gone"},
 	{"null drops all finalizers", func(a api) string {
 		pv := a.volume("r16", withOurs)
 		err := a.Delete(a.t.Context(), pv)
