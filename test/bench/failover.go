@@ -58,16 +58,17 @@ func measureFailover(ctx context.Context, r *rig, l load) (f failover, err error
 		return f, err
 	}
 	go func() { cancel(l.trickle(ctx, class.Name)) }()
+	seen := makers{former: map[string]bool{}}
 	for _, end := range []struct {
 		signal syscall.Signal
-		seen   *[]handover
+		into   *[]handover
 	}{{syscall.SIGKILL, &f.killed}, {syscall.SIGTERM, &f.asked}} {
 		for range failoverRounds {
-			h, next, err := r.handOver(ctx, leader, end.signal)
+			h, next, err := r.handOver(ctx, leader, end.signal, &seen)
 			if err != nil {
 				return f, errors.Join(fmt.Errorf("%s: %w", end.signal, err), context.Cause(ctx))
 			}
-			*end.seen, leader = append(*end.seen, h), next
+			*end.into, leader = append(*end.into, h), next
 		}
 	}
 	leader.Kill()
@@ -99,7 +100,7 @@ func (l load) trickle(ctx context.Context, class string) error {
 }
 
 // handOver ends the leader and returns when the other one has made its first volume.
-func (r *rig) handOver(ctx context.Context, leader *sidecar, end syscall.Signal) (h handover, next *sidecar, err error) {
+func (r *rig) handOver(ctx context.Context, leader *sidecar, end syscall.Signal, seen *makers) (h handover, next *sidecar, err error) {
 	if next, err = r.candidate(ctx); err != nil {
 		return h, nil, err
 	}
@@ -113,22 +114,36 @@ func (r *rig) handOver(ctx context.Context, leader *sidecar, end syscall.Signal)
 		return h, nil, err
 	}
 	defer volumes.Stop()
-	o := onlooker{leader: leader, next: next, end: end}
+	o := onlooker{makers: seen, leader: leader, end: end}
 	for o.first.IsZero() || o.taken.IsZero() {
 		if err := o.look(ctx, leases.ResultChan(), volumes.ResultChan()); err != nil {
 			return h, nil, err
 		}
 	}
+	seen.succeed()
 	return o.handover, next, nil
 }
 
 // onlooker follows one handover.
 type onlooker struct {
 	handover
-	leader, next *sidecar
-	end          syscall.Signal
-	holder       string // of the lease, before the end
-	warm         int    // volumes of the leader
+	*makers
+	leader *sidecar
+	end    syscall.Signal
+	holder string // of the lease, before the end
+	warm   int    // volumes of the leader
+}
+
+// makers are the provisioners by the names that they write on their volumes; "" for one that has made none yet.
+type makers struct {
+	now, next string
+	former    map[string]bool
+}
+
+// succeed has the next one lead.
+func (m *makers) succeed() {
+	m.former[m.now] = true
+	m.now, m.next = m.next, ""
 }
 
 func (o *onlooker) look(ctx context.Context, leases, volumes <-chan watch.Event) error {
@@ -165,14 +180,16 @@ func (o *onlooker) sawHolder(lease *coordinationv1.Lease) {
 
 // sawVolume ends the leader once it has made enough.
 func (o *onlooker) sawVolume(pv *corev1.PersistentVolume) error {
-	switch madeBy(pv) {
-	case o.leader.Pid():
-		o.last = time.Now()
+	if pv.Spec.CSI == nil {
+		return nil
+	}
+	switch by := pv.Spec.CSI.VolumeAttributes[names.AttributeProvisionerIdentity]; {
+	case o.former[by]: // made before
+	case o.now == "", o.now == by:
+		o.now, o.last = by, time.Now()
 		o.warm++
-	case o.next.Pid():
-		if o.first.IsZero() {
-			o.first = time.Now()
-		}
+	case o.first.IsZero():
+		o.next, o.first = by, time.Now()
 	}
 	if o.warm < warmVolumes || o.holder == "" || !o.signalled.IsZero() {
 		return nil
@@ -183,19 +200,6 @@ func (o *onlooker) sawVolume(pv *corev1.PersistentVolume) error {
 
 // leaseName is upstream's for the driver.
 const leaseName = "csi-purser"
-
-// madeBy is the process that wrote a volume, which its identity has between the time of its start and the driver's name.
-func madeBy(pv *corev1.PersistentVolume) int {
-	if pv.Spec.CSI == nil {
-		return 0
-	}
-	parts := strings.SplitN(pv.Spec.CSI.VolumeAttributes[names.AttributeProvisionerIdentity], "-", 3)
-	if len(parts) < 3 {
-		return 0
-	}
-	pid, _ := strconv.Atoi(parts[1]) // 0 is nobody
-	return pid
-}
 
 func (f failover) report() string {
 	return fmt.Sprintf("A leader ends while a claim comes in every %d ms. The lease is for %s.\n", claimEvery.Milliseconds(), leaseTime) +

@@ -35,15 +35,31 @@ func TestFailoverReport(t *testing.T) {
 	}
 }
 
-func TestMadeBy(t *testing.T) {
-	for identity, want := range map[string]int{"1767225600000-4711-csi.my-driver": 4711, "": 0, "a-b-c": 0, "1-2": 0} {
-		pv := &corev1.PersistentVolume{}
-		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: identity}}
-		if got := madeBy(pv); got != want {
-			t.Errorf("%q: %d, want %d", identity, got, want)
+// Who made a volume is told by the name on it, which is new with every process.
+func TestMakers(t *testing.T) {
+	seen := makers{former: map[string]bool{}}
+	for _, turn := range []struct {
+		volumes   []string // by their makers
+		warm      int
+		now, next string
+	}{
+		{[]string{"", "1-a", "1-a"}, 2, "1-a", ""}, {[]string{"1-a", "2-b", "1-a"}, 2, "1-a", "2-b"}, {[]string{"1-a", "2-b", "2-b", "3-c"}, 2, "2-b", "3-c"},
+	} {
+		o := onlooker{makers: &seen} // without a holder: nobody is ended
+		for _, maker := range turn.volumes {
+			pv := &corev1.PersistentVolume{}
+			if maker != "" {
+				pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: maker}}
+			}
+			if err := o.sawVolume(pv); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if got := madeBy(&corev1.PersistentVolume{}); got != 0 {
-		t.Errorf("no CSI: %d", got)
+		if o.warm != turn.warm || seen.now != turn.now || seen.next != turn.next || o.first.IsZero() != (turn.next == "") {
+			t.Errorf("after %v: %d volumes of %q, then %q", turn.volumes, o.warm, seen.now, seen.next)
+		}
+		if seen.next != "" {
+			seen.succeed()
+		}
 	}
 }

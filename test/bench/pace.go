@@ -39,7 +39,7 @@ func (p pace) ratio() float64 {
 }
 
 func (p pace) String() string {
-	return fmt.Sprintf("(%.1f/s of %.1f/s; behind by %d ms at first, %d ms in the middle, %d ms at the end)",
+	return fmt.Sprintf("(%.1f/s of %.1f/s; behind by %d, in the middle %d, at last %d ms)",
 		perSecond(len(p.written), p.written.Span()), perSecond(len(p.asked), p.asked.Span()),
 		p.lag(0).Milliseconds(), p.lag(0.5).Milliseconds(), p.lag(1).Milliseconds())
 }
