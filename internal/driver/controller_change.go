@@ -61,7 +61,7 @@ func (s *controllerServer) CreateSnapshot(ctx context.Context, r *csi.CreateSnap
 		if err != nil {
 			return nil, err
 		}
-		return &csi.CreateSnapshotResponse{Snapshot: s.service.features.snapshotMessage(snapshot)}, nil
+		return &csi.CreateSnapshotResponse{Snapshot: snapshotMessage(snapshot)}, nil
 	})
 }
 
@@ -95,7 +95,7 @@ func (s *controllerServer) GetSnapshot(ctx context.Context, r *csi.GetSnapshotRe
 	if err != nil {
 		return nil, err
 	}
-	return &csi.GetSnapshotResponse{Snapshot: s.service.features.snapshotMessage(snapshot)}, nil
+	return &csi.GetSnapshotResponse{Snapshot: snapshotMessage(snapshot)}, nil
 }
 
 // ListSnapshots claims nothing, like every question.
@@ -113,7 +113,7 @@ func (s *controllerServer) ListSnapshots(ctx context.Context, r *csi.ListSnapsho
 	}
 	response := &csi.ListSnapshotsResponse{NextToken: next}
 	for _, snapshot := range snapshots {
-		response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: s.service.features.snapshotMessage(snapshot)})
+		response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: snapshotMessage(snapshot)})
 	}
 	return response, nil
 }

@@ -67,9 +67,6 @@ func (f features) pluginCapabilities() []*csi.PluginCapability {
 	if f.location.matters() {
 		services = append(services, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
 	}
-	if f.location.matters() && f.snapshotter != nil {
-		services = append(services, csi.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS)
-	}
 	if f.grouper != nil {
 		services = append(services, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
 	}

@@ -36,7 +36,7 @@ func (s *groupServer) CreateVolumeGroupSnapshot(ctx context.Context, r *csi.Crea
 		if err != nil {
 			return nil, err
 		}
-		return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: s.service.features.groupMessage(group)}, nil
+		return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: groupMessage(group)}, nil
 	})
 }
 
@@ -69,5 +69,5 @@ func (s *groupServer) GetVolumeGroupSnapshot(ctx context.Context, r *csi.GetVolu
 	if err != nil {
 		return nil, err
 	}
-	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: s.service.features.groupMessage(group)}, nil
+	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: groupMessage(group)}, nil
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// location is where the volumes and snapshots of a Local backend are: on this
-// node. Its zero value says that they can be reached from everywhere, or that
-// nobody is told.
+// location is where the volumes of a Local backend are: on this node. Its zero
+// value says that they can be reached from everywhere, or that nobody is told.
 type location struct{ key, node string }
 
 func (l location) matters() bool { return l.key != "" }
@@ -39,15 +38,14 @@ func (l location) covers(t *csi.Topology) bool {
 	return !named || value == l.node
 }
 
-// check refuses requirements that what is on this node does not fulfil.
-// Whatever is preferred, there is no choice. The capability is the one that
-// such a request takes.
-func (l location) check(r *csi.TopologyRequirement, capability csi.PluginCapability_Service_Type) error {
+// check refuses requirements that a volume on this node does not fulfil.
+// Whatever is preferred, there is no choice.
+func (l location) check(r *csi.TopologyRequirement) error {
 	if r == nil {
 		return nil
 	}
 	if !l.matters() {
-		return fault.Invalid.Errorf("accessibility_requirements: this driver does not advertise %s; leave them out", capability)
+		return fault.Invalid.Errorf("accessibility_requirements: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave them out")
 	}
 	wanted := r.GetRequisite()
 	if len(wanted) == 0 {
@@ -57,7 +55,7 @@ func (l location) check(r *csi.TopologyRequirement, capability csi.PluginCapabil
 		return nil
 	}
 	// "CreateVolume Errors": unable to provision in accessible_topology.
-	return fault.Exhausted.Errorf("accessibility_requirements: none of the %d topologies has %s=%q, and this driver stores on that node only",
+	return fault.Exhausted.Errorf("accessibility_requirements: none of the %d topologies has %s=%q, and volumes of this driver are on that node only",
 		len(wanted), l.key, l.node)
 }
 

@@ -30,20 +30,17 @@ func sourceMessage(source backend.Source) *csi.VolumeContentSource {
 	}
 }
 
-// snapshotMessage is how CSI speaks of a snapshot: what is made from it is
-// where all volumes are.
-func (f features) snapshotMessage(s backend.Snapshot) *csi.Snapshot {
+func snapshotMessage(s backend.Snapshot) *csi.Snapshot {
 	return &csi.Snapshot{
 		SnapshotId: s.ID.String(), SourceVolumeId: s.Source.String(), SizeBytes: s.SizeBytes,
 		CreationTime: timestamppb.New(s.Created), ReadyToUse: s.Ready, GroupSnapshotId: s.Group,
-		AccessibleTopology: f.location.topologies(),
 	}
 }
 
-func (f features) groupMessage(g backend.Group) *csi.VolumeGroupSnapshot {
+func groupMessage(g backend.Group) *csi.VolumeGroupSnapshot {
 	m := &csi.VolumeGroupSnapshot{GroupSnapshotId: g.ID.String(), CreationTime: timestamppb.New(g.Created), ReadyToUse: true}
 	for _, s := range g.Snapshots {
-		m.Snapshots = append(m.Snapshots, f.snapshotMessage(s))
+		m.Snapshots = append(m.Snapshots, snapshotMessage(s))
 		m.ReadyToUse = m.ReadyToUse && s.Ready
 	}
 	return m

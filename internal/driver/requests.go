@@ -35,7 +35,7 @@ func (f features) parseCreate(r *csi.CreateVolumeRequest) (backend.Request, erro
 	if err != nil {
 		return backend.Request{}, err
 	}
-	if err := f.location.check(r.GetAccessibilityRequirements(), csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS); err != nil {
+	if err := f.location.check(r.GetAccessibilityRequirements()); err != nil {
 		return backend.Request{}, err
 	}
 	id, err := f.ids.volume(name, parameters)

@@ -57,8 +57,9 @@ func (f features) parseSnapshot(r *csi.CreateSnapshotRequest) (backend.SnapshotR
 	if r.GetSourceVolumeId() == "" {
 		return backend.SnapshotRequest{}, missing("source_volume_id")
 	}
-	if err := f.location.check(r.GetAccessibilityRequirements(), csi.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS); err != nil {
-		return backend.SnapshotRequest{}, err
+	if r.GetAccessibilityRequirements() != nil {
+		return backend.SnapshotRequest{}, fault.Invalid.Errorf(
+			"accessibility_requirements: this driver does not advertise SNAPSHOT_ACCESSIBILITY_CONSTRAINTS; leave them out")
 	}
 	parameters, err := parseParameters("parameters", r.GetParameters())
 	if err != nil {
