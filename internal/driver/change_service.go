@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
@@ -41,13 +42,22 @@ func (s *controllerService) modify(ctx context.Context, c change) error {
 	return s.features.modifier.Modify(ctx, have.ID, c.mutable)
 }
 
-// createSnapshot is idempotent by name: the name leads to the id.
+// createSnapshot is idempotent by name: the name leads to the id. The source
+// is looked at meanwhile, and matters only to a snapshot that is to be made: a
+// repeated request is answered also when the source is gone.
 func (s *controllerService) createSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
-	have, err := s.features.snapshotter.GetSnapshot(ctx, r.ID)
+	var have backend.Snapshot
+	var source backend.Volume
+	var sourceErr error
+	err := abreast.Do(
+		func() (err error) { have, err = s.features.snapshotter.GetSnapshot(ctx, r.ID); return err },
+		func() error { source, sourceErr = s.backend.Get(ctx, r.Source); return nil },
+	)
 	if fault.NotFound.Is(err) {
-		if _, err := s.backend.Get(ctx, r.Source); err != nil {
-			return backend.Snapshot{}, err
+		if sourceErr != nil {
+			return backend.Snapshot{}, sourceErr
 		}
+		r.SourceBytes = source.CapacityBytes
 		return s.features.snapshotter.CreateSnapshot(ctx, r)
 	}
 	if err != nil {
@@ -62,16 +72,18 @@ func (s *controllerService) createSnapshot(ctx context.Context, r backend.Snapsh
 
 // deleteSnapshot treats an id that no snapshot can have like a snapshot that
 // is gone, and asks only what it needs to know: a damaged one must be
-// removable.
+// removable, and some ids tell by themselves that there is no group.
 func (s *controllerService) deleteSnapshot(ctx context.Context, snapshotID string) error {
 	id, err := s.features.ids.parse(snapshotID)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to delete: this driver makes no such ids")
 		return nil
 	}
-	have, err := s.features.snapshotter.GetSnapshot(ctx, id)
-	if err == nil && have.Group != "" {
-		return fault.Invalid.Errorf("snapshot_id %q: the snapshot is part of group %q; delete the group", id, have.Group)
+	if s.features.ids.mayBeMember(id) {
+		have, err := s.features.snapshotter.GetSnapshot(ctx, id)
+		if err == nil && have.Group != "" {
+			return fault.Invalid.Errorf("snapshot_id %q: the snapshot is part of group %q; delete the group", id, have.Group)
+		}
 	}
 	return s.features.snapshotter.DeleteSnapshot(ctx, id)
 }
@@ -132,14 +144,17 @@ func (s *controllerService) snapshotIDs(ctx context.Context, filter snapshotFilt
 }
 
 // createGroup is idempotent by name. Its sources must exist, whatever the
-// backend would say about them.
+// backend would say about them; see createSnapshot.
 func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
-	have, err := s.features.grouper.GetGroup(ctx, r.ID)
+	var have backend.Group
+	var sourceErr error
+	err := abreast.Do(
+		func() (err error) { have, err = s.features.grouper.GetGroup(ctx, r.ID); return err },
+		func() error { sourceErr = s.haveAll(ctx, r.Sources); return nil },
+	)
 	if fault.NotFound.Is(err) {
-		for _, source := range r.Sources {
-			if _, err := s.backend.Get(ctx, source); err != nil {
-				return backend.Group{}, err
-			}
+		if sourceErr != nil {
+			return backend.Group{}, sourceErr
 		}
 		return s.features.grouper.CreateGroup(ctx, r)
 	}
@@ -151,6 +166,14 @@ func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequ
 			have.Name, describeIDs(sources), describeIDs(r.Sources))
 	}
 	return have, nil
+}
+
+// haveAll says with the first error which volume is not there.
+func (s *controllerService) haveAll(ctx context.Context, volumes []backend.ID) error {
+	return abreast.Each(volumes, func(_ int, id backend.ID) error {
+		_, err := s.backend.Get(ctx, id)
+		return err
+	})
 }
 
 func sourcesOf(g backend.Group) (sources []backend.ID) {

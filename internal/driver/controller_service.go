@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
@@ -25,14 +26,25 @@ type controllerService struct {
 	node     nodeUse
 }
 
-// create is idempotent by name: the name leads to the id.
+// create is idempotent by name: the name leads to the id. The source is looked
+// at meanwhile, and matters only to a volume that is to be made: a repeated
+// request is answered also when the source is gone.
 func (s *controllerService) create(ctx context.Context, r backend.Request) (backend.Volume, error) {
 	if err := allows(s.backend, r.Capabilities, r.Parameters); err != nil {
 		return backend.Volume{}, err
 	}
-	have, err := s.backend.Get(ctx, r.ID)
+	var have backend.Volume
+	var least int64
+	var sourceErr error
+	err := abreast.Do(
+		func() (err error) { have, err = s.backend.Get(ctx, r.ID); return err },
+		func() error { least, sourceErr = s.sourceSize(ctx, r.Source); return nil },
+	)
 	if fault.NotFound.Is(err) {
-		return s.begin(ctx, r)
+		if sourceErr != nil {
+			return backend.Volume{}, sourceErr
+		}
+		return s.begin(ctx, r, least)
 	}
 	if err != nil {
 		return backend.Volume{}, err
@@ -44,24 +56,22 @@ func (s *controllerService) create(ctx context.Context, r backend.Request) (back
 	return have, nil
 }
 
-// begin makes a volume that does not exist. The source is looked at here and
-// not before: a repeated request is answered also when the source is gone.
-func (s *controllerService) begin(ctx context.Context, r backend.Request) (backend.Volume, error) {
-	if r.Source.IsNothing() {
-		return s.backend.Create(ctx, r)
-	}
-	least, err := s.sourceSize(ctx, r.Source)
-	if err != nil {
-		return backend.Volume{}, err
-	}
-	if r.Size, err = atLeast(r.Size, least); err != nil {
-		return backend.Volume{}, err
+// begin makes a volume that does not exist.
+func (s *controllerService) begin(ctx context.Context, r backend.Request, least int64) (backend.Volume, error) {
+	if !r.Source.IsNothing() {
+		var err error
+		if r.Size, err = atLeast(r.Size, least); err != nil {
+			return backend.Volume{}, err
+		}
 	}
 	return s.backend.Create(ctx, r)
 }
 
 // sourceSize gives the least size of a volume that begins with the source.
 func (s *controllerService) sourceSize(ctx context.Context, source backend.Source) (int64, error) {
+	if source.IsNothing() {
+		return 0, nil
+	}
 	if source.Snapshot == (backend.ID{}) {
 		volume, err := s.backend.Get(ctx, source.Volume)
 		return volume.CapacityBytes, err

@@ -28,6 +28,12 @@ func (n naming) group(name string, sources []backend.ID) (backend.ID, error) {
 	return backend.IDOf(name), nil
 }
 
+// mayBeMember is false for a snapshot whose id says that it was made alone.
+func (n naming) mayBeMember(id backend.ID) bool {
+	namer, tells := n.namer.(backend.GroupNamer)
+	return !tells || namer.IsMember(id)
+}
+
 // parse gives fault.NotFound for an id that the backend cannot have made.
 func (n naming) parse(text string) (backend.ID, error) {
 	if n.namer != nil {

@@ -273,21 +273,6 @@ func TestLimitsOfAnImage(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedCreateIsRepaired(t *testing.T) {
-	r := newRig(t)
-	// The image of a killed create: it has no record.
-	if _, err := shared.Run(t.Context(), "rbd", "create", pool+"/purser.half", "--size=7M"); err != nil {
-		t.Fatal(err)
-	}
-	request := r.request("half", images)
-	if _, err := r.Get(r.ctx(), request.ID); !fault.NotFound.Is(err) {
-		t.Errorf("Get of half a volume: %v, want not found", err)
-	}
-	if v := r.create(request); v.CapacityBytes != 32*mebi {
-		t.Errorf("the repaired volume has %d bytes", v.CapacityBytes)
-	}
-}
-
 func TestAGroupIsOfOneMoment(t *testing.T) {
 	r := newRig(t)
 	first, second := r.create(r.request("g1", images)), r.create(r.request("g2", images))

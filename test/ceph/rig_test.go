@@ -195,7 +195,11 @@ func (r *rig) snapshot(name string, source backend.ID) backend.Snapshot {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	s, err := r.CreateSnapshot(r.ctx(), backend.SnapshotRequest{ID: id, Name: name, Source: source})
+	volume, err := r.Get(r.ctx(), source)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s, err := r.CreateSnapshot(r.ctx(), backend.SnapshotRequest{ID: id, Name: name, Source: source, SourceBytes: volume.CapacityBytes})
 	if err != nil {
 		r.t.Fatal(err)
 	}

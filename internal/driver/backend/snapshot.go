@@ -24,10 +24,12 @@ type Snapshotter interface {
 
 // SnapshotRequest asks for a new snapshot.
 type SnapshotRequest struct {
-	ID         ID
-	Name       string
-	Source     ID
-	Parameters map[string]string
+	ID     ID
+	Name   string
+	Source ID
+	// SourceBytes is the size of the source, which was looked at just before.
+	SourceBytes int64
+	Parameters  map[string]string
 }
 
 // Snapshot describes a snapshot that exists.

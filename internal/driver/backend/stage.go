@@ -109,4 +109,7 @@ type GroupNamer interface {
 	// GroupID gives the id of the group with this name. The sources are in
 	// ascending order.
 	GroupID(name string, sources []ID) (ID, error)
+	// IsMember says whether the snapshot with this id, if there is one, was
+	// made with a group.
+	IsMember(id ID) bool
 }

@@ -13,7 +13,7 @@ func (b *Backend) CanClone() bool { return true }
 
 // snapshots is what both kinds do.
 type snapshots interface {
-	CreateSnapshot(ctx context.Context, o handle.Object, name string) error
+	CreateSnapshot(ctx context.Context, o handle.Object, r backend.SnapshotRequest) (backend.Snapshot, error)
 	GetSnapshot(ctx context.Context, o handle.Object) (backend.Snapshot, error)
 	ListSnapshots(ctx context.Context) ([]backend.ID, error)
 }
@@ -51,10 +51,7 @@ func (b *Backend) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest)
 	if err != nil {
 		return backend.Snapshot{}, err
 	}
-	if err := in.CreateSnapshot(ctx, o, r.Name); err != nil {
-		return backend.Snapshot{}, err
-	}
-	return in.GetSnapshot(ctx, o)
+	return in.CreateSnapshot(ctx, o, r)
 }
 
 // GetSnapshot implements backend.Snapshotter.
@@ -110,6 +107,12 @@ func (b *Backend) GroupID(name string, sources []backend.ID) (backend.ID, error)
 	return handle.Group(all[0], name).ID()
 }
 
+// IsMember implements backend.GroupNamer.
+func (b *Backend) IsMember(id backend.ID) bool {
+	o, err := snapshotOf(id)
+	return err == nil && o.IsMember()
+}
+
 // members reads the volumes of a group: images of one pool.
 func members(sources []backend.ID) (all []handle.Object, err error) {
 	for _, id := range sources {
@@ -156,10 +159,7 @@ func (b *Backend) CreateGroup(ctx context.Context, r backend.GroupRequest) (back
 	if err != nil {
 		return backend.Group{}, err
 	}
-	if err := pool.CreateGroup(ctx, g, r.Name, sources); err != nil {
-		return backend.Group{}, err
-	}
-	return pool.GetGroup(ctx, g)
+	return pool.CreateGroup(ctx, g, r, sources)
 }
 
 // GetGroup implements backend.Grouper.

@@ -133,6 +133,8 @@ func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Obje
 	}
 	// Two nodes can have looked before either had it open. Now both see both,
 	// and both give way. What was mapped is taken back as after any failure.
+	// Nothing of ours asks for metadata meanwhile: the program that does opens
+	// the image for writing, and would be seen as another node.
 	if watchers, err = pool.Watchers(ctx, o); err == nil && len(watchers) > 1 {
 		err = pool.InUse(o, watchers)
 	}

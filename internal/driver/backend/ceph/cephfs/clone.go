@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
@@ -111,11 +112,16 @@ func (f Filesystem) startClone(ctx context.Context, b Blueprint) error {
 }
 
 // finishClone gives a copy its size, and removes the snapshot that was made
-// for it.
+// for it. The next call does both again when one of them fails.
 func (f Filesystem) finishClone(ctx context.Context, b Blueprint) error {
-	if _, err := f.Expand(ctx, b.Object, b.Bytes); err != nil {
-		return err
-	}
+	return abreast.Do(
+		func() error { _, err := f.Expand(ctx, b.Object, b.Bytes); return err },
+		func() error { return f.removeOrigin(ctx, b) },
+	)
+}
+
+// removeOrigin leaves a snapshot that was not made for the copy.
+func (f Filesystem) removeOrigin(ctx context.Context, b Blueprint) error {
 	source, snap, err := f.origin(b)
 	if err != nil || !isCloneSnap(snap) {
 		return err

@@ -198,7 +198,8 @@ func (f Filesystem) explainMissing(err error) error {
 	return err
 }
 
-// Expand sets a larger quota; one that is large enough stays.
+// Expand sets a larger quota; one that is large enough stays. It has to look:
+// the manager refuses only what is less than the content.
 func (f Filesystem) Expand(ctx context.Context, o handle.Object, bytes int64) (now int64, err error) {
 	i, err := f.info(ctx, o)
 	if isMissing(err) {

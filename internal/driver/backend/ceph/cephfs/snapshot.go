@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
@@ -23,23 +24,34 @@ func (f Filesystem) snapshot(ctx context.Context, verb string, o handle.Object, 
 
 // CreateSnapshot makes a snapshot. It exists from the moment it has its
 // record; the step before can be repeated, and then the older content counts.
-func (f Filesystem) CreateSnapshot(ctx context.Context, o handle.Object, name string) error {
-	i, err := f.info(ctx, o)
-	if err != nil {
-		return err
+func (f Filesystem) CreateSnapshot(ctx context.Context, o handle.Object, r backend.SnapshotRequest) (backend.Snapshot, error) {
+	takeName, err := naming.Claim(ctx, book{f}, o)
+	if err == nil {
+		err = takeName()
 	}
-	if err := naming.Claim(ctx, book{f}, o); err != nil {
-		return err
-	}
-	text, err := snapshotRecord{Snapshot: record.Snapshot{Name: name}, Bytes: i.bytes()}.text()
 	if err != nil {
-		return err
+		return backend.Snapshot{}, err
+	}
+	written := snapshotRecord{Snapshot: record.Snapshot{Name: r.Name}, Bytes: r.SourceBytes}
+	text, err := written.text()
+	if err != nil {
+		return backend.Snapshot{}, err
 	}
 	if _, err := f.snapshot(ctx, "create", o, o.Snap); err != nil && !errors.Is(err, unix.EEXIST) {
-		return err
+		return backend.Snapshot{}, err
 	}
-	_, err = f.run(ctx, "subvolume", "snapshot", "metadata", "set", f.Place.Pool, o.Name, o.Snap, recordKey, text, groupArg)
-	return err
+	var created time.Time
+	err = abreast.Do(
+		func() error {
+			_, err := f.run(ctx, "subvolume", "snapshot", "metadata", "set", f.Place.Pool, o.Name, o.Snap, recordKey, text, groupArg)
+			return err
+		},
+		func() (err error) { created, err = f.created(ctx, o); return err },
+	)
+	if err != nil {
+		return backend.Snapshot{}, err
+	}
+	return describe(o, written, created)
 }
 
 func noSuchSnapshot(o handle.Object) error {
@@ -47,15 +59,22 @@ func noSuchSnapshot(o handle.Object) error {
 	return fault.NotFound.Errorf("snapshot %.128q does not exist", id)
 }
 
-// GetSnapshot describes a snapshot.
-func (f Filesystem) GetSnapshot(ctx context.Context, o handle.Object) (backend.Snapshot, error) {
+// created says when a snapshot was made; fault.NotFound when there is none.
+func (f Filesystem) created(ctx context.Context, o handle.Object) (time.Time, error) {
 	var i struct {
 		Created string `json:"created_at"`
 	}
 	err := f.ask(ctx, &i, "subvolume", "snapshot", "info", f.Place.Pool, o.Name, o.Snap, groupArg)
 	if isMissing(err) {
-		return backend.Snapshot{}, noSuchSnapshot(o)
+		err = noSuchSnapshot(o)
 	}
+	at, _ := time.Parse("2006-01-02 15:04:05.999999", i.Created)
+	return at, err
+}
+
+// GetSnapshot describes a snapshot.
+func (f Filesystem) GetSnapshot(ctx context.Context, o handle.Object) (backend.Snapshot, error) {
+	created, err := f.created(ctx, o)
 	if err != nil {
 		return backend.Snapshot{}, err
 	}
@@ -63,12 +82,19 @@ func (f Filesystem) GetSnapshot(ctx context.Context, o handle.Object) (backend.S
 	if err != nil {
 		return backend.Snapshot{}, err
 	}
-	source, err := o.Volume().ID()
+	written, err := f.snapshotRecord(ctx, o, id)
 	if err != nil {
 		return backend.Snapshot{}, err
 	}
-	written, err := f.snapshotRecord(ctx, o, id)
-	created, _ := time.Parse("2006-01-02 15:04:05.999999", i.Created)
+	return describe(o, written, created)
+}
+
+func describe(o handle.Object, written snapshotRecord, created time.Time) (backend.Snapshot, error) {
+	id, err := o.ID()
+	if err != nil {
+		return backend.Snapshot{}, err
+	}
+	source, err := o.Volume().ID()
 	return backend.Snapshot{ID: id, Name: written.Name, Source: source, SizeBytes: written.Bytes, Created: created, Ready: true}, err
 }
 

@@ -28,24 +28,29 @@ type Book interface {
 }
 
 // Claim takes the name of a snapshot or group that is about to be made. It
-// fails with fault.Incompatible when another one has it.
-func Claim(ctx context.Context, book Book, o handle.Object) error {
+// fails with fault.Incompatible when another one has it. The name is taken when
+// the step that it gives has been taken, which can be beside others, as long as
+// they make nothing that has the name.
+func Claim(ctx context.Context, book Book, o handle.Object) (take func() error, err error) {
 	id, err := o.ID()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	has, err := book.Read(ctx, o.Snap)
-	if err != nil || has == id.String() {
-		return err
+	if err != nil {
+		return nil, err
+	}
+	if has == id.String() {
+		return func() error { return nil }, nil
 	}
 	if other, err := handle.Parse(has); err == nil {
 		there, err := book.Exists(ctx, other)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if there {
-			return fault.Incompatible.Errorf("%q has this name already; use another name or delete it", has)
+			return nil, fault.Incompatible.Errorf("%q has this name already; use another name or delete it", has)
 		}
 	}
-	return book.Write(ctx, o.Snap, id.String())
+	return func() error { return book.Write(ctx, o.Snap, id.String()) }, nil
 }

@@ -2,11 +2,15 @@ package rbd
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -49,7 +53,11 @@ func (p Pool) createFrom(ctx context.Context, b Blueprint) error {
 	if s.isOfGroup() {
 		return p.copyMember(ctx, b, image, s)
 	}
-	return p.clone(ctx, b, image, s.Name)
+	depth, err := p.depth(ctx, image)
+	if err != nil {
+		return err
+	}
+	return p.clone(ctx, b, origin{image: image, snap: s.Name, bytes: s.Size, depth: depth})
 }
 
 func (p Pool) samePlace(o handle.Object) error {
@@ -63,14 +71,18 @@ func (p Pool) samePlace(o handle.Object) error {
 // next call finds and uses it: what the source was at the first call is what
 // was asked for.
 func (p Pool) cloneVolume(ctx context.Context, b Blueprint, source handle.Object) error {
-	image, name := ImageName(source), cloneSnap(b.Object)
-	if err := unlessThere(p.rbd(ctx, "snap", "create", p.spec(image)+"@"+name)); err != nil {
+	from := origin{image: ImageName(source), snap: cloneSnap(b.Object)}
+	err := abreast.Do(
+		func() error { return unlessThere(p.rbd(ctx, "snap", "create", p.spec(from.image)+"@"+from.snap)) },
+		func() (err error) { from.depth, err = p.depth(ctx, from.image); return err },
+	)
+	if err != nil {
 		return err
 	}
-	if err := p.clone(ctx, b, image, name); err != nil {
+	if err := p.clone(ctx, b, from); err != nil {
 		return err
 	}
-	return p.removeSnap(ctx, image, name)
+	return p.removeSnap(ctx, from.image, from.snap)
 }
 
 // cloneSnap is the name of the snapshot that a volume is cloned from.
@@ -83,26 +95,30 @@ func isCloneSnap(name string) bool {
 	return strings.HasPrefix(name, "c") && handle.IsSnap("s"+strings.TrimPrefix(name, "c"))
 }
 
+// origin is a snapshot that is cloned.
+type origin struct {
+	image, snap string
+	// bytes is its size; 0 when nobody has asked.
+	bytes int64
+	// depth is how many images it reads through.
+	depth int
+}
+
 // clone makes an image of a snapshot.
-func (p Pool) clone(ctx context.Context, b Blueprint, image, snap string) error {
-	depth, err := p.depth(ctx, image)
-	if err != nil {
-		return err
-	}
-	if depth >= refuseAt {
-		p.flatten(ctx, image)
+func (p Pool) clone(ctx context.Context, b Blueprint, from origin) error {
+	if from.depth >= refuseAt {
+		p.flatten(ctx, from.image)
 		return fault.Busy.Errorf("image %s reads through %d others, and no more than %d are allowed; the cluster was told to make it independent (ceph rbd task list), try again when it has",
-			p.spec(image), depth, refuseAt)
+			p.spec(from.image), from.depth, refuseAt)
 	}
 	target := ImageName(b.Object)
-	arguments := append([]string{"clone", p.spec(image) + "@" + snap, p.spec(target), cloneFormat}, b.options()...)
-	if _, err := p.rbd(ctx, arguments...); err != nil {
+	if err := p.begin(ctx, b, "clone", p.spec(from.image)+"@"+from.snap, p.spec(target), cloneFormat); err != nil {
 		return err
 	}
-	if err := p.adopt(ctx, target, b.Bytes); err != nil {
+	if err := p.adopt(ctx, b, from.bytes); err != nil {
 		return err
 	}
-	if depth+1 >= flattenAt {
+	if from.depth+1 >= flattenAt {
 		p.flatten(ctx, target)
 	}
 	return nil
@@ -131,23 +147,46 @@ func (p Pool) flatten(ctx context.Context, image string) {
 }
 
 // adopt removes what a copy brought along from its source and gives it its
-// size.
-func (p Pool) adopt(ctx context.Context, image string, bytes int64) error {
-	var have map[string]string
-	if err := p.ask(ctx, &have, "image-meta", "list", p.spec(image)); err != nil {
+// size. It has so many bytes; 0 when nobody has asked.
+func (p Pool) adopt(ctx context.Context, b Blueprint, has int64) error {
+	image := ImageName(b.Object)
+	var along map[string]string
+	err := abreast.Do(
+		func() error { return p.ask(ctx, &along, "image-meta", "list", p.spec(image)) },
+		func() error {
+			if has > 0 {
+				return nil
+			}
+			i, err := p.info(ctx, image)
+			has = i.Size
+			return err
+		},
+	)
+	if err != nil {
 		return err
 	}
-	for key := range have {
-		if !strings.HasPrefix(key, recordKey) && !strings.HasPrefix(key, "conf_rbd_qos_") {
+	for _, key := range slices.Sorted(maps.Keys(along)) {
+		if !mustGo(b.Object, key, along[key]) {
 			continue
 		}
 		if err := p.removeMetadata(ctx, image, key); err != nil {
 			return err
 		}
 	}
-	i, err := p.info(ctx, image)
-	if err != nil || i.Size >= bytes {
-		return err
+	if has >= b.Bytes {
+		return nil
 	}
-	return p.resize(ctx, image, bytes)
+	return p.resize(ctx, image, b.Bytes)
+}
+
+// mustGo says what a copy may not keep of the metadata of its source. The
+// record of another volume makes none of the copy and is overwritten in the last
+// step; one that could be taken for the copy's own, or not be read, must go
+// before.
+func mustGo(o handle.Object, key, value string) bool {
+	if key == recordKey {
+		_, err := record.Volume(o, value)
+		return !fault.NotFound.Is(err)
+	}
+	return strings.HasPrefix(key, recordKey) || strings.HasPrefix(key, "conf_rbd_qos_")
 }

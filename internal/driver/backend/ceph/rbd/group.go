@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
@@ -22,13 +23,31 @@ func groupName(g handle.Object) string { return ours + g.Name + "." + g.Snap }
 
 // CreateGroup snapshots several images at one moment. RBD lets an image be in
 // one group only, so they are in this one for as long as it takes.
-func (p Pool) CreateGroup(ctx context.Context, g handle.Object, name string, sources []handle.Object) error {
-	if err := naming.Claim(ctx, book{p}, g); err != nil {
-		return err
+func (p Pool) CreateGroup(ctx context.Context, g handle.Object, r backend.GroupRequest, sources []handle.Object) (backend.Group, error) {
+	takeName, err := naming.Claim(ctx, book{p}, g)
+	if err != nil {
+		return backend.Group{}, err
 	}
-	if err := p.writeGroupRecords(ctx, g, name, sources); err != nil {
-		return err
+	written := record.Snapshot{Name: r.Name, Group: r.ID.String()}
+	err = abreast.Do(
+		takeName,
+		func() error { return p.writeGroupRecords(ctx, g, written, sources) },
+	)
+	if err != nil {
+		return backend.Group{}, err
 	}
+	if err := p.snapTogether(ctx, g, sources); err != nil {
+		return backend.Group{}, err
+	}
+	made := backend.Group{ID: r.ID, Name: r.Name}
+	err = fill(&made, sources, func(source handle.Object) (backend.Snapshot, error) {
+		return p.made(ctx, handle.Member(source, g), written)
+	})
+	return made, err
+}
+
+// snapTogether is what is done with the images.
+func (p Pool) snapTogether(ctx context.Context, g handle.Object, sources []handle.Object) error {
 	group := p.spec(groupName(g))
 	if err := unlessThere(p.rbd(ctx, "group", "create", group)); err != nil {
 		return err
@@ -48,21 +67,22 @@ func (p Pool) CreateGroup(ctx context.Context, g handle.Object, name string, sou
 	return p.leave(ctx, group, sources)
 }
 
-func (p Pool) writeGroupRecords(ctx context.Context, g handle.Object, name string, sources []handle.Object) error {
-	id, err := g.ID()
-	if err != nil {
-		return err
-	}
-	whole := record.Snapshot{Name: name}
+// writeGroupRecords writes that of the whole to the first image when all have
+// their own: nothing writes to one image beside something else that does.
+func (p Pool) writeGroupRecords(ctx context.Context, g handle.Object, member record.Snapshot, sources []handle.Object) error {
+	whole := record.Snapshot{Name: member.Name}
 	for _, source := range sources {
 		of, err := source.ID()
 		if err != nil {
 			return err
 		}
 		whole.Sources = append(whole.Sources, of.String())
-		if err := p.writeSnapRecord(ctx, handle.Member(source, g), record.Snapshot{Name: name, Group: id.String()}); err != nil {
-			return err
-		}
+	}
+	err := abreast.Each(sources, func(_ int, source handle.Object) error {
+		return p.writeSnapRecord(ctx, handle.Member(source, g), member)
+	})
+	if err != nil {
+		return err
 	}
 	text, err := whole.Text()
 	if err != nil {
@@ -116,34 +136,57 @@ func (p Pool) GetGroup(ctx context.Context, g handle.Object) (backend.Group, err
 	if err != nil {
 		return backend.Group{}, err
 	}
-	if complete, err := p.isComplete(ctx, g); err != nil || !complete {
-		return backend.Group{}, errors.Join(err, noGroup(err, g))
-	}
-	sources, err := written.SourceIDs()
+	sources, err := sourcesOf(written)
 	if err != nil {
 		return backend.Group{}, err
 	}
 	group := backend.Group{ID: id, Name: written.Name}
-	for _, source := range sources {
-		of, err := handle.Of(source)
-		if err != nil {
-			return backend.Group{}, err
-		}
-		member, err := p.GetSnapshot(ctx, handle.Member(of, g))
-		if err != nil {
-			return backend.Group{}, err
-		}
-		group.Snapshots = append(group.Snapshots, member)
-		group.Created = member.Created
-	}
-	return group, nil
+	err = abreast.Do(
+		func() error { return p.mustBeComplete(ctx, g) },
+		func() error {
+			return fill(&group, sources, func(source handle.Object) (backend.Snapshot, error) {
+				return p.GetSnapshot(ctx, handle.Member(source, g))
+			})
+		},
+	)
+	return group, err
 }
 
-// noGroup is for a group that is not complete, unless there is an error.
-func noGroup(err error, g handle.Object) error {
-	if err != nil {
-		return nil
+func sourcesOf(group record.Snapshot) (sources []handle.Object, err error) {
+	ids, err := group.SourceIDs()
+	for _, id := range ids {
+		source, err := handle.Of(id)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, source)
 	}
+	return sources, err
+}
+
+// fill asks for the members of a group.
+func fill(group *backend.Group, sources []handle.Object, ask func(handle.Object) (backend.Snapshot, error)) error {
+	group.Snapshots = make([]backend.Snapshot, len(sources))
+	err := abreast.Each(sources, func(i int, source handle.Object) (err error) {
+		group.Snapshots[i], err = ask(source)
+		return err
+	})
+	for _, member := range group.Snapshots {
+		group.Created = member.Created
+	}
+	return err
+}
+
+func (p Pool) mustBeComplete(ctx context.Context, g handle.Object) error {
+	complete, err := p.isComplete(ctx, g)
+	if err == nil && !complete {
+		err = noGroup(g)
+	}
+	return err
+}
+
+// noGroup is for a group that is not complete, too.
+func noGroup(g handle.Object) error {
 	id, _ := g.ID()
 	return fault.NotFound.Errorf("group snapshot %.128q does not exist", id)
 }
@@ -153,7 +196,7 @@ func noGroup(err error, g handle.Object) error {
 func (p Pool) groupRecord(ctx context.Context, g handle.Object) (record.Snapshot, error) {
 	image, _, err := p.find(ctx, g)
 	if fault.NotFound.Is(err) {
-		return record.Snapshot{}, noGroup(nil, g)
+		return record.Snapshot{}, noGroup(g)
 	}
 	if err != nil {
 		return record.Snapshot{}, err
@@ -249,7 +292,13 @@ func (p Pool) removeGroup(ctx context.Context, g handle.Object) error {
 // copyMember makes an image of a snapshot that was made with a group. The
 // programs cannot clone those; but they can import an image from one, which
 // copies its data and leaves nothing shared.
+//
+// What an earlier call left is looked for before: this way of making an image
+// removes it again when it fails, and whose it was is not certain then.
 func (p Pool) copyMember(ctx context.Context, b Blueprint, image string, s snap) error {
+	if err := p.discardIncomplete(ctx, b.Object); err != nil {
+		return err
+	}
 	target := p.spec(ImageName(b.Object))
 	from, err := json.Marshal(map[string]any{
 		"type": "native", "pool_name": p.Place.Pool, "image_name": image, "snap_id": s.ID,
@@ -271,5 +320,5 @@ func (p Pool) copyMember(ctx context.Context, b Blueprint, image string, s snap)
 	if _, err := p.rbd(ctx, "snap", "purge", target, "--no-progress"); err != nil {
 		return err
 	}
-	return p.adopt(ctx, ImageName(b.Object), b.Bytes)
+	return p.adopt(ctx, b, 0)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
@@ -50,13 +51,11 @@ func (p Pool) Get(ctx context.Context, o handle.Object) (backend.Volume, error) 
 }
 
 // Create makes an image. The record is the last step; what a failure leaves
-// before it is removed at once, or else by the next call.
+// before it is removed at once, or else by the next call, which finds the name
+// taken.
 func (p Pool) Create(ctx context.Context, b Blueprint) error {
 	text, err := record.OfRequest(b.Request)
 	if err != nil {
-		return err
-	}
-	if err := p.discardIncomplete(ctx, b.Object); err != nil {
 		return err
 	}
 	err = p.build(ctx, b, text)
@@ -86,9 +85,23 @@ func (p Pool) build(ctx context.Context, b Blueprint, text string) error {
 }
 
 func (p Pool) createEmpty(ctx context.Context, b Blueprint) error {
-	arguments := []string{"create", p.spec(ImageName(b.Object)), "--size=" + bytesOf(b.Bytes)}
-	_, err := p.rbd(ctx, append(arguments, b.options()...)...)
+	err := p.begin(ctx, b, "create", p.spec(ImageName(b.Object)), "--size="+bytesOf(b.Bytes))
 	return p.explainMissingPool(err, b)
+}
+
+// begin is the step that makes the image. Most names are free, so nobody asks
+// before: where one is not, that step changes nothing and says so.
+func (p Pool) begin(ctx context.Context, b Blueprint, arguments ...string) error {
+	arguments = append(arguments, b.options()...)
+	_, err := p.rbd(ctx, arguments...)
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	if err := p.discardIncomplete(ctx, b.Object); err != nil {
+		return err
+	}
+	_, err = p.rbd(ctx, arguments...)
+	return err
 }
 
 func (b Blueprint) options() (options []string) {
@@ -140,17 +153,22 @@ func (p Pool) discardIncomplete(ctx context.Context, o handle.Object) error {
 	return p.dispose(ctx, image, i)
 }
 
-// Expand makes an image larger; one that is large enough stays as it is.
+// Expand makes an image larger; one that is large enough stays as it is. The
+// program refuses to make one smaller, and says so only then.
 func (p Pool) Expand(ctx context.Context, o handle.Object, bytes int64) (now int64, err error) {
-	i, err := p.info(ctx, ImageName(o))
-	if isMissing(err) {
+	failed := p.resize(ctx, ImageName(o), bytes)
+	if isMissing(failed) {
 		id, _ := o.ID()
 		return 0, backend.NoSuchVolume(id.String())
 	}
-	if err != nil || i.Size >= bytes {
-		return i.Size, err
+	if !errors.Is(failed, unix.EINVAL) {
+		return bytes, failed
 	}
-	return bytes, p.resize(ctx, ImageName(o), bytes)
+	i, err := p.info(ctx, ImageName(o))
+	if err == nil && i.Size < bytes {
+		err = failed
+	}
+	return i.Size, err
 }
 
 func (p Pool) resize(ctx context.Context, image string, bytes int64) error {

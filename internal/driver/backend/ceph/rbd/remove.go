@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 )
@@ -16,26 +17,26 @@ import (
 // name: no volume then, and still the source of its snapshots.
 func (p Pool) Delete(ctx context.Context, o handle.Object) error {
 	image := ImageName(o)
-	i, err := p.info(ctx, image)
+	var i info
+	var snaps []snap
+	var watchers []Watcher
+	// None of these questions makes the program a watcher itself.
+	err := abreast.Do(
+		func() (err error) { i, err = p.info(ctx, image); return err },
+		func() (err error) { snaps, err = p.snaps(ctx, image); return err },
+		func() (err error) { watchers, err = p.watchers(ctx, image); return err },
+	)
 	if isMissing(err) {
 		return p.emptyTrash(ctx, image)
 	}
 	if err != nil {
 		return err
 	}
-	snaps, err := p.snaps(ctx, image)
-	if err != nil {
-		return err
+	if len(watchers) > 0 {
+		return p.InUse(o, watchers)
 	}
 	if err := p.removeCloneSnaps(ctx, image, snaps); err != nil {
 		return err
-	}
-	watchers, err := p.watchers(ctx, image)
-	if err != nil {
-		return err
-	}
-	if len(watchers) > 0 {
-		return p.InUse(o, watchers)
 	}
 	if countLive(snaps) > 0 {
 		_, err := p.rbd(ctx, "rename", p.spec(image), p.spec(deletedName(o, i.ID)))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
@@ -102,16 +103,32 @@ func (p Pool) findAt(ctx context.Context, image string, o handle.Object) (snap, 
 	return snap{}, noSuchSnapshot(o)
 }
 
-// CreateSnapshot makes a snapshot. Its record is written before: the snapshot
-// exists from the moment RBD has it.
-func (p Pool) CreateSnapshot(ctx context.Context, o handle.Object, name string) error {
-	if err := naming.Claim(ctx, book{p}, o); err != nil {
-		return err
+// CreateSnapshot makes a snapshot. Its name and its record are written before:
+// the snapshot exists from the moment RBD has it.
+func (p Pool) CreateSnapshot(ctx context.Context, o handle.Object, r backend.SnapshotRequest) (backend.Snapshot, error) {
+	takeName, err := naming.Claim(ctx, book{p}, o)
+	if err != nil {
+		return backend.Snapshot{}, err
 	}
-	if err := p.writeSnapRecord(ctx, o, record.Snapshot{Name: name}); err != nil {
-		return err
+	written := record.Snapshot{Name: r.Name}
+	if err := abreast.Do(takeName, func() error { return p.writeSnapRecord(ctx, o, written) }); err != nil {
+		return backend.Snapshot{}, err
 	}
-	return unlessThere(p.rbd(ctx, "snap", "create", p.spec(ImageName(o))+"@"+o.Snap))
+	image := ImageName(o)
+	if err := unlessThere(p.rbd(ctx, "snap", "create", p.spec(image)+"@"+o.Snap)); err != nil {
+		return backend.Snapshot{}, err
+	}
+	return p.made(ctx, o, written)
+}
+
+// made describes a snapshot that was made of a live image just now, with the
+// record that was written for it.
+func (p Pool) made(ctx context.Context, o handle.Object, written record.Snapshot) (backend.Snapshot, error) {
+	found, err := p.findAt(ctx, ImageName(o), o)
+	if err != nil {
+		return backend.Snapshot{}, err
+	}
+	return found.describe(o, written)
 }
 
 func (p Pool) writeSnapRecord(ctx context.Context, o handle.Object, s record.Snapshot) error {
@@ -136,17 +153,25 @@ func (p Pool) describe(ctx context.Context, o handle.Object, image string, found
 	if err != nil {
 		return backend.Snapshot{}, err
 	}
-	source, err := o.Volume().ID()
-	if err != nil {
-		return backend.Snapshot{}, err
-	}
 	text, err := p.metadata(ctx, image, snapPrefix+o.Snap)
 	if err != nil {
 		return backend.Snapshot{}, fault.Internal.Errorf("the record of snapshot %q: %w", id, err)
 	}
 	written, err := record.ReadSnapshot(id, text)
+	if err != nil {
+		return backend.Snapshot{}, err
+	}
+	return found.describe(o, written)
+}
+
+func (s snap) describe(o handle.Object, written record.Snapshot) (backend.Snapshot, error) {
+	id, err := o.ID()
+	if err != nil {
+		return backend.Snapshot{}, err
+	}
+	source, err := o.Volume().ID()
 	return backend.Snapshot{
-		ID: id, Name: written.Name, Source: source, SizeBytes: found.Size, Created: found.created(), Ready: true, Group: written.Group,
+		ID: id, Name: written.Name, Source: source, SizeBytes: s.Size, Created: s.created(), Ready: true, Group: written.Group,
 	}, err
 }
 
@@ -160,10 +185,11 @@ func (p Pool) DeleteSnapshot(ctx context.Context, o handle.Object) error {
 	if err != nil {
 		return err
 	}
-	if err := p.forgetName(ctx, o); err != nil {
-		return err
-	}
-	if err := p.removeSnap(ctx, image, o.Snap); err != nil {
+	err = abreast.Do(
+		func() error { return p.forgetName(ctx, o) },
+		func() error { return p.removeSnap(ctx, image, o.Snap) },
+	)
+	if err != nil {
 		return err
 	}
 	if err := p.removeMetadata(ctx, image, snapPrefix+o.Snap); err != nil {
