@@ -102,6 +102,19 @@ func TestCreateAgainWithoutItsSource(t *testing.T) {
 	}
 }
 
+func TestSnapshotAgainWithoutItsSource(t *testing.T) {
+	r, s, _ := onShelf(t, settings{})
+	volume := r.create(t, "vol")
+	r.snapshot(t, "snap", volume)
+	r.delete(t, volume)
+	r.snapshot(t, "snap", volume)
+	if count := len(slices.DeleteFunc(s.calls, func(call string) bool { return call != "CreateSnapshot" })); count != 1 {
+		t.Errorf("made %d times", count)
+	}
+	_, err := r.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "another", SourceVolumeId: volume})
+	wantCode(t, err, codes.NotFound, volume)
+}
+
 // 3.1 CreateSnapshot, DeleteSnapshot, GetSnapshot.
 func TestSnapshotCodes(t *testing.T) {
 	r, _, _ := onShelf(t, settings{})

@@ -218,6 +218,9 @@ func (s *shelf) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest) (
 	if err := s.enter(ctx, "CreateSnapshot"); err != nil {
 		return backend.Snapshot{}, err
 	}
+	if has := s.volumes[r.Source].CapacityBytes; has != r.SourceBytes {
+		return backend.Snapshot{}, fault.Internal.Errorf("the source has %d bytes, not %d", has, r.SourceBytes)
+	}
 	return s.snapshot(r.ID, r.Name, r.Source, ""), nil
 }
 

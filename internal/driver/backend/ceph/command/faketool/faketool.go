@@ -100,6 +100,9 @@ func play(dir string) (status int, err error) {
 		return 0, err
 	}
 	step, err := choose(dir, call, earlier)
+	if err == nil {
+		err = keepRound(dir, call.Pid)
+	}
 	if err != nil {
 		return 0, err
 	}

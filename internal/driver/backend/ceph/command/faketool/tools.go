@@ -12,6 +12,8 @@ import (
 type Tools struct {
 	t   *testing.T
 	dir string
+	// rounds are what Rounds was told.
+	rounds [][]string
 }
 
 // New installs the tools with a script.
@@ -41,8 +43,10 @@ func (f *Tools) Script(script ...Step) {
 	if err := os.WriteFile(filepath.Join(f.dir, scriptFile), content, 0o600); err != nil {
 		f.t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(f.dir, callsFile)); err != nil {
-		f.t.Fatal(err)
+	for _, name := range []string{callsFile, roundsFile, endsFile} {
+		if err := os.RemoveAll(filepath.Join(f.dir, name)); err != nil {
+			f.t.Fatal(err)
+		}
 	}
 }
 
