@@ -53,7 +53,7 @@ func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
 
 // paceFlags are F-4 to F-6.
 func (p *Provisioner) paceFlags(f *pflag.FlagSet) {
-	f.UintVar(&p.Workers, "worker-threads", 100, "claims, and again volumes, that are worked on at once")
+	f.UintVar(&p.Workers, "worker-threads", 100, "calls to the driver that provision, and again that delete, under way at once")
 	f.DurationVar(&p.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
 	f.DurationVar(&p.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
 }

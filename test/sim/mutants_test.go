@@ -57,6 +57,12 @@ var mutants = []mutant{
 	{name: "does not wait for the record", journal: func(j provisioning.Journal) provisioning.Journal {
 		return brokenJournal{Journal: j, record: func(ctx context.Context, e intent.Entry) error {
 			go func() { _ = j.Record(ctx, e) }()
+			for ctx.Err() == nil {
+				if _, begun := j.Pending(e.UID); begun {
+					break
+				}
+				time.Sleep(time.Microsecond)
+			}
 			return nil
 		}}
 	}},
@@ -66,6 +72,9 @@ var mutants = []mutant{
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
+	{name: "repeats calls when another leads", by: "a former leader repeats", journal: func(j provisioning.Journal) provisioning.Journal {
+		return unheld{j}
+	}},
 	{name: "takes an uncertain answer for a failure", driver: answers(func(err error) error {
 		switch status.Code(err) {
 		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable:
@@ -227,6 +236,14 @@ func (j brokenJournal) Record(ctx context.Context, e intent.Entry) error { retur
 type settlesNever struct{ provisioning.Journal }
 
 func (settlesNever) Settle(context.Context, types.UID) error { return nil }
+
+// unheld does not ask whether the journal is still ours.
+type unheld struct{ provisioning.Journal }
+
+func (unheld) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {
+	bounded, cancel := context.WithCancel(ctx)
+	return bounded, cancel, nil
+}
 
 type repeatsAnother struct{ provisioning.Journal }
 

@@ -40,6 +40,7 @@ var families = []family{
 	{"driver", driverFaults, false},
 	{"watch", watchFaults, false},
 	{"two leaders", rivals, false},
+	{"a former leader repeats", repeats, false},
 	{"two crashes", pairs, false},
 }
 
@@ -215,6 +216,22 @@ func rivals(calm result, _ extent) (all []schedule) {
 			if call >= n { // its effect comes when the other one leads
 				f := csidriver.Fault{Code: codes.Unavailable, Effect: csidriver.Late, After: lateEffect}
 				all = append(all, schedule{rivalAt: n, csiAt: call, csi: f, driverLocks: true}, schedule{rivalAt: n, deleteAt: call, csiAt: call, csi: f, driverLocks: true})
+			}
+		}
+	}
+	return all
+}
+
+// repeats have a second leader take over what the first one is about to repeat, since a third one died in the middle of it. The first
+// one is slow to send it, and dies with the answer.
+func repeats(calm result, _ extent) (all []schedule) {
+	for _, call := range calm.calls {
+		for rival := call + 1; rival <= call+4; rival++ {
+			for late := rival + 1; late <= rival+6; late++ {
+				s := schedule{crashes: []crash{{call, inFlight}, {late, lost}}, downFor: briefly, rivalAt: rival, slowAt: late, slowFor: callTimeout / 3}
+				deleted := s
+				deleted.deleteWhileDown = true
+				all = append(all, s, deleted)
 			}
 		}
 	}

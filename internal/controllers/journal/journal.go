@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,8 +46,11 @@ const (
 	window = 25 * time.Millisecond
 	// idle is how long a settlement waits for another write to ride on.
 	idle = 5 * time.Second
-	// margin is added to the time that calls of a former holder may take, for what lies between a record and its call.
+	// margin is added to the time that calls of a former holder may take, for what lies between a write of the record and a call.
 	margin = time.Second
+	// fresh is how old the last write of a page may be when a call that rests on it begins. The rest of margin is for a process that
+	// is slow to begin it.
+	fresh = margin / 2
 )
 
 // ErrFenced says that another process has taken the journal over: this one is no longer the leader.
@@ -60,9 +65,10 @@ type Journal struct {
 
 	mu      sync.Mutex
 	book    *intent.Book
-	calling map[types.UID]bool   // entries whose run has not ended
+	calling map[types.UID]bool   // entries with a call whose run has not ended
 	waiting map[int][]chan error // by page: for the next write
 	writing map[int][]chan error // by page: for the one under way
+	held    map[int]time.Time    // by page: when the last write was sent that the API server took from us
 	wake    chan struct{}        // has one element when there is something to write at once
 	ended   error                // why nothing is written any more
 	ending  bool                 // ctx has ended
@@ -76,7 +82,7 @@ type Journal struct {
 func New(cfg Config) *Journal {
 	return &Journal{
 		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{},
-		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, wake: make(chan struct{}, 1),
+		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, held: map[int]time.Time{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -120,11 +126,15 @@ func (j *Journal) Record(ctx context.Context, e intent.Entry) error {
 	if written == nil {
 		return err
 	}
+	return await(ctx, written, e.UID)
+}
+
+func await(ctx context.Context, written <-chan error, claim types.UID) error {
 	select {
 	case err := <-written:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("record the request of claim %s: %w", e.Claim, ctx.Err())
+		return fmt.Errorf("record the request of the claim with uid %s: %w", claim, ctx.Err())
 	}
 }
 
@@ -132,30 +142,92 @@ func (j *Journal) Record(ctx context.Context, e intent.Entry) error {
 func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.ended != nil {
-		return nil, j.ended
+	if err := j.over(); err != nil {
+		return nil, err
 	}
 	page, err := j.book.Add(e)
 	if err != nil {
 		return nil, err
 	}
-	j.calling[e.UID] = true
-	written := make(chan error, 1)
-	switch underWay, is := j.writing[page]; {
+	underWay, is := j.writing[page]
+	switch {
 	case j.memory:
 		return nil, nil
 	case j.book.IsDirty(page):
-		j.waiting[page] = append(j.waiting[page], written)
-		j.rouse()
+		return j.nextWrite(page), nil
 	case is: // the write that is under way has it
+		written := make(chan error, 1)
 		j.writing[page] = append(underWay, written)
+		return written, nil
 	default:
 		return nil, nil
 	}
-	return written, nil
 }
 
-// Done says that the run which recorded the entry has ended, whatever is known of the outcome.
+// nextWrite is for who waits for the next write of a page. The caller holds mu.
+func (j *Journal) nextWrite(page int) <-chan error {
+	written := make(chan error, 1)
+	j.waiting[page] = append(j.waiting[page], written)
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+	return written
+}
+
+// over is why no call may begin any more; nil while some may. The caller holds mu.
+func (j *Journal) over() error {
+	if j.ended == nil && j.ending {
+		return errEnding
+	}
+	return j.ended
+}
+
+// Hold is asked right before a call for a claim that is on record, be it the first call or a repeated one. It returns when the API
+// server has lately taken a write of the record from this process, which may take another write. The context that it gives ends
+// before a next holder of the journal repeats or undoes the call.
+func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, context.CancelFunc, error) {
+	for {
+		until, written, err := j.hold(claim)
+		if err == nil && written != nil {
+			err = await(ctx, written, claim)
+		}
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case written != nil:
+			continue
+		case until.IsZero():
+			bounded, cancel := context.WithCancel(ctx)
+			return bounded, cancel, nil
+		}
+		bounded, cancel := context.WithDeadline(ctx, until)
+		return bounded, cancel, nil
+	}
+}
+
+// hold says until when a call may go on, the zero time for no bound; or what to wait for when the last write is too old.
+func (j *Journal) hold(claim types.UID) (until time.Time, written <-chan error, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.over(); err != nil {
+		return time.Time{}, nil, err
+	}
+	page, open := j.book.PageOf(claim)
+	switch held := j.held[page]; {
+	case !open:
+		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not on record", claim)
+	case j.memory:
+	case time.Since(held) > fresh:
+		return time.Time{}, j.nextWrite(page), nil
+	default:
+		until = held.Add(margin + j.CallTimeout)
+	}
+	j.calling[claim] = true
+	return until, nil, nil
+}
+
+// Done says that the run which called for a claim has ended, whatever is known of the outcome.
 func (j *Journal) Done(claim types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -171,14 +243,6 @@ func (j *Journal) Settle(_ context.Context, claim types.UID) error {
 	defer j.mu.Unlock()
 	j.book.Remove(claim)
 	return nil
-}
-
-// rouse wakes the writer. The caller holds mu.
-func (j *Journal) rouse() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -238,7 +302,7 @@ func (j *Journal) write(ctx context.Context) error {
 	}
 }
 
-// drain serves the runs that have begun, and then gives the journal back: the next holder need not wait for our calls. When they
+// drain serves the calls that have begun, and then gives the journal back: the next holder need not wait for our calls. When they
 // take too long, or were cut off, it is kept, and the next holder waits.
 func (j *Journal) drain(ctx context.Context) error {
 	j.mu.Lock()
@@ -248,7 +312,7 @@ func (j *Journal) drain(ctx context.Context) error {
 	defer bound.Stop()
 	check := time.NewTicker(window)
 	defer check.Stop()
-	for !j.over() {
+	for !j.isIdle() {
 		select {
 		case <-bound.C:
 			return j.flush(ctx)
@@ -272,21 +336,17 @@ func (j *Journal) wasCut() bool {
 	return j.cut
 }
 
-// over reports whether no run is under way, and from then on lets none begin: the journal is about to be given back.
-func (j *Journal) over() bool {
+// isIdle reports whether no call is under way.
+func (j *Journal) isIdle() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.calling) > 0 {
-		return false
-	}
-	j.ended = errEnding
-	return true
+	return len(j.calling) == 0
 }
 
-// flush writes every page that differs from what stands in the API server. Only being fenced is an error: whatever else goes
+// flush writes every page that differs from what stands in the API server, or that somebody waits for. Only being fenced is an error: whatever else goes
 // wrong is told to those who wait, and tried again with their next attempt.
 func (j *Journal) flush(ctx context.Context) error {
-	for _, page := range j.dirty() {
+	for _, page := range j.due() {
 		err := j.flushPage(ctx, page)
 		if errors.Is(err, ErrFenced) {
 			return err
@@ -298,13 +358,15 @@ func (j *Journal) flush(ctx context.Context) error {
 	return nil
 }
 
-func (j *Journal) dirty() []int {
+func (j *Journal) due() []int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.memory {
 		return nil
 	}
-	return j.book.Dirty()
+	pages := append(j.book.Dirty(), slices.Collect(maps.Keys(j.waiting))...)
+	slices.Sort(pages)
+	return slices.Compact(pages)
 }
 
 func pause(ctx context.Context, d time.Duration) {

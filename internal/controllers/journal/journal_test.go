@@ -117,6 +117,28 @@ func record(t *testing.T, j *Journal, n int) {
 	}
 }
 
+// call begins a call for an entry that is on record.
+func call(t *testing.T, j *Journal, n int) (until time.Time) {
+	t.Helper()
+	bounded, cancel, err := j.Hold(t.Context(), entry(n).UID)
+	if err != nil {
+		t.Fatalf("Hold: %v", err)
+	}
+	cancel()
+	until, _ = bounded.Deadline()
+	return until
+}
+
+// mayCall is why a call may not begin.
+func mayCall(t *testing.T, j *Journal, claim types.UID) error {
+	t.Helper()
+	_, cancel, err := j.Hold(t.Context(), claim)
+	if err == nil {
+		cancel()
+	}
+	return err
+}
+
 // H-1: when Record returns, a restart finds the entry; and it does until it is settled.
 func TestRecordIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -207,6 +229,9 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		j := start(t, a, "one")
 		record(t, j.Journal, 1)
 		record(t, j.Journal, 2)
+		record(t, j.Journal, 3)
+		call(t, j.Journal, 1)
+		call(t, j.Journal, 2)
 		j.Done("uid-1")
 		if err := j.Settle(t.Context(), "uid-2"); err != nil {
 			t.Fatal(err)
@@ -218,6 +243,9 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 			t.Fatal("ended while a call was under way")
 		default:
 		}
+		if err := mayCall(t, j.Journal, "uid-3"); !errors.Is(err, errEnding) {
+			t.Errorf("a call may begin while the process ends: %v", err)
+		}
 		j.Done("uid-2")
 		j.end(t)
 		next := start(t, a, "next")
@@ -227,6 +255,9 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		}
 		if _, ok := next.Pending("uid-2"); ok {
 			t.Error("a settled entry came back")
+		}
+		if got, ok := next.Pending("uid-3"); !ok || !got.NotBefore.IsZero() {
+			t.Errorf("got %+v, %v; want the entry that nothing was called for, at once", got, ok)
 		}
 		next.end(t)
 	})
@@ -238,6 +269,7 @@ func TestOverdueCallsKeepTheJournal(t *testing.T) {
 		a := newAPI(t)
 		j := start(t, a, "one")
 		record(t, j.Journal, 1)
+		call(t, j.Journal, 1)
 		j.end(t)
 		if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
 			t.Errorf("given back to %q while a call may be under way", holder)
@@ -251,6 +283,7 @@ func TestCutCallsKeepTheJournal(t *testing.T) {
 		a := newAPI(t)
 		j := start(t, a, "one")
 		record(t, j.Journal, 1)
+		call(t, j.Journal, 1)
 		j.stop()
 		synctest.Wait()
 		j.Done("uid-1") // nothing is known of the outcome

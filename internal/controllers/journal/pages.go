@@ -81,10 +81,12 @@ func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
 	for {
 		lease := &coordinationv1.Lease{}
 		err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(i)}, lease)
+		sent := time.Now()
 		switch {
 		case apierrors.IsNotFound(err):
 			lease = j.newPage(i)
 			if err = j.Writer.Create(ctx, lease); err == nil {
+				j.took(i, sent)
 				return seized{lease: lease, pages: 1}, nil
 			}
 		case err == nil:
@@ -94,6 +96,7 @@ func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
 			}
 			j.sign(lease)
 			if err = j.Writer.Update(ctx, lease); err == nil {
+				j.took(i, sent)
 				page.lease = lease
 				return page, nil
 			}
@@ -201,8 +204,10 @@ func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1
 		lease := j.pages[i].lease.DeepCopy()
 		change(lease)
 		j.sign(lease)
+		sent := time.Now()
 		err := j.Writer.Update(ctx, lease)
 		if err == nil {
+			j.took(i, sent)
 			j.pages[i].lease = lease
 			return nil
 		}
@@ -213,6 +218,13 @@ func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1
 			return err
 		}
 	}
+}
+
+// took notes that the API server took a write of a page that was sent at the given time. Nobody else was its holder by then.
+func (j *Journal) took(i int, sent time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.held[i] = sent
 }
 
 // reread finds out why a write was refused. An object that somebody deleted is made again, and making it fails when a new holder

@@ -39,15 +39,26 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
+// createVolume knows of everything that can go wrong before the call that nothing was sent.
 func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sent provision.CreateVolume) (next, error) {
+	release, err := c.slot(ctx)
+	if err != nil {
+		return provision.NotSent(s, err), nil
+	}
+	defer release()
 	ref := sent.Secrets.Of(secretref.Provisioner)
 	secrets, access, err := c.readSecret(ctx, ref)
 	if err != nil {
-		return nil, err
+		return provision.NotSent(s, err), nil
 	}
 	if access != provision.Readable {
 		return provision.AfterSecret(s, ref, access), nil
 	}
+	ctx, cancel, err := c.Journal.Hold(ctx, s.Key.UID)
+	if err != nil {
+		return provision.NotSent(s, err), nil
+	}
+	defer cancel()
 	ctx, done := c.call(ctx, "CreateVolume")
 	defer done()
 	response, err := c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets))
@@ -65,6 +76,11 @@ func (c *Controller) discardVolume(ctx context.Context, a provision.DiscardVolum
 	if err != nil {
 		return nil, err
 	}
+	release, err := c.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	ctx, done := c.call(ctx, "DeleteVolume")
 	defer done()
 	_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
@@ -89,6 +105,16 @@ func coded(v next, answer provision.Answer) next {
 		return v
 	}
 	return verdict.Coded(v, answer.Code.String())
+}
+
+// slot waits while as many calls are under way as there may be.
+func (c *Controller) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for one of %d calls to the driver to end: %w", c.Workers, ctx.Err())
+	}
 }
 
 // call bounds one call to the driver and counts it while it runs.

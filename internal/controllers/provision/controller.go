@@ -27,12 +27,12 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
-	loop.Settings
-	Cached  client.Reader // answers from memory
-	Live    client.Reader // answers from the API server
-	Writer  client.Writer
-	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/reclaim
-	Journal Journal
+	loop.Settings               // Workers are the calls to the driver that are under way at once
+	Cached        client.Reader // answers from memory
+	Live          client.Reader // answers from the API server
+	Writer        client.Writer
+	Volumes       *kube.Recent[*corev1.PersistentVolume] // shared with controllers/reclaim
+	Journal       Journal
 	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
 	HandedOver HandedOver
 	CSI        csi.ControllerClient
@@ -56,12 +56,17 @@ const IndexDriver = "driver"
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
 
+// runsPerCall is how many claims are worked on for each call that may be under way: while one is with the driver, the next one waits
+// for its record to be written.
+const runsPerCall = 2
+
 // Controller is the task that controllers/loop runs.
 type Controller struct {
 	Config
 	retries  *loop.Retries[provision.Key]
 	finished *finished
 	secrets  *secretVersions
+	slots    chan struct{} // has an element for each call under way
 }
 
 // New returns the controller without starting anything.
@@ -69,13 +74,16 @@ func New(cfg Config) *Controller {
 	if cfg.HandedOver == nil {
 		cfg.HandedOver = nobody{}
 	}
-	return &Controller{Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions()}
+	return &Controller{
+		Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions(),
+		slots: make(chan struct{}, max(cfg.Workers, 1)),
+	}
 }
 
 // Loop is the controller with the loop around it.
 func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*c.Timeout + apiBound,
 		Finally: func(key provision.Key) { c.Journal.Done(key.UID) },
 		Observe: c.observe,
 	})
@@ -99,7 +107,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[provision.Key],
+		Reconciler: c.Loop(), MaxConcurrentReconciles: runsPerCall * c.Workers, NewQueue: loop.NewQueue[provision.Key],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

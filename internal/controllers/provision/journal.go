@@ -19,9 +19,11 @@ type Journal interface {
 	Wait(ctx context.Context) error
 	// Record returns when the entry is remembered. Recording the same again changes nothing.
 	Record(ctx context.Context, e intent.Entry) error
+	// Hold is asked right before a call for a claim that is on record, and bounds it: nobody else repeats or undoes it sooner.
+	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
 	// Settle forgets the entry of a claim, if there is one.
 	Settle(ctx context.Context, claim types.UID) error
-	// Done says that the run which recorded the entry has ended, whatever is known of the outcome.
+	// Done says that the run which called for the claim has ended, whatever is known of the outcome.
 	Done(claim types.UID)
 	// Pending is the entry of a claim.
 	Pending(claim types.UID) (intent.Entry, bool)
@@ -45,6 +47,12 @@ func (m *Memory) Wait(context.Context) error { return nil }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}
+
+// Hold implements Journal. Nobody else knows of the entries.
+func (m *Memory) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {
+	bounded, cancel := context.WithCancel(ctx)
+	return bounded, cancel, nil
+}
 
 // Entries implements Journal.
 func (m *Memory) Entries() []intent.Entry {

@@ -55,6 +55,12 @@ func (b *Book) Get(claim types.UID) (Entry, bool) {
 	return b.pages[i].entries[claim], true
 }
 
+// PageOf is the page that the entry of a claim is on.
+func (b *Book) PageOf(claim types.UID) (page int, ok bool) {
+	page, ok = b.pageOf[claim]
+	return page, ok
+}
+
 // Len is the number of entries.
 func (b *Book) Len() int { return len(b.pageOf) }
 

@@ -64,15 +64,24 @@ func problemOf(access Access, ref types.NamespacedName) *verdict.Finding {
 	return nil
 }
 
-// AfterSecret says what it means that the secret could not be read right before CreateVolume, so that nothing was sent. A request
-// that was on record before this attempt may have been sent by an earlier one, and stays there.
+// AfterSecret says what it means that the secret could not be read right before CreateVolume.
 func AfterSecret(s Snapshot, ref types.NamespacedName, access Access) Verdict {
 	finding := problemOf(access, ref)
 	if finding == nil {
-		return refuse{Finding: verdict.Finding{Reason: verdict.WriteFailed, Message: fmt.Sprintf("read secret %q", ref)}}
+		return NotSent(s, fmt.Errorf("read secret %q", ref))
 	}
+	return unsent(s, *finding)
+}
+
+// NotSent says what it means that CreateVolume was not sent for a reason that has nothing to do with the claim.
+func NotSent(s Snapshot, err error) Verdict {
+	return unsent(s, verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()})
+}
+
+// unsent forgets the request, unless it was on record before this attempt: then an earlier one may have sent it.
+func unsent(s Snapshot, f verdict.Finding) Verdict {
 	if s.Pending != nil {
-		return refuse{Finding: *finding}
+		return refuse{Finding: f}
 	}
-	return forget(refuse{Finding: *finding})
+	return forget(refuse{Finding: f})
 }

@@ -234,7 +234,8 @@ func TestAfterSecret(t *testing.T) {
 		{"C-62 missing: nothing was sent, so nothing stays on record", world(), Missing, "Settle then refuse SecretMissing"},
 		{"C-62 forbidden", world(), Forbidden, "Settle then refuse SecretForbidden"},
 		{"H-47 missing, and an earlier attempt may have been sent", world(pending), Missing, "refuse SecretMissing"},
-		{"C-62 not known: the API server did not answer", world(), Unknown, "refuse WriteFailed"},
+		{"C-62 not known: the API server did not answer", world(), Unknown, "Settle then refuse WriteFailed"},
+		{"H-47 not known, and an earlier attempt may have been sent", world(pending), Unknown, "refuse WriteFailed"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(AfterSecret(tc.s, ref, tc.access)); got != tc.want {

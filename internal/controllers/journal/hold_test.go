@@ -1,0 +1,90 @@
+package journal
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A repeated call begins only when the journal is still ours: by then a new holder may have undone what it is about.
+func TestARepeatedCallNeedsTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		former := start(t, a, "former")
+		record(t, former.Journal, 1)
+		call(t, former.Journal, 1)
+		former.Done("uid-1") // the outcome is not known
+		time.Sleep(time.Minute)
+		next := start(t, a, "next")
+		record(t, former.Journal, 1) // it stands there
+		if err := mayCall(t, former.Journal, "uid-1"); !errors.Is(err, ErrFenced) {
+			t.Errorf("the former holder may repeat its call: %v", err)
+		}
+		<-former.ended
+		next.end(t)
+	})
+}
+
+// A call ends before a new holder repeats it, however late it began after its record.
+func TestCallsEndBeforeTheNextHolderRepeatsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		former := start(t, a, "former")
+		record(t, former.Journal, 1)
+		for _, late := range []time.Duration{0, fresh, fresh + time.Millisecond, time.Hour} {
+			time.Sleep(late)
+			until := call(t, former.Journal, 1)
+			if left := time.Until(until); left < former.CallTimeout || left > former.CallTimeout+margin {
+				t.Errorf("%s later: a call may take %s, want %s at least", late, left, former.CallTimeout)
+			}
+		}
+		until := call(t, former.Journal, 1)
+		next := start(t, a, "next")
+		if got, _ := next.Pending("uid-1"); got.NotBefore.Before(until) {
+			t.Errorf("the next holder repeats the call at %s, and it may go on until %s", got.NotBefore, until)
+		}
+		former.stop()
+		<-former.ended
+		next.end(t)
+	})
+}
+
+// Calls that begin soon after a write cost none, and those that do not share one.
+func TestCallsShareWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		for n := range 50 {
+			record(t, j.Journal, n)
+		}
+		before := a.writes.Load()
+		hold := func() {
+			held := make(chan error)
+			for n := range 50 {
+				go func() { held <- mayCall(t, j.Journal, entry(n).UID) }()
+			}
+			for range 50 {
+				if err := <-held; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		hold()
+		if got := a.writes.Load() - before; got != 0 {
+			t.Errorf("calls right after their record took %d writes", got)
+		}
+		time.Sleep(time.Second)
+		hold()
+		if got := a.writes.Load() - before; got != 1 {
+			t.Errorf("50 calls a second later took %d writes", got)
+		}
+		if err := mayCall(t, j.Journal, "stranger"); err == nil {
+			t.Error("a call may begin without a record")
+		}
+		for n := range 50 {
+			j.Done(entry(n).UID)
+		}
+		j.end(t)
+	})
+}

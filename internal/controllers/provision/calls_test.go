@@ -1,0 +1,100 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+)
+
+// scripted is a journal that says when a request is on record, and what bounds its call.
+type scripted struct {
+	*Memory
+	recorded chan struct{}
+	hold     func(context.Context) (context.Context, context.CancelFunc, error)
+}
+
+func (j scripted) Record(ctx context.Context, e intent.Entry) error {
+	err := j.Memory.Record(ctx, e)
+	if j.recorded != nil {
+		close(j.recorded)
+	}
+	return err
+}
+
+func (j scripted) Hold(ctx context.Context, claim types.UID) (context.Context, context.CancelFunc, error) {
+	if j.hold == nil {
+		return j.Memory.Hold(ctx, claim)
+	}
+	return j.hold(ctx)
+}
+
+// While as many calls are under way as there may be, the next request is put on record, so that its call begins at once.
+func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	recorded := make(chan struct{})
+	r.Journal = scripted{Memory: r.journal, recorded: recorded}
+	release, err := r.slot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { r.run(t); close(ended) }()
+	<-recorded
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.slot(impatient); !errors.Is(err, context.Canceled) {
+		t.Errorf("another call may begin: %v", err)
+	}
+	select {
+	case <-ended:
+		t.Error("the run did not wait for its turn")
+	default:
+	}
+	release()
+	<-ended
+	if calls := len(r.driver.created); calls != 1 {
+		t.Errorf("CreateVolume was called %d times", calls)
+	}
+}
+
+// A process that is no longer the leader sends nothing, and what was never sent is not to be undone. What an earlier attempt may have
+// sent stays on record.
+func TestNothingIsSentWithoutTheJournal(t *testing.T) {
+	lost := func(context.Context) (context.Context, context.CancelFunc, error) {
+		return nil, nil, errors.New("the journal is another's")
+	}
+	r := newRig(t, withoutSecrets)
+	r.Journal = scripted{Memory: r.journal, hold: lost}
+	r.run(t)
+	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 0 || entries != 0 {
+		t.Errorf("a first attempt: %d calls, %d requests on record", calls, entries)
+	}
+	recorded := intent.Entry{Claim: r.key.NamespacedName, UID: r.key.UID, VolumeName: "pvc-u"}
+	if err := r.journal.Record(t.Context(), recorded); err != nil {
+		t.Fatal(err)
+	}
+	r.run(t)
+	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 0 || entries != 1 {
+		t.Errorf("a repeated attempt: %d calls, %d requests on record", calls, entries)
+	}
+}
+
+// A call ends before the next leader may repeat or undo it, however much time a call may take.
+func TestTheJournalBoundsTheCall(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	d := &timed{}
+	r.CSI, r.Timeout = d, time.Hour
+	r.Journal = scripted{Memory: r.journal, hold: func(ctx context.Context) (context.Context, context.CancelFunc, error) {
+		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		return bounded, cancel, nil
+	}}
+	r.run(t)
+	if d.left <= 0 || d.left > time.Minute {
+		t.Errorf("the call may take %s, want a minute at most", d.left)
+	}
+}
