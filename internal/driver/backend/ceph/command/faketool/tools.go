@@ -76,8 +76,12 @@ func (f *Tools) Break(name string) {
 	}
 }
 
-// Environment is what the tools need to know that they are played.
-func (f *Tools) Environment() []string { return []string{variable + "=" + f.dir} }
+// Environment is what the tools need to know that they are played. Under the
+// race detector a program sleeps for a second before it ends, unless it is told
+// not to.
+func (f *Tools) Environment() []string {
+	return []string{variable + "=" + f.dir, "GORACE=atexit_sleep_ms=0"}
+}
 
 // Calls are the runs so far.
 func (f *Tools) Calls() []Call {
