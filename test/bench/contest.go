@@ -28,6 +28,7 @@ type contest struct {
 	rounds   int
 	last     bool     // trial only
 	only     []string // names of the contenders that take part; none for all
+	trial    string   // that the names of the trials must contain; empty for all
 	profiles string   // folder
 	driver   *instant
 	log      auditLog
@@ -67,7 +68,7 @@ const (
 )
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
-	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
+	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, trial: o.trial, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
 	if o.only != "" {
 		c.only = strings.Split(o.only, ",")
 	}
@@ -140,21 +141,42 @@ func (c *contest) run(ctx context.Context) (err error) {
 	return c.turns(ctx, everybody, []trial{besideMany(c.outcome.pairs)})
 }
 
-// turns has everybody do the trials, round after round: a machine that is faster at one time than at another is so for all.
+// turns has everybody do one trial, and then the next one, round after round and every second round the other way around: a machine
+// that is faster at one time than at another is so for all.
 func (c *contest) turns(ctx context.Context, everybody []contender, all []trial) error {
 	for range c.rounds {
-		for _, who := range everybody {
-			if err := c.turn(ctx, who, all); err != nil {
-				return fmt.Errorf("%s: %w", who.name, err)
+		for _, together := range sessions(all) {
+			if !slices.ContainsFunc(together, func(t trial) bool { return strings.Contains(t.name, c.trial) }) {
+				continue
+			}
+			for _, who := range everybody {
+				if who.dynamicOnly && together[0].static {
+					continue
+				}
+				if err := c.turn(ctx, who, together); err != nil {
+					return fmt.Errorf("%s: %w", who.name, err)
+				}
 			}
 		}
+		slices.Reverse(everybody)
 	}
 	return nil
 }
 
+// sessions are the trials that a contender does without being started anew.
+func sessions(all []trial) (parts [][]trial) {
+	for _, t := range all {
+		if !t.goesOn {
+			parts = append(parts, nil)
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], t)
+	}
+	return parts
+}
+
 // turn has one contender do the trials.
 func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
-	fmt.Fprintf(os.Stderr, "%s ...\n", who.name)
+	fmt.Fprintf(os.Stderr, "%s: %s ...\n", who.name, all[0].name)
 	t, err := who.start(ctx)
 	if err != nil {
 		return err
@@ -167,9 +189,6 @@ func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 	}
 	var w *work
 	for _, trial := range all {
-		if trial.static && who.dynamicOnly {
-			continue
-		}
 		if !trial.goesOn {
 			if w, err = c.work(ctx, who, c.claims); err != nil {
 				return err

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // goal is a number and what it is to be.
 type goal struct {
@@ -41,9 +44,8 @@ func (o outcome) goals() (all []goal) {
 	o.each(func(string) {}, func(r row) {
 		switch ours := r.contender == nameOurs || r.contender == namePlane; {
 		case ours && r.trial == trialOne:
-			if stock := o.find(r.trial, nameStock); stock != nil {
-				p50 := r.quantile(50).Seconds() / stock.quantile(50).Seconds()
-				all = append(all, goal{name: r.trial + ", " + r.contender + ": p50 of stock's", here: p50, limit: 1, format: "%.2f"})
+			if ratio, compared := o.beside(r, nameStock, p50); compared {
+				all = append(all, goal{name: r.trial + ", " + r.contender + ": p50 of stock's", here: ratio, limit: 1, format: "%.2f"})
 			}
 		case ours:
 			all = append(all, o.goalsOf(r)...)
@@ -65,15 +67,16 @@ func (o outcome) goals() (all []goal) {
 
 func (o outcome) goalsOf(r row) (all []goal) {
 	name := r.trial + ", " + r.contender + ": "
-	if floor := o.find(r.trial, r.floor); floor != nil {
-		all = append(all, goal{name: name + "of the floor", here: r.rate() / floor.rate(), limit: floorGoal, format: "%.2f", atLeast: true})
+	compare := func(what, other string, number func(row) float64, limit float64, atLeast bool) {
+		if ratio, compared := o.beside(r, other, number); compared {
+			all = append(all, goal{name: name + what, here: ratio, limit: limit, format: "%.2f", atLeast: atLeast})
+		}
 	}
-	if stock := o.find(r.trial, nameStock); stock != nil {
-		all = append(all, goal{name: name + "x stock", here: r.rate() / stock.rate(), limit: stockGoal, format: "%.2f", atLeast: true},
-			goal{name: name + "p99 of stock's", here: r.quantile(99).Seconds() / stock.quantile(99).Seconds(), limit: tailGoal, format: "%.2f"})
-	}
+	compare("of the floor", r.floor, row.rate, floorGoal, true)
+	compare("x stock", nameStock, row.rate, stockGoal, true)
+	compare("p99 of stock's", nameStock, p99, tailGoal, false)
 	conflicts := 0
-	for _, round := range o.sameAs(r) {
+	for _, round := range o.rounds(r.trial, r.contender) {
 		conflicts += countsOf(round.asked).conflicts
 	}
 	return append(all, goal{name: name + "conflicts", here: float64(conflicts), format: "%.0f"})
@@ -89,13 +92,16 @@ const (
 func (r row) creates() []goal {
 	c := countsOf(r.made)
 	return []goal{
-		{name: "beside stock: PVs written per PV asked for, in rate", here: r.pace.ratio(), limit: 1, format: "%.2f", atLeast: true, annotation: r.pace.String()},
+		{name: "beside stock: PVs written per PV asked for, in rate", here: hundredths(r.pace.ratio()), limit: 1, format: "%.2f", atLeast: true, annotation: r.pace.String()},
 		r.provisioner("beside stock: writes of the provisioner, created", c.writes, createWrites),
 		r.provisioner("beside stock: its events", c.events, eventsGoal),
 		r.provisioner("beside stock: CreateVolume", r.calls["CreateVolume"], 1),
 		{name: "beside stock: answers 404 and 409 to it", here: float64(c.vainly), format: "%.0f"},
 	}
 }
+
+// hundredths is how exactly a rate is known at most: a moment more for one claim of a thousand is no other pace.
+func hundredths(x float64) float64 { return math.Round(x*100) / 100 }
 
 func (r row) deletes() []goal {
 	c := countsOf(r.made)

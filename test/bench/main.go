@@ -23,7 +23,7 @@ func main() { os.Exit(run()) }
 type options struct {
 	claims, workers, pairs, rounds, present int
 	failover, last                          bool
-	only, profiles                          string
+	only, trial, profiles                   string
 	patience                                time.Duration
 }
 
@@ -31,8 +31,9 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.claims, "claims", 1000, "claims at once in each trial")
 	flag.IntVar(&o.workers, "workers", 32, "requests in flight of the load and of the floors")
 	flag.IntVar(&o.pairs, "pairs", 10000, "bound claims and volumes that are there for the last trial; 0 for no such trial")
-	flag.IntVar(&o.rounds, "rounds", 1, "how often each contender has its turn; the middle round counts, by its rate")
+	flag.IntVar(&o.rounds, "rounds", 1, "how often each contender has its turn; the middle round counts, and of ratios that within one round")
 	flag.StringVar(&o.only, "only", "", "`names` of the contenders that take part, such as floor4,plane; empty for all")
+	flag.StringVar(&o.trial, "trial", "", "`words` that stand in the names of the trials to do, such as dynamic; empty for all")
 	flag.IntVar(&o.present, "present", 0, "instead of a contest: volumes that are there, for the memory that they cost")
 	flag.BoolVar(&o.last, "last", false, "leave out all trials but the last, the one beside bound claims")
 	flag.BoolVar(&o.failover, "failover", false, "instead of a contest: how long claims wait when the leader of two ends")

@@ -87,30 +87,51 @@ func (o *outcome) takeMiddle() {
 	o.rows = nil
 	for _, first := range o.every {
 		if o.find(first.trial, first.contender) == nil {
-			same := o.sameAs(first)
+			same := o.rounds(first.trial, first.contender)
+			slices.SortFunc(same, func(a, b row) int { return cmp.Compare(a.rate(), b.rate()) })
 			o.rows = append(o.rows, same[len(same)/2])
 		}
 	}
 }
 
-// sameAs is a row in all rounds, the slowest first.
-func (o outcome) sameAs(r row) (same []row) {
-	for _, other := range o.every {
-		if other.trial == r.trial && other.contender == r.contender {
-			same = append(same, other)
+// rounds are the rows of all rounds, in turn.
+func (o outcome) rounds(trial, contender string) (all []row) {
+	for _, r := range o.every {
+		if r.trial == trial && r.contender == contender {
+			all = append(all, r)
 		}
 	}
-	slices.SortFunc(same, func(a, b row) int { return cmp.Compare(a.rate(), b.rate()) })
-	return same
+	return all
 }
+
+// beside divides a number of a contender by that of another one in the same round, and gives the ratio in the middle. It is false for
+// one that had no such trial.
+func (o outcome) beside(r row, other string, number func(row) float64) (ratio float64, compared bool) {
+	mine, theirs := o.rounds(r.trial, r.contender), o.rounds(r.trial, other)
+	var ratios []float64
+	for i := range min(len(mine), len(theirs)) {
+		ratios = append(ratios, number(mine[i])/number(theirs[i]))
+	}
+	if len(ratios) == 0 {
+		return 0, false
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2], true
+}
+
+func p99(r row) float64 { return r.quantile(99).Seconds() }
+func p50(r row) float64 { return r.quantile(50).Seconds() }
 
 // span is the rates of all rounds; empty for a single one.
 func (o outcome) span(r row) string {
-	same := o.sameAs(r)
-	if len(same) < 2 {
+	var rates []float64
+	for _, round := range o.rounds(r.trial, r.contender) {
+		rates = append(rates, round.rate())
+	}
+	if len(rates) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("  %.0f to %.0f per s", same[0].rate(), same[len(same)-1].rate())
+	return fmt.Sprintf("  %.0f to %.0f per s", slices.Min(rates), slices.Max(rates))
 }
 
 func (o outcome) find(trial, contender string) *row {
@@ -125,15 +146,15 @@ func (o outcome) find(trial, contender string) *row {
 // against is a row compared; empty for what it cannot be compared with.
 type against struct{ floor, stock, tail string }
 
-func (o outcome) against(r row) (a against) {
-	if floor := o.find(r.trial, r.floor); floor != nil {
-		a.floor = fmt.Sprintf("%.2f", r.rate()/floor.rate())
+func (o outcome) against(r row) against {
+	ratio := func(other string, number func(row) float64) string {
+		ratio, compared := o.beside(r, other, number)
+		if !compared || other == r.contender {
+			return ""
+		}
+		return fmt.Sprintf("%.2f", ratio)
 	}
-	if stock := o.find(r.trial, nameStock); stock != nil && r.contender != nameStock {
-		a.stock = fmt.Sprintf("%.2f", r.rate()/stock.rate())
-		a.tail = fmt.Sprintf("%.2f", r.quantile(99).Seconds()/stock.quantile(99).Seconds())
-	}
-	return a
+	return against{floor: ratio(r.floor, row.rate), stock: ratio(nameStock, row.rate), tail: ratio(nameStock, p99)}
 }
 
 func (r row) rate() float64 { return perSecond(r.claims, r.took) }

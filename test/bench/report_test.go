@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,10 +56,40 @@ func TestTakeMiddle(t *testing.T) {
 	}
 }
 
+// Each round is compared with itself: here the machine is three times as fast in the second, and the floor's slowest round is not the
+// one in which ours was slowest.
+func TestRoundsAreComparedWithThemselves(t *testing.T) {
+	var o outcome
+	for _, seconds := range [][2]time.Duration{{10, 8}, {3, 2}, {5, 3}} {
+		o.every = append(o.every,
+			row{trial: trialDynamic, contender: nameOurs, floor: nameFloor5, claims: 12, course: in(seconds[0]*time.Second, 1)},
+			row{trial: trialDynamic, contender: nameFloor5, claims: 12, course: in(seconds[1]*time.Second, 1)})
+	}
+	o.takeMiddle()
+	if got := o.against(o.rows[0]).floor; got != "0.67" { // of 0.80, 0.67 and 0.60
+		t.Errorf("of floor %s", got)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	var got []string
+	for _, together := range sessions(trials()) {
+		var names []string
+		for _, one := range together {
+			names = append(names, one.name)
+		}
+		got = append(got, strings.Join(names, " and "))
+	}
+	want := []string{trialOne, trialDynamic + " and " + trialDelete, "static, pre-bound", "static, matched"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestReport(t *testing.T) {
 	creates := audit.Request{User: userProvisioner, Verb: "create", Resource: "persistentvolumes"}
 	patches := audit.Request{User: "ours", Verb: "patch", Resource: "persistentvolumeclaims/status"}
-	o := outcome{claims: 4, pairs: 9, rows: []row{
+	o := outcome{claims: 4, pairs: 9, every: []row{
 		{trial: trialDynamic, contender: nameFloor5, claims: 4, course: in(time.Second, 1)},
 		{
 			trial: trialDynamic, contender: nameStock, floor: nameFloor5, claims: 4, course: in(4*time.Second, 9*time.Second),
@@ -80,6 +111,7 @@ func TestReport(t *testing.T) {
 			asked: audit.Tally{patches: {200: 4}}, spent: [3]cost{ours: {cpu: 8 * time.Millisecond}, servers: {cpu: 20 * time.Millisecond}},
 		},
 	}, idle: []idleResult{{contender: nameOurs, after: 0.02, share: 0.01}}}
+	o.takeMiddle()
 	report := o.report()
 	words := strings.Join(strings.Fields(report), " ")
 	for _, want := range []string{
