@@ -343,8 +343,8 @@ func (j *Journal) isIdle() bool {
 	return len(j.calling) == 0
 }
 
-// flush writes every page that differs from what stands in the API server, or that somebody waits for. Only being fenced is an error: whatever else goes
-// wrong is told to those who wait, and tried again with their next attempt.
+// flush writes every page that differs from what stands in the API server, or that somebody waits for. Only being fenced is an
+// error: whatever else goes wrong is told to those who wait, and tried again with their next attempt.
 func (j *Journal) flush(ctx context.Context) error {
 	for _, page := range j.due() {
 		err := j.flushPage(ctx, page)
