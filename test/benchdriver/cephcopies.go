@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/rbd"
 )
 
-// cephCopyBytes is the size of the volumes that are copied in Ceph, of which the half is data. Images share it, subvolumes copy it.
-const cephCopyBytes = 64 * mebi
+// cephSizes are those of the volumes that are copied in Ceph, of which the half is data. Images share it, subvolumes copy it.
+var cephSizes = []int64{64 * mebi, 256 * mebi}
 
 // benchCephCopies measures snapshots and clones of an image and of a subvolume.
 func (o options) benchCephCopies(ctx context.Context, dir string) (err error) {
@@ -21,18 +21,21 @@ func (o options) benchCephCopies(ctx context.Context, dir string) (err error) {
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	t := newTable(fmt.Sprintf("Copies in Ceph of %d MiB, the half of it data: by the driver, and by plain programs", cephCopyBytes/mebi),
-		"volume", "step", "times", "p50", "longest", "programs p50", "longest", "ratio")
+	t := newTable("Copies in Ceph, the half of it data: by the driver, and by plain programs",
+		"kind", "volume", "step", "times", "p50", "longest", "programs p50", "longest", "ratio")
 	defer func() { err = errors.Join(err, t.print(os.Stdout)) }()
 	for i, s := range all {
 		// How an image is formatted is nothing to a copy of it.
 		if name := s.name + " copies"; s.fs == "xfs" || s.fs == "" && s.parameters["kind"] == "rbd" || !o.wants(name) {
 			continue
 		}
-		c := copying{subject: s, dir: filepath.Join(dir, fmt.Sprint(i)), bytes: cephCopyBytes, times: o.copies}
-		c.programs = func(_ calls, id string) (copies, error) { return o.ceph.programs().copier(id) }
-		if err := c.bench(ctx, t, s.name); err != nil {
-			return fmt.Errorf("copies of %s: %w", s.name, err)
+		for _, bytes := range cephSizes {
+			size := fmt.Sprintf("%d MiB", bytes/mebi)
+			c := copying{subject: s, dir: filepath.Join(dir, fmt.Sprint(i, "-", bytes/mebi)), bytes: bytes, times: o.copies}
+			c.programs = func(_ calls, id string) (copies, error) { return o.ceph.programs().copier(id) }
+			if err := c.bench(ctx, t, s.name, size); err != nil {
+				return fmt.Errorf("copies of %s of %s: %w", s.name, size, err)
+			}
 		}
 	}
 	t.note("The ratio is the time of the programs divided by that of the driver. Programs: rbd snap create, rbd clone, rbd snap rm;\nceph fs subvolume snapshot create, snapshot clone, clone status until it is complete, snapshot rm.")
