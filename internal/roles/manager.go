@@ -35,12 +35,16 @@ const forever = 365 * 24 * time.Hour
 
 // newManager has the caches, the election and the work queues of a role. Metrics and health are served by our own endpoint.
 func newManager(ctx context.Context, cfg managerConfig) (manager.Manager, error) {
+	watches, err := kube.WatchClient(cfg.api)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := manager.New(cfg.api, manager.Options{
 		Scheme:                  kube.Scheme(),
 		Logger:                  logr.FromContextOrDiscard(ctx),
 		BaseContext:             func() context.Context { return context.WithoutCancel(ctx) }, // else runnables have no logger
 		NewCache:                cfg.newCache,
-		Cache:                   ctrlcache.Options{DefaultTransform: cfg.trim, DefaultUnsafeDisableDeepCopy: new(false)},
+		Cache:                   ctrlcache.Options{HTTPClient: watches, DefaultTransform: cfg.trim, DefaultUnsafeDisableDeepCopy: new(false)},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(cfg.drain),
 		Controller:              config.Controller{SkipNameValidation: new(true), CacheSyncTimeout: forever},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
@@ -94,7 +95,12 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 		return nil, err
 	}
 	c.load = load{api: c.rig.api, workers: o.workers}
-	if c.cache, err = ctrlcache.New(c.cluster.RESTConfig(), ctrlcache.Options{Scheme: c.rig.api.Scheme()}); err != nil {
+	// Who looks on must not hold up the API server, which waits a moment for each watch that is slow.
+	watches, err := kube.WatchClient(c.cluster.RESTConfig())
+	if err != nil {
+		return nil, err
+	}
+	if c.cache, err = ctrlcache.New(c.cluster.RESTConfig(), ctrlcache.Options{HTTPClient: watches, Scheme: c.rig.api.Scheme()}); err != nil {
 		return nil, err
 	}
 	go func() { _ = c.cache.Start(ctx) }() // ends with ctx
