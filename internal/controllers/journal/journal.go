@@ -149,16 +149,14 @@ func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	if err != nil {
 		return nil, err
 	}
-	underWay, is := j.writing[page]
+	_, underWay := j.writing[page]
 	switch {
 	case j.memory:
 		return nil, nil
 	case j.book.IsDirty(page):
 		return j.nextWrite(page), nil
-	case is: // the write that is under way has it
-		written := make(chan error, 1)
-		j.writing[page] = append(underWay, written)
-		return written, nil
+	case underWay: // it has the entry
+		return j.anyWrite(page), nil
 	default:
 		return nil, nil
 	}
@@ -172,6 +170,17 @@ func (j *Journal) nextWrite(page int) <-chan error {
 	case j.wake <- struct{}{}:
 	default:
 	}
+	return written
+}
+
+// anyWrite is for whom the write that is under way is good enough; the next one when there is none. The caller holds mu.
+func (j *Journal) anyWrite(page int) <-chan error {
+	others, underWay := j.writing[page]
+	if !underWay {
+		return j.nextWrite(page)
+	}
+	written := make(chan error, 1)
+	j.writing[page] = append(others, written)
 	return written
 }
 
@@ -219,7 +228,7 @@ func (j *Journal) hold(claim types.UID) (until time.Time, written <-chan error, 
 		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not on record", claim)
 	case j.memory:
 	case time.Since(held) > fresh:
-		return time.Time{}, j.nextWrite(page), nil
+		return time.Time{}, j.anyWrite(page), nil
 	default:
 		until = held.Add(margin + j.CallTimeout)
 	}
