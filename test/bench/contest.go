@@ -212,7 +212,7 @@ func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 	if left, _ := c.driver.left(); left > 0 {
 		return fmt.Errorf("%d volumes are left over", left)
 	}
-	return nil
+	return t.end()
 }
 
 // hasRested reports whether the contender was looked at in an earlier round.
