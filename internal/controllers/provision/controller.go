@@ -80,7 +80,7 @@ func New(cfg Config) *Controller {
 	}
 }
 
-// Loop is the controller with the loop around it.
+// Loop is the controller with the loop around it. A run may wait for the calls of those that share its place before it makes its own.
 func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*c.Timeout + apiBound,

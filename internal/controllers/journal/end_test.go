@@ -1,0 +1,79 @@
+package journal
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// An orderly end leaves nothing to wait for, and keeps what is not settled.
+func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		record(t, j.Journal, 2)
+		record(t, j.Journal, 3)
+		call(t, j.Journal, 1)
+		call(t, j.Journal, 2)
+		j.Done("uid-1")
+		if err := j.Settle(t.Context(), "uid-2"); err != nil {
+			t.Fatal(err)
+		}
+		j.stop()
+		synctest.Wait()
+		select {
+		case <-j.ended:
+			t.Fatal("ended while a call was under way")
+		default:
+		}
+		if err := mayCall(t, j.Journal, "uid-3"); !errors.Is(err, errEnding) {
+			t.Errorf("a call may begin while the process ends: %v", err)
+		}
+		j.Done("uid-2")
+		j.end(t)
+		next := start(t, a, "next")
+		got, ok := next.Pending("uid-1")
+		if !ok || !got.NotBefore.IsZero() {
+			t.Errorf("got %+v, %v; want the unsettled entry at once", got, ok)
+		}
+		if _, ok := next.Pending("uid-2"); ok {
+			t.Error("a settled entry came back")
+		}
+		if got, ok := next.Pending("uid-3"); !ok || !got.NotBefore.IsZero() {
+			t.Errorf("got %+v, %v; want the entry that nothing was called for, at once", got, ok)
+		}
+		next.end(t)
+	})
+}
+
+// A run that does not end keeps the journal, so that the next holder waits.
+func TestOverdueCallsKeepTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		call(t, j.Journal, 1)
+		j.end(t)
+		if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
+			t.Errorf("given back to %q while a call may be under way", holder)
+		}
+	})
+}
+
+// A call that is cut off when the process ends may go on in the driver, so the next holder waits.
+func TestCutCallsKeepTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "one")
+		record(t, j.Journal, 1)
+		call(t, j.Journal, 1)
+		j.stop()
+		synctest.Wait()
+		j.Done("uid-1") // nothing is known of the outcome
+		j.end(t)
+		if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
+			t.Errorf("given back to %q while a call may go on", holder)
+		}
+	})
+}
