@@ -25,7 +25,7 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 	if err != nil {
 		return s, err
 	}
-	if done := found && newest.UID == released && newest.DeletionTimestamp != nil; found && !done {
+	if found && !released.finishes(newest) {
 		s.Volume = newest
 	}
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {

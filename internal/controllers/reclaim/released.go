@@ -10,34 +10,49 @@ import (
 
 // released remembers the volumes that this process took its finalizer from, until the watch shows them gone. kube.Recent cannot:
 // the answer to the patch that takes away the last finalizer carries the resource version from before it, under which the watch
-// still shows the finalizer. Acting on that view deletes the volume a second time.
+// still shows the finalizer, and the answer to a deletion says nothing of the object. Acting on such a view deletes the volume a
+// second time.
 type released struct {
-	mu   sync.Mutex
-	uids map[string]types.UID // by name
+	mu      sync.Mutex
+	volumes map[string]release // by name
 }
 
-func newReleased() *released { return &released{uids: map[string]types.UID{}} }
+// release is of a volume that our finalizer was taken from.
+type release struct {
+	uid     types.UID
+	deleted bool // the object too
+}
 
-func (r *released) add(pv *corev1.PersistentVolume) {
+// finishes reports whether nothing is left to do for the volume, whatever this view of it says. One that was let go, and is not being
+// deleted, may come to be ours again.
+func (r release) finishes(pv *corev1.PersistentVolume) bool {
+	return r.uid == pv.UID && (r.deleted || pv.DeletionTimestamp != nil)
+}
+
+func newReleased() *released { return &released{volumes: map[string]release{}} }
+
+func (r *released) add(pv *corev1.PersistentVolume) { r.put(pv, false) }
+
+func (r *released) put(pv *corev1.PersistentVolume, deleted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.uids[pv.Name] = pv.UID
+	r.volumes[pv.Name] = release{pv.UID, deleted}
 }
 
 func (r *released) remove(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.uids[pv.Name] == pv.UID {
-		delete(r.uids, pv.Name)
+	if r.volumes[pv.Name].uid == pv.UID {
+		delete(r.volumes, pv.Name)
 	}
 }
 
-// before is the volume of the name that nothing is left to do for once it is being deleted, whatever the view says; "" for none.
-// It must be asked before the view is read: what is forgotten by then, the view does not show any more.
-func (r *released) before(name string) types.UID {
+// before is what was done to the volume of the name. It must be asked before the view is read: what is forgotten by then, the view
+// does not show any more.
+func (r *released) before(name string) release {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.uids[name]
+	return r.volumes[name]
 }
 
 func (r *released) handler() toolscache.ResourceEventHandler {

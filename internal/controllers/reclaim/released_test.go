@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,7 +58,7 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 				t.Errorf("would be reclaimed again: %v (%v)", again, err)
 			}
 			c.released.handler().OnDelete(pv)
-			if len(c.released.uids) > 0 {
+			if len(c.released.volumes) > 0 {
 				t.Error("a volume that is gone is not forgotten")
 			}
 		})
@@ -87,5 +88,50 @@ func TestLastFinalizerAndTheWatchAtOnce(t *testing.T) {
 	c.Cached = forgetful{lagging{pv: pv}, func() { c.released.handler().OnDelete(pv) }}
 	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil {
 		t.Errorf("would be reclaimed again: %v, %v", s.Volume, err)
+	}
+}
+
+// goneObject is an API server that answers a deletion.
+type goneObject struct {
+	client.Writer
+	err error
+}
+
+func (g goneObject) Delete(context.Context, client.Object, ...client.DeleteOption) error { return g.err }
+
+// Once the object is deleted an old view of it, on which it lacks our finalizer and is not being deleted, is no reason to begin anew.
+func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		done bool
+	}{
+		"deleted":             {nil, true},
+		"the deletion failed": {errors.New("no"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7"}}
+			c := New(Config{Cached: lagging{pv: pv}, Writer: goneObject{err: tc.err}, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); !errors.Is(err, tc.err) {
+				t.Fatalf("apply: %v", err)
+			}
+			s, err := c.Gather(t.Context(), "pv")
+			if done := s.Volume == nil; err != nil || done != tc.done {
+				t.Errorf("dealt with: %t, want %t (%v)", done, tc.done, err)
+			}
+			c.released.handler().OnDelete(pv)
+			if len(c.released.volumes) > 0 {
+				t.Error("a volume that is gone is not forgotten")
+			}
+		})
+	}
+}
+
+// No deletion comes through the watch for an object that was gone before: it must be forgotten at once.
+func TestObjectThatWasGoneIsForgotten(t *testing.T) {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u"}}
+	missing := apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
+	c := New(Config{Writer: goneObject{err: missing}, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+	if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil || len(c.released.volumes) > 0 {
+		t.Errorf("remembered: %v (%v)", c.released.volumes, err)
 	}
 }

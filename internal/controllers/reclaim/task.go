@@ -92,19 +92,25 @@ func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (
 	return values, false, nil
 }
 
-// deleteObject deletes this very object and not one that was created again under its name (D-18).
+// deleteObject deletes this very object and not one that was created again under its name (D-18). It remembers first: the volume may
+// be gone, and the watch may say so, before the answer is here.
 func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.DeletionTimestamp != nil {
 		return nil
 	}
+	c.released.put(pv, true)
 	err := c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	c.released.remove(pv) // no deletion will come through the watch that would
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 }
 
-// dropFinalizer remembers first: the volume may be gone, and the watch may say so, before the answer is here.
+// dropFinalizer remembers first, as deleteObject does.
 func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
 	c.released.add(pv)
 	err := c.patch(ctx, pv, patch)

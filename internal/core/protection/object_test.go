@@ -37,6 +37,9 @@ func TestDecideVolume(t *testing.T) {
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "c"}
 	}
 	reclaimed := func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, names.FinalizerVolume) }
+	deletes := func(pv *corev1.PersistentVolume) {
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	}
 	attached := func(pv *corev1.PersistentVolume) { pv.Finalizers = []string{"external-attacher/d"} }
 	together := func(s Volume) Volume { s.Together = []string{"d"}; return s }
 	const drop = "DropFinalizer then nothing VolumeUnprotected"
@@ -64,6 +67,10 @@ func TestDecideVolume(t *testing.T) {
 		{"8.26 told when others stay", volume(corev1.VolumeReleased, attached), at(TellAfter), "wait VolumeStillHeld"},
 		{"8.26 the provisioner at work is not ours", volume(corev1.VolumeReleased, given, reclaimed), 0, drop},
 		{"8.26 our provisioner drops both at once", together(volume(corev1.VolumeReleased, given, reclaimed)), 0, "wait VolumeReclaimAwaited"},
+		{"8.26 our provisioner is about to delete it", together(volume(corev1.VolumeReleased, live, none, given, deletes)), 0, "wait VolumeReclaimAwaited"},
+		{"3.2 released to be kept: added", together(volume(corev1.VolumeReleased, live, none, given)), 0, "AddFinalizer then nothing VolumeProtected"},
+		{"3.2 the provisioner is not ours: added", volume(corev1.VolumeReleased, live, none, given, deletes), 0, "AddFinalizer then nothing VolumeProtected"},
+		{"3.2 in use by the phase: added", together(volume(corev1.VolumeBound, live, none, given, deletes)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"8.26 our provisioner let go already", together(volume(corev1.VolumeReleased, given)), 0, drop},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

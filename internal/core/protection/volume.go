@@ -26,6 +26,9 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 	}
 	switch stateOf(s.Object, names.FinalizerPVProtection) {
 	case bare:
+		if reclaimedHere(s) {
+			return wait{Finding: finding(verdict.VolumeReclaimAwaited, "the provisioner deletes the PersistentVolume, whose volume is deleted")}
+		}
 		return act(AddFinalizer{}, verdict.VolumeProtected, "the PersistentVolume got the finalizer "+names.FinalizerPVProtection)
 	case protected:
 		return idle(verdict.VolumeProtected, "the PersistentVolume is protected")
@@ -45,6 +48,14 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 		return wait{Finding: finding(verdict.VolumeReclaimAwaited, "the provisioner lets the PersistentVolume go when its volume is deleted")}
 	}
 	return act(DropFinalizer{}, verdict.VolumeUnprotected, "no claim has the PersistentVolume")
+}
+
+// reclaimedHere reports whether the provisioner in this process has taken both finalizers off and is about to delete the object. Where it
+// has not come so far, it begins by putting its own on again, and holds the volume with that.
+func reclaimedHere(s Volume) bool {
+	pv := s.Object
+	return slices.Contains(s.Together, reclaim.Owner(pv)) && pv.Status.Phase == corev1.VolumeReleased &&
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 // InUse reports whether a claim has the volume, or is just about to get it. Upstream asks for the phase alone, which follows after

@@ -140,9 +140,9 @@ func reclaim(s Snapshot) Verdict {
 			Message: fmt.Sprintf("persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(s.Attached, ", ")),
 		}}
 	}
-	// The object goes before our finalizer: a crash between the two leaves an object that says what is left to do (H-51). Two writes
-	// for each volume that we made.
-	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DeleteObject{s.Volume}, DropFinalizer{s.Volume, finalizers(s)}}
+	// Two writes for each volume that we made. The finalizer goes before the object: whoever else has one there drops it when the object
+	// is deleted, and not at the same moment as we do ours. A crash between the two leaves an object that says what is left to do (H-51).
+	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DropFinalizer{s.Volume, finalizers(s)}, DeleteObject{s.Volume}}
 	if !hasFinalizer(s.Volume) {
 		// Written by hand and never seen bound. Somebody may delete the object while the driver is at work, and then nothing would
 		// say that there was a volume (H-20). The third write is for these few only.

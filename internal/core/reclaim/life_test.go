@@ -28,16 +28,17 @@ func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 	}
 }
 
-// D-19: the finalizer goes last, and of the finalizers ours only.
-func TestFinalizerGoesLast(t *testing.T) {
+// D-19: of the finalizers ours only, and not before the volume. The object goes last: whoever else has a finalizer there has it to
+// himself from then on, and no patch of ours crosses his write (1.10).
+func TestObjectGoesLast(t *testing.T) {
 	v, ok := Decide(world()).(do)
 	if !ok || len(v.Actions) != 3 {
 		t.Fatalf("D-19: %s", shape(Decide(world())))
 	}
 	_, volume := v.Actions[0].(DeleteVolume)
-	_, object := v.Actions[1].(DeleteObject)
-	drop, last := v.Actions[2].(DropFinalizer)
-	if !volume || !object || !last || len(drop.Names) != 1 || drop.Names[0] != names.FinalizerVolume {
+	drop, second := v.Actions[1].(DropFinalizer)
+	_, last := v.Actions[2].(DeleteObject)
+	if !volume || !second || !last || len(drop.Names) != 1 || drop.Names[0] != names.FinalizerVolume {
 		t.Errorf("D-19: %s", shape(v))
 	}
 }

@@ -13,10 +13,10 @@ func proof(p Proof) func(*Snapshot) { return func(s *Snapshot) { s.Claim = p } }
 func reserved(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "" }
 
 const (
-	reclaimed = `DeleteVolume DeleteObject DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer"] then nothing VolumeReclaimed`
+	reclaimed = `DeleteVolume DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer"] DeleteObject then nothing VolumeReclaimed`
 	// reclaimedUnprotected takes the finalizer of pv-protection too.
-	reclaimedUnprotected = `DeleteVolume DeleteObject DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer" ` +
-		`"kubernetes.io/pv-protection"] then nothing VolumeReclaimed`
+	reclaimedUnprotected = `DeleteVolume DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer" ` +
+		`"kubernetes.io/pv-protection"] DeleteObject then nothing VolumeReclaimed`
 	protected = "AddFinalizer " + reclaimed
 	kept      = "nothing VolumeInUse"
 )

@@ -133,7 +133,7 @@ var infos = map[Reason]Info{
 		"The PersistentVolume was deleted more than a minute ago and no claim has it, but somebody else has put a finalizer on it.",
 		"The message names the finalizers: external-provisioner.volume.kubernetes.io/finalizer is the provisioner's, which deletes the volume first, external-attacher/DRIVER the attacher's, which detaches it. Are they running, and what do their logs say?",
 	},
-	VolumeReclaimAwaited: silent("The PersistentVolume may go as far as its protection is concerned. The provisioner takes that off together with its own finalizer.",
+	VolumeReclaimAwaited: silent("The PersistentVolume may go as far as its protection is concerned. The provisioner takes that off together with its own finalizer, and deletes the object.",
 		"If this stays so for long, the provisioner says why in its events and its log."),
 	VolumeUnprotected: silent("No claim has the PersistentVolume that is being deleted, so its protection is taken off.",
 		"If it stays Terminating, another finalizer holds it, the provisioner's or the attacher's: kubectl get pv NAME -o yaml."),
