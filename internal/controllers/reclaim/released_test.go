@@ -97,7 +97,9 @@ type goneObject struct {
 	err error
 }
 
-func (g goneObject) Delete(context.Context, client.Object, ...client.DeleteOption) error { return g.err }
+func (g goneObject) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return g.err
+}
 
 // Once the object is deleted an old view of it, on which it lacks our finalizer and is not being deleted, is no reason to begin anew.
 func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
