@@ -47,6 +47,7 @@ const (
 	accountControllers = "controllers"
 	accountProvisioner = "csi-provisioner"
 	accountPlane       = "plane"
+	accountLoad        = "load"
 )
 
 var (

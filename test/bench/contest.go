@@ -94,6 +94,9 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 	if err := c.furnish(ctx); err != nil {
 		return nil, err
 	}
+	if err := c.loadAsAccount(ctx); err != nil {
+		return nil, err
+	}
 	c.load = load{api: c.rig.api, workers: o.workers}
 	// Who looks on must not hold up the API server, which waits a moment for each watch that is slow.
 	watches, err := kube.WatchClient(c.cluster.RESTConfig())

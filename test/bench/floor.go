@@ -65,9 +65,10 @@ func (b *bare) complete(ctx context.Context, p *pair) error {
 	return b.api.Status().Update(ctx, p.claim)
 }
 
-// reclaim is the writes that deletion needs.
+// reclaim is the writes that deletion needs, the claim's in the form that costs the API server least.
 func (b *bare) reclaim(ctx context.Context, p *pair) error {
-	if err := b.api.Patch(ctx, p.claim, withoutFinalizers(p.claim.UID)); err != nil {
+	p.claim.Finalizers, p.claim.ManagedFields, p.claim.ResourceVersion = nil, nil, ""
+	if err := b.api.Update(ctx, p.claim); err != nil {
 		return err
 	}
 	p.pv.Status.Phase = corev1.VolumeReleased
