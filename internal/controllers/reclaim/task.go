@@ -103,7 +103,7 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 	if err == nil {
 		return nil
 	}
-	c.released.remove(pv) // no deletion will come through the watch that would
+	c.released.remove(pv) // it is gone, and its deletion may have come through the watch before; or it is to be tried again
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

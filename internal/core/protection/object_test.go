@@ -68,6 +68,7 @@ func TestDecideVolume(t *testing.T) {
 		{"8.26 the provisioner at work is not ours", volume(corev1.VolumeReleased, given, reclaimed), 0, drop},
 		{"8.26 our provisioner drops both at once", together(volume(corev1.VolumeReleased, given, reclaimed)), 0, "wait VolumeReclaimAwaited"},
 		{"8.26 our provisioner is about to delete it", together(volume(corev1.VolumeReleased, live, none, given, deletes)), 0, "wait VolumeReclaimAwaited"},
+		{"3.2 our provisioner has not let go: added", together(volume(corev1.VolumeReleased, live, none, given, deletes, reclaimed)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 released to be kept: added", together(volume(corev1.VolumeReleased, live, none, given)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 the provisioner is not ours: added", volume(corev1.VolumeReleased, live, none, given, deletes), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 in use by the phase: added", together(volume(corev1.VolumeBound, live, none, given, deletes)), 0, "AddFinalizer then nothing VolumeProtected"},

@@ -51,11 +51,11 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 }
 
 // reclaimedHere reports whether the provisioner in this process has taken both finalizers off and is about to delete the object. Where it
-// has not come so far, it begins by putting its own on again, and holds the volume with that.
+// ended in between, it takes up a released volume by putting its own on again.
 func reclaimedHere(s Volume) bool {
 	pv := s.Object
 	return slices.Contains(s.Together, reclaim.Owner(pv)) && pv.Status.Phase == corev1.VolumeReleased &&
-		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(pv.Finalizers, names.FinalizerVolume)
 }
 
 // InUse reports whether a claim has the volume, or is just about to get it. Upstream asks for the phase alone, which follows after
