@@ -47,33 +47,27 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 	})
 }
 
-// A run that does not end keeps the journal, so that the next holder waits.
-func TestOverdueCallsKeepTheJournal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t)
-		j := start(t, a, "one")
-		record(t, j.Journal, 1)
-		call(t, j.Journal, 1)
-		j.end(t)
-		if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
-			t.Errorf("given back to %q while a call may be under way", holder)
-		}
-	})
-}
-
-// A call that is cut off when the process ends may go on in the driver, so the next holder waits.
-func TestCutCallsKeepTheJournal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t)
-		j := start(t, a, "one")
-		record(t, j.Journal, 1)
-		call(t, j.Journal, 1)
-		j.stop()
-		synctest.Wait()
-		j.Done("uid-1") // nothing is known of the outcome
-		j.end(t)
-		if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
-			t.Errorf("given back to %q while a call may go on", holder)
-		}
-	})
+// A run that does not end, and a call that is cut off when the process ends and may go on in the driver, keep the journal, so that the
+// next holder waits.
+func TestCallsThatMayGoOnKeepTheJournal(t *testing.T) {
+	for name, atEnd := range map[string]func(running){
+		"overdue": func(running) {},
+		"cut off": func(j running) { j.Done("uid-1") }, // nothing is known of the outcome
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				j := start(t, a, "one")
+				record(t, j.Journal, 1)
+				call(t, j.Journal, 1)
+				j.stop()
+				synctest.Wait()
+				atEnd(j)
+				j.end(t)
+				if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
+					t.Errorf("given back to %q while a call may go on", holder)
+				}
+			})
+		})
+	}
 }
