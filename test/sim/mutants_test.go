@@ -75,7 +75,7 @@ var mutants = []mutant{
 	{name: "repeats calls when another leads", by: "a former leader repeats", journal: func(j provisioning.Journal) provisioning.Journal {
 		return unheld{j}
 	}},
-	{name: "takes an uncertain answer for a failure", driver: answers(func(err error) error {
+	{name: "takes an uncertain answer for a failure", by: "driver", driver: answers(func(err error) error {
 		switch status.Code(err) {
 		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable:
 			return status.Error(codes.Internal, err.Error())
@@ -124,7 +124,7 @@ var mutants = []mutant{
 		}
 		return c.Patch(ctx, o, p)
 	}}.client},
-	{name: "writes volumes without its finalizer", client: hooks{create: func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }}.client},
+	{name: "writes volumes without its finalizer", by: "watch", client: hooks{create: func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }}.client},
 	{name: "writes volumes for a name instead of a claim", client: hooks{create: func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" }}.client},
 	{name: "never deletes the PersistentVolume", client: hooks{delete: func(context.Context, client.Client, client.Object, []client.DeleteOption) error {
 		return nil

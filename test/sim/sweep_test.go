@@ -227,7 +227,7 @@ func rivals(calm result, _ extent) (all []schedule) {
 func repeats(calm result, _ extent) (all []schedule) {
 	for _, call := range calm.calls {
 		for rival := call + 1; rival <= call+4; rival++ {
-			for late := rival + 1; late <= rival+6; late++ {
+			for late := rival + 1; late <= rival+12; late++ {
 				s := schedule{crashes: []crash{{call, inFlight}, {late, lost}}, downFor: briefly, rivalAt: rival, slowAt: late, slowFor: callTimeout / 3}
 				deleted := s
 				deleted.deleteWhileDown = true
