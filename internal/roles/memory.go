@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -14,6 +15,11 @@ import (
 const (
 	// usualGarbage is the runtime's own: garbage for as much again as is alive.
 	usualGarbage = 100
+	// spareGarbage is how many bytes of garbage there may be however little is alive. By the runtime's own rule a small process
+	// collects every few milliseconds amid a burst of work, which waits for it.
+	spareGarbage = 24 << 20
+	// mostGarbage bounds what the next collection may find when much has come alive since the last one.
+	mostGarbage = 400
 	// thriftyGarbage is for the first list of all claims and volumes, of which a small part is kept. It costs processor time once.
 	thriftyGarbage = 25
 	// giveBackEvery is how often memory that nothing is in goes back to the machine. The runtime itself keeps what a burst of work
@@ -45,7 +51,7 @@ func (memorySaver) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable.
 func (m memorySaver) Start(ctx context.Context) error {
 	m.mgr.GetCache().WaitForCacheSync(ctx)
-	debug.SetGCPercent(usualGarbage)
+	spare(ctx)
 	var before uint64
 	for pause := calmTime; ; pause = giveBackEvery {
 		select {
@@ -60,6 +66,22 @@ func (m memorySaver) Start(ctx context.Context) error {
 	}
 }
 
+// spare sets how much garbage there may be, again after each collection until ctx ends.
+func spare(ctx context.Context) {
+	if ctx.Err() != nil {
+		return
+	}
+	if percent := garbageBeside(measured("/gc/heap/live:bytes")); uint64(percent) != measured("/gc/gogc:percent") { // setting it stops the world
+		debug.SetGCPercent(percent)
+	}
+	runtime.AddCleanup(new([64]byte), spare, ctx) // nobody has it, so the next collection finds it
+}
+
+// garbageBeside is the garbage that there may be beside so many bytes alive, in percent of them.
+func garbageBeside(alive uint64) int {
+	return int(min(max(usualGarbage, 100*spareGarbage/max(alive, 1)), mostGarbage))
+}
+
 // giveBack is a help and no more: where the kernel does not tell what there is, nothing is lost.
 func (memorySaver) giveBack(ctx context.Context) {
 	debug.FreeOSMemory()
@@ -69,8 +91,11 @@ func (memorySaver) giveBack(ctx context.Context) {
 }
 
 // allocated is how many bytes this process has ever asked for.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+func allocated() uint64 { return measured("/gc/heap/allocs:bytes") }
+
+// measured is a number that the runtime keeps of itself.
+func measured(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
