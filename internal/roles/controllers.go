@@ -90,10 +90,13 @@ ephemeral volumes. Switch them off there, each by its name:
 
   --controllers=*,-persistentvolume-binder-controller,...
 
-Attaching and detaching stays with kube-controller-manager.`,
+Attaching and detaching stays with kube-controller-manager. Half of the
+machine's processors, at most four, do the work unless GOMAXPROCS says
+otherwise.`,
 		Example: `  purser controllers --kubeconfig ~/.kube/config
   purser controllers --leader-election --controllers=persistentvolume-binder-controller`,
 		Version: program.Version,
+		PreRun:  leaveProcessors,
 		RunE:    run(r),
 	}
 	r.AddFlags(c.Flags())

@@ -36,9 +36,11 @@ from one to the other in memory, so that four writes give it a volume and four
 take it back. Other drivers keep their own provisioners and are asked as ever.
 
 The flags are those of csi-provisioner, and --controllers. The service account
-needs the permissions of both roles.`,
+needs the permissions of both roles. Half of the machine's processors, at most
+four, do the work unless GOMAXPROCS or --automaxprocs says otherwise.`,
 		Example: `  purser plane --csi-address=/run/csi/socket --leader-election`,
 		Version: program.Version,
+		PreRun:  leaveProcessors,
 		RunE:    run(p),
 	}
 	p.AddFlags(c.Flags())

@@ -166,6 +166,7 @@ func TestAPIServerLimits(t *testing.T) {
 
 // EN-7, F-54: GOMAXPROCS of the environment counts unless --automaxprocs is given.
 func TestAutoMaxProcs(t *testing.T) {
+	runtime.SetDefaultGOMAXPROCS()
 	all := runtime.GOMAXPROCS(0)
 	if all == 1 {
 		t.Skip("one processor: there is no difference to see")
