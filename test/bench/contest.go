@@ -70,8 +70,8 @@ const (
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
 	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, trial: o.trial, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
-	if o.only != "" {
-		c.only = strings.Split(o.only, ",")
+	if err := c.choose(o); err != nil {
+		return nil, err
 	}
 	binaries, err := cluster.FindBinaries(cluster.Components{cluster.ControllerManager}.Programs(), bin)
 	if err != nil {
@@ -111,6 +111,29 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 		return client.IgnoreNotFound(c.rig.api.Get(ctx, client.ObjectKey{Name: mark}, &corev1.Namespace{}))
 	}}}
 	return c, nil
+}
+
+// choose takes in who takes part, and in which trials.
+func (c *contest) choose(o options) error {
+	if o.only != "" {
+		c.only = strings.Split(o.only, ",")
+	}
+	var who, what []string
+	for _, one := range c.contenders() {
+		who = append(who, one.short)
+	}
+	for _, t := range append(trials(), besideMany(o.pairs)) {
+		what = append(what, t.name)
+	}
+	for _, name := range c.only {
+		if !slices.Contains(who, name) {
+			return fmt.Errorf("-only=%s: there is no contender %q, but %s", o.only, name, strings.Join(who, ", "))
+		}
+	}
+	if !slices.ContainsFunc(what, func(name string) bool { return strings.Contains(name, o.trial) }) {
+		return fmt.Errorf("-trial=%s: no trial has this in its name, which are: %s", o.trial, strings.Join(what, "; "))
+	}
+	return nil
 }
 
 // furnish makes the classes, and the accounts of the contenders with what they may do.

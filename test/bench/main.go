@@ -43,6 +43,11 @@ func parse() (o options, err error) {
 	if o.claims < 1 || o.workers < 1 || o.rounds < 1 || o.present < 0 || o.pairs < 0 || flag.NArg() > 0 {
 		return o, errors.New("-claims, -workers and -rounds must be at least 1, -pairs and -present not negative, and there are no arguments")
 	}
+	if o.profiles != "" {
+		if is, err := os.Stat(o.profiles); err != nil || !is.IsDir() {
+			return o, fmt.Errorf("-profiles=%s: is not a folder; make it first", o.profiles)
+		}
+	}
 	return o, nil
 }
 
