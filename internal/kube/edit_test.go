@@ -98,7 +98,8 @@ func TestEditsAreTheirPatches(t *testing.T) {
 		status := BoundClaim{AccessModes: pv.Spec.AccessModes, Capacity: pv.Spec.Capacity}
 		for name, edit := range map[string]VolumeEdit{
 			"TakeVolume": TakeVolume(pv, claim, mark), "FreeVolume": FreeVolume(pv), "PhaseOfOwned": PhaseOfOwned(seen, "claim-uid", corev1.VolumeBound, "m").On(pv),
-			"TakeVolume, old": TakeVolume(seen, claim, mark).On(pv), "FreeVolume, old": FreeVolume(seen).On(pv),
+			"DropVolumeFinalizer": DropVolumeFinalizer(seen, names.FinalizerPVProtection).On(pv),
+			"TakeVolume, old":     TakeVolume(seen, claim, mark).On(pv), "FreeVolume, old": FreeVolume(seen).On(pv),
 		} {
 			compare(t, name, edit, pv)
 		}
@@ -132,6 +133,7 @@ func TestStatusOfATrimmedVolume(t *testing.T) {
 	wholes := 0
 	rapid.Check(t, func(t *rapid.T) {
 		pv := someVolume(t)
+		pv.DeletionTimestamp = nil // it stays whole then
 		pv.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumePhase{corev1.VolumeBound, corev1.VolumeReleased}).Draw(t, "trimmed phase")
 		pv.Status.Message = rapid.SampledFrom([]string{"", "odd"}).Draw(t, "message")
 		pv.Status.Reason = rapid.SampledFrom([]string{"", "odd"}).Draw(t, "reason")

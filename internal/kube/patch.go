@@ -24,8 +24,17 @@ func DropFinalizer(uid types.UID, finalizers ...string) client.Patch {
 
 // DropClaimFinalizer is [DropFinalizer] for a claim, which goes with its last finalizer: nobody else writes it at that moment.
 func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
-	return ClaimEdit{DropFinalizer(claim.UID, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
-		now.Finalizers = slices.DeleteFunc(now.Finalizers, func(f string) bool { return f == finalizer })
+	return dropFinalizer(claim, finalizer)
+}
+
+// DropVolumeFinalizer is [DropFinalizer] for a volume that is being deleted, whose provisioner has written it before.
+func DropVolumeFinalizer(pv *corev1.PersistentVolume, finalizer string) VolumeEdit {
+	return dropFinalizer(pv, finalizer)
+}
+
+func dropFinalizer[T editable[T]](o T, finalizer string) Edit[T] {
+	return Edit[T]{DropFinalizer(o.GetUID(), finalizer), o, func(now T) bool {
+		now.SetFinalizers(slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == finalizer }))
 		return true
 	}}
 }

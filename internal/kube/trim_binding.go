@@ -88,7 +88,7 @@ func isFree(pv *corev1.PersistentVolume) bool {
 }
 
 func trimBindingVolume(pv *corev1.PersistentVolume) {
-	if isFree(pv) {
+	if isFree(pv) || pv.DeletionTimestamp != nil {
 		markWhole(pv, complete)
 		return
 	}

@@ -70,6 +70,7 @@ func (f *finalizer) dropping(o client.Object) client.Patch {
 		if o.Status.Phase != corev1.VolumeReleased && o.Status.Phase != corev1.VolumeFailed {
 			return kube.DropFinalizerUnchanged(o, f.name)
 		}
+		return kube.DropVolumeFinalizer(o, f.name)
 	}
 	return kube.DropFinalizer(o.GetUID(), f.name)
 }
