@@ -27,7 +27,7 @@ func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) C
 	return dropFinalizer(claim, finalizer)
 }
 
-// DropVolumeFinalizer is [DropFinalizer] for a volume that is being deleted, whose provisioner has written it before.
+// DropVolumeFinalizer is [DropFinalizer] for a volume that goes with this finalizer, its last one.
 func DropVolumeFinalizer(pv *corev1.PersistentVolume, finalizer string) VolumeEdit {
 	return dropFinalizer(pv, finalizer)
 }
