@@ -87,8 +87,11 @@ func isFree(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == corev1.VolumeAvailable
 }
 
+// staysWhole reports whether the volume is about to be written whole: these are few at any time.
+func staysWhole(pv *corev1.PersistentVolume) bool { return isFree(pv) || pv.DeletionTimestamp != nil }
+
 func trimBindingVolume(pv *corev1.PersistentVolume) {
-	if isFree(pv) || pv.DeletionTimestamp != nil {
+	if staysWhole(pv) {
 		markWhole(pv, complete)
 		return
 	}

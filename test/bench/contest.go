@@ -70,9 +70,7 @@ const (
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
 	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, trial: o.trial, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
-	if err := c.choose(o); err != nil {
-		return nil, err
-	}
+	c.only = o.names()
 	binaries, err := cluster.FindBinaries(cluster.Components{cluster.ControllerManager}.Programs(), bin)
 	if err != nil {
 		return nil, err
@@ -113,19 +111,24 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 	return c, nil
 }
 
-// choose takes in who takes part, and in which trials.
-func (c *contest) choose(o options) error {
-	if o.only != "" {
-		c.only = strings.Split(o.only, ",")
+// names of the contenders that take part; none for all.
+func (o options) names() []string {
+	if o.only == "" {
+		return nil
 	}
+	return strings.Split(o.only, ",")
+}
+
+// known refuses contenders and trials that are not there: a contest takes minutes.
+func (o options) known() error {
 	var who, what []string
-	for _, one := range c.contenders() {
+	for _, one := range (&contest{rig: &rig{}}).contenders() {
 		who = append(who, one.short)
 	}
 	for _, t := range append(trials(), besideMany(o.pairs)) {
 		what = append(what, t.name)
 	}
-	for _, name := range c.only {
+	for _, name := range o.names() {
 		if !slices.Contains(who, name) {
 			return fmt.Errorf("-only=%s: there is no contender %q, but %s", o.only, name, strings.Join(who, ", "))
 		}

@@ -48,7 +48,7 @@ func parse() (o options, err error) {
 			return o, fmt.Errorf("-profiles=%s: is not a folder; make it first", o.profiles)
 		}
 	}
-	return o, nil
+	return o, o.known()
 }
 
 func run() int {

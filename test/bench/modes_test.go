@@ -64,8 +64,8 @@ func TestMakers(t *testing.T) {
 	}
 }
 
-// A contest takes minutes: what is not there is told before it, not left out.
-func TestChoose(t *testing.T) {
+// What is not there is told before a contest, not left out.
+func TestKnown(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		o    options
@@ -76,8 +76,7 @@ func TestChoose(t *testing.T) {
 		{"nobody of this name", options{only: "floor5,nobody"}, `-only=floor5,nobody: there is no contender "nobody", but floor4, `},
 		{"no such trial", options{trial: "resize"}, "-trial=resize: no trial has this in its name, which are: dynamic"},
 	} {
-		err := (&contest{rig: &rig{}}).choose(tc.o)
-		if got := message(err); !strings.HasPrefix(got, tc.want) || (tc.want == "") != (got == "") {
+		if got := message(tc.o.known()); !strings.HasPrefix(got, tc.want) || (tc.want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
