@@ -6,8 +6,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 // AddFinalizer and DropFinalizer change the named finalizers of the object with this uid and nothing else. They are strategic merge
@@ -18,31 +21,46 @@ func AddFinalizer(uid types.UID, finalizer string) client.Patch {
 }
 
 // DropFinalizer is the opposite of [AddFinalizer].
-func DropFinalizer(uid types.UID, finalizers ...string) client.Patch {
-	return metadataPatch(map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": finalizers})
+func DropFinalizer(o client.Object, finalizers ...string) client.Patch {
+	// One that is being deleted gets no further finalizer, so that it has none but those that were seen.
+	return metadataPatch(dropping(o, finalizers, o.GetDeletionTimestamp() != nil))
 }
 
-// DropClaimFinalizer is [DropFinalizer] for a claim, which goes with its last finalizer: nobody else writes it at that moment.
+// DropFinalizerUnchanged is [DropFinalizer] for an object in which nothing may have changed.
+func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch {
+	metadata := dropping(o, finalizers, true)
+	metadata["resourceVersion"] = o.GetResourceVersion()
+	return metadataPatch(metadata)
+}
+
+// DropClaimFinalizer is [DropFinalizer] for a claim that is being deleted: nobody else writes it at that moment.
 func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
-	return dropFinalizer(claim, finalizer)
-}
-
-// DropVolumeFinalizer is [DropFinalizer] for a volume that goes with this finalizer, its last one.
-func DropVolumeFinalizer(pv *corev1.PersistentVolume, finalizer string) VolumeEdit {
-	return dropFinalizer(pv, finalizer)
-}
-
-func dropFinalizer[T editable[T]](o T, finalizer string) Edit[T] {
-	return Edit[T]{DropFinalizer(o.GetUID(), finalizer), o, func(now T) bool {
-		now.SetFinalizers(slices.DeleteFunc(now.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	return ClaimEdit{DropFinalizer(claim, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
+		if now.DeletionTimestamp != nil && nobodyHolds(now, []string{finalizer}) {
+			now.ManagedFields = forgetWriters
+		}
+		now.Finalizers = slices.DeleteFunc(now.Finalizers, func(f string) bool { return f == finalizer })
 		return true
 	}}
 }
 
-// DropFinalizerUnchanged is [DropFinalizer] for an object in which nothing may have changed.
-func DropFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
-	return metadataPatch(map[string]any{
-		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "$deleteFromPrimitiveList/finalizers": []string{finalizer},
+func dropping(o client.Object, finalizers []string, allSeen bool) map[string]any {
+	metadata := map[string]any{"uid": o.GetUID(), "$deleteFromPrimitiveList/finalizers": finalizers}
+	if allSeen && nobodyHolds(o, finalizers) {
+		metadata["managedFields"] = forgetWriters
+	}
+	return metadata
+}
+
+// forgetWriters are managed fields that have the API server forget who wrote which field of an object, and not keep that account any
+// more, which is half of its time for a write. (server-side apply, "clearing managedFields")
+var forgetWriters = []metav1.ManagedFieldsEntry{{}}
+
+// nobodyHolds reports whether, without these finalizers, the object has none, or only one that goes by itself. Somebody who applies
+// a finalizer on the server's side needs that account to take it off again.
+func nobodyHolds(o client.Object, without []string) bool {
+	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool {
+		return f != names.FinalizerPVProtection && !slices.Contains(without, f)
 	})
 }
 

@@ -87,11 +87,8 @@ func isFree(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == corev1.VolumeAvailable
 }
 
-// staysWhole reports whether the volume is about to be written whole: these are few at any time.
-func staysWhole(pv *corev1.PersistentVolume) bool { return isFree(pv) || pv.DeletionTimestamp != nil }
-
 func trimBindingVolume(pv *corev1.PersistentVolume) {
-	if staysWhole(pv) {
+	if isFree(pv) {
 		markWhole(pv, complete)
 		return
 	}

@@ -24,7 +24,7 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 			}
 			return out, err
 		case *corev1.PersistentVolume:
-			if staysWhole(o) {
+			if isFree(o) {
 				break
 			}
 			csi := o.Spec.CSI

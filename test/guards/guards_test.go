@@ -176,7 +176,7 @@ func severalHolders(w *world) {
 		status(w, pv, phase(corev1.VolumeReleased))
 		w.delete(pv) // ours goes now
 		for _, finalizer := range []string{attacher, names.FinalizerVolume} {
-			if err := w.Patch(w.t.Context(), pv.DeepCopy(), kube.DropFinalizer(pv.UID, finalizer)); err != nil {
+			if err := w.Patch(w.t.Context(), pv.DeepCopy(), kube.DropFinalizer(pv, finalizer)); err != nil {
 				w.t.Fatal(err)
 			}
 		}

@@ -148,24 +148,26 @@ var rows = []struct {
 	}, "Conflict"},
 	{"a patch with another uid", func(a api) string {
 		pv := a.volume("r9", withOurs)
-		return outcome(a.Patch(a.t.Context(), pv, kube.DropFinalizer("other", ours))) + " " + a.finalizers(pv)
+		other := pv.DeepCopy()
+		other.UID = "other"
+		return outcome(a.Patch(a.t.Context(), pv, kube.DropFinalizer(other, ours))) + " " + a.finalizers(pv)
 	}, "Invalid ours,pv-protection"},
 	{"a patch with an old version", func(a api) string {
 		pv := a.volume("r10")
 		return outcome(a.Patch(a.t.Context(), pv, raw(types.MergePatchType, `{"metadata":{"resourceVersion":"1"}}`)))
 	}, "Conflict"},
 	{"a patch of nothing", func(a api) string {
-		return outcome(a.Patch(a.t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, kube.DropFinalizer("other", ours)))
+		return outcome(a.Patch(a.t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, raw(types.MergePatchType, `{"metadata":{"uid":"other"}}`)))
 	}, "NotFound"},
 	{"patches add and drop one finalizer", func(a api) string {
 		pv := a.volume("r12")
 		add := outcome(a.Patch(a.t.Context(), pv, kube.AddFinalizer(pv.UID, ours))) + " " + a.finalizers(pv)
-		return add + " " + outcome(a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv.UID, ours))) + " " + a.finalizers(pv)
+		return add + " " + outcome(a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv, ours))) + " " + a.finalizers(pv)
 	}, "ok ours,pv-protection ok pv-protection"},
 	{"dropping a finalizer that is not there changes nothing", func(a api) string {
 		pv := a.volume("r13")
 		before := pv.ResourceVersion
-		err := a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv.UID, ours))
+		err := a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv, ours))
 		return outcome(err) + fmt.Sprint(" ", pv.ResourceVersion == before)
 	}, "ok true"},
 	{"a finalizer is dropped under a policy", func(a api) string {
@@ -184,7 +186,7 @@ var rows = []struct {
 		err := a.Delete(a.t.Context(), pv)
 		err = errors.Join(err, a.reread(pv))
 		before := pv.ResourceVersion
-		err = errors.Join(err, a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv.UID, "kubernetes.io/pv-protection")))
+		err = errors.Join(err, a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv, "kubernetes.io/pv-protection")))
 		return outcome(err) + fmt.Sprint(" ", pv.ResourceVersion == before) + " " + a.finalizers(pv)
 	}, "ok true gone"},
 	{"the last finalizer takes a claim along, whoever else has changed it", func(a api) string {
@@ -195,6 +197,20 @@ var rows = []struct {
 		one := a.finalizers(claim.DeepCopy())
 		return outcome(err) + " " + one + " " + outcome(a.Patch(a.t.Context(), claim, kube.DropClaimFinalizer(claim, protection))) + " " + a.finalizers(claim)
 	}, "ok pvc-protection deleting ok gone"},
+	{"who wrote which field is forgotten, and not noted again", func(a api) string {
+		pv := a.volume("r34", withOurs)
+		noted := func() string { return fmt.Sprint(len(pv.ManagedFields) > 0) }
+		before := noted()
+		err := a.Patch(a.t.Context(), pv, kube.DropFinalizerUnchanged(pv, ours))
+		after := noted()
+		err = errors.Join(err, a.Patch(a.t.Context(), pv, kube.AddFinalizer(pv.UID, ours)))
+		return outcome(err) + " " + before + " " + after + " " + noted()
+	}, "ok true false false"},
+	{"who wrote which field is not forgotten while somebody holds the object", func(a api) string {
+		pv := a.volume("r35", withOurs, func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "x/y") })
+		err := a.Patch(a.t.Context(), pv, kube.DropFinalizerUnchanged(pv, ours))
+		return outcome(err) + " " + fmt.Sprint(len(pv.ManagedFields) > 0)
+	}, "ok true"},
 	{"null drops all finalizers", func(a api) string {
 		pv := a.volume("r16", withOurs)
 		err := a.Delete(a.t.Context(), pv)

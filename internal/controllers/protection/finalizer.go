@@ -61,8 +61,7 @@ func (f *finalizer) drop(ctx context.Context, o client.Object) error {
 	return err
 }
 
-// dropping is the patch that drops it. A volume that no claim has had may be given to one at this moment, which must stop us. One with
-// further finalizers may be losing those, which must not.
+// dropping is the patch that drops it. A volume that no claim has had may be given to one at this moment, which must stop us.
 func (f *finalizer) dropping(o client.Object) client.Patch {
 	switch o := o.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -71,11 +70,8 @@ func (f *finalizer) dropping(o client.Object) client.Patch {
 		if o.Status.Phase != corev1.VolumeReleased && o.Status.Phase != corev1.VolumeFailed {
 			return kube.DropFinalizerUnchanged(o, f.name)
 		}
-		if len(o.Finalizers) == 1 {
-			return kube.DropVolumeFinalizer(o, f.name)
-		}
 	}
-	return kube.DropFinalizer(o.GetUID(), f.name)
+	return kube.DropFinalizer(o, f.name)
 }
 
 func (f *finalizer) patch(ctx context.Context, o client.Object, patch client.Patch) error {

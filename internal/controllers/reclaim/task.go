@@ -3,6 +3,7 @@ package reclaim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -51,7 +52,7 @@ func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action recla
 		c.released.remove(a.Volume)
 		return nil, c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
 	case reclaim.DropFinalizer:
-		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizer(a.Volume.UID, a.Names...))
+		return nil, c.forsake(ctx, a.Volume, a.Names)
 	case reclaim.LetGo:
 		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
 	}
@@ -108,6 +109,18 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 		return nil
 	}
 	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
+}
+
+// forsake drops finalizers of a volume that is deleted in the storage. Where the object seems to be as it was seen, which one is not
+// that got its finalizer only now, it tries the form that takes the API server half the time.
+func (c *Controller) forsake(ctx context.Context, pv *corev1.PersistentVolume, finalizers []string) error {
+	if slices.Contains(pv.Finalizers, names.FinalizerVolume) {
+		err := c.dropFinalizer(ctx, pv, kube.DropFinalizerUnchanged(pv, finalizers...))
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return c.dropFinalizer(ctx, pv, kube.DropFinalizer(pv, finalizers...))
 }
 
 // dropFinalizer remembers first, as deleteObject does.

@@ -63,7 +63,11 @@ func (s *Server) replace(st *strategy, which part, o, have client.Object) (clien
 	if uid := o.GetUID(); uid != "" && uid != have.GetUID() {
 		return nil, invalid(st, o, "metadata.uid", "field is immutable")
 	}
+	forget := which == main && equality.Semantic.DeepEqual(o.GetManagedFields(), []metav1.ManagedFieldsEntry{{}})
 	keepSystemFields(o, have)
+	if forget {
+		o.SetManagedFields(nil)
+	}
 	switch {
 	case which == main && st.keepStatus != nil:
 		st.keepStatus(o, have)
