@@ -100,7 +100,10 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 		return nil
 	}
 	c.released.put(pv, true)
-	err := c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID})
+	err := c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID, ResourceVersion: c.written(pv)})
+	if apierrors.IsConflict(err) {
+		err = c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID})
+	}
 	if err == nil {
 		return nil
 	}
@@ -109,6 +112,16 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 		return nil
 	}
 	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
+}
+
+// written is the resource version that our last write gave the volume, if the watch has not shown it yet. The API server may not have
+// come so far either: then this tells it at once, and not when it has done the work for nothing.
+func (c *Controller) written(pv *corev1.PersistentVolume) *string {
+	newest, _, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), func() (*corev1.PersistentVolume, bool, error) { return pv, true, nil })
+	if err != nil || newest.UID != pv.UID || newest.ResourceVersion == pv.ResourceVersion {
+		return nil
+	}
+	return &newest.ResourceVersion
 }
 
 // forsake drops finalizers of a volume that is deleted in the storage. Where the object seems to be as it was seen, which one is not
