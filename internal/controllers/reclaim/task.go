@@ -114,8 +114,8 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 }
 
-// written is the resource version that our last write gave the volume, if the watch has not shown it yet. The API server may not have
-// come so far either: then this tells it at once, and not when it has done the work for nothing.
+// written is the resource version that our last write gave the volume, if the watch has not shown it yet. The API server's own cache
+// may lag as well; told the version, it notices before it has done the work for nothing.
 func (c *Controller) written(pv *corev1.PersistentVolume) *string {
 	newest, _, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), func() (*corev1.PersistentVolume, bool, error) { return pv, true, nil })
 	if err != nil || newest.UID != pv.UID || newest.ResourceVersion == pv.ResourceVersion {
@@ -124,8 +124,8 @@ func (c *Controller) written(pv *corev1.PersistentVolume) *string {
 	return &newest.ResourceVersion
 }
 
-// forsake drops finalizers of a volume that is deleted in the storage. Where the object seems to be as it was seen, which one is not
-// that got its finalizer only now, it tries the form that takes the API server half the time.
+// forsake drops finalizers of a volume that is deleted in the storage. It tries the form that takes the API server half the time, and
+// that is refused if the object has changed since it was seen. One that got its finalizer only now has.
 func (c *Controller) forsake(ctx context.Context, pv *corev1.PersistentVolume, finalizers []string) error {
 	if slices.Contains(pv.Finalizers, names.FinalizerVolume) {
 		err := c.dropFinalizer(ctx, pv, kube.DropFinalizerUnchanged(pv, finalizers...))
