@@ -93,7 +93,7 @@ func completed(c *corev1.PersistentVolumeClaim) bool {
 
 func (w *world) becameBound(now *corev1.PersistentVolumeClaim) (found []string) {
 	for _, other := range w.claims {
-		if other.UID != now.UID && other.Status.Phase == corev1.ClaimBound && other.Spec.VolumeName == now.Spec.VolumeName && !w.taken(other) {
+		if other.UID != now.UID && w.keeps(other, now.Spec.VolumeName) {
 			found = append(found, fmt.Sprintf("I1: Bound to %s, which %s is bound to as well", now.Spec.VolumeName, other.Name))
 		}
 	}

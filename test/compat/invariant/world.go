@@ -19,7 +19,8 @@ type world struct {
 	scheduled, deleted map[types.UID]int64
 
 	wishes    map[types.UID]string // volumes that people named on a claim without one, by the claim
-	stolen    map[types.UID]string // the volumes that people took away, by the claim that had them
+	stolen    map[types.UID]string // the volumes that people took away and the claim's controller may not know it, by the claim
+	robbed    map[types.UID]string // the volumes that people took away and nobody gave back, by the claim that had them
 	overtaken map[types.UID]bool   // volumes and claims that a controller bound when one of these had just happened
 }
 
@@ -28,6 +29,7 @@ func newWorld() *world {
 		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		pods: map[types.NamespacedName]*corev1.Pod{}, scheduled: map[types.UID]int64{}, deleted: map[types.UID]int64{},
 		wishes: map[types.UID]string{}, overtaken: map[types.UID]bool{}, stolen: map[types.UID]string{},
+		robbed: map[types.UID]string{},
 	}
 }
 
@@ -44,6 +46,9 @@ func (w *world) apply(c record.Change) {
 		put(w.claims, key, c, &corev1.PersistentVolumeClaim{})
 	case record.Volumes:
 		put(w.volumes, key.Name, c, &corev1.PersistentVolume{})
+		if pv := w.volumes[key.Name]; pv != nil && w.robbed[ownerOf(pv)] == pv.Name {
+			delete(w.robbed, ownerOf(pv))
+		}
 	case record.Pods:
 		put(w.pods, key, c, &corev1.Pod{})
 	}
@@ -84,7 +89,7 @@ func (w *world) lost(before, now *corev1.PersistentVolume) {
 	if before == nil || ownerOf(before) == "" || now != nil && ownerOf(now) == ownerOf(before) {
 		return
 	}
-	w.stolen[ownerOf(before)] = before.Name
+	w.stolen[ownerOf(before)], w.robbed[ownerOf(before)] = before.Name, before.Name
 }
 
 // taken reports whether somebody took the volume of a claim away, which who says that it is bound may not have known. That can happen
@@ -96,6 +101,12 @@ func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
 		w.overtaken[claim.UID] = true
 	}
 	return stolen
+}
+
+// keeps reports whether a claim that is bound to a volume still has a right to it. From one that was robbed another may take over, before
+// it is known as lost.
+func (w *world) keeps(claim *corev1.PersistentVolumeClaim, volume string) bool {
+	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == volume && w.robbed[claim.UID] != volume
 }
 
 // ownerOf is the uid of the claim that a volume is for.
