@@ -44,7 +44,7 @@ var bindingMutants = []mutant{
 	{name: "is not told of claims that go", handlers: deafToDeletion[*corev1.PersistentVolumeClaim]},
 	{name: "is not told of volumes that go", handlers: deafToDeletion[*corev1.PersistentVolume]},
 	{name: "lets volumes go that claims have", cached: func(r client.Reader) client.Reader {
-		return edited{r, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }}
+		return edited{r, release}
 	}},
 	{name: "lets volumes go whatever has become of them", by: "slow write", client: writes{change: when(func(w written) bool {
 		return strings.Contains(w.text, "$deleteFromPrimitiveList/finalizers")

@@ -82,10 +82,7 @@ func (p *process) runControllers() {
 	if m.cached != nil {
 		cached = m.cached(cached)
 	}
-	mgr := &fakeManager{view: p.second, client: api}
-	if m.handlers != nil {
-		mgr.cache = hookedCache{p.second, m.handlers}
-	}
+	mgr := m.manager(p.second, api)
 	binding := binder.Config{
 		Live: live, Writer: writer, Settings: settings(4), AuditEvery: never,
 	}
@@ -116,6 +113,15 @@ func wholeWriter(api client.Client, m mutant) client.Client {
 		api = m.whole(api)
 	}
 	return &kube.Replacing{Client: api, Knows: func() bool { return true }}
+}
+
+// manager is one whose informers tell what the mutant makes of it.
+func (m mutant) manager(seen *view.View, api client.Client) *fakeManager {
+	mgr := &fakeManager{view: seen, client: api}
+	if m.handlers != nil {
+		mgr.cache = hookedCache{seen, m.handlers}
+	}
+	return mgr
 }
 
 // hookedCache has what its informers tell changed.

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/journal"
@@ -39,11 +40,12 @@ type mutant struct {
 	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others it must notice more than that.
 	costs bool
 
+	handlers hook
+
 	// Of those that bind and protect.
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
-	handlers    hook
-	moreBinders int                               // that know nothing of each other
-	whole       func(client.Client) client.Client // who sends objects that are written whole
+	moreBinders int                                            // that know nothing of each other
+	whole       func(client.Client) client.Client              // who sends objects that are written whole
 }
 
 // veryNew makes kube.Recent believe that the watch is ahead of every write.
@@ -102,9 +104,7 @@ var mutants = []mutant{
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		}}
 	}},
-	{name: "does not wait for the release", cached: func(r client.Reader) client.Reader {
-		return edited{r, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }}
-	}},
+	{name: "does not wait for the release", cached: func(r client.Reader) client.Reader { return edited{r, release} }, handlers: shown(release)},
 	{name: "deletes whatever has the name", by: "volumes replaced under their names", client: hooks{delete: func(ctx context.Context, c client.Client, o client.Object, _ []client.DeleteOption) error {
 		return c.Delete(ctx, o)
 	}}.client},
@@ -223,6 +223,27 @@ func (e edited) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 		e.edit(pv)
 	}
 	return err
+}
+
+func release(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }
+
+// shown has those who listen see volumes as edited.
+func shown(edit func(*corev1.PersistentVolume)) hook {
+	look := func(o any) any {
+		if pv, ok := o.(*corev1.PersistentVolume); ok {
+			pv = pv.DeepCopy()
+			edit(pv)
+			return pv
+		}
+		return o
+	}
+	return func(_ client.Object, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
+		return toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { h.OnAdd(look(o), false) },
+			UpdateFunc: func(was, is any) { h.OnUpdate(look(was), look(is)) },
+			DeleteFunc: func(o any) { h.OnDelete(look(o)) },
+		}
+	}
 }
 
 // brokenJournal records in its own way.

@@ -140,7 +140,7 @@ func (p *process) runProvisioner() {
 	if m.driver != nil {
 		driver = m.driver(driver, entries)
 	}
-	mgr := &fakeManager{view: p.view, client: api}
+	mgr := m.manager(p.view, api)
 	p.wire(mgr, parts{api: api, cached: cached, driver: driver, volumes: volumes, entries: entries})
 	go func() { _ = p.view.Start(p.ctx) }()
 	go func() {

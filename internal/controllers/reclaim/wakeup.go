@@ -28,7 +28,7 @@ func deleted[T client.Object](names func(context.Context, T) []string) handler.T
 	}
 }
 
-// fromVolume wakes up for volumes of ours, unless they merely are in use, as nearly all are.
+// fromVolume wakes up for volumes of ours, unless they rest, as nearly all do.
 func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) []string {
 	if reclaim.Owner(pv) != c.Driver.Name || reclaim.Rests(pv) {
 		return nil

@@ -42,10 +42,10 @@ func MayReclaim(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && !dealtWith && pv.Status.Phase != corev1.VolumeBound
 }
 
-// Rests reports whether there is nothing to do for a volume of ours whatever the rest of the world is like: somebody uses it, and it
-// has all that it needs.
+// Rests reports whether there is nothing to do for a volume of ours whatever the rest of the world is like: it is in use or waits for a
+// claim, or we have dealt with it. As good as all volumes rest.
 func Rests(pv *corev1.PersistentVolume) bool {
-	return deletes(pv) && pv.Status.Phase == corev1.VolumeBound && hasFinalizer(pv)
+	return deletes(pv) && !reclaimable(pv, ClaimGone) && !needsFinalizer(pv)
 }
 
 // NeedsProof reports whether only a claim that is gone lets the volume be deleted. The phase Released is such a proof: the PV
