@@ -44,6 +44,14 @@ func (r *Retries[K]) Get(key K) Retry {
 	return r.m[key]
 }
 
+// Has reports whether anything is remembered of a key.
+func (r *Retries[K]) Has(key K) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.m[key]
+	return ok
+}
+
 // failed notes one more failed attempt.
 func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string) {
 	r.mu.Lock()

@@ -113,7 +113,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
 	for _, wakeUp := range []source.TypedSource[provision.Key]{
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromClaim)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
 		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
 		source.TypedFunc[provision.Key](c.fromJournal),
@@ -141,13 +141,15 @@ func className(claim *corev1.PersistentVolumeClaim) []string {
 	return []string{provision.ClassName(claim)}
 }
 
-// fromClaim wakes up for claims that may be ours and have no volume yet; the rest of the cluster's claims cost nothing (C-1).
+// fromClaim wakes up for claims that may be ours and have no volume yet, and for those of which something is remembered; the rest of the
+// cluster's claims cost nothing (C-1).
 func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) []provision.Key {
+	key := keyOf(claim)
 	unbound := claim.Spec.VolumeName == "" && c.asksUs(claim)
-	if _, pending := c.Journal.Pending(claim.UID); !unbound && !pending {
+	if _, pending := c.Journal.Pending(claim.UID); !unbound && !pending && !c.retries.Has(key) {
 		return nil
 	}
-	return []provision.Key{keyOf(claim)}
+	return []provision.Key{key}
 }
 
 func (c *Controller) asksUs(claim *corev1.PersistentVolumeClaim) bool {
@@ -202,6 +204,21 @@ type mapper[T client.Object] func(context.Context, T) []provision.Key
 func (m mapper[T]) enqueue(ctx context.Context, object T, q queue) {
 	for _, key := range m(ctx, object) {
 		q.Add(key)
+	}
+}
+
+// latest wakes up for what an object is now. What it was matters only when that was another one, which was deleted while the watch was
+// broken: most claims change last when they get their volume, and then there is nothing left to do.
+func latest[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
+	return handler.TypedFuncs[T, provision.Key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				m.enqueue(ctx, e.ObjectOld, q)
+			}
+			m.enqueue(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
 	}
 }
 

@@ -1,0 +1,63 @@
+package provision
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/provision"
+)
+
+// A claim that gets its volume is the last change of most, and there is nothing left to do for it, unless something is remembered.
+func TestChangesThatWakeUp(t *testing.T) {
+	bound := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }
+	for _, tc := range []struct {
+		row     string
+		change  func(*corev1.PersistentVolumeClaim)
+		failed  bool // an attempt for the claim as it was
+		pending bool // a request of the claim as it was
+		want    []provision.Key
+	}{
+		{row: "still without a volume", change: func(*corev1.PersistentVolumeClaim) {}, want: []provision.Key{{UID: "u"}}},
+		{row: "bound", change: bound},
+		{row: "bound, and an attempt has failed", change: bound, failed: true, want: []provision.Key{{UID: "u"}}},
+		{row: "bound, and on record", change: bound, pending: true, want: []provision.Key{{UID: "u"}}},
+		{row: "C-94 another claim by now", change: func(c *corev1.PersistentVolumeClaim) { c.UID = "v" }, want: []provision.Key{{UID: "u"}, {UID: "v"}}},
+		{
+			row: "C-94 another claim by now, which has a volume", pending: true, want: []provision.Key{{UID: "u"}},
+			change: func(c *corev1.PersistentVolumeClaim) { c.UID, c.Spec.VolumeName = "v", "pv" },
+		},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			r := newRig(t)
+			if tc.failed {
+				r.driver.create = codes.ResourceExhausted
+				r.run(t)
+			}
+			if tc.pending {
+				if err := r.journal.Record(t.Context(), intent.Entry{UID: "u"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			was := r.claim(t)
+			is := was.DeepCopy()
+			tc.change(is)
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[provision.Key]())
+			defer q.ShutDown()
+			latest(r.fromClaim).Update(t.Context(), event.TypedUpdateEvent[*corev1.PersistentVolumeClaim]{ObjectOld: was, ObjectNew: is}, q)
+			if q.Len() != len(tc.want) {
+				t.Fatalf("woke up %d, want %v", q.Len(), tc.want)
+			}
+			for _, want := range tc.want {
+				want.NamespacedName = r.key.NamespacedName
+				if key, _ := q.Get(); key != want {
+					t.Errorf("woke up %v, want %v", key, want)
+				}
+			}
+		})
+	}
+}
