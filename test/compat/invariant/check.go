@@ -49,6 +49,7 @@ func (w *world) written(c record.Change, own bool) []string {
 		return w.claimWritten(claim, w.claims[key])
 	case c.Kind == record.Volumes && (own || c.Gone):
 		w.lost(volume, w.volumes[key.Name])
+		w.regiven(volume, w.volumes[key.Name])
 	case c.Kind == record.Volumes:
 		return w.volumeWritten(volume, w.volumes[key.Name])
 	}
@@ -62,6 +63,10 @@ func (w *world) claimWritten(before, now *corev1.PersistentVolumeClaim) (found [
 	}
 	if now.Status.Phase == corev1.ClaimBound && before.Status.Phase != corev1.ClaimBound {
 		found = append(found, w.becameBound(now)...)
+		delete(w.changed, now.Spec.VolumeName)
+	}
+	if now.Status.Phase == corev1.ClaimLost && before.Status.Phase != corev1.ClaimLost {
+		w.missed(now)
 	}
 	if completed(now) && !completed(before) && now.Spec.VolumeName == "" {
 		found = append(found, "I5: bind-completed without a volumeName")

@@ -49,30 +49,35 @@ func TestCheck(t *testing.T) {
 			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
 			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}` + "\n"
 		lost   = `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: v}, status: {phase: Pending}}` + "\n"
+		missed = `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: v}, status: {phase: Lost}}` + "\n"
 		rival  = `+ pvc {metadata: {name: d, uid: x}, spec: {volumeName: v}, status: {phase: Pending}}` + "\n"
 		rivals = `+ pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}, claimRef: {name: d, uid: x}}, status: {phase: Available}}` + "\n"
 		wins   = `pvc {metadata: {name: d, uid: x}, spec: {volumeName: v}, status: {phase: Bound}}` + "\n"
 	)
 	for name, test := range map[string]struct{ story, want string }{
-		"a plain binding":    {claim + volume + bound, ""},
-		"I1":                 {claim + volume + bound + rival + wins, "I1"},
-		"I2 no volume":       {claim + bound, "I2"},
-		"I2 another's":       {claim + strings.Replace(volume, "uid: u}", "uid: z}", 1) + bound, "I2"},
-		"I2 taken away":      {claim + volume + stolen + bound, ""},
-		"I7 taken away":      {claim + volume + stolen + bound + lost, ""},
-		"I7 lost and found":  {claim + volume + bound + lost + bound, "I7"},
-		"I2 and again":       {claim + volume + stolen + bound + claim + bound, "I2"},
-		"I1 taken away":      {claim + volume + bound + stolen + bound + rival + rivals + wins, ""},
-		"I1 taken too early": {claim + volume + stolen + bound + rival + rivals + wins, ""},
-		"I1 given back":      {claim + volume + stolen + bound + rival + volume + wins, "I1"},
-		"I3":                 {claim + volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Released}}`, "I3"},
-		"I3 claim is gone":   {claim + volume + `gone pvc {metadata: {name: c, uid: u}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Released}}`, ""},
-		"I4":                 {volume + `pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}`, "I4"},
-		"I5":                 {claim + `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {}, status: {phase: Pending}}`, "I5"},
-		"I6":                 {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + bound, "I6"},
-		"I6 people's wish":   {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + "+ " + bound, ""},
-		"I7":                 {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, "I7"},
-		"I7 somebody acted":  {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + claim + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, ""},
+		"a plain binding":        {claim + volume + bound, ""},
+		"I1":                     {claim + volume + bound + rival + wins, "I1"},
+		"I2 no volume":           {claim + bound, "I2"},
+		"I2 another's":           {claim + strings.Replace(volume, "uid: u}", "uid: z}", 1) + bound, "I2"},
+		"I2 taken away":          {claim + volume + stolen + bound, ""},
+		"I7 taken away":          {claim + volume + stolen + bound + lost, ""},
+		"I7 lost and found":      {claim + volume + bound + lost + bound, "I7"},
+		"I7 missed":              {claim + volume + bound + missed + bound, "I7"},
+		"I7 given back too late": {claim + volume + bound + rivals + volume + missed + bound, ""},
+		"I7 made again too late": {claim + volume + bound + "+ gone " + volume[2:] + volume + missed + bound, ""},
+		"I7 given back in time":  {claim + volume + bound + rivals + volume + missed + bound + claim + bound + missed + bound, "I7"},
+		"I2 and again":           {claim + volume + stolen + bound + claim + bound, "I2"},
+		"I1 taken away":          {claim + volume + bound + stolen + bound + rival + rivals + wins, ""},
+		"I1 taken too early":     {claim + volume + stolen + bound + rival + rivals + wins, ""},
+		"I1 given back":          {claim + volume + stolen + bound + rival + volume + wins, "I1"},
+		"I3":                     {claim + volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Released}}`, "I3"},
+		"I3 claim is gone":       {claim + volume + `gone pvc {metadata: {name: c, uid: u}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Released}}`, ""},
+		"I4":                     {volume + `pv {metadata: {name: v, uid: w}, spec: {capacity: {storage: 2Gi}}, status: {phase: Available}}`, "I4"},
+		"I5":                     {claim + `pvc {metadata: {name: c, uid: u, annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {}, status: {phase: Pending}}`, "I5"},
+		"I6":                     {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + bound, "I6"},
+		"I6 people's wish":       {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + "+ " + bound, ""},
+		"I7":                     {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, "I7"},
+		"I7 somebody acted":      {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + claim + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, ""},
 		"I7 given to another": {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
 			+ pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
 			pv {metadata: {name: v, uid: w}, spec: {}, status: {phase: Available}}

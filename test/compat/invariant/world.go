@@ -21,7 +21,8 @@ type world struct {
 	wishes    map[types.UID]string // volumes that people named on a claim without one, by the claim
 	stolen    map[types.UID]string // the volumes that people took away and the claim's controller may not know it, by the claim
 	robbed    map[types.UID]string // the volumes that people took away and nobody gave back, by the claim that had them
-	overtaken map[types.UID]bool   // volumes and claims that a controller bound when one of these had just happened
+	changed   map[string]bool      // volumes that people made or gave to somebody else, and no claim was bound to or missed since
+	overtaken map[types.UID]bool   // volumes and claims that a controller bound or lost when one of these had just happened
 }
 
 func newWorld() *world {
@@ -29,7 +30,7 @@ func newWorld() *world {
 		claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		pods: map[types.NamespacedName]*corev1.Pod{}, scheduled: map[types.UID]int64{}, deleted: map[types.UID]int64{},
 		wishes: map[types.UID]string{}, overtaken: map[types.UID]bool{}, stolen: map[types.UID]string{},
-		robbed: map[types.UID]string{},
+		robbed: map[types.UID]string{}, changed: map[string]bool{},
 	}
 }
 
@@ -90,6 +91,22 @@ func (w *world) lost(before, now *corev1.PersistentVolume) {
 		return
 	}
 	w.stolen[ownerOf(before)], w.robbed[ownerOf(before)] = before.Name, before.Name
+}
+
+// regiven takes in that somebody has written a volume so that another claim can have it than before.
+func (w *world) regiven(before, now *corev1.PersistentVolume) {
+	if now != nil && (before == nil || ownerOf(now) != ownerOf(before)) {
+		w.changed[now.Name] = true
+	}
+}
+
+// missed takes in that a claim is said to have lost its volume. Who says so may not have known that the volume had just come back, and
+// then the claim is bound again. That can happen once for each time.
+func (w *world) missed(claim *corev1.PersistentVolumeClaim) {
+	if w.changed[claim.Spec.VolumeName] {
+		delete(w.changed, claim.Spec.VolumeName)
+		w.overtaken[claim.UID] = true
+	}
 }
 
 // taken reports whether somebody took the volume of a claim away, which who says that it is bound may not have known. That can happen
