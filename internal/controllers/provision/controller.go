@@ -3,19 +3,15 @@ package provision
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -139,102 +135,4 @@ func unbound(value func(*corev1.PersistentVolumeClaim) []string) client.IndexerF
 
 func className(claim *corev1.PersistentVolumeClaim) []string {
 	return []string{provision.ClassName(claim)}
-}
-
-// fromClaim wakes up for claims that may be ours and have no volume yet, and for those of which something is remembered; the rest of the
-// cluster's claims cost nothing (C-1).
-func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) []provision.Key {
-	key := keyOf(claim)
-	unbound := claim.Spec.VolumeName == "" && c.asksUs(claim)
-	if _, pending := c.Journal.Pending(claim.UID); !unbound && !pending && !c.retries.Has(key) {
-		return nil
-	}
-	return []provision.Key{key}
-}
-
-func (c *Controller) asksUs(claim *corev1.PersistentVolumeClaim) bool {
-	return slices.Contains(provision.Asked(claim), c.Driver.Name) || c.HandedOver.Has(claim.UID)
-}
-
-// fromClass wakes up the claims that waited for a class to appear.
-func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClass) []provision.Key {
-	var claims corev1.PersistentVolumeClaimList
-	if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexClass: class.Name}); err != nil {
-		return nil // the retry of each claim comes in any case
-	}
-	var keys []provision.Key
-	for i := range claims.Items {
-		keys = append(keys, c.fromClaim(ctx, &claims.Items[i])...)
-	}
-	return keys
-}
-
-// fromVolume wakes up the claim whose PersistentVolume went away before they were bound, or stood in the way.
-func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume) []provision.Key {
-	ref := pv.Spec.ClaimRef
-	if ref == nil {
-		return nil
-	}
-	var claim corev1.PersistentVolumeClaim
-	if err := c.Cached.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &claim); err != nil {
-		return nil
-	}
-	return c.fromClaim(ctx, &claim)
-}
-
-// fromJournal wakes up for what a former process left unsettled: its claim may be gone, so that no other wake-up comes.
-func (c *Controller) fromJournal(ctx context.Context, q queue) error {
-	go func() {
-		if err := c.Journal.Wait(ctx); err != nil {
-			return // the process is ending
-		}
-		for _, e := range c.Journal.Entries() {
-			q.Add(provision.Key{NamespacedName: e.Claim, UID: e.UID})
-		}
-	}()
-	return nil
-}
-
-func keyOf(claim *corev1.PersistentVolumeClaim) provision.Key {
-	return provision.Key{NamespacedName: client.ObjectKeyFromObject(claim), UID: claim.UID}
-}
-
-type mapper[T client.Object] func(context.Context, T) []provision.Key
-
-func (m mapper[T]) enqueue(ctx context.Context, object T, q queue) {
-	for _, key := range m(ctx, object) {
-		q.Add(key)
-	}
-}
-
-// latest wakes up for what an object is now. What it was matters only when that was another one, which was deleted while the watch was
-// broken: most claims change last when they get their volume, and then there is nothing left to do.
-func latest[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
-	return handler.TypedFuncs[T, provision.Key]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
-				m.enqueue(ctx, e.ObjectOld, q)
-			}
-			m.enqueue(ctx, e.ObjectNew, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
-	}
-}
-
-func created[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
-	return handler.TypedFuncs[T, provision.Key]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // deleted and created again while the watch was broken
-				m.enqueue(ctx, e.ObjectNew, q)
-			}
-		},
-	}
-}
-
-func deleted[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
-	return handler.TypedFuncs[T, provision.Key]{
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
-	}
 }
