@@ -33,14 +33,13 @@ type mutant struct {
 	driver        func(csi.ControllerClient, provisioning.Journal) csi.ControllerClient
 	journal       func(provisioning.Journal) provisioning.Journal
 	journalConfig func(*journal.Config)
+	handlers      hook // who is told of changes
 	forgets       bool // own writes, as if kube.Recent were not there
 
 	// by is the family that is likely to notice, and goes first.
 	by string
 	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others it must notice more than that.
 	costs bool
-
-	handlers hook
 
 	// Of those that bind and protect.
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
