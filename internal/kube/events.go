@@ -64,6 +64,7 @@ type lane struct {
 	sink       eventSink
 	log        logr.Logger
 	traffic    *Traffic
+	pace       pace
 	closing    <-chan struct{}
 }
 
@@ -161,7 +162,9 @@ func (e *Events) Close() {
 
 func (l *lane) run(ctx context.Context, dropped func()) {
 	for event := range l.queue {
-		l.traffic.yield(event.FirstTimestamp.Add(patience(event.Type)), l.closing)
+		late := event.FirstTimestamp.Add(patience(event.Type))
+		l.pace.rest(late, l.closing)
+		l.traffic.yield(late, l.closing)
 		if err := l.write(ctx, event); err != nil {
 			dropped()
 			l.log.V(2).Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())
@@ -178,7 +181,9 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 		return err // skipped: this object has said enough for now
 	}
 	for attempt := range attempts {
+		asked := time.Now()
 		if err = l.send(ctx, result); err == nil {
+			l.pace.answered(time.Since(asked))
 			l.correlator.UpdateState(result.Event)
 			return nil
 		}

@@ -26,10 +26,11 @@ type slowSink struct {
 }
 
 func (s *slowSink) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
-	time.Sleep(s.takes)
 	if s.fails.Add(-1) >= 0 {
+		time.Sleep(time.Microsecond)
 		return errors.New("connection refused")
 	}
+	time.Sleep(s.takes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	event := object.(*corev1.Event)
