@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/test/e2e/audit"
@@ -64,9 +65,10 @@ func (c *contest) contenders() []contender {
 		return all
 	}
 	nobody := func(context.Context) (team, error) { return team{}, nil }
+	writer := client.WithFieldOwner(c.rig.api, floorWriter)
 	return []contender{
-		{short: "floor4", name: nameFloor4, start: nobody, bare: &bare{api: c.rig.api}},
-		{short: "floor5", name: nameFloor5, start: nobody, bare: &bare{api: c.rig.api, apart: true}, dynamicOnly: true},
+		{short: "floor4", name: nameFloor4, start: nobody, bare: &bare{api: writer}},
+		{short: "floor5", name: nameFloor5, start: nobody, bare: &bare{api: writer, apart: true}, dynamicOnly: true},
 		{short: "stock", name: nameStock, start: c.startStock, floor: nameFloor5, accounts: accounts(stockNamespace,
 			"persistent-volume-binder", "pvc-protection-controller", "pv-protection-controller", "expand-controller", "ephemeral-volume-controller")},
 		{short: "purser", name: nameOurs, start: c.startOurs, floor: nameFloor5, accounts: accounts(accountNamespace, accountControllers)},

@@ -29,7 +29,7 @@ type pair struct {
 // bind is the writes that binding needs, of which the first on the volume makes it or takes one that is there.
 func (b *bare) bind(ctx context.Context, p *pair) error {
 	if p.pv != nil {
-		p.pv.Spec.ClaimRef = newVolume(p.claim).Spec.ClaimRef
+		p.pv.Spec.ClaimRef = newVolume(p.claim, floorDriver).Spec.ClaimRef
 		if err := b.api.Update(ctx, p.pv); err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (b *bare) bind(ctx context.Context, p *pair) error {
 			return err
 		}
 	}
-	p.pv = newVolume(p.claim)
+	p.pv = newVolume(p.claim, floorDriver)
 	if err := b.api.Create(ctx, p.pv); err != nil {
 		return err
 	}
@@ -86,24 +86,34 @@ func (b *bare) reclaim(ctx context.Context, p *pair) error {
 	return b.api.Patch(ctx, p.pv, withoutFinalizers(p.pv.UID))
 }
 
-const floorDriver = "floor.bench.purser"
+const (
+	floorDriver = "floor.bench.purser"
+	// floorWriter is who writes, for the API server, which notes it for each field. No controller is the user who made the claim.
+	floorWriter = "floor"
+)
 
-func newVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+// newVolume is what a provisioner writes for a claim, with all that others rely on: the least that it could write is less than any does.
+func newVolume(claim *corev1.PersistentVolumeClaim, driver string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "pvc-" + string(claim.UID), Finalizers: []string{"bench.purser/finalizer"},
-			Annotations: map[string]string{names.AnnProvisionedBy: floorDriver},
+			Name: "pvc-" + string(claim.UID), Finalizers: []string{names.FinalizerVolume},
+			Annotations: map[string]string{
+				names.AnnProvisionedBy: driver, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
+			},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			ClaimRef: &corev1.ObjectReference{
 				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: floorDriver, VolumeHandle: string(claim.UID)},
+				CSI: &corev1.CSIPersistentVolumeSource{
+					Driver: driver, VolumeHandle: "vol-" + string(claim.UID),
+					VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: "1767225600000-1234-" + driver},
+				},
 			},
 		},
 	}

@@ -60,19 +60,11 @@ func usedClaim(i int) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// usedVolume is what a provisioner writes.
+// usedVolume is one that only some nodes reach.
 func usedVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
-	volume := newVolume(claim)
+	volume := newVolume(claim, driverName)
 	volume.Name = claim.Spec.VolumeName
-	volume.Finalizers = []string{names.FinalizerVolume}
-	volume.Annotations = map[string]string{
-		names.AnnProvisionedBy: driverName, names.AnnDeletionSecretName: "", names.AnnDeletionSecretNamespace: "",
-	}
-	volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{
-		Driver: driverName, VolumeHandle: "vol-" + string(claim.UID), FSType: "ext4",
-		VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: "1767225600000-1234-" + driverName},
-	}
+	volume.Spec.CSI.FSType = "ext4"
 	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{
 			Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"zone-a"},
