@@ -26,6 +26,7 @@ var ErrFull = errors.New("the journal is full")
 type Book struct {
 	pages  []page
 	pageOf map[types.UID]int
+	packer packer
 }
 
 type page struct {
@@ -159,7 +160,7 @@ func (b *Book) Take(i int) (string, error) {
 	p := &b.pages[i]
 	p.dirty = false
 	p.removed, p.removing = map[types.UID]bool{}, p.removed
-	return Encode(p.list())
+	return b.packer.encode(p.list())
 }
 
 // Spoil says that the last text of a page was not written after all.

@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"compress/flate"
 	"errors"
 	"fmt"
 	"strings"
@@ -91,6 +92,29 @@ func TestBookCompresses(t *testing.T) {
 	text, err := b.Take(0)
 	if err != nil || len(text) > 16<<10 {
 		t.Errorf("300 entries take %d bytes, %v", len(text), err)
+	}
+}
+
+// What packs the texts is used again and again in a burst, and takes no memory after it. No text has anything of the one before.
+func TestBookPacksWithOne(t *testing.T) {
+	b := NewBook()
+	var used *flate.Writer
+	for n := range 3 {
+		mustAdd(t, b, entry(n))
+		text, err := b.Take(0)
+		if want, _ := Encode(b.Entries()); text != want || err != nil {
+			t.Errorf("text %d is %q, %v, want %q", n, text, err, want)
+		}
+		if n > 0 && b.packer.writer != used {
+			t.Error("each text has a packer of its own")
+		}
+		used = b.packer.writer
+	}
+	for n := range 3 {
+		b.Remove(entry(n).UID)
+	}
+	if text, err := b.Take(0); text != "" || err != nil || b.packer.writer != nil {
+		t.Errorf("without entries the text is %q, %v, and the packer stays: %t", text, err, b.packer.writer != nil)
 	}
 }
 

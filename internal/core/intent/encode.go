@@ -42,7 +42,17 @@ func size(e Entry) int {
 
 // Encode is the text for a list of entries; no text for no entries.
 func Encode(entries []Entry) (string, error) {
+	var once packer
+	return once.encode(entries)
+}
+
+// packer makes texts. What compression needs, about a megabyte, it keeps from one text to the next as long as there are entries:
+// half of the garbage of a provisioner amid a burst would be of it.
+type packer struct{ writer *flate.Writer }
+
+func (p *packer) encode(entries []Entry) (string, error) {
 	if len(entries) == 0 {
+		p.writer = nil
 		return "", nil
 	}
 	var raw []byte
@@ -56,18 +66,29 @@ func Encode(entries []Entry) (string, error) {
 			raw = append(raw, part...)
 		}
 	}
-	var packed bytes.Buffer
-	w, err := flate.NewWriter(&packed, flate.BestSpeed)
-	if err == nil {
-		_, err = w.Write(raw)
-	}
-	if err == nil {
-		err = w.Close()
-	}
+	packed, err := p.compress(raw)
 	if err != nil {
 		return "", fmt.Errorf("compress: %w", err)
 	}
-	return version + base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+	return version + base64.StdEncoding.EncodeToString(packed), nil
+}
+
+func (p *packer) compress(raw []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	if p.writer == nil {
+		w, err := flate.NewWriter(&packed, flate.BestSpeed)
+		if err != nil {
+			return nil, err
+		}
+		p.writer = w
+	} else {
+		p.writer.Reset(&packed)
+	}
+	if _, err := p.writer.Write(raw); err != nil {
+		return nil, err
+	}
+	err := p.writer.Close()
+	return packed.Bytes(), err
 }
 
 // maxUnpacked bounds what a damaged or hostile text can make us read.
