@@ -41,9 +41,14 @@ func large(n, bytes int) Entry {
 	return e
 }
 
+func encode(entries []Entry) (string, error) {
+	var once packer
+	return once.encode(entries)
+}
+
 func TestEncodeDecode(t *testing.T) {
 	entries := []Entry{entry(1), entry(2)}
-	text, err := Encode(entries)
+	text, err := encode(entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +56,7 @@ func TestEncodeDecode(t *testing.T) {
 	if diff := cmp.Diff(entries, got, protocmp.Transform()); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	if text, err := Encode(nil); text != "" || err != nil {
+	if text, err := encode(nil); text != "" || err != nil {
 		t.Errorf("no entries are %q, %v", text, err)
 	}
 	if got, err := Decode(""); got != nil || err != nil {
@@ -61,7 +66,7 @@ func TestEncodeDecode(t *testing.T) {
 
 // A record that is not understood must not be taken for one that does not exist.
 func TestDecodeRefusesWhatItCannotRead(t *testing.T) {
-	text, _ := Encode([]Entry{entry(1)})
+	text, _ := encode([]Entry{entry(1)})
 	for _, bad := range []string{"v2:" + text[3:], "v1:%", text[:len(text)-8], "nonsense"} {
 		if _, err := Decode(bad); err == nil {
 			t.Errorf("%q was read", bad)
@@ -70,12 +75,12 @@ func TestDecodeRefusesWhatItCannotRead(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	text, _ := Encode([]Entry{entry(1), entry(2)})
+	text, _ := encode([]Entry{entry(1), entry(2)})
 	f.Add(text)
 	f.Add("v1:AAAA")
 	f.Fuzz(func(t *testing.T, text string) {
 		if entries, err := Decode(text); err == nil {
-			if _, err := Encode(entries); err != nil {
+			if _, err := encode(entries); err != nil {
 				t.Errorf("what was read cannot be written: %v", err)
 			}
 		}
@@ -102,7 +107,7 @@ func TestBookPacksWithOne(t *testing.T) {
 	for n := range 3 {
 		mustAdd(t, b, entry(n))
 		text, err := b.Take(0)
-		if want, _ := Encode(b.Entries()); text != want || err != nil {
+		if want, _ := encode(b.Entries()); text != want || err != nil {
 			t.Errorf("text %d is %q, %v, want %q", n, text, err, want)
 		}
 		if n > 0 && b.packer.writer != used {

@@ -40,16 +40,11 @@ func size(e Entry) int {
 	return n + fieldsPerEntry*binary.MaxVarintLen16
 }
 
-// Encode is the text for a list of entries; no text for no entries.
-func Encode(entries []Entry) (string, error) {
-	var once packer
-	return once.encode(entries)
-}
-
 // packer makes texts. What compression needs, about a megabyte, it keeps from one text to the next as long as there are entries:
 // half of the garbage of a provisioner amid a burst would be of it.
 type packer struct{ writer *flate.Writer }
 
+// encode is the text for a list of entries; no text for no entries.
 func (p *packer) encode(entries []Entry) (string, error) {
 	if len(entries) == 0 {
 		p.writer = nil
@@ -94,7 +89,7 @@ func (p *packer) compress(raw []byte) ([]byte, error) {
 // maxUnpacked bounds what a damaged or hostile text can make us read.
 const maxUnpacked = 8 << 20
 
-// Decode reads what [Encode] wrote. A text that it cannot read is an error: a record that is not understood must not be taken
+// Decode reads what [Book.Take] gave. A text that it cannot read is an error: a record that is not understood must not be taken
 // for one that does not exist.
 func Decode(text string) ([]Entry, error) {
 	if text == "" {
