@@ -52,6 +52,10 @@ func Execute(ctx context.Context, p Program) error {
 	if called := filepath.Base(p.Name); isRole(root, called) {
 		p.Args = append([]string{called}, p.Args...)
 	}
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = knownTopic
+	}
 	root.SetArgs(p.Args)
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
@@ -130,6 +134,14 @@ func knownRole(c *cobra.Command, args []string) error {
 		return nil
 	}
 	return syntaxError{fmt.Errorf("unknown role %q; see '%s --help'", args[0], c.CommandPath())}
+}
+
+// knownTopic does the same for what help is asked about, which cobra answers with the help of all.
+func knownTopic(c *cobra.Command, args []string) error {
+	if len(args) == 0 || isRole(c.Root(), args[0]) {
+		return nil
+	}
+	return knownRole(c.Root(), args)
 }
 
 // noArguments refuses what is not a flag, which is most often a flag without its dashes.

@@ -97,6 +97,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"unknown flag", []string{"up", "--colour"}, usage, [][]string{{"unknown flag: --colour", "purser up --help"}}},
 		{"unknown role", []string{"sail"}, usage, [][]string{{"sail", "purser --help"}}},
+		{"help on an unknown role", []string{"help", "sail"}, usage, [][]string{{"sail", "purser --help"}}},
 		{"stray argument", []string{"up", "fresh"}, usage, [][]string{{`unexpected argument "fresh"`}}},
 		{"value without sense", []string{"up", "--driver-timeout", "soon"}, usage, [][]string{{"--driver-timeout", "soon"}}},
 		{"relative address", []string{"up", "--csi-address", "relative"}, failure, [][]string{{"--csi-address", `"relative"`, "absolute"}}},
