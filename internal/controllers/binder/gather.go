@@ -111,7 +111,7 @@ func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.Persist
 func (l *ledger) goneOf(volumes []*corev1.PersistentVolume) []types.UID {
 	var gone []types.UID
 	for _, pv := range volumes {
-		if uid := pv.Spec.ClaimRef.UID; uid != "" && l.gone.has(uid) {
+		if uid := pv.Spec.ClaimRef.UID; uid != "" && l.isGone(refKey(pv), uid) {
 			gone = append(gone, uid)
 		}
 	}

@@ -103,9 +103,20 @@ func (l *ledger) answered(volumes []*corev1.PersistentVolume, claim *corev1.Pers
 	defer l.mu.Unlock()
 	for _, pv := range volumes {
 		if uid := pv.Spec.ClaimRef.UID; uid != "" && (claim == nil || claim.UID != uid) {
-			l.gone.add(uid)
+			l.gone.add(under(refKey(pv), uid))
 		}
 	}
+}
+
+// under stands for a uid under one name. That the API server has no claim with the uid under this name says nothing of other names: a
+// volume copied by hand may refer to the uid of a claim that lives.
+func under(key types.NamespacedName, uid types.UID) types.UID {
+	return types.UID(key.String() + "/" + string(uid))
+}
+
+// isGone reports whether no claim with the uid is or will be there under the name. The caller holds mu.
+func (l *ledger) isGone(key types.NamespacedName, uid types.UID) bool {
+	return l.gone.has(uid) || l.gone.has(under(key, uid))
 }
 
 // withdraw takes a volume away that the API server says is gone. The watch will say so too.

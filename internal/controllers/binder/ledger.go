@@ -83,7 +83,7 @@ func (l *ledger) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 		claim, ok := l.claims[key]
 		return claim, ok, nil
 	})
-	if err != nil || !found || l.gone.has(newest.UID) {
+	if err != nil || !found || l.isGone(key, newest.UID) {
 		return nil
 	}
 	return newest

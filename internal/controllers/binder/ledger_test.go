@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/binding"
@@ -46,5 +47,26 @@ func TestDeletionAfterOurOwnWrites(t *testing.T) {
 				t.Errorf("late %v: a %s that is gone is taken for bound", late, name)
 			}
 		}
+	}
+}
+
+// I3: that the API server has no claim with a uid under one name says nothing of a claim that has it under another. A volume copied by
+// hand refers to both.
+func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
+	l := newLedger()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u", ResourceVersion: "1"}}
+	volume := func(name, owner string) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: owner, UID: "u"}},
+		}
+	}
+	l.claimSeen(keyOf(claim), claim, claim)
+	l.answered([]*corev1.PersistentVolume{volume("copy", "other")}, nil)
+	if l.newestClaim(keyOf(claim)) == nil || len(l.goneOf([]*corev1.PersistentVolume{volume("own", "c")})) != 0 {
+		t.Error("a claim that lives is taken for gone")
+	}
+	if len(l.goneOf([]*corev1.PersistentVolume{volume("copy", "other")})) != 1 {
+		t.Error("what the API server said of the copy's claim is not known")
 	}
 }
