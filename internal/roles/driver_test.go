@@ -112,7 +112,9 @@ func playKubelet(t *testing.T, dir string) {
 		found, _ := filepath.Glob(filepath.Join(dir, "*-reg.sock"))
 		return strings.Join(found, ""), len(found) == 1
 	})
-	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	// As kubelet does: a socket that is there may not be listened on yet.
+	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
 		t.Fatal(err)
 	}
