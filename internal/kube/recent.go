@@ -11,13 +11,16 @@ import (
 // Recent remembers what this process wrote until the watch has caught up, so that a controller never acts on a view older
 // than its own last write. Without it, every operation on the storage side happens 1.4 to 1.6 times.
 //
-// An entry is dropped when any object of the kind with an equal or newer resource version has come through the watch: a watch
-// is ordered, so the write has come through as well.
+// A write is forgotten when the watch shows that very object as new as that or newer, or its end. What it shows of other objects counts
+// only for an object that the cache does not have: a watch is ordered, so one that shows newer things has shown that object's end. It
+// does not count for an object that the cache has. After a broken watch a new list comes object by object, and what comes first may be
+// newer than a write to one that the cache still has from before.
 type Recent[T client.Object] struct {
 	mu      sync.Mutex
 	entries map[client.ObjectKey]T
 	seen    string // the newest resource version that came through the watch; empty before the first
-	events  int    // since the last sweep
+	swept   string // what seen was at the last sweep; empty before the first
+	events  int    // in order, since the last sweep
 }
 
 // NewRecent returns an empty memory.
@@ -29,17 +32,18 @@ func NewRecent[T client.Object]() *Recent[T] {
 func (r *Recent[T]) Wrote(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if newer(object.GetResourceVersion(), r.seen) {
-		r.entries[client.ObjectKeyFromObject(object)] = object
+	key := client.ObjectKeyFromObject(object)
+	if own, ok := r.entries[key]; !ok || newer(object.GetResourceVersion(), own.GetResourceVersion()) {
+		r.entries[key] = object
 	}
 }
 
 // Read is the newer of the remembered object and the one that read finds in the cache. The memory is asked first: an entry that is
 // dropped while the cache is read was dropped because the cache has it, or something newer, by then.
 func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {
-	own, remembered := r.own(key)
+	own, remembered, ahead := r.own(key)
 	cached, found, err := read()
-	if err != nil || !remembered || found && newer(cached.GetResourceVersion(), own.GetResourceVersion()) {
+	if err != nil || !remembered || !found && !ahead || found && newer(cached.GetResourceVersion(), own.GetResourceVersion()) {
 		return cached, found, err
 	}
 	return own, true, nil
@@ -47,52 +51,61 @@ func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool
 
 // Saw notes an object that came through the watch. It is for those who have a handler of their own, and must not be told before their
 // own view has the object.
-func (r *Recent[T]) Saw(object T) { r.saw(object.GetResourceVersion()) }
+func (r *Recent[T]) Saw(object T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.saw(object.GetResourceVersion())
+	key := client.ObjectKeyFromObject(object)
+	if own, ok := r.entries[key]; ok && !newer(own.GetResourceVersion(), object.GetResourceVersion()) {
+		delete(r.entries, key)
+	}
+}
 
 // Gone notes an object that the watch shows as deleted, in place of [Recent.Saw]. What was written to it is forgotten whatever its
 // resource version: after a watch was broken the state that comes with a deletion is the one from before, and what would show how far
 // the watch is comes after all deletions.
 func (r *Recent[T]) Gone(object T) {
-	r.saw(object.GetResourceVersion())
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.saw(object.GetResourceVersion())
 	key := client.ObjectKeyFromObject(object)
 	if own, ok := r.entries[key]; ok && own.GetUID() == object.GetUID() {
 		delete(r.entries, key)
 	}
 }
 
-// own is what was written and has not come through the watch.
-func (r *Recent[T]) own(key client.ObjectKey) (T, bool) {
+// own is what was written and the watch has not shown, and whether that is ahead of all that the watch has shown.
+func (r *Recent[T]) own(key client.ObjectKey) (own T, remembered, ahead bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own, ok := r.entries[key]
-	if ok && !newer(own.GetResourceVersion(), r.seen) {
-		delete(r.entries, key)
-		ok = false
-	}
-	return own, ok
+	own, remembered = r.entries[key]
+	return own, remembered, remembered && newer(own.GetResourceVersion(), r.seen)
 }
 
-// sweepEvery bounds how long entries that nobody asks for stay.
+// sweepEvery is after how many events those entries go that no event takes away, since the watch was faster than the answer to the
+// write.
 const sweepEvery = 1024
 
-// saw notes how far the watch is.
+// saw notes how far the watch is. The caller holds mu.
+//
+// Nothing is swept while a list comes, of which the watch may owe us the objects that were written to: its objects are not in the order
+// of their resource versions, as those of a watch are. An entry goes in the second sweep that finds it, for a list may have begun just
+// before the first.
 func (r *Recent[T]) saw(version string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if newer(version, r.seen) {
-		r.seen = version
+	if !newer(version, r.seen) {
+		r.events = 0
+		return
 	}
+	r.seen = version
 	if r.events++; r.events < sweepEvery {
 		return
 	}
-	r.events = 0
 	for key, own := range r.entries {
-		if !newer(own.GetResourceVersion(), r.seen) {
+		if !newer(own.GetResourceVersion(), r.swept) {
 			delete(r.entries, key)
 		}
 	}
+	r.events, r.swept = 0, version
 }
 
 // Handler feeds the memory from an informer.

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -110,14 +111,43 @@ func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
 	}
 }
 
+// The answer to a write often comes after the watch has shown it. A list that comes again is no reason to forget, however long it is.
 func TestRecentForgets(t *testing.T) {
 	r := NewRecent[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
-	for range sweepEvery {
+	for range 3 * sweepEvery {
 		r.Handler().OnAdd(volume("b", "11"), false)
+	}
+	if len(r.entries) != 1 {
+		t.Error("forgotten while a list comes")
+	}
+	for i := range 2 * sweepEvery {
+		r.Handler().OnAdd(volume("b", strconv.Itoa(12+i)), false)
 	}
 	if len(r.entries) != 0 {
 		t.Errorf("%d entries are left that nobody asks for", len(r.entries))
+	}
+	r.Wrote(volume("c", "100000"))
+	r.Handler().OnUpdate(nil, volume("c", "100000"))
+	if len(r.entries) != 0 {
+		t.Error("kept although the watch has shown it")
+	}
+}
+
+// After a broken watch the list shows what is newer than our write before it shows what we wrote to, of which the cache has what was
+// before. This holds whether the answer to the write came before the list or amid it.
+func TestRecentWhileAListComes(t *testing.T) {
+	list := func(r *Recent[*corev1.PersistentVolume]) { r.Handler().OnUpdate(nil, volume("b", "12")) }
+	write := func(r *Recent[*corev1.PersistentVolume]) { r.Wrote(volume("a", "10")) }
+	for name, steps := range map[string][]func(*Recent[*corev1.PersistentVolume]){"before": {write, list}, "amid": {list, write}} {
+		r := NewRecent[*corev1.PersistentVolume]()
+		for _, step := range steps {
+			step(r)
+		}
+		got, _, err := r.Read(client.ObjectKey{Name: "a"}, cached(volume("a", "9")))
+		if err != nil || got.ResourceVersion != "10" {
+			t.Errorf("written %s the list: read %v, %v", name, got.ResourceVersion, err)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func TestSomebodyWritesMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.shown {
-				c.Volumes.Saw(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: server.version}})
+				c.Volumes.Saw(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", ResourceVersion: server.version}})
 			}
 			server.version = cmp.Or(tc.then, server.version)
 			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil {
