@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/purser-csi/purser/internal/core/binding"
 )
@@ -35,7 +34,7 @@ func (c *Controller) audit(ctx context.Context) error {
 type round struct {
 	ledger *ledger
 	most   int // entries in a part
-	next   func() (binding.Key, bool)
+	next   func() (key binding.Key, apart, more bool)
 	stop   func()
 }
 
@@ -45,18 +44,18 @@ func (r *round) part() (keys []binding.Key) {
 	defer r.ledger.mu.Unlock()
 	if r.next == nil {
 		r.ledger.shrink()
-		r.next, r.stop = iter.Pull(r.ledger.everything())
+		r.next, r.stop = iter.Pull2(r.ledger.everything())
 		r.most = 0
 	}
 	// A ledger that shrinks makes no part smaller: the round may still have most of it before it.
 	r.most = max(r.most, (len(r.ledger.claims)+len(r.ledger.volumes)+auditSteps-1)/auditSteps)
 	for range r.most {
-		key, more := r.next()
+		key, apart, more := r.next()
 		if !more {
 			r.next = nil
 			break
 		}
-		if key != (binding.Key{}) {
+		if apart {
 			keys = append(keys, key)
 		}
 	}
@@ -69,21 +68,19 @@ func (r *round) end() {
 	}
 }
 
-// everything is a key for each claim and each volume that there is; the zero key for a volume that is looked at with a claim. The caller
-// holds mu whenever the next one is asked for.
-func (l *ledger) everything() iter.Seq[binding.Key] {
-	return func(yield func(binding.Key) bool) {
+// everything is a key for each claim and each volume that there is, and whether it is looked at by itself: most volumes are looked at
+// with a claim. The caller holds mu whenever the next one is asked for.
+func (l *ledger) everything() iter.Seq2[binding.Key, bool] {
+	return func(yield func(binding.Key, bool) bool) {
 		for claim := range l.claims {
-			if !yield(binding.Key{Claim: claim}) {
+			if !yield(binding.Key{Claim: claim}, true) {
 				return
 			}
 		}
 		for _, pv := range l.volumes {
 			key := binding.KeyOf(pv)
-			if key.Volume != "" && l.spokenFor(pv) || key.Volume == "" && l.claims[key.Claim] != nil {
-				key = binding.Key{}
-			}
-			if !yield(key) {
+			with := key.Volume != "" && l.spokenFor(pv) || key.Volume == "" && l.claims[key.Claim] != nil
+			if !yield(key, !with) {
 				return
 			}
 		}
@@ -91,11 +88,16 @@ func (l *ledger) everything() iter.Seq[binding.Key] {
 }
 
 // keys are those of everything that there is.
-func (l *ledger) keys() []binding.Key {
+func (l *ledger) keys() (keys []binding.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shrink()
-	return slices.DeleteFunc(slices.Collect(l.everything()), func(key binding.Key) bool { return key == binding.Key{} })
+	for key, apart := range l.everything() {
+		if apart {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // shrink makes the lists of those who are not named back as large as they are. A first list of all claims and then of all volumes makes

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 func seen[T corev1.PersistentVolume | corev1.PersistentVolumeClaim](o *T, uid types.UID, version string, edits ...func(*T)) *T {
@@ -78,5 +79,43 @@ func TestChangedWhileHeld(t *testing.T) {
 	}
 	if keys := l.settle(claim); len(keys) > 0 {
 		t.Errorf("woken up %v", keys)
+	}
+}
+
+// C1: a volume that is held for a claim when somebody else binds that to another one is there for others again: the claim, which needs
+// nothing, is looked at nevertheless.
+func TestHeldForOneBoundElsewhere(t *testing.T) {
+	claim := types.NamespacedName{Namespace: "default", Name: "c"}
+	key, other := binding.Key{Claim: claim}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
+	b := New(Config{})
+	l := b.ledger
+	waits, d, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2"), seen(liveVolume("v", "a"), "v", "3")
+	l.claimSeen(claim, waits, waits)
+	l.gather(key, answers{})
+	l.volumeSeen("v", v, v)
+	l.claimSeen(other.Claim, d, d)
+	if s, _ := l.gather(other, answers{}); s.Offer != nil {
+		t.Fatal("the volume is not held")
+	}
+	taken := seen(liveVolume("w", "a"), "w", "4", func(pv *corev1.PersistentVolume) {
+		pv.Status.Phase, pv.Spec.ClaimRef = corev1.VolumeBound, &corev1.ObjectReference{Namespace: "default", Name: "c", UID: "1"}
+	})
+	bound := seen(liveClaim("c", "a"), "1", "5", func(c *corev1.PersistentVolumeClaim) {
+		c.Annotations = map[string]string{names.AnnBindCompleted: "yes"}
+		c.Spec.VolumeName, c.Status.Phase, c.Status.AccessModes = "w", corev1.ClaimBound, taken.Spec.AccessModes
+	})
+	l.volumeSeen("w", taken, taken)
+	if keys := b.restless(l.claimSeen(claim, bound, bound)); !slices.Equal(keys, []binding.Key{key}) {
+		t.Fatalf("looked at: %v", keys)
+	}
+	l.gather(key, answers{})
+	if wake := l.settle(claim); !slices.Equal(wake, []binding.Key{other}) {
+		t.Errorf("woken up: %v", wake)
+	}
+	if s, _ := l.gather(other, answers{}); s.Offer != v {
+		t.Errorf("offered to the other: %v", s.Offer)
+	}
+	if keys := b.restless([]binding.Key{key}); len(keys) > 0 {
+		t.Errorf("at rest, and looked at: %v", keys)
 	}
 }

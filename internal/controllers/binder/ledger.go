@@ -53,6 +53,9 @@ func (h *hold) outlived(now *corev1.PersistentVolume) bool {
 	return now == nil || now.Spec.ClaimRef != nil || h.committed && !kube.Newer(h.version, now.ResourceVersion)
 }
 
+// idle reports whether the volume is kept and not taken.
+func (h *hold) idle() bool { return h != nil && !h.committed }
+
 func newLedger() *ledger {
 	return &ledger{
 		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{},

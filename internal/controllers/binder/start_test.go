@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // D13: what is bound when a process starts is not looked at, however the lists of claims and volumes come in.
@@ -21,6 +22,17 @@ func TestStartAmongBoundPairs(t *testing.T) {
 		if n := decisions(t, second); n == 0 || n > 2 {
 			t.Errorf("%d decisions, and one claim waits", n)
 		}
+	})
+}
+
+// D13: what is there when a process starts is looked at, a reference without a name included.
+func TestStartBesideAnEmptyReference(t *testing.T) {
+	inWorld(t, func(w *world) {
+		v := liveVolume("v", "a")
+		v.Spec.ClaimRef = &corev1.ObjectReference{}
+		w.create(v)
+		w.start()
+		w.expect("v Available  by name")
 	})
 }
 

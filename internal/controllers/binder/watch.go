@@ -96,13 +96,14 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 	c.wake(c.restless(keys))
 }
 
-// restless leaves out the pairs that are bound and need nothing: most changes are the echo of our own writes.
+// restless leaves out the pairs that are bound and need nothing: most changes are the echo of our own writes. A claim that was bound by
+// somebody else while a volume was held for it goes through a run, whose end lets go of that.
 func (c *Controller) restless(keys []binding.Key) []binding.Key {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	kept := keys[:0]
 	for _, key := range keys {
-		if key.Volume == "" && c.ledger.atRest(key.Claim) && c.retries.Get(key).Failed == 0 {
+		if key.Volume == "" && c.ledger.atRest(key.Claim) && !c.ledger.holds[key.Claim].idle() && c.retries.Get(key).Failed == 0 {
 			c.ledger.pass(key.Claim)
 			continue
 		}
