@@ -81,89 +81,114 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Mistake is a setting of [Config] that cannot be used, for a caller that knows it under another name.
+type Mistake struct {
+	Setting string // as the field is called
+	Value   string // empty when it is missing
+	Problem string // and what would do instead
+}
+
+// String names the field.
+func (m Mistake) String() string {
+	if m.Value == "" {
+		return m.Setting + ": " + m.Problem
+	}
+	return fmt.Sprintf("%s %q: %s", m.Setting, m.Value, m.Problem)
+}
+
 // validate collects every mistake, so that one start shows them all.
 func (c Config) validate() error {
-	return inOneError(append(c.settingMistakes(), c.partMistakes()...))
+	mistakes := append(c.settingMistakes(), c.partMistakes()...)
+	if len(mistakes) == 0 {
+		return nil
+	}
+	lines := make([]string, 0, len(mistakes))
+	for _, m := range mistakes {
+		lines = append(lines, m.String())
+	}
+	return fmt.Errorf("mistakes in the driver's configuration: %d\n- %s", len(mistakes), strings.Join(lines, "\n- "))
 }
 
 // CheckSettings does what New does for all that needs no backend and no
 // mounter. So a caller can refuse a command line before it makes those.
-func (c Config) CheckSettings() error {
-	return inOneError(c.withDefaults().settingMistakes())
-}
+func (c Config) CheckSettings() []Mistake { return c.withDefaults().settingMistakes() }
 
-func inOneError(mistakes []string) error {
-	if len(mistakes) == 0 {
-		return nil
-	}
-	return fmt.Errorf("mistakes in the driver's configuration: %d\n- %s", len(mistakes), strings.Join(mistakes, "\n- "))
-}
-
-func (c Config) settingMistakes() []string {
+func (c Config) settingMistakes() []Mistake {
 	return append(append(c.identityMistakes(), c.placeMistakes()...), c.topologyMistakes()...)
 }
 
-func (c Config) topologyMistakes() []string {
+func (c Config) topologyMistakes() []Mistake {
 	if c.TopologyKey != "" && !topologyKey.MatchString(c.TopologyKey) {
-		return []string{fmt.Sprintf("topology key %q: must be a domain, a slash and a name, for example topology.%s/node; or empty for none",
-			c.TopologyKey, DefaultName)}
+		return []Mistake{{
+			"TopologyKey", c.TopologyKey,
+			fmt.Sprintf("must be a domain, a slash and a name, for example topology.%s/node; or empty for none", DefaultName),
+		}}
 	}
-	return location{key: c.TopologyKey, node: c.NodeID}.mistakes()
-}
-
-func (c Config) identityMistakes() (mistakes []string) {
-	if !pluginName.MatchString(c.Name) {
-		mistakes = append(mistakes, fmt.Sprintf("name %q: must have 1 to 63 letters, digits, dots and dashes, "+
-			"with a letter or digit at both ends, for example %q", c.Name, DefaultName))
-	}
-	if len(c.Version) > maxString {
-		mistakes = append(mistakes, fmt.Sprintf("version %q: has %d bytes, the CSI spec allows %d", c.Version, len(c.Version), maxString))
-	}
-	switch {
-	case c.NodeID == "":
-		mistakes = append(mistakes, "node id: missing; give the name of this node")
-	case len(c.NodeID) > maxNodeID:
-		mistakes = append(mistakes, fmt.Sprintf("node id %q: has %d bytes, the CSI spec allows %d", c.NodeID, len(c.NodeID), maxNodeID))
-	}
-	return mistakes
-}
-
-func (c Config) placeMistakes() (mistakes []string) {
-	mistakes = append(mistakes, endpointMistakes(c.Endpoint)...)
-	if !filepath.IsAbs(c.StateDir) {
-		mistakes = append(mistakes, fmt.Sprintf("state directory %q: give an absolute path", c.StateDir))
-	}
-	if c.StopTimeout < 0 {
-		mistakes = append(mistakes, fmt.Sprintf("stop timeout %s: must not be negative", c.StopTimeout))
-	}
-	return mistakes
-}
-
-func endpointMistakes(endpoint string) []string {
-	path, isUnix := strings.CutPrefix(endpoint, endpointScheme)
-	if !isUnix || !filepath.IsAbs(path) || strings.HasSuffix(path, "/") {
-		return []string{fmt.Sprintf("endpoint %q: must be %s and the absolute path of a socket, for example %s/run/csi/csi.sock",
-			endpoint, endpointScheme, endpointScheme)}
-	}
-	if len(path) > maxSocketPath {
-		return []string{fmt.Sprintf("endpoint %q: the path has %d bytes, but the kernel allows %d for a socket; choose a shorter one",
-			endpoint, len(path), maxSocketPath)}
+	if problem := (location{key: c.TopologyKey, node: c.NodeID}).mistake(); problem != "" {
+		return []Mistake{{"NodeID", c.NodeID, problem}}
 	}
 	return nil
 }
 
-func (c Config) partMistakes() (mistakes []string) {
+func (c Config) identityMistakes() (mistakes []Mistake) {
+	if !pluginName.MatchString(c.Name) {
+		mistakes = append(mistakes, Mistake{
+			"Name", c.Name,
+			fmt.Sprintf("must have 1 to 63 letters, digits, dots and dashes, with a letter or digit at both ends, for example %q", DefaultName),
+		})
+	}
+	if len(c.Version) > maxString {
+		mistakes = append(mistakes, Mistake{"Version", c.Version, fmt.Sprintf("has %d bytes, the CSI spec allows %d", len(c.Version), maxString)})
+	}
+	switch {
+	case c.NodeID == "":
+		mistakes = append(mistakes, Mistake{"NodeID", "", "missing; give the name of this node"})
+	case len(c.NodeID) > maxNodeID:
+		mistakes = append(mistakes, Mistake{"NodeID", c.NodeID, fmt.Sprintf("has %d bytes, the CSI spec allows %d", len(c.NodeID), maxNodeID)})
+	}
+	return mistakes
+}
+
+func (c Config) placeMistakes() []Mistake {
+	mistakes := endpointMistakes(c.Endpoint)
+	if !filepath.IsAbs(c.StateDir) {
+		mistakes = append(mistakes, Mistake{"StateDir", c.StateDir, "give an absolute path"})
+	}
+	if c.StopTimeout < 0 {
+		mistakes = append(mistakes, Mistake{"StopTimeout", c.StopTimeout.String(), "must not be negative"})
+	}
+	return mistakes
+}
+
+func endpointMistakes(endpoint string) []Mistake {
+	path, isUnix := strings.CutPrefix(endpoint, endpointScheme)
+	if !isUnix || !filepath.IsAbs(path) || strings.HasSuffix(path, "/") {
+		return []Mistake{{
+			"Endpoint", endpoint,
+			fmt.Sprintf("must be %s and the absolute path of a socket, for example %s/run/csi/csi.sock", endpointScheme, endpointScheme),
+		}}
+	}
+	if len(path) > maxSocketPath {
+		return []Mistake{{
+			"Endpoint", endpoint,
+			fmt.Sprintf("the path has %d bytes, but the kernel allows %d for a socket; choose a shorter one", len(path), maxSocketPath),
+		}}
+	}
+	return nil
+}
+
+func (c Config) partMistakes() (mistakes []Mistake) {
 	if c.Backend == nil {
-		mistakes = append(mistakes, "backend: missing")
+		mistakes = append(mistakes, Mistake{"Backend", "", "missing"})
 	} else {
 		_, direct := c.Backend.(backend.Direct)
 		_, stager := c.Backend.(backend.Stager)
 		if direct == stager {
-			mistakes = append(mistakes, fmt.Sprintf("backend %T: must say in one way how its volumes are published (backend.Direct or backend.Stager)", c.Backend))
+			mistakes = append(mistakes, Mistake{"Backend", fmt.Sprintf("%T", c.Backend), "must say in one way how its volumes are published (backend.Direct or backend.Stager)"})
 		}
 	}
 	if c.Mounter == nil {
-		mistakes = append(mistakes, "mounter: missing; mount.Detect chooses one")
+		mistakes = append(mistakes, Mistake{"Mounter", "", "missing; mount.Detect chooses one"})
 	}
 	return mistakes
 }

@@ -59,12 +59,12 @@ func (l location) check(r *csi.TopologyRequirement) error {
 		len(wanted), l.key, l.node)
 }
 
-// mistakes checks that a cluster can store the location: it becomes a label of
-// the node.
-func (l location) mistakes() []string {
+// mistake says why a cluster cannot store the location, which becomes a label
+// of the node; empty when it can.
+func (l location) mistake() string {
 	if !l.matters() || labelValue.MatchString(l.node) {
-		return nil
+		return ""
 	}
-	return []string{fmt.Sprintf("node id %q: volumes are tied to this node by the topology %s, whose values have at most 63 letters, "+
-		"digits, dots, dashes and underscores, with a letter or digit at both ends; choose another id or turn topology off", l.node, l.key)}
+	return fmt.Sprintf("volumes are tied to this node by the topology %s, whose values have at most 63 letters, "+
+		"digits, dots, dashes and underscores, with a letter or digit at both ends; choose another id or turn topology off", l.key)
 }

@@ -33,30 +33,46 @@ func (a *apiAccess) flags(f *pflag.FlagSet) {
 
 func (a *apiAccess) validate() []error {
 	return []error{
-		need(a.KubeAPIQPS >= 0, "--kube-api-qps=%v: must not be negative", a.KubeAPIQPS),
+		need(a.KubeAPIQPS >= 0, "--kube-api-qps=%v: must be a number that is not negative", a.KubeAPIQPS),
 		need(a.KubeAPIBurst >= 0, "--kube-api-burst=%d: must not be negative", a.KubeAPIBurst),
 	}
 }
 
-// find reads the kubeconfig, or looks at what a pod is given (ST-2, EN-6).
-func find(master, path string) (*rest.Config, error) {
-	if master == "" && path == "" {
-		return rest.InClusterConfig()
+// find reads the kubeconfig, or looks at what a pod is given (ST-2, EN-6). KUBECONFIG wins over the flag (EN-1).
+func (a *apiAccess) find() (*rest.Config, error) {
+	from, path := "--kubeconfig", a.Kubeconfig
+	if env := os.Getenv("KUBECONFIG"); env != "" {
+		from, path = "KUBECONFIG", env
 	}
-	return clientcmd.BuildConfigFromFlags(master, path)
+	if a.Master == "" && path == "" {
+		api, err := rest.InClusterConfig()
+		if err != nil {
+			err = fmt.Errorf("api server: %w; give --kubeconfig when not running in a cluster", err)
+		}
+		return api, err
+	}
+	if path != "" {
+		if _, err := os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	api, err := clientcmd.BuildConfigFromFlags(a.Master, path)
+	if err != nil {
+		if path == "" {
+			return nil, fmt.Errorf("--master=%s: %w", a.Master, err)
+		}
+		return nil, fmt.Errorf("%s=%s: no kubeconfig that can be used: %w", from, path, err)
+	}
+	return api, nil
 }
 
-// config finds the API server: KUBECONFIG wins over the flag (EN-1), and without either it is the cluster around us.
+// config finds the API server; without any setting it is the one of the cluster around us.
 func (a *apiAccess) config(userAgent string) (*rest.Config, error) {
 	api := a.API
 	if api == nil {
-		path := a.Kubeconfig
-		if env := os.Getenv("KUBECONFIG"); env != "" {
-			path = env
-		}
 		var err error
-		if api, err = find(a.Master, path); err != nil {
-			return nil, fmt.Errorf("api server: %w; give --kubeconfig when not running in a cluster", err)
+		if api, err = a.find(); err != nil {
+			return nil, err
 		}
 	}
 	api = rest.CopyConfig(api)

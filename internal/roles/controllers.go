@@ -136,6 +136,7 @@ func (c *Controllers) Validate() error {
 	return errors.Join(slices.Concat(
 		[]error{
 			names,
+			validateAddress("http-endpoint", c.HTTPEndpoint),
 			need(c.Workers > 0, "--worker-threads=0: must be at least 1, or nothing is worked on"),
 			need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
 			need(c.RetryMax >= c.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", c.RetryMax, c.RetryStart),

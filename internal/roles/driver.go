@@ -171,10 +171,29 @@ func (d *Driver) Validate() error {
 	errs = append(errs, d.Ceph.mistakes()...)
 	errs = append(errs, validateMetricsPath(d.MetricsPath)...)
 	errs = append(errs, d.validateRegistration())
-	if d.Endpoint != "" && d.StateDir != "" {
-		errs = append(errs, d.settings().CheckSettings())
+	errs = append(errs, validateAddress("http-endpoint", d.HTTPEndpoint))
+	return errors.Join(append(errs, d.settingMistakes()...)...)
+}
+
+// flagOf are the flags behind the settings of the driver.
+var flagOf = map[string]string{"Name": "driver-name", "NodeID": "node-id", "Endpoint": "endpoint", "StateDir": "state-dir"}
+
+// settingMistakes leaves out the flags without which there is nothing to do, of which Validate has said so. The name of the driver is in
+// its topology key, which takes less than a name may have.
+func (d *Driver) settingMistakes() (errs []error) {
+	named := true
+	for _, m := range d.settings().CheckSettings() {
+		flag, ok := flagOf[m.Setting]
+		required := m.Setting == "Endpoint" || m.Setting == "StateDir"
+		switch {
+		case ok && (m.Value != "" || !required):
+			errs = append(errs, fmt.Errorf("--%s=%q: %s", flag, m.Value, m.Problem))
+			named = named && m.Setting != "Name"
+		case m.Setting == "TopologyKey" && named:
+			errs = append(errs, fmt.Errorf("--driver-name=%q: no name for a topology key, which has lower-case letters; choose another one, or give --topology=false", d.Name))
+		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func (d *Driver) validateRegistration() error {

@@ -25,16 +25,20 @@ import (
 func TestDriverMistakesLeaveNothingBehind(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	for want, change := range map[string]func(*Driver){
-		`endpoint "foo"`:           func(d *Driver) { d.Endpoint = "foo" },
-		"--endpoint: missing":      func(d *Driver) { d.Endpoint = "" },
-		`--backend="floppy"`:       func(d *Driver) { d.Backend = "floppy" },
-		"--registration-endpoint":  func(d *Driver) { d.RegistrationSocket = "/csi.sock" },
-		"--registration-dir=x":     func(d *Driver) { d.RegistrationDir = "x" },
-		"--loopfile-over-commit=0": func(d *Driver) { d.Loopfile.OverCommit = 0 },
-		"--ceph-conf-dir=ceph":     func(d *Driver) { d.Ceph.ConfDir = "ceph" },
-		"--ceph-timeout=0s":        func(d *Driver) { d.Ceph.Timeout = 0 },
-		"--metrics-path":           func(d *Driver) { d.MetricsPath = "metrics" },
-		"turn topology off":        func(d *Driver) { d.NodeID = strings.Repeat("n", 64) },
+		`--endpoint="foo": must`:    func(d *Driver) { d.Endpoint = "foo" },
+		"--endpoint: missing":       func(d *Driver) { d.Endpoint = "" },
+		`--backend="floppy"`:        func(d *Driver) { d.Backend = "floppy" },
+		"--registration-endpoint":   func(d *Driver) { d.RegistrationSocket = "/csi.sock" },
+		"--registration-dir=x":      func(d *Driver) { d.RegistrationDir = "x" },
+		"--loopfile-over-commit=0":  func(d *Driver) { d.Loopfile.OverCommit = 0 },
+		"--ceph-conf-dir=ceph":      func(d *Driver) { d.Ceph.ConfDir = "ceph" },
+		"--ceph-timeout=0s":         func(d *Driver) { d.Ceph.Timeout = 0 },
+		"--metrics-path":            func(d *Driver) { d.MetricsPath = "metrics" },
+		`--driver-name="a/b": must`: func(d *Driver) { d.Name = "a/b" },
+		"or give --topology=false":  func(d *Driver) { d.Name = "CSI.Example.com" },
+		"--http-endpoint=":          func(d *Driver) { d.HTTPEndpoint = ":99999" },
+		`--node-id="": missing`:     func(d *Driver) { d.NodeID = "" },
+		"turn topology off":         func(d *Driver) { d.NodeID = strings.Repeat("n", 64) },
 	} {
 		d := NewDriver()
 		d.Endpoint, d.StateDir = "unix:///run/csi.sock", state

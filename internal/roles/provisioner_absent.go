@@ -2,7 +2,6 @@ package roles
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -71,12 +70,4 @@ func (n *NodeDeployment) validate() []error {
 	return append(errs,
 		need(n.BaseDelay >= 0, "--node-deployment-base-delay=%s: must not be negative", n.BaseDelay),
 		need(n.MaxDelay >= n.BaseDelay, "--node-deployment-max-delay=%s: must not be less than --node-deployment-base-delay=%s", n.MaxDelay, n.BaseDelay))
-}
-
-// need is an error unless ok.
-func need(ok bool, format string, args ...any) error {
-	if ok {
-		return nil
-	}
-	return fmt.Errorf(format, args...)
 }

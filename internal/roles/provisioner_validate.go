@@ -56,6 +56,7 @@ var ownPaths = []string{pathLive, pathReady, pathLeader}
 
 func (p *Provisioner) validateHTTP() []error {
 	return append(validateMetricsPath(p.MetricsPath),
+		validateAddress("http-endpoint", p.HTTPEndpoint), validateAddress("metrics-address", p.MetricsAddress),
 		need(p.HTTPEndpoint == "" || p.MetricsAddress == "", // CL-4
 			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"))
 }

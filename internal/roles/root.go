@@ -96,7 +96,7 @@ name that the program is called by.`,
 	root.SetUsageTemplate(usage)
 	cobra.AddTemplateFunc("flagHelp", flagHelp)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return syntaxError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+		return syntaxError{fmt.Errorf("%w; see '%s --help'", misparsed(err), c.CommandPath())}
 	})
 	return root
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,10 +95,7 @@ func (u *Up) Validate() error {
 		errs = append(errs, fmt.Errorf("--data-dir=%s: %d characters are too many for a socket inside of it, the kernel takes at most %d; choose a shorter path",
 			path, len(path), maxSocketPath-len(socketName)-1))
 	}
-	if _, _, err := net.SplitHostPort(u.HTTPEndpoint); u.HTTPEndpoint != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--http-endpoint=%q: must be HOST:PORT or :PORT", u.HTTPEndpoint))
-	}
-	errs = append(errs, u.checkKubeconfig())
+	errs = append(errs, validateAddress("http-endpoint", u.HTTPEndpoint), u.checkKubeconfig())
 	return errors.Join(errs...)
 }
 
