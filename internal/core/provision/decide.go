@@ -220,18 +220,23 @@ func lacks(s Snapshot, capability string) Verdict {
 // checkNotSupportedYet refuses what a later version will do, rather than create a volume without it.
 func checkNotSupportedYet(s Snapshot) Verdict {
 	var field string
+	spec := s.Claim.Spec
 	switch {
-	case s.Claim.Spec.DataSource != nil, s.Claim.Spec.DataSourceRef != nil:
-		field = "the claim's spec.dataSource"
-	case deref(s.Claim.Spec.VolumeAttributesClassName) != "":
-		field = "the claim's spec.volumeAttributesClassName"
+	case spec.DataSource != nil:
+		field = fmt.Sprintf("the claim's spec.dataSource (%s %q)", spec.DataSource.Kind, spec.DataSource.Name)
+	case spec.DataSourceRef != nil:
+		field = fmt.Sprintf("the claim's spec.dataSourceRef (%s %q)", spec.DataSourceRef.Kind, spec.DataSourceRef.Name)
+	case deref(spec.VolumeAttributesClassName) != "":
+		field = fmt.Sprintf("the claim's spec.volumeAttributesClassName (%q)", *spec.VolumeAttributesClassName)
 	case len(s.Class.AllowedTopologies) > 0:
 		field = fmt.Sprintf("allowedTopologies of StorageClass %q", s.Class.Name)
 	default:
 		return nil
 	}
 	return refuse{Finding: verdict.Finding{
-		Reason: verdict.NotSupportedYet, Message: field + " is not supported by this version of Purser",
+		Reason:  verdict.NotSupportedYet,
+		Message: field + " is not supported by this version of Purser",
+		Fix:     "Leave it out, or run upstream's external-provisioner for this driver",
 	}}
 }
 

@@ -386,3 +386,22 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+// What is refused is named as it stands in the object, and so is the way out.
+func TestDecideNamesWhatIsNotSupportedYet(t *testing.T) {
+	for want, edit := range map[string]func(*Snapshot){
+		`spec.dataSource (VolumeSnapshot "s")`: func(s *Snapshot) {
+			s.Claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "s"}
+		},
+		`spec.dataSourceRef (Populator "p")`: func(s *Snapshot) {
+			s.Claim.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "Populator", Name: "p"}
+		},
+		`spec.volumeAttributesClassName ("gold")`: func(s *Snapshot) { s.Claim.Spec.VolumeAttributesClassName = new("gold") },
+		"allowedTopologies of StorageClass ":      func(s *Snapshot) { s.Class.AllowedTopologies = []corev1.TopologySelectorTerm{{}} },
+	} {
+		got := Decide(world(edit), time.Unix(0, 0)).Because()
+		if got.Reason != verdict.NotSupportedYet || !strings.Contains(got.Text(), want) || !strings.Contains(got.Fix, "external-provisioner") {
+			t.Errorf("%s: %s, want %q", got.Reason, got.Text(), want)
+		}
+	}
+}

@@ -96,8 +96,9 @@ func (l *Ledger) Promise(name string, bytes int64, d Disk, overCommit float64) e
 	e := l.entries[name]
 	more := bytes - e.Promised
 	if left := l.left(d, overCommit); more > left {
-		return fault.Exhausted.Errorf("the pool has %d bytes left to promise (%d promised, %d free, over-commit limit %g) and %d more are needed; delete volumes, enlarge the disk or raise the limit",
-			max(0, left), l.total.Promised, d.Free, overCommit, more)
+		return fault.Exhausted.Errorf("about %s more are needed, and the pool has %s left to promise with the over-commit limit %g; "+
+			"delete volumes, enlarge the disk, or raise the limit (--loopfile-over-commit, or overCommit of the StorageClass)",
+			about(more), about(max(0, left)), overCommit)
 	}
 	e.Promised = bytes
 	l.set(name, e)
