@@ -40,16 +40,41 @@ var wants = map[string]string{
 	"uint":     "a whole number that is not negative",
 }
 
-// misparsed says which value the command line gives to a flag that does not take it, in other words than the library's, which are about
-// Go.
-func misparsed(err error) error {
-	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return err
+// patient is the value of a flag that lets the command line be read to its end, so that all mistakes are told at once (CL-9).
+type patient struct {
+	pflag.Value
+	flag    string
+	mistake error
+}
+
+// Set implements pflag.Value. The words are not those of the flag library, which are about Go.
+func (p *patient) Set(value string) error {
+	before := p.String()
+	err := p.Value.Set(value)
+	if err == nil {
+		return nil
 	}
-	flag := invalid.GetFlag()
-	if want, plain := wants[flag.Value.Type()]; plain {
-		return fmt.Errorf("--%s=%q: must be %s", flag.Name, invalid.GetValue(), want)
+	if want, plain := wants[p.Type()]; plain {
+		_ = p.Value.Set(before) // which the library has overwritten, and a zero would be one more mistake
+		p.mistake = fmt.Errorf("--%s=%q: must be %s", p.flag, value, want)
+	} else {
+		p.mistake = fmt.Errorf("--%s=%q: %w", p.flag, value, err)
 	}
-	return fmt.Errorf("--%s=%q: %w", flag.Name, invalid.GetValue(), invalid.Unwrap())
+	return nil
+}
+
+// patiently makes every flag wait with its mistakes.
+func patiently(f *pflag.FlagSet) {
+	f.VisitAll(func(flag *pflag.Flag) { flag.Value = &patient{Value: flag.Value, flag: flag.Name} })
+}
+
+// unread are the values that flags did not take.
+func unread(f *pflag.FlagSet) error {
+	var errs []error
+	f.VisitAll(func(flag *pflag.Flag) {
+		if p, ok := flag.Value.(*patient); ok {
+			errs = append(errs, p.mistake)
+		}
+	})
+	return errors.Join(errs...)
 }

@@ -14,7 +14,7 @@ func TestMistakes(t *testing.T) {
 		args string
 		want string
 	}{
-		{"csi-provisioner --worker-threads=-1", `--worker-threads="-1": must be a whole number that is not negative; see`},
+		{"csi-provisioner --worker-threads=-1", `--worker-threads="-1": must be a whole number that is not negative`},
 		{"csi-provisioner --timeout=abc", `--timeout="abc": must be a duration, such as`},
 		{"csi-provisioner --enable-pprof=maybe", `--enable-pprof="maybe": must be true or false`},
 		{"csi-provisioner --kube-api-qps=many", `--kube-api-qps="many": must be a number`},
@@ -23,6 +23,7 @@ func TestMistakes(t *testing.T) {
 		{"csi-provisioner --http-endpoint=here", `--http-endpoint="here": must be HOST:PORT or :PORT`},
 		{"csi-provisioner --metrics-address=:99999", `--metrics-address=":99999": "99999" is not a port; give a number from 0 to 65535`},
 		{"controllers --http-endpoint=:99999", `--http-endpoint=":99999": "99999" is not a port`},
+		{"csi-provisioner --min-volume-size=xfs", `--min-volume-size="xfs": `},
 		{"up --http-endpoint=[::1", `--http-endpoint="[::1": must be`},
 	} {
 		err := Execute(t.Context(), Program{Name: "purser", Args: strings.Fields(tc.args), Out: io.Discard, Err: io.Discard})
@@ -50,5 +51,22 @@ func TestNoAPIServerToFind(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/is/not/there") // EN-1
 	if _, err := (&apiAccess{Kubeconfig: prose}).find(); err == nil || !strings.HasPrefix(err.Error(), "KUBECONFIG: ") {
 		t.Errorf("KUBECONFIG: %v", err)
+	}
+}
+
+// CL-9, CL-2: all mistakes are told at once, those that cannot be read with those that are refused; the exit code is that of the former.
+func TestMistakesAreToldTogether(t *testing.T) {
+	args := []string{"csi-provisioner", "--timeout=abc", "--worker-threads=x", "--csi-address=relative", "--metrics-path=metrics"}
+	err := Execute(t.Context(), Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
+	if err == nil || ExitCode(err) != 2 {
+		t.Fatalf("%v, exit code %d", err, ExitCode(err))
+	}
+	if n := strings.Count(err.Error(), "--timeout"); n != 1 {
+		t.Errorf("--timeout is told of %d times: %v", n, err)
+	}
+	for _, want := range []string{"--timeout=", "--worker-threads=", "--csi-address", "--metrics-path="} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
 	}
 }

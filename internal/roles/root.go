@@ -92,11 +92,14 @@ name that the program is called by.`,
 	}
 	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
 	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p), newControllers(p), newPlane(p))
+	for _, c := range root.Commands() {
+		patiently(c.Flags())
+	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetUsageTemplate(usage)
 	cobra.AddTemplateFunc("flagHelp", flagHelp)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return syntaxError{fmt.Errorf("%w; see '%s --help'", misparsed(err), c.CommandPath())}
+		return syntaxError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
 	})
 	return root
 }
@@ -117,8 +120,13 @@ type role interface {
 // run validates and runs a role as the body of a command.
 func run(r role) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
-		if err := r.Validate(); err != nil {
-			return UsageError{fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())}
+		unread := unread(c.Flags())
+		if err := errors.Join(unread, r.Validate()); err != nil {
+			err = fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())
+			if unread != nil {
+				return syntaxError{err}
+			}
+			return UsageError{err}
 		}
 		err := r.Run(c.Context())
 		if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
