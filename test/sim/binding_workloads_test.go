@@ -177,6 +177,21 @@ var bindings = playedBy(besideForeign, []workload{
 		u.restore("v", "a")
 		u.untilBound("a")
 	}},
+	{name: "bound, and its volume copied for a name that nobody has", small: true, setup: immediate, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.copyFor("a", "b")
+		u.untilPhase("copy", corev1.VolumeReleased)
+		u.touch("a")
+		u.pause(time.Second)
+	}},
+	{name: "waiting, and a volume has its uid under another name", small: true, setup: nothingYet, script: func(u *user) {
+		u.claim("a")
+		u.copyFor("a", "b")
+		u.untilPhase("copy", corev1.VolumeReleased)
+		u.volume("v")
+		u.untilBound("a")
+	}},
 	{name: "forced away for good", setup: nothingYet, writes: 6, script: func(u *user) {
 		u.volume("v")
 		u.pause(10 * time.Millisecond)

@@ -76,10 +76,10 @@ func (m *moment) pass(change apiserver.Event) {
 
 // owner is the very claim that the volume is for, if it is there.
 func (m *moment) owner(pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	if pv.Spec.ClaimRef == nil {
-		return nil
+	if claim := m.claims[uidOf(pv)]; claim != nil && refersTo(pv.Spec.ClaimRef, claim) {
+		return claim
 	}
-	return m.claims[pv.Spec.ClaimRef.UID]
+	return nil
 }
 
 func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {

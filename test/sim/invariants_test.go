@@ -73,7 +73,12 @@ func (e end) noLeak() {
 
 // exists reports whether the very claim is there.
 func (e end) exists(ref *corev1.ObjectReference) bool {
-	return ref != nil && slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool { return c.UID == ref.UID })
+	return slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool { return refersTo(ref, c) })
+}
+
+// refersTo reports whether a reference is to this very claim. One that was copied by hand may have its uid and another name.
+func refersTo(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
+	return ref != nil && ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
 }
 
 // noDouble is I2, and that no claim has two volumes.
@@ -81,7 +86,7 @@ func (e end) noDouble() {
 	for _, claim := range e.claims {
 		var own []string
 		for _, pv := range e.volumes {
-			if pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID {
+			if refersTo(pv.Spec.ClaimRef, claim) {
 				own = append(own, pv.Name)
 			}
 		}

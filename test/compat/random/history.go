@@ -70,6 +70,8 @@ func volume(t *rapid.T) string {
 	case 3:
 		of := claims.Draw(t, "claim")
 		line += fmt.Sprintf(" claim=%s uid=%s", of, of)
+	case 4: // copied by hand, with another name in it
+		line += fmt.Sprintf(" claim=%s uid=%s", claims.Draw(t, "name"), claims.Draw(t, "claim"))
 	}
 	return line
 }
