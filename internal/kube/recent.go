@@ -18,6 +18,7 @@ import (
 type Recent[T client.Object] struct {
 	mu      sync.Mutex
 	entries map[client.ObjectKey]T
+	shown   shown
 	seen    string // the newest resource version that came through the watch; empty before the first
 	swept   string // what seen was at the last sweep; empty before the first
 	events  int    // in order, since the last sweep
@@ -25,15 +26,18 @@ type Recent[T client.Object] struct {
 
 // NewRecent returns an empty memory.
 func NewRecent[T client.Object]() *Recent[T] {
-	return &Recent[T]{entries: map[client.ObjectKey]T{}}
+	return &Recent[T]{entries: map[client.ObjectKey]T{}, shown: shown{latest: map[client.ObjectKey]sight{}}}
 }
 
-// Wrote remembers the object as the API server returned it.
+// Wrote remembers the object as the API server returned it, unless the watch was faster.
 func (r *Recent[T]) Wrote(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(object)
-	if own, ok := r.entries[key]; !ok || newer(object.GetResourceVersion(), own.GetResourceVersion()) {
+	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
+	if last, ok := r.shown.latest[key]; ok && !newer(version, last.version) {
+		return
+	}
+	if own, ok := r.entries[key]; !ok || newer(version, own.GetResourceVersion()) {
 		r.entries[key] = object
 	}
 }
@@ -54,8 +58,7 @@ func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool
 func (r *Recent[T]) Saw(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.saw(object.GetResourceVersion())
-	key := client.ObjectKeyFromObject(object)
+	key := r.saw(object)
 	if own, ok := r.entries[key]; ok && !newer(own.GetResourceVersion(), object.GetResourceVersion()) {
 		delete(r.entries, key)
 	}
@@ -67,8 +70,7 @@ func (r *Recent[T]) Saw(object T) {
 func (r *Recent[T]) Gone(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.saw(object.GetResourceVersion())
-	key := client.ObjectKeyFromObject(object)
+	key := r.saw(object)
 	if own, ok := r.entries[key]; ok && own.GetUID() == object.GetUID() {
 		delete(r.entries, key)
 	}
@@ -82,7 +84,7 @@ func (r *Recent[T]) own(key client.ObjectKey) (own T, remembered, ahead bool) {
 	return own, remembered, remembered && newer(own.GetResourceVersion(), r.seen)
 }
 
-// sweepEvery is after how many events those entries go that no event takes away, since the watch was faster than the answer to the
+// sweepEvery is after how many events those entries go that no event takes away, since the watch was much faster than the answer to the
 // write.
 const sweepEvery = 1024
 
@@ -91,14 +93,16 @@ const sweepEvery = 1024
 // Nothing is swept while a list comes, of which the watch may owe us the objects that were written to: its objects are not in the order
 // of their resource versions, as those of a watch are. An entry goes in the second sweep that finds it, for a list may have begun just
 // before the first.
-func (r *Recent[T]) saw(version string) {
+func (r *Recent[T]) saw(object T) client.ObjectKey {
+	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
+	r.shown.note(key, version)
 	if !newer(version, r.seen) {
 		r.events = 0
-		return
+		return key
 	}
 	r.seen = version
 	if r.events++; r.events < sweepEvery {
-		return
+		return key
 	}
 	for key, own := range r.entries {
 		if !newer(own.GetResourceVersion(), r.swept) {
@@ -106,6 +110,34 @@ func (r *Recent[T]) saw(version string) {
 		}
 	}
 	r.events, r.swept = 0, version
+	return key
+}
+
+// shown are the last objects that the watch has shown. The answer to a write is often slower than that.
+type shown struct {
+	latest map[client.ObjectKey]sight
+	order  []client.ObjectKey // a ring
+	next   int
+}
+
+type sight struct {
+	version string
+	at      int // in the ring
+}
+
+const mostShown = 1024
+
+func (s *shown) note(key client.ObjectKey, version string) {
+	if len(s.order) < mostShown {
+		s.order = append(s.order, key)
+	} else {
+		if former := s.order[s.next]; s.latest[former].at == s.next {
+			delete(s.latest, former)
+		}
+		s.order[s.next] = key
+	}
+	s.latest[key] = sight{version, s.next}
+	s.next = (s.next + 1) % mostShown
 }
 
 // Handler feeds the memory from an informer.

@@ -111,7 +111,7 @@ func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
 	}
 }
 
-// The answer to a write often comes after the watch has shown it. A list that comes again is no reason to forget, however long it is.
+// A list that comes again is no reason to forget, however long it is.
 func TestRecentForgets(t *testing.T) {
 	r := NewRecent[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
@@ -131,6 +131,33 @@ func TestRecentForgets(t *testing.T) {
 	r.Handler().OnUpdate(nil, volume("c", "100000"))
 	if len(r.entries) != 0 {
 		t.Error("kept although the watch has shown it")
+	}
+}
+
+// The answer to a write often comes after the watch has shown it. Nothing may be left of that: after a burst there may be no event for
+// hours.
+func TestRecentKeepsNothingThatWasShown(t *testing.T) {
+	r := NewRecent[*corev1.PersistentVolume]()
+	name := func(i int) string { return strconv.Itoa(i % 300) }
+	for i := range 3000 {
+		r.Handler().OnUpdate(nil, volume(name(i), strconv.Itoa(10+i)))
+		if i >= 200 {
+			r.Wrote(volume(name(i-200), strconv.Itoa(10+i-200)))
+		}
+	}
+	if len(r.entries) != 0 || len(r.shown.latest) != 300 {
+		t.Errorf("%d entries are left, %d objects are known as shown", len(r.entries), len(r.shown.latest))
+	}
+	for i := range 2 * mostShown {
+		r.Handler().OnUpdate(nil, volume("n"+strconv.Itoa(i), strconv.Itoa(10000+i)))
+	}
+	if len(r.shown.latest) != mostShown || len(r.shown.order) != mostShown {
+		t.Errorf("%d and %d are known as shown, want %d", len(r.shown.latest), len(r.shown.order), mostShown)
+	}
+	r.Wrote(volume("n2000", "9000")) // an answer of long ago
+	r.Wrote(volume("n2001", "20000"))
+	if len(r.entries) != 1 {
+		t.Errorf("%d entries, want the newer one only", len(r.entries))
 	}
 }
 
