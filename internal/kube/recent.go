@@ -95,12 +95,12 @@ const sweepEvery = 1024
 // before the first.
 func (r *Recent[T]) saw(object T) client.ObjectKey {
 	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
-	r.shown.note(key, version)
 	if !newer(version, r.seen) {
 		r.events = 0
 		return key
 	}
 	r.seen = version
+	r.shown.note(key, version)
 	if r.events++; r.events < sweepEvery {
 		return key
 	}
@@ -113,7 +113,7 @@ func (r *Recent[T]) saw(object T) client.ObjectKey {
 	return key
 }
 
-// shown are the last objects that the watch has shown. The answer to a write is often slower than that.
+// shown are the last objects that the watch has shown, those of a list left out. The answer to a write is often slower than that.
 type shown struct {
 	latest map[client.ObjectKey]sight
 	order  []client.ObjectKey // a ring
@@ -125,7 +125,7 @@ type sight struct {
 	at      int // in the ring
 }
 
-const mostShown = 1024
+const mostShown = 512
 
 func (s *shown) note(key client.ObjectKey, version string) {
 	if len(s.order) < mostShown {
