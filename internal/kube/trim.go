@@ -71,7 +71,16 @@ func trimVolume(pv *corev1.PersistentVolume) {
 		spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(csi.Driver), VolumeHandle: csi.VolumeHandle}
 	}
 	pv.Spec = spec
-	pv.Status = corev1.PersistentVolumeStatus{Phase: shared(pv.Status.Phase)}
+	trimVolumeStatus(&pv.Status)
+}
+
+// trimVolumeStatus keeps the phase, and since when a volume has been released, which says how much a view of it is worth.
+func trimVolumeStatus(status *corev1.PersistentVolumeStatus) {
+	since := status.LastPhaseTransitionTime
+	*status = corev1.PersistentVolumeStatus{Phase: shared(status.Phase)}
+	if status.Phase == corev1.VolumeReleased {
+		status.LastPhaseTransitionTime = since
+	}
 }
 
 // trimMeta keeps the named annotations, and of the rest what identifies an object and says whether it is going. The list of

@@ -112,7 +112,7 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 		pv.ManagedFields = managers
 		markWhole(pv, specDropped)
 	}
-	pv.Status = corev1.PersistentVolumeStatus{Phase: shared(pv.Status.Phase)}
+	trimVolumeStatus(&pv.Status)
 }
 
 var (

@@ -45,7 +45,7 @@ func fullVolume() *corev1.PersistentVolume {
 			Driver: driver, VolumeHandle: "h", VolumeAttributes: map[string]string{"a": "b"},
 		}},
 	}
-	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased, Message: "m"}
+	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased, Message: "m", LastPhaseTransitionTime: new(metav1.Unix(5, 0))}
 	return pv
 }
 
@@ -85,7 +85,7 @@ func TestTrimVolume(t *testing.T) {
 			ClaimRef:               &corev1.ObjectReference{Namespace: "ns", Name: "claim", UID: "c"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
 		},
-		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased, LastPhaseTransitionTime: new(metav1.Unix(5, 0))},
 	}
 	got := trimmed(t, fullVolume())
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -93,6 +93,15 @@ func TestTrimVolume(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, trimmed(t, got)); diff != "" {
 		t.Errorf("trimmed again: %s", diff)
+	}
+}
+
+// Since when a volume is in a phase is of interest for those that are about to be deleted, which are few.
+func TestTrimVolumeOfWhichNobodyAsksWhen(t *testing.T) {
+	bound := fullVolume()
+	bound.Status.Phase = corev1.VolumeBound
+	if got := trimmed(t, bound).Status; got != (corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}) {
+		t.Errorf("kept %+v", got)
 	}
 }
 

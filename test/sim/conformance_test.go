@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -111,6 +112,14 @@ var rows = []struct {
 		pv := a.volume("r1", func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound })
 		return string(pv.Status.Phase) + " " + a.finalizers(pv)
 	}, "Pending pv-protection"},
+	{"a change of the phase says when", func(a api) string {
+		pv := a.volume("r0")
+		pv.Status.LastPhaseTransitionTime = new(metav1.Unix(1, 0))
+		said := a.Status().Update(a.t.Context(), pv) // the phase stays, and the time is taken
+		pv.Status.Phase = corev1.VolumeReleased
+		err := errors.Join(said, a.Status().Update(a.t.Context(), pv))
+		return fmt.Sprint(outcome(err), " ", pv.Status.LastPhaseTransitionTime.After(time.Unix(1, 0)))
+	}, "ok true"},
 	{"creation keeps our finalizer before the protection", func(a api) string {
 		return a.finalizers(a.volume("r2", withOurs))
 	}, "ours,pv-protection"},

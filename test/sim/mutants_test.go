@@ -103,6 +103,9 @@ var mutants = []mutant{
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		}}
 	}},
+	{name: "takes each release for a new one", by: "watch", cached: func(r client.Reader) client.Reader {
+		return edited{r, releaseNow}
+	}},
 	{name: "does not wait for the release", cached: func(r client.Reader) client.Reader { return edited{r, release} }, handlers: shown(release)},
 	{name: "deletes whatever has the name", by: "volumes replaced under their names", client: hooks{delete: func(ctx context.Context, c client.Client, o client.Object, _ []client.DeleteOption) error {
 		return c.Delete(ctx, o)
@@ -224,7 +227,14 @@ func (e edited) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 	return err
 }
 
-func release(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeReleased }
+func release(pv *corev1.PersistentVolume) {
+	pv.Status.Phase = corev1.VolumeReleased
+	releaseNow(pv)
+}
+
+func releaseNow(pv *corev1.PersistentVolume) {
+	pv.Status.LastPhaseTransitionTime = new(metav1.Now())
+}
 
 // shown has those who listen see volumes as edited.
 func shown(edit func(*corev1.PersistentVolume)) hook {

@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -21,6 +22,7 @@ type workload struct {
 	script    func(*user)
 	cast      *cast // nil for our provisioner beside the stock controllers
 	contested bool  // two want the same, and one of them is refused
+	repeated  bool  // what the driver refuses
 	writes    int   // that we need for all of it, our journal left out; 0 when nobody counts
 }
 
@@ -115,6 +117,29 @@ var workloads = []workload{
 		u.detach()
 		u.untilNoVolumes()
 	}},
+	{name: "saved while its deletion fails", repeated: true, setup: immediate, script: func(u *user) {
+		u.world.driver.Down(true)
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.pause(15 * time.Second)
+		u.keepVolumes()
+		u.pause(callTimeout + time.Second) // what is under way by then nobody can call back
+		u.world.driver.Down(false)
+		u.pause(30 * time.Second)
+	}},
+	{name: "saved while it is attached", setup: immediate, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.attach()
+		u.pause(100 * time.Millisecond)
+		u.deleteClaim("a")
+		u.pause(15 * time.Second)
+		u.keepVolumes()
+		u.pause(time.Second)
+		u.detach()
+		u.pause(time.Second)
+	}},
 	{name: "class created later", small: true, setup: func(*user) {}, script: func(u *user) {
 		u.claim("a")
 		u.pause(time.Second)
@@ -185,6 +210,23 @@ func (u *user) deleteVolumes() {
 	u.world.log("user deletes the volumes")
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		_ = u.api.Delete(u.world.ctx, pv)
+	}
+}
+
+// keepVolumes is an administrator who wants what is still there, and has looked at the backend.
+func (u *user) keepVolumes() {
+	there := map[string]bool{}
+	for _, v := range u.world.driver.Volumes() {
+		there[v.ID] = true
+	}
+	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		if !there[pv.Spec.CSI.VolumeHandle] {
+			continue
+		}
+		u.world.log("administrator keeps volume %s", pv.Name)
+		u.try(func() error {
+			return u.api.Patch(u.world.ctx, pv, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)))
+		})
 	}
 }
 

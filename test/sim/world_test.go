@@ -23,6 +23,7 @@ type world struct {
 	mutant    mutant
 	cast      *cast
 	contested bool // by people; who comes too late is refused
+	repeated  bool // the driver refuses, and is asked again
 	server    *apiserver.Server
 	driver    *csidriver.Driver
 	began     time.Time
@@ -78,7 +79,7 @@ func (w *world) play(work workload) {
 	if w.cast = work.cast; w.cast == nil {
 		w.cast = besideStock
 	}
-	w.contested = work.contested
+	w.contested, w.repeated = work.contested, work.repeated
 	w.cast.neighbours(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)

@@ -26,7 +26,9 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 		return s, err
 	}
 	if found && !released.finishes(newest) {
-		s.Volume = newest
+		if s.Volume, err = c.asItIs(ctx, newest); err != nil {
+			return s, err
+		}
 	}
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {
 		return s, nil
@@ -37,6 +39,22 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 		}
 	}
 	return s, nil
+}
+
+// asItIs is the volume as the API server has it, where what is remembered may be too old to delete it: its release is a while ago, or its
+// deletion failed before. What follows upon the release at once, as nearly all deletions do, costs no read.
+func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	if reclaim.Owner(remembered) != c.Driver.Name || reclaim.Rests(remembered) || !reclaim.MayReclaim(remembered) {
+		return remembered, nil
+	}
+	if reclaim.IsFresh(remembered, c.Clock.Now()) && c.retries.Get(remembered.Name).Failed == 0 {
+		return remembered, nil
+	}
+	now, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(remembered), &corev1.PersistentVolume{})
+	if err != nil || now == nil || now.UID != remembered.UID { // another one has a wake-up of its own
+		return nil, err
+	}
+	return now, nil
 }
 
 func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error {

@@ -63,6 +63,62 @@ func TestFailedDeletionIsTriedAgain(t *testing.T) {
 	}
 }
 
+// C-114: a deletion that is tried again, and one that does not follow upon the release at once, go by the volume as it is: somebody saved it
+// meanwhile, and memory has not heard of that.
+func TestDeletedAsItIs(t *testing.T) {
+	longAgo := &metav1.Time{Time: now.Add(-time.Minute)}
+	changes := []struct {
+		row, patch string
+		deleted    int
+	}{
+		{"nothing changed", `{}`, 1},
+		{"its policy is Retain", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`, 0},
+		{"available", `{"spec":{"claimRef":null},"status":{"phase":"Available"}}`, 0},
+		{"another claim has it", `{"spec":{"claimRef":{"uid":"other"}},"status":{"phase":"Bound"}}`, 0},
+		{"created again", `{"metadata":{"uid":"v"}}`, 0},
+	}
+	for name, when := range map[string]struct {
+		released *metav1.Time
+		fails    error // the first attempt
+	}{
+		"again": {&metav1.Time{Time: now}, errors.New("the array is rebooting")}, "late": {longAgo, nil}, "when is not known": {nil, nil},
+	} {
+		for _, c := range changes {
+			t.Run(name+", "+c.row, func(t *testing.T) {
+				pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.Status.LastPhaseTransitionTime = when.released })
+				r := newRig(nil, pv)
+				r.Cached = heldUp{r.Cached, pv}
+				if r.driver.fail = when.fails; when.fails != nil {
+					r.run(t)
+				}
+				patch := client.RawPatch(types.MergePatchType, []byte(c.patch))
+				if err := errors.Join(r.api.Patch(t.Context(), pv.DeepCopy(), patch), r.api.Status().Patch(t.Context(), pv.DeepCopy(), patch)); err != nil {
+					t.Fatal(err)
+				}
+				r.driver.deleted = nil
+				r.run(t)
+				if len(r.driver.deleted) != c.deleted {
+					t.Errorf("%d calls of DeleteVolume, want %d", len(r.driver.deleted), c.deleted)
+				}
+			})
+		}
+	}
+}
+
+// heldUp is a cache that gets no news of its volume.
+type heldUp struct {
+	client.Reader
+	pv *corev1.PersistentVolume
+}
+
+func (h heldUp) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if pv, ok := into.(*corev1.PersistentVolume); ok {
+		h.pv.DeepCopyInto(pv)
+		return nil
+	}
+	return h.Reader.Get(ctx, key, into, options...)
+}
+
 // D-18, D-19: an object that is gone already is what was wanted, at either of the two writes: no failure, no second DeleteVolume.
 func TestObjectIsGoneAlready(t *testing.T) {
 	r := newRig(nil)

@@ -39,6 +39,8 @@ const (
 	marker     = "hunter2-the-marker"
 )
 
+var now = time.Unix(1000, 0)
+
 // driver remembers what it was asked to delete.
 type driver struct {
 	csi.ControllerClient
@@ -65,7 +67,7 @@ func (r *rig) Event(_ runtime.Object, kind, reason, message string) {
 	r.told = append(r.told, kind+" "+reason+" "+message)
 }
 
-// newRig has the given objects. refuse answers the reads of the API server instead of it, when it says anything.
+// newRig has the given objects. refuse answers the reads of the API server instead of it, when it says anything, but those of volumes.
 func newRig(refuse error, objects ...client.Object) *rig {
 	r := &rig{driver: &driver{}}
 	note := func(verb string, o client.Object) {
@@ -90,7 +92,7 @@ func newRig(refuse error, objects ...client.Object) *rig {
 	live := interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			r.reads = append(r.reads, key.String())
-			if refuse != nil {
+			if _, volume := o.(*corev1.PersistentVolume); refuse != nil && !volume {
 				return refuse
 			}
 			return c.Get(ctx, key, o, opts...)
@@ -104,7 +106,7 @@ func newRig(refuse error, objects ...client.Object) *rig {
 		}},
 		Timeout: time.Second, InFlight: measures.InFlight,
 		Settings: loop.Settings{
-			Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
+			Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakeClock(now),
 			Events: r, Decided: measures.Decisions,
 		},
 	})
@@ -132,7 +134,7 @@ func releasedVolume(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentV
 			ClaimRef:               &corev1.ObjectReference{Namespace: "crew", Name: "logbook", UID: "c"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: "h"}},
 		},
-		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased, LastPhaseTransitionTime: &metav1.Time{Time: now}},
 	}
 	for _, edit := range edits {
 		edit(pv)
@@ -306,7 +308,7 @@ func TestProofIsRead(t *testing.T) {
 			}
 			r := newRig(tc.refuse, objects...)
 			r.run(t)
-			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads, []string{"crew/logbook"}) {
+			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads, []string{"/pv", "crew/logbook"}) {
 				t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
 			}
 		})

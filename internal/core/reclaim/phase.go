@@ -1,6 +1,8 @@
 package reclaim
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -40,6 +42,16 @@ const (
 func MayReclaim(pv *corev1.PersistentVolume) bool {
 	dealtWith := pv.DeletionTimestamp != nil && !hasFinalizer(pv)
 	return deletes(pv) && !dealtWith && pv.Status.Phase != corev1.VolumeBound
+}
+
+// freshFor is for how long after its release a volume is believed to be as it was seen.
+const freshFor = 10 * time.Second
+
+// IsFresh reports whether the volume was released just now. Later, somebody may have changed it to save the data, and a view that has
+// not heard of that must not decide. An API server that does not say when, which are those before 1.28, cannot be relied on.
+func IsFresh(pv *corev1.PersistentVolume, now time.Time) bool {
+	since := pv.Status.LastPhaseTransitionTime
+	return pv.Status.Phase == corev1.VolumeReleased && since != nil && now.Sub(since.Time).Abs() < freshFor
 }
 
 // Rests reports whether there is nothing to do for a volume of ours whatever the rest of the world is like: it is in use or waits for a

@@ -2,8 +2,10 @@ package reclaim
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A volume that rests is not even looked at, so nothing may be left to do for it in any world; and each of the others is woken up for
@@ -22,5 +24,30 @@ func TestRests(t *testing.T) {
 				t.Errorf("phase %q, %+v: rests is %t, and is decided %q", p, pv.ObjectMeta, Rests(pv), decided)
 			}
 		}
+	}
+}
+
+// A volume is as it was seen for a moment after its release, and not in any other phase.
+func TestIsFresh(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	for _, tc := range []struct {
+		phase corev1.PersistentVolumePhase
+		ago   time.Duration
+		want  bool
+	}{
+		{corev1.VolumeReleased, 0, true},
+		{corev1.VolumeReleased, 9 * time.Second, true},
+		{corev1.VolumeReleased, 10 * time.Second, false},
+		{corev1.VolumeReleased, -time.Hour, false}, // of two clocks one is wrong
+		{corev1.VolumeFailed, 0, false},
+		{corev1.VolumeAvailable, 0, false},
+	} {
+		pv := &corev1.PersistentVolume{Status: corev1.PersistentVolumeStatus{Phase: tc.phase, LastPhaseTransitionTime: &metav1.Time{Time: now.Add(-tc.ago)}}}
+		if got := IsFresh(pv, now); got != tc.want {
+			t.Errorf("%s %s ago: %t", tc.phase, tc.ago, got)
+		}
+	}
+	if IsFresh(&corev1.PersistentVolume{Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased}}, now) {
+		t.Error("fresh, though nobody says when it was released")
 	}
 }

@@ -28,6 +28,8 @@ type strategy struct {
 	admit func(client.Object)
 	// keepStatus and keepSpec copy the half that a write does not reach; nil where there is no /status.
 	keepStatus, keepSpec func(to, from client.Object)
+	// stamp is what the server itself writes into a new status; nil for nothing.
+	stamp func(now, before client.Object)
 	// frozen names the first immutable field that differs; empty when there is none.
 	frozen func(now, before client.Object) string
 }
@@ -53,6 +55,7 @@ var strategies = []*strategy{
 		admit:      admits(admitVolume),
 		keepStatus: typed(func(to, from *corev1.PersistentVolume) { to.Status = from.Status }),
 		keepSpec:   typed(func(to, from *corev1.PersistentVolume) { to.Spec = from.Spec }),
+		stamp:      typed(stampVolume),
 		frozen:     compares(frozenVolume),
 	},
 	{
@@ -121,8 +124,7 @@ func strategyFor(o client.Object) *strategy {
 }
 
 func admitVolume(pv *corev1.PersistentVolume) {
-	now := metav1.Now().Rfc3339Copy()
-	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &now}
+	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: new(metav1.Now().Rfc3339Copy())}
 	if pv.Spec.PersistentVolumeReclaimPolicy == "" {
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}
@@ -130,6 +132,16 @@ func admitVolume(pv *corev1.PersistentVolume) {
 		pv.Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 	}
 	addFinalizer(pv, names.FinalizerPVProtection)
+}
+
+// stampVolume says since when a volume is in its phase.
+func stampVolume(pv, before *corev1.PersistentVolume) {
+	if pv.Status.Phase == before.Status.Phase {
+		return
+	}
+	if since := pv.Status.LastPhaseTransitionTime; since == nil || since.Equal(before.Status.LastPhaseTransitionTime) {
+		pv.Status.LastPhaseTransitionTime = new(metav1.Now().Rfc3339Copy())
+	}
 }
 
 func admitClaim(claim *corev1.PersistentVolumeClaim) {

@@ -73,6 +73,9 @@ func (s *Server) replace(st *strategy, which part, o, have client.Object) (clien
 		st.keepStatus(o, have)
 	case which == status:
 		st.keepSpec(o, have)
+		if st.stamp != nil {
+			st.stamp(o, have)
+		}
 	}
 	if what := forbidden(st, o, have); what != "" {
 		return nil, invalid(st, o, what, "may not be changed now")

@@ -62,6 +62,7 @@ type Driver struct {
 	Deleting func(id string)
 
 	mu      sync.Mutex
+	down    bool
 	volumes map[string]*Volume // by name
 	busy    map[string]bool    // by name
 	made    int
@@ -143,8 +144,24 @@ func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: made.ID, CapacityBytes: made.Bytes}}, nil
 }
 
+// Down has the driver refuse each DeleteVolume, without an effect and whatever its script says; or go on as before.
+func (d *Driver) Down(down bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down = down
+}
+
+func (d *Driver) isDown() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.down
+}
+
 // Delete is DeleteVolume with a script.
 func (d *Driver) Delete(ctx context.Context, id string, f Fault) error {
+	if d.isDown() {
+		return status.Error(codes.FailedPrecondition, "the backend is down")
+	}
 	return d.run(ctx, d.NameOf(id), f, func() error { d.delete(id); return nil })
 }
 
