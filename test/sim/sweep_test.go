@@ -133,6 +133,12 @@ func replacements(calm result, _ extent) (all []schedule) {
 func lostAnswers(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		all = append(all, schedule{loseAnswer: n}, schedule{loseAnswer: n, deleteAt: n})
+		for _, kind := range calm.work.kinds() { // what loses an answer breaks watches, and they come back one after the other
+			s := schedule{loseAnswer: n, views: []view.Fault{{Kind: kind, Frozen: true}}, breaksAt: n}
+			deleted, classless := s, s
+			deleted.deleteAt, classless.dropClassAt = n, n
+			all = append(all, s, deleted, classless)
+		}
 	}
 	return all
 }

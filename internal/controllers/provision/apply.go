@@ -30,7 +30,7 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	case provision.CreateVolume:
 		return c.createVolume(ctx, s, a)
 	case provision.DiscardVolume:
-		return c.discardVolume(ctx, a)
+		return c.discardVolume(ctx, s, a)
 	case provision.WriteVolume:
 		return c.writeVolume(ctx, a.Volume)
 	case provision.Reschedule:
@@ -68,7 +68,14 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 }
 
 // discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows.
-func (c *Controller) discardVolume(ctx context.Context, a provision.DiscardVolume) (next, error) {
+func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
+	now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: a.Name}, &corev1.PersistentVolume{})
+	if err != nil {
+		return nil, err
+	}
+	if settled := provision.HasVolume(s, a, now); settled != nil {
+		return settled, nil
+	}
 	secrets, access, err := c.readSecret(ctx, a.Secret)
 	if err == nil && access == provision.Forbidden {
 		err = fmt.Errorf("secret %q for deletion may not be read", a.Secret)

@@ -80,8 +80,9 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, key provisio
 	return claim, nil
 }
 
-// volume finds the claim's PersistentVolume. A volume that would be deleted because its claim is gone is looked up at the API
-// server: after a restart the first list may be older than the write of the process before us.
+// volume finds the claim's PersistentVolume. Where a request is on record, one that is not in memory is looked up at the API server: the
+// write whose answer was lost, or which a process before us made, may have come through although the watch does not show it yet. What the
+// repeated request would find is the volume of a claim that is bound, and nobody's as far as memory goes.
 func (c *Controller) volume(ctx context.Context, key provision.Key, s provision.Snapshot) (*corev1.PersistentVolume, error) {
 	name := client.ObjectKey{Name: provision.VolumeName(key.UID, c.Options)}
 	if s.Pending != nil {
@@ -94,7 +95,7 @@ func (c *Controller) volume(ctx context.Context, key provision.Key, s provision.
 	if err != nil || found {
 		return newest, err
 	}
-	if s.Claim == nil && s.Pending != nil {
+	if s.Pending != nil {
 		return kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{})
 	}
 	return nil, nil

@@ -60,9 +60,20 @@ func unwanted(s Snapshot) Verdict {
 func discard(sent CreateVolume, created *csi.Volume, then Verdict) Verdict {
 	return do{
 		Finding: then.Because(),
-		Actions: []Action{DiscardVolume{Handle: created.GetVolumeId(), Secret: sent.Secrets.Of(secretref.Deletion)}, Settle{}},
-		Then:    then,
+		Actions: []Action{DiscardVolume{
+			Name: sent.Request.GetName(), Handle: created.GetVolumeId(), Secret: sent.Secrets.Of(secretref.Deletion),
+		}, Settle{}},
+		Then: then,
 	}
+}
+
+// HasVolume says what follows when there is a PersistentVolume for what was to be discarded: an earlier attempt wrote it, it is in use as
+// like as not, and whether it goes is for the reclaim policy. It answers nil when the volume is nobody's.
+func HasVolume(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume) Verdict {
+	if now == nil || now.Spec.CSI == nil || now.Spec.CSI.Driver != s.Driver.Name || now.Spec.CSI.VolumeHandle != a.Handle {
+		return nil
+	}
+	return settled(verdict.VolumeExists, "PersistentVolume "+now.Name+" exists")
 }
 
 func provisioned(pv *corev1.PersistentVolume) Verdict {

@@ -104,6 +104,32 @@ func TestAfterCreateSuccess(t *testing.T) {
 	}
 }
 
+// What is discarded is named as its PersistentVolume would be, and who has that keeps the volume.
+func TestHasVolume(t *testing.T) {
+	request, _ := NewRequest(world())
+	discard, ok := AfterCreate(world(noClaim), CreateVolume{Request: request}, Answer{Volume: &csi.Volume{VolumeId: "h"}}).(do).Actions[0].(DiscardVolume)
+	if !ok || discard.Name != pvName || discard.Handle != "h" {
+		t.Errorf("discarded is %+v", discard)
+	}
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want bool
+	}{
+		{"none", world(), false},
+		{"that of the claim", world(volumeOf(uid)), true},
+		{"of the same volume for another claim", world(volumeOf("other")), true},
+		{"of another driver", world(volumeOf(uid), ofOtherDriver), false},
+		{"of another volume", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "i" }), false},
+		{"of none", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI = nil }), false},
+	} {
+		got := HasVolume(tc.s, discard, tc.s.Volume)
+		if tc.want && (got == nil || shape(got) != "Settle then nothing VolumeExists") || !tc.want && got != nil {
+			t.Errorf("%s: %v", tc.row, got)
+		}
+	}
+}
+
 func TestNewVolume(t *testing.T) {
 	s := world(func(s *Snapshot) {
 		s.Class.ReclaimPolicy = ptr.To(corev1.PersistentVolumeReclaimDelete)

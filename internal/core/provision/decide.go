@@ -127,13 +127,20 @@ func checkBound(s Snapshot) Verdict { // C-11
 	if s.Claim.Spec.VolumeName == "" {
 		return nil
 	}
-	if s.Pending != nil && describes(s) {
+	switch {
+	case s.Pending == nil:
+		return idle(verdict.ClaimBound, "the claim names its volume: "+s.Claim.Spec.VolumeName)
+	case describes(s), wasBound(s.Claim, s.Pending.VolumeName):
 		return settled(verdict.ClaimBound, "the claim is bound to its volume")
 	}
-	if s.Pending != nil {
-		return create(s, *s.Pending)
-	}
-	return idle(verdict.ClaimBound, "the claim names its volume: "+s.Claim.Spec.VolumeName)
+	return create(s, *s.Pending)
+}
+
+// wasBound reports whether the PersistentVolume of the name was written, whatever has become of it: nobody binds a claim to one that does
+// not exist. Should somebody have taken it away by force, he keeps the data under it.
+func wasBound(claim *corev1.PersistentVolumeClaim, volume string) bool {
+	phase := claim.Status.Phase
+	return claim.Spec.VolumeName == volume && (phase == corev1.ClaimBound || phase == corev1.ClaimLost)
 }
 
 func checkOurs(s Snapshot) Verdict { // C-12, C-13

@@ -67,6 +67,10 @@ func world(edits ...func(*Snapshot)) Snapshot {
 func noClaim(s *Snapshot)  { s.Claim = nil }
 func deleting(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.Now()) }
 func bound(s *Snapshot)    { s.Claim.Spec.VolumeName = "other" }
+func boundToOurs(phase corev1.PersistentVolumeClaimPhase) func(*Snapshot) {
+	return func(s *Snapshot) { s.Claim.Spec.VolumeName, s.Claim.Status.Phase = pvName, phase }
+}
+
 func firstUse(s *Snapshot) {
 	s.Class.VolumeBindingMode = ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
 }
@@ -123,6 +127,9 @@ func TestDecide(t *testing.T) {
 		{"H-1 PV of another driver, call unsettled: kept on record", world(pending, volumeOf(uid), ofOtherDriver), verdict.VolumeConflict, refuse{}},
 		{"C-11 bound claim", world(bound), verdict.ClaimBound, nothing{}},
 		{"C-11 bound to another volume while ours is unsettled: repeated", world(bound, pending), verdict.Provisioning, do{}},
+		{"C-11 bound to the volume of the request, which memory does not show: settled", world(boundToOurs(corev1.ClaimBound), pending), verdict.ClaimBound, do{}},
+		{"C-11 it was bound to it, and lost it: settled", world(boundToOurs(corev1.ClaimLost), pending), verdict.ClaimBound, do{}},
+		{"C-11 somebody wrote its name into the claim: repeated", world(boundToOurs(corev1.ClaimPending), pending), verdict.Provisioning, do{}},
 		{"C-12 no annotation", world(func(s *Snapshot) { s.Claim.Annotations = nil }), verdict.ClaimNotOurs, nothing{}},
 		{"C-12 another driver", world(annotate(names.AnnStorageProvisioner, "other")), verdict.ClaimNotOurs, nothing{}},
 		{"6.2 no annotation, handed over by the binder", world(handedOver, unasked), verdict.Provisioning, do{}},

@@ -1,0 +1,122 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/provision"
+)
+
+// lossy is an API server whose answers to writes are lost.
+type lossy struct{ client.Client }
+
+func (l lossy) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return errors.Join(l.Client.Create(ctx, o, opts...), errors.New("connection reset"))
+}
+
+// C-117, H-3: the PersistentVolume was written and nobody here knows it: the answer was lost, and the watch does not show it. Meanwhile
+// things happen to the claim that would have a volume undone which nobody has.
+func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
+	for name, meanwhile := range map[string]func(*testing.T, *rig){
+		"nothing": func(*testing.T, *rig) {},
+		"bound":   func(t *testing.T, r *rig) { r.bind(t, corev1.ClaimBound) },
+		"bound, and the volume is taken away by force": func(t *testing.T, r *rig) {
+			r.bind(t, corev1.ClaimLost)
+			r.remove(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u"}})
+		},
+		"being deleted": func(t *testing.T, r *rig) {
+			claim := r.claim(t)
+			claim.Finalizers = []string{names.FinalizerPVCProtection}
+			r.update(t, claim)
+			r.remove(t, claim)
+		},
+		"claim gone": func(t *testing.T, r *rig) { r.remove(t, r.claim(t)) },
+		"class gone": func(t *testing.T, r *rig) {
+			r.remove(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, withoutSecrets)
+			r.Writer = lossy{r.api}
+			r.run(t)
+			if r.journal.Len() != 1 {
+				t.Fatalf("%d requests on record after the answer was lost", r.journal.Len())
+			}
+			r.Cached = stale{r.api}
+			meanwhile(t, r)
+			r.clock.Step(time.Minute)
+			r.run(t)
+			if len(r.driver.deleted) > 0 || len(r.driver.created) != 1 || r.journal.Len() > 0 {
+				t.Errorf("%d times DeleteVolume, %d times CreateVolume, %d requests on record", len(r.driver.deleted), len(r.driver.created), r.journal.Len())
+			}
+		})
+	}
+}
+
+// What is not wanted is discarded only if the API server, asked at that moment, has no PersistentVolume for it.
+func TestDiscardedIfNobodyHasIt(t *testing.T) {
+	discard := provision.DiscardVolume{Name: "pvc-u", Handle: "h"}
+	for name, tc := range map[string]struct {
+		edit    func(*corev1.PersistentVolume)
+		refuse  error
+		deleted int
+	}{
+		"its PersistentVolume exists":       {func(*corev1.PersistentVolume) {}, nil, 0},
+		"under this name is another volume": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "other" }, nil, 1},
+		"one of another driver":             {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }, nil, 1},
+		"one that is no CSI volume":         {func(pv *corev1.PersistentVolume) { pv.Spec.CSI = nil }, nil, 1},
+		"no answer":                         {func(*corev1.PersistentVolume) {}, errors.New("busy"), 0},
+		"none":                              {nil, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, withoutSecrets)
+			if tc.edit != nil {
+				pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u"}}
+				pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: "h"}
+				tc.edit(pv)
+				if err := r.api.Create(t.Context(), pv); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.refuse = func(client.Object) error { return tc.refuse }
+			next, err := r.Apply(t.Context(), provision.Snapshot{Key: r.key, Driver: r.Driver}, discard)
+			if len(r.driver.deleted) != tc.deleted || (next == nil && err == nil) != (tc.deleted > 0) {
+				t.Errorf("%d calls, then %v, %v", len(r.driver.deleted), next, err)
+			}
+		})
+	}
+}
+
+// bind is what the PV controller does with the claim of the PersistentVolume.
+func (r *rig) bind(t *testing.T, phase corev1.PersistentVolumeClaimPhase) {
+	t.Helper()
+	claim := r.claim(t)
+	claim.Spec.VolumeName = "pvc-u"
+	r.update(t, claim)
+	claim.Status.Phase = phase
+	if err := r.api.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) update(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := r.api.Update(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) remove(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := r.api.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
