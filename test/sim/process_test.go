@@ -59,7 +59,7 @@ func newProcess(w *world, number int, r role) *process {
 	p := &process{world: w, number: number, role: r, view: view.New(w.server, w.schedule.views...), working: map[string]string{}}
 	p.view.Offset = time.Duration(number) * 13 * time.Microsecond
 	p.prepare()
-	if w.schedule.breaksAt == 0 {
+	if w.ops >= w.schedule.breaksAt { // what is broken is so for a new process too, whose first list is an old one
 		p.breakViews()
 	}
 	p.ctx, p.cancel = context.WithCancel(w.ctx)

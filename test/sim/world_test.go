@@ -49,6 +49,10 @@ type world struct {
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
 const healsAfter = 40 * time.Second
 
+// blindFor is how long a broken watch stays broken after all has been done: for longer than a new process waits for the calls of a former
+// one, after which it repeats or undoes them.
+const blindFor = callTimeout + 8*time.Second
+
 func newWorld(ctx context.Context, s schedule, m mutant) *world {
 	w := &world{
 		schedule: s, mutant: m, server: apiserver.New(), driver: csidriver.New(), began: time.Now(), ctx: ctx, calls: map[string]int{},
@@ -91,7 +95,7 @@ func (w *world) play(work workload) {
 	}
 	time.Sleep(time.Second)
 	work.script(u)
-	time.Sleep(3 * time.Second)
+	time.Sleep(blindFor)
 	w.heal()
 	time.Sleep(settles)
 	w.mu.Lock()
