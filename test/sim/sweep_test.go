@@ -38,8 +38,13 @@ var families = []family{
 	{"volumes replaced under their names", replacements, false},
 	{"lost answer", lostAnswers, false},
 	{"driver", driverFaults, false},
+	{"driver, and a watch stands still", driverFaultsUnseen, false},
 	{"watch", watchFaults, false},
 	{"two leaders", rivals, false},
+	{"crash, and a write arrives later", arrivals, false},
+	{"slow write", slowWritesOfKept, false},
+	{"two leaders, and the former sees nothing", staleRivals, true},
+	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"a former leader repeats", repeats, false},
 	{"two crashes", pairs, false},
 }
@@ -171,6 +176,27 @@ func faulty(n int, f csidriver.Fault) []schedule {
 	deleted.deleteAt = n
 	crashed.crashes, crashed.downFor, crashed.deleteWhileDown = []crash{{n + 1, before}}, longer, true
 	return []schedule{s, deleted, crashed}
+}
+
+// driverFaultsUnseen are calls of which nobody knows how they ended, while people do what one of the watches does not show.
+func driverFaultsUnseen(calm result, _ extent) (all []schedule) {
+	for _, n := range calm.calls {
+		for _, effect := range []csidriver.Effect{csidriver.None, csidriver.Done} {
+			for _, kind := range calm.work.kinds() {
+				s := schedule{csiAt: n, csi: csidriver.Fault{Code: codes.Unavailable, Effect: effect}, views: []view.Fault{{Kind: kind, Frozen: true}}, breaksAt: n}
+				deleted, classless, replaced := s, s, s
+				deleted.deleteAt, classless.dropClassAt, replaced.replaceAt = n, n, n
+				all = append(all, s, deleted, classless, replaced)
+			}
+		}
+	}
+	return all
+}
+
+// slowWritesOfKept are slow writes while nobody deletes the volumes: the stock controllers give a claim no volume that is being deleted,
+// and as long as the claim lives it stays.
+func slowWritesOfKept(calm result, x extent) []schedule {
+	return slices.DeleteFunc(slowWrites(calm, x), func(s schedule) bool { return s.dropVolumesAt > 0 })
 }
 
 func watchFaults(calm result, _ extent) (all []schedule) {

@@ -243,8 +243,12 @@ func (u *user) selectNode(name string) {
 	})
 }
 
+// attach is what is done for a pod, which needs a claim that is bound.
 func (u *user) attach() {
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		if pv.Status.Phase != corev1.VolumeBound {
+			continue
+		}
 		_ = u.api.Create(u.world.ctx, &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: "csi-" + pv.Name},
 			Spec: storagev1.VolumeAttachmentSpec{
