@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // An orderly end leaves nothing to wait for, and keeps what is not settled.
@@ -67,6 +68,50 @@ func TestCallsThatMayGoOnKeepTheJournal(t *testing.T) {
 				if holder := *a.lease(t, "j").Spec.HolderIdentity; holder != "one" {
 					t.Errorf("given back to %q while a call may go on", holder)
 				}
+			})
+		})
+	}
+}
+
+// Who takes the journal over and ends, or dies, before the calls of its former holder must have ended leaves the wait to the next one,
+// also when the former's calls may take longer than its own.
+func TestTheWaitForAFormerHolderIsHandedOn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		timeout, stays time.Duration // of the one in between
+		dies           bool
+	}{
+		"ends":               {10 * time.Second, time.Second, false},
+		"ends, shorter":      {time.Second, time.Second, false},
+		"ends, after it all": {time.Second, 20 * time.Second, false},
+		"dies":               {10 * time.Second, time.Second, true},
+		"dies, shorter":      {time.Second, time.Second, true},
+		"dies at once":       {time.Second, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				former := start(t, a, "former")
+				record(t, former.Journal, 1)
+				until := call(t, former.Journal, 1)
+				between := start(t, a, "between", func(c *Config) { c.CallTimeout = tc.timeout })
+				if tc.stays > 0 {
+					time.Sleep(tc.stays)
+					record(t, between.Journal, 2) // which writes the page once more
+				}
+				if !tc.dies {
+					between.end(t)
+				}
+				next := start(t, a, "next", func(c *Config) { c.CallTimeout = tc.timeout })
+				if got, ok := next.Pending("uid-1"); !ok || time.Now().Before(until) && got.NotBefore.Before(until) {
+					t.Errorf("%+v, %t: a call of the first holder may go on until %s", got, ok, until)
+				}
+				if holder := *a.lease(t, "j").Spec.LeaseDurationSeconds; tc.stays > 10*time.Second && holder != 1 {
+					t.Errorf("those who come wait for %d seconds, though all calls have ended", holder)
+				}
+				former.stop()
+				between.stop()
+				next.end(t)
+				<-former.ended
 			})
 		})
 	}

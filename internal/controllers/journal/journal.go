@@ -72,7 +72,9 @@ type Journal struct {
 	wake    chan struct{}        // has one element when there is something to write at once
 	ended   error                // why nothing is written any more
 	ending  bool                 // ctx has ended
-	cut     bool                 // a run ended since then without an outcome: its call may go on in the driver
+	// formerEnds is when the last call of a former holder must have ended; zero when there is none.
+	formerEnds time.Time
+	cut        bool // a run ended since then without an outcome: its call may go on in the driver
 
 	pages  []pageState // of the objects; only Start's goroutine touches them
 	memory bool        // no permission, and none needed
@@ -333,16 +335,17 @@ func (j *Journal) drain(ctx context.Context) error {
 			return err
 		}
 	}
-	if j.wasCut() {
+	if j.mayGoOn() {
 		return j.flush(ctx)
 	}
 	return j.release(ctx)
 }
 
-func (j *Journal) wasCut() bool {
+// mayGoOn reports whether the driver may still work on a call, of ours or of a former holder.
+func (j *Journal) mayGoOn() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.cut
+	return j.cut || time.Now().Before(j.formerEnds)
 }
 
 // isIdle reports whether no call is under way.

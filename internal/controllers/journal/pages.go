@@ -59,6 +59,9 @@ func (j *Journal) open(ctx context.Context) error {
 		if page.callTimeout > 0 && !j.FormerEnded {
 			due = now.Add(page.callTimeout)
 		}
+		if len(page.entries) > 0 && due.After(j.formerEnds) {
+			j.formerEnds = due
+		}
 		j.pages = append(j.pages, pageState{page.lease})
 		j.book.Load(i, page.entries, due)
 	}
@@ -94,7 +97,7 @@ func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
 			if page, err = read(lease); err != nil {
 				return seized{}, fmt.Errorf("lease %s/%s: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, err)
 			}
-			j.sign(lease)
+			j.sign(lease, page.callTimeout-margin)
 			if err = j.Writer.Update(ctx, lease); err == nil {
 				j.took(i, sent)
 				page.lease = lease
@@ -129,13 +132,14 @@ func (j *Journal) newPage(i int) *coordinationv1.Lease {
 		Namespace: j.Namespace, Name: j.pageName(i), Annotations: map[string]string{},
 		Labels: map[string]string{names.LabelManagedBy: names.ManagedByPurser},
 	}}
-	j.sign(lease)
+	j.sign(lease, 0)
 	return lease
 }
 
-// sign writes the holder into the page, and how long its calls may take.
-func (j *Journal) sign(lease *coordinationv1.Lease) {
-	seconds := int32((j.CallTimeout + time.Second - 1) / time.Second)
+// sign writes the holder into the page, and how long calls for what is on it may take: ours, and those of a former holder, whose timeout
+// may have been another one. Whoever comes next reads no more than this.
+func (j *Journal) sign(lease *coordinationv1.Lease, former time.Duration) {
+	seconds := int32((max(j.CallTimeout, former) + time.Second - 1) / time.Second)
 	lease.Spec.HolderIdentity = &j.Holder
 	lease.Spec.LeaseDurationSeconds = &seconds
 	now := metav1.NowMicro()
@@ -203,7 +207,7 @@ func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1
 	for {
 		lease := j.pages[i].lease.DeepCopy()
 		change(lease)
-		j.sign(lease)
+		j.sign(lease, time.Until(j.formerEnds))
 		sent := time.Now()
 		err := j.Writer.Update(ctx, lease)
 		if err == nil {
