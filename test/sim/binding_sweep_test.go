@@ -12,6 +12,7 @@ var bindingFamilies = []family{
 	{"crash", soonBack, false},
 	{"crash, and a write arrives later", arrivals, false},
 	{"crash, and the claims are deleted while we are down", crashesWithDeletion, false},
+	{"ended in order", ends, false},
 	{"claims deleted", deletions, false},
 	{"volumes deleted", droppedVolumes, false},
 	{"class deleted", lostClasses, false},

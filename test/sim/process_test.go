@@ -50,6 +50,8 @@ type process struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	dead   atomic.Bool
+	ending atomic.Bool    // asked to end in order
+	parts  sync.WaitGroup // what an end in order waits for
 
 	mu      sync.Mutex
 	working map[string]string // calls under way, by volume
@@ -101,6 +103,16 @@ func (p *process) stop(why string) {
 	}()
 }
 
+// endInOrder asks the process to end, and has the next one begin when it has.
+func (p *process) endInOrder() {
+	if p.ending.Swap(true) {
+		return
+	}
+	p.stop("it is asked to")
+	p.parts.Wait()
+	p.kill()
+}
+
 // run wires the process as internal/roles does.
 func (p *process) run() {
 	if p.role != controllers {
@@ -143,18 +155,18 @@ func (p *process) runProvisioner() {
 	mgr := m.manager(p.view, api)
 	p.wire(mgr, parts{api: api, cached: cached, driver: driver, volumes: volumes, entries: entries})
 	go func() { _ = p.view.Start(p.ctx) }()
-	go func() {
+	p.parts.Go(func() {
 		if err := record.Start(p.ctx); err != nil && !p.isDead() {
 			p.stop(err.Error())
 		}
-	}()
+	})
 	p.begin(mgr)
 }
 
 // begin starts everything that was registered.
 func (p *process) begin(mgr *fakeManager) {
 	for _, r := range mgr.runnables {
-		go func() { _ = r.Start(p.ctx) }()
+		p.parts.Go(func() { _ = r.Start(p.ctx) })
 	}
 }
 

@@ -34,6 +34,7 @@ type schedule struct {
 	views           []view.Fault
 	breaksAt        int // the operation after which views counts; 0 is from the beginning
 	rivalAt         int // a second leader starts after this operation
+	endAt           int // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
 }
 
 // crash kills the process at an operation.
@@ -75,7 +76,7 @@ func (s schedule) String() string {
 	for _, c := range s.crashes {
 		say(true, "crash at %d %s", c.at, c.position)
 	}
-	say(len(s.crashes) > 0, "down for %s", s.downFor)
+	say(s.downFor > 0, "down for %s", s.downFor)
 	say(s.deleteWhileDown, "claims deleted while down")
 	say(s.deleteAt > 0, "claims deleted after %d", s.deleteAt)
 	say(s.recreateClassAt > 0, "classes created again after %d", s.recreateClassAt)
@@ -90,6 +91,7 @@ func (s schedule) String() string {
 		say(true, "%T from %d: lag=%d late=%d frozen=%v relist=%v", f.Kind, s.breaksAt, f.Lag, f.Late, f.Frozen, f.Relist)
 	}
 	say(s.rivalAt > 0, "second leader after %d", s.rivalAt)
+	say(s.endAt > 0, "asked to end after %d", s.endAt)
 	if len(parts) == 0 {
 		return "no faults"
 	}

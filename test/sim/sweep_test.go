@@ -32,6 +32,7 @@ type family struct {
 var families = []family{
 	{"crash", crashes, false},
 	{"crash, and the claims are deleted while we are down", crashesWithDeletion, false},
+	{"ended in order", ends, false},
 	{"claims deleted", deletions, false},
 	{"class created again", recreations, false},
 	{"class deleted", lostClasses, false},
@@ -78,6 +79,26 @@ func crashesWithDeletion(calm result, x extent) (all []schedule) {
 	for _, s := range crashes(calm, x) {
 		s.deleteWhileDown = true
 		all = append(all, s)
+	}
+	return all
+}
+
+// ends are upgrades: the process ends what it has begun, and the next one need not wait. Where that process is itself the successor of one
+// that was killed, amid a call that goes on, the one after it must.
+func ends(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		s := schedule{endAt: n, downFor: briefly}
+		deleted, meanwhile := s, s
+		deleted.deleteAt, meanwhile.deleteWhileDown = n, true
+		all = append(all, s, deleted, meanwhile)
+	}
+	for _, call := range calm.calls {
+		for after := call + 1; after <= call+4; after++ {
+			s := schedule{crashes: []crash{{call, inFlight}}, endAt: after, downFor: briefly}
+			deleted := s
+			deleted.deleteWhileDown = true
+			all = append(all, s, deleted)
+		}
 	}
 	return all
 }

@@ -243,6 +243,9 @@ func (w *world) happened(by *process, n int) {
 	if w.schedule.rivalAt == n {
 		go w.rival(by)
 	}
+	if w.schedule.endAt == n {
+		go by.endInOrder()
+	}
 }
 
 // replaceVolumes is an administrator who forces the released volumes out of the way and restores others under their names.

@@ -48,7 +48,7 @@ func MayReclaim(pv *corev1.PersistentVolume) bool {
 const freshFor = 10 * time.Second
 
 // IsFresh reports whether the volume was released just now. Later, somebody may have changed it to save the data, and a view that has
-// not heard of that must not decide. An API server that does not say when, which are those before 1.28, cannot be relied on.
+// not heard of that must not decide. An API server that does not say when, which are those before 1.29, cannot be relied on.
 func IsFresh(pv *corev1.PersistentVolume, now time.Time) bool {
 	since := pv.Status.LastPhaseTransitionTime
 	return pv.Status.Phase == corev1.VolumeReleased && since != nil && now.Sub(since.Time).Abs() < freshFor
