@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -152,7 +153,8 @@ func (i *inquiries) asking(namespace string) map[Key]*corev1.PersistentVolumeCla
 func (i *inquiries) answer(namespace string, asking map[Key]*corev1.PersistentVolumeClaim, users map[Key][]string, version string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for key := range asking {
+	first := func(a, b Key) int { return i.asked[a].Compare(i.asked[b]) }
+	for _, key := range slices.SortedFunc(maps.Keys(asking), first) { // who asked first has waited longest
 		if _, still := i.open[namespace][key]; !still {
 			continue
 		}
