@@ -413,7 +413,7 @@ type half struct {
 }
 
 var halves = []half{
-	{"provisioner", workloads, families, mutants, extent{every: 1, pairs: 1200}, extent{every: 13, pairs: 20}},
+	{"provisioner", workloads, families, mutants, extent{every: 1, pairs: 600, wide: 2}, extent{every: 13, pairs: 20}},
 	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 200, wide: 3}, extent{every: 23, pairs: 10}},
 }
 
