@@ -23,6 +23,7 @@ var bindingFamilies = []family{
 	{"two leaders, and the former sees nothing", staleRivals, true},
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"two crashes", pairs, false},
+	{"anything together", chance, false},
 }
 
 func soonBack(calm result, x extent) (all []schedule) {

@@ -48,7 +48,8 @@ func (e end) ofProvisioner() {
 	e.settled()
 }
 
-// noLeak is I1: every volume of the backend has a PersistentVolume that names it, and the other way round.
+// noLeak is I1: every volume of the backend has a PersistentVolume that names it, and the other way round. One that is on record for a
+// claim that still wants it, and has no class any more, is not lost.
 func (e end) noLeak() {
 	handles := map[string]string{}
 	for _, pv := range e.volumes {
@@ -61,7 +62,7 @@ func (e end) noLeak() {
 		}
 	}
 	for _, v := range e.driver.Volumes() {
-		if handles[v.ID] == "" && !e.forced[v.ID] {
+		if handles[v.ID] == "" && !e.forced[v.ID] && !e.awaited(v.Name) {
 			e.violate("I1: volume %s (%s) leaked: no PersistentVolume names it", v.ID, v.Name)
 		}
 		delete(handles, v.ID)
@@ -162,10 +163,30 @@ func (e end) big() {
 
 // settled is I8: nothing is on record that is not under way.
 func (e end) settled() {
+	if left := slices.DeleteFunc(e.onRecord(), e.waits); len(left) > 0 {
+		e.violate("I8: %d requests are on record for ever", len(left))
+	}
+}
+
+func (e end) onRecord() (all []intent.Entry) {
 	for _, lease := range apiserver.Objects(e.server, &coordinationv1.Lease{}) {
 		entries, err := intent.Decode(lease.Annotations[names.AnnIntents])
-		if err != nil || len(entries) > 0 {
-			e.violate("I8: %d requests are on record for ever (%v)", len(entries), err)
+		if err != nil {
+			e.violate("I8: %v", err)
 		}
+		all = append(all, entries...)
 	}
+	return all
+}
+
+// awaited reports whether a volume is on record for a claim that wants it.
+func (e end) awaited(volume string) bool {
+	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return r.VolumeName == volume && e.waits(r) })
+}
+
+// waits reports whether the claim of an entry still wants a volume: then what the driver has refused may stay on record.
+func (e end) waits(entry intent.Entry) bool {
+	return slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool {
+		return c.UID == entry.UID && c.DeletionTimestamp == nil && c.Spec.VolumeName == ""
+	})
 }

@@ -79,11 +79,14 @@ var mutants = []mutant{
 	{name: "takes an uncertain answer for a failure", by: "driver", driver: answers(func(err error) error {
 		switch status.Code(err) {
 		case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable:
-			return status.Error(codes.Internal, err.Error())
+			return status.Error(codes.NotFound, err.Error())
 		default:
 			return err
 		}
 	})},
+	{name: "takes a refusal for the answer to all calls", by: "refused after a call of which nobody knows", journal: func(j provisioning.Journal) provisioning.Journal {
+		return forgetsRefused{j}
+	}},
 	{name: "takes a failed deletion for a success", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
 		return deletesBlindly{d}
 	}},
@@ -282,8 +285,16 @@ func (j repeatsAnother) Pending(claim types.UID) (intent.Entry, bool) {
 	if ok {
 		e.Request = proto.Clone(e.Request).(*csi.CreateVolumeRequest)
 		e.Request.Parameters = map[string]string{"of": "the class as it is now"}
+		e.Former = nil
 	}
 	return e, ok
+}
+
+// forgetsRefused settles what the driver has refused, whatever was called before.
+type forgetsRefused struct{ provisioning.Journal }
+
+func (j forgetsRefused) Note(claim types.UID, _ intent.Known) {
+	_ = j.Settle(context.Background(), claim)
 }
 
 // answers changes the errors of CreateVolume.

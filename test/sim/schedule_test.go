@@ -29,6 +29,7 @@ type schedule struct {
 	slowAt          int           // this write is on its way for slowFor; its process waits for it
 	slowFor         time.Duration // also of a write whose process dies meanwhile
 	csiAt           int           // the operation that csi is for
+	csiUntil        int           // the last of those; 0 for only one
 	csi             csidriver.Fault
 	driverLocks     bool
 	views           []view.Fault
@@ -86,7 +87,7 @@ func (s schedule) String() string {
 	say(s.loseAnswer > 0, "answer of %d lost", s.loseAnswer)
 	say(s.slowAt > 0, "%d is slow", s.slowAt)
 	say(s.slowFor > 0, "on its way for %s", s.slowFor)
-	say(s.csiAt > 0, "call %d: %s effect=%d shape=%d", s.csiAt, s.csi.Code, s.csi.Effect, s.csi.Shape)
+	say(s.csiAt > 0, "calls %d to %d: %s effect=%d shape=%d", s.csiAt, max(s.csiAt, s.csiUntil), s.csi.Code, s.csi.Effect, s.csi.Shape)
 	for _, f := range s.views {
 		say(true, "%T from %d: lag=%d late=%d frozen=%v relist=%v", f.Kind, s.breaksAt, f.Lag, f.Late, f.Frozen, f.Relist)
 	}
@@ -111,7 +112,7 @@ func (s schedule) faultOf(n int) csidriver.Fault {
 	if where, ok := s.crashAt(n); ok && where == inFlight {
 		return csidriver.Fault{Code: codes.Unavailable, Effect: csidriver.Late, After: lateEffect}
 	}
-	if s.csiAt == n {
+	if s.csiAt <= n && n <= max(s.csiAt, s.csiUntil) {
 		return s.csi
 	}
 	return csidriver.Fault{}

@@ -23,6 +23,7 @@ type workload struct {
 	cast      *cast // nil for our provisioner beside the stock controllers
 	contested bool  // two want the same, and one of them is refused
 	repeated  bool  // what the driver refuses
+	saves     bool  // an administrator changes the policy of a volume that is to be deleted
 	writes    int   // that we need for all of it, our journal left out; 0 when nobody counts
 }
 
@@ -117,7 +118,7 @@ var workloads = []workload{
 		u.detach()
 		u.untilNoVolumes()
 	}},
-	{name: "saved while its deletion fails", repeated: true, setup: immediate, script: func(u *user) {
+	{name: "saved while its deletion fails", saves: true, repeated: true, setup: immediate, script: func(u *user) {
 		u.world.driver.Down(true)
 		u.claim("a")
 		u.untilBound("a")
@@ -128,7 +129,7 @@ var workloads = []workload{
 		u.world.driver.Down(false)
 		u.pause(30 * time.Second)
 	}},
-	{name: "saved while it is attached", setup: immediate, script: func(u *user) {
+	{name: "saved while it is attached", saves: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.attach()
@@ -208,6 +209,7 @@ func (u *user) deleteClaim(name string) {
 func (u *user) deleteVolumes() {
 	u.step()
 	u.world.log("user deletes the volumes")
+	u.world.restored = nil // they are deleted too
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		_ = u.api.Delete(u.world.ctx, pv)
 	}

@@ -34,6 +34,7 @@ type world struct {
 	ops        int // writes and calls that our processes began
 	writes     int // those that go to the API server
 	processes  []*process
+	started    time.Time // the last of them
 	healed     bool
 	trace      []string
 	violations []string
@@ -97,7 +98,7 @@ func (w *world) play(work workload) {
 	work.script(u)
 	time.Sleep(blindFor)
 	w.heal()
-	time.Sleep(settles)
+	w.settle()
 	w.mu.Lock()
 	before := w.writes
 	w.mu.Unlock()
@@ -105,6 +106,17 @@ func (w *world) play(work workload) {
 	w.check(before)
 	if w.schedule.faultless() && work.writes > 0 && work.writes != w.budgeted {
 		w.violate("I6: %d writes, and not %d", w.budgeted, work.writes)
+	}
+}
+
+// settle returns when nothing should be left to do for any process, the last of which may have begun a moment ago.
+func (w *world) settle() {
+	until := time.Now().Add(settles)
+	for time.Now().Before(until) {
+		time.Sleep(time.Until(until))
+		w.mu.Lock()
+		until = w.started.Add(settles)
+		w.mu.Unlock()
 	}
 }
 
@@ -131,6 +143,7 @@ func (w *world) start(r role) {
 	w.mu.Lock()
 	p := newProcess(w, len(w.processes)+1, r)
 	w.processes = append(w.processes, p)
+	w.started = time.Now()
 	if w.healed {
 		p.heal()
 	}
@@ -272,6 +285,7 @@ func (w *world) replaceVolumes() {
 
 // dropVolumes deletes every volume.
 func (w *world) dropVolumes() {
+	w.restored = nil // they are deleted too
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
 		w.log("user deletes volume %s", pv.Name)
 		_ = w.server.Client().Delete(w.ctx, pv)

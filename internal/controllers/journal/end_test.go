@@ -15,8 +15,10 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		record(t, j.Journal, 1)
 		record(t, j.Journal, 2)
 		record(t, j.Journal, 3)
+		record(t, j.Journal, 4)
 		call(t, j.Journal, 1)
 		call(t, j.Journal, 2)
+		call(t, j.Journal, 4)
 		j.Done("uid-1")
 		if err := j.Settle(t.Context(), "uid-2"); err != nil {
 			t.Fatal(err)
@@ -31,6 +33,13 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		if err := mayCall(t, j.Journal, "uid-3"); !errors.Is(err, errEnding) {
 			t.Errorf("a call may begin while the process ends: %v", err)
 		}
+		if err := mayCall(t, j.Journal, "uid-4"); err != nil {
+			t.Errorf("what a run has made it may not delete: %v", err)
+		}
+		if err := j.Settle(t.Context(), "uid-4"); err != nil {
+			t.Fatal(err)
+		}
+		j.Done("uid-4")
 		j.Done("uid-2")
 		j.end(t)
 		next := start(t, a, "next")

@@ -101,27 +101,6 @@ func (j *Journal) Wait(ctx context.Context) error {
 	}
 }
 
-// Pending is the entry of a claim.
-func (j *Journal) Pending(claim types.UID) (intent.Entry, bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.book.Get(claim)
-}
-
-// Entries are all entries.
-func (j *Journal) Entries() []intent.Entry {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.book.Entries()
-}
-
-// Len is the number of entries.
-func (j *Journal) Len() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.book.Len()
-}
-
 // Record returns when the entry stands in the API server.
 func (j *Journal) Record(ctx context.Context, e intent.Entry) error {
 	written, err := j.add(e)
@@ -221,7 +200,7 @@ func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, c
 func (j *Journal) hold(claim types.UID) (until time.Time, written <-chan error, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.over(); err != nil {
+	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) { // a run that has called may go on to its end
 		return time.Time{}, nil, err
 	}
 	page, open := j.book.PageOf(claim)
@@ -246,14 +225,6 @@ func (j *Journal) Done(claim types.UID) {
 		j.cut = true
 	}
 	delete(j.calling, claim)
-}
-
-// Settle forgets the entry of a claim. The API server is told with the next write: until then a restart settles it once more.
-func (j *Journal) Settle(_ context.Context, claim types.UID) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.book.Remove(claim)
-	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.

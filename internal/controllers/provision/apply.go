@@ -27,6 +27,9 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 		return nil, c.Journal.Record(ctx, a.Entry)
 	case provision.Settle:
 		return nil, c.Journal.Settle(ctx, s.Key.UID)
+	case provision.Note:
+		c.Journal.Note(s.Key.UID, a.Known)
+		return nil, nil
 	case provision.CreateVolume:
 		return c.createVolume(ctx, s, a)
 	case provision.DiscardVolume:
@@ -67,7 +70,8 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 	return coded(provision.AfterCreate(s, sent, answer), answer), nil
 }
 
-// discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows.
+// discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows. Like the call
+// that made the volume it ends before a next holder of the journal finds the volume, and may want it.
 func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
 	now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: a.Name}, &corev1.PersistentVolume{})
 	if err != nil {
@@ -88,6 +92,11 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 		return nil, err
 	}
 	defer release()
+	ctx, cancel, err := c.Journal.Hold(ctx, s.Key.UID)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	ctx, done := c.call(ctx, "DeleteVolume")
 	defer done()
 	_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})

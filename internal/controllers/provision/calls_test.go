@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/intent"
@@ -97,4 +98,37 @@ func TestTheJournalBoundsTheCall(t *testing.T) {
 	if d.left <= 0 || d.left > time.Minute {
 		t.Errorf("the call may take %s, want a minute at most", d.left)
 	}
+}
+
+// H-15, H-14: what a refused call may have left is found out when the claim is gone, and deleted. A deletion that fails is tried again by
+// the handle, which then is known; and none begins without the journal.
+func TestWhatARefusedCallLeftIsDeleted(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	r.driver.echo = func(map[string]string) string { return "half done" }
+	expect := func(what string, created, deleted, entries int) {
+		t.Helper()
+		r.clock.Step(time.Hour)
+		r.run(t)
+		if len(r.driver.created) != created || len(r.driver.deleted) != deleted || r.journal.Len() != entries {
+			t.Errorf("%s: CreateVolume %d times, DeleteVolume %d times, %d on record; want %d, %d, %d",
+				what, len(r.driver.created), len(r.driver.deleted), r.journal.Len(), created, deleted, entries)
+		}
+	}
+	r.driver.create = codes.Internal
+	expect("refused", 1, 0, 1)
+	if err := r.api.Delete(t.Context(), r.claim(t)); err != nil {
+		t.Fatal(err)
+	}
+	expect("refused again", 2, 0, 1)
+	r.driver.create, r.driver.remove = codes.OK, codes.FailedPrecondition
+	expect("found", 3, 1, 1)
+	journal := r.Journal
+	r.Journal = scripted{Memory: r.journal, hold: func(context.Context) (context.Context, context.CancelFunc, error) {
+		return nil, nil, errors.New("the journal is another's")
+	}}
+	expect("without the journal", 3, 1, 1)
+	r.Journal = journal
+	expect("not deleted", 3, 2, 1)
+	r.driver.remove = codes.OK
+	expect("deleted", 3, 3, 0)
 }

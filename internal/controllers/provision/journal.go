@@ -23,6 +23,8 @@ type Journal interface {
 	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
 	// Settle forgets the entry of a claim, if there is one.
 	Settle(ctx context.Context, claim types.UID) error
+	// Note keeps what is known of the volume of a claim's entry.
+	Note(claim types.UID, known intent.Known)
 	// Done says that the run which called for the claim has ended, whatever is known of the outcome.
 	Done(claim types.UID)
 	// Pending is the entry of a claim.
@@ -65,8 +67,25 @@ func (m *Memory) Entries() []intent.Entry {
 func (m *Memory) Record(_ context.Context, e intent.Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	have, ok := m.entries[e.UID]
+	switch e = e.Again(); {
+	case ok && have.Asks(e.Request):
+		e.Former = have.Former
+	case ok:
+		e = e.InPlaceOf(have)
+	}
 	m.entries[e.UID] = e
 	return nil
+}
+
+// Note implements Journal.
+func (m *Memory) Note(claim types.UID, known intent.Known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e, ok := m.entries[claim]; ok {
+		e.Known = known
+		m.entries[claim] = e
+	}
 }
 
 // Settle implements Journal.

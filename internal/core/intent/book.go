@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -77,15 +76,21 @@ func (b *Book) Entries() []Entry {
 	return all
 }
 
-// Add puts an entry on record and says on which page. The same entry again changes nothing; another request for the same claim
-// replaces the first, which the caller must have settled.
+// Add puts an entry on record and says on which page. The same request again changes nothing of the page, and from now on nothing is
+// known of its outcome; another request for the same claim replaces the first, which the driver must have refused.
 func (b *Book) Add(e Entry) (int, error) {
-	if have, ok := b.Get(e.UID); ok && proto.Equal(have.Request, e.Request) && have.Secrets == e.Secrets {
+	e = e.Again()
+	have, ok := b.Get(e.UID)
+	if ok && have.Asks(e.Request) && have.Secrets == e.Secrets {
+		b.Note(e.UID, Known{})
 		return b.pageOf[e.UID], nil
+	}
+	if ok {
+		e = e.InPlaceOf(have)
 	}
 	b.Remove(e.UID)
 	need := size(e)
-	if need > maxEntry {
+	if sizeAlone(e) > maxEntry {
 		return 0, fmt.Errorf("request of claim %s has %d bytes, more than the %d that a record may have", e.Claim, need, maxEntry)
 	}
 	i, err := b.room(e.UID, need)
@@ -117,11 +122,47 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 			return i, nil
 		}
 	}
-	if len(b.pages) == MaxPages {
-		return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
+	if len(b.pages) < MaxPages {
+		b.pages = append(b.pages, newPage())
+		return len(b.pages) - 1, nil
 	}
-	b.pages = append(b.pages, newPage())
-	return len(b.pages) - 1, nil
+	if i, ok := b.giveWay(need); ok {
+		return i, nil
+	}
+	return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
+}
+
+// giveWay makes room at the cost of requests that the driver has refused. That an earlier call for one of them has left a volume is
+// unlikely, and that those of others cannot go on is certain.
+func (b *Book) giveWay(need int) (int, bool) {
+	for i := range b.pages {
+		p := &b.pages[i]
+		free := maxPageBytes - p.bytes
+		var refused []types.UID
+		for _, e := range p.list() {
+			if free < need && e.Known.Refusals > 0 {
+				free += size(e)
+				refused = append(refused, e.UID)
+			}
+		}
+		if free < need {
+			continue
+		}
+		for _, uid := range refused {
+			b.Remove(uid)
+		}
+		return i, true
+	}
+	return 0, false
+}
+
+// Note keeps what is known of the volume of a claim's entry, if there is one.
+func (b *Book) Note(claim types.UID, known Known) {
+	if i, ok := b.pageOf[claim]; ok {
+		e := b.pages[i].entries[claim]
+		e.Known = known
+		b.pages[i].entries[claim] = e
+	}
 }
 
 // Remove takes the entry of a claim off the record.

@@ -175,6 +175,74 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
+// C-45: a request that takes the place of another one keeps the first in mind, on record too, and nothing is known of it.
+func TestBookKeepsTheFormerRequest(t *testing.T) {
+	b, want := NewBook(), entry(1)
+	mustAdd(t, b, want)
+	for _, tier := range []string{"tape", "paper"} {
+		b.Note("uid-1", Known{Refusals: 2})
+		next := entry(1)
+		next.Request.Parameters["tier"] = tier
+		mustAdd(t, b, next)
+	}
+	text, err := b.Take(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Decode(text)
+	if err != nil || len(got) != 1 || got[0].Request.GetParameters()["tier"] != "paper" || got[0].Former == nil {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if diff := cmp.Diff(want, *got[0].Former, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if have, _ := b.Get("uid-1"); have.Known != (Known{}) {
+		t.Errorf("known before the call: %+v", have.Known)
+	}
+	mustAdd(t, b, want)
+	if have, _ := b.Get("uid-1"); have.Former != nil {
+		t.Error("the first request again has itself for a former one")
+	}
+	again := NewBook()
+	again.Load(0, got, time.Time{})
+	if text2, _ := again.Take(0); text2 != text {
+		t.Error("what was taken over is written otherwise")
+	}
+}
+
+// A full book forgets what the driver has refused rather than stop all others, and no more of it than it must.
+func TestBookGivesWay(t *testing.T) {
+	b, n := NewBook(), 0
+	for ; ; n++ {
+		if _, err := b.Add(large(n, 8<<10)); errors.Is(err, ErrFull) {
+			break
+		}
+	}
+	for _, uid := range []types.UID{"uid-3", "uid-4", "uid-9"} {
+		b.Note(uid, Known{Refusals: 1})
+	}
+	mustAdd(t, b, large(4, 8<<10)) // its call begins
+	mustAdd(t, b, large(n, 8<<10))
+	var gone []types.UID
+	for i := range n {
+		if uid := entry(i).UID; !hasEntry(b, uid) {
+			gone = append(gone, uid)
+		}
+	}
+	if diff := cmp.Diff([]types.UID{"uid-3"}, gone); diff != "" {
+		t.Error(diff)
+	}
+	mustAdd(t, b, large(n+1, 8<<10))
+	if _, err := b.Add(large(n+2, 8<<10)); !errors.Is(err, ErrFull) || !hasEntry(b, "uid-4") || hasEntry(b, "uid-9") {
+		t.Errorf("with nothing left to forget: %v", err)
+	}
+}
+
+func hasEntry(b *Book, uid types.UID) bool {
+	_, ok := b.Get(uid)
+	return ok
+}
+
 func TestBookLoad(t *testing.T) {
 	due := time.Unix(100, 0)
 	b := NewBook()

@@ -16,8 +16,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
-// The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with its length before it. The
-// requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
+// The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with its length before it. An entry that
+// has a former one is followed by that, with the same uid. The requests of one class are nearly the same, so hundreds of them compress
+// to a few kilobytes.
 const version = "v1:"
 
 // fieldsPerEntry is how many fields an entry has in the text.
@@ -34,8 +35,15 @@ func fields(e Entry) ([][]byte, error) {
 	}, nil
 }
 
-// size is the number of bytes that the entry takes before compression.
+// size is the number of bytes that the entry takes before compression, with its former one.
 func size(e Entry) int {
+	if e.Former != nil {
+		return sizeAlone(e) + sizeAlone(*e.Former)
+	}
+	return sizeAlone(e)
+}
+
+func sizeAlone(e Entry) int {
 	n := proto.Size(e.Request) + len(e.Claim.Namespace) + len(e.Claim.Name) + len(e.UID) + len(e.Secrets.Text())
 	return n + fieldsPerEntry*binary.MaxVarintLen16
 }
@@ -51,7 +59,7 @@ func (p *packer) encode(entries []Entry) (string, error) {
 		return "", nil
 	}
 	var raw []byte
-	for _, e := range entries {
+	for _, e := range withFormer(entries) {
 		parts, err := fields(e)
 		if err != nil {
 			return "", err
@@ -66,6 +74,17 @@ func (p *packer) encode(entries []Entry) (string, error) {
 		return "", fmt.Errorf("compress: %w", err)
 	}
 	return version + base64.StdEncoding.EncodeToString(packed), nil
+}
+
+func withFormer(entries []Entry) []Entry {
+	all := make([]Entry, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, e)
+		if e.Former != nil {
+			all = append(all, *e.Former)
+		}
+	}
+	return all
 }
 
 func (p *packer) compress(raw []byte) ([]byte, error) {
@@ -112,6 +131,10 @@ func Decode(text string) ([]Entry, error) {
 		var e Entry
 		if e, raw, err = decodeEntry(raw); err != nil {
 			return nil, err
+		}
+		if last := len(entries) - 1; last >= 0 && entries[last].UID == e.UID {
+			entries[last].Former = &e
+			continue
 		}
 		entries = append(entries, e)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/secretref"
@@ -24,4 +25,40 @@ type Entry struct {
 	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way until then. Deleting what a
 	// repeated call found, while the first one is still under way, would lose what the first one creates.
 	NotBefore time.Time
+	// Former has the request that this one has taken the place of, or the first of several, which a call may have met all the same.
+	Former *Entry
+	// Known is what calls have told so far. It is not on record: whoever takes an entry over knows nothing.
+	Known Known
 }
+
+// Known is what is known of the volume of an entry. The zero value is that it may exist.
+type Known struct {
+	// Refusals are how often in a row the driver has refused the request since a call for it ended without a clear answer, or once
+	// for any number of times while the claim wants the volume. A refusal speaks for its own call and for no earlier one: a driver
+	// looks at credentials, quotas and sources before it looks for a volume of that name (H-15).
+	Refusals int
+	// Handle is the volume that a call has made and that is to be deleted again, when its deletion has failed.
+	Handle string
+}
+
+// Again is the entry for one more call with a request, of whose outcome nothing is known then.
+func (e Entry) Again() Entry {
+	e.Known = Known{}
+	return e
+}
+
+// InPlaceOf is the entry with another request than that on record, which an earlier call may have met all the same.
+func (e Entry) InPlaceOf(have Entry) Entry {
+	first := have.Former
+	if first == nil {
+		first = &have
+	}
+	e.Former = nil
+	if !e.Asks(first.Request) {
+		e.Former = &Entry{Claim: first.Claim, UID: first.UID, VolumeName: first.VolumeName, Request: first.Request, Secrets: first.Secrets}
+	}
+	return e
+}
+
+// Asks reports whether the entry is for this very request.
+func (e Entry) Asks(request *csi.CreateVolumeRequest) bool { return proto.Equal(e.Request, request) }

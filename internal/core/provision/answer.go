@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -32,10 +33,10 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		}}
 	}
 	if why := unwanted(s); why != nil {
-		return discard(sent, a.Volume, why)
+		return discard(sent.Request.GetName(), a.Volume.GetVolumeId(), sent.Secrets, why)
 	}
 	if unfit := misfit(sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
-		return discard(sent, a.Volume, refuse{Finding: verdict.Finding{
+		return discard(sent.Request.GetName(), a.Volume.GetVolumeId(), sent.Secrets, refuse{Finding: verdict.Finding{
 			Reason:  verdict.CreateAnswerUnfit,
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),
 		}})
@@ -51,19 +52,22 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 // unwanted says why there is no use for the volume any more, and nil when there is. A class of ours is needed to describe it: the
 // claim goes on by itself when one appears.
 func unwanted(s Snapshot) Verdict {
-	if s.Claim == nil || s.Claim.DeletionTimestamp != nil || s.Claim.Spec.VolumeName != "" {
+	if !wants(s) {
 		return idle(verdict.CleanedUp, "the claim does not want the volume any more, it was deleted again")
 	}
 	return checkClass(s)
 }
 
-func discard(sent CreateVolume, created *csi.Volume, then Verdict) Verdict {
+// wants reports whether there is a claim that goes on wanting a volume.
+func wants(s Snapshot) bool {
+	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == ""
+}
+
+func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
 	return do{
 		Finding: then.Because(),
-		Actions: []Action{DiscardVolume{
-			Name: sent.Request.GetName(), Handle: created.GetVolumeId(), Secret: sent.Secrets.Of(secretref.Deletion),
-		}, Settle{}},
-		Then: then,
+		Actions: []Action{DiscardVolume{Name: name, Handle: handle, Secret: secrets.Of(secretref.Deletion)}, Settle{}},
+		Then:    then,
 	}
 }
 
@@ -87,66 +91,6 @@ func misfit(request *csi.CreateVolumeRequest, created *csi.Volume) string {
 		return fmt.Sprintf("created volume has %d bytes, less than the %d bytes that the claim asks for", got, required)
 	}
 	return ""
-}
-
-// afterFailedCreate is the table of C-40 to C-45. A final answer settles the record, an uncertain one keeps it.
-func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
-	finding := verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
-	switch meaning(a) {
-	case uncertain:
-		finding.Reason = verdict.CreateUncertain
-		return refuse{Finding: finding}
-	case infeasible:
-		finding.Reason = verdict.CreateInfeasible
-		finding.Message = "Volume provisioning failed with infeasible error. Retries will be delayed. " + a.Message // EV-3
-		slow := refuse{Finding: finding, Retry: verdict.RetrySlowly}
-		if sent.Secrets.Of(secretref.Provisioner).Name != "" {
-			slow.Look = secretLook
-		}
-		return forget(slow)
-	case exhausted:
-		finding.Reason = verdict.CreateExhausted
-		if s.Driver.HasTopology && unwanted(s) == nil && selectedNode(s.Claim) != "" { // C-41, C-26
-			return do{
-				Finding: finding,
-				Actions: []Action{Settle{}, Reschedule{s.Claim}},
-				Then:    idle(verdict.Rescheduled, "the node selection was taken back"),
-			}
-		}
-		return forget(refuse{Finding: finding})
-	default:
-		return forget(refuse{Finding: finding})
-	}
-}
-
-func forget(then refuse) Verdict {
-	return do{Finding: then.Finding, Actions: []Action{Settle{}}, Then: then}
-}
-
-// outcome is what a failed CreateVolume says about the volume.
-type outcome int
-
-const (
-	final outcome = iota // nothing was created
-	uncertain
-	infeasible
-	exhausted
-)
-
-func meaning(a Answer) outcome {
-	if a.Foreign { // C-44
-		return uncertain
-	}
-	switch a.Code {
-	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable: // C-40
-		return uncertain
-	case codes.ResourceExhausted: // C-41
-		return exhausted
-	case codes.InvalidArgument: // C-42
-		return infeasible
-	default: // C-43
-		return final
-	}
 }
 
 // Written is how the creation of a PersistentVolume failed.
@@ -180,11 +124,12 @@ func describesSame(want, have *corev1.PersistentVolume) bool {
 		have.Spec.ClaimRef.UID == want.Spec.ClaimRef.UID
 }
 
-// AfterDiscard says what a failed deletion of an unwanted volume means: the record stays, and the whole is repeated, since
-// CreateVolume with the same name finds the same volume again (H-14).
+// AfterDiscard says what a failed deletion of an unwanted volume means: the record stays, and with it the handle, so that the deletion
+// is tried again. Where that is forgotten, CreateVolume with the same name finds the same volume again (H-14).
 func AfterDiscard(handle string, a Answer) Verdict {
-	return refuse{Finding: verdict.Finding{
+	failed := refuse{Finding: verdict.Finding{
 		Reason:  verdict.CreateAnswerUnfit,
 		Message: fmt.Sprintf("deleting volume %q that nobody wants: %s", handle, a.Message),
 	}}
+	return do{Finding: failed.Finding, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: failed}
 }

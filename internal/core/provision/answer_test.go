@@ -34,27 +34,46 @@ func TestAfterCreateByCode(t *testing.T) {
 	selected := func(s *Snapshot) { hasTopology(s); annotate(names.AnnSelectedNode, "n1")(s) }
 	uncertain := "refuse CreateUncertain"
 	final := "Settle then refuse CreateFailed"
+	kept := "Note then refuse CreateFailed"
 	for _, tc := range []struct {
 		row          string
 		codes        []codes.Code
 		plain, place string
+		doubt        string // an earlier call for what is on record has ended without a clear answer
 	}{
-		{"C-40 C-33 C-45 nothing is known: the record stays", []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable}, uncertain, uncertain},
-		{"C-41 C-26 C-35 no room", []codes.Code{codes.ResourceExhausted}, "Settle then refuse CreateExhausted", "Settle Reschedule then nothing Rescheduled"},
-		{"C-42 infeasible", []codes.Code{codes.InvalidArgument}, "Settle then refuse CreateInfeasible", "Settle then refuse CreateInfeasible"},
+		{
+			"C-40 C-33 C-45 nothing is known: the record stays",
+			[]codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable},
+			uncertain, uncertain, uncertain,
+		},
+		{
+			"C-41 C-26 C-35 no room",
+			[]codes.Code{codes.ResourceExhausted},
+			"Settle then refuse CreateExhausted", "Settle Reschedule then nothing Rescheduled", "Note then refuse CreateExhausted",
+		},
+		{
+			"C-42 infeasible",
+			[]codes.Code{codes.InvalidArgument},
+			"Settle then refuse CreateInfeasible", "Settle then refuse CreateInfeasible", "Note then refuse CreateInfeasible",
+		},
 		{"C-43 C-31 final", []codes.Code{
-			codes.Unknown, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition, codes.OutOfRange,
-			codes.Unimplemented, codes.Internal, codes.DataLoss, codes.Unauthenticated,
-		}, final, final},
+			codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition, codes.OutOfRange,
+			codes.Unimplemented, codes.Unauthenticated,
+		}, final, final, kept},
+		{"C-43 H-15 half done, for all we know", []codes.Code{codes.Unknown, codes.Internal, codes.DataLoss}, kept, kept, kept},
 	} {
 		for _, code := range tc.codes {
 			t.Run(fmt.Sprintf("%s %s", tc.row, code), func(t *testing.T) {
-				a := Answer{Code: code, Message: "no"}
-				if got := shape(AfterCreate(world(), CreateVolume{}, a)); got != tc.plain {
+				request, _ := NewRequest(world())
+				sent, a := CreateVolume{Request: request}, Answer{Code: code, Message: "no"}
+				if got := shape(AfterCreate(world(), sent, a)); got != tc.plain {
 					t.Errorf("without topology: %s, want %s", got, tc.plain)
 				}
-				if got := shape(AfterCreate(world(selected), CreateVolume{}, a)); got != tc.place {
+				if got := shape(AfterCreate(world(selected), sent, a)); got != tc.place {
 					t.Errorf("with a selected node: %s, want %s", got, tc.place)
+				}
+				if got := shape(AfterCreate(world(pending), sent, a)); got != tc.doubt {
+					t.Errorf("after a call in doubt: %s, want %s", got, tc.doubt)
 				}
 			})
 		}
@@ -232,7 +251,7 @@ func TestAfterWrite(t *testing.T) {
 			}
 		})
 	}
-	if got := shape(AfterDiscard("h", Answer{Code: codes.Internal})); got != "refuse CreateAnswerUnfit" {
+	if got := shape(AfterDiscard("h", Answer{Code: codes.Internal})); got != "Note then refuse CreateAnswerUnfit" {
 		t.Errorf("H-14: %s", got)
 	}
 }

@@ -63,8 +63,8 @@ func lookAgain(s Snapshot, now time.Time) time.Time {
 	return s.Retry.NotBefore
 }
 
-// unchanged reports whether the next attempt would ask for the same as the last. What is on record is repeated as it is.
-func unchanged(s Snapshot) bool { return s.Pending != nil || s.Retry.Inputs == Inputs(s) }
+// unchanged reports whether the next attempt would ask for the same as the last.
+func unchanged(s Snapshot) bool { return isRepeated(s) || s.Retry.Inputs == Inputs(s) }
 
 func decide(s Snapshot) Verdict {
 	for _, c := range checks {
@@ -120,7 +120,7 @@ func checkGone(s Snapshot) Verdict {
 	case describes(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
 	}
-	return create(s, *s.Pending)
+	return redo(s)
 }
 
 func checkBound(s Snapshot) Verdict { // C-11
@@ -133,7 +133,7 @@ func checkBound(s Snapshot) Verdict { // C-11
 	case describes(s), wasBound(s.Claim, s.Pending.VolumeName):
 		return settled(verdict.ClaimBound, "the claim is bound to its volume")
 	}
-	return create(s, *s.Pending)
+	return redo(s)
 }
 
 // wasBound reports whether the PersistentVolume of the name was written, whatever has become of it: nobody binds a claim to one that does
@@ -175,10 +175,10 @@ func checkDeleting(s Snapshot) Verdict {
 // checkPending repeats a request whose outcome is unknown before anything else is looked at: a check that fails now must not
 // make us forget a volume that may exist (H-47), and what is repeated must be the same request (C-45, H-7).
 func checkPending(s Snapshot) Verdict {
-	if s.Pending == nil {
+	if !isRepeated(s) {
 		return nil
 	}
-	return create(s, *s.Pending)
+	return redo(s)
 }
 
 func checkClass(s Snapshot) Verdict { // C-14, C-21, C-50

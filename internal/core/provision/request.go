@@ -30,6 +30,15 @@ func VolumeName(uid types.UID, o Options) string {
 	return o.NamePrefix + "-" + id
 }
 
+// volumeName is the name for the next request: that on record, if there is one, whatever the options are by now. What an earlier call may
+// have left is found under it.
+func volumeName(s Snapshot) string {
+	if s.Pending != nil {
+		return s.Pending.VolumeName
+	}
+	return VolumeName(s.Key.UID, s.Options)
+}
+
 // NewRequest builds what is asked of the driver, or says why that cannot be done. Secrets are not part of it.
 func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if s.Claim.Spec.Selector != nil { // C-55
@@ -59,7 +68,7 @@ func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	}
 	storage := s.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	return &csi.CreateVolumeRequest{
-		Name:                      VolumeName(s.Key.UID, s.Options),
+		Name:                      volumeName(s),
 		CapacityRange:             &csi.CapacityRange{RequiredBytes: storage.Value()}, // Value rounds up
 		VolumeCapabilities:        capabilities,
 		Parameters:                parameters,
@@ -149,7 +158,7 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	if s.Options.ExtraCreateMetadata {
 		out[names.ParameterPVCName] = s.Key.Name
 		out[names.ParameterPVCNamespace] = s.Key.Namespace
-		out[names.ParameterPVName] = VolumeName(s.Key.UID, s.Options)
+		out[names.ParameterPVName] = volumeName(s)
 	}
 	return out, nil
 }

@@ -12,7 +12,7 @@ import (
 // newSecrets resolves every reference of the class, so that a mistake in any is told before anything is done (C-62, R-57).
 func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
 	set, problem := secretref.NewSet(s.Class.Parameters, secretref.Scope{
-		VolumeName: VolumeName(s.Key.UID, s.Options), Claim: s.Key.NamespacedName, Annotations: s.Claim.Annotations,
+		VolumeName: volumeName(s), Claim: s.Key.NamespacedName, Annotations: s.Claim.Annotations,
 	})
 	if problem != nil {
 		return secretref.Set{}, invalidClass(s, problem.Parameter, problem.Text, problem.Fix)
@@ -78,10 +78,15 @@ func NotSent(s Snapshot, err error) Verdict {
 	return unsent(s, verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()})
 }
 
-// unsent forgets the request, unless it was on record before this attempt: then an earlier one may have sent it.
+// unsent forgets the request, unless it was on record before this attempt: then an earlier one may have sent it, and what is known of
+// that is what was known before.
 func unsent(s Snapshot, f verdict.Finding) Verdict {
-	if s.Pending != nil {
-		return refuse{Finding: f}
+	failed := refuse{Finding: f}
+	switch {
+	case s.Pending == nil:
+		return do{Finding: f, Actions: []Action{Settle{}}, Then: failed}
+	case s.Pending.Known.Refusals > 0:
+		return do{Finding: f, Actions: []Action{Note{s.Pending.Known}}, Then: failed}
 	}
-	return forget(refuse{Finding: f})
+	return failed
 }

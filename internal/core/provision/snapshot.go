@@ -117,6 +117,8 @@ type (
 	}
 	// Settle forgets the record.
 	Settle struct{}
+	// Note keeps the record and what is known by now.
+	Note struct{ Known intent.Known }
 	// Reschedule takes back the node selection of the claim (C-26).
 	Reschedule struct{ Claim *corev1.PersistentVolumeClaim }
 )
@@ -126,4 +128,5 @@ func (CreateVolume) action()  {}
 func (WriteVolume) action()   {}
 func (DiscardVolume) action() {}
 func (Settle) action()        {}
+func (Note) action()          {}
 func (Reschedule) action()    {}

@@ -37,6 +37,7 @@ const (
 	CreateExhausted     Reason = "CreateExhausted"
 	CreateAnswerUnfit   Reason = "CreateAnswerUnfit"
 	CleanedUp           Reason = "CleanedUp"
+	CleanupGivenUp      Reason = "CleanupGivenUp"
 	Rescheduled         Reason = "Rescheduled"
 )
 

@@ -1,0 +1,45 @@
+package journal
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+)
+
+// Pending is the entry of a claim.
+func (j *Journal) Pending(claim types.UID) (intent.Entry, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.book.Get(claim)
+}
+
+// Entries are all entries.
+func (j *Journal) Entries() []intent.Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.book.Entries()
+}
+
+// Len is the number of entries.
+func (j *Journal) Len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.book.Len()
+}
+
+// Note keeps what is known of the volume of a claim's entry, for as long as this process lives.
+func (j *Journal) Note(claim types.UID, known intent.Known) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.book.Note(claim, known)
+}
+
+// Settle forgets the entry of a claim. The API server is told with the next write: until then a restart settles it once more.
+func (j *Journal) Settle(_ context.Context, claim types.UID) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.book.Remove(claim)
+	return nil
+}

@@ -1,0 +1,137 @@
+package provision
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// outcome is what a failed CreateVolume says about the volume.
+type outcome int
+
+const (
+	uncertain outcome = iota // nobody knows; the call may go on
+	halfDone                 // it has ended, and may have left something (H-15)
+	final                    // it has made nothing
+	infeasible
+	exhausted
+)
+
+func meaning(a Answer) outcome {
+	if a.Foreign { // C-44
+		return uncertain
+	}
+	switch a.Code {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable: // C-40
+		return uncertain
+	case codes.ResourceExhausted: // C-41
+		return exhausted
+	case codes.InvalidArgument: // C-42
+		return infeasible
+	case codes.Unknown, codes.Internal, codes.DataLoss: // C-43, H-15
+		return halfDone
+	default: // C-43
+		return final
+	}
+}
+
+// afterFailedCreate is the table of C-40 to C-45. An uncertain answer keeps the record, and the request is repeated as it is. A refusal
+// settles the record when it speaks for all calls that were made: for the first one, and none has left something. Else the record
+// stays: as long as the claim wants a volume it may ask for another one in place of what was refused, and when it does not, the request is
+// repeated to find out, a bounded number of times.
+func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
+	m, finding := meaning(a), verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
+	if m == uncertain {
+		finding.Reason = verdict.CreateUncertain
+		return refuse{Finding: finding}
+	}
+	if e := former(s, sent); a.Code == codes.AlreadyExists && e != nil {
+		return create(s, *e)
+	}
+	record, enough := afterRefusal(s, m)
+	if enough {
+		return settled(verdict.CleanupGivenUp, fmt.Sprintf(
+			"CSI driver %q refused %d times in a row to say whether there is a volume %q, which nobody wants, the last time with: %s. "+
+				"If the storage system has one of this name, delete it there", s.Driver.Name, MostRefusals, sent.Request.GetName(), a.Message))
+	}
+	switch {
+	case m == infeasible && wants(s):
+		finding.Reason = verdict.CreateInfeasible
+		finding.Message = "Volume provisioning failed with infeasible error. Retries will be delayed. " + a.Message // EV-3
+		slow := refuse{Finding: finding, Retry: verdict.RetrySlowly}
+		if sent.Secrets.Of(secretref.Provisioner).Name != "" {
+			slow.Look = secretLook
+		}
+		return do{Finding: finding, Actions: []Action{record}, Then: slow}
+	case m == infeasible:
+		finding.Reason = verdict.CreateInfeasible
+	case m == exhausted:
+		finding.Reason = verdict.CreateExhausted
+		if s.Driver.HasTopology && unwanted(s) == nil && selectedNode(s.Claim) != "" { // C-41, C-26
+			return do{
+				Finding: finding,
+				Actions: []Action{record, Reschedule{s.Claim}},
+				Then:    idle(verdict.Rescheduled, "the node selection was taken back"),
+			}
+		}
+	}
+	return do{Finding: finding, Actions: []Action{record}, Then: refuse{Finding: finding}}
+}
+
+// former is the request that an earlier call may have met, when the one that was sent is another one; nil when there is none. A volume
+// that is in the way of a request is that one's.
+func former(s Snapshot, sent CreateVolume) *intent.Entry {
+	if s.Pending == nil {
+		return nil
+	}
+	first := s.Pending
+	if first.Former != nil {
+		first = first.Former
+	}
+	if first.Asks(sent.Request) {
+		return nil
+	}
+	return first
+}
+
+// MostRefusals is how often a request that nobody wants any more is repeated while the driver refuses it: with the delays of the flags'
+// defaults for a quarter of an hour.
+const MostRefusals = 10
+
+// afterRefusal is what becomes of the record. enough is true when it has been kept for long enough.
+func afterRefusal(s Snapshot, m outcome) (record Action, enough bool) {
+	if s.Pending == nil && m != halfDone {
+		return Settle{}, false
+	}
+	refusals := 1
+	if s.Pending != nil && !wants(s) {
+		refusals += s.Pending.Known.Refusals
+	}
+	return Note{intent.Known{Refusals: refusals}}, refusals > MostRefusals
+}
+
+// isRepeated reports whether what is on record is asked for again as it is. What was refused is not, as long as the claim wants a volume:
+// its class may be another one by now.
+func isRepeated(s Snapshot) bool {
+	return s.Pending != nil && (s.Pending.Known.Refusals == 0 || !wants(s))
+}
+
+// redo ends what was begun. A volume that is known to be there for nobody is deleted, and a claim that wants one begins anew then; else
+// the call is repeated, and its answer tells what is next.
+func redo(s Snapshot) Verdict {
+	e := *s.Pending
+	if e.Known.Handle == "" {
+		return create(s, e)
+	}
+	then := unwanted(s)
+	if then == nil {
+		then = refuse{Finding: verdict.Finding{
+			Reason: verdict.CreateAnswerUnfit, Message: fmt.Sprintf("volume %q, which does not fit the claim, was deleted again", e.Known.Handle),
+		}}
+	}
+	return discard(e.VolumeName, e.Known.Handle, e.Secrets, then)
+}

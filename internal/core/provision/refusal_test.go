@@ -1,0 +1,153 @@
+package provision
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// refused is on record, and the driver has said no to it so many times in a row.
+func refused(times int) func(*Snapshot) {
+	return func(s *Snapshot) {
+		pending(s)
+		s.Pending.Known.Refusals = times
+	}
+}
+
+func slower(s *Snapshot) { s.Class.Parameters["tier"] = "tape" }
+
+func sentFor(s Snapshot) CreateVolume {
+	request, _ := NewRequest(s)
+	return CreateVolume{Request: request}
+}
+
+// asked is the tier of the volume that a verdict asks for; empty when it does not.
+func asked(v Verdict) string {
+	d, ok := v.(do)
+	if !ok {
+		return ""
+	}
+	create, _ := d.Actions[len(d.Actions)-1].(CreateVolume)
+	return create.Request.GetParameters()["tier"]
+}
+
+// H-15: a refusal after a call in doubt stays on record. A claim that wants a volume goes on as if nothing were there, with its class as it
+// is by now; one that does not has the very request repeated, to find out.
+func TestWhatWasRefusedInDoubt(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want string
+	}{
+		{"H-15 the class was made again", world(refused(1), slower), "tape"},
+		{"H-15 gone", world(slower, noClaim, refused(1)), "ssd"},
+		{"H-15 being deleted", world(slower, deleting, refused(1)), "ssd"},
+		{"H-15 bound to another volume", world(slower, bound, refused(1)), "ssd"},
+		{"H-15 C-45 not refused: as it is", world(pending, slower), "ssd"},
+	} {
+		if got := asked(Decide(tc.s, now)); got != tc.want {
+			t.Errorf("%s: asks for %q, want %q", tc.row, got, tc.want)
+		}
+	}
+	if got := shape(Decide(world(refused(1), func(s *Snapshot) { s.Class = nil }), now)); got != "refuse ClassMissing" {
+		t.Errorf("H-44 without a class: %s", got)
+	}
+	named := world(refused(1), func(s *Snapshot) { s.Options.NamePrefix = "other"; s.Options.ExtraCreateMetadata = true })
+	create := Decide(named, now).(do).Actions[1].(CreateVolume)
+	if create.Request.GetName() != pvName || create.Request.GetParameters()[names.ParameterPVName] != pvName {
+		t.Errorf("H-5: the name was made anew: %s", create.Request)
+	}
+	waits := world(refused(1), func(s *Snapshot) { s.Retry = RetryState{NotBefore: now.Add(time.Minute), Inputs: Inputs(*s)} })
+	if got := Decide(waits, now).Because().Reason; got != verdict.WaitForRetry {
+		t.Errorf("H-43: %s, want to wait for the next attempt", got)
+	}
+	slower(&waits)
+	if got := asked(Decide(waits, now)); got != "tape" {
+		t.Errorf("H-43: a class that was made again does not cut the wait, %q is asked for", got)
+	}
+}
+
+// H-15: what nobody wants any more is asked about a bounded number of times, and people are told how it ended.
+func TestFindingOutComesToAnEnd(t *testing.T) {
+	s, no := world(noClaim, pending), Answer{Code: codes.InvalidArgument, Message: "no such pool"}
+	for n := 1; n <= MostRefusals; n++ {
+		v, ok := AfterCreate(s, sentFor(world()), no).(do)
+		if !ok || v.Actions[0] != (Note{intent.Known{Refusals: n}}) || v.Then.(refuse).Retry != verdict.RetryWithBackoff {
+			t.Fatalf("refusal %d: %+v", n, v)
+		}
+		s.Pending.Known.Refusals = n
+	}
+	v := AfterCreate(s, sentFor(world()), no)
+	if got := shape(v); got != "Settle then nothing CleanupGivenUp" {
+		t.Errorf("at last: %s", got)
+	}
+	if text := v.Because().Text(); !strings.Contains(text, pvName) || !strings.Contains(text, "no such pool") {
+		t.Errorf("it does not say what is left, and why: %s", text)
+	}
+	wanted := world(refused(MostRefusals))
+	if v := AfterCreate(wanted, sentFor(world()), no).(do); v.Actions[0] != (Note{intent.Known{Refusals: 1}}) {
+		t.Errorf("refusals count while the claim wants a volume: %+v", v)
+	}
+}
+
+// H-14: a volume that is known by its handle is deleted by it, and not made once more to learn the handle.
+func TestKnownHandleIsDeleted(t *testing.T) {
+	found := func(s *Snapshot) { pending(s); s.Pending.Known.Handle = "h" }
+	for _, tc := range []struct {
+		row  string
+		edit func(*Snapshot)
+		want string
+	}{
+		{"gone", noClaim, "DiscardVolume Settle then nothing CleanedUp"},
+		{"bound to another volume", bound, "DiscardVolume Settle then nothing CleanedUp"},
+		{"does not fit", func(*Snapshot) {}, "DiscardVolume Settle then refuse CreateAnswerUnfit"},
+		{"has a PersistentVolume by now", volumeOf(uid), "Settle then nothing VolumeExists"},
+	} {
+		v := Decide(world(tc.edit, found), time.Time{})
+		if got := shape(v); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.row, got, tc.want)
+		}
+		if d, ok := v.(do).Actions[0].(DiscardVolume); ok && (d.Handle != "h" || d.Name != pvName) {
+			t.Errorf("%s: %+v", tc.row, d)
+		}
+	}
+}
+
+// C-45, H-7: a volume that is in the way of another request was made by the one before.
+func TestFormerRequestIsAskedAgain(t *testing.T) {
+	exists := Answer{Code: codes.AlreadyExists, Message: "with other parameters"}
+	tape := sentFor(world(slower))
+	if got := asked(AfterCreate(world(refused(1), slower), tape, exists)); got != "ssd" {
+		t.Errorf("right after it was replaced: %q is asked for", got)
+	}
+	later := world(slower, func(s *Snapshot) {
+		pending(s)
+		first := *s.Pending
+		s.Pending.Request, s.Pending.Former = tape.Request, &first
+	})
+	if got := asked(AfterCreate(later, tape, exists)); got != "ssd" {
+		t.Errorf("later: %q is asked for", got)
+	}
+	if got := shape(AfterCreate(later, sentFor(world()), exists)); got != "Note then refuse CreateFailed" {
+		t.Errorf("the former as well: %s", got)
+	}
+	if got := shape(AfterCreate(world(slower), tape, exists)); got != "Settle then refuse CreateFailed" {
+		t.Errorf("nothing was before: %s", got)
+	}
+}
+
+// What was not sent leaves what is known as it was.
+func TestUnsentKeepsWhatIsKnown(t *testing.T) {
+	v, ok := NotSent(world(refused(3)), errors.New("no answer")).(do)
+	if !ok || v.Actions[0] != (Note{intent.Known{Refusals: 3}}) {
+		t.Errorf("%+v", v)
+	}
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/purser-csi/purser/test/sim/csidriver"
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+// chance is anything together with anything: what nobody has thought of. Each schedule has a seed of its own, which never changes.
+func chance(calm result, x extent) (all []schedule) {
+	name := fnv.New64()
+	name.Write([]byte(calm.work.name))
+	for seed := range x.chances {
+		all = append(all, dice{rand.New(rand.NewPCG(name.Sum64(), uint64(seed))), calm}.throw())
+	}
+	return all
+}
+
+// dice choose a schedule for a workload.
+type dice struct {
+	*rand.Rand
+	calm result
+}
+
+// moment is an operation of the run without faults, or one of those that a fault brings about.
+func (d dice) moment() int { return 1 + d.IntN(d.calm.ops+6) }
+
+func (d dice) one(in int) bool { return d.IntN(in) == 0 }
+
+func (d dice) throw() (s schedule) {
+	for s.faultless() {
+		s = schedule{}
+		for _, part := range []func(*schedule){d.crashes, d.people, d.network, d.driver, d.watches, d.leaders} {
+			if d.one(2) {
+				part(&s)
+			}
+		}
+	}
+	return s
+}
+
+func (d dice) crashes(s *schedule) {
+	s.downFor = []time.Duration{briefly, longer}[d.IntN(2)]
+	s.deleteWhileDown = d.one(2)
+	for range 1 + d.IntN(3) {
+		s.crashes = append(s.crashes, d.crash())
+	}
+	s.slowFor = whiles[d.IntN(len(whiles))]
+}
+
+func (d dice) crash() crash {
+	if len(d.calm.calls) > 0 && d.one(3) {
+		return crash{d.call(), inFlight}
+	}
+	return crash{d.moment(), []position{before, lost, under, after}[d.IntN(4)]}
+}
+
+func (d dice) call() int { return d.calm.calls[d.IntN(len(d.calm.calls))] }
+
+func (d dice) people(s *schedule) {
+	moments := []*int{&s.deleteAt, &s.recreateClassAt, &s.dropClassAt, &s.replaceAt}
+	if d.calm.work.cast != nil { // the stock controllers give a claim a volume that is being deleted
+		moments[3] = &s.dropVolumesAt
+	}
+	for _, at := range moments {
+		if d.one(3) {
+			*at = d.moment()
+		}
+	}
+}
+
+func (d dice) network(s *schedule) {
+	if d.one(2) {
+		s.loseAnswer = d.moment()
+	}
+	if d.one(2) {
+		s.slowAt, s.slowFor = d.moment(), whiles[d.IntN(len(whiles))]
+	}
+}
+
+func (d dice) driver(s *schedule) {
+	if len(d.calm.calls) == 0 {
+		return
+	}
+	s.csiAt = d.moment()
+	s.csiUntil = s.csiAt + d.IntN(6)
+	kinds := 4
+	if d.calm.work.saves {
+		kinds-- // who saves a volume while it is being deleted comes too late
+	}
+	switch d.IntN(kinds) {
+	case 0:
+		s.csi.Code = codes.Code(1 + d.IntN(int(codes.Unauthenticated)))
+	case 1:
+		unclear := slices.Concat(halfDone, uncertain)
+		s.csi = csidriver.Fault{Code: unclear[d.IntN(len(unclear))], Effect: csidriver.Done}
+	case 2:
+		s.csi.Shape = []csidriver.Shape{csidriver.Empty, csidriver.Small}[d.IntN(2)]
+	case 3:
+		s.csi = csidriver.Fault{Code: codes.DeadlineExceeded, Effect: csidriver.Late, After: []time.Duration{lateEffect, 2 * callTimeout}[d.IntN(2)]}
+		s.driverLocks = true // see csidriver.Driver
+	}
+}
+
+func (d dice) watches(s *schedule) {
+	s.breaksAt = d.IntN(d.calm.ops + 1)
+	for _, kind := range d.calm.work.kinds() {
+		if f := (view.Fault{Lag: d.IntN(4), Late: d.IntN(4), Frozen: d.one(2), Relist: d.one(2)}); d.one(2) {
+			f.Kind = kind
+			s.views = append(s.views, f)
+		}
+	}
+}
+
+func (d dice) leaders(s *schedule) {
+	if d.one(2) {
+		s.rivalAt = d.moment()
+	} else {
+		s.endAt = d.moment()
+	}
+}
