@@ -65,7 +65,7 @@ func (d dice) call() int { return d.calm.calls[d.IntN(len(d.calm.calls))] }
 
 func (d dice) people(s *schedule) {
 	moments := []*int{&s.deleteAt, &s.recreateClassAt, &s.dropClassAt, &s.replaceAt}
-	if d.calm.work.cast != nil { // the stock controllers give a claim a volume that is being deleted
+	if d.calm.work.cast != nil { // a restored volume is there for any claim; and volumes are deleted before they are released
 		moments[3] = &s.dropVolumesAt
 	}
 	for _, at := range moments {
@@ -103,6 +103,7 @@ func (d dice) driver(s *schedule) {
 	case 2:
 		s.csi.Shape = []csidriver.Shape{csidriver.Empty, csidriver.Small}[d.IntN(2)]
 	case 3:
+		s.csiUntil = s.csiAt // each takes long
 		s.csi = csidriver.Fault{Code: codes.DeadlineExceeded, Effect: csidriver.Late, After: []time.Duration{lateEffect, 2 * callTimeout}[d.IntN(2)]}
 		s.driverLocks = true // see csidriver.Driver
 	}

@@ -90,6 +90,9 @@ func phase(phase corev1.PersistentVolumePhase) func(*pv) {
 	return func(v *pv) { v.Status.Phase = phase }
 }
 
+// isKept is the policy of volumes that are there before their claims, nearly always.
+var isKept = policy(corev1.PersistentVolumeReclaimRetain)
+
 func policy(policy corev1.PersistentVolumeReclaimPolicy) func(*pv) {
 	return func(v *pv) { v.Spec.PersistentVolumeReclaimPolicy = policy }
 }

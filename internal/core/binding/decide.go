@@ -61,7 +61,7 @@ func decideClaim(s Snapshot) Verdict {
 // decideUnbound is T1 for a claim that names no volume (1.6).
 func decideUnbound(s Snapshot) Verdict {
 	if pv := Reserved(s); pv != nil {
-		return bind(s.Claim, pv)
+		return take(s, pv)
 	}
 	deleting := s.Claim.DeletionTimestamp != nil
 	delayed := DelaysBinding(s.Class)
@@ -70,7 +70,7 @@ func decideUnbound(s Snapshot) Verdict {
 	case deleting:
 		return waiting(verdict.ClaimDeleting, "the claim is being deleted and has no volume")
 	case s.Offer != nil && !delayed:
-		return bind(s.Claim, s.Offer)
+		return take(s, s.Offer)
 	case AsksNoClass(s.Claim) && s.Default != nil:
 		return assign(s)
 	case delayed && !node:
@@ -116,12 +116,22 @@ func decideRequested(s Snapshot) Verdict {
 	case pv == nil:
 		return pending(s.Claim, waiting(verdict.VolumeAwaited, fmt.Sprintf("PersistentVolume %q does not exist", s.Claim.Spec.VolumeName)))
 	case namesClaim(pv, s.Claim):
-		return bind(s.Claim, pv)
+		return take(s, pv)
 	case pv.Spec.ClaimRef != nil:
 		return pending(s.Claim, waiting(verdict.VolumeTaken, fmt.Sprintf("volume %q already bound to a different claim.", pv.Name)))
 	}
 	if why := satisfies(pv, s.Claim); why != "" {
 		return pending(s.Claim, waiting(verdict.VolumeUnfit, fmt.Sprintf("Cannot bind to requested volume %q: %s", pv.Name, why)))
+	}
+	return take(s, pv)
+}
+
+// take binds a volume that may be nobody's yet. One that is deleted when its claim is goes only to a claim that is there for certain:
+// given to one that only an old memory has, it would be released at once, and with it would go the data that somebody has put there.
+func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
+	nobodys := pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == ""
+	if nobodys && !s.ClaimAsked && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		return asking(s, AskAPI{Claim: true}, fmt.Sprintf("is claim %q there, for PersistentVolume %q is deleted with it", s.Key, pv.Name))
 	}
 	return bind(s.Claim, pv)
 }
@@ -135,7 +145,7 @@ func decideCompleted(s Snapshot) Verdict {
 		if s.Claim.Status.Phase == corev1.ClaimLost && !s.VolumesAsked { // somebody saw it go, and may know better than our memory
 			return asking(s, AskAPI{Volumes: []string{pv.Name}}, fmt.Sprintf("has claim %q got PersistentVolume %q back", s.Key, pv.Name))
 		}
-		return bind(s.Claim, pv)
+		return take(s, pv)
 	case s.Claim.Status.Phase == corev1.ClaimLost:
 		return waiting(verdict.ClaimStaysLost, "the claim has lost its volume")
 	case named && !s.VolumesAsked:

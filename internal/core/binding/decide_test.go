@@ -24,7 +24,7 @@ func TestClaim(t *testing.T) {
 			"T1.1 a volume with the claim's uid is for it, as a provisioner writes it", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending))),
 			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound",
 		},
-		{"T1.1 a volume with the claim's name gets its uid", pair(claim(), aVolume(forClaim(""))), "W1 v; W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
+		{"T1.1 a volume with the claim's name gets its uid", pair(claim(), aVolume(forClaim(""), isKept)), "W1 v; W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
 		{
 			"T1.1 of a reserved volume neither class nor phase matters", pair(claim(ofClass("a")), aVolume(forClaim("u"), classed("b"), phase(corev1.VolumePending))),
 			"W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound",
@@ -38,7 +38,7 @@ func TestClaim(t *testing.T) {
 			"W2 v+W3 v marked; W4 Bound 5Gi; a Available; nothing ClaimBound",
 		},
 		{
-			"T1.1 then the size, then the name", pair(claim(), aVolume(named("z"), forClaim("")), aVolume(named("a"), forClaim("")), aVolume(named("b"), forClaim(""), sized("2Gi"))),
+			"T1.1 then the size, then the name", pair(claim(), aVolume(named("z"), forClaim("")), aVolume(named("a"), forClaim(""), isKept), aVolume(named("b"), forClaim(""), sized("2Gi"))),
 			"W1 a; W2 a+W3 a marked; W4 Bound 1Gi; nothing ClaimBound",
 		},
 		{"T1.1 a reserved volume that is too small is none", pair(claim(), aVolume(forClaim(""), sized("1Mi"))), "wait NoVolumeAndNoClass"},
@@ -57,8 +57,10 @@ func TestClaim(t *testing.T) {
 			"tell VolumeUnfit of volume; tell VolumeUnfit of claim; wait NoVolumeAndNoClass",
 		},
 
-		{"T1.2 the best volume that is there", with2(pair(claim()), offered(aVolume())), allOfIt},
-		{"T1.2 before the default class", with2(pair(claim(withoutClass)), offered(aVolume()), byDefault(gold)), allOfIt},
+		{"T1.2 the best volume that is there", with2(pair(claim()), offered(aVolume(isKept))), allOfIt},
+		{"I3 T1.2 one that is deleted with its claim: asked whether that is there", with2(pair(claim()), offered(aVolume())), "look claim"},
+		{"I3 T1.2 and then bound", with2(pair(claim()), offered(aVolume()), claimAsked), allOfIt},
+		{"T1.2 before the default class", with2(pair(claim(withoutClass)), offered(aVolume(isKept)), byDefault(gold)), allOfIt},
 		{"T1.2 the default class", with2(pair(claim(withoutClass)), byDefault(gold)), "class gold; wait ClassAwaited"},
 		{"T1.2 an empty class is a choice", with2(pair(claim()), byDefault(gold)), "wait NoVolumeAndNoClass"},
 		{"T1.2 the old annotation is a choice, too", with2(pair(claim(withoutClass, claimed(names.AnnBetaStorageClass, ""))), byDefault(gold)), "wait NoVolumeAndNoClass"},
@@ -85,13 +87,15 @@ func TestClaim(t *testing.T) {
 		{"T1.4 the volume that was chosen does not exist", pair(claim(wants("v"))), "wait VolumeAwaited"},
 		{"T1.4 and the status says nothing else", pair(claim(wants("v"), inPhase(corev1.ClaimLost))), "claim Pending; wait VolumeAwaited"},
 
-		{"T1.5 the volume that was chosen is free", pair(claim(wants("v")), aVolume()), "W1 v marked; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
+		{"I3 T1.5 the volume that was chosen is deleted with its claim", pair(claim(wants("v")), aVolume()), "look claim"},
+		{"T1.5 the volume that was chosen is free", pair(claim(wants("v")), aVolume(isKept)), "W1 v marked; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
 		{"T1.5 and too small", pair(claim(wants("v")), aVolume(sized("1Mi"))), "wait VolumeUnfit"},
 		{"T1.5 of another class", pair(claim(wants("v")), aVolume(classed("gold"))), "wait VolumeUnfit"},
 		{"T1.5 raw", pair(claim(wants("v")), aVolume(isRaw)), "wait VolumeUnfit"},
 		{"T1.5 going", pair(claim(wants("v")), aVolume(goingVolume)), "wait VolumeUnfit"},
 
-		{"T1.6 both chose each other by name", pair(claim(wants("v")), aVolume(forClaim(""))), "W1 v; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
+		{"I3 T1.6 both chose each other, and it is deleted with its claim", pair(claim(wants("v")), aVolume(forClaim(""))), "look claim"},
+		{"T1.6 both chose each other by name", pair(claim(wants("v")), aVolume(forClaim(""), isKept)), "W1 v; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
 		{"T1.6 and by uid", pair(claim(wants("v")), aVolume(forClaim("u"))), "W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
 		{"T1.6 whether or not they fit", pair(claim(wants("v")), aVolume(forClaim("u"), sized("1Mi"))), "W2 v+W3 v; W4 Bound 1Mi; nothing ClaimBound"},
 
@@ -102,7 +106,8 @@ func TestClaim(t *testing.T) {
 		{"T1.8 and then said", with2(pair(claim(wants("v"), isComplete, isBound)), volumesAsked), "claim Lost; wait ClaimLost"},
 		{"T1.8 once", pair(claim(wants("v"), isComplete, inPhase(corev1.ClaimLost))), "wait ClaimStaysLost"},
 
-		{"T1.9 repair", pair(claim(wants("v"), isComplete, isBound), aVolume()), "W1 v marked; W2 v; nothing ClaimBound"},
+		{"I3 T1.9 repair with what is deleted with its claim", pair(claim(wants("v"), isComplete, isBound), aVolume()), "look claim"},
+		{"T1.9 repair", pair(claim(wants("v"), isComplete, isBound), aVolume(isKept)), "W1 v marked; W2 v; nothing ClaimBound"},
 
 		{"T1.10 all is well", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeBound))), "nothing ClaimBound"},
 		{"T1.10 W2 is missing", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"))), "W2 v; nothing ClaimBound"},
@@ -216,7 +221,7 @@ func TestMarks(t *testing.T) {
 		s    Snapshot
 		want string
 	}{
-		{"C3 a mark is not made twice", with2(pair(claim(ours)), offered(aVolume(marked(names.AnnBoundByController, "yes")))), "W1 v; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
+		{"C3 a mark is not made twice", with2(pair(claim(ours)), offered(aVolume(isKept, marked(names.AnnBoundByController, "yes")))), "W1 v; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
 		{"C3 the scheduler marked the volume", pair(claim(), aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
