@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/purser-csi/purser/internal/controllers/calls"
 	"github.com/purser-csi/purser/internal/controllers/handover"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
@@ -139,7 +140,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 		return err
 	}
 	measures := telemetry.NewMetrics(w.registry, journal.Len)
-	volumes := kube.NewRecent[*corev1.PersistentVolume]()
+	volumes, underWay := kube.NewRecent[*corev1.PersistentVolume](), &calls.Calls{}
 	settings := loop.Settings{
 		Workers: int(w.role.Workers), Backoff: loop.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}, Clock: clock.RealClock{},
 		Events: w.events, Decided: measures.Decisions,
@@ -150,7 +151,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 	}
 	claims := provisioning.New(provisioning.Config{
 		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(),
-		Volumes: volumes, Journal: journal, HandedOver: given, CSI: w.conn.Controller(),
+		Volumes: volumes, Journal: journal, HandedOver: given, CSI: w.conn.Controller(), Calls: underWay,
 		Driver: provision.Driver{
 			Name: w.driver.Name, Plugin: w.driver.Plugin, Controller: w.driver.Controller, HasTopology: w.topology(),
 			MultiWriters: w.driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
@@ -163,7 +164,7 @@ func (w *wiring) controllers(ctx context.Context) error {
 	}
 	telemetry.NewOldest(w.registry, claims.Oldest)
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(),
+		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(), Calls: underWay,
 		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
 		DropProtection: w.role.DropProtection, Timeout: w.role.Timeout, InFlight: measures.InFlight, Settings: settings,
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
+	"github.com/purser-csi/purser/internal/controllers/calls"
 	"github.com/purser-csi/purser/internal/controllers/handover"
 	"github.com/purser-csi/purser/internal/controllers/journal"
 	"github.com/purser-csi/purser/internal/controllers/loop"
@@ -191,14 +192,15 @@ var (
 )
 
 func (p *process) wire(mgr manager.Manager, have parts) {
+	underWay := &calls.Calls{}
 	claims := provisioning.New(provisioning.Config{
-		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver,
+		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver,
+		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: underWay,
 		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})

@@ -64,7 +64,12 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 	defer cancel()
 	ctx, done := c.call(ctx, "CreateVolume")
 	defer done()
-	response, err := c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets))
+	var response *csi.CreateVolumeResponse
+	end, err := c.Calls.Begin("CreateVolume", sent.Request.GetName())
+	if err == nil {
+		defer end()
+		response, err = c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets))
+	}
 	answer := answerOf(err, secrets)
 	answer.Volume = response.GetVolume()
 	return coded(provision.AfterCreate(s, sent, answer), answer), nil
@@ -99,7 +104,11 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	defer cancel()
 	ctx, done := c.call(ctx, "DeleteVolume")
 	defer done()
-	_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
+	end, err := c.Calls.Begin("DeleteVolume", a.Name)
+	if err == nil {
+		defer end()
+		_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
+	}
 	if err == nil {
 		return nil, nil
 	}

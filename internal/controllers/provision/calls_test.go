@@ -132,3 +132,23 @@ func TestWhatARefusedCallLeftIsDeleted(t *testing.T) {
 	r.driver.remove = codes.OK
 	expect("deleted", 3, 3, 0)
 }
+
+// I7: no call for a volume begins while another one is under way. That is as if the driver had said so: nothing is known, and it is tried
+// again.
+func TestOneCallForAVolumeAtATime(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	end, err := r.Calls.Begin("DeleteVolume", "pvc-u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.run(t)
+	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 0 || entries != 1 {
+		t.Errorf("while it is deleted: %d calls, %d requests on record", calls, entries)
+	}
+	end()
+	r.clock.Step(time.Hour)
+	r.run(t)
+	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 1 || entries != 0 {
+		t.Errorf("afterwards: %d calls, %d requests on record", calls, entries)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/controllers/calls"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/kube"
@@ -32,6 +33,7 @@ type Config struct {
 	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
 	HandedOver HandedOver
 	CSI        csi.ControllerClient
+	Calls      *calls.Calls // shared with controllers/reclaim
 	Driver     provision.Driver
 	Options    provision.Options
 

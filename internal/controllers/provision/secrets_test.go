@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/purser-csi/purser/internal/controllers/calls"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
@@ -150,6 +151,7 @@ func newRig(t *testing.T, edits ...func(*storagev1.StorageClass)) *rig {
 	}).Build()
 	measures := telemetry.NewMetrics(r.metrics, r.journal.Len)
 	r.Controller = New(Config{
+		Calls:  &calls.Calls{},
 		Cached: r.api, Live: r.api, Writer: r.api, Volumes: kube.NewRecent[*corev1.PersistentVolume](), Journal: recorder{r.journal, r},
 		CSI: serve(t, r.driver),
 		Driver: provision.Driver{

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/controllers/calls"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
@@ -31,6 +32,7 @@ type Config struct {
 	Writer  client.Writer
 	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/provision
 	CSI     csi.ControllerClient
+	Calls   *calls.Calls // shared with controllers/provision
 	Driver  reclaim.Driver
 	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also has the controller of that one.
 	DropProtection bool

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -135,5 +137,22 @@ func TestObjectThatWasGoneIsForgotten(t *testing.T) {
 	c := New(Config{Writer: goneObject{err: missing}, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
 	if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil || len(c.released.volumes) > 0 {
 		t.Errorf("remembered: %v (%v)", c.released.volumes, err)
+	}
+}
+
+// I7: no call for a volume begins while another one is under way, and it is tried again.
+func TestOneCallForAVolumeAtATime(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	end, err := r.Calls.Begin("CreateVolume", "pv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 {
+		t.Errorf("while it is created: again in %s, called %d times", again, len(r.driver.deleted))
+	}
+	end()
+	r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Hour)
+	if r.run(t); len(r.driver.deleted) != 1 {
+		t.Errorf("afterwards: called %d times", len(r.driver.deleted))
 	}
 }

@@ -42,10 +42,10 @@ func (c *Controller) About(name string, s reclaim.Snapshot) loop.About {
 }
 
 // Apply implements loop.Task.
-func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action reclaim.Action) (next, error) {
+func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action reclaim.Action) (next, error) {
 	switch a := action.(type) {
 	case reclaim.DeleteVolume:
-		return c.deleteVolume(ctx, a), nil
+		return c.deleteVolume(ctx, s.Volume.Name, a), nil
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
@@ -59,7 +59,7 @@ func (c *Controller) Apply(ctx context.Context, _ reclaim.Snapshot, action recla
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-func (c *Controller) deleteVolume(ctx context.Context, a reclaim.DeleteVolume) next {
+func (c *Controller) deleteVolume(ctx context.Context, name string, a reclaim.DeleteVolume) next {
 	secrets, missing, refused := c.readSecret(ctx, a.Secret)
 	if refused != nil {
 		return refused
@@ -69,7 +69,11 @@ func (c *Controller) deleteVolume(ctx context.Context, a reclaim.DeleteVolume) n
 	defer inFlight.Dec()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
+	end, err := c.Calls.Begin("DeleteVolume", name)
+	if err == nil {
+		defer end()
+		_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
+	}
 	if err == nil {
 		return nil
 	}
