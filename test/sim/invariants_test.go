@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ func (w *world) check(before int) {
 	}
 	if w.schedule.faultless() {
 		e.budget()
+	}
+	if w.schedule.unseen() {
+		e.once()
 	}
 	w.cast.check(e)
 }
@@ -128,6 +132,15 @@ func (e end) budget() {
 			break
 		}
 		e.violate("I6: refused: %s", r)
+	}
+}
+
+// once is I6 without a view of the world: what a process has made it does not make again, though no watch shows it.
+func (e end) once() {
+	for call, n := range e.calls {
+		if n > 1 && strings.HasPrefix(call, "CreateVolume") {
+			e.violate("I6: %d times %s, unseen", n, call)
+		}
 	}
 }
 

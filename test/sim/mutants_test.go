@@ -93,7 +93,7 @@ var mutants = []mutant{
 	{name: "does not compare sizes", by: "driver", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
 		return ignoresSize{d}
 	}},
-	{name: "forgets what it wrote", by: "lost answer", forgets: true},
+	{name: "forgets what it wrote", by: "watch", forgets: true, costs: true},
 	{name: "asks the cache where it should ask the API server", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleReads{api, cached}
 	}},
