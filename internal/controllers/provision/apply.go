@@ -78,13 +78,6 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 // discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows. Like the call
 // that made the volume it ends before a next holder of the journal finds the volume, and may want it.
 func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
-	now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: a.Name}, &corev1.PersistentVolume{})
-	if err != nil {
-		return nil, err
-	}
-	if settled := provision.HasVolume(s, a, now); settled != nil {
-		return settled, nil
-	}
 	secrets, access, err := c.readSecret(ctx, a.Secret)
 	if err == nil && access == provision.Forbidden {
 		err = fmt.Errorf("secret %q for deletion may not be read", a.Secret)
@@ -102,6 +95,13 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 		return nil, err
 	}
 	defer cancel()
+	now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: a.Name}, &corev1.PersistentVolume{})
+	if err != nil {
+		return nil, err
+	}
+	if settled := provision.HasVolume(s, a, now); settled != nil {
+		return settled, nil
+	}
 	ctx, done := c.call(ctx, "DeleteVolume")
 	defer done()
 	end, err := c.Calls.Begin("DeleteVolume", a.Name)

@@ -111,7 +111,7 @@ func afterRefusal(s Snapshot, m outcome) (record Action, enough bool) {
 	if s.Pending != nil && !wants(s) {
 		refusals += s.Pending.Known.Refusals
 	}
-	return Note{intent.Known{Refusals: refusals}}, refusals > MostRefusals
+	return Note{intent.Known{Refusals: refusals}}, refusals >= MostRefusals
 }
 
 // isRepeated reports whether what is on record is asked for again as it is. What was refused is not, as long as the claim wants a volume:

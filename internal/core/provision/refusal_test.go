@@ -78,7 +78,7 @@ func TestWhatWasRefusedInDoubt(t *testing.T) {
 // H-15: what nobody wants any more is asked about a bounded number of times, and people are told how it ended.
 func TestFindingOutComesToAnEnd(t *testing.T) {
 	s, no := world(noClaim, pending), Answer{Code: codes.InvalidArgument, Message: "no such pool"}
-	for n := 1; n <= MostRefusals; n++ {
+	for n := 1; n < MostRefusals; n++ {
 		v, ok := AfterCreate(s, sentFor(world()), no).(do)
 		if !ok || v.Actions[0] != (Note{intent.Known{Refusals: n}}) || v.Then.(refuse).Retry != verdict.RetryWithBackoff {
 			t.Fatalf("refusal %d: %+v", n, v)
