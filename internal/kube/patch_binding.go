@@ -50,14 +50,14 @@ func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	}}
 }
 
-// GiveVolumeBack undoes [TakeVolume]: all of it for a choice of the controller, else only the uid.
-func GiveVolumeBack(pv *corev1.PersistentVolume) client.Patch {
-	metadata := object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}
-	if _, ours := pv.Annotations[names.AnnBoundByController]; !ours {
-		return merge(object{"metadata": metadata, "spec": object{"claimRef": object{"uid": nil}}})
+// GiveVolumeBack undoes [TakeVolume]: all of it, or only the uid, which leaves the volume to claims of that name.
+func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool) client.Patch {
+	ref := object{"uid": nil, "resourceVersion": nil}
+	if whole {
+		ref = nil
 	}
-	metadata["annotations"] = object{names.AnnBoundByController: nil}
-	return merge(object{"metadata": metadata, "spec": object{"claimRef": nil}})
+	metadata := object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion, "annotations": object{names.AnnBoundByController: nil}}
+	return merge(object{"metadata": metadata, "spec": object{"claimRef": ref}})
 }
 
 // FreeVolume is a status for a volume that nobody has. That nobody took it meanwhile cannot be tested, so nothing may have changed.

@@ -95,7 +95,7 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 	labels, managers := pv.Labels, pv.ManagedFields
 	// Those of the deletion are for a provisioner in the same process; every volume of upstream's has them.
 	all := trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity,
-		names.AnnBetaStorageClass, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace)
+		names.AnnBetaStorageClass, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace, names.AnnReuse)
 	have := pv.Spec
 	spec := corev1.PersistentVolumeSpec{
 		Capacity: sharedStorage(have.Capacity), AccessModes: sharedModes(have.AccessModes), VolumeMode: sharedMode(have.VolumeMode),

@@ -1,12 +1,14 @@
 package kube
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimPod is a cache transform that keeps of a pod which claims it names, where it runs and how far it is on its way. A cluster has
+// TrimPod is a cache transform that keeps of a pod which claims it names, where it runs, or why nowhere, and how far it is on its way. A cluster has
 // more pods than anything else that is watched, and most of a pod is not about volumes.
 //
 // The template of an ephemeral volume's claim stays only while the claim may have to be created.
@@ -22,9 +24,22 @@ func TrimPod(in any) (any, error) {
 			DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 		},
 		Spec:   corev1.PodSpec{NodeName: shared(pod.Spec.NodeName), Volumes: claimVolumes(pod.Spec.Volumes, ends)},
-		Status: corev1.PodStatus{Phase: shared(pod.Status.Phase)},
+		Status: corev1.PodStatus{Phase: shared(pod.Status.Phase), Conditions: unscheduled(pod)},
 	}
 	return pod, nil
+}
+
+// unscheduled is why a pod has no node, which few are without for long.
+func unscheduled(pod *corev1.Pod) []corev1.PodCondition {
+	if pod.Spec.NodeName != "" {
+		return nil
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return []corev1.PodCondition{{Type: shared(c.Type), Status: shared(c.Status), Message: strings.Clone(c.Message)}}
+		}
+	}
+	return nil
 }
 
 // claimVolumes are the volumes that are claims. The list is no longer than it must be.

@@ -127,3 +127,20 @@ func TestTrimAttributesClass(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// 8.23: why a pod has no node is kept for as long as it has none.
+func TestTrimPodKeepsWhyItWaits(t *testing.T) {
+	pod := fullPod()
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"},
+	}
+	if got := trimmedPod(t, pod).Status.Conditions; got != nil {
+		t.Errorf("kept of one that has a node: %v", got)
+	}
+	pod.Spec.NodeName = ""
+	want := []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}
+	if diff := cmp.Diff(want, trimmedPod(t, pod).Status.Conditions); diff != "" {
+		t.Error(diff)
+	}
+}

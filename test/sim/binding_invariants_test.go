@@ -17,7 +17,8 @@ func (e end) marked(m *moment) {
 		if owner == nil || !bindCompleted(owner) {
 			continue
 		}
-		if ours, marked := m.firstVolumes[pv.UID].Spec.ClaimRef == nil, pv.Annotations[names.AnnBoundByController] != ""; ours != marked {
+		ours, marked := m.firstVolumes[pv.UID].Spec.ClaimRef == nil, pv.Annotations[names.AnnBoundByController] != ""
+		if stays := pv.Annotations[names.AnnReuse] == names.ReuseSameName; !stays && ours != marked { // it is chosen once, and then reserved
 			e.violate("C3: volume %s is bound, by our choice: %t, and marked so: %t", pv.Name, ours, marked)
 		}
 		if ours, marked := m.firstClaims[owner.UID].Spec.VolumeName == "", owner.Annotations[names.AnnBoundByController] != ""; ours != marked {

@@ -145,7 +145,7 @@ func takes(w written) bool {
 func isNaming(w written) bool { return strings.Contains(w.text, `"volumeName":`) && !w.status }
 
 func givesBack(w written) bool {
-	return strings.Contains(w.text, `"claimRef":null`) || strings.Contains(w.text, `"claimRef":{"uid":null}`)
+	return strings.Contains(w.text, `"claimRef":null`) || strings.Contains(w.text, `"claimRef":{"resourceVersion":null,"uid":null}`)
 }
 
 func statusOf[T client.Object](w written) bool {

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 func nothingYet(*user) {}
@@ -138,6 +140,24 @@ var bindings = playedBy(besideForeign, []workload{
 		u.pause(time.Second)
 		u.giveBack()
 		u.untilBound("a")
+	}},
+	{name: "kept for the next claim of the name", small: true, setup: immediate, script: func(u *user) {
+		u.volume("v", deletedWithClaim, reusedBy(names.ReuseSameName))
+		u.pause(10 * time.Millisecond)
+		u.claim("a", naming("v"))
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilNoClaims()
+		u.claim("a")
+		u.untilBound("a")
+	}},
+	{name: "offered to whoever comes next", small: true, setup: nothingYet, script: func(u *user) {
+		u.volume("v", reusedBy(names.ReuseAny))
+		u.claim("a")
+		u.untilBound("a")
+		u.claim("b")
+		u.deleteClaim("a")
+		u.untilBound("b")
 	}},
 	{name: "taken by the scheduler", setup: delayed, script: func(u *user) {
 		u.volume("v")

@@ -97,11 +97,11 @@ var bindingRows = []struct {
 	}, "ok ok ok Lost0 0v"},
 	{"a binding of ours is undone", func(a api) string {
 		pv := a.volume("b10", reservedFor("u1", map[string]string{names.AnnBoundByController: "yes"}))
-		return a.patch(pv, kube.GiveVolumeBack(pv)) + fmt.Sprint(" ", pv.Spec.ClaimRef == nil, len(pv.Annotations))
+		return a.patch(pv, kube.GiveVolumeBack(pv, true)) + fmt.Sprint(" ", pv.Spec.ClaimRef == nil, len(pv.Annotations))
 	}, "ok true 0"},
 	{"one of a user's is kept by name", func(a api) string {
 		pv := a.volume("b11", reservedFor("u1", map[string]string{"mine": "yes"}))
-		return a.patch(pv, kube.GiveVolumeBack(pv)) + fmt.Sprint(" ", pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID, pv.Annotations)
+		return a.patch(pv, kube.GiveVolumeBack(pv, false)) + fmt.Sprint(" ", pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID, pv.Annotations)
 	}, "ok someonemap[mine:yes]"},
 	{"a class is given once", func(a api) string {
 		claim := a.claim("b12", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil })

@@ -50,6 +50,15 @@ func holding(much string) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) { pv.Spec.Capacity = size(much) }
 }
 
+func deletedWithClaim(pv *corev1.PersistentVolume) {
+	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+}
+
+// reusedBy says who gets the volume when its claim is gone (8.14, 8.15).
+func reusedBy(who string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) { metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnReuse, who) }
+}
+
 func reserved(claim string) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) {
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claimNamespace, Name: claim}

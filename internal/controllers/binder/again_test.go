@@ -62,7 +62,11 @@ func TestToldOfTheRightClaim(t *testing.T) {
 	})
 }
 
-// uids are those of the objects that events are about.
+// uids are those of the claims that events are about.
 type uids []types.UID
 
-func (u *uids) Event(o runtime.Object, _, _, _ string) { *u = append(*u, o.(client.Object).GetUID()) }
+func (u *uids) Event(o runtime.Object, _, _, _ string) {
+	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
+		*u = append(*u, claim.UID)
+	}
+}

@@ -229,6 +229,16 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
+func podUsing(name string, claims ...string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	for _, claim := range claims {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}})
+	}
+	return pod
+}
+
 // Classes that wait for a pod: the claim is not asked for before it has a node, and people are told which pods it waits for. 8.23
 func TestDelayed(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -240,17 +250,19 @@ func TestDelayed(t *testing.T) {
 		w.create(class, claim, liveVolume("v", "late"))
 		w.expect("c Pending; v Available")
 		w.told("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding")
-		pod := func(name string) *corev1.Pod {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
-				Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}},
-			}}}}
-		}
+		pod := func(name string) *corev1.Pod { return podUsing(name, "c") }
 		w.create(pod("a"))
 		w.told("c Normal WaitForPodScheduled waiting for pod a to be scheduled")
 		w.create(pod("b"))
 		w.told("c Normal WaitForPodScheduled waiting for pods a,b to be scheduled")
 		edit(w, pod("a"), func(p *corev1.Pod) { p.Spec.NodeName = "n1" })
 		w.told("c Normal WaitForPodScheduled waiting for pod b to be scheduled")
+		w.unscheduled(pod("b"), "0/3 nodes are available")
+		w.told("c Normal WaitForPodScheduled waiting for pod b to be scheduled (b: 0/3 nodes are availabl")
+		w.unscheduled(pod("b"), "0/4 nodes are available") // a scheduler says much
+		w.told()
+		w.remove(pod("b"))
+		w.told("c Normal WaitForFirstConsumer waiting for first consumer to be created before binding: pod") // 8.21
 		if own.last() != "" {
 			t.Error("given before it has a node")
 		}
@@ -262,6 +274,19 @@ func TestDelayed(t *testing.T) {
 		}
 		w.did(p, "1 volume status") // that it is available
 	})
+}
+
+// unscheduled is the scheduler, which says why the pod has no node.
+func (w *world) unscheduled(pod *corev1.Pod, why string) {
+	w.Helper()
+	if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		w.Fatal(err)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: why}}
+	if err := w.api.Status().Update(w.ctx, pod); err != nil {
+		w.Fatal(err)
+	}
+	w.settle()
 }
 
 // What is said once is not said again, however often it is looked at, until its words change or much time has passed.

@@ -76,7 +76,7 @@ func (l *ledger) surroundings(s *binding.Snapshot, now answers) (wake []binding.
 		s.Default = l.defaultClass()
 	}
 	if binding.DelaysBinding(s.Class) {
-		s.Pods = slices.Collect(maps.Keys(l.pods[s.Key.Claim]))
+		s.Pods = l.consumers(s.Key.Claim)
 	}
 	if binding.SeeksStatic(s.Claim, s.Class) && binding.Reserved(*s) == nil {
 		s.Offer, wake = l.match(s.Claim)

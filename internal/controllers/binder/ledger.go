@@ -25,7 +25,7 @@ type ledger struct {
 	refs    multimap[types.NamespacedName, string]       // volumes by the claim in spec.claimRef, which does not name them
 	names   multimap[string, types.NamespacedName]       // claims by spec.volumeName, which does not name them
 	classed map[string]map[types.NamespacedName]struct{} // claims without a volume, by class
-	pods    map[types.NamespacedName]map[string]struct{} // names of pods without a node, by the claim that they use
+	pods    map[types.NamespacedName]map[string]struct{} // names of pods, by the claim without a volume that they use
 	uses    map[types.NamespacedName]podUse              // and what each of them uses
 	classes map[string]*storagev1.StorageClass
 	gone    tombstones
@@ -166,8 +166,12 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 		l.unlist(key, before)
 	}
 	l.putClaim(key, now)
-	if now != nil && now.Spec.VolumeName == "" {
+	switch {
+	case now == nil:
+	case now.Spec.VolumeName == "":
 		l.list(key, now)
+	default:
+		l.served(key)
 	}
 	keys := []binding.Key{{Claim: key}}
 	if before != nil && before.Spec.VolumeName != "" && (now == nil || now.UID != before.UID) {

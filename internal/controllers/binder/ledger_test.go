@@ -70,3 +70,37 @@ func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
 		t.Error("what the API server said of the copy's claim is not known")
 	}
 }
+
+// Pods that run have their volumes, and are not kept in mind once that is seen, in whatever order it is.
+func TestPodsThatRunAreForgotten(t *testing.T) {
+	l := newLedger()
+	pod := podUsing("p", "c", "d")
+	pod.Spec.NodeName = "n"
+	seen := func() { l.podSeen(types.NamespacedName{Namespace: "default", Name: "p"}, pod) }
+	has := func(claim, volume string) {
+		c := liveClaim(claim, "late")
+		c.Spec.VolumeName = volume
+		l.claimSeen(keyOf(c), c, c)
+	}
+	kept := func(want int) {
+		t.Helper()
+		uses := 0
+		for _, use := range l.uses {
+			uses += len(use.claims)
+		}
+		if uses != want || len(l.pods) != want {
+			t.Errorf("%d uses of %d claims are kept, want %d", uses, len(l.pods), want)
+		}
+	}
+	seen()
+	kept(2)
+	has("c", "")
+	has("d", "v")
+	kept(1)
+	seen()
+	kept(1)
+	has("c", "w")
+	kept(0)
+	seen()
+	kept(0)
+}

@@ -19,7 +19,7 @@ func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verd
 	}
 	var actions []Action
 	if ref := pv.Spec.ClaimRef; ref == nil || ref.Namespace != claim.Namespace || ref.Name != claim.Name || ref.UID != claim.UID {
-		actions = append(actions, ClaimVolume{Volume: pv, Claim: claim, Mark: !namesClaim(pv, claim) && !boundByController(pv.Annotations)})
+		actions = append(actions, ClaimVolume{Volume: pv, Claim: claim, Mark: ref == nil && !boundByController(pv.Annotations)})
 	}
 	complete := Complete{Name: pv.Name, Owner: claim.UID}
 	if pv.Status.Phase != corev1.VolumeBound {

@@ -86,16 +86,16 @@ func decideUnbound(s Snapshot) Verdict {
 func Reserved(s Snapshot) *corev1.PersistentVolume {
 	var best *corev1.PersistentVolume
 	for _, pv := range s.Refs {
-		if namesClaim(pv, s.Claim) && fits(pv, s.Claim) == "" && (best == nil || reservedBefore(pv, best)) {
+		if (namesClaim(pv, s.Claim) || s.inherits(pv)) && fits(pv, s.Claim) == "" && (best == nil || reservedBefore(s.Claim, pv, best)) {
 			best = pv
 		}
 	}
 	return best
 }
 
-func reservedBefore(a, b *corev1.PersistentVolume) bool {
-	if byUID := a.Spec.ClaimRef.UID != ""; byUID != (b.Spec.ClaimRef.UID != "") {
-		return byUID
+func reservedBefore(claim *corev1.PersistentVolumeClaim, a, b *corev1.PersistentVolume) bool {
+	if given := isGivenTo(a, claim); given != isGivenTo(b, claim) {
+		return given
 	}
 	if stays := a.DeletionTimestamp == nil; stays != (b.DeletionTimestamp == nil) {
 		return stays
@@ -115,7 +115,7 @@ func decideRequested(s Snapshot) Verdict {
 	switch {
 	case pv == nil:
 		return pending(s.Claim, waiting(verdict.VolumeAwaited, fmt.Sprintf("PersistentVolume %q does not exist", s.Claim.Spec.VolumeName)))
-	case namesClaim(pv, s.Claim):
+	case namesClaim(pv, s.Claim), s.inherits(pv):
 		return take(s, pv)
 	case pv.Spec.ClaimRef != nil:
 		return pending(s.Claim, waiting(verdict.VolumeTaken, fmt.Sprintf("volume %q already bound to a different claim.", pv.Name)))
@@ -129,8 +129,7 @@ func decideRequested(s Snapshot) Verdict {
 // take binds a volume that may be nobody's yet. One that is deleted when its claim is goes only to a claim that is there for certain:
 // given to one that only an old memory has, it would be released at once, and with it would go the data that somebody has put there.
 func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
-	nobodys := pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == ""
-	if nobodys && !s.ClaimAsked && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+	if !isGivenTo(pv, s.Claim) && !s.ClaimAsked && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		return asking(s, AskAPI{Claim: true}, fmt.Sprintf("is claim %q there, for PersistentVolume %q is deleted with it", s.Key, pv.Name))
 	}
 	return bind(s.Claim, pv)
@@ -141,7 +140,7 @@ func decideCompleted(s Snapshot) Verdict {
 	pv := s.Named
 	named := s.Claim.Spec.VolumeName != ""
 	switch {
-	case named && pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == s.Claim.UID):
+	case named && pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == s.Claim.UID || s.inherits(pv)):
 		if s.Claim.Status.Phase == corev1.ClaimLost && !s.VolumesAsked { // somebody saw it go, and may know better than our memory
 			return asking(s, AskAPI{Volumes: []string{pv.Name}}, fmt.Sprintf("has claim %q got PersistentVolume %q back", s.Key, pv.Name))
 		}
@@ -155,7 +154,7 @@ func decideCompleted(s Snapshot) Verdict {
 	case pv == nil:
 		return lost(s.Claim, verdict.ClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	}
-	return lost(s.Claim, verdict.ClaimMisbound, "Two claims are bound to the same volume, this one is bound incorrectly")
+	return lost(s.Claim, verdict.ClaimMisbound, misbound(s.Claim, pv))
 }
 
 func lost(claim *corev1.PersistentVolumeClaim, reason verdict.Reason, message string) Verdict {

@@ -76,7 +76,7 @@ func TestClaim(t *testing.T) {
 		{"T1.2 a class that is missing", pair(claim(ofClass("gold"))), "wait ClassMissing"},
 		{"T1.2 a class without a provisioner", with2(pair(claim(ofClass("local"))), inClass(class("local", "kubernetes.io/no-provisioner"))), "wait ProvisionerUnknown"},
 		{"T1.2 a class that waits for a pod takes no volume that names nobody", with2(pair(claim(ofClass("late"))), inClass(late), offered(aVolume())), "wait WaitForFirstConsumer"},
-		{"T1.2 pods are named", with2(pair(claim(ofClass("late"))), inClass(late), func(s *Snapshot) { s.Pods = []string{"b", "a"} }), "wait WaitForPodScheduled"},
+		{"T1.2 pods are named", with2(pair(claim(ofClass("late"))), inClass(late), func(s *Snapshot) { s.Pods = []Consumer{{Pod: "b"}, {Pod: "a"}} }), "wait WaitForPodScheduled"},
 		{"T1.2 a node was picked", with2(pair(claim(ofClass("late"), onNode)), inClass(late), offered(aVolume())), "ask d; wait ExternalProvisioning"},
 		{"T1.2 no volume for a claim on its way out", with2(pair(claim(ofClass("gold"), goingClaim)), inClass(gold), offered(aVolume())), "wait ClaimDeleting"},
 		{"T1.2 a status that says too much is taken back", pair(claim(isBound)), "claim Pending; wait NoVolumeAndNoClass"},
@@ -123,10 +123,10 @@ func TestClaim(t *testing.T) {
 
 		{"T1.11 the volume is another's: asked before it is said", pair(claim(wants("v"), isComplete, isBound), aVolume(forOther)), "look volumes"},
 		{"T1.11 and then said", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forOther)), volumesAsked), "claim Lost; wait ClaimMisbound"},
-		{"T1.11 asked in two steps", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"))), claimAsked), "look claim volumes; v Released"},
+		{"T1.11 asked in two steps", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"), isKept)), claimAsked), "look claim volumes; v Released; tell VolumeReleased of volume"},
 		{
-			"T1.11 and both answers are kept", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"))), claimAsked, volumesAsked),
-			"claim Lost; v Released; wait ClaimMisbound",
+			"T1.11 and both answers are kept", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"), isKept)), claimAsked, volumesAsked),
+			"claim Lost; v Released; tell VolumeReleased of volume; wait ClaimMisbound",
 		},
 		{
 			"T1.11 without a uid it is nobody's", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim(""))), volumesAsked),
@@ -169,7 +169,7 @@ func TestVolume(t *testing.T) {
 		{"T2.b released is not asked about again", pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeReleased))), "nothing ClaimGone"},
 		{"T2.b failed stays failed", with2(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeFailed))), isGone("u")), "nothing ClaimGone"},
 		{"T2.b a claim that is going exists (P7)", pair(claim(wants("v"), isComplete, isBound, goingClaim), aVolume(forClaim("u"), phase(corev1.VolumeBound))), "nothing ClaimBound"},
-		{"T2.b Retain", with2(pair(nil, aVolume(forClaim("u"), policy(corev1.PersistentVolumeReclaimRetain), onHost)), isGone("u")), "v Released; nothing ClaimGone"},
+		{"T2.b Retain", with2(pair(nil, aVolume(forClaim("u"), policy(corev1.PersistentVolumeReclaimRetain), onHost)), isGone("u")), "v Released; tell VolumeReleased of volume; nothing ClaimGone"},
 		{
 			"T2.b Recycle is not done (1.14)", with2(pair(nil, aVolume(forClaim("u"), policy(corev1.PersistentVolumeReclaimRecycle))), isGone("u")),
 			"v Failed; tell VolumeNotRecycled of volume; nothing ClaimGone",
@@ -202,7 +202,7 @@ func TestVolume(t *testing.T) {
 		},
 
 		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
-		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "unbind v; nothing ClaimBound"},
+		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "unbind v for any; nothing ClaimBound"},
 		{"T2.f made, but to be kept", pair(elsewhere, other, aVolume(forClaim("u"), made, policy(corev1.PersistentVolumeReclaimRetain))), "unbind v; nothing ClaimBound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -286,8 +286,8 @@ func TestMessages(t *testing.T) {
 		{pair(claim(wants("v")), aVolume(func(v *pv) { v.Spec.VolumeAttributesClassName = new("x") })), `Cannot bind to requested volume "v": volumeAttributesClassName does not match`},
 		{pair(claim(wants("v")), aVolume(goingVolume)), `Cannot bind to requested volume "v": the volume is marked for deletion "v"`},
 		{with2(pair(claim(ofClass("late"))), inClass(late)), "waiting for first consumer to be created before binding"},
-		{with2(pair(claim(ofClass("late"))), inClass(late), func(s *Snapshot) { s.Pods = []string{"p"} }), "waiting for pod p to be scheduled"},
-		{with2(pair(claim(ofClass("late"))), inClass(late), func(s *Snapshot) { s.Pods = []string{"q", "p"} }), "waiting for pods p,q to be scheduled"},
+		{with2(pair(claim(ofClass("late"))), inClass(late), func(s *Snapshot) { s.Pods = []Consumer{{Pod: "p"}} }), "waiting for pod p to be scheduled"},
+		{with2(pair(claim(ofClass("late"))), inClass(late), func(s *Snapshot) { s.Pods = []Consumer{{Pod: "q"}, {Pod: "p"}} }), "waiting for pods p,q to be scheduled"},
 		{pair(claim(ofClass("gold"))), `storageclass.storage.k8s.io "gold" not found`},
 	} {
 		if got := Decide(tc.s).Because().Text(); got != tc.want {

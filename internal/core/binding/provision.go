@@ -2,8 +2,6 @@ package binding
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -33,16 +31,4 @@ func provision(s Snapshot) Verdict {
 		Actions: []Action{AskProvisioner{s.Claim, driver}},
 		Then:    then,
 	}
-}
-
-// awaitPod says which pods the scheduler has not placed, for binding waits for one of them.
-func awaitPod(pods []string) Verdict {
-	pods = slices.Sorted(slices.Values(pods))
-	switch len(pods) {
-	case 0:
-		return waiting(verdict.WaitForFirstConsumer, "waiting for first consumer to be created before binding")
-	case 1:
-		return waiting(verdict.WaitForPodScheduled, fmt.Sprintf("waiting for pod %s to be scheduled", pods[0]))
-	}
-	return waiting(verdict.WaitForPodScheduled, fmt.Sprintf("waiting for pods %s to be scheduled", strings.Join(pods, ",")))
 }

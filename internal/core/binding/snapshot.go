@@ -60,7 +60,7 @@ type Snapshot struct {
 
 	Class     *storagev1.StorageClass // the one that the claim names; nil: it does not exist
 	Default   *storagev1.StorageClass // the default class; nil: there is none
-	Pods      []string                // names of pods that use the claim and wait for a node
+	Pods      []Consumer              // that use the claim; of a class that waits for one of them
 	InProcess bool                    // the provisioner of Class is in this process and at work
 }
 
@@ -99,8 +99,12 @@ type (
 		Phase   corev1.PersistentVolumePhase
 		Message string
 	}
-	// Unbind takes a binding back that lost against another one: all of it when the choice was ours, else only the uid.
-	Unbind struct{ Volume *corev1.PersistentVolume }
+	// Unbind takes a volume back from a claim that has another one, or that is gone: for anybody, or only the uid, so that it still is
+	// for a claim of that name.
+	Unbind struct {
+		Volume *corev1.PersistentVolume
+		Whole  bool
+	}
 	// AssignClass gives the default class to a claim that asks for none and got no volume.
 	AssignClass struct {
 		Claim *corev1.PersistentVolumeClaim

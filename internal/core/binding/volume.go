@@ -40,7 +40,6 @@ func decideVolumes(s Snapshot) (actions []Action, ask bool) {
 
 func decideVolume(s Snapshot, pv *corev1.PersistentVolume) (actions []Action, ask bool) {
 	owner := pv.Spec.ClaimRef.UID
-	settled := pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 	switch {
 	case owner == "": // reserved by name: bound under the claim's verdict, if that takes it
 		if s.Claim != nil && takes(s, pv) {
@@ -50,20 +49,27 @@ func decideVolume(s Snapshot, pv *corev1.PersistentVolume) (actions []Action, as
 	case s.Claim != nil && s.Claim.UID == owner:
 		// Somebody found that this claim is gone, and may know better than a memory that has it: of two leaders of which one is behind,
 		// that one would call the volume bound for ever.
-		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here && settled && !s.ClaimAsked {
+		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here && isSettled(pv) && !s.ClaimAsked {
 			return nil, true
 		}
 		return decideOwned(s.Claim, pv), false
-	case s.gone(owner), s.ClaimAsked, settled: // who wrote that it is settled knew
+	case s.gone(owner), s.ClaimAsked:
+		return abandoned(s, pv), false
+	case isSettled(pv) && !isReusable(pv): // who wrote so knew
 		return release(pv), false
 	}
 	return nil, true
 }
 
+// isSettled reports whether somebody has found that the volume's claim is gone.
+func isSettled(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
+}
+
 // takes reports whether the claim's verdict is about this volume.
 func takes(s Snapshot, pv *corev1.PersistentVolume) bool {
 	if s.Claim.Spec.VolumeName != "" {
-		return s.Claim.Spec.VolumeName == pv.Name && !completed(s.Claim)
+		return s.Claim.Spec.VolumeName == pv.Name && (!completed(s.Claim) || s.inherits(pv))
 	}
 	return !completed(s.Claim) && Reserved(s) == pv
 }
@@ -86,7 +92,8 @@ func decideOwned(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 	case isProvisioned(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
 		return release(pv) // made for the claim, which has another one by now
 	}
-	return []Action{Unbind{pv}}
+	how, _ := reuse(pv)
+	return []Action{Unbind{pv, boundByController(pv.Annotations) && how != names.ReuseSameName}}
 }
 
 func isProvisioned(pv *corev1.PersistentVolume) bool {
@@ -121,7 +128,11 @@ func release(pv *corev1.PersistentVolume) []Action {
 	case pv.Status.Phase == corev1.VolumeReleased:
 		return nil
 	}
-	return []Action{SetVolumePhase{Volume: pv, Phase: corev1.VolumeReleased}}
+	actions := []Action{SetVolumePhase{Volume: pv, Phase: corev1.VolumeReleased}}
+	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.DeletionTimestamp == nil {
+		actions = append(actions, Tell{Volume: pv, Finding: kept(pv)})
+	}
+	return actions
 }
 
 // unreclaimable is why nobody will ever do what the reclaim policy says (1.14, D14): there is no recycler, and none of the plugins
@@ -165,7 +176,7 @@ func settling(actions []Action) string {
 		case SetVolumePhase:
 			all = append(all, fmt.Sprintf("the phase of PersistentVolume %q becomes %s", a.Volume.Name, a.Phase))
 		case Unbind:
-			all = append(all, fmt.Sprintf("PersistentVolume %q is taken back from a claim that is bound to another", a.Volume.Name))
+			all = append(all, fmt.Sprintf("PersistentVolume %q is taken back from the claim that it names", a.Volume.Name))
 		case SetMigration:
 			all = append(all, fmt.Sprintf("migrated-to becomes %q", a.Driver))
 		case Tell:

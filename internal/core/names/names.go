@@ -49,6 +49,13 @@ const (
 	ManagedByPurser = "purser"
 )
 
+// Ours, on volumes: what becomes of one when its claim is gone, instead of what the reclaim policy says.
+const (
+	AnnReuse      = "purser/reuse"
+	ReuseSameName = "same-name" // it is for the next claim with the name of the former one
+	ReuseAny      = "any"       // it is for any claim that it fits
+)
+
 // Parameters that refer to secrets, in pairs of a name and a namespace.
 const (
 	ParameterSecretName                       = ParameterPrefix + "secret-name"

@@ -219,7 +219,12 @@ var infos = map[Reason]Info{
 	WaitForPodScheduled: {
 		Normal, eventWaitForPodScheduled,
 		"The StorageClass binds on first use, and the pods that use the claim have no node yet.",
-		"kubectl describe pod says why it is not scheduled. A pod that names its node itself bypasses the scheduler, and then nobody picks a node for the claim.",
+		"The message has the scheduler's words, if it has said any: kubectl describe pod.",
+	},
+	SchedulerBypassed: {
+		Normal, eventWaitForFirstConsumer,
+		"The StorageClass binds on first use, and the pod that uses the claim has a node that no scheduler has picked for the claim, so nobody says where the volume is to be.",
+		"The message names the pod. Create it without spec.nodeName; to have it on one node, use a nodeSelector. Another scheduler than Kubernetes' own must bind volumes too.",
 	},
 	ProvisionerAsked: silent("The claim got the annotation that asks a provisioner for a volume.",
 		"Nothing to do."),
@@ -250,6 +255,21 @@ var infos = map[Reason]Info{
 		"Set spec.capacity.storage of the PersistentVolume."),
 	VolumeAvailable: silent("The PersistentVolume is there for any claim that it fits, or for the one that it names.",
 		"Nothing to do."),
+	VolumeReleased: {
+		Normal, string(VolumeReleased),
+		"The claim of the PersistentVolume is gone, and the reclaim policy keeps the volume with its data. No claim gets it by itself.",
+		"To offer it again, annotate it with purser/reuse, or delete its spec.claimRef. When the data is not needed any more, set the reclaim policy to Delete, or delete the volume on the storage side and then the PersistentVolume.",
+	},
+	VolumeReused: {
+		Normal, string(VolumeReused),
+		"The claim of the PersistentVolume is gone, and the annotation purser/reuse offers the volume again, with the data that is on it.",
+		"Nothing to do. Take the annotation off to have the reclaim policy followed.",
+	},
+	ReuseInvalid: {
+		Warning, string(ReuseInvalid),
+		"The annotation purser/reuse of the PersistentVolume has a value that means nothing, so the reclaim policy is followed.",
+		"Set it to same-name or any, or take it off.",
+	},
 	VolumeSettled: silent("Volumes that name the claim got another phase, or were taken back.",
 		"Nothing to do; the log names them."),
 	VolumeNotRecycled: {

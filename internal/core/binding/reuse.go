@@ -1,0 +1,96 @@
+package binding
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// A volume outlives its claim where somebody has annotated it so (8.14, 8.15, 8.17). It is offered with the data that is on it, to whoever
+// comes first or only to a claim of the former one's name.
+
+// reuse is what the annotation of a volume asks for; an error for a value that means nothing.
+func reuse(pv *corev1.PersistentVolume) (how string, err error) {
+	switch how = pv.Annotations[names.AnnReuse]; how {
+	case "", names.ReuseAny, names.ReuseSameName:
+		return how, nil
+	}
+	return "", fmt.Errorf("annotation %s: %q is neither %q nor %q", names.AnnReuse, how, names.ReuseSameName, names.ReuseAny)
+}
+
+// isReusable reports whether the volume is to be offered again when its claim is gone. One that is released and deleted for that may be
+// half gone by now, and of one that is to be scrubbed nobody may see the data.
+func isReusable(pv *corev1.PersistentVolume) bool {
+	how, err := reuse(pv)
+	if how == "" || err != nil || pv.DeletionTimestamp != nil {
+		return false
+	}
+	switch pv.Spec.PersistentVolumeReclaimPolicy {
+	case corev1.PersistentVolumeReclaimRetain:
+		return true
+	case corev1.PersistentVolumeReclaimDelete:
+		return !isSettled(pv)
+	case corev1.PersistentVolumeReclaimRecycle:
+	}
+	return false
+}
+
+// inherits reports whether the claim may have a volume that was the former claim's of its name.
+func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
+	ref := pv.Spec.ClaimRef
+	if s.Claim == nil || ref == nil || ref.Namespace != s.Claim.Namespace || ref.Name != s.Claim.Name || ref.UID == s.Claim.UID {
+		return false
+	}
+	return isReusable(pv) && (ref.UID == "" || s.ClaimAsked || s.gone(ref.UID))
+}
+
+// isRestored reports whether the claim and a volume that is deleted with its claim name each other, but for the uid of a former claim:
+// a backup brought both back, or somebody made them by hand. Released, the volume would be deleted, and with it what was restored.
+func (s Snapshot) isRestored(pv *corev1.PersistentVolume) bool {
+	return s.Claim != nil && completed(s.Claim) && s.Claim.Spec.VolumeName == pv.Name && !isSettled(pv) &&
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+// kept says of a volume that its claim is gone, and what there is to do about it.
+func kept(pv *corev1.PersistentVolume) finding {
+	ref := pv.Spec.ClaimRef
+	return finding{Reason: verdict.VolumeReleased, Message: fmt.Sprintf("Claim \"%s/%s\" is gone. The volume is kept with its data, and no claim gets it. "+
+		"To offer it again: kubectl annotate pv %s %s=%s, or =%s for a claim of that name only", ref.Namespace, ref.Name, pv.Name,
+		names.AnnReuse, names.ReuseAny, names.ReuseSameName)}
+}
+
+// misbound says of a claim that its volume is another's, or, as after a restore, that of a former claim of its name, and how to mend that.
+func misbound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	const text = "Two claims are bound to the same volume, this one is bound incorrectly"
+	ref := pv.Spec.ClaimRef
+	if ref.Namespace != claim.Namespace || ref.Name != claim.Name {
+		return text
+	}
+	uid := "without a uid"
+	if ref.UID != "" {
+		uid = fmt.Sprintf("with the uid %s", ref.UID)
+	}
+	return fmt.Sprintf("%s: PersistentVolume %q names a claim of this name %s, as after a restore. If its data is this claim's: "+
+		`kubectl patch pv %s -p '{"spec":{"claimRef":{"uid":"%s"}}}'`, text, pv.Name, uid, pv.Name, claim.UID)
+}
+
+// abandoned is T2 for a volume whose claim is gone.
+func abandoned(s Snapshot, pv *corev1.PersistentVolume) []Action {
+	how, err := reuse(pv)
+	switch {
+	case s.inherits(pv) && takes(s, pv): // T1 does it
+		return nil
+	case isReusable(pv):
+		return []Action{Unbind{pv, how == names.ReuseAny}, Tell{Volume: pv, Finding: finding{
+			Reason: verdict.VolumeReused, Message: fmt.Sprintf("Claim %q is gone, and the volume is offered again with its data", s.Key),
+		}}}
+	case s.isRestored(pv): // the claim is told
+		return nil
+	case err != nil:
+		return append(release(pv), Tell{Volume: pv, Finding: finding{Reason: verdict.ReuseInvalid, Message: err.Error()}})
+	}
+	return release(pv)
+}
