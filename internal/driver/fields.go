@@ -92,10 +92,14 @@ func parseRange(size *csi.CapacityRange) (backend.Range, error) {
 	}
 }
 
-// provisionerPrefix begins the keys that a provisioner adds to tell the driver
+// provisionerPrefixes begin the keys that a provisioner adds to tell the driver
 // for which claim it asks. They are no properties of the volume: a provisioner
 // that is restarted with other flags repeats a request without them.
-const provisionerPrefix = "csi.storage.k8s.io/"
+var provisionerPrefixes = []string{"csi.storage.k8s.io/", "purser/"}
+
+func isProvisioners(key string) bool {
+	return slices.ContainsFunc(provisionerPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
 
 // parseParameters drops what the provisioner added.
 func parseParameters(field string, parameters map[string]string) (map[string]string, error) {
@@ -103,7 +107,7 @@ func parseParameters(field string, parameters map[string]string) (map[string]str
 	size := 0
 	for key, value := range parameters {
 		size += len(key) + len(value)
-		if strings.HasPrefix(key, provisionerPrefix) {
+		if isProvisioners(key) {
 			continue
 		}
 		if own == nil {

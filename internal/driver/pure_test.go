@@ -109,7 +109,7 @@ func TestParseNameFollowsTheListOfBannedCharacters(t *testing.T) {
 
 func TestParseParametersDropsTheProvisionersKeys(t *testing.T) {
 	got, err := parseParameters("parameters", map[string]string{
-		"csi.storage.k8s.io/pv/name": "pv", "csi.storage.k8s.io.example/a": "1", "b": "2",
+		"csi.storage.k8s.io/pv/name": "pv", "purser/label/app": "log", "csi.storage.k8s.io.example/a": "1", "b": "2",
 	})
 	want := map[string]string{"csi.storage.k8s.io.example/a": "1", "b": "2"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -188,7 +188,7 @@ func TestTrim(t *testing.T) {
 	if _, err := Trim(claim); err != nil {
 		t.Fatal(err)
 	}
-	if claim.ManagedFields != nil || claim.Labels != nil || claim.Status.Conditions != nil || len(claim.Annotations) != 1 {
+	if claim.ManagedFields != nil || len(claim.Labels) != 1 || claim.Status.Conditions != nil || len(claim.Annotations) != 1 {
 		t.Errorf("kept too much: %+v", claim)
 	}
 	if claim.Annotations["keep"] != "me" || claim.Status.Phase != corev1.ClaimPending {

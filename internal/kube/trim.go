@@ -42,10 +42,9 @@ func Trim(in any) (any, error) {
 	return in, nil
 }
 
-// trimClaim keeps the spec of a claim that is to get a volume, since the volume is made from it. Once it has one, only which
+// trimClaim keeps the spec and the labels of a claim that is to get a volume, since the volume is made from it. Once it has one, only which
 // matters, and the class for the log.
 func trimClaim(claim *corev1.PersistentVolumeClaim) {
-	claim.Labels = nil
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: shared(claim.Status.Phase)}
 	if claim.Spec.VolumeName == "" {
 		return

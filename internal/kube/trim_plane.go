@@ -18,7 +18,7 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 			whole := o.ObjectMeta
 			out, err := forBinding(in)
 			if o.Spec.VolumeName == "" { // the volume is made from all of it
-				whole.ManagedFields, whole.Labels = nil, nil
+				whole.ManagedFields = nil
 				delete(whole.Annotations, annLastApplied)
 				o.ObjectMeta = whole
 			}

@@ -127,6 +127,9 @@ func (w *wiring) wantedPermissions() ([]permission, error) {
 			wanted = append(wanted, p)
 		}
 	}
+	if w.role.readsNamespaces() { // U-51
+		wanted = append(wanted, permission{Resource: "namespaces", Verb: "get"})
+	}
 	if w.role.Election.takesEndpoints() { // RB-12
 		for _, verb := range []string{"get", "create", "update"} {
 			wanted = append(wanted, permission{Namespace: namespace, Resource: "endpoints", Verb: verb})

@@ -10,6 +10,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/core/provision"
 )
 
 // Provisioner is the role csi-provisioner: the drop-in for the external-provisioner. The names and defaults of the flags are
@@ -22,6 +23,8 @@ type Provisioner struct {
 
 	CSIAddress           string
 	Timeout              time.Duration
+	CreateTimeout        time.Duration // of CreateVolume; 0 for Timeout
+	DeleteTimeout        time.Duration // of DeleteVolume; 0 for Timeout
 	ExitOnConnectionLoss bool
 
 	NamePrefix     string
@@ -30,6 +33,8 @@ type Provisioner struct {
 	ExtraMetadata  bool
 	PublishRO      bool
 	MinVolumeSize  map[string]int64 // bytes, by filesystem
+	DriverMetadata []provision.MetadataKey
+	VolumeMetadata []provision.MetadataKey
 	OrphanAudit    time.Duration
 	Intents        string // --intents: how sure the journal must be
 	Started        func() // for `up`: called once the role works; nil for nobody
@@ -43,6 +48,7 @@ type Provisioner struct {
 	KeepVolumeMode bool // --prevent-volume-mode-conversion
 
 	Workers       uint
+	DeleteWorkers uint // 0 for Workers
 	CloneWorkers  uint
 	SnapshotSweep time.Duration
 	RetryStart    time.Duration
@@ -57,6 +63,7 @@ type Provisioner struct {
 	Pprof          bool
 
 	Election     Election
+	LeaseName    string // of the lease; empty for upstream's
 	Gates        *Gates
 	AutoMaxProcs bool
 	Logging      *logsapi.LoggingConfiguration

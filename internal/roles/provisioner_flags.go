@@ -14,7 +14,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	grouped(f, "Volumes", p.volumeFlags)
 	grouped(f, "Topology", p.topologyFlags)
 	grouped(f, "Pace", p.paceFlags)
-	grouped(f, "Leader election", p.Election.flags)
+	grouped(f, "Leader election", p.electionFlags)
 	grouped(f, "Metrics and health", p.httpFlags)
 	grouped(f, "Process", p.processFlags)
 	grouped(f, "Logs", loggingFlags(p.Logging))
@@ -22,14 +22,17 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	grouped(f, "Storage capacity (not there yet)", p.Capacity.flags)
 	grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
 	grouped(f, "Of older versions", p.retiredFlags)
-	marked(f, markNew, "min-volume-size", "intents", "orphan-audit-interval", "exit-on-connection-loss")
+	marked(f, markNew, "min-volume-size", "driver-metadata", "volume-metadata", "intents", "orphan-audit-interval", "exit-on-connection-loss",
+		"create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name")
 	marked(f, markDeprecated, "metrics-address")
 }
 
-// driverFlags are F-10 and F-42.
+// driverFlags are F-10 and F-42, and our own (U-29).
 func (p *Provisioner) driverFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.CSIAddress, "csi-address", "/run/csi/socket", "the driver's socket: an absolute `path`, or unix:// with one")
 	f.DurationVar(&p.Timeout, "timeout", 10*time.Second, "for each call to the driver")
+	f.DurationVar(&p.CreateTimeout, "create-timeout", 0, "for CreateVolume, when it takes longer than other calls; 0 for timeout")
+	f.DurationVar(&p.DeleteTimeout, "delete-timeout", 0, "for DeleteVolume, likewise; 0 for timeout")
 	f.BoolVar(&p.ExitOnConnectionLoss, "exit-on-connection-loss", false, "end when the connection to the driver breaks, as upstream does, instead of connecting again")
 }
 
@@ -41,6 +44,8 @@ func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of claim, namespace and PersistentVolume")
 	f.BoolVar(&p.PublishRO, "controller-publish-readonly", false, "mark volumes whose only access mode is ReadOnlyMany as read-only")
 	f.Var(sizes{&p.MinVolumeSize}, "min-volume-size", "refuse claims below a size, by filesystem, such as `xfs=300Mi`,ext4=16Mi; mkfs would fail on the node later")
+	f.Var(p.driverMetadata(), "driver-metadata", "annotations and labels of claims and labels of their namespaces to tell the driver, as the parameters purser/annotation/KEY, purser/label/KEY and purser/namespace-label/KEY: `annotation:KEY`,label:KEY,namespace-label:KEY,... With namespace-label, allow the service account to get namespaces")
+	f.Var(p.volumeMetadata(), "volume-metadata", "annotations and labels to copy from a claim to its new PersistentVolume: `annotation:KEY`,label:KEY,...")
 	f.StringVar(&p.Intents, "intents", intentsBestEffort, "`mode` of the journal of volumes that are being created, which no crash loses: require (no volume is created without a record), best-effort (without permission for the journal, go on with a warning), or off")
 	f.DurationVar(&p.OrphanAudit, "orphan-audit-interval", 0, "how often to compare the volumes that the driver lists with the PersistentVolumes and report those that nobody knows of; 0 for never")
 }
@@ -51,9 +56,16 @@ func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.Immediate, "immediate-topology", true, "for classes with immediate binding, name all places of the cluster to the driver; this version never does")
 }
 
-// paceFlags are F-4 to F-6.
+// electionFlags are F-43 to F-48, and our own (U-57).
+func (p *Provisioner) electionFlags(f *pflag.FlagSet) {
+	p.Election.flags(f)
+	f.StringVar(&p.LeaseName, "leader-election-lease-name", "", "`name` of the provisioner's lease, the same for all instances; empty for upstream's, which is made from the driver's name")
+}
+
+// paceFlags are F-4 to F-6, and our own (U-21).
 func (p *Provisioner) paceFlags(f *pflag.FlagSet) {
 	f.UintVar(&p.Workers, "worker-threads", 100, "calls to the driver that provision, and again that delete, under way at once")
+	f.UintVar(&p.DeleteWorkers, "delete-worker-threads", 0, "calls that delete under way at once; 0 for worker-threads")
 	f.DurationVar(&p.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
 	f.DurationVar(&p.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
 }

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/purser-csi/purser/internal/core/provision"
 )
 
 // generation is what a version of upstream added (docs/rows.md 1.6). Flags that it took away stay accepted.
@@ -72,6 +75,8 @@ var generations = []generation{
 		nil,
 	},
 	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--orphan-audit-interval=1h", "--exit-on-connection-loss"}, nil},
+	{"purser", []string{"--create-timeout=1m", "--delete-timeout=2m", "--delete-worker-threads=10", "--leader-election-lease-name=disks"}, nil},
+	{"purser", []string{"--driver-metadata=annotation:a,label:b/c,namespace-label:d", "--volume-metadata=label:b/c,annotation:e"}, nil},
 }
 
 func parsed(t *testing.T, args ...string) (*Provisioner, error) {
@@ -160,7 +165,9 @@ func TestFlagsRefused(t *testing.T) {
 		"-csi-address=/x", "--no-such-flag", "--timeout=10", "--worker-threads=-1", "--leader-election=maybe", "--leader-election-labels=a=b",
 		"--leader-election-labels=a b:c", "--leader-election-type=configmaps", "--enable-leader-election=maybe", "--logtostderr=maybe",
 		"--capacity-controller-deployment-mode=moon", "--min-volume-size=xfs", "--min-volume-size=xfs=0", "--min-volume-size=xfs=many",
-		"--feature-gates=Nonsense=true", "--feature-gates=Topology=perhaps", "--feature-gates=Topology",
+		"--driver-metadata=a", "--driver-metadata=colour:a", "--driver-metadata=label:", "--driver-metadata=label:a b", "--volume-metadata=namespace-label:a",
+		"--volume-metadata=label:topology.kubernetes.io/zone", "--volume-metadata=annotation:pv.kubernetes.io/provisioned-by",
+		"--volume-metadata=annotation:purser/reuse", "--feature-gates=Nonsense=true", "--feature-gates=Topology=perhaps", "--feature-gates=Topology",
 	} {
 		if _, err := parsed(t, arg); err == nil {
 			t.Errorf("%s: accepted", arg)
@@ -175,6 +182,43 @@ func TestMinVolumeSize(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int64{"xfs": 300 << 20, "ext4": 16 << 20, "btrfs": 1 << 30}, p.MinVolumeSize); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// U-50 to U-52.
+func TestMetadataFlags(t *testing.T) {
+	p, err := parsed(t, "--driver-metadata=annotation:a,label:b/c", "--driver-metadata=label:b/c,namespace-label:d", "--volume-metadata=label:app.kubernetes.io/name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []provision.MetadataKey{{Source: "annotation", Key: "a"}, {Source: "label", Key: "b/c"}, {Source: "namespace-label", Key: "d"}}
+	if diff := cmp.Diff(want, p.DriverMetadata); diff != "" || !p.readsNamespaces() {
+		t.Error(diff)
+	}
+	if got := p.volumeMetadata().String(); got != "label:app.kubernetes.io/name" {
+		t.Errorf("U-52: %q", got)
+	}
+	options := p.options("csi.example")
+	if len(options.DriverMetadata) != 3 || len(options.VolumeMetadata) != 1 {
+		t.Errorf("the decisions do not know of it: %+v", options)
+	}
+}
+
+// U-21, U-29, U-57: what is not given is as ever.
+func TestOwnPaceAndLease(t *testing.T) {
+	plain, _ := parsed(t, "--timeout=7s")
+	if plain.createTimeout() != 7*time.Second || plain.deleteTimeout() != 7*time.Second || plain.leaseName("csi.example") != "csi-example" {
+		t.Errorf("%s, %s, %s", plain.createTimeout(), plain.deleteTimeout(), plain.leaseName("csi.example"))
+	}
+	own, _ := parsed(t, "--timeout=7s", "--create-timeout=1m", "--delete-timeout=2m", "--leader-election-lease-name=disks")
+	if own.createTimeout() != time.Minute || own.deleteTimeout() != 2*time.Minute || own.leaseName("csi.example") != "disks" {
+		t.Errorf("%s, %s, %s", own.createTimeout(), own.deleteTimeout(), own.leaseName("csi.example"))
+	}
+	if few, _ := parsed(t, "--worker-threads=7", "--delete-worker-threads=3"); few.deleteWorkers() != 3 || few.Workers != 7 || plain.deleteWorkers() != 100 {
+		t.Errorf("U-21: %d, %d", few.deleteWorkers(), plain.deleteWorkers())
+	}
+	if own.longestCall() != 2*time.Minute || own.drainTime() <= own.longestCall() { // else the next holder of the journal does not wait for it
+		t.Errorf("%s, %s", own.longestCall(), own.drainTime())
 	}
 }
 
@@ -202,7 +246,8 @@ func TestValidateListsEveryMistake(t *testing.T) {
 		"--kube-api-qps=-1", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity",
 		"--node-deployment", "--capacity-poll-interval=0", "--capacity-threads=0", "--capacity-ownerref-level=3", "--node-deployment-max-delay=1s",
 		"--intents=perhaps", "--leader-election", "--leader-election-lease-duration=5s", "--leader-election-retry-period=9s",
-		"--snapshot-orphan-sweep-interval=-1s", "--cloning-protection-threads=0")
+		"--snapshot-orphan-sweep-interval=-1s", "--cloning-protection-threads=0", "--create-timeout=-1s", "--delete-timeout=-1s",
+		"--leader-election-lease-name=Not_a_name")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +256,8 @@ func TestValidateListsEveryMistake(t *testing.T) {
 		"--csi-address", "--timeout", "--worker-threads", "--volume-name-uuid-length", "--volume-name-prefix", "--retry-interval-max", "--kube-api-qps",
 		"--kube-api-burst", "--metrics-address and --http-endpoint", "--metrics-path", "--enable-capacity", "--node-deployment", "--capacity-poll-interval",
 		"--capacity-threads", "--capacity-ownerref-level", "--node-deployment-max-delay", "--intents", "--leader-election-lease-duration",
-		"--leader-election-renew-deadline", "--snapshot-orphan-sweep-interval", "--cloning-protection-threads",
+		"--leader-election-renew-deadline", "--snapshot-orphan-sweep-interval", "--cloning-protection-threads", "--create-timeout",
+		"--delete-timeout", "--leader-election-lease-name",
 	} {
 		if !strings.Contains("\n"+message, "\n"+flag) {
 			t.Errorf("no line about %s in:\n%s", flag, message)

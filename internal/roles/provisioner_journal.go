@@ -41,7 +41,7 @@ func (w *wiring) journal() (counted, error) {
 	j := journal.New(journal.Config{
 		Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(),
 		Namespace: w.role.Election.namespace(), Name: "purser-intents-" + leaseName(w.driver.Name), Holder: w.holder,
-		CallTimeout: w.role.Timeout, Needed: need, FormerEnded: w.role.FormerEnded,
+		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.FormerEnded,
 	})
 	if err := w.mgr.Add(j); err != nil {
 		return nil, fmt.Errorf("journal of volume requests: %w", err)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -40,7 +41,8 @@ func TestProvisionerProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, firstAt := liveProvisioner(t, api, socket, "--leader-election-labels=team:storage", "--enable-pprof")
+	first, firstAt := liveProvisioner(t, api, socket, "--leader-election-labels=team:storage", "--enable-pprof",
+		"--delete-timeout=1m", "--driver-metadata=label:app", "--volume-metadata=label:app")
 	endFirst := inBackground(t, first.Run)
 	eventually(t, "a leader", func() error { return holds(t, user, first.Election.Identity()) })
 	eventually(t, "the leader is ready", func() error { return ok(t, firstAt()+"/readyz") })
@@ -53,7 +55,13 @@ func TestProvisionerProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	claimVolume(t, user, "logbook")
+	pv := claimVolume(t, user, "logbook")
+	if pv.Labels["app"] != "logbook" {
+		t.Errorf("U-52: labels %v", pv.Labels)
+	}
+	if err := leaves(t, user, time.Minute); err != nil {
+		t.Errorf("U-29: %v", err)
+	}
 	mishaps(t, user)
 	eventually(t, "the mishaps are counted", func() error {
 		seen := scrape(t, firstAt()+"/metrics")
@@ -126,15 +134,17 @@ func holdsLease(t *testing.T, user client.Client, name client.ObjectKey, holder 
 }
 
 // claimVolume does what a user and the PV controller do, and waits for the volume.
-func claimVolume(t *testing.T, user client.Client, name string) {
+func claimVolume(t *testing.T, user client.Client, name string) *corev1.PersistentVolume {
 	t.Helper()
+	pv := &corev1.PersistentVolume{}
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "deck"}, Provisioner: driver.DefaultName}
 	if err := user.Create(t.Context(), class); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, Annotations: map[string]string{names.AnnStorageProvisioner: driver.DefaultName},
+			Namespace: "default", Name: name, Labels: map[string]string{"app": name},
+			Annotations: map[string]string{names.AnnStorageProvisioner: driver.DefaultName},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: new("deck"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -145,13 +155,26 @@ func claimVolume(t *testing.T, user client.Client, name string) {
 		t.Fatal(err)
 	}
 	eventually(t, "a volume", func() error {
-		pv := &corev1.PersistentVolume{}
 		if err := user.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(claim.UID)}, pv); err != nil {
 			return err
 		}
 		claim.Spec.VolumeName = pv.Name // what the PV controller does next
 		return user.Update(t.Context(), claim)
 	})
+	return pv
+}
+
+// leaves says how long the next holder of the journal must leave calls alone.
+func leaves(t *testing.T, user client.Client, want time.Duration) error {
+	t.Helper()
+	var page coordinationv1.Lease
+	if err := user.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "purser-intents-" + leaseName(driver.DefaultName)}, &page); err != nil {
+		return err
+	}
+	if seconds := page.Spec.LeaseDurationSeconds; seconds == nil || time.Duration(*seconds)*time.Second != want {
+		return fmt.Errorf("calls may go on for %v seconds, want %s", seconds, want)
+	}
+	return nil
 }
 
 // mishaps are a claim whose class does not exist, a volume that is deleted, and one that cannot be.

@@ -100,10 +100,24 @@ func (p *Provisioner) startLogging(ctx context.Context) (context.Context, error)
 
 // drainTime is how long calls in flight may take when the process is asked to end: as long as the driver may take for one, and
 // the write that follows.
-func (p *Provisioner) drainTime() time.Duration { return max(20*time.Second, p.Timeout+5*time.Second) }
+func (p *Provisioner) drainTime() time.Duration {
+	return max(20*time.Second, p.longestCall()+5*time.Second)
+}
+
+// createTimeout and deleteTimeout are how long one call may take (U-29).
+func (p *Provisioner) createTimeout() time.Duration { return cmp.Or(p.CreateTimeout, p.Timeout) }
+func (p *Provisioner) deleteTimeout() time.Duration { return cmp.Or(p.DeleteTimeout, p.Timeout) }
+
+// deleteWorkers are the calls that delete under way at once (U-21).
+func (p *Provisioner) deleteWorkers() int { return int(cmp.Or(p.DeleteWorkers, p.Workers)) }
+
+func (p *Provisioner) longestCall() time.Duration { return max(p.createTimeout(), p.deleteTimeout()) }
+
+// leaseName is that of the lease for the driver (LK-1, U-57).
+func (p *Provisioner) leaseName(driver string) string { return cmp.Or(p.LeaseName, leaseName(driver)) }
 
 func (w *wiring) manager(ctx context.Context) (manager.Manager, error) {
-	name := leaseName(w.driver.Name)
+	name := w.role.leaseName(w.driver.Name)
 	lock, err := w.role.Election.newLock(w.api, name, w.events)
 	if err != nil {
 		return nil, err
@@ -157,16 +171,17 @@ func (w *wiring) controllers(ctx context.Context) error {
 			MultiWriters: w.driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
 		},
 		Options: w.role.options(w.driver.Name), Provisions: telemetry.NewProvisions(w.registry),
-		Timeout: w.role.Timeout, InFlight: measures.InFlight, Settings: settings,
+		Timeout: w.role.createTimeout(), Discard: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: settings,
 	})
 	if err := claims.AddTo(ctx, w.mgr); err != nil {
 		return err
 	}
 	telemetry.NewOldest(w.registry, claims.Oldest)
+	settings.Workers = w.role.deleteWorkers()
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(), Calls: underWay,
 		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
-		DropProtection: w.role.DropProtection, Timeout: w.role.Timeout, InFlight: measures.InFlight, Settings: settings,
+		DropProtection: w.role.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: settings,
 	})
 	if err := reclaims.AddTo(ctx, w.mgr); err != nil {
 		return err
@@ -187,6 +202,7 @@ func (p *Provisioner) options(driver string) provision.Options {
 	return provision.Options{
 		NamePrefix: p.NamePrefix, NameUUIDLength: p.NameUUIDLength, DefaultFSType: p.DefaultFSType, MinVolumeSize: p.MinVolumeSize,
 		ExtraCreateMetadata: p.ExtraMetadata, ControllerPublishReadOnly: p.PublishRO,
+		DriverMetadata: p.DriverMetadata, VolumeMetadata: p.VolumeMetadata,
 		Identity: fmt.Sprintf("%d-%d-%s", time.Now().UnixMilli(), rand.IntN(10_000), driver), //nolint:gosec // ST-9: it is no secret
 	}
 }

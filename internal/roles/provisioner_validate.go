@@ -36,13 +36,20 @@ func (p *Provisioner) validateVolumes() []error {
 		need(len(validation.IsDNS1123Subdomain(p.NamePrefix+"-0")) == 0,
 			"--volume-name-prefix=%q: cannot begin the name of a PersistentVolume, which has lower-case letters, digits, dots and dashes only", p.NamePrefix),
 		need(p.OrphanAudit >= 0, "--orphan-audit-interval=%s: must not be negative", p.OrphanAudit),
-		p.validateIntents(),
+		p.validateIntents(), p.validateLeaseName(),
 	}
+}
+
+func (p *Provisioner) validateLeaseName() error {
+	problems := validation.IsDNS1123Subdomain(p.LeaseName)
+	return need(p.LeaseName == "" || len(problems) == 0, "--leader-election-lease-name=%q: %s", p.LeaseName, strings.Join(problems, "; "))
 }
 
 func (p *Provisioner) validatePace() []error {
 	return []error{
 		need(p.Timeout > 0, "--timeout=%s: must be more than 0", p.Timeout),
+		need(p.CreateTimeout >= 0, "--create-timeout=%s: must not be negative", p.CreateTimeout),
+		need(p.DeleteTimeout >= 0, "--delete-timeout=%s: must not be negative", p.DeleteTimeout),
 		need(p.Workers > 0, "--worker-threads=0: must be at least 1, or no claim is worked on"),
 		need(p.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", p.RetryStart),
 		need(p.RetryMax >= p.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", p.RetryMax, p.RetryStart),

@@ -218,37 +218,46 @@ func TestVolumeNamesAtTheStart(t *testing.T) {
 	}
 }
 
-// RB-12: with v1's lock, what it needs is asked for, and the manifest for it has exactly that.
-func TestPermissionsForEndpoints(t *testing.T) {
-	endpoints := func(args ...string) (verbs []string) {
-		p, err := parsed(t, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wanted, err := (&wiring{role: p, driver: csirpc.Description{}}).wantedPermissions()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, w := range wanted {
-			if w.Resource == "endpoints" {
-				verbs = append(verbs, w.Verb)
+// RB-12, U-51: what a flag needs beyond upstream's role is asked for with it and not without, and the manifest for it has exactly that.
+func TestPermissionsOfFlags(t *testing.T) {
+	for _, tc := range []struct{ row, flag, resource, manifest string }{
+		{"RB-12 v1's lock", "--enable-leader-election", "endpoints", "csi-provisioner-endpoints.yaml"},
+		{"U-51 labels of namespaces", "--driver-metadata=namespace-label:team", "namespaces", "csi-provisioner-namespaces.yaml"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			file, err := os.Open(filepath.Join("..", "..", "deploy", "optional", tc.manifest))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		return verbs
+			defer file.Close()
+			var role rbacv1.ClusterRole // a Role has the same rules
+			if err := yaml.NewYAMLOrJSONDecoder(file, 4096).Decode(&role); err != nil {
+				t.Fatal(err)
+			}
+			if got := wantedVerbs(t, tc.resource, tc.flag); len(role.Rules) != 1 || !slices.Equal(got, role.Rules[0].Verbs) || !slices.Equal(role.Rules[0].Resources, []string{tc.resource}) {
+				t.Errorf("wants %q, the manifest has %v", got, role.Rules)
+			}
+			if got := wantedVerbs(t, tc.resource, "--leader-election", "--driver-metadata=label:team"); len(got) > 0 {
+				t.Errorf("wants %q without the flag", got)
+			}
+		})
 	}
-	file, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "csi-provisioner-endpoints.yaml"))
+}
+
+func wantedVerbs(t *testing.T, resource string, args ...string) (verbs []string) {
+	t.Helper()
+	p, err := parsed(t, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	var role rbacv1.Role
-	if err := yaml.NewYAMLOrJSONDecoder(file, 4096).Decode(&role); err != nil {
+	wanted, err := (&wiring{role: p, driver: csirpc.Description{}}).wantedPermissions()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := endpoints("--enable-leader-election"); len(role.Rules) != 1 || !slices.Equal(got, role.Rules[0].Verbs) {
-		t.Errorf("RB-12: wants %q, the manifest has %v", got, role.Rules)
+	for _, w := range wanted {
+		if w.Resource == resource {
+			verbs = append(verbs, w.Verb)
+		}
 	}
-	if got := endpoints("--leader-election"); len(got) > 0 {
-		t.Errorf("RB-12: wants %q without v1's lock", got)
-	}
+	return verbs
 }

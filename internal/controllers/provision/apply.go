@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -62,7 +63,7 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 		return provision.NotSent(s, err), nil
 	}
 	defer cancel()
-	ctx, done := c.call(ctx, "CreateVolume")
+	ctx, done := c.call(ctx, "CreateVolume", c.Timeout)
 	defer done()
 	var response *csi.CreateVolumeResponse
 	end, err := c.Calls.Begin("CreateVolume", sent.Request.GetName())
@@ -102,7 +103,7 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	if settled := provision.HasVolume(s, a, now); settled != nil {
 		return settled, nil
 	}
-	ctx, done := c.call(ctx, "DeleteVolume")
+	ctx, done := c.call(ctx, "DeleteVolume", c.Discard)
 	defer done()
 	end, err := c.Calls.Begin("DeleteVolume", a.Name)
 	if err == nil {
@@ -143,10 +144,10 @@ func (c *Controller) slot(ctx context.Context) (release func(), err error) {
 }
 
 // call bounds one call to the driver and counts it while it runs.
-func (c *Controller) call(ctx context.Context, method string) (context.Context, func()) {
+func (c *Controller) call(ctx context.Context, method string, timeout time.Duration) (context.Context, func()) {
 	inFlight := c.InFlight.WithLabelValues(method)
 	inFlight.Inc()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	return ctx, func() { cancel(); inFlight.Dec() }
 }
 

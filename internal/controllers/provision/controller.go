@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -37,7 +38,8 @@ type Config struct {
 	Driver     provision.Driver
 	Options    provision.Options
 
-	Timeout    time.Duration         // of one call to the driver
+	Timeout    time.Duration         // of one CreateVolume
+	Discard    time.Duration         // of one DeleteVolume; 0 for as long
 	Provisions *telemetry.Operations // nil for none
 	InFlight   *prometheus.GaugeVec
 }
@@ -72,6 +74,7 @@ func New(cfg Config) *Controller {
 	if cfg.HandedOver == nil {
 		cfg.HandedOver = nobody{}
 	}
+	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
 	return &Controller{
 		Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions(),
 		slots: make(chan struct{}, max(cfg.Workers, 1)),
@@ -81,7 +84,7 @@ func New(cfg Config) *Controller {
 // Loop is the controller with the loop around it. A run may wait for the calls of those that share its place before it makes its own.
 func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*c.Timeout + apiBound,
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*max(c.Timeout, c.Discard) + apiBound,
 		Finally: func(key provision.Key) { c.Journal.Done(key.UID) },
 		Observe: c.observe,
 	})

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,8 +68,26 @@ func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (pr
 	if s, err = c.place(ctx, s); err != nil {
 		return s, err
 	}
+	if s.Namespace, err = c.lookAtNamespace(ctx, provision.NamespaceToRead(s)); err != nil {
+		return s, err
+	}
 	s.Secret, err = c.lookAtSecret(ctx, provision.SecretToRead(s))
 	return s, err
+}
+
+// lookAtNamespace reads what upstream's role may not watch, and what most drivers are not told of (U-51).
+func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provision.Namespace, error) {
+	if name == "" {
+		return provision.Namespace{}, nil
+	}
+	found, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return provision.Namespace{Access: provision.Forbidden}, nil
+	case err != nil || found == nil:
+		return provision.Namespace{}, err
+	}
+	return provision.Namespace{Access: provision.Readable, Labels: found.Labels}, nil
 }
 
 // claim returns the claim only if it is the very one of the key.

@@ -67,14 +67,25 @@ func TestClaimsThatWakeUp(t *testing.T) {
 // timed notes how long a call may take.
 type timed struct {
 	csi.ControllerClient
-	left time.Duration
+	left, leftToDelete time.Duration
+	volume             *csi.Volume // that CreateVolume answers with; nil for no answer
 }
 
 func (d *timed) CreateVolume(ctx context.Context, _ *csi.CreateVolumeRequest, _ ...grpc.CallOption) (*csi.CreateVolumeResponse, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		d.left = time.Until(deadline)
 	}
+	if d.volume != nil {
+		return &csi.CreateVolumeResponse{Volume: d.volume}, nil
+	}
 	return nil, context.DeadlineExceeded
+}
+
+func (d *timed) DeleteVolume(ctx context.Context, _ *csi.DeleteVolumeRequest, _ ...grpc.CallOption) (*csi.DeleteVolumeResponse, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		d.leftToDelete = time.Until(deadline)
+	}
+	return &csi.DeleteVolumeResponse{}, nil
 }
 
 // C-6, F-10: --timeout bounds the call to the driver alone. What comes before and after it has time of its own.
@@ -88,6 +99,20 @@ func TestTimeoutIsTheCalls(t *testing.T) {
 	}
 	if bound := r.Loop().Bound; bound != 2*r.Timeout+apiBound { // it may wait for the end of another call
 		t.Errorf("C-6: the run may take %s", bound)
+	}
+}
+
+// U-29: the volume that does not fit is deleted within the time of a deletion.
+func TestDeleteTimeoutIsTheDeletions(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	d := &timed{volume: &csi.Volume{VolumeId: "h", CapacityBytes: 1}}
+	r.CSI, r.Timeout, r.Discard = d, time.Minute, time.Hour
+	r.run(t)
+	if d.left > time.Minute || d.leftToDelete <= time.Hour-time.Minute || d.leftToDelete > time.Hour {
+		t.Errorf("U-29: CreateVolume may take %s, DeleteVolume %s", d.left, d.leftToDelete)
+	}
+	if bound := r.Loop().Bound; bound != 2*r.Discard+apiBound {
+		t.Errorf("U-29: the run may take %s", bound)
 	}
 }
 

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -74,7 +75,7 @@ func decide(s Snapshot) Verdict {
 	}
 	entry, finding := newEntry(s)
 	if finding == nil {
-		finding = unreadable(s, entry.Secrets)
+		finding = cmp.Or(unseen(s), unreadable(s, entry.Secrets))
 	}
 	if finding != nil {
 		return refuse{Finding: *finding}

@@ -160,7 +160,7 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 		out[names.ParameterPVCNamespace] = s.Key.Namespace
 		out[names.ParameterPVName] = volumeName(s)
 	}
-	return out, nil
+	return out, addMetadata(s, out)
 }
 
 // accessibility asks for the place of the selected node (T-10). Without a selected node the driver may choose.

@@ -23,10 +23,8 @@ func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
 // SecretToRead is the secret that must be looked at before a volume can be asked for: the provisioner's, when nothing else is in
 // the way. Those of the other kinds are for others to read.
 func SecretToRead(s Snapshot) types.NamespacedName {
-	for _, c := range checks {
-		if c(s) != nil {
-			return types.NamespacedName{}
-		}
+	if !isFreeToAsk(s) {
+		return types.NamespacedName{}
 	}
 	entry, finding := newEntry(s)
 	if finding != nil {

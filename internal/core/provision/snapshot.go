@@ -31,14 +31,15 @@ type Key struct {
 
 // Snapshot is the world around one claim as the gatherer saw it. A nil pointer means that the object does not exist.
 type Snapshot struct {
-	Key     Key
-	Claim   *corev1.PersistentVolumeClaim // with exactly Key.UID
-	Class   *storagev1.StorageClass       // the one that the claim names
-	Volume  *corev1.PersistentVolume      // the one with the name from [VolumeName]
-	Node    *corev1.Node                  // the selected node, when the driver has topology
-	CSINode *storagev1.CSINode            // likewise
-	Secret  Secret                        // what is known of the provisioner's secret, if [SecretToRead] names one
-	Pending *intent.Entry                 // a CreateVolume request of this claim whose outcome is not known
+	Key       Key
+	Claim     *corev1.PersistentVolumeClaim // with exactly Key.UID
+	Class     *storagev1.StorageClass       // the one that the claim names
+	Volume    *corev1.PersistentVolume      // the one with the name from [VolumeName]
+	Node      *corev1.Node                  // the selected node, when the driver has topology
+	CSINode   *storagev1.CSINode            // likewise
+	Secret    Secret                        // what is known of the provisioner's secret, if [SecretToRead] names one
+	Namespace Namespace                     // what is known of the claim's namespace, if [NamespaceToRead] names it
+	Pending   *intent.Entry                 // a CreateVolume request of this claim whose outcome is not known
 	// HandedOver says that the binder in this process asks for the volume, so that the claim need not say so.
 	HandedOver bool
 	Retry      RetryState
@@ -59,17 +60,23 @@ type Secret struct {
 	Version string // its resource version; a change of it is a reason to try at once (H-43)
 }
 
-// Access says whether a secret can be read.
+// Namespace is what is known of a namespace.
+type Namespace struct {
+	Access Access
+	Labels map[string]string
+}
+
+// Access says whether a secret or a namespace can be read.
 type Access int
 
 const (
-	// Unknown is the access to a secret that nobody asked for.
+	// Unknown is the access to what nobody asked for.
 	Unknown Access = iota
-	// Readable secrets exist and may be read.
+	// Readable ones exist and may be read.
 	Readable
-	// Missing secrets do not exist.
+	// Missing ones do not exist.
 	Missing
-	// Forbidden secrets may not be read, whether they exist or not.
+	// Forbidden ones may not be read, whether they exist or not.
 	Forbidden
 )
 
@@ -90,6 +97,8 @@ type Options struct {
 	MinVolumeSize             map[string]int64 // --min-volume-size: bytes by filesystem (O-30)
 	ExtraCreateMetadata       bool             // --extra-create-metadata
 	ControllerPublishReadOnly bool             // --controller-publish-readonly
+	DriverMetadata            []MetadataKey    // --driver-metadata: of claims, for the driver (U-50, U-51)
+	VolumeMetadata            []MetadataKey    // --volume-metadata: of claims, for their PersistentVolumes (U-52)
 	Identity                  string           // of this process, for the volume attributes (ST-9)
 }
 

@@ -23,6 +23,7 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        request.GetName(),
 			Finalizers:  []string{names.FinalizerVolume},
+			Labels:      volumeMetadata(s, ClaimLabel, nil),
 			Annotations: annotations(s, sent.Secrets),
 		},
 		Spec: corev1.PersistentVolumeSpec{
@@ -49,12 +50,10 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 
 func annotations(s Snapshot, secrets secretref.Set) map[string]string {
 	deletion, modify := secrets.Of(secretref.Deletion), secrets.Of(secretref.ControllerModify)
-	out := map[string]string{
-		names.AnnProvisionedBy: s.Driver.Name,
-		// Both are always written, so that deletion never has to guess whether a secret is used (AN-8, O-32).
-		names.AnnDeletionSecretName:      deletion.Name,
-		names.AnnDeletionSecretNamespace: deletion.Namespace,
-	}
+	out := volumeMetadata(s, ClaimAnnotation, map[string]string{})
+	out[names.AnnProvisionedBy] = s.Driver.Name
+	// Both are always written, so that deletion never has to guess whether a secret is used (AN-8, O-32).
+	out[names.AnnDeletionSecretName], out[names.AnnDeletionSecretNamespace] = deletion.Name, deletion.Namespace
 	if modify.Name != "" { // AN-9
 		out[names.AnnControllerModifySecret] = modify.Name
 		out[names.AnnControllerModifySecretNS] = modify.Namespace
