@@ -50,7 +50,7 @@ func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
 // isRestored reports whether the claim and a volume that is deleted with its claim name each other, but for the uid of a former claim:
 // a backup brought both back, or somebody made them by hand. Released, the volume would be deleted, and with it what was restored.
 func (s Snapshot) isRestored(pv *corev1.PersistentVolume) bool {
-	return s.Claim != nil && completed(s.Claim) && s.Claim.Spec.VolumeName == pv.Name && !isSettled(pv) &&
+	return s.Claim != nil && completed(s.Claim) && s.Claim.Spec.VolumeName == pv.Name &&
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 

@@ -82,6 +82,33 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// 8.15, I3: what a claim inherits is a former claim's of its name, and that one is gone for certain.
+func TestInherits(t *testing.T) {
+	kept := func(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+		return aVolume(append([]func(*corev1.PersistentVolume){isKept, marked(names.AnnReuse, names.ReuseSameName)}, edits...)...)
+	}
+	for _, tc := range []struct {
+		name string
+		s    Snapshot
+		pv   *corev1.PersistentVolume
+		want bool
+	}{
+		{"the former one is gone", with2(pair(claim()), isGone("old")), kept(forClaim("old")), true},
+		{"nobody knows what has become of it", pair(claim()), kept(forClaim("old")), false},
+		{"the API server has this claim, so no other of its name", with2(pair(claim()), claimAsked), kept(forClaim("old")), true},
+		{"its name is all that is known", pair(claim()), kept(forClaim("")), true},
+		{"it is this claim's own", with2(pair(claim()), claimAsked), kept(forClaim("u")), false},
+		{"it was for a claim of another name", with2(pair(claim()), isGone("old")), kept(forOther), false},
+		{"it is nobody's", pair(claim()), kept(), false},
+		{"nobody said that it outlives its claim", with2(pair(claim()), isGone("old")), aVolume(forClaim("old"), isKept), false},
+		{"there is no claim", with2(pair(nil), isGone("old")), kept(forClaim("old")), false},
+	} {
+		if got := tc.s.inherits(tc.pv); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
 // 8.14, 8.17: who reads the event knows what to type.
 func TestReuseIsExplained(t *testing.T) {
 	kept := with2(pair(nil, aVolume(forClaim("u"), isKept)), isGone("u"))
