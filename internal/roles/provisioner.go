@@ -29,6 +29,7 @@ type Provisioner struct {
 
 	NamePrefix     string
 	NameUUIDLength int
+	NameTemplate   string // empty for the prefix and the uid
 	DefaultFSType  string
 	ExtraMetadata  bool
 	PublishRO      bool

@@ -22,7 +22,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	grouped(f, "Storage capacity (not there yet)", p.Capacity.flags)
 	grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
 	grouped(f, "Of older versions", p.retiredFlags)
-	marked(f, markNew, "min-volume-size", "driver-metadata", "volume-metadata", "intents", "orphan-audit-interval", "exit-on-connection-loss",
+	marked(f, markNew, "min-volume-size", "volume-name-template", "driver-metadata", "volume-metadata", "intents", "orphan-audit-interval", "exit-on-connection-loss",
 		"create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name")
 	marked(f, markDeprecated, "metrics-address")
 }
@@ -38,8 +38,9 @@ func (p *Provisioner) driverFlags(f *pflag.FlagSet) {
 
 // volumeFlags are F-2, F-3, F-13, F-15, F-26 and our own.
 func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
-	f.StringVar(&p.NamePrefix, "volume-name-prefix", "pvc", "volumes are named `PREFIX`-<uid of the claim>")
+	f.StringVar(&p.NamePrefix, "volume-name-prefix", defaultNamePrefix, "volumes are named `PREFIX`-<uid of the claim>")
 	f.IntVar(&p.NameUUIDLength, "volume-name-uuid-length", -1, "characters of the uid, without its dashes, in the name; -1 for all of it")
+	f.StringVar(&p.NameTemplate, "volume-name-template", "", "how volumes are named, instead of volume-name-prefix: a `text` with ${pvc.uid}, and with ${pvc.namespace} and ${pvc.name} if you like; what is longer than 128 characters is cut in the claim's name")
 	f.StringVar(&p.DefaultFSType, "default-fstype", "", "filesystem when the StorageClass names none; empty leaves it to the driver")
 	f.BoolVar(&p.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of claim, namespace and PersistentVolume")
 	f.BoolVar(&p.PublishRO, "controller-publish-readonly", false, "mark volumes whose only access mode is ReadOnlyMany as read-only")

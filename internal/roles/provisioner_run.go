@@ -200,7 +200,7 @@ func (w *wiring) attend() (provisioning.HandedOver, error) {
 
 func (p *Provisioner) options(driver string) provision.Options {
 	return provision.Options{
-		NamePrefix: p.NamePrefix, NameUUIDLength: p.NameUUIDLength, DefaultFSType: p.DefaultFSType, MinVolumeSize: p.MinVolumeSize,
+		NamePrefix: p.NamePrefix, NameUUIDLength: p.NameUUIDLength, NameTemplate: p.NameTemplate, DefaultFSType: p.DefaultFSType, MinVolumeSize: p.MinVolumeSize,
 		ExtraCreateMetadata: p.ExtraMetadata, ControllerPublishReadOnly: p.PublishRO,
 		DriverMetadata: p.DriverMetadata, VolumeMetadata: p.VolumeMetadata,
 		Identity: fmt.Sprintf("%d-%d-%s", time.Now().UnixMilli(), rand.IntN(10_000), driver), //nolint:gosec // ST-9: it is no secret

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/csirpc"
 )
 
@@ -27,6 +29,8 @@ func (p *Provisioner) Validate() error {
 const (
 	minUUIDLength = 8
 	maxUUIDLength = 32
+
+	defaultNamePrefix = "pvc"
 )
 
 func (p *Provisioner) validateVolumes() []error {
@@ -36,13 +40,35 @@ func (p *Provisioner) validateVolumes() []error {
 		need(len(validation.IsDNS1123Subdomain(p.NamePrefix+"-0")) == 0,
 			"--volume-name-prefix=%q: cannot begin the name of a PersistentVolume, which has lower-case letters, digits, dots and dashes only", p.NamePrefix),
 		need(p.OrphanAudit >= 0, "--orphan-audit-interval=%s: must not be negative", p.OrphanAudit),
-		p.validateIntents(), p.validateLeaseName(),
+		p.validateIntents(), p.validateLeaseName(), p.validateNameTemplate(),
 	}
 }
 
 func (p *Provisioner) validateLeaseName() error {
 	problems := validation.IsDNS1123Subdomain(p.LeaseName)
 	return need(p.LeaseName == "" || len(problems) == 0, "--leader-election-lease-name=%q: %s", p.LeaseName, strings.Join(problems, "; "))
+}
+
+// validateNameTemplate looks at the names of the shortest and of the longest claims.
+func (p *Provisioner) validateNameTemplate() error {
+	if p.NameTemplate == "" {
+		return nil
+	}
+	if p.NamePrefix != defaultNamePrefix {
+		return errors.New("--volume-name-template and --volume-name-prefix: only one of them may be given")
+	}
+	if !strings.Contains(p.NameTemplate, "${pvc.uid}") {
+		return fmt.Errorf("--volume-name-template=%q: must have ${pvc.uid}, or claims share volumes", p.NameTemplate)
+	}
+	for _, claim := range []string{"a", strings.Repeat("a-1.", 60) + "a"} {
+		key := provision.Key{NamespacedName: types.NamespacedName{Namespace: claim[:min(len(claim), 63)], Name: claim}, UID: "00000000-0000-4000-8000-000000000000"}
+		name := provision.VolumeName(key, provision.Options{NameTemplate: p.NameTemplate, NameUUIDLength: p.NameUUIDLength})
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > provision.MaxVolumeName {
+			return fmt.Errorf("--volume-name-template=%q: %q cannot be the name of a PersistentVolume, which has at most %d lower-case letters, digits, dots and dashes; "+
+				"known are ${pvc.uid}, ${pvc.namespace} and ${pvc.name}", p.NameTemplate, name, provision.MaxVolumeName)
+		}
+	}
+	return nil
 }
 
 func (p *Provisioner) validatePace() []error {

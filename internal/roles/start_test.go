@@ -218,6 +218,28 @@ func TestVolumeNamesAtTheStart(t *testing.T) {
 	}
 }
 
+// U-53: a template of names is refused when a claim could get a bad name from it, or two claims the same.
+func TestVolumeNameTemplate(t *testing.T) {
+	for template, want := range map[string]string{
+		"${pvc.namespace}-${pvc.name}-${pvc.uid}": "", "x.${pvc.uid}": "", "": "", "${pvc.name}": "must have ${pvc.uid}", "${pvc.uid}-": "cannot be the name",
+		"X${pvc.uid}": "cannot be the name", "${pvc.label}-${pvc.uid}": "known are", "${pvc.uid}" + strings.Repeat("x", 100): "at most 128",
+	} {
+		p, err := parsed(t, "--volume-name-template="+template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Errorf("U-53 %q: %v", template, err)
+		}
+		if p.options("csi.example").NameTemplate != template {
+			t.Errorf("U-53 %q: names are not made of it", template)
+		}
+	}
+	if p, _ := parsed(t, "--volume-name-template=${pvc.uid}", "--volume-name-prefix=pv"); p.Validate() == nil {
+		t.Error("U-53: with a prefix it is accepted")
+	}
+}
+
 // RB-12, U-51: what a flag needs beyond upstream's role is asked for with it and not without, and the manifest for it has exactly that.
 func TestPermissionsOfFlags(t *testing.T) {
 	for _, tc := range []struct{ row, flag, resource, manifest string }{

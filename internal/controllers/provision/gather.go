@@ -103,7 +103,7 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, key provisio
 // write whose answer was lost, or which a process before us made, may have come through although the watch does not show it yet. What the
 // repeated request would find is the volume of a claim that is bound, and nobody's as far as memory goes.
 func (c *Controller) volume(ctx context.Context, key provision.Key, s provision.Snapshot) (*corev1.PersistentVolume, error) {
-	name := client.ObjectKey{Name: provision.VolumeName(key.UID, c.Options)}
+	name := client.ObjectKey{Name: provision.VolumeName(key, c.Options)}
 	if s.Pending != nil {
 		name.Name = s.Pending.VolumeName
 	}
@@ -142,7 +142,7 @@ func (c *Controller) Decide(s provision.Snapshot, now time.Time) verdict.Verdict
 // About implements loop.Task.
 func (c *Controller) About(key provision.Key, s provision.Snapshot) loop.About {
 	about := loop.About{
-		Log:    []any{telemetry.KeyClaim, key.String(), telemetry.KeyVolume, provision.VolumeName(key.UID, c.Options)},
+		Log:    []any{telemetry.KeyClaim, key.String(), telemetry.KeyVolume, provision.VolumeName(key, c.Options)},
 		Inputs: func() string { return provision.Inputs(s) },
 	}
 	if s.Claim != nil {

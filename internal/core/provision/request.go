@@ -11,33 +11,12 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
-
-// VolumeName is the name of the claim's volume towards the driver and of its PersistentVolume: R-1, P-1. It depends on the uid
-// alone, so every attempt, of whatever process, asks for the same volume.
-func VolumeName(uid types.UID, o Options) string {
-	id := string(uid)
-	if o.NameUUIDLength >= 0 {
-		id = strings.ReplaceAll(id, "-", "")
-		id = id[:min(o.NameUUIDLength, len(id))]
-	}
-	return o.NamePrefix + "-" + id
-}
-
-// volumeName is the name for the next request: that on record, if there is one, whatever the options are by now. What an earlier call may
-// have left is found under it.
-func volumeName(s Snapshot) string {
-	if s.Pending != nil {
-		return s.Pending.VolumeName
-	}
-	return VolumeName(s.Key.UID, s.Options)
-}
 
 // NewRequest builds what is asked of the driver, or says why that cannot be done. Secrets are not part of it.
 func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {

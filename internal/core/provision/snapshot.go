@@ -93,6 +93,7 @@ type Driver struct {
 type Options struct {
 	NamePrefix                string           // --volume-name-prefix
 	NameUUIDLength            int              // --volume-name-uuid-length; -1 keeps the whole uid
+	NameTemplate              string           // --volume-name-template, in place of the prefix; empty for none
 	DefaultFSType             string           // --default-fstype
 	MinVolumeSize             map[string]int64 // --min-volume-size: bytes by filesystem (O-30)
 	ExtraCreateMetadata       bool             // --extra-create-metadata
