@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	recordutil "k8s.io/client-go/tools/record/util"
 	"k8s.io/client-go/tools/reference"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -138,7 +139,7 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 	}
 	now := metav1.Now()
 	return &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()), Namespace: namespace},
+		ObjectMeta:     metav1.ObjectMeta{Name: recordutil.GenerateEventName(about.Name, now.UnixNano()), Namespace: namespace},
 		InvolvedObject: *about, Type: eventType, Reason: reason, Message: message,
 		Source: corev1.EventSource{Component: e.component}, ReportingController: e.component,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -118,4 +120,18 @@ func TestEventsAreTriedAgain(t *testing.T) {
 		t.Errorf("%q", sink.created)
 	}
 	events.Event(claim("a"), corev1.EventTypeNormal, "Late", "after the end, no panic")
+}
+
+// What has a long name is told of too: that of an event is longer by seventeen characters.
+func TestEventsOfLongNames(t *testing.T) {
+	e := newEvents(t.Context(), EventsConfig{Component: "c"}, nil)
+	defer e.Close()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: strings.Repeat("n", validation.DNS1123SubdomainMaxLength)}}
+	event, err := e.make(claim, "Normal", "Reason", "message")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems := validation.IsDNS1123Subdomain(event.Name); len(problems) > 0 || event.InvolvedObject.Name != claim.Name {
+		t.Errorf("%s: %v", event.Name, problems)
+	}
 }

@@ -73,8 +73,11 @@ func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
 }
 
 // PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its reclaim policy must be those that
-// were seen.
+// were seen; and where that policy then deletes it, nothing may have changed, since somebody may just have said that it is kept.
 func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
+	if phase != corev1.VolumeBound && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		return condemn(pv, phase, message)
+	}
 	steps := []object{
 		test("/metadata/uid", pv.UID),
 		test("/spec/claimRef/uid", owner),
@@ -93,6 +96,18 @@ func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.Per
 		}
 		now.Status.Phase, now.Status.Message = phase, message
 		return true
+	}}
+}
+
+// condemn is a status with which a volume is deleted.
+func condemn(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
+	patch := merge(object{
+		"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion},
+		"status":   object{"phase": phase, "message": message},
+	})
+	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
+		now.Status.Phase, now.Status.Message = phase, message
+		return now.ResourceVersion == pv.ResourceVersion
 	}}
 }
 

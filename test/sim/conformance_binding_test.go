@@ -65,6 +65,14 @@ var bindingRows = []struct {
 		old := pv.DeepCopy()
 		return a.patch(pv, kube.AddFinalizer(pv.UID, ours)) + " " + a.patchStatus(pv, kube.PhaseOfOwned(old, "u1", corev1.VolumeFailed, "no")) + " " + pv.Status.Message
 	}, "ok ok no"},
+	{"it does for one that is then deleted", func(a api) string {
+		pv := a.volume("b5d", reservedFor("u1", nil), func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		})
+		old := pv.DeepCopy()
+		return a.patch(pv, kube.AddFinalizer(pv.UID, ours)) + " " + a.patchStatus(pv, kube.PhaseOfOwned(old, "u1", corev1.VolumeReleased, "")) + " " +
+			a.patchStatus(pv, kube.PhaseOfOwned(pv, "u1", corev1.VolumeReleased, "")) + " " + string(pv.Status.Phase)
+	}, "ok Conflict ok Released"},
 	{"a phase of a volume of which the cache has dropped parts", func(a api) string {
 		pv := a.volume("b16", reservedFor("u1", map[string]string{names.AnnProvisionedBy: "d"}), withOurs)
 		got := a.patchStatus(pv, kube.PhaseOfOwned(pv, "u1", corev1.VolumeBound, ""))

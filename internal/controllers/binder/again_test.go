@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -69,4 +70,33 @@ func (u *uids) Event(o runtime.Object, _, _, _ string) {
 	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok {
 		*u = append(*u, claim.UID)
 	}
+}
+
+// 8.14, I3: that a volume outlives its claim is seen before it is condemned, though no watch shows it.
+func TestKeptAtTheLastMoment(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.prepare()
+		v, c := liveVolume("v", "a"), liveClaim("c", "a")
+		w.create(v, c)
+		claim := apiserver.Objects(w.server, c)[0]
+		edit(w, v, func(v *corev1.PersistentVolume) {
+			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		})
+		before := apiserver.Objects(w.server, v)[0]
+		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+		p.ledger.claimSeen(key, claim, claim)
+		p.ledger.volumeSeen("v", before, before)
+		edit(w, v, func(v *corev1.PersistentVolume) {
+			v.Annotations = map[string]string{names.AnnReuse: names.ReuseSameName}
+		})
+		w.remove(claim.DeepCopy())
+		p.ledger.claimSeen(key, claim, nil)
+		if _, err := p.Loop().Reconcile(t.Context(), binding.Key{Claim: key}); err != nil {
+			t.Fatal(err)
+		}
+		if got := apiserver.Objects(w.server, v)[0]; got.Status.Phase == corev1.VolumeReleased || got.Spec.ClaimRef.UID != "" {
+			t.Errorf("the volume is %s, for %q", got.Status.Phase, got.Spec.ClaimRef.UID)
+		}
+	})
 }

@@ -169,7 +169,8 @@ func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdic
 	finding := v.Because()
 	l.Decided.WithLabelValues(l.Name, string(finding.Reason)).Inc()
 	l.log(ctx, key, about, v, retryIn)
-	l.tell(key, about, finding)
+	_, waits := v.(verdict.Wait[A])
+	l.tell(key, about, finding, waits)
 }
 
 // log works nothing out for a line that nobody reads: most decisions are that nothing is to be done.
@@ -188,14 +189,15 @@ func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.V
 	log.Info(finding.Text(), fields...)
 }
 
-// tell writes the event. Progress is told once, a failure at each attempt, so that its count and time are right (H-41).
-func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding) {
+// tell writes the event. Progress is told once, a failure at each attempt, so that its count and time are right (H-41). What is waited
+// for is told again when it is something else, and while it lasts.
+func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding, waits bool) {
 	info := verdict.Describe(finding.Reason)
 	if info.Severity == verdict.Silent || about.Object == nil {
 		return
 	}
 	if info.Severity == verdict.Normal {
-		if l.Retries.firstTime(key, info.Event) {
+		if l.Retries.isNew(key, info.Event, finding.Text(), l.Clock.Now(), waits) {
 			l.Events.Event(about.Object, "Normal", info.Event, finding.Text())
 		}
 		return

@@ -176,6 +176,28 @@ func TestReconcileTellsProgressOnce(t *testing.T) {
 	}
 }
 
+// 8.29: what is waited for is told again when it is something else, and while it lasts, since events are forgotten.
+func TestReconcileTellsAgainWhatIsWaitedFor(t *testing.T) {
+	s := &script{}
+	l, told := newLoop(s)
+	now := clocktesting.NewFakeClock(time.Unix(100, 0))
+	l.Clock = now
+	for _, step := range []struct {
+		after time.Duration
+		text  string
+		want  int // events by then
+	}{{0, "p1", 1}, {TellAgain - time.Second, "p1", 1}, {0, "p2", 2}, {TellAgain, "p2", 3}, {0, "p2", 3}} {
+		now.Step(step.after)
+		s.decide = verdict.Wait[string]{Finding: verdict.Finding{Reason: verdict.ClaimStillUsed, Message: step.text}}
+		if _, err := l.Reconcile(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if len(*told) != step.want {
+			t.Errorf("8.29 %+v: told %q", step, *told)
+		}
+	}
+}
+
 // A call that has begun is not cut off when the process is asked to end, but nothing new is begun.
 func TestReconcileDrains(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,6 +5,10 @@ import (
 	"time"
 )
 
+// TellAgain is after how long an event about a state that goes on is told again, if anybody looks: the API server forgets events within
+// an hour.
+const TellAgain = 30 * time.Minute
+
 // Backoff is the delay before the next attempt: First, doubled per attempt, at most Most (C-3).
 type Backoff struct{ First, Most time.Duration }
 
@@ -22,10 +26,16 @@ func (b Backoff) Delay(failed int) time.Duration {
 
 // Retry is what is remembered of the failed attempts for one key.
 type Retry struct {
-	Failed    int       // attempts in a row
-	NotBefore time.Time // when the next one is due
-	Inputs    string    // digest of what the last one was made from
-	told      map[string]bool
+	Failed    int                // attempts in a row
+	NotBefore time.Time          // when the next one is due
+	Inputs    string             // digest of what the last one was made from
+	told      map[string]telling // by the reason of the event
+}
+
+// telling is the last event of a reason.
+type telling struct {
+	text string
+	at   time.Time
 }
 
 // Retries remembers the failed attempts by key. It is safe for concurrent use.
@@ -62,18 +72,20 @@ func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string) {
 	r.m[key] = one
 }
 
-// firstTime reports whether progress of this kind has not been told yet for the key.
-func (r *Retries[K]) firstTime(key K, what string) bool {
+// isNew reports whether an event has not been told yet for the key; or, when it is about a state that goes on, not with these words, or
+// not lately.
+func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.m[key]
-	if one.told[what] {
+	last, told := one.told[event]
+	if told && (!goesOn || last.text == text && now.Sub(last.at) < TellAgain) {
 		return false
 	}
 	if one.told == nil {
-		one.told = map[string]bool{}
+		one.told = map[string]telling{}
 	}
-	one.told[what] = true
+	one.told[event] = telling{text, now}
 	r.m[key] = one
 	return true
 }

@@ -38,7 +38,7 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	case provision.WriteVolume:
 		return c.writeVolume(ctx, a.Volume)
 	case provision.Reschedule:
-		return nil, c.reschedule(ctx, s.Key)
+		return nil, c.reschedule(ctx, s.Key, a.Claim.Annotations[names.AnnSelectedNode])
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
@@ -172,10 +172,10 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 }
 
 // reschedule writes the claim as the API server has it, since the one in memory is trimmed; upstream's role allows update and
-// not patch (RB-2).
-func (c *Controller) reschedule(ctx context.Context, key provision.Key) error {
+// not patch (RB-2). Another node, which was selected meanwhile, stays.
+func (c *Controller) reschedule(ctx context.Context, key provision.Key, node string) error {
 	claim, err := c.claim(ctx, c.Live, key)
-	if err != nil || claim == nil {
+	if err != nil || claim == nil || claim.Annotations[names.AnnSelectedNode] != node {
 		return err
 	}
 	delete(claim.Annotations, names.AnnSelectedNode)

@@ -127,11 +127,24 @@ func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision
 		return s, nil
 	}
 	var err error
-	if s.Node, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: node}, &corev1.Node{}); err != nil {
+	if s.Node, err = c.node(ctx, node); err != nil {
 		return s, err
 	}
 	s.CSINode, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: node}, &storagev1.CSINode{})
+	if s.CSINode == nil && err == nil {
+		s.CSINode, err = kube.Get(ctx, c.Live, client.ObjectKey{Name: node}, &storagev1.CSINode{})
+	}
 	return s, err
+}
+
+// node reads what memory does not have from the API server, as place does: the scheduler may know of a new node before we do, and the
+// selection of one that is gone is taken back.
+func (c *Controller) node(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &corev1.Node{})
+	if node != nil || err != nil {
+		return node, err
+	}
+	return kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.Node{})
 }
 
 // Decide implements loop.Task.

@@ -64,6 +64,15 @@ func TestReuse(t *testing.T) {
 			"unbind v; nothing ClaimBound",
 		},
 
+		{
+			"8.15 also one that was made for the claim, before it is deleted", pair(claim(wants("w"), isComplete, isBound), aVolume(named("w"), forClaim("u"), bound), aVolume(forClaim("u"), marked(names.AnnProvisionedBy, "d"), sameName)),
+			"unbind v; nothing ClaimBound",
+		},
+		{
+			"8.14 and is offered to any claim", pair(claim(wants("w"), isComplete, isBound), aVolume(named("w"), forClaim("u"), bound), aVolume(forClaim("u"), marked(names.AnnProvisionedBy, "d"), anyClaim)),
+			"unbind v for any; nothing ClaimBound",
+		},
+
 		{"8.17 what a backup brought back is asked about", pair(restored, aVolume(forClaim("old"), phase(""), isKept, sameName)), "look claim"},
 		{"8.17 and made a pair again", with2(pair(restored, aVolume(forClaim("old"), phase(""), isKept, sameName)), claimAsked), "W1 v; W2 v; nothing ClaimBound"},
 		{"8.17 also without a uid", pair(restored, aVolume(forClaim(""), phase(""), isKept, sameName)), "W1 v; W2 v; nothing ClaimBound"},

@@ -89,11 +89,13 @@ func decideOwned(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 		}
 	case claim.Spec.VolumeName == "": // T1 takes it
 		return nil
+	case isReusable(pv):
+		how, _ := reuse(pv)
+		return []Action{Unbind{pv, how == names.ReuseAny}}
 	case isProvisioned(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
 		return release(pv) // made for the claim, which has another one by now
 	}
-	how, _ := reuse(pv)
-	return []Action{Unbind{pv, boundByController(pv.Annotations) && how != names.ReuseSameName}}
+	return []Action{Unbind{pv, boundByController(pv.Annotations)}}
 }
 
 func isProvisioned(pv *corev1.PersistentVolume) bool {

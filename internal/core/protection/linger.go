@@ -14,12 +14,15 @@ import (
 // together with it, and takes a while to end.
 const TellAfter = time.Minute
 
+// lookAgain is after how long people are told again, since events are forgotten.
+const lookAgain = 31 * time.Minute
+
 // lingers waits for those who hold an object that is being deleted, and tells of them when it takes long.
 func lingers(o metav1.Object, quiet, loud verdict.Finding, now time.Time) Verdict {
 	if tell := o.GetDeletionTimestamp().Add(TellAfter); now.Before(tell) {
 		return wait{Finding: quiet, Until: tell}
 	}
-	return wait{Finding: loud}
+	return wait{Finding: loud, Until: now.Add(lookAgain)}
 }
 
 // heldByOthers is about an object that goes as far as we are concerned (8.26).

@@ -2,6 +2,8 @@ package provision
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -89,6 +91,9 @@ func misfit(request *csi.CreateVolumeRequest, created *csi.Volume) string {
 	required := request.GetCapacityRange().GetRequiredBytes()
 	if got := created.GetCapacityBytes(); got != 0 && got < required {
 		return fmt.Sprintf("created volume has %d bytes, less than the %d bytes that the claim asks for", got, required)
+	}
+	if strings.ContainsFunc(created.GetVolumeId(), unicode.IsControl) { // it would go into commands and logs of others
+		return fmt.Sprintf("created volume has the id %q, with control characters", created.GetVolumeId())
 	}
 	return ""
 }

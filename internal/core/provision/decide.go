@@ -77,10 +77,25 @@ func decide(s Snapshot) Verdict {
 	if finding == nil {
 		finding = cmp.Or(unseen(s), unreadable(s, entry.Secrets))
 	}
-	if finding != nil {
-		return refuse{Finding: *finding}
+	switch {
+	case finding == nil:
+		return create(s, entry)
+	case finding.Reason == verdict.NodeTopologyUnknown && isNodeGone(s):
+		return reschedule(s, *finding)
 	}
-	return create(s, entry)
+	return refuse{Finding: *finding}
+}
+
+// isNodeGone reports whether the selected node does not exist any more, or has lost its drivers (C-61, C-104, H-8, 8.19). One that has not
+// got this driver may be about to get it.
+func isNodeGone(s Snapshot) bool { return s.Node == nil || s.CSINode == nil }
+
+// reschedule lets the scheduler choose another node: it does not by itself while the claim names one.
+func reschedule(s Snapshot, f verdict.Finding, before ...Action) Verdict {
+	return do{
+		Finding: f, Actions: append(before, Reschedule{s.Claim}),
+		Then: idle(verdict.Rescheduled, "the node selection was taken back"),
+	}
 }
 
 // newEntry is what is to be asked of the driver, in the order of the checks C-55 to C-63.

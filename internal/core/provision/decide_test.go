@@ -78,6 +78,19 @@ func unasked(s *Snapshot)     { s.Claim.Annotations = map[string]string{} }
 func handedOver(s *Snapshot)  { s.HandedOver = true }
 func hasTopology(s *Snapshot) { s.Driver.HasTopology = true }
 
+// onNode has a node selected that has these labels, nil for one that does not exist, and this driver; "" for no CSINode.
+func onNode(labels map[string]string, driver string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		annotate(names.AnnSelectedNode, "n1")(s)
+		if labels != nil {
+			s.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: labels}}
+		}
+		if driver != "" {
+			s.CSINode = &storagev1.CSINode{Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver, TopologyKeys: []string{"zone"}}}}}
+		}
+	}
+}
+
 func pending(s *Snapshot) {
 	request, _ := NewRequest(world())
 	s.Pending = &intent.Entry{Claim: s.Key.NamespacedName, UID: uid, VolumeName: pvName, Request: request}
@@ -170,7 +183,11 @@ func TestDecide(t *testing.T) {
 		{"data source is refused, not ignored", world(func(s *Snapshot) {
 			s.Claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "s"}
 		}), verdict.NotSupportedYet, refuse{}},
-		{"C-61 driver with topology, node unknown", world(firstUse, hasTopology, annotate(names.AnnSelectedNode, "n1")), verdict.NodeTopologyUnknown, refuse{}},
+		{"C-61 C-104 8.19 the selected node is gone: it is taken back", world(firstUse, hasTopology, annotate(names.AnnSelectedNode, "n1")), verdict.NodeTopologyUnknown, do{}},
+		{"H-8 also when its CSINode lingers", world(firstUse, hasTopology, onNode(nil, driver)), verdict.NodeTopologyUnknown, do{}},
+		{"H-8 or when that is gone alone", world(firstUse, hasTopology, onNode(map[string]string{"zone": "a"}, "")), verdict.NodeTopologyUnknown, do{}},
+		{"T-22 the driver is not on the node, and may be soon", world(firstUse, hasTopology, onNode(map[string]string{"zone": "a"}, "other")), verdict.NodeTopologyUnknown, refuse{}},
+		{"T-23 nor does the node say where it is", world(firstUse, hasTopology, onNode(map[string]string{"rack": "1"}, driver)), verdict.NodeTopologyUnknown, refuse{}},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			got := Decide(tc.s, now)

@@ -72,11 +72,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	case m == exhausted:
 		finding.Reason = verdict.CreateExhausted
 		if s.Driver.HasTopology && unwanted(s) == nil && selectedNode(s.Claim) != "" { // C-41, C-26
-			return do{
-				Finding: finding,
-				Actions: []Action{record, Reschedule{s.Claim}},
-				Then:    idle(verdict.Rescheduled, "the node selection was taken back"),
-			}
+			return reschedule(s, finding, record)
 		}
 	}
 	return do{Finding: finding, Actions: []Action{record}, Then: refuse{Finding: finding}}
