@@ -77,7 +77,11 @@ type eventSink interface {
 
 // NewEvents starts writing in the background; call Close to stop.
 func NewEvents(ctx context.Context, cfg EventsConfig) (*Events, error) {
-	api, err := client.New(cfg.API, client.Options{Scheme: Scheme()})
+	own := rest.CopyConfig(cfg.API)
+	if throttle, ok := own.RateLimiter.(*Throttle); ok {
+		own.RateLimiter = throttle.events
+	}
+	api, err := client.New(own, client.Options{Scheme: Scheme()})
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // apiAccess is how a role reaches the API server.
@@ -19,15 +21,16 @@ type apiAccess struct {
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
-	traffic *kube.Traffic // of all that this process writes; made with the first configuration unless it is shared
-	view    *view         // that the roles of this process share; nil for one of its own
+	traffic  *kube.Traffic  // of all that this process writes; made with the first configuration unless it is shared
+	throttle *kube.Throttle // by --kube-api-qps; nil for none
+	view     *view          // that the roles of this process share; nil for one of its own
 }
 
 // flags are F-1, F-41, F-49 and F-50.
 func (a *apiAccess) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
 	f.StringVar(&a.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
-	f.Float32Var(&a.KubeAPIQPS, "kube-api-qps", 0, "API requests per second; 0 leaves the limit to the API server's priority and fairness")
+	f.Float32Var(&a.KubeAPIQPS, "kube-api-qps", 0, "API requests per second of the process, besides as many for its events; 0 leaves the limit to the API server's priority and fairness")
 	f.IntVar(&a.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
 }
 
@@ -77,16 +80,39 @@ func (a *apiAccess) config(userAgent string) (*rest.Config, error) {
 	}
 	api = rest.CopyConfig(api)
 	api.UserAgent = userAgent
-	api.QPS, api.Burst = a.KubeAPIQPS, a.KubeAPIBurst
-	switch {
-	case api.QPS == 0:
-		api.QPS = -1 // no limit of our own
-	case api.Burst == 0:
-		api.Burst = int(2*api.QPS) + 1
+	api.QPS, api.Burst = a.limits()
+	if a.shareThrottle(); a.throttle != nil {
+		api.RateLimiter = a.throttle
 	}
 	if a.traffic == nil {
 		a.traffic = &kube.Traffic{}
 	}
 	a.traffic.Count(api)
 	return api, nil
+}
+
+// limits are --kube-api-qps and --kube-api-burst; less than 0 is no limit of our own.
+func (a *apiAccess) limits() (qps float32, burst int) {
+	switch {
+	case a.KubeAPIQPS == 0:
+		return -1, a.KubeAPIBurst
+	case a.KubeAPIBurst == 0:
+		return a.KubeAPIQPS, int(2*a.KubeAPIQPS) + 1
+	}
+	return a.KubeAPIQPS, a.KubeAPIBurst
+}
+
+// shareThrottle makes the limit for all requests of the process but those for its leases, which have their own: a leader that is busy
+// must not lose its lease for that.
+func (a *apiAccess) shareThrottle() {
+	if qps, burst := a.limits(); a.throttle == nil && qps > 0 {
+		a.throttle = kube.NewThrottle(qps, burst)
+	}
+}
+
+// countThrottle has the time counted that requests wait for the limit (8.9).
+func (a *apiAccess) countThrottle(registry prometheus.Registerer) {
+	if a.throttle != nil {
+		a.throttle.Tell(telemetry.NewCounter(registry, telemetry.MetricThrottled).WithLabelValues().Add)
+	}
 }

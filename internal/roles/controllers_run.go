@@ -54,6 +54,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	}
 	b.decided = telemetry.NewCounter(b.registry, telemetry.MetricDecisions)
 	b.foreign = telemetry.NewCounter(b.registry, telemetry.MetricForeignBinders)
+	c.countThrottle(b.registry)
 	b.dropped = telemetry.NewCounter(b.registry, telemetry.MetricEventsDropped).WithLabelValues().Inc
 	if err := b.serve(ctx); err != nil {
 		return err

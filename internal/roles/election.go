@@ -105,6 +105,7 @@ func (e *Election) validate() []error {
 // that busy controllers do not cost the lease.
 func (e *Election) newLock(api *rest.Config, name string, events resourcelock.EventRecorder) (*watchedLock, error) {
 	api = rest.AddUserAgent(rest.CopyConfig(api), "leader-election")
+	api.RateLimiter = nil                             // one of its own
 	api.Timeout = max(time.Second, e.RenewDeadline/2) // one request that hangs does not cost the lease
 	api.WarningHandlerWithContext = rest.NoWarnings{} // that Endpoints are deprecated is not news
 	leases, err := coordinationv1client.NewForConfig(api)

@@ -75,6 +75,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	c := p.Controllers
 	p.traffic, p.view = &kube.Traffic{}, newView(ctx)
 	defer p.view.close()
+	p.shareThrottle()
 	c.apiAccess, c.Desk, c.Log = p.apiAccess, desk, log.WithName("controllers")
 	identity := c.Election.identity
 	c.Election = p.Election

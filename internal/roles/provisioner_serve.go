@@ -53,6 +53,7 @@ func (w *wiring) renewing() error {
 func (w *wiring) run(ctx context.Context) error {
 	var err error
 	dropped := telemetry.NewCounter(w.registry, telemetry.MetricEventsDropped).WithLabelValues()
+	w.role.countThrottle(w.registry)
 	w.events, err = kube.NewEvents(ctx, kube.EventsConfig{
 		API: w.api, Component: eventSource(w.driver.Name), Dropped: dropped.Inc, Traffic: w.role.traffic,
 	})

@@ -159,6 +159,18 @@ func TestAPIServerLimits(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", tc.row, got, err, tc.want)
 		}
 	}
+	// 8.9: it is one limit, whatever is asked for, for the roles of one process together; without one nothing waits.
+	one := apiAccess{API: given, KubeAPIQPS: 1}
+	one.shareThrottle()
+	two := one
+	first, err1 := one.config("")
+	second, err2 := two.config("")
+	if err1 != nil || err2 != nil || first.RateLimiter == nil || first.RateLimiter != second.RateLimiter || rest.CopyConfig(first).RateLimiter != first.RateLimiter {
+		t.Errorf("8.9: %v, %v, %v, %v", first.RateLimiter, second.RateLimiter, err1, err2)
+	}
+	if free, err := (&apiAccess{API: given}).config(""); err != nil || free.RateLimiter != nil {
+		t.Errorf("8.9 no limit: %v, %v", free.RateLimiter, err)
+	}
 	if given.QPS != 3 || given.UserAgent != "" {
 		t.Errorf("H-31: the caller's configuration was changed: %+v", given)
 	}

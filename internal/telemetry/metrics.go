@@ -59,6 +59,12 @@ var MetricEventsDropped = Metric{
 	"Kubernetes events that were not written, because too many waited or the API server did not take them.",
 }
 
+// MetricThrottled is there with --kube-api-qps only.
+var MetricThrottled = Metric{
+	"purser_api_throttled_seconds_total", "counter", nil,
+	"Time that requests to the API server have waited for --kube-api-qps.",
+}
+
 // MetricOrphans is there with --orphan-audit-interval only.
 var MetricOrphans = Metric{
 	"purser_orphan_volumes", "gauge", nil,
@@ -67,7 +73,7 @@ var MetricOrphans = Metric{
 
 // Ours lists the metrics that this package registers.
 func Ours() []Metric {
-	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped, MetricOrphans, MetricForeignBinders, MetricServed, MetricServing}
+	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped, MetricThrottled, MetricOrphans, MetricForeignBinders, MetricServed, MetricServing}
 }
 
 // NewCounter registers a metric that is a counter, or finds it: roles in one process count together.
