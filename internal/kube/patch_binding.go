@@ -50,11 +50,14 @@ func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	}}
 }
 
-// GiveVolumeBack undoes [TakeVolume]: all of it, or only the uid, which leaves the volume to claims of that name.
-func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool) client.Patch {
+// GiveVolumeBack undoes [TakeVolume]: all of it, or only the uid, which leaves the volume to claims of that name, or of another one.
+func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.NamespacedName) client.Patch {
 	ref := object{"uid": nil, "resourceVersion": nil}
-	if whole {
+	switch {
+	case whole:
 		ref = nil
+	case to.Name != "":
+		ref["namespace"], ref["name"] = to.Namespace, to.Name
 	}
 	metadata := object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion, "annotations": object{names.AnnBoundByController: nil}}
 	return merge(object{"metadata": metadata, "spec": object{"claimRef": ref}})

@@ -105,12 +105,17 @@ var bindingRows = []struct {
 	}, "ok ok ok Lost0 0v"},
 	{"a binding of ours is undone", func(a api) string {
 		pv := a.volume("b10", reservedFor("u1", map[string]string{names.AnnBoundByController: "yes"}))
-		return a.patch(pv, kube.GiveVolumeBack(pv, true)) + fmt.Sprint(" ", pv.Spec.ClaimRef == nil, len(pv.Annotations))
+		return a.patch(pv, kube.GiveVolumeBack(pv, true, types.NamespacedName{})) + fmt.Sprint(" ", pv.Spec.ClaimRef == nil, len(pv.Annotations))
 	}, "ok true 0"},
 	{"one of a user's is kept by name", func(a api) string {
 		pv := a.volume("b11", reservedFor("u1", map[string]string{"mine": "yes"}))
-		return a.patch(pv, kube.GiveVolumeBack(pv, false)) + fmt.Sprint(" ", pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID, pv.Annotations)
+		return a.patch(pv, kube.GiveVolumeBack(pv, false, types.NamespacedName{})) + fmt.Sprint(" ", pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID, pv.Annotations)
 	}, "ok someonemap[mine:yes]"},
+	{"or goes to one of another", func(a api) string {
+		pv := a.volume("b11m", reservedFor("u1", map[string]string{names.AnnBoundByController: "yes"}))
+		got := a.patch(pv, kube.GiveVolumeBack(pv, false, types.NamespacedName{Namespace: "elsewhere", Name: "other"}))
+		return got + fmt.Sprint(" ", pv.Spec.ClaimRef.Namespace, "/", pv.Spec.ClaimRef.Name, " ", pv.Spec.ClaimRef.UID, pv.Spec.ClaimRef.ResourceVersion, len(pv.Annotations))
+	}, "ok elsewhere/other 0"},
 	{"a class is given once", func(a api) string {
 		claim := a.claim("b12", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = nil })
 		return a.patch(claim, kube.NameClass(claim, "x")) + " " + a.patch(claim, kube.NameClass(claim, "y"))

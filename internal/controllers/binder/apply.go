@@ -71,7 +71,7 @@ func (c *Controller) do(ctx context.Context, action binding.Action) error {
 	case binding.SetVolumePhase:
 		return c.setVolumePhase(ctx, a)
 	case binding.Unbind:
-		return c.patchVolume(ctx, a.Volume, kube.GiveVolumeBack(a.Volume, a.Whole))
+		return c.patchVolume(ctx, a.Volume, kube.GiveVolumeBack(a.Volume, a.Whole, a.For))
 	case binding.AssignClass:
 		return c.patchClaim(ctx, a.Claim, kube.NameClass(a.Claim, a.Class))
 	case binding.AskProvisioner:

@@ -317,6 +317,18 @@ func TestRelease(t *testing.T) {
 		w.expect("c Bound v; v Bound c")
 		return claim, liveVolume("v", "a")
 	}
+	t.Run("8.25 moved to another claim, which waits for it", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			claim, volume := bound(w)
+			edit(w, volume, func(v *corev1.PersistentVolume) {
+				metav1.SetMetaDataAnnotation(&v.ObjectMeta, names.AnnReuse, "default/d")
+			})
+			w.create(liveClaim("d", "a"))
+			w.expect("c Bound v; d Pending; v Bound c")
+			w.remove(claim)
+			w.expect("d Bound v; v Bound d")
+		})
+	})
 	t.Run("deleted while nobody was there: one read", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			claim := liveClaim("c", "a")

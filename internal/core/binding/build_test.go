@@ -215,7 +215,7 @@ func showAction(a Action) string {
 	case SetVolumePhase:
 		return a.Volume.Name + " " + string(a.Phase)
 	case Unbind:
-		return "unbind " + a.Volume.Name + word(a.Whole, " for any")
+		return "unbind " + a.Volume.Name + word(a.Whole, " for any") + word(a.For.Name != "", " for "+a.For.String())
 	case AssignClass:
 		return "class " + a.Class
 	case AskProvisioner:

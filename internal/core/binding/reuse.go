@@ -2,15 +2,18 @@ package binding
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// A volume outlives its claim where somebody has annotated it so (8.14, 8.15, 8.17). It is offered with the data that is on it, to whoever
-// comes first or only to a claim of the former one's name.
+// A volume outlives its claim where somebody has annotated it so (8.14, 8.15, 8.17, 8.25). It is offered with the data that is on it, to
+// whoever comes first, to a claim of the former one's name, or to one of another name.
 
 // reuse is what the annotation of a volume asks for; an error for a value that means nothing.
 func reuse(pv *corev1.PersistentVolume) (how string, err error) {
@@ -18,7 +21,26 @@ func reuse(pv *corev1.PersistentVolume) (how string, err error) {
 	case "", names.ReuseAny, names.ReuseSameName:
 		return how, nil
 	}
-	return "", fmt.Errorf("annotation %s: %q is neither %q nor %q", names.AnnReuse, how, names.ReuseSameName, names.ReuseAny)
+	if heir(how).Name != "" {
+		return how, nil
+	}
+	return "", fmt.Errorf("annotation %s: %q is neither %q nor %q, nor the namespace and the name of a claim, as NAMESPACE/NAME",
+		names.AnnReuse, how, names.ReuseSameName, names.ReuseAny)
+}
+
+// heir is the claim that an annotation names; empty for none.
+func heir(how string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(how, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// offer takes the volume back for those to whom it is to go.
+func offer(pv *corev1.PersistentVolume) Unbind {
+	how := pv.Annotations[names.AnnReuse]
+	return Unbind{Volume: pv, Whole: how == names.ReuseAny, For: heir(how)}
 }
 
 // isReusable reports whether the volume is to be offered again when its claim is gone. One that is released and deleted for that may be
@@ -42,6 +64,9 @@ func isReusable(pv *corev1.PersistentVolume) bool {
 func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	if s.Claim == nil || ref == nil || ref.Namespace != s.Claim.Namespace || ref.Name != s.Claim.Name || ref.UID == s.Claim.UID {
+		return false
+	}
+	if to := heir(pv.Annotations[names.AnnReuse]); to.Name != "" && to != s.Key.Claim {
 		return false
 	}
 	return isReusable(pv) && (ref.UID == "" || s.ClaimAsked || s.gone(ref.UID))
@@ -79,18 +104,24 @@ func misbound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) 
 
 // abandoned is T2 for a volume whose claim is gone.
 func abandoned(s Snapshot, pv *corev1.PersistentVolume) []Action {
-	how, err := reuse(pv)
+	_, err := reuse(pv)
 	switch {
 	case s.inherits(pv) && takes(s, pv): // T1 does it
 		return nil
 	case isReusable(pv):
-		return []Action{Unbind{pv, how == names.ReuseAny}, Tell{Volume: pv, Finding: finding{
-			Reason: verdict.VolumeReused, Message: fmt.Sprintf("Claim %q is gone, and the volume is offered again with its data", s.Key),
-		}}}
+		return []Action{offer(pv), Tell{Volume: pv, Finding: finding{Reason: verdict.VolumeReused, Message: describeOffer(s.Key, pv)}}}
 	case s.isRestored(pv): // the claim is told
 		return nil
 	case err != nil:
 		return append(release(pv), Tell{Volume: pv, Finding: finding{Reason: verdict.ReuseInvalid, Message: err.Error()}})
 	}
 	return release(pv)
+}
+
+func describeOffer(former Key, pv *corev1.PersistentVolume) string {
+	text := fmt.Sprintf("Claim %q is gone, and the volume is offered again with its data", former)
+	if to := heir(pv.Annotations[names.AnnReuse]); to.Name != "" {
+		text += fmt.Sprintf(", to claim %q", to)
+	}
+	return text
 }

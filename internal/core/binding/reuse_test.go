@@ -13,6 +13,7 @@ import (
 // What becomes of a volume whose claim is gone, beyond what the reclaim policy says: 8.14, 8.15 and 8.17.
 func TestReuse(t *testing.T) {
 	sameName, anyClaim := marked(names.AnnReuse, names.ReuseSameName), marked(names.AnnReuse, names.ReuseAny)
+	moved := marked(names.AnnReuse, "other/d")
 	released, bound := phase(corev1.VolumeReleased), phase(corev1.VolumeBound)
 	ours := marked(names.AnnBoundByController, "yes")
 	gold := class("gold", "d")
@@ -73,6 +74,23 @@ func TestReuse(t *testing.T) {
 			"unbind v for any; nothing ClaimBound",
 		},
 
+		{"8.25 moved to a claim elsewhere", with2(pair(nil, aVolume(forClaim("u"), bound, isKept, moved)), isGone("u")), "unbind v for other/d; tell VolumeReused of volume; nothing ClaimGone"},
+		{"8.25 before it is deleted with its claim", with2(pair(nil, aVolume(forClaim("u"), bound, moved)), isGone("u")), "unbind v for other/d; tell VolumeReused of volume; nothing ClaimGone"},
+		{"8.25 not while its claim is there", pair(restored, aVolume(forClaim("u"), bound, isKept, moved)), "nothing ClaimBound"},
+		{"8.25 and not to the next claim of the name", with2(pair(claim(), aVolume(forClaim("old"), released, isKept, moved)), isGone("old")), "unbind v for other/d; tell VolumeReused of volume; wait NoVolumeAndNoClass"},
+		{
+			"8.25 where it is it stays", with2(pair(claim(), aVolume(forClaim("old"), released, isKept, marked(names.AnnReuse, "ns/c"))), isGone("old")),
+			"W1 v; W2 v+W3 v marked; W4 Bound 1Gi; nothing ClaimBound",
+		},
+		{
+			"8.25 a name that no claim has is said", with2(pair(nil, aVolume(forClaim("u"), bound, isKept, marked(names.AnnReuse, "other/D"))), isGone("u")),
+			"v Released; tell VolumeReleased of volume; tell ReuseInvalid of volume; nothing ClaimGone",
+		},
+		{
+			"8.25 nor has any namespace", with2(pair(nil, aVolume(forClaim("u"), bound, isKept, marked(names.AnnReuse, "other.ns/d"))), isGone("u")),
+			"v Released; tell VolumeReleased of volume; tell ReuseInvalid of volume; nothing ClaimGone",
+		},
+
 		{"8.17 what a backup brought back is asked about", pair(restored, aVolume(forClaim("old"), phase(""), isKept, sameName)), "look claim"},
 		{"8.17 and made a pair again", with2(pair(restored, aVolume(forClaim("old"), phase(""), isKept, sameName)), claimAsked), "W1 v; W2 v; nothing ClaimBound"},
 		{"8.17 also without a uid", pair(restored, aVolume(forClaim(""), phase(""), isKept, sameName)), "W1 v; W2 v; nothing ClaimBound"},
@@ -107,6 +125,7 @@ func TestInherits(t *testing.T) {
 		{"the API server has this claim, so no other of its name", with2(pair(claim()), claimAsked), kept(forClaim("old")), true},
 		{"its name is all that is known", pair(claim()), kept(forClaim("")), true},
 		{"it is this claim's own", with2(pair(claim()), claimAsked), kept(forClaim("u")), false},
+		{"it is to go to another claim", with2(pair(claim()), isGone("old")), kept(forClaim("old"), marked(names.AnnReuse, "other/d")), false},
 		{"it was for a claim of another name", with2(pair(claim()), isGone("old")), kept(forOther), false},
 		{"it is nobody's", pair(claim()), kept(), false},
 		{"nobody said that it outlives its claim", with2(pair(claim()), isGone("old")), aVolume(forClaim("old"), isKept), false},

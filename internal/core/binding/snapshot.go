@@ -100,10 +100,11 @@ type (
 		Message string
 	}
 	// Unbind takes a volume back from a claim that has another one, or that is gone: for anybody, or only the uid, so that it still is
-	// for a claim of that name.
+	// for a claim of that name, or for one of another name.
 	Unbind struct {
 		Volume *corev1.PersistentVolume
 		Whole  bool
+		For    types.NamespacedName // empty for the name that is there
 	}
 	// AssignClass gives the default class to a claim that asks for none and got no volume.
 	AssignClass struct {

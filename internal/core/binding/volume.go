@@ -90,12 +90,11 @@ func decideOwned(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 	case claim.Spec.VolumeName == "": // T1 takes it
 		return nil
 	case isReusable(pv):
-		how, _ := reuse(pv)
-		return []Action{Unbind{pv, how == names.ReuseAny}}
+		return []Action{offer(pv)}
 	case isProvisioned(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
 		return release(pv) // made for the claim, which has another one by now
 	}
-	return []Action{Unbind{pv, boundByController(pv.Annotations)}}
+	return []Action{Unbind{Volume: pv, Whole: boundByController(pv.Annotations)}}
 }
 
 func isProvisioned(pv *corev1.PersistentVolume) bool {

@@ -49,7 +49,8 @@ const (
 	ManagedByPurser = "purser"
 )
 
-// Ours, on volumes: what becomes of one when its claim is gone, instead of what the reclaim policy says.
+// Ours, on volumes: what becomes of one when its claim is gone, instead of what the reclaim policy says. Any other value is the namespace
+// and the name of the claim that it is for then.
 const (
 	AnnReuse      = "purser/reuse"
 	ReuseSameName = "same-name" // it is for the next claim with the name of the former one

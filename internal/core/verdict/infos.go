@@ -270,7 +270,7 @@ var infos = map[Reason]Info{
 	ReuseInvalid: {
 		Warning, string(ReuseInvalid),
 		"The annotation purser/reuse of the PersistentVolume has a value that means nothing, so the reclaim policy is followed.",
-		"Set it to same-name or any, or take it off.",
+		"Set it to same-name, to any or to NAMESPACE/NAME of a claim, or take it off.",
 	},
 	VolumeSettled: silent("Volumes that name the claim got another phase, or were taken back.",
 		"Nothing to do; the log names them."),
