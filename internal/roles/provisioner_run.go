@@ -163,9 +163,16 @@ func (w *wiring) controllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	deleting := settings
+	deleting.Workers = w.role.deleteWorkers()
+	reclaims := reclaiming.New(reclaiming.Config{
+		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(), Calls: underWay,
+		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
+		DropProtection: w.role.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: deleting,
+	})
 	claims := provisioning.New(provisioning.Config{
 		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(),
-		Volumes: volumes, Journal: journal, HandedOver: given, CSI: w.conn.Controller(), Calls: underWay,
+		Volumes: volumes, Journal: journal, HandedOver: given, Sharing: reclaims.Sharing, CSI: w.conn.Controller(), Calls: underWay,
 		Driver: provision.Driver{
 			Name: w.driver.Name, Plugin: w.driver.Plugin, Controller: w.driver.Controller, HasTopology: w.topology(),
 			MultiWriters: w.driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
@@ -173,19 +180,10 @@ func (w *wiring) controllers(ctx context.Context) error {
 		Options: w.role.options(w.driver.Name), Provisions: telemetry.NewProvisions(w.registry),
 		Timeout: w.role.createTimeout(), Discard: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: settings,
 	})
-	if err := claims.AddTo(ctx, w.mgr); err != nil {
+	if err := errors.Join(claims.AddTo(ctx, w.mgr), reclaims.AddTo(ctx, w.mgr)); err != nil {
 		return err
 	}
 	telemetry.NewOldest(w.registry, claims.Oldest)
-	settings.Workers = w.role.deleteWorkers()
-	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(), Volumes: volumes, CSI: w.conn.Controller(), Calls: underWay,
-		Driver: reclaim.Driver{Name: w.driver.Name, Controller: w.driver.Controller}, Deletions: telemetry.NewDeletions(w.registry),
-		DropProtection: w.role.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: settings,
-	})
-	if err := reclaims.AddTo(ctx, w.mgr); err != nil {
-		return err
-	}
 	return errors.Join(w.audit(ctx, journal), tellStarted(w.mgr, w.role.Started))
 }
 

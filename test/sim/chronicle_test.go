@@ -145,6 +145,7 @@ func (m *moment) completes(claim *corev1.PersistentVolumeClaim, pv *corev1.Persi
 	switch {
 	case claim.Spec.VolumeName == "":
 		m.violate("7.4 I5: the binding of claim %s is complete without a volume", claim.Name)
+	case pv == nil && m.forcedAway[claim.Spec.VolumeName]: // it was its own a moment ago, and another object cannot be tested for
 	case !mine:
 		m.violate("7.4 I2: claim %s gets volume %s, which is not its own", claim.Name, claim.Spec.VolumeName)
 	case m.firstVolumes[pv.UID].Spec.ClaimRef == nil && !covers(pv, claim):

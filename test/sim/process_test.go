@@ -83,7 +83,7 @@ func (p *process) kill() {
 	p.world.killed++
 	p.world.mu.Unlock()
 	p.cancel()
-	if !p.world.alive(p) {
+	if len(p.world.living(p.role)) == 0 {
 		p.world.restart(p.role)
 	}
 }
@@ -193,15 +193,16 @@ var (
 
 func (p *process) wire(mgr manager.Manager, have parts) {
 	underWay := &calls.Calls{}
+	reclaims := reclaiming.New(reclaiming.Config{
+		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: underWay,
+		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
+		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
+	})
 	claims := provisioning.New(provisioning.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
-		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
-	})
-	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: underWay,
-		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
+		Sharing: reclaims.Sharing,
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {

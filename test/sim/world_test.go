@@ -152,18 +152,6 @@ func (w *world) start(r role) {
 	p.run()
 }
 
-// alive reports whether a process other than the given one is there for its role.
-func (w *world) alive(other *process) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.processes {
-		if p != other && p.role == other.role && !p.isDead() {
-			return true
-		}
-	}
-	return false
-}
-
 // restart begins a process after a pause, in which the user may act.
 func (w *world) restart(r role) {
 	go func() {
@@ -173,9 +161,31 @@ func (w *world) restart(r role) {
 		}
 		time.Sleep(w.schedule.downFor/2 + 17*time.Microsecond)
 		if w.ctx.Err() == nil {
+			former := w.living(r)
 			w.start(r)
+			w.replaced(former...)
 		}
 	}()
+}
+
+// living are the processes of a role that have not ended.
+func (w *world) living(r role) (all []*process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.processes {
+		if p.role == r && !p.isDead() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// replaced has the processes learn that another one leads, at the latest by their lease.
+func (w *world) replaced(former ...*process) {
+	time.Sleep(15 * time.Second)
+	for _, p := range former {
+		p.stop("its lease is lost")
+	}
 }
 
 func (w *world) heal() {
@@ -296,8 +306,7 @@ func (w *world) dropVolumes() {
 func (w *world) rival(former *process) {
 	time.Sleep(33 * time.Microsecond)
 	w.start(former.role)
-	time.Sleep(15 * time.Second)
-	former.stop("its lease is lost")
+	w.replaced(former)
 }
 
 // deleting looks at each volume that the driver is about to delete (I3).

@@ -100,3 +100,53 @@ func TestKeptAtTheLastMoment(t *testing.T) {
 		}
 	})
 }
+
+// I5, 8.14: what the API server once said of a claim and of a volume is believed, whatever a watch that is behind still shows. Else a volume
+// that is offered anew is taken for the former claim and given back again, without end.
+func TestAnswersAreBelieved(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.prepare()
+		v := liveVolume("v", "")
+		v.Annotations = map[string]string{names.AnnReuse: names.ReuseAny}
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		bound := liveClaim("c", "")
+		bound.Annotations = map[string]string{names.AnnBindCompleted: "yes"}
+		bound.Spec.VolumeName = "v" // and not called Bound yet
+		claim := func() *corev1.PersistentVolumeClaim { return apiserver.Objects(w.server, bound)[0] }
+		volume := func() *corev1.PersistentVolume { return apiserver.Objects(w.server, v)[0] }
+		run := func(c *corev1.PersistentVolumeClaim) {
+			if _, err := p.Loop().Reconcile(t.Context(), binding.Key{Claim: keyOf(c)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.create(v, bound)
+		former := claim()
+		w.remove(former.DeepCopy())
+		p.ledger.claimSeen(keyOf(former), former, former) // and never that it is gone
+		p.ledger.volumeSeen("v", volume(), volume())
+		p.api.meet(func(client.Object, string) error { // the watch of volumes is not behind
+			p.ledger.volumeSeen("v", volume(), volume())
+			return nil
+		})
+		run(former)
+		p.api.meet(nil)
+		w.expect("v Bound") // to nobody: its phase is for another run
+		p.ledger.volumeSeen("v", volume(), volume())
+		p.api.take()
+		run(former)
+		w.did(p, "")
+
+		forced := volume()
+		w.remove(forced.DeepCopy()) // which is never seen either
+		bound.Name, bound.ResourceVersion = "d", ""
+		w.create(bound)
+		for range 2 {
+			p.ledger.claimSeen(keyOf(claim()), claim(), claim())
+			run(claim())
+		}
+		w.expect("d Lost v")
+		p.api.take()
+		run(claim())
+		w.did(p, "")
+	})
+}

@@ -127,7 +127,7 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 			return s, err
 		}
 		now.claimAsked, now.claim = true, claim
-		c.ledger.answered(s.Refs, claim)
+		c.ledger.answered(s, claim)
 	}
 	now.volumes = map[string]*corev1.PersistentVolume{}
 	for _, name := range what.Volumes {
@@ -138,7 +138,7 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 		if now.volumes[name] = pv; pv != nil {
 			c.wake(c.ledger.wroteVolume(pv))
 		} else {
-			c.ledger.withdraw(name)
+			c.ledger.withdraw(name, uidsOf(s, name))
 		}
 	}
 	return c.gather(s.Key, now), nil
@@ -159,6 +159,16 @@ func volumesOf(s binding.Snapshot) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// uidsOf are those under which a snapshot has the volume of a name.
+func uidsOf(s binding.Snapshot, name string) (uids []types.UID) {
+	for _, pv := range append(slices.Clone(s.Refs), s.Named, s.Offer) {
+		if pv != nil && pv.Name == name {
+			uids = append(uids, pv.UID)
+		}
+	}
+	return uids
 }
 
 // versionsOf are the resource versions of what a snapshot has, by uid.

@@ -94,16 +94,24 @@ func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	return l.shelve(pv.Name)
 }
 
-// answered notes what the API server says of the claim that volumes name: which uids are gone for good, too.
-func (l *ledger) answered(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {
+// answered notes what the API server says of the claim of a key: which uids are gone for good, of those that the volumes name and that of
+// the claim as it is remembered. The latter has no volume that would name it when the volume is offered anew.
+func (l *ledger) answered(s binding.Snapshot, claim *corev1.PersistentVolumeClaim) {
 	if claim != nil {
 		l.ownClaims.Wrote(claim)
 	}
+	var named []types.UID
+	if s.Claim != nil {
+		named = append(named, s.Claim.UID)
+	}
+	for _, pv := range s.Refs {
+		named = append(named, pv.Spec.ClaimRef.UID)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, pv := range volumes {
-		if uid := pv.Spec.ClaimRef.UID; uid != "" && (claim == nil || claim.UID != uid) {
-			l.gone.add(under(refKey(pv), uid))
+	for _, uid := range named {
+		if uid != "" && (claim == nil || claim.UID != uid) {
+			l.gone.add(under(s.Key.Claim, uid))
 		}
 	}
 }
@@ -119,10 +127,14 @@ func (l *ledger) isGone(key types.NamespacedName, uid types.UID) bool {
 	return l.gone.has(uid) || l.gone.has(under(key, uid))
 }
 
-// withdraw takes a volume away that the API server says is gone. The watch will say so too.
-func (l *ledger) withdraw(name string) {
+// withdraw takes a volume away of which the API server says that it is gone, by the uids that it was known under before the question. The
+// watch will say so too, and until then nobody believes what it shows of these.
+func (l *ledger) withdraw(name string, before []types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, uid := range before {
+		l.gone.add(uid)
+	}
 	if h := l.held[name]; h != nil {
 		l.unhold(h)
 	}

@@ -62,7 +62,9 @@ func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
 		}
 	}
 	l.claimSeen(keyOf(claim), claim, claim)
-	l.answered([]*corev1.PersistentVolume{volume("copy", "other")}, nil)
+	l.answered(binding.Snapshot{
+		Key: binding.Key{Claim: types.NamespacedName{Namespace: "ns", Name: "other"}}, Refs: []*corev1.PersistentVolume{volume("copy", "other")},
+	}, nil)
 	if l.newestClaim(keyOf(claim)) == nil || len(l.goneOf([]*corev1.PersistentVolume{volume("own", "c")})) != 0 {
 		t.Error("a claim that lives is taken for gone")
 	}

@@ -100,8 +100,12 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	if err != nil {
 		return nil, err
 	}
-	if settled := provision.HasVolume(s, a, now); settled != nil {
-		return settled, nil
+	sharing, err := c.Sharing(ctx, a.Handle)
+	if err != nil {
+		return nil, err
+	}
+	if kept := provision.IsNeeded(s, a, now, sharing); kept != nil {
+		return kept, nil
 	}
 	ctx, done := c.call(ctx, "DeleteVolume", c.Discard)
 	defer done()

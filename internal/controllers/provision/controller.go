@@ -33,10 +33,12 @@ type Config struct {
 	Journal       Journal
 	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
 	HandedOver HandedOver
-	CSI        csi.ControllerClient
-	Calls      *calls.Calls // shared with controllers/reclaim
-	Driver     provision.Driver
-	Options    provision.Options
+	// Sharing are the PersistentVolumes of the driver that memory shows with a handle; nil for none.
+	Sharing func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error)
+	CSI     csi.ControllerClient
+	Calls   *calls.Calls // shared with controllers/reclaim
+	Driver  provision.Driver
+	Options provision.Options
 
 	Timeout    time.Duration         // of one CreateVolume
 	Discard    time.Duration         // of one DeleteVolume; 0 for as long
@@ -73,6 +75,9 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	if cfg.HandedOver == nil {
 		cfg.HandedOver = nobody{}
+	}
+	if cfg.Sharing == nil {
+		cfg.Sharing = func(context.Context, string) ([]*corev1.PersistentVolume, error) { return nil, nil }
 	}
 	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
 	return &Controller{

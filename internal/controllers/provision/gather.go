@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -36,16 +37,18 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 	if s.Claim, err = c.claim(ctx, c.Cached, key); err != nil {
 		return s, err
 	}
-	if s.Claim == nil && s.Pending != nil { // what was begun is undone only when the claim is gone for certain
+	// What was begun is undone, or taken for done, only by what the API server says: memory may not have the claim yet, or still show it
+	// bound long after it and its volume are gone, and a repeated call has made another one.
+	if s.Pending != nil && (s.Claim == nil || s.Claim.Spec.VolumeName != "") {
 		if s.Claim, err = c.claim(ctx, c.Live, key); err != nil {
 			return s, err
 		}
 	}
-	if s.Volume, err = c.volume(ctx, key, s); err != nil {
+	if s.Volume, err = c.volume(ctx, key, s.Pending); err != nil || s.Claim == nil {
 		return s, err
 	}
-	if s.Claim == nil {
-		return s, nil
+	if s.Pending != nil && provision.GotVolume(s) {
+		c.finished.add(key.UID)
 	}
 	if s.Volume == nil && c.finished.has(key.UID) {
 		// We gave this claim a volume and there is no trace of it: the volume was deleted, or one of the two views is old.
@@ -99,25 +102,19 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, key provisio
 	return claim, nil
 }
 
-// volume finds the claim's PersistentVolume. Where a request is on record, one that is not in memory is looked up at the API server: the
-// write whose answer was lost, or which a process before us made, may have come through although the watch does not show it yet. What the
-// repeated request would find is the volume of a claim that is bound, and nobody's as far as memory goes.
-func (c *Controller) volume(ctx context.Context, key provision.Key, s provision.Snapshot) (*corev1.PersistentVolume, error) {
-	name := client.ObjectKey{Name: provision.VolumeName(key, c.Options)}
-	if s.Pending != nil {
-		name.Name = s.Pending.VolumeName
+// volume finds the claim's PersistentVolume. Where a request is on record, the API server is asked: what memory has may be gone together
+// with its volume, and made again by a repeated call, or memory does not have yet what a write with a lost answer or a process before us
+// made. The one would be forgotten, and the other taken for nobody's.
+func (c *Controller) volume(ctx context.Context, key provision.Key, pending *intent.Entry) (*corev1.PersistentVolume, error) {
+	if pending != nil {
+		return kube.Get(ctx, c.Live, client.ObjectKey{Name: pending.VolumeName}, &corev1.PersistentVolume{})
 	}
-	newest, found, err := c.Volumes.Read(name, func() (*corev1.PersistentVolume, bool, error) {
+	name := client.ObjectKey{Name: provision.VolumeName(key, c.Options)}
+	newest, _, err := c.Volumes.Read(name, func() (*corev1.PersistentVolume, bool, error) {
 		cached, err := kube.Get(ctx, c.Cached, name, &corev1.PersistentVolume{})
 		return cached, cached != nil, err
 	})
-	if err != nil || found {
-		return newest, err
-	}
-	if s.Pending != nil {
-		return kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{})
-	}
-	return nil, nil
+	return newest, err
 }
 
 // place reads the selected node when the driver wants to know where volumes are used.

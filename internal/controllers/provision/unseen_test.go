@@ -30,7 +30,7 @@ func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
 		"bound":   func(t *testing.T, r *rig) { r.bind(t, corev1.ClaimBound) },
 		"bound, and the volume is taken away by force": func(t *testing.T, r *rig) {
 			r.bind(t, corev1.ClaimLost)
-			r.remove(t, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u"}})
+			r.forceAway(t)
 		},
 		"being deleted": func(t *testing.T, r *rig) {
 			claim := r.claim(t)
@@ -95,6 +95,71 @@ func TestDiscardedIfNobodyHasIt(t *testing.T) {
 	}
 }
 
+// photo is a cache that shows how a claim and its volume once were; nil for as they are.
+type photo struct {
+	client.Reader
+	claim  *corev1.PersistentVolumeClaim
+	volume *corev1.PersistentVolume
+}
+
+func (p photo) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	switch o := o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		if p.claim != nil {
+			p.claim.DeepCopyInto(o)
+			return nil
+		}
+	case *corev1.PersistentVolume:
+		if p.volume != nil {
+			p.volume.DeepCopyInto(o)
+			return nil
+		}
+	}
+	return p.Reader.Get(ctx, key, o, opts...)
+}
+
+// D-37: a driver may answer two requests with one volume, such as a share that the class names.
+func TestNotDiscardedUnderAnother(t *testing.T) {
+	discard := provision.DiscardVolume{Name: "pvc-u", Handle: "h"}
+	r := newRig(t, withoutSecrets)
+	r.Sharing = func(_ context.Context, handle string) ([]*corev1.PersistentVolume, error) {
+		return []*corev1.PersistentVolume{{ObjectMeta: metav1.ObjectMeta{Name: "pvc-v"}}}, map[string]error{"i": errors.New("busy")}[handle]
+	}
+	for _, discard.Handle = range []string{"h", "i"} {
+		next, err := r.Apply(t.Context(), provision.Snapshot{Key: r.key, Driver: r.Driver}, discard)
+		if len(r.driver.deleted) > 0 || next == nil && err == nil {
+			t.Errorf("%d calls, then %v, %v", len(r.driver.deleted), next, err)
+		}
+	}
+}
+
+// H-1: a claim and its PersistentVolume went long ago, with the volume; a call that was repeated has made another one. Memory is older than
+// all that, as after a restart, and shows the claim bound, or its PersistentVolume there.
+func TestMemoryOfWhatIsGone(t *testing.T) {
+	for name, still := range map[string]func(*photo){
+		"claim and volume": func(*photo) {},
+		"volume":           func(p *photo) { p.claim = nil },
+		"claim":            func(p *photo) { p.volume = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, withoutSecrets)
+			r.Writer = lossy{r.api}
+			r.run(t)
+			r.bind(t, corev1.ClaimBound)
+			old := photo{r.api, r.claim(t), r.volume(t)}
+			still(&old)
+			r.Cached = old
+			r.remove(t, r.claim(t))
+			r.forceAway(t)
+			r.clock.Step(time.Minute)
+			r.run(t)
+			if len(r.driver.created) != 2 || len(r.driver.deleted) != 1 || r.journal.Len() > 0 {
+				t.Errorf("%d times CreateVolume, %d times DeleteVolume, %d requests on record", len(r.driver.created), len(r.driver.deleted), r.journal.Len())
+			}
+		})
+	}
+}
+
 // bind is what the PV controller does with the claim of the PersistentVolume.
 func (r *rig) bind(t *testing.T, phase corev1.PersistentVolumeClaimPhase) {
 	t.Helper()
@@ -105,6 +170,24 @@ func (r *rig) bind(t *testing.T, phase corev1.PersistentVolumeClaimPhase) {
 	if err := r.api.Status().Update(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (r *rig) volume(t *testing.T) *corev1.PersistentVolume {
+	t.Helper()
+	pv := &corev1.PersistentVolume{}
+	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "pvc-u"}, pv); err != nil {
+		t.Fatal(err)
+	}
+	return pv
+}
+
+// forceAway leaves nothing of the PersistentVolume.
+func (r *rig) forceAway(t *testing.T) {
+	t.Helper()
+	pv := r.volume(t)
+	pv.Finalizers = nil
+	r.update(t, pv)
+	r.remove(t, pv)
 }
 
 func (r *rig) update(t *testing.T, o client.Object) {

@@ -3,6 +3,7 @@ package reclaim
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/purser-csi/purser/internal/kube"
 
@@ -73,19 +74,28 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 
 // twins are the other volumes with the same handle (D-37).
 func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
-	for _, part := range c.handle(s.Volume) {
-		var near corev1.PersistentVolumeList
-		// Not copied, since nearly all are of no interest, and nobody changes those that are.
-		if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: part}, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("read the PersistentVolumes with handle %q: %w", c.handleOf(s.Volume), err)
-		}
-		for i := range near.Items {
-			if pv := &near.Items[i]; pv.Name != s.Name && c.handleOf(pv) == c.handleOf(s.Volume) {
-				s.Twins = append(s.Twins, pv)
-			}
+	handle := c.handleOf(s.Volume)
+	if handle == "" {
+		return nil
+	}
+	all, err := c.Sharing(ctx, handle)
+	s.Twins = slices.DeleteFunc(all, func(pv *corev1.PersistentVolume) bool { return pv.Name == s.Name })
+	return err
+}
+
+// Sharing are the volumes of the driver that memory shows with a handle. Nobody may change them.
+func (c *Controller) Sharing(ctx context.Context, handle string) (all []*corev1.PersistentVolume, err error) {
+	var near corev1.PersistentVolumeList
+	// Not copied, since nearly all are of no interest, and nobody changes those that are.
+	if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: bucketOf(handle)}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("read the PersistentVolumes with handle %q: %w", handle, err)
+	}
+	for i := range near.Items {
+		if pv := &near.Items[i]; c.handleOf(pv) == handle {
+			all = append(all, pv)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error) {

@@ -115,9 +115,13 @@ func (c *Controller) handle(o client.Object) []string {
 	if !ok || c.handleOf(pv) == "" {
 		return nil
 	}
+	return []string{bucketOf(c.handleOf(pv))}
+}
+
+func bucketOf(handle string) string {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(c.handleOf(pv))) // it never fails
-	return []string{strconv.Itoa(int(hash.Sum32() % handleBuckets))}
+	_, _ = hash.Write([]byte(handle)) // it never fails
+	return strconv.Itoa(int(hash.Sum32() % handleBuckets))
 }
 
 // handleOf is the handle of a volume of the driver; empty for none.

@@ -62,7 +62,7 @@ func unwanted(s Snapshot) Verdict {
 
 // wants reports whether there is a claim that goes on wanting a volume.
 func wants(s Snapshot) bool {
-	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == ""
+	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == "" && !hasAnother(s)
 }
 
 func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
@@ -73,13 +73,34 @@ func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
 	}
 }
 
-// HasVolume says what follows when there is a PersistentVolume for what was to be discarded: an earlier attempt wrote it, it is in use as
-// like as not, and whether it goes is for the reclaim policy. It answers nil when the volume is nobody's.
-func HasVolume(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume) Verdict {
-	if now == nil || now.Spec.CSI == nil || now.Spec.CSI.Driver != s.Driver.Name || now.Spec.CSI.VolumeHandle != a.Handle {
-		return nil
+// IsNeeded says what follows when there is a PersistentVolume for what was to be discarded. Under the name of the request, an earlier
+// attempt wrote it, it is in use as like as not, and whether it goes is for the reclaim policy. Among those that share the handle, the driver
+// has answered with the volume of somebody else, as where a class stands for one share (D-37). It answers nil when the volume is nobody's.
+func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing []*corev1.PersistentVolume) Verdict {
+	if now != nil && now.Spec.CSI != nil && now.Spec.CSI.Driver == s.Driver.Name {
+		switch {
+		case now.Spec.CSI.VolumeHandle == a.Handle:
+			return settled(verdict.VolumeExists, "PersistentVolume "+now.Name+" exists")
+		case belongsTo(now, s.Key):
+			return keepBoth(now, a.Handle)
+		}
 	}
-	return settled(verdict.VolumeExists, "PersistentVolume "+now.Name+" exists")
+	for _, other := range sharing {
+		if other.Name != a.Name {
+			return forget(verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
+				"CSI driver %q answered with volume %q, which is that of PersistentVolume %q. It is not deleted", s.Driver.Name, a.Handle, other.Name)})
+		}
+	}
+	return nil
+}
+
+// keepBoth forgets a second volume for a claim that has one, and says so.
+func keepBoth(have *corev1.PersistentVolume, handle string) Verdict {
+	return forget(doubled(have, handle))
+}
+
+func forget(why verdict.Finding) Verdict {
+	return do{Finding: why, Actions: []Action{Settle{}}, Then: refuse{Finding: why}}
 }
 
 func provisioned(pv *corev1.PersistentVolume) Verdict {
@@ -112,6 +133,8 @@ func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 	case w.Existing != nil && describesSame(want, w.Existing): // C-24, compared (H-5)
 		done := provisioned(want)
 		return do{Finding: done.Because(), Actions: []Action{Settle{}}, Then: done}
+	case w.Existing != nil && isTwin(want, w.Existing):
+		return keepBoth(w.Existing, want.Spec.CSI.VolumeHandle)
 	case w.Existing != nil:
 		return refuse{Finding: conflict(w.Existing, "it is for another claim or another volume")}
 	case w.Rejected:
@@ -124,9 +147,13 @@ func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 }
 
 func describesSame(want, have *corev1.PersistentVolume) bool {
+	return isTwin(want, have) && have.Spec.CSI.VolumeHandle == want.Spec.CSI.VolumeHandle
+}
+
+// isTwin reports whether both are of the same driver and for the same claim.
+func isTwin(want, have *corev1.PersistentVolume) bool {
 	return have.Spec.CSI != nil && have.Spec.ClaimRef != nil &&
-		have.Spec.CSI.Driver == want.Spec.CSI.Driver && have.Spec.CSI.VolumeHandle == want.Spec.CSI.VolumeHandle &&
-		have.Spec.ClaimRef.UID == want.Spec.ClaimRef.UID
+		have.Spec.CSI.Driver == want.Spec.CSI.Driver && have.Spec.ClaimRef.UID == want.Spec.ClaimRef.UID
 }
 
 // AfterDiscard says what a failed deletion of an unwanted volume means: the record stays, and with it the handle, so that the deletion

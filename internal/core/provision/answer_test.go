@@ -114,6 +114,10 @@ func TestAfterCreateSuccess(t *testing.T) {
 			volume(1 << 30), "DiscardVolume Settle then nothing ClassNotOurs",
 		},
 		{"claim bound to another volume", world(bound), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
+		{
+			"H-1 claim has a PersistentVolume of another driver by now", world(volumeOf(uid), ofOtherDriver), volume(1 << 30),
+			"DiscardVolume Settle then nothing CleanedUp",
+		},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			request, _ := NewRequest(world())
@@ -124,27 +128,35 @@ func TestAfterCreateSuccess(t *testing.T) {
 	}
 }
 
-// What is discarded is named as its PersistentVolume would be, and who has that keeps the volume.
-func TestHasVolume(t *testing.T) {
+// What is discarded is named as its PersistentVolume would be, and who has that, or shares the handle, keeps the volume.
+func TestIsNeeded(t *testing.T) {
 	request, _ := NewRequest(world())
 	discard, ok := AfterCreate(world(noClaim), CreateVolume{Request: request}, Answer{Volume: &csi.Volume{VolumeId: "h"}}).(do).Actions[0].(DiscardVolume)
 	if !ok || discard.Name != pvName || discard.Handle != "h" {
 		t.Errorf("discarded is %+v", discard)
 	}
+	anotherHandle := func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "i" }
+	own, other := world(volumeOf(uid)).Volume, world(volumeOf("other")).Volume
+	other.Name = "pv-other"
+	const kept, doubled = "Settle then nothing VolumeExists", "Settle then refuse VolumeConflict"
 	for _, tc := range []struct {
-		row  string
-		s    Snapshot
-		want bool
+		row     string
+		s       Snapshot
+		sharing []*corev1.PersistentVolume
+		want    string // empty for nobody
 	}{
-		{"none", world(), false},
-		{"that of the claim", world(volumeOf(uid)), true},
-		{"of the same volume for another claim", world(volumeOf("other")), true},
-		{"of another driver", world(volumeOf(uid), ofOtherDriver), false},
-		{"of another volume", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "i" }), false},
-		{"of none", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI = nil }), false},
+		{"none", world(), nil, ""},
+		{"that of the claim", world(volumeOf(uid)), nil, kept},
+		{"of the same volume for another claim", world(volumeOf("other")), nil, kept},
+		{"of another driver", world(volumeOf(uid), ofOtherDriver), nil, ""},
+		{"of another volume, for another claim", world(volumeOf("other"), anotherHandle), nil, ""},
+		{"of another volume, for this claim: it may be the same data", world(volumeOf(uid), anotherHandle), nil, doubled},
+		{"of none", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI = nil }), nil, ""},
+		{"D-37 under another name with the same handle", world(), []*corev1.PersistentVolume{own, other}, doubled},
+		{"D-37 what memory shows under this name counts for nothing: the API server was asked", world(), []*corev1.PersistentVolume{own}, ""},
 	} {
-		got := HasVolume(tc.s, discard, tc.s.Volume)
-		if tc.want && (got == nil || shape(got) != "Settle then nothing VolumeExists") || !tc.want && got != nil {
+		got := IsNeeded(tc.s, discard, tc.s.Volume, tc.sharing)
+		if tc.want == "" && got != nil || tc.want != "" && (got == nil || shape(got) != tc.want) {
 			t.Errorf("%s: %v", tc.row, got)
 		}
 	}
@@ -234,13 +246,16 @@ func TestAfterWrite(t *testing.T) {
 	other.Spec.CSI.VolumeHandle = "another"
 	foreign := want.DeepCopy()
 	foreign.Spec.ClaimRef.UID = "another"
+	driven := want.DeepCopy()
+	driven.Spec.CSI.Driver = "another"
 	for _, tc := range []struct {
 		row  string
 		w    Written
 		want string
 	}{
 		{"C-24 the same exists: an earlier write was taken and its answer lost", Written{Existing: want.DeepCopy()}, "Settle then nothing VolumeProvisioned"},
-		{"H-5 another handle", Written{Existing: other}, "refuse VolumeConflict"},
+		{"H-5 another handle: it may be the same data, so neither is deleted", Written{Existing: other}, "Settle then refuse VolumeConflict"},
+		{"H-5 another driver", Written{Existing: driven}, "refuse VolumeConflict"},
 		{"H-5 another claim", Written{Existing: foreign}, "refuse VolumeConflict"},
 		{"H-5 not a CSI volume", Written{Existing: &corev1.PersistentVolume{}}, "refuse VolumeConflict"},
 		{"H-3 refused: an event, and the record stays", Written{Rejected: true, Message: "denied"}, "refuse VolumeRejected"},

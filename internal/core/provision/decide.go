@@ -146,14 +146,14 @@ func checkBound(s Snapshot) Verdict { // C-11
 	switch {
 	case s.Pending == nil:
 		return idle(verdict.ClaimBound, "the claim names its volume: "+s.Claim.Spec.VolumeName)
-	case describes(s), wasBound(s.Claim, s.Pending.VolumeName):
+	case describes(s), s.Volume == nil && wasBound(s.Claim, s.Pending.VolumeName):
 		return settled(verdict.ClaimBound, "the claim is bound to its volume")
 	}
 	return redo(s)
 }
 
-// wasBound reports whether the PersistentVolume of the name was written, whatever has become of it: nobody binds a claim to one that does
-// not exist. Should somebody have taken it away by force, he keeps the data under it.
+// wasBound reports whether the PersistentVolume of the name, which does not exist any more, was written: nobody binds a claim to one that
+// does not exist. Somebody has taken it away by force, and keeps the data under it.
 func wasBound(claim *corev1.PersistentVolumeClaim, volume string) bool {
 	phase := claim.Status.Phase
 	return claim.Spec.VolumeName == volume && (phase == corev1.ClaimBound || phase == corev1.ClaimLost)
@@ -172,10 +172,13 @@ func checkExisting(s Snapshot) Verdict { // C-20
 	switch {
 	case s.Volume == nil:
 		return nil
-	case describes(s) && s.Pending != nil:
-		return settled(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists")
+	case describes(s) && s.Pending != nil: // nobody has said so, since the answer to its creation was lost
+		done := provisioned(s.Volume)
+		return do{Finding: done.Because(), Actions: []Action{Settle{}}, Then: done}
 	case belongsTo(s.Volume, s.Key) && s.Pending == nil:
 		return idle(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists")
+	case belongsTo(s.Volume, s.Key):
+		return redo(s)
 	}
 	return refuse{Finding: conflict(s.Volume, "it is not for this claim and this driver")}
 }

@@ -109,7 +109,7 @@ func TestKnownHandleIsDeleted(t *testing.T) {
 		{"gone", noClaim, "DiscardVolume Settle then nothing CleanedUp"},
 		{"bound to another volume", bound, "DiscardVolume Settle then nothing CleanedUp"},
 		{"does not fit", func(*Snapshot) {}, "DiscardVolume Settle then refuse CreateAnswerUnfit"},
-		{"has a PersistentVolume by now", volumeOf(uid), "Settle then nothing VolumeExists"},
+		{"has a PersistentVolume by now", volumeOf(uid), "Settle then nothing VolumeProvisioned"},
 	} {
 		v := Decide(world(tc.edit, found), time.Time{})
 		if got := shape(v); got != tc.want {

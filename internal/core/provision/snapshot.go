@@ -118,8 +118,8 @@ type (
 	}
 	// WriteVolume creates the PersistentVolume. When that fails, what follows is for [AfterWrite] to say.
 	WriteVolume struct{ Volume *corev1.PersistentVolume }
-	// DiscardVolume deletes a volume that was created and is not wanted, unless the API server has a PersistentVolume of the name which
-	// [HasVolume]: what memory shows of it may be old. When the deletion fails, what follows is for [AfterDiscard] to say.
+	// DiscardVolume deletes a volume that was created and is not wanted, unless it [IsNeeded] by the PersistentVolume of the name, as the
+	// API server has it, or by one that shares the handle. When the deletion fails, what follows is for [AfterDiscard] to say.
 	DiscardVolume struct {
 		Name   string // of the PersistentVolume that is made for the request
 		Handle string

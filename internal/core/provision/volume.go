@@ -100,13 +100,25 @@ func readOnly(request *csi.CreateVolumeRequest) bool { // P-8
 	return len(c) == 1 && c[0].GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
 }
 
+// belongsTo reports whether the PersistentVolume is for the claim, whoever made it.
 func belongsTo(pv *corev1.PersistentVolume, key Key) bool {
-	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == key.UID && pv.Spec.CSI != nil
+	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == key.UID
 }
 
 // describes reports whether the PersistentVolume is that of the volume which our driver made for the claim.
 func describes(s Snapshot) bool {
-	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI.Driver == s.Driver.Name
+	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI != nil && s.Volume.Spec.CSI.Driver == s.Driver.Name
+}
+
+// hasAnother reports whether the claim has got its PersistentVolume from somebody else, as when its class was made again for another
+// driver: all that ours made for it is nobody's.
+func hasAnother(s Snapshot) bool {
+	return s.Volume != nil && belongsTo(s.Volume, s.Key) && !describes(s)
+}
+
+// GotVolume reports whether the claim, which does not name a volume yet, has its PersistentVolume.
+func GotVolume(s Snapshot) bool {
+	return s.Claim != nil && s.Claim.Spec.VolumeName == "" && describes(s)
 }
 
 func conflict(have *corev1.PersistentVolume, why string) verdict.Finding {
@@ -114,5 +126,16 @@ func conflict(have *corev1.PersistentVolume, why string) verdict.Finding {
 		Reason:  verdict.VolumeConflict,
 		Message: fmt.Sprintf("PersistentVolume %q exists already, but %s", have.Name, why),
 		Fix:     "Delete the foreign PersistentVolume",
+	}
+}
+
+// doubled is about a second volume for a claim that has one. The driver may have another handle for the same data by now, as after an
+// upgrade, so it is for people to tell.
+func doubled(have *corev1.PersistentVolume, handle string) verdict.Finding {
+	return verdict.Finding{
+		Reason: verdict.VolumeConflict,
+		Message: fmt.Sprintf("CSI driver %q answered with volume %q for a claim whose PersistentVolume %q has volume %q. Both are kept, since they may "+
+			"have the same data", have.Spec.CSI.Driver, handle, have.Name, have.Spec.CSI.VolumeHandle),
+		Fix: fmt.Sprintf("If they have not, delete %q at the storage system", handle),
 	}
 }
