@@ -293,7 +293,7 @@ func TestPages(t *testing.T) {
 		j := start(t, a, "one")
 		for n := range 12 {
 			e := entry(n)
-			e.Request.Parameters = map[string]string{"pad": strings.Repeat("x", 20<<10)}
+			e.Request.Parameters = map[string]string{"pad": strings.Repeat("x", 15<<10)}
 			if err := j.Record(t.Context(), e); err != nil {
 				t.Fatal(err)
 			}

@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Bounds of a book. A page is one object of the API; its text must stay below the 256 KiB that all annotations of an object may
-// take together, however badly it compresses.
+// Bounds of a book, before compression. A page is one object of the API; its text must stay below the 256 KiB that all annotations of an
+// object may take together, however badly it compresses. The second half of a page is for requests that take the place of those on it,
+// each of which keeps the first in mind.
 const (
 	MaxPages     = 16
-	maxPageBytes = 128 << 10 // before compression
-	maxEntry     = 32 << 10  // likewise; the maps of a request have at most 4 KiB each (CSI "Size Limits")
+	mostForNew   = 95 << 10
+	maxPageBytes = 2 * mostForNew
+	maxEntry     = 32 << 10 // the maps of a request have at most 4 KiB each (CSI "Size Limits")
 )
 
 // ErrFull says that no further request may be sent before others are settled.
@@ -77,7 +79,8 @@ func (b *Book) Entries() []Entry {
 }
 
 // Add puts an entry on record and says on which page. The same request again changes nothing of the page, and from now on nothing is
-// known of its outcome; another request for the same claim replaces the first, which the driver must have refused.
+// known of its outcome; another request for the same claim replaces the first, which the driver must have refused. On an error all stays
+// as it is: what is on record may have a volume.
 func (b *Book) Add(e Entry) (int, error) {
 	e = e.Again()
 	have, ok := b.Get(e.UID)
@@ -88,15 +91,15 @@ func (b *Book) Add(e Entry) (int, error) {
 	if ok {
 		e = e.InPlaceOf(have)
 	}
-	b.Remove(e.UID)
 	need := size(e)
-	if sizeAlone(e) > maxEntry {
-		return 0, fmt.Errorf("request of claim %s has %d bytes, more than the %d that a record may have", e.Claim, need, maxEntry)
+	if alone := sizeAlone(e); alone > maxEntry {
+		return 0, fmt.Errorf("request of claim %s has %d bytes, more than the %d that a record may have", e.Claim, alone, maxEntry)
 	}
 	i, err := b.room(e.UID, need)
 	if err != nil {
 		return 0, err
 	}
+	b.Remove(e.UID)
 	p := &b.pages[i]
 	p.entries[e.UID] = e
 	p.order = append(p.order, e.UID)
@@ -106,19 +109,24 @@ func (b *Book) Add(e Entry) (int, error) {
 	return i, nil
 }
 
-// room is the first page with enough of it, a new one if need be; for a claim that may still stand on a page, that one.
+// room is the first page with enough of it, a new one if need be; for a claim that stands on a page, or may still do so, that one.
 func (b *Book) room(claim types.UID, need int) (int, error) {
 	for i := range b.pages {
 		p := &b.pages[i]
-		fits := p.bytes+need <= maxPageBytes
-		if stands := p.removed[claim] || p.removing[claim]; stands && !fits {
-			return 0, fmt.Errorf("%w: page %d has no room until it is written", ErrFull, i)
-		} else if stands {
-			return i, nil
+		have, stands := p.entries[claim]
+		if !stands && !p.removed[claim] && !p.removing[claim] {
+			continue
 		}
+		if stands {
+			need -= size(have)
+		}
+		if p.bytes+need > maxPageBytes {
+			return 0, fmt.Errorf("%w: page %d has no room for another request of this claim", ErrFull, i)
+		}
+		return i, nil
 	}
 	for i := range b.pages {
-		if b.pages[i].bytes+need <= maxPageBytes {
+		if b.pages[i].bytes+need <= mostForNew {
 			return i, nil
 		}
 	}
@@ -137,7 +145,7 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 func (b *Book) giveWay(need int) (int, bool) {
 	for i := range b.pages {
 		p := &b.pages[i]
-		free := maxPageBytes - p.bytes
+		free := mostForNew - p.bytes
 		var refused []types.UID
 		for _, e := range p.list() {
 			if free < need && e.Known.Refusals > 0 {

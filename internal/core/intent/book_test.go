@@ -10,6 +10,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -210,6 +211,40 @@ func TestBookKeepsTheFormerRequest(t *testing.T) {
 	}
 }
 
+// H-1: there is room for another request of each claim on a full page, which may have met the first one; and where there is none, the first
+// stays on record.
+func TestBookHasRoomForAnotherRequest(t *testing.T) {
+	b, n := NewBook(), 0
+	for ; b.Pages() == 1; n++ {
+		mustAdd(t, b, large(n, 8<<10))
+	}
+	b.Remove(entry(n - 1).UID)
+	other := func(n, bytes int) Entry {
+		e := large(n, bytes)
+		e.Request.Parameters["zone"] = "b"
+		return e
+	}
+	for i := range n - 1 {
+		mustAdd(t, b, other(i, 8<<10))
+		if e, _ := b.Get(entry(i).UID); e.Former == nil || b.pageOf[e.UID] != 0 {
+			t.Fatalf("claim %d: former request %v, page %d", i, e.Former, b.pageOf[e.UID])
+		}
+	}
+	text, err := b.Take(0)
+	if err != nil || len(text) > 256<<10-1<<10 {
+		t.Errorf("the page has %d bytes, %v", len(text), err)
+	}
+	for what, e := range map[string]Entry{"no room": other(0, 31<<10), "never any": other(0, 33<<10)} {
+		before, _ := b.Get(e.UID)
+		if _, err := b.Add(e); err == nil || errors.Is(err, ErrFull) != (what == "no room") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if after, ok := b.Get(e.UID); !ok || !after.Asks(before.Request) || after.Former == nil || b.IsDirty(0) {
+			t.Errorf("%s: what was on record is not as it was: %v", what, after)
+		}
+	}
+}
+
 // A full book forgets what the driver has refused rather than stop all others, and no more of it than it must.
 func TestBookGivesWay(t *testing.T) {
 	b, n := NewBook(), 0
@@ -275,6 +310,11 @@ func TestBookNeverHasAClaimOnTwoPages(t *testing.T) {
 	b.Remove("uid-0")
 	mustAdd(t, b, large(99, 10<<10))
 	mustAdd(t, b, large(98, 10<<10)) // page 0 is full again
+	for _, e := range b.pages[0].list() {
+		e.Request = proto.CloneOf(e.Request)
+		e.Request.Parameters["zone"] = "b"
+		mustAdd(t, b, e) // and with what the others may yet ask for
+	}
 	if _, err := b.Add(large(0, 10<<10)); !errors.Is(err, ErrFull) {
 		t.Fatalf("before the write: %v", err)
 	}
