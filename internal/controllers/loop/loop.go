@@ -63,6 +63,8 @@ type Config[K comparable, S, A any] struct {
 	Task    Task[K, S, A]
 	Retries *Retries[K]
 	Bound   time.Duration // of one run, when the process is asked to end meanwhile
+	// HeldUp takes the place of WriteFailed when it goes on, so that people hear of it; empty for never.
+	HeldUp verdict.Reason
 	Finally func(K)       // called at the end of each run; nil for nothing
 	// Observe is told how each run ended and how long it took; nil for nobody.
 	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
@@ -137,6 +139,7 @@ func (l *Loop[K, S, A]) perform(ctx context.Context, s S, todo verdict.Do[A]) ve
 // finish turns the last verdict into what happens next.
 func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdict.Verdict[A]) reconcile.Result {
 	var after, look time.Duration
+	end := v
 	switch v := v.(type) {
 	case verdict.Wait[A]:
 		if !v.Until.IsZero() {
@@ -146,8 +149,9 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 		after = l.delay(key, v.Retry)
 		l.Retries.failed(key, l.Clock.Now().Add(after), about.inputs())
 		look = v.Look
+		end = l.lasting(key, v)
 	}
-	l.report(ctx, key, about, v, after)
+	l.report(ctx, key, about, end, after)
 	if _, done := v.(verdict.Nothing[A]); done {
 		l.Retries.forget(key)
 	}
@@ -155,6 +159,17 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 		after = min(after, look)
 	}
 	return reconcile.Result{RequeueAfter: after}
+}
+
+// briefly is how many failed attempts in a row are nothing to tell people of: with the delays of the flags' defaults for half a minute.
+const briefly = 5
+
+// lasting says it in an event when the API server does not let us go on, as without a rule, or with a record of requests that is full.
+func (l *Loop[K, S, A]) lasting(key K, v verdict.Refuse[A]) verdict.Verdict[A] {
+	if l.HeldUp != "" && v.Reason == verdict.WriteFailed && l.Retries.Get(key).Failed > briefly {
+		v.Reason = l.HeldUp
+	}
+	return v
 }
 
 func (l *Loop[K, S, A]) delay(key K, retry verdict.Retry) time.Duration {

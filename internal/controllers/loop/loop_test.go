@@ -153,6 +153,41 @@ func TestReconcileBacksOff(t *testing.T) {
 	}
 }
 
+// C-25, C-61, C-62: that the API server does not let us go on is told when it lasts, and not of a moment.
+func TestReconcileTellsWhatHoldsItUp(t *testing.T) {
+	for _, heldUp := range []verdict.Reason{verdict.ProvisioningHeldUp, ""} {
+		s := &script{gather: errors.New("leases are forbidden")}
+		l, told := newLoop(s)
+		l.HeldUp = heldUp
+		run := func(n int) {
+			for range n {
+				if _, err := l.Reconcile(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run(briefly)
+		s.gather, s.decide = nil, verdict.Nothing[string]{Finding: finding(verdict.ClaimBound)}
+		run(1)
+		s.gather = errors.New("leases are forbidden")
+		run(briefly)
+		if len(*told) > 0 {
+			t.Errorf("told of a moment's trouble: %q", *told)
+		}
+		run(2)
+		want := events{"Warning ProvisioningFailed leases are forbidden", "Warning ProvisioningFailed leases are forbidden"}
+		if heldUp == "" {
+			want = nil
+		}
+		if diff := cmp.Diff(want, *told, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q: %s", heldUp, diff)
+		}
+		if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", string(verdict.ProvisioningHeldUp))); got != float64(len(want)) {
+			t.Errorf("counted %v", got)
+		}
+	}
+}
+
 // H-41: progress is told once, however often it is tried.
 func TestReconcileTellsProgressOnce(t *testing.T) {
 	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}

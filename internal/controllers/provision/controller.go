@@ -19,6 +19,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/calls"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -91,7 +92,7 @@ func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provis
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*max(c.Timeout, c.Discard) + apiBound,
 		Finally: func(key provision.Key) { c.Journal.Done(key.UID) },
-		Observe: c.observe,
+		Observe: c.observe, HeldUp: verdict.ProvisioningHeldUp,
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/calls"
 	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -73,7 +74,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Loop() *loop.Loop[string, reclaim.Snapshot, reclaim.Action] {
 	return loop.New(loop.Config[string, reclaim.Snapshot, reclaim.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
-		Observe: c.observe,
+		Observe: c.observe, HeldUp: verdict.DeletionHeldUp,
 	})
 }
 

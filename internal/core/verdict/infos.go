@@ -288,6 +288,10 @@ var infos = map[Reason]Info{
 	},
 	AskingAPI: silent("What would follow from an object's absence must not follow from a cache that is behind, so the API server is asked first.",
 		"Nothing to do."),
+	ProvisioningHeldUp: failedClaim("The API server has not let the provisioner go on for several attempts in a row. The driver is not asked for a volume without a record of it.",
+		"The message names the request and the error. Is a rule of the role missing, does an admission policy refuse the write, or is the record of requests full?"),
+	DeletionHeldUp: failedVolume("The API server has not let the provisioner go on for several attempts in a row.",
+		"The message names the request and the error. Is a rule of the role missing, or does an admission policy refuse the write?"),
 	WriteFailed: silent("The API server did not take a write or did not answer a read. It is tried again with growing delays.",
 		"The log names the request and the error. Is the API server reachable, and is the role of the service account complete?"),
 }

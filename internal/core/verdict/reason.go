@@ -96,6 +96,12 @@ const (
 // WriteFailed is about either: the API server did not take a write or did not answer a read.
 const WriteFailed Reason = "WriteFailed"
 
+// These take the place of WriteFailed, for people, when it goes on.
+const (
+	ProvisioningHeldUp Reason = "ProvisioningHeldUp"
+	DeletionHeldUp     Reason = "DeletionHeldUp"
+)
+
 // Reasons of the binder, about a claim and the volumes that name it.
 const (
 	ClaimBinding          Reason = "ClaimBinding"
