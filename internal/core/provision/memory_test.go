@@ -232,7 +232,7 @@ func TestRequestParameters(t *testing.T) {
 	}
 }
 
-// where the volume must be is said when the driver has places, the class binds on first use, and a node is selected.
+// where the volume must be is said when the driver has places and a node is selected.
 func TestRequestPlace(t *testing.T) {
 	node := func(s *Snapshot) {
 		s.Claim.Annotations[names.AnnSelectedNode] = "n1"
@@ -246,7 +246,7 @@ func TestRequestPlace(t *testing.T) {
 	}{
 		{"R-7 all of it", []func(*Snapshot){hasTopology, firstUse, node}, true},
 		{"R-7 a driver without places", []func(*Snapshot){firstUse, node}, false},
-		{"R-7 immediate binding", []func(*Snapshot){hasTopology, node}, false},
+		{"R-7 C-22 immediate binding by now, as with a class that was made again", []func(*Snapshot){hasTopology, node}, true},
 		{"R-7 no node", []func(*Snapshot){hasTopology, firstUse}, false},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

@@ -142,10 +142,11 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	return out, addMetadata(s, out)
 }
 
-// accessibility asks for the place of the selected node (T-10). Without a selected node the driver may choose.
+// accessibility asks for the place of the selected node (T-10, C-22), whatever the class says of binding by now: a pod is bound to be there.
+// Without a selected node the driver may choose.
 func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
 	node := selectedNode(s.Claim)
-	if !s.Driver.HasTopology || !bindsOnFirstUse(s.Class) || node == "" {
+	if !s.Driver.HasTopology || node == "" {
 		return nil, nil
 	}
 	segments, err := topology.OfNode(s.Node, s.CSINode, s.Driver.Name)
