@@ -67,6 +67,8 @@ func (d dice) people(s *schedule) {
 	moments := []*int{&s.deleteAt, &s.recreateClassAt, &s.dropClassAt, &s.replaceAt}
 	if d.calm.work.cast != nil { // a restored volume is there for any claim; and volumes are deleted before they are released
 		moments[3] = &s.dropVolumesAt
+	} else if d.one(8) {
+		s.handClassAt = d.moment()
 	}
 	for _, at := range moments {
 		if d.one(3) {

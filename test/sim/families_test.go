@@ -23,6 +23,7 @@ var families = []family{
 	{"crash, and the claims are deleted while we are down", crashesWithDeletion, false},
 	{"ended in order", ends, false},
 	{"claims deleted", deletions, false},
+	{"classes led to another driver", handovers, false},
 	{"class created again", recreations, false},
 	{"class deleted", lostClasses, false},
 	{"volumes replaced under their names", replacements, false},
@@ -110,6 +111,32 @@ func recreations(calm result, _ extent) (all []schedule) {
 		for _, where := range []position{before, lost, after} {
 			all = append(all, schedule{recreateClassAt: n, crashes: []crash{{n, where}}, downFor: briefly})
 			all = append(all, schedule{recreateClassAt: n, crashes: []crash{{n, where}}, downFor: briefly, deleteWhileDown: true})
+		}
+	}
+	return all
+}
+
+// handovers are classes that lead claims to another driver, while a call to ours is in doubt or under way (H-1).
+func handovers(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		all = append(all, schedule{handClassAt: n}, schedule{handClassAt: n, loseAnswer: n + 1})
+		for _, where := range []position{before, lost, after} {
+			s := schedule{handClassAt: n, crashes: []crash{{n, where}}, downFor: briefly}
+			deleted := s
+			deleted.deleteWhileDown = true
+			all = append(all, s, deleted)
+		}
+	}
+	for _, call := range calm.calls {
+		for _, code := range []codes.Code{codes.Unavailable, codes.Internal} {
+			for _, effect := range []csidriver.Effect{csidriver.None, csidriver.Done, csidriver.Late} {
+				for _, later := range []int{0, 1, 2} {
+					s := schedule{handClassAt: call + later, csiAt: call, csi: csidriver.Fault{Code: code, Effect: effect}}
+					deleted := s
+					deleted.deleteAt = call + later + 1
+					all = append(all, s, deleted)
+				}
+			}
 		}
 	}
 	return all

@@ -57,6 +57,9 @@ func (e end) ofProvisioner() {
 func (e end) noLeak() {
 	handles := map[string]string{}
 	for _, pv := range e.volumes {
+		if !ofDriver(pv) {
+			continue
+		}
 		if other, ok := handles[pv.Spec.CSI.VolumeHandle]; ok {
 			e.violate("I1: PersistentVolumes %s and %s are the same volume %s", other, pv.Name, pv.Spec.CSI.VolumeHandle)
 		}
@@ -107,6 +110,9 @@ func (e end) noDouble() {
 // noStuckFinalizer is I4, and that a volume which is kept is let go of.
 func (e end) noStuckFinalizer() {
 	for _, pv := range e.volumes {
+		if !ofDriver(pv) {
+			continue
+		}
 		ours := slices.Contains(pv.Finalizers, names.FinalizerVolume)
 		if ours && pv.DeletionTimestamp != nil && !e.exists(pv.Spec.ClaimRef) {
 			e.violate("I4: PersistentVolume %s is being deleted and has our finalizer", pv.Name)

@@ -23,6 +23,7 @@ type schedule struct {
 	deleteAt        int           // the user deletes all claims right after this operation
 	recreateClassAt int           // the classes are deleted and made again with other parameters
 	dropClassAt     int           // the classes are deleted
+	handClassAt     int           // they are made again for another driver, whose provisioner is there
 	replaceAt       int           // an administrator replaces released volumes by others of the same name
 	dropVolumesAt   int           // the user deletes all volumes
 	loseAnswer      int           // of this write; the process lives on
@@ -81,6 +82,7 @@ func (s schedule) String() string {
 	say(s.deleteWhileDown, "claims deleted while down")
 	say(s.deleteAt > 0, "claims deleted after %d", s.deleteAt)
 	say(s.recreateClassAt > 0, "classes created again after %d", s.recreateClassAt)
+	say(s.handClassAt > 0, "classes created again for another driver after %d", s.handClassAt)
 	say(s.dropClassAt > 0, "classes deleted after %d", s.dropClassAt)
 	say(s.replaceAt > 0, "volumes replaced after %d", s.replaceAt)
 	say(s.dropVolumesAt > 0, "volumes deleted after %d", s.dropVolumesAt)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -299,13 +300,20 @@ func (w *world) dropClasses() {
 	}
 }
 
-// recreateClasses deletes every class and makes it again with other parameters.
-func (w *world) recreateClasses() {
+// otherDriver is that of somebody else.
+const otherDriver = "csi.other"
+
+func ofDriver(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driverName
+}
+
+// recreateClasses deletes every class and makes it again with other parameters; for another driver if one is named.
+func (w *world) recreateClasses(driver string) {
 	for _, class := range apiserver.Objects(w.server, &storagev1.StorageClass{}) {
-		w.log("user creates class %s again", class.Name)
+		w.log("user creates class %s again", class.Name+driver)
 		_ = w.server.Client().Delete(w.ctx, class)
 		again := &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: class.Name}, Provisioner: class.Provisioner, Parameters: map[string]string{"new": "yes"},
+			ObjectMeta: metav1.ObjectMeta{Name: class.Name}, Provisioner: cmp.Or(driver, class.Provisioner), Parameters: map[string]string{"new": "yes"},
 			ReclaimPolicy: class.ReclaimPolicy, VolumeBindingMode: class.VolumeBindingMode,
 		}
 		_ = w.server.Client().Create(w.ctx, again)

@@ -15,6 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
+	"github.com/purser-csi/purser/test/sim/neighbours"
 )
 
 // world is one run: an API server, a driver, the neighbours, a user, and our processes one after the other.
@@ -258,7 +259,12 @@ func (w *world) happened(by *process, n int) {
 		w.replaceVolumes()
 	}
 	if w.schedule.recreateClassAt == n {
-		w.recreateClasses()
+		w.recreateClasses("")
+	}
+	if w.schedule.handClassAt == n && n > 0 {
+		w.recreateClasses(otherDriver)
+		other := &neighbours.Provisioner{Server: w.server, Client: w.server.Client(), Driver: otherDriver, Deleting: func(*corev1.PersistentVolume) {}}
+		go other.Run(w.ctx)
 	}
 	if w.schedule.dropVolumesAt == n {
 		w.dropVolumes()
@@ -275,7 +281,7 @@ func (w *world) happened(by *process, n int) {
 func (w *world) replaceVolumes() {
 	api := w.server.Client()
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
-		if pv.Status.Phase != corev1.VolumeReleased {
+		if pv.Status.Phase != corev1.VolumeReleased || !ofDriver(pv) {
 			continue
 		}
 		w.log("administrator replaces volume %s", pv.Name)
