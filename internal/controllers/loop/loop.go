@@ -64,8 +64,8 @@ type Config[K comparable, S, A any] struct {
 	Retries *Retries[K]
 	Bound   time.Duration // of one run, when the process is asked to end meanwhile
 	// HeldUp takes the place of WriteFailed when it goes on, so that people hear of it; empty for never.
-	HeldUp verdict.Reason
-	Finally func(K)       // called at the end of each run; nil for nothing
+	HeldUp  verdict.Reason
+	Finally func(K) // called at the end of each run; nil for nothing
 	// Observe is told how each run ended and how long it took; nil for nobody.
 	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
 }

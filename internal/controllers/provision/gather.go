@@ -34,15 +34,8 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 		s.Pending = &pending
 	}
 	var err error
-	if s.Claim, err = c.claim(ctx, c.Cached, key); err != nil {
+	if s.Claim, err = c.claimOf(ctx, key, s.Pending); err != nil {
 		return s, err
-	}
-	// What was begun is undone, or taken for done, only by what the API server says: memory may not have the claim yet, or still show it
-	// bound long after it and its volume are gone, and a repeated call has made another one.
-	if s.Pending != nil && (s.Claim == nil || s.Claim.Spec.VolumeName != "") {
-		if s.Claim, err = c.claim(ctx, c.Live, key); err != nil {
-			return s, err
-		}
 	}
 	if s.Volume, err = c.volume(ctx, key, s.Pending); err != nil || s.Claim == nil {
 		return s, err
@@ -91,6 +84,16 @@ func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provisio
 		return provision.Namespace{}, err
 	}
 	return provision.Namespace{Access: provision.Readable, Labels: found.Labels}, nil
+}
+
+// claimOf finds the claim. What was begun is undone, or taken for done, only by what the API server says: memory may not have the claim yet, or
+// still show it bound long after it and its volume are gone, and a repeated call has made another one.
+func (c *Controller) claimOf(ctx context.Context, key provision.Key, pending *intent.Entry) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := c.claim(ctx, c.Cached, key)
+	if err != nil || pending == nil || claim != nil && claim.Spec.VolumeName == "" {
+		return claim, err
+	}
+	return c.claim(ctx, c.Live, key)
 }
 
 // claim returns the claim only if it is the very one of the key.
