@@ -71,10 +71,15 @@ type Config[K comparable, S, A any] struct {
 }
 
 // Loop implements reconcile.TypedReconciler.
-type Loop[K comparable, S, A any] struct{ Config[K, S, A] }
+type Loop[K comparable, S, A any] struct {
+	Config[K, S, A]
+	churn churn[K]
+}
 
 // New returns a loop.
-func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] { return &Loop[K, S, A]{cfg} }
+func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] {
+	return &Loop[K, S, A]{Config: cfg}
+}
 
 // maxDecisions ends a chain of verdicts that leads nowhere, which would be a fault in core.
 const maxDecisions = 10
@@ -84,6 +89,9 @@ const maxDecisions = 10
 func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil
+	}
+	if rest := l.churn.rest(key, l.Clock.Now()); rest > 0 {
+		return reconcile.Result{RequeueAfter: rest}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Bound)
 	defer cancel()
@@ -106,9 +114,10 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 		return l.unreadable(unread)
 	}
 	v := l.Task.Decide(snapshot, l.Clock.Now())
-	for range maxDecisions {
+	for n := range maxDecisions {
 		todo, ok := v.(verdict.Do[A])
 		if !ok {
+			l.notice(ctx, key, about, v, n > 0)
 			return v
 		}
 		if todo.Then == nil || todo.Then.Because() != todo.Because() { // else it is told once, when it is done
@@ -117,6 +126,15 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 		v = l.perform(ctx, snapshot, todo)
 	}
 	return l.unreadable(fmt.Errorf("%d decisions in a row, the last %s", maxDecisions, v.Because().Reason))
+}
+
+// notice slows a key down that is changed in run after run. A run that failed is followed by a delay in any case.
+func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, end verdict.Verdict[A], acted bool) {
+	if _, failed := end.(verdict.Refuse[A]); failed || !acted || !l.churn.acted(key, l.Clock.Now()) {
+		return
+	}
+	l.report(ctx, key, about, verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.SlowedDown, Message: fmt.Sprintf(
+		"changed %d times within %s, the last time with: %s", churnRuns, churnTime, end.Because().Text())}}, churnTime)
 }
 
 func (l *Loop[K, S, A]) unreadable(err error) verdict.Verdict[A] {

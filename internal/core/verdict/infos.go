@@ -292,6 +292,8 @@ var infos = map[Reason]Info{
 		"The message names the request and the error. Is a rule of the role missing, does an admission policy refuse the write, or is the record of requests full?"),
 	DeletionHeldUp: failedVolume("The API server has not let the provisioner go on for several attempts in a row.",
 		"The message names the request and the error. Is a rule of the role missing, or does an admission policy refuse the write?"),
+	SlowedDown: silent("The object was changed in run after run, which nothing calls for. It is left alone for up to half a minute, and so on.",
+		"Does another controller change the same fields, such as the volume controllers of kube-controller-manager? The log names the object and what was last done."),
 	WriteFailed: silent("The API server did not take a write or did not answer a read. It is tried again with growing delays.",
 		"The log names the request and the error. Is the API server reachable, and is the role of the service account complete?"),
 }

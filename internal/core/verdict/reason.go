@@ -96,6 +96,9 @@ const (
 // WriteFailed is about either: the API server did not take a write or did not answer a read.
 const WriteFailed Reason = "WriteFailed"
 
+// SlowedDown is about either: a controller has changed it in too many runs, one after the other.
+const SlowedDown Reason = "SlowedDown"
+
 // These take the place of WriteFailed, for people, when it goes on.
 const (
 	ProvisioningHeldUp Reason = "ProvisioningHeldUp"
