@@ -29,7 +29,7 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 		return s, err
 	}
 	retry := c.retries.Get(key)
-	s.Retry = provision.RetryState{NotBefore: retry.NotBefore, Inputs: retry.Inputs}
+	s.Retry = provision.RetryState{Failed: retry.Failed, NotBefore: retry.NotBefore, Inputs: retry.Inputs}
 	if pending, ok := c.Journal.Pending(key.UID); ok {
 		s.Pending = &pending
 	}

@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -98,5 +99,25 @@ func TestNewerSelectionStays(t *testing.T) {
 	}
 	if got := r.claim(t).Annotations[names.AnnSelectedNode]; got != "n2" {
 		t.Errorf("C-26: selected node %q", got)
+	}
+}
+
+// H-9, U-15: the node of the scheduler's choice never gets the driver. After a while the scheduler may choose again.
+func TestNodeWithoutTheDriverIsGivenUp(t *testing.T) {
+	others := itsDrivers().(*storagev1.CSINode)
+	others.Spec.Drivers[0].Name = "csi.other"
+	r := onNode(t, theNode(), others)
+	attempts := 0
+	for ; r.claim(t).Annotations[names.AnnSelectedNode] != "" && attempts < 50; attempts++ {
+		r.run(t)
+		r.clock.Step(5 * time.Minute)
+	}
+	if attempts != 9 || len(r.driver.created) > 0 {
+		t.Errorf("%d attempts, %d volumes", attempts, len(r.driver.created))
+	}
+	r.choose(t, "n1")
+	r.run(t)
+	if r.claim(t).Annotations[names.AnnSelectedNode] == "" {
+		t.Error("the next choice is not given the same time")
 	}
 }

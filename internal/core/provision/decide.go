@@ -80,11 +80,15 @@ func decide(s Snapshot) Verdict {
 	switch {
 	case finding == nil:
 		return create(s, entry)
-	case finding.Reason == verdict.NodeTopologyUnknown && isNodeGone(s):
+	case finding.Reason == verdict.NodeTopologyUnknown && (isNodeGone(s) || s.Retry.Failed >= patience):
 		return reschedule(s, *finding)
 	}
 	return refuse{Finding: *finding}
 }
+
+// patience is after how many failed attempts in a row a node is given up that does not say where it is, or has not got the driver: with the
+// delays of the flags' defaults, after four minutes (H-9, U-15).
+const patience = 8
 
 // isNodeGone reports whether the selected node does not exist any more, or has lost its drivers (C-61, C-104, H-8, 8.19). One that has not
 // got this driver may be about to get it.

@@ -112,6 +112,8 @@ func volumeOf(claim types.UID) func(*Snapshot) {
 	}
 }
 
+func failed(times int) func(*Snapshot) { return func(s *Snapshot) { s.Retry.Failed = times } }
+
 func ofOtherDriver(s *Snapshot) { s.Volume.Spec.CSI.Driver = "csi.other" }
 
 func TestDecide(t *testing.T) {
@@ -193,6 +195,12 @@ func TestDecide(t *testing.T) {
 		{"H-8 also when its CSINode lingers", world(firstUse, hasTopology, onNode(nil, driver)), verdict.NodeTopologyUnknown, do{}},
 		{"H-8 or when that is gone alone", world(firstUse, hasTopology, onNode(map[string]string{"zone": "a"}, "")), verdict.NodeTopologyUnknown, do{}},
 		{"T-22 the driver is not on the node, and may be soon", world(firstUse, hasTopology, onNode(map[string]string{"zone": "a"}, "other")), verdict.NodeTopologyUnknown, refuse{}},
+		{
+			"H-9 U-15 but not for ever: the scheduler may know a better one",
+			world(firstUse, hasTopology, onNode(map[string]string{"zone": "a"}, "other"), failed(patience)), verdict.NodeTopologyUnknown,
+			do{},
+		},
+		{"H-9 what else fails as often is the node's fault no more", world(firstUse, hasTopology, onNode(map[string]string{"zone": "a"}, driver), failed(patience)), verdict.Provisioning, do{}},
 		{"T-23 nor does the node say where it is", world(firstUse, hasTopology, onNode(map[string]string{"rack": "1"}, driver)), verdict.NodeTopologyUnknown, refuse{}},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

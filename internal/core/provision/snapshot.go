@@ -49,6 +49,7 @@ type Snapshot struct {
 
 // RetryState is what the controller remembers of the last failed attempt for a claim.
 type RetryState struct {
+	Failed    int // attempts in a row
 	NotBefore time.Time
 	// Inputs is the digest of what the attempt was made from; any change is a reason to try at once (H-43).
 	Inputs string
