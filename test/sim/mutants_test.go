@@ -97,6 +97,9 @@ var mutants = []mutant{
 	{name: "asks the cache where it should ask the API server", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleReads{api, cached}
 	}},
+	{name: "takes a volume of another driver for its own", by: "classes led to another driver", client: func(api client.Client, _ client.Reader) client.Client {
+		return readsAs{api, func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = driverName }}
+	}},
 	{name: "does not see attachments", cached: func(r client.Reader) client.Reader { return blind{r} }},
 	{name: "does not see finalizers", cached: func(r client.Reader) client.Reader {
 		return edited{r, func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }}
@@ -204,6 +207,16 @@ func (s staleReads) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 		return s.Client.Get(ctx, key, o, opts...)
 	}
 	return s.cache.Get(ctx, key, o, opts...)
+}
+
+// readsAs has the API server show volumes as edited.
+type readsAs struct {
+	client.Client
+	edit func(*corev1.PersistentVolume)
+}
+
+func (r readsAs) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return edited{r.Client, r.edit}.Get(ctx, key, o, opts...)
 }
 
 // blind sees no VolumeAttachment.
