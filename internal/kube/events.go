@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
@@ -192,7 +191,7 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 			l.correlator.UpdateState(result.Event)
 			return nil
 		}
-		if ctx.Err() != nil || isRefusal(err) {
+		if ctx.Err() != nil || IsRefusal(err) {
 			return err
 		}
 		select {
@@ -201,12 +200,6 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 		}
 	}
 	return err
-}
-
-// isRefusal reports whether the API server has answered, and would answer the same again.
-func isRefusal(err error) bool {
-	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsInternalError(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err)
 }
 
 // send writes a new event, or counts up one that was written before. An event that the API server has forgotten is new.

@@ -22,6 +22,7 @@ var bindingFamilies = []family{
 	{"two leaders", rivals, false},
 	{"two leaders, and the former sees nothing", staleRivals, true},
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
+	{"outage", outs, true},
 	{"two crashes", pairs, false},
 	{"anything together", chance, false},
 }

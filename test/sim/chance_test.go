@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// chance is anything together with anything: what nobody has thought of. Each schedule has a seed of its own, which never changes.
+// chance is anything together with anything: what nobody has thought of. Each schedule has a seed of its own, which changes with SEED
+// only.
 func chance(calm result, x extent) (all []schedule) {
 	name := fnv.New64()
 	name.Write([]byte(calm.work.name))
-	for seed := range x.chances {
-		all = append(all, dice{rand.New(rand.NewPCG(name.Sum64(), uint64(seed))), calm}.throw())
+	for n := range uint64(x.chances) {
+		all = append(all, dice{rand.New(rand.NewPCG(name.Sum64(), x.seed+n)), calm}.throw())
 	}
 	return all
 }
@@ -36,7 +38,7 @@ func (d dice) one(in int) bool { return d.IntN(in) == 0 }
 func (d dice) throw() (s schedule) {
 	for s.faultless() {
 		s = schedule{}
-		for _, part := range []func(*schedule){d.crashes, d.people, d.network, d.driver, d.watches, d.leaders} {
+		for _, part := range []func(*schedule){d.crashes, d.people, d.network, d.driver, d.watches, d.leaders, d.outage} {
 			if d.one(2) {
 				part(&s)
 			}
@@ -126,5 +128,12 @@ func (d dice) leaders(s *schedule) {
 		s.rivalAt = d.moment()
 	} else {
 		s.endAt = d.moment()
+	}
+}
+
+func (d dice) outage(s *schedule) {
+	s.outage = outage{
+		at: d.moment(), lasts: outLasts[d.IntN(len(outLasts))], of: []requests{ofAll, ofReads, ofWrites, ofJournal}[d.IntN(4)],
+		reason: []metav1.StatusReason{"", metav1.StatusReasonForbidden, metav1.StatusReasonTimeout}[d.IntN(3)],
 	}
 }

@@ -123,6 +123,7 @@ func (m *moment) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 	switch {
 	case !bindCompleted(was) && bindCompleted(is):
 		m.completes(is, pv, mine)
+	case turned && is.Status.Phase == corev1.ClaimBound && pv == nil && m.forcedAway[is.Spec.VolumeName]: // as in completes
 	case turned && is.Status.Phase == corev1.ClaimBound && !mine:
 		m.violate("7.4 I2: claim %s is called bound, and volume %q is not its own", is.Name, is.Spec.VolumeName)
 	case turned && is.Status.Phase == corev1.ClaimLost && mine && !m.forcedAway[pv.Name]: // it was true a moment ago, and another object cannot be tested for

@@ -51,7 +51,7 @@ func (p *process) do(o op, send func(n int) error) error {
 	if w.schedule.slowAt == n {
 		time.Sleep(w.schedule.slowFor)
 	}
-	err := send(n)
+	err := p.send(n, o, send)
 	w.log("%3d process %d: %s: %s", n, p.number, o.text, said(err))
 	w.happened(p, n)
 	switch {
@@ -76,6 +76,16 @@ func (p *process) do(o op, send func(n int) error) error {
 		return errDead
 	}
 	return err
+}
+
+// send has the request arrive, unless there is an outage.
+func (p *process) send(n int, o op, send func(n int) error) error {
+	if !o.call {
+		if err := p.world.refused(o.text, false, o.journal); err != nil {
+			return err
+		}
+	}
+	return send(n)
 }
 
 func said(err error) string {
@@ -117,18 +127,25 @@ func describe(verb string, o client.Object) op {
 	return op{text: fmt.Sprintf("%s %s %s", verb, kind, o.GetName()), journal: kind == "Lease"}
 }
 
-func (c gatedClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	c.process.travel("get " + key.Name)
-	if c.process.isDead() {
+// read is what a request that changes nothing has on its way.
+func (p *process) read(text string) error {
+	p.travel(text)
+	if p.isDead() {
 		return errDead
+	}
+	return p.world.refused(text, true, false)
+}
+
+func (c gatedClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if err := c.process.read("get " + key.Name); err != nil {
+		return err
 	}
 	return c.Client.Get(ctx, key, o, opts...)
 }
 
 func (c gatedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	c.process.travel("list")
-	if c.process.isDead() {
-		return errDead
+	if err := c.process.read("list"); err != nil {
+		return err
 	}
 	return c.Client.List(ctx, list, opts...)
 }

@@ -36,6 +36,7 @@ type schedule struct {
 	views           []view.Fault
 	breaksAt        int // the operation after which views counts; 0 is from the beginning
 	rivalAt         int // a second leader starts after this operation
+	outage          outage
 	endAt           int // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
 }
 
@@ -94,6 +95,7 @@ func (s schedule) String() string {
 		say(true, "%T from %d: lag=%d late=%d frozen=%v relist=%v", f.Kind, s.breaksAt, f.Lag, f.Late, f.Frozen, f.Relist)
 	}
 	say(s.rivalAt > 0, "second leader after %d", s.rivalAt)
+	say(s.outage.at > 0, "%s", s.outage)
 	say(s.endAt > 0, "asked to end after %d", s.endAt)
 	if len(parts) == 0 {
 		return "no faults"

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ type extent struct {
 	pairs int // of crashes, for each small workload
 	wide  int // the n-th of those in which two things come together, of which there are many; 0 is as every
 
-	chances int // schedules by chance, for each workload
+	chances int    // schedules by chance, for each workload
+	seed    uint64 // of the first of those
 }
 
 func (x extent) thin(all []schedule, wide bool) (some []schedule) {
@@ -91,8 +93,15 @@ func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 	wg.Wait()
 }
 
-// wanted is little for the tests, what takes some minutes for SIM=whole, and all for SIM=everything.
+// wanted is little for the tests, what takes some minutes for SIM=whole, and all for SIM=everything. With SEED, a number, chance is another
+// one; with FAMILY, a name, there is only that family.
 func (p half) wanted() extent {
+	x := p.much()
+	x.seed, _ = strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	return x
+}
+
+func (p half) much() extent {
 	switch os.Getenv("SIM") {
 	case "everything":
 		all := p.whole
@@ -149,6 +158,9 @@ func (p half) sweep(t *testing.T) tally {
 	}
 	fmt.Printf("%s: %d workloads, %d crash points\n", p.name, sum.workloads, sum.points)
 	for _, f := range p.families {
+		if only := os.Getenv("FAMILY"); only != "" && f.name != only {
+			continue
+		}
 		started, all, bad := time.Now(), jobs(calm, f, x), 0
 		sweep(t, all, func(r result) bool {
 			sum.crashes += r.killed

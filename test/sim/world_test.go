@@ -36,6 +36,7 @@ type world struct {
 	writes     int // those that go to the API server
 	processes  []*process
 	started    time.Time // the last of them
+	out        time.Time // when the outage began
 	healed     bool
 	trace      []string
 	violations []string
@@ -110,13 +111,18 @@ func (w *world) play(work workload) {
 	}
 }
 
-// settle returns when nothing should be left to do for any process, the last of which may have begun a moment ago.
+// settle returns when nothing should be left to do for any process, the last of which may have begun a moment ago, or may have been
+// without an answer until then.
 func (w *world) settle() {
 	until := time.Now().Add(settles)
 	for time.Now().Before(until) {
 		time.Sleep(time.Until(until))
 		w.mu.Lock()
-		until = w.started.Add(settles)
+		until = w.started
+		if ends := w.out.Add(w.schedule.outage.lasts); ends.After(until) {
+			until = ends
+		}
+		until = until.Add(settles)
 		w.mu.Unlock()
 	}
 }
@@ -226,6 +232,9 @@ func (w *world) begin(o op) int {
 			p.dead.Store(true)
 			p.cancel()
 		}
+	}
+	if w.ops == w.schedule.outage.at {
+		w.out = time.Now()
 	}
 	if !o.call {
 		w.writes++

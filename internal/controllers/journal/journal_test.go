@@ -35,8 +35,9 @@ func entry(n int) intent.Entry {
 // api is an API server that counts writes and can be told to refuse them.
 type api struct {
 	client.WithWatch
-	writes atomic.Int32
-	refuse atomic.Pointer[error]
+	writes  atomic.Int32
+	refused atomic.Int32
+	refuse  atomic.Pointer[error]
 }
 
 func newAPI(t *testing.T) *api {
@@ -44,6 +45,7 @@ func newAPI(t *testing.T) *api {
 	a := &api{}
 	check := func() error {
 		if err := a.refuse.Load(); err != nil {
+			a.refused.Add(1)
 			return *err
 		}
 		a.writes.Add(1)
@@ -51,7 +53,10 @@ func newAPI(t *testing.T) *api {
 	}
 	a.WithWatch = fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			return errors.Join(check(), c.Create(ctx, o, opts...))
+			if err := check(); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			if err := check(); err != nil {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,7 +15,17 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/kube"
 )
+
+const (
+	// attempts is how often in a row a page is read and written again because somebody else was faster.
+	attempts = 5
+	// again is how long a takeover waits for an API server that did not answer.
+	again = time.Second
+)
+
+var errUnreadable = errors.New("the page cannot be read")
 
 // pageState is what is known of the object of a page.
 type pageState struct{ lease *coordinationv1.Lease }
@@ -29,7 +40,7 @@ func (j *Journal) pageName(i int) string {
 // open takes over every page. The first names how many there are, and is written before a further one is created: so a former
 // leader cannot begin a page that we do not see.
 func (j *Journal) open(ctx context.Context) error {
-	first, err := j.seize(ctx, 0)
+	first, err := j.seizeAtLast(ctx, 0)
 	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && j.Needed == BestEffort {
 		j.mu.Lock()
 		defer j.mu.Unlock()
@@ -44,7 +55,7 @@ func (j *Journal) open(ctx context.Context) error {
 	}
 	found := []seized{first}
 	for i := 1; i < first.pages; i++ {
-		page, err := j.seize(ctx, i)
+		page, err := j.seizeAtLast(ctx, i)
 		if err != nil {
 			return err
 		}
@@ -79,9 +90,25 @@ type seized struct {
 	callTimeout time.Duration // how long calls of the former holder may take; 0 when it gave the page back
 }
 
+// seizeAtLast seizes a page as soon as the API server is able to answer: it often is not just when leaders change, and a process that
+// ended for that would leave its claims for longer.
+func (j *Journal) seizeAtLast(ctx context.Context, i int) (seized, error) {
+	for {
+		page, err := j.seize(ctx, i)
+		if err == nil || kube.IsRefusal(err) && !isOvertaken(err) || errors.Is(err, errUnreadable) || ctx.Err() != nil {
+			return page, err
+		}
+		logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not taken over yet", "page", i, "problem", err.Error())
+		pause(ctx, again)
+	}
+}
+
+// isOvertaken reports whether somebody else was faster.
+func isOvertaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
 // seize makes this process the holder of a page, whoever was.
 func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
-	for {
+	for attempt := 1; ; attempt++ {
 		lease := &coordinationv1.Lease{}
 		err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(i)}, lease)
 		sent := time.Now()
@@ -95,7 +122,7 @@ func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
 		case err == nil:
 			var page seized
 			if page, err = read(lease); err != nil {
-				return seized{}, fmt.Errorf("lease %s/%s: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, err)
+				return seized{}, fmt.Errorf("lease %s/%s: %w: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, errUnreadable, err)
 			}
 			j.sign(lease, page.callTimeout-margin)
 			if err = j.Writer.Update(ctx, lease); err == nil {
@@ -104,7 +131,7 @@ func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
 				return page, nil
 			}
 		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		if !isOvertaken(err) || attempt == attempts {
 			return seized{}, fmt.Errorf("take over lease %s/%s: %w", j.Namespace, j.pageName(i), err)
 		}
 	}
@@ -204,7 +231,7 @@ func annotate(lease *coordinationv1.Lease, key, value string) {
 func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1.Lease)) error {
 	ctx, cancel := context.WithTimeout(ctx, j.CallTimeout)
 	defer cancel()
-	for {
+	for attempt := 1; ; attempt++ {
 		lease := j.pages[i].lease.DeepCopy()
 		change(lease)
 		j.sign(lease, time.Until(j.formerEnds))
@@ -215,7 +242,7 @@ func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1
 			j.pages[i].lease = lease
 			return nil
 		}
-		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) || attempt == attempts {
 			return fmt.Errorf("write lease %s/%s: %w", j.Namespace, j.pageName(i), err)
 		}
 		if err := j.reread(ctx, i); err != nil {

@@ -6,6 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // released remembers the volumes that this process took its finalizer from, until the watch shows them gone. kube.Recent cannot:
@@ -20,23 +23,47 @@ type released struct {
 // release is of a volume that our finalizer was taken from.
 type release struct {
 	uid     types.UID
-	deleted bool // the object too
+	deleted bool   // the object too
+	version string // in the answer to that; empty while it is not here
 }
 
 // finishes reports whether nothing is left to do for the volume, whatever this view of it says. One that was let go, and is not being
-// deleted, may come to be ours again.
+// deleted, may come to be ours again; and so may one that has our finalizer later than we took it away, from a leader that does not know
+// yet that it was replaced (H-18).
 func (r release) finishes(pv *corev1.PersistentVolume) bool {
-	return r.uid == pv.UID && (r.deleted || pv.DeletionTimestamp != nil)
+	again := reclaim.HasFinalizer(pv) && r.version != "" && kube.Newer(pv.ResourceVersion, r.version)
+	return r.uid == pv.UID && (r.deleted || pv.DeletionTimestamp != nil) && !again
 }
 
 func newReleased() *released { return &released{volumes: map[string]release{}} }
 
-func (r *released) add(pv *corev1.PersistentVolume) { r.put(pv, false) }
-
-func (r *released) put(pv *corev1.PersistentVolume, deleted bool) {
+// add is done before our finalizer is taken away.
+func (r *released) add(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.volumes[pv.Name] = release{pv.UID, deleted}
+	r.volumes[pv.Name] = release{uid: pv.UID}
+}
+
+// was notes the answer, unless the volume is gone by now.
+func (r *released) was(pv *corev1.PersistentVolume, version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.volumes[pv.Name]; known.uid == pv.UID {
+		known.version = version
+		r.volumes[pv.Name] = known
+	}
+}
+
+// deleting is done before the object is deleted.
+func (r *released) deleting(pv *corev1.PersistentVolume) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.volumes[pv.Name]
+	if known.uid != pv.UID {
+		known = release{uid: pv.UID}
+	}
+	known.deleted = true
+	r.volumes[pv.Name] = known
 }
 
 func (r *released) remove(pv *corev1.PersistentVolume) {

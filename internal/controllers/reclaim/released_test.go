@@ -130,6 +130,40 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 	}
 }
 
+// H-18: a former leader, which does not know yet that it was replaced, may protect the volume again after we let it go. What is as old as
+// our answer is an old view; what is newer must not be left with a finalizer of ours for ever.
+func TestAFinalizerThatComesAgain(t *testing.T) {
+	now := metav1.Now()
+	ours, none := []string{names.FinalizerVolume}, []string(nil)
+	for name, tc := range map[string]struct {
+		version    string
+		finalizers []string
+		deleting   *metav1.Time
+		again      bool
+	}{
+		"from before our answer":           {"7", ours, nil, false},
+		"in the answer to the last one":    {"8", ours, &now, false},
+		"added again":                      {"9", ours, nil, true},
+		"added again, and deleted":         {"10", ours, &now, true},
+		"newer, with somebody else's only": {"9", none, &now, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(nil, releasedVolume())
+			pv := releasedVolume(func(pv *corev1.PersistentVolume) {
+				pv.ResourceVersion, pv.Finalizers, pv.DeletionTimestamp = tc.version, tc.finalizers, tc.deleting
+			})
+			r.released.add(pv)
+			r.released.was(pv, "8")
+			r.released.deleting(pv)
+			r.Cached = lagging{Reader: r.Cached, pv: pv}
+			s, err := r.Gather(t.Context(), "pv")
+			if again := s.Volume != nil; err != nil || again != tc.again {
+				t.Errorf("dealt with again: %t (%v)", again, err)
+			}
+		})
+	}
+}
+
 // No deletion comes through the watch for an object that was gone before: it must be forgotten at once.
 func TestObjectThatWasGoneIsForgotten(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u"}}

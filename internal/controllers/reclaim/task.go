@@ -50,7 +50,8 @@ func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action recla
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
 		c.released.remove(a.Volume)
-		return nil, c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
+		_, err := c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
+		return nil, err
 	case reclaim.DropFinalizer:
 		return nil, c.forsake(ctx, a.Volume, a.Names)
 	case reclaim.LetGo:
@@ -103,7 +104,7 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 	if pv.DeletionTimestamp != nil {
 		return nil
 	}
-	c.released.put(pv, true)
+	c.released.deleting(pv)
 	err := c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID, ResourceVersion: c.written(pv)})
 	if apierrors.IsConflict(err) {
 		err = c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID})
@@ -143,23 +144,26 @@ func (c *Controller) forsake(ctx context.Context, pv *corev1.PersistentVolume, f
 // dropFinalizer remembers first, as deleteObject does.
 func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
 	c.released.add(pv)
-	err := c.patch(ctx, pv, patch)
+	version, err := c.patch(ctx, pv, patch)
 	if err != nil {
 		c.released.remove(pv)
+		return err
 	}
-	return err
+	c.released.was(pv, version)
+	return nil
 }
 
-// patch changes the finalizer. A volume that is gone, or was created again, needs no change.
-func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
+// patch changes the finalizer, and returns the resource version in the answer. A volume that is gone, or was created again, needs no
+// change.
+func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) (version string, err error) {
 	changed := pv.DeepCopy()
-	err := c.Writer.Patch(ctx, changed, patch)
+	err = c.Writer.Patch(ctx, changed, patch)
 	if apierrors.IsNotFound(err) {
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return fmt.Errorf("change the finalizer of PersistentVolume %q: %w", pv.Name, err)
+		return "", fmt.Errorf("change the finalizer of PersistentVolume %q: %w", pv.Name, err)
 	}
 	c.Volumes.Wrote(changed)
-	return nil
+	return changed.ResourceVersion, nil
 }

@@ -111,7 +111,7 @@ func Owner(pv *corev1.PersistentVolume) string {
 // keep lets go of a volume that is not ours to delete (C-80, D-31).
 func keep(pv *corev1.PersistentVolume) Verdict {
 	then := idle(verdict.VolumeKept, fmt.Sprintf("the reclaim policy is %s", pv.Spec.PersistentVolumeReclaimPolicy))
-	if !hasFinalizer(pv) {
+	if !HasFinalizer(pv) {
 		return then
 	}
 	return do{Finding: then.Because(), Actions: []Action{LetGo{pv}}, Then: then}
@@ -143,7 +143,7 @@ func reclaim(s Snapshot) Verdict {
 	// Two writes for each volume that we made. The finalizer goes before the object: whoever else has one there drops it when the object
 	// is deleted, and not at the same moment as we do ours. A crash between the two leaves an object that says what is left to do (H-51).
 	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DropFinalizer{s.Volume, finalizers(s)}, DeleteObject{s.Volume}}
-	if !hasFinalizer(s.Volume) {
+	if !HasFinalizer(s.Volume) {
 		// Written by hand and never seen bound. Somebody may delete the object while the driver is at work, and then nothing would
 		// say that there was a volume (H-20). The third write is for these few only.
 		actions = append([]Action{AddFinalizer{s.Volume}}, actions...)
@@ -176,10 +176,11 @@ func shared(s Snapshot) Verdict {
 
 // needsFinalizer finds bound volumes that were not provisioned by this program (C-81, D-3).
 func needsFinalizer(pv *corev1.PersistentVolume) bool {
-	return pv.Status.Phase == corev1.VolumeBound && pv.DeletionTimestamp == nil && !hasFinalizer(pv)
+	return pv.Status.Phase == corev1.VolumeBound && pv.DeletionTimestamp == nil && !HasFinalizer(pv)
 }
 
-func hasFinalizer(pv *corev1.PersistentVolume) bool {
+// HasFinalizer reports whether the volume is protected by us (FI-1).
+func HasFinalizer(pv *corev1.PersistentVolume) bool {
 	return slices.Contains(pv.Finalizers, names.FinalizerVolume)
 }
 

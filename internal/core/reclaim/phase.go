@@ -40,7 +40,7 @@ const (
 
 // MayReclaim reports whether the rest of the world can matter to what happens with the volume. For nearly every event it cannot.
 func MayReclaim(pv *corev1.PersistentVolume) bool {
-	dealtWith := pv.DeletionTimestamp != nil && !hasFinalizer(pv)
+	dealtWith := pv.DeletionTimestamp != nil && !HasFinalizer(pv)
 	return deletes(pv) && !dealtWith && pv.Status.Phase != corev1.VolumeBound
 }
 
@@ -103,7 +103,7 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 // needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not when that one is deleted
 // with it.
 func needsVolume(twin *corev1.PersistentVolume) bool {
-	dealtWith := deletes(twin) && twin.Status.Phase == corev1.VolumeReleased && twin.DeletionTimestamp != nil && !hasFinalizer(twin)
+	dealtWith := deletes(twin) && twin.Status.Phase == corev1.VolumeReleased && twin.DeletionTimestamp != nil && !HasFinalizer(twin)
 	return !dealtWith && !reclaimable(twin, NotAsked)
 }
 
