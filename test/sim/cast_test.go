@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,7 +43,10 @@ var (
 )
 
 func (w workload) kinds() []client.Object {
-	if w.cast == nil {
+	switch {
+	case w.nodes:
+		return append(slices.Clone(besideStock.kinds), &corev1.Node{}, &storagev1.CSINode{})
+	case w.cast == nil:
 		return besideStock.kinds
 	}
 	return w.cast.kinds

@@ -49,6 +49,7 @@ func (e end) ofProvisioner() {
 	e.served()
 	e.restoredStay()
 	e.big()
+	e.placed()
 	e.settled()
 }
 
@@ -120,7 +121,7 @@ func (e end) noStuckFinalizer() {
 		if ours && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			e.violate("I4: PersistentVolume %s is kept and has our finalizer", pv.Name)
 		}
-		if !ours && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		if !ours && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && pv.Spec.ClaimRef != nil { // C-81
 			e.violate("I4: PersistentVolume %s lacks our finalizer", pv.Name)
 		}
 	}
@@ -144,7 +145,7 @@ func (e end) budget() {
 // once is I6 without a view of the world: what a process has made it does not make again, though no watch shows it.
 func (e end) once() {
 	for call, n := range e.calls {
-		if n > 1 && strings.HasPrefix(call, "CreateVolume") {
+		if n > 1 && !e.repeated && strings.HasPrefix(call, "CreateVolume") {
 			e.violate("I6: %d times %s, unseen", n, call)
 		}
 	}

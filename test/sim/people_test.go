@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -184,3 +185,15 @@ func (u *user) untilPhase(name string, phase corev1.PersistentVolumePhase) {
 
 // atOnce is soon after the last thing, before anybody has seen it.
 func (u *user) atOnce() { time.Sleep(170 * time.Microsecond) }
+
+// turn has the volumes kept, or deleted, once they are released. To keep one that was released a moment ago is too late (D-31).
+func (u *user) turn(policy corev1.PersistentVolumeReclaimPolicy) {
+	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		if policy == corev1.PersistentVolumeReclaimRetain && pv.Status.Phase == corev1.VolumeReleased {
+			continue
+		}
+		u.world.log("administrator sets the policy of volume %s to %s", pv.Name, policy)
+		patch := fmt.Appendf(nil, `{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
+		u.try(func() error { return u.api.Patch(u.world.ctx, pv, client.RawPatch(types.MergePatchType, patch)) })
+	}
+}

@@ -200,7 +200,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	})
 	claims := provisioning.New(provisioning.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
-		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller},
+		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.nodes},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
 		Sharing: reclaims.Sharing,
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,

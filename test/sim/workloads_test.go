@@ -25,6 +25,7 @@ type workload struct {
 	contested bool  // two want the same, and one of them is refused
 	repeated  bool  // what the driver refuses
 	saves     bool  // an administrator changes the policy of a volume that is to be deleted
+	nodes     bool  // the volumes of the driver are each on one node
 	writes    int   // that we need for all of it, our journal left out; 0 when nobody counts
 }
 
@@ -141,6 +142,46 @@ var workloads = []workload{
 		u.pause(time.Second)
 		u.detach()
 		u.pause(time.Second)
+	}},
+	{name: "its node has no room", small: true, nodes: true, repeated: true, setup: delayedOn("full", "free"), script: func(u *user) {
+		u.world.driver.Fill("full", true)
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.untilNoVolumes()
+		u.pause(10 * time.Second)
+		u.world.driver.Fill("full", false) // what the driver refuses stays on record for longer than we watch
+	}},
+	{name: "room comes later", nodes: true, repeated: true, setup: delayedOn("full"), script: func(u *user) {
+		u.world.driver.Fill("full", true)
+		u.claim("a")
+		u.pause(5 * time.Second)
+		u.world.driver.Fill("full", false)
+		u.untilBound("a")
+	}},
+	{name: "its node goes", small: true, nodes: true, setup: delayedOn("old", "new"), script: func(u *user) {
+		u.claim("a")
+		u.untilSelected("a")
+		u.removeNode("old")
+		u.untilBound("a")
+	}},
+	{name: "released and kept, and then to be deleted", setup: kept, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.deleteClaim("a")
+		u.pause(2 * time.Second)
+		u.turn(corev1.PersistentVolumeReclaimDelete)
+		u.untilNoVolumes()
+	}},
+	{name: "to be deleted after all", saves: true, setup: immediate, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.turn(corev1.PersistentVolumeReclaimRetain)
+		u.pause(time.Second)
+		u.turn(corev1.PersistentVolumeReclaimDelete)
+		u.pause(time.Millisecond)
+		u.deleteClaim("a")
+		u.untilNoVolumes()
 	}},
 	{name: "class created later", small: true, setup: func(*user) {}, script: func(u *user) {
 		u.claim("a")

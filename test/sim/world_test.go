@@ -25,6 +25,7 @@ type world struct {
 	cast      *cast
 	contested bool // by people; who comes too late is refused
 	repeated  bool // the driver refuses, and is asked again
+	nodes     bool // its volumes are each on one node
 	server    *apiserver.Server
 	driver    *csidriver.Driver
 	began     time.Time
@@ -86,7 +87,7 @@ func (w *world) play(work workload) {
 	if w.cast = work.cast; w.cast == nil {
 		w.cast = besideStock
 	}
-	w.contested, w.repeated = work.contested, work.repeated
+	w.contested, w.repeated, w.nodes = work.contested, work.repeated, work.nodes
 	w.cast.neighbours(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)
@@ -122,7 +123,9 @@ func (w *world) settle() {
 		if ends := w.out.Add(w.schedule.outage.lasts); ends.After(until) {
 			until = ends
 		}
-		until = until.Add(settles)
+		if until = until.Add(settles); w.schedule.outage.at > 0 && w.schedule.csiAt > 0 { // one after the other
+			until = until.Add(settles)
+		}
 		w.mu.Unlock()
 	}
 }

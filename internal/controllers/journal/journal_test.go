@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,6 +37,7 @@ type api struct {
 	writes  atomic.Int32
 	refused atomic.Int32
 	refuse  atomic.Pointer[error]
+	reading atomic.Pointer[func(name string)] // is told before each read
 }
 
 func newAPI(t *testing.T) *api {
@@ -57,6 +57,12 @@ func newAPI(t *testing.T) *api {
 				return err
 			}
 			return c.Create(ctx, o, opts...)
+		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if reading := a.reading.Load(); reading != nil {
+				(*reading)(key.Name)
+			}
+			return c.Get(ctx, key, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			if err := check(); err != nil {
@@ -288,33 +294,6 @@ func TestForeignChangesAreOverwritten(t *testing.T) {
 			j.Done(entry(n).UID)
 		}
 		j.end(t)
-	})
-}
-
-// More than one object holds: further pages, which the first names before they exist.
-func TestPages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t)
-		j := start(t, a, "one")
-		for n := range 12 {
-			e := entry(n)
-			e.Request.Parameters = map[string]string{"pad": strings.Repeat("x", 15<<10)}
-			if err := j.Record(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := a.lease(t, "j").Annotations[names.AnnIntentPages]; got != "2" {
-			t.Errorf("the first page names %q pages", got)
-		}
-		next := start(t, a, "next")
-		if next.Len() != 12 {
-			t.Errorf("the next holder found %d of 12", next.Len())
-		}
-		if err := j.Record(t.Context(), entry(99)); !errors.Is(err, ErrFenced) {
-			t.Errorf("recorded on a page that was taken: %v", err)
-		}
-		next.end(t)
-		<-j.ended
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -94,7 +95,7 @@ type seized struct {
 // ended for that would leave its claims for longer.
 func (j *Journal) seizeAtLast(ctx context.Context, i int) (seized, error) {
 	for {
-		page, err := j.seize(ctx, i)
+		page, err := j.seize(ctx, i, fromAnybody)
 		if err == nil || kube.IsRefusal(err) && !isOvertaken(err) || errors.Is(err, errUnreadable) || ctx.Err() != nil {
 			return page, err
 		}
@@ -106,8 +107,32 @@ func (j *Journal) seizeAtLast(ctx context.Context, i int) (seized, error) {
 // isOvertaken reports whether somebody else was faster.
 func isOvertaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// seize makes this process the holder of a page, whoever was.
-func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
+// fromAnybody is for who takes over: whoever had a page has lost it.
+func fromAnybody(context.Context, *coordinationv1.Lease) error { return nil }
+
+// fromNoSuccessor is for who adds a page, and finds that it exists. A new leader takes over the first page before it looks at this one: if
+// the first is still ours, whoever has this one came before us.
+func (j *Journal) fromNoSuccessor(ctx context.Context, page *coordinationv1.Lease) error {
+	if j.holds(page) {
+		return nil
+	}
+	first := &coordinationv1.Lease{}
+	if err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(0)}, first); err != nil {
+		return err
+	}
+	if !j.holds(first) {
+		return ErrFenced
+	}
+	return nil
+}
+
+func (j *Journal) holds(page *coordinationv1.Lease) bool {
+	holder := page.Spec.HolderIdentity
+	return holder != nil && *holder == j.Holder
+}
+
+// seize makes this process the holder of a page, if it may take it from whoever was.
+func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context, *coordinationv1.Lease) error) (seized, error) {
 	for attempt := 1; ; attempt++ {
 		lease := &coordinationv1.Lease{}
 		err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(i)}, lease)
@@ -120,6 +145,9 @@ func (j *Journal) seize(ctx context.Context, i int) (seized, error) {
 				return seized{lease: lease, pages: 1}, nil
 			}
 		case err == nil:
+			if err := mayTake(ctx, lease); err != nil {
+				return seized{}, fmt.Errorf("lease %s/%s: %w", j.Namespace, lease.Name, err)
+			}
 			var page seized
 			if page, err = read(lease); err != nil {
 				return seized{}, fmt.Errorf("lease %s/%s: %w: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, errUnreadable, err)
@@ -175,9 +203,10 @@ func (j *Journal) sign(lease *coordinationv1.Lease, former time.Duration) {
 
 // flushPage writes one page and tells those who waited for it when it began; who comes later waits for the next write.
 func (j *Journal) flushPage(ctx context.Context, i int) error {
-	text, err := j.take(i)
+	err := j.reach(ctx, i)
+	text, unfit := j.take(i)
 	if err == nil {
-		err = j.reach(ctx, i)
+		err = unfit
 	}
 	if err == nil {
 		err = j.update(ctx, i, func(lease *coordinationv1.Lease) { annotate(lease, names.AnnIntents, text) })
@@ -191,19 +220,32 @@ func (j *Journal) flushPage(ctx context.Context, i int) error {
 	return err
 }
 
-// reach makes the objects up to a page, each after the first page names it.
+// reach makes the objects up to a page, each after the first page names it. One that was there, since somebody deleted a first page which
+// named it, keeps what is on it.
 func (j *Journal) reach(ctx context.Context, i int) error {
 	for len(j.pages) <= i {
 		if err := j.announce(ctx, len(j.pages)+1); err != nil {
 			return err
 		}
-		page, err := j.seize(ctx, len(j.pages))
+		page, err := j.seize(ctx, len(j.pages), j.fromNoSuccessor)
 		if err != nil {
 			return err
 		}
+		j.adopt(len(j.pages), page)
 		j.pages = append(j.pages, pageState{page.lease})
 	}
 	return nil
+}
+
+// adopt puts on record what a page holds that was there. Of a claim that we have a request of, ours is the newer one.
+func (j *Journal) adopt(i int, page seized) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	theirs := slices.DeleteFunc(page.entries, func(e intent.Entry) bool {
+		_, ours := j.book.PageOf(e.UID)
+		return ours
+	})
+	j.book.Load(i, theirs, time.Now().Add(page.callTimeout))
 }
 
 // take is the text of a page; those who waited for it wait for this write from now on.
@@ -278,7 +320,7 @@ func (j *Journal) reread(ctx context.Context, i int) error {
 	if err != nil {
 		return fmt.Errorf("read lease %s/%s: %w", j.Namespace, j.pageName(i), err)
 	}
-	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != j.Holder {
+	if !j.holds(lease) {
 		return fmt.Errorf("lease %s/%s: %w", j.Namespace, j.pageName(i), ErrFenced)
 	}
 	j.pages[i].lease = lease

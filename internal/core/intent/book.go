@@ -219,7 +219,8 @@ func (b *Book) Spoil(i int) {
 	maps.Copy(p.removed, p.removing)
 }
 
-// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time.
+// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time. Of a claim that is on another page
+// the last one counts.
 func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
 	for len(b.pages) <= i {
 		b.pages = append(b.pages, newPage())

@@ -111,6 +111,16 @@ var strategies = []*strategy{
 		}),
 		frozen: compares(func(now, before *corev1.Secret) string { return differs("type", now.Type, before.Type) }),
 	},
+	{
+		kind:     corev1.SchemeGroupVersion.WithKind("Node"),
+		resource: corev1.Resource("nodes"), unconditional: true,
+		create: func() client.Object { return &corev1.Node{} },
+	},
+	{
+		kind:     storagev1.SchemeGroupVersion.WithKind("CSINode"),
+		resource: storagev1.Resource("csinodes"),
+		create:   func() client.Object { return &storagev1.CSINode{} },
+	},
 }
 
 // strategyFor finds the strategy of a kind by the Go type of its objects.

@@ -63,6 +63,7 @@ type Driver struct {
 
 	mu      sync.Mutex
 	down    bool
+	full    map[string]bool    // by node
 	volumes map[string]*Volume // by name
 	busy    map[string]bool    // by name
 	made    int
@@ -71,7 +72,7 @@ type Driver struct {
 
 // New returns an empty driver.
 func New() *Driver {
-	return &Driver{volumes: map[string]*Volume{}, busy: map[string]bool{}, counts: map[string]int{}}
+	return &Driver{full: map[string]bool{}, volumes: map[string]*Volume{}, busy: map[string]bool{}, counts: map[string]int{}}
 }
 
 // Volumes are all volumes, by name.
@@ -141,7 +142,27 @@ func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f
 	case f.Shape == Empty:
 		return &csi.CreateVolumeResponse{}, nil
 	}
-	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: made.ID, CapacityBytes: made.Bytes}}, nil
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
+		VolumeId: made.ID, CapacityBytes: made.Bytes, AccessibleTopology: made.Request.GetAccessibilityRequirements().GetPreferred(),
+	}}, nil
+}
+
+// KeyNode is the topology key of a driver whose volumes are on one node.
+const KeyNode = "sim/node"
+
+// NodeOf is the node that a request is for; empty for any.
+func NodeOf(request *csi.CreateVolumeRequest) string {
+	for _, place := range request.GetAccessibilityRequirements().GetPreferred() {
+		return place.GetSegments()[KeyNode]
+	}
+	return ""
+}
+
+// Fill says whether there is room for another volume on a node.
+func (d *Driver) Fill(node string, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full[node] = full
 }
 
 // Down has the driver refuse each DeleteVolume, without an effect and whatever its script says; or go on as before.
@@ -226,6 +247,9 @@ func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume,
 			return nil, status.Error(codes.AlreadyExists, "a volume of this name exists and is another one")
 		}
 		return have, nil
+	}
+	if node := NodeOf(request); d.full[node] {
+		return nil, status.Errorf(codes.ResourceExhausted, "no room on node %q", node)
 	}
 	d.made++
 	v := &Volume{
