@@ -43,6 +43,7 @@ func (d dice) throw() (s schedule) {
 				part(&s)
 			}
 		}
+		s.apart = d.calm.work.cast == nil && d.one(4)
 	}
 	return s
 }

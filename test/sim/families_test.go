@@ -38,6 +38,7 @@ var families = []family{
 	{"two leaders, and the former sees nothing", staleRivals, true},
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"a former leader repeats", repeats, false},
+	{"requests on several pages", manyPages, false},
 	{"outage", outs, true},
 	{"two crashes", pairs, false},
 	{"anything together", chance, false},

@@ -168,6 +168,11 @@ func (e end) restoredStay() {
 		i := slices.IndexFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return pv.UID == want.UID })
 		if i < 0 || e.volumes[i].DeletionTimestamp != nil {
 			e.violate("I9: PersistentVolume %s was restored under this name, and deleted", want.Name)
+			continue
+		}
+		now := e.volumes[i]
+		if now.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(now.Finalizers, names.FinalizerVolume) {
+			e.violate("I9: PersistentVolume %s was restored under this name, and lost our finalizer", want.Name)
 		}
 	}
 }

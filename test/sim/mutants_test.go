@@ -73,6 +73,7 @@ var mutants = []mutant{
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
+	{name: "takes a page of the record from a new leader", by: "requests on several pages", journalConfig: successorsPages},
 	{name: "repeats calls when another leads", by: "a former leader repeats", journal: func(j provisioning.Journal) provisioning.Journal {
 		return unheld{j}
 	}},

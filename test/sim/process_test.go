@@ -142,6 +142,9 @@ func (p *process) runProvisioner() {
 	journalConfig := journal.Config{
 		Live: api, Writer: api, Namespace: namespace, Name: journalName, Holder: fmt.Sprint("process-", p.number), CallTimeout: callTimeout,
 	}
+	if p.world.schedule.apart {
+		journalConfig.PageBytes = 1
+	}
 	if m.journalConfig != nil {
 		m.journalConfig(&journalConfig)
 	}

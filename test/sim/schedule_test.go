@@ -37,6 +37,7 @@ type schedule struct {
 	breaksAt        int // the operation after which views counts; 0 is from the beginning
 	rivalAt         int // a second leader starts after this operation
 	outage          outage
+	apart           bool // each request has a page of the journal to itself
 	endAt           int // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
 }
 
@@ -96,6 +97,7 @@ func (s schedule) String() string {
 	}
 	say(s.rivalAt > 0, "second leader after %d", s.rivalAt)
 	say(s.outage.at > 0, "%s", s.outage)
+	say(s.apart, "requests on pages of their own")
 	say(s.endAt > 0, "asked to end after %d", s.endAt)
 	if len(parts) == 0 {
 		return "no faults"

@@ -27,6 +27,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// Needed says what to do without permission: stop, or go on with a record in memory.
 	Needed Need
+	// PageBytes is how much of new requests goes on a page; 0 is what an object of the API holds.
+	PageBytes int
 	// FormerEnded says that the calls of every former holder are known to have ended, so that nothing need be waited for.
 	FormerEnded bool
 }
@@ -82,8 +84,12 @@ type Journal struct {
 
 // New returns a journal that is not open yet.
 func New(cfg Config) *Journal {
+	book := intent.NewBook()
+	if cfg.PageBytes > 0 {
+		book = intent.NewBookOf(cfg.PageBytes)
+	}
 	return &Journal{
-		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{},
+		Config: cfg, opened: make(chan struct{}), book: book, calling: map[types.UID]bool{},
 		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, held: map[int]time.Time{}, wake: make(chan struct{}, 1),
 	}
 }

@@ -27,6 +27,7 @@ var ErrFull = errors.New("the journal is full")
 type Book struct {
 	pages  []page
 	pageOf map[types.UID]int
+	forNew int // bytes of new requests on a page
 	packer packer
 }
 
@@ -44,8 +45,11 @@ type page struct {
 func newPage() page { return page{entries: map[types.UID]Entry{}, removed: map[types.UID]bool{}} }
 
 // NewBook has one empty page.
-func NewBook() *Book {
-	return &Book{pages: []page{newPage()}, pageOf: map[types.UID]int{}}
+func NewBook() *Book { return NewBookOf(mostForNew) }
+
+// NewBookOf has pages with room for so many bytes of new requests, but for one at least.
+func NewBookOf(pageBytes int) *Book {
+	return &Book{pages: []page{newPage()}, pageOf: map[types.UID]int{}, forNew: min(pageBytes, mostForNew)}
 }
 
 // Get is the entry of a claim.
@@ -126,7 +130,7 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 		return i, nil
 	}
 	for i := range b.pages {
-		if b.pages[i].bytes+need <= mostForNew {
+		if p := b.pages[i]; len(p.entries) == 0 || p.bytes+need <= b.forNew {
 			return i, nil
 		}
 	}
@@ -145,7 +149,7 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 func (b *Book) giveWay(need int) (int, bool) {
 	for i := range b.pages {
 		p := &b.pages[i]
-		free := mostForNew - p.bytes
+		free := b.forNew - p.bytes
 		var refused []types.UID
 		for _, e := range p.list() {
 			if free < need && e.Known.Refusals > 0 {
