@@ -39,6 +39,7 @@ var families = []family{
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"a former leader repeats", repeats, false},
 	{"requests on several pages", manyPages, false},
+	{"journal deleted", lostJournals, false},
 	{"outage", outs, true},
 	{"two crashes", pairs, false},
 	{"anything together", chance, false},

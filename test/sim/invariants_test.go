@@ -171,7 +171,7 @@ func (e end) restoredStay() {
 			continue
 		}
 		now := e.volumes[i]
-		if now.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(now.Finalizers, names.FinalizerVolume) {
+		if !e.turned && now.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(now.Finalizers, names.FinalizerVolume) {
 			e.violate("I9: PersistentVolume %s was restored under this name, and lost our finalizer", want.Name)
 		}
 	}

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/codes"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/journal"
+	"github.com/purser-csi/purser/test/sim/csidriver"
 )
 
 // manyPages are leaders that follow each other when the journal has several pages, which each of them adds and takes over one by one.
@@ -20,6 +22,31 @@ func manyPages(calm result, x extent) (all []schedule) {
 	for _, s := range slices.Concat(slowRivals(calm, x), crashesWithDeletion(calm, x)) {
 		s.apart = true
 		all = append(all, s)
+	}
+	return all
+}
+
+// lostJournals are administrators who delete the journal under a process, which makes it again. Only a crash before that would lose volumes.
+func lostJournals(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		s := schedule{dropJournalAt: n}
+		deleted, ended := s, s
+		deleted.deleteAt, ended.endAt = n, n
+		some := []schedule{s, deleted, ended}
+		for _, call := range calm.calls {
+			for _, effect := range []csidriver.Effect{csidriver.None, csidriver.Done} {
+				unclear := s
+				unclear.csiAt, unclear.csi = call, csidriver.Fault{Code: codes.Unavailable, Effect: effect}
+				gone, upgraded := unclear, unclear
+				gone.deleteAt, upgraded.deleteAt, upgraded.endAt = call, call, n+1
+				some = append(some, unclear, gone, upgraded)
+			}
+		}
+		for _, s := range some {
+			all = append(all, s)
+			s.apart = true
+			all = append(all, s)
+		}
 	}
 	return all
 }

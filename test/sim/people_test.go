@@ -188,6 +188,7 @@ func (u *user) atOnce() { time.Sleep(170 * time.Microsecond) }
 
 // turn has the volumes kept, or deleted, once they are released. To keep one that was released a moment ago is too late (D-31).
 func (u *user) turn(policy corev1.PersistentVolumeReclaimPolicy) {
+	u.world.turned = true
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		if policy == corev1.PersistentVolumeReclaimRetain && pv.Status.Phase == corev1.VolumeReleased {
 			continue

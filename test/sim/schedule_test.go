@@ -26,6 +26,7 @@ type schedule struct {
 	handClassAt     int           // they are made again for another driver, whose provisioner is there
 	replaceAt       int           // an administrator replaces released volumes by others of the same name
 	dropVolumesAt   int           // the user deletes all volumes
+	dropJournalAt   int           // an administrator deletes every page of the journal
 	loseAnswer      int           // of this write; the process lives on
 	slowAt          int           // this write is on its way for slowFor; its process waits for it
 	slowFor         time.Duration // also of a write whose process dies meanwhile
@@ -38,7 +39,7 @@ type schedule struct {
 	rivalAt         int // a second leader starts after this operation
 	outage          outage
 	apart           bool // each request has a page of the journal to itself
-	endAt           int // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
+	endAt           int  // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
 }
 
 // crash kills the process at an operation.
@@ -88,6 +89,7 @@ func (s schedule) String() string {
 	say(s.dropClassAt > 0, "classes deleted after %d", s.dropClassAt)
 	say(s.replaceAt > 0, "volumes replaced after %d", s.replaceAt)
 	say(s.dropVolumesAt > 0, "volumes deleted after %d", s.dropVolumesAt)
+	say(s.dropJournalAt > 0, "journal deleted after %d", s.dropJournalAt)
 	say(s.loseAnswer > 0, "answer of %d lost", s.loseAnswer)
 	say(s.slowAt > 0, "%d is slow", s.slowAt)
 	say(s.slowFor > 0, "on its way for %s", s.slowFor)

@@ -3,9 +3,11 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +47,7 @@ type world struct {
 	calls      map[string]int  // of the driver, by method and volume, fault-free or not
 	forced     map[string]bool // handles whose PersistentVolume was forced away
 	restored   []*corev1.PersistentVolume
+	turned     bool            // policies of volumes were changed, and with them who protects them
 	forcedAway map[string]bool // names of volumes that an administrator took away from their claims
 	refusals   []string        // conflicts and the like that were answered to us
 	budgeted   int             // writes, those of the journal left out
@@ -281,6 +284,9 @@ func (w *world) happened(by *process, n int) {
 	if w.schedule.dropVolumesAt == n {
 		w.dropVolumes()
 	}
+	if w.schedule.dropJournalAt == n {
+		w.dropJournal()
+	}
 	if w.schedule.rivalAt == n {
 		go w.rival(by)
 	}
@@ -317,6 +323,18 @@ func (w *world) dropVolumes() {
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
 		w.log("user deletes volume %s", pv.Name)
 		_ = w.server.Client().Delete(w.ctx, pv)
+	}
+}
+
+// dropJournal deletes what is on record, while there is a process to notice.
+func (w *world) dropJournal() {
+	pages := apiserver.Objects(w.server, &coordinationv1.Lease{})
+	if slices.ContainsFunc(pages, func(page *coordinationv1.Lease) bool { return *page.Spec.HolderIdentity == "" }) {
+		return
+	}
+	for _, page := range pages {
+		w.log("administrator deletes lease %s", page.Name)
+		_ = w.server.Client().Delete(w.ctx, page)
 	}
 }
 

@@ -82,6 +82,54 @@ func TestCallsThatMayGoOnKeepTheJournal(t *testing.T) {
 	}
 }
 
+// Somebody deletes the journal while requests are on record that nobody repeats any more: who ends must not leave without it (H-1).
+func TestAnEndLeavesWhatIsOnRecord(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cut    bool // a call may go on, so that the journal is kept
+		holder string
+	}{
+		"given back": {false, ""},
+		"kept":       {true, "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				j := start(t, a, "one")
+				for n := range 7 { // on two pages
+					if err := j.Record(t.Context(), big(n)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				call(t, j.Journal, 1)
+				if !tc.cut {
+					j.Done("uid-1")
+				}
+				for _, page := range []string{"j", "j-1"} {
+					if err := a.Delete(t.Context(), a.lease(t, page)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				j.stop()
+				synctest.Wait()
+				if tc.cut {
+					j.Done("uid-1")
+				}
+				j.end(t)
+				for _, page := range []string{"j", "j-1"} {
+					if holder := *a.lease(t, page).Spec.HolderIdentity; holder != tc.holder {
+						t.Errorf("%s is held by %q", page, holder)
+					}
+				}
+				next := start(t, a, "next")
+				if n := next.Len(); n != 7 {
+					t.Errorf("the next one found %d requests of 7", n)
+				}
+				next.end(t)
+			})
+		})
+	}
+}
+
 // Who takes the journal over and ends, or dies, before the calls of its former holder must have ended leaves the wait to the next one,
 // also when the former's calls may take longer than its own.
 func TestTheWaitForAFormerHolderIsHandedOn(t *testing.T) {

@@ -303,7 +303,7 @@ func (j *Journal) drain(ctx context.Context) error {
 	for !j.isIdle() {
 		select {
 		case <-bound.C:
-			return j.flush(ctx)
+			return j.keep(ctx)
 		case <-check.C:
 			continue
 		case <-j.wake:
@@ -313,7 +313,7 @@ func (j *Journal) drain(ctx context.Context) error {
 		}
 	}
 	if j.mayGoOn() {
-		return j.flush(ctx)
+		return j.keep(ctx)
 	}
 	return j.release(ctx)
 }

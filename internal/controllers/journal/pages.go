@@ -327,18 +327,47 @@ func (j *Journal) reread(ctx context.Context, i int) error {
 	return nil
 }
 
-// release writes an empty record and gives every page back.
+// keep leaves the record with this process as its holder. It may have been deleted since it was written, and nobody would make it again.
+func (j *Journal) keep(ctx context.Context) error {
+	for i := 0; i < len(j.pages) && j.Len() > 0; i++ {
+		if err := j.update(ctx, i, func(*coordinationv1.Lease) {}); err != nil {
+			return err
+		}
+	}
+	return j.flush(ctx)
+}
+
+// release writes what is left and gives every page back.
 func (j *Journal) release(ctx context.Context) error {
 	if err := j.flush(ctx); err != nil || j.memory {
 		return err
 	}
 	for i := range j.pages {
-		lease := j.pages[i].lease.DeepCopy()
-		nobody := ""
-		lease.Spec.HolderIdentity = &nobody
-		if err := j.Writer.Update(ctx, lease); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("give back lease %s/%s: %w", j.Namespace, j.pageName(i), err)
+		if err := j.giveBack(ctx, i); err != nil && !errors.Is(err, ErrFenced) {
+			return err
 		}
 	}
 	return nil
+}
+
+// giveBack leaves a page without a holder. One that somebody deleted is made again first if there is anything on record.
+func (j *Journal) giveBack(ctx context.Context, i int) error {
+	for attempt := 1; ; attempt++ {
+		lease, nobody := j.pages[i].lease.DeepCopy(), ""
+		lease.Spec.HolderIdentity = &nobody
+		err := j.Writer.Update(ctx, lease)
+		isChanged := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+		if err == nil || isChanged && j.Len() == 0 {
+			return nil
+		}
+		if !isChanged || attempt == attempts {
+			return fmt.Errorf("give back lease %s/%s: %w", j.Namespace, j.pageName(i), err)
+		}
+		if err := j.reread(ctx, i); err != nil {
+			return err
+		}
+		if err := j.flush(ctx); err != nil {
+			return err
+		}
+	}
 }

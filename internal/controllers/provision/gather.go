@@ -37,15 +37,15 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 	if s.Claim, err = c.claimOf(ctx, key, s.Pending); err != nil {
 		return s, err
 	}
-	if s.Volume, err = c.volume(ctx, key, s.Pending); err != nil || s.Claim == nil {
+	if s.Volume, s.VolumeUnseen, err = c.volume(ctx, key, s.Pending); err != nil || s.Claim == nil {
 		return s, err
 	}
 	if s.Pending != nil && provision.GotVolume(s) {
 		c.finished.add(key.UID)
 	}
 	if s.Volume == nil && c.finished.has(key.UID) {
-		// We gave this claim a volume and there is no trace of it: the volume was deleted, or one of the two views is old.
-		// Acting on an old one would create the volume again for a claim that is long gone (H-5, #1469).
+		// We gave this claim a volume which is gone: it was deleted, or the view of the claim is old. Acting on an old one would create
+		// the volume again for a claim that is long gone (H-5, #1469).
 		if s.Claim, err = c.claim(ctx, c.Live, key); err != nil || s.Claim == nil {
 			return s, err
 		}
@@ -105,19 +105,24 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, key provisio
 	return claim, nil
 }
 
-// volume finds the claim's PersistentVolume. Where a request is on record, the API server is asked: what memory has may be gone together
-// with its volume, and made again by a repeated call, or memory does not have yet what a write with a lost answer or a process before us
-// made. The one would be forgotten, and the other taken for nobody's.
-func (c *Controller) volume(ctx context.Context, key provision.Key, pending *intent.Entry) (*corev1.PersistentVolume, error) {
-	if pending != nil {
-		return kube.Get(ctx, c.Live, client.ObjectKey{Name: pending.VolumeName}, &corev1.PersistentVolume{})
-	}
+// volume finds the claim's PersistentVolume, and says whether memory does not show it. Where a request is on record, the API server is asked:
+// what memory has may be gone together with its volume, and made again by a repeated call, or memory does not have yet what a write with a
+// lost answer or a process before us made. The one would be forgotten, and the other taken for nobody's. And so it is where we know of a
+// volume that memory does not have: the call would be repeated, while its answer goes the way of all volumes.
+func (c *Controller) volume(ctx context.Context, key provision.Key, pending *intent.Entry) (pv *corev1.PersistentVolume, unseen bool, err error) {
 	name := client.ObjectKey{Name: provision.VolumeName(key, c.Options)}
+	if pending != nil {
+		name.Name = pending.VolumeName
+	}
 	newest, _, err := c.Volumes.Read(name, func() (*corev1.PersistentVolume, bool, error) {
 		cached, err := kube.Get(ctx, c.Cached, name, &corev1.PersistentVolume{})
 		return cached, cached != nil, err
 	})
-	return newest, err
+	if err != nil || pending == nil && (newest != nil || !c.finished.has(key.UID)) {
+		return newest, false, err
+	}
+	pv, err = kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{})
+	return pv, pv != nil && newest == nil, err
 }
 
 // place reads the selected node when the driver wants to know where volumes are used.

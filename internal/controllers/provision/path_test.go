@@ -170,9 +170,7 @@ func TestOwnWritesAreSeenAndNotForEver(t *testing.T) {
 	if err != nil || s.Volume == nil || s.Volume.UID != written.UID {
 		t.Errorf("C-117 the cache lags: %v, %v", s.Volume, err)
 	}
-	if err := r.api.Delete(t.Context(), written); err != nil {
-		t.Fatal(err)
-	}
+	r.forceAway(t)
 	gone := written.DeepCopy()
 	gone.ResourceVersion = "999999"
 	r.Volumes.Handler().OnDelete(gone)

@@ -52,8 +52,10 @@ func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
 			}
 			r.Cached = stale{r.api}
 			meanwhile(t, r)
-			r.clock.Step(time.Minute)
-			r.run(t)
+			for range 2 { // and once more when nothing is on record
+				r.clock.Step(time.Minute)
+				r.run(t)
+			}
 			if len(r.driver.deleted) > 0 || len(r.driver.created) != 1 || r.journal.Len() > 0 {
 				t.Errorf("%d times DeleteVolume, %d times CreateVolume, %d requests on record", len(r.driver.deleted), len(r.driver.created), r.journal.Len())
 			}

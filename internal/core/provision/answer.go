@@ -81,7 +81,7 @@ func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing
 		switch {
 		case now.Spec.CSI.VolumeHandle == a.Handle:
 			return settled(verdict.VolumeExists, "PersistentVolume "+now.Name+" exists")
-		case belongsTo(now, s.Key):
+		case belongsTo(now, s.Key) && !isGoing(now):
 			return keepBoth(now, a.Handle)
 		}
 	}
@@ -97,6 +97,19 @@ func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing
 // keepBoth forgets a second volume for a claim that has one, and says so.
 func keepBoth(have *corev1.PersistentVolume, handle string) Verdict {
 	return forget(doubled(have, handle))
+}
+
+// second is about a volume that was made when that of the PersistentVolume was deleted already, or is about to be. Whatever data it has, they
+// are to go.
+func second(have *corev1.PersistentVolume, handle string) Verdict {
+	why := verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
+		"CSI driver %q answered with volume %q when PersistentVolume %q was released. It is deleted too", have.Spec.CSI.Driver, handle, have.Name)}
+	return do{Finding: why, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: refuse{Finding: why}}
+}
+
+// isGoing reports whether the claim of a PersistentVolume is gone, and its volume is to be deleted.
+func isGoing(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 func forget(why verdict.Finding) Verdict {
@@ -133,6 +146,8 @@ func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 	case w.Existing != nil && describesSame(want, w.Existing): // C-24, compared (H-5)
 		done := provisioned(want)
 		return do{Finding: done.Because(), Actions: []Action{Settle{}}, Then: done}
+	case w.Existing != nil && isTwin(want, w.Existing) && isGoing(w.Existing):
+		return second(w.Existing, want.Spec.CSI.VolumeHandle)
 	case w.Existing != nil && isTwin(want, w.Existing):
 		return keepBoth(w.Existing, want.Spec.CSI.VolumeHandle)
 	case w.Existing != nil:

@@ -135,6 +135,9 @@ func TestIsNeeded(t *testing.T) {
 	if !ok || discard.Name != pvName || discard.Handle != "h" {
 		t.Errorf("discarded is %+v", discard)
 	}
+	isGoingNow := func(s *Snapshot) {
+		s.Volume.Status.Phase, s.Volume.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+	}
 	anotherHandle := func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "i" }
 	own, other := world(volumeOf(uid)).Volume, world(volumeOf("other")).Volume
 	other.Name = "pv-other"
@@ -151,6 +154,7 @@ func TestIsNeeded(t *testing.T) {
 		{"of another driver", world(volumeOf(uid), ofOtherDriver), nil, ""},
 		{"of another volume, for another claim", world(volumeOf("other"), anotherHandle), nil, ""},
 		{"of another volume, for this claim: it may be the same data", world(volumeOf(uid), anotherHandle), nil, doubled},
+		{"H-1 of another volume, for this claim, and it goes", world(volumeOf(uid), anotherHandle, isGoingNow), nil, ""},
 		{"of none", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI = nil }), nil, ""},
 		{"D-37 under another name with the same handle", world(), []*corev1.PersistentVolume{own, other}, doubled},
 		{"D-37 what memory shows under this name counts for nothing: the API server was asked", world(), []*corev1.PersistentVolume{own}, ""},
@@ -246,6 +250,9 @@ func TestAfterWrite(t *testing.T) {
 	other.Spec.CSI.VolumeHandle = "another"
 	foreign := want.DeepCopy()
 	foreign.Spec.ClaimRef.UID = "another"
+	going, kept := other.DeepCopy(), other.DeepCopy()
+	going.Status.Phase, kept.Status.Phase = corev1.VolumeReleased, corev1.VolumeReleased
+	going.Spec.PersistentVolumeReclaimPolicy, kept.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain
 	driven := want.DeepCopy()
 	driven.Spec.CSI.Driver = "another"
 	for _, tc := range []struct {
@@ -255,6 +262,8 @@ func TestAfterWrite(t *testing.T) {
 	}{
 		{"C-24 the same exists: an earlier write was taken and its answer lost", Written{Existing: want.DeepCopy()}, "Settle then nothing VolumeProvisioned"},
 		{"H-5 another handle: it may be the same data, so neither is deleted", Written{Existing: other}, "Settle then refuse VolumeConflict"},
+		{"H-1 another handle, released: what it has is to go, too", Written{Existing: going}, "Note then refuse VolumeConflict"},
+		{"H-5 another handle, released and kept", Written{Existing: kept}, "Settle then refuse VolumeConflict"},
 		{"H-5 another driver", Written{Existing: driven}, "refuse VolumeConflict"},
 		{"H-5 another claim", Written{Existing: foreign}, "refuse VolumeConflict"},
 		{"H-5 not a CSI volume", Written{Existing: &corev1.PersistentVolume{}}, "refuse VolumeConflict"},

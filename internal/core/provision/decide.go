@@ -50,6 +50,24 @@ func Decide(s Snapshot, now time.Time) Verdict {
 			Until:   lookAgain(s, now),
 		}
 	}
+	return untilSeen(s, v, now)
+}
+
+// volumeLook is how often a volume is looked at that no watch shows: nobody would tell us that it went.
+const volumeLook = 30 * time.Second
+
+// untilSeen has what is finished looked at again while memory does not show the volume.
+func untilSeen(s Snapshot, v Verdict, now time.Time) Verdict {
+	if !s.VolumeUnseen {
+		return v
+	}
+	switch v := v.(type) {
+	case nothing:
+		return wait{Finding: v.Finding, Until: now.Add(volumeLook)}
+	case do:
+		v.Then = untilSeen(s, v.Then, now)
+		return v
+	}
 	return v
 }
 
@@ -137,7 +155,7 @@ func checkGone(s Snapshot) Verdict {
 		return nil
 	case s.Pending == nil:
 		return idle(verdict.ClaimGone, "the claim does not exist")
-	case describes(s):
+	case describes(s) && !hasSecond(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
 	}
 	return redo(s)

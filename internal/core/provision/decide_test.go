@@ -96,6 +96,10 @@ func pending(s *Snapshot) {
 	s.Pending = &intent.Entry{Claim: s.Key.NamespacedName, UID: uid, VolumeName: pvName, Request: request}
 }
 
+func knownAs(handle string) func(*Snapshot) {
+	return func(s *Snapshot) { s.Pending.Known.Handle = handle }
+}
+
 func annotate(key, value string) func(*Snapshot) {
 	return func(s *Snapshot) { s.Claim.Annotations[key] = value }
 }
@@ -128,6 +132,8 @@ func TestDecide(t *testing.T) {
 		{"C-4 gone claim, nothing begun", world(noClaim), verdict.ClaimGone, nothing{}},
 		{"C-90 C-91 C-92 H-1 gone claim, call unsettled: repeated to find the volume", world(noClaim, pending), verdict.Provisioning, do{}},
 		{"C-91 gone claim, call unsettled, PV exists: settled", world(noClaim, pending, volumeOf(uid)), verdict.ClaimGone, do{}},
+		{"H-1 gone claim, PV exists, a second volume is known: discarded", world(noClaim, pending, volumeOf(uid), knownAs("h2")), verdict.CleanedUp, do{}},
+		{"H-1 gone claim, PV exists with the volume that is known: settled", world(noClaim, pending, volumeOf(uid), knownAs("h")), verdict.ClaimGone, do{}},
 		{
 			"H-1 gone claim, call unsettled, PV of another driver for it: repeated", world(noClaim, pending, volumeOf(uid), ofOtherDriver),
 			verdict.Provisioning,

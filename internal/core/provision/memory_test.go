@@ -300,3 +300,21 @@ func TestVolumeHasNothingOfTheClaimsOwn(t *testing.T) {
 		t.Errorf("C-84: the claim was changed:\n%s", diff)
 	}
 }
+
+// A volume that no watch shows is looked at again: nobody would say that it went, and the claim would wait for ever.
+func TestUnseenVolumeIsLookedAtAgain(t *testing.T) {
+	unseen := func(s *Snapshot) { s.VolumeUnseen = true }
+	now := time.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		v    Verdict
+		want bool
+	}{
+		"seen":                     {Decide(world(volumeOf(uid)), now), false},
+		"not seen":                 {Decide(world(volumeOf(uid), unseen), now), true},
+		"not seen and not settled": {Decide(world(pending, volumeOf(uid), unseen), now).(do).Then, true},
+	} {
+		if w, waits := tc.v.(wait); waits != tc.want || waits && w.Until != now.Add(volumeLook) {
+			t.Errorf("%s: %+v", name, tc.v)
+		}
+	}
+}

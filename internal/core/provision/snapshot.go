@@ -31,15 +31,17 @@ type Key struct {
 
 // Snapshot is the world around one claim as the gatherer saw it. A nil pointer means that the object does not exist.
 type Snapshot struct {
-	Key       Key
-	Claim     *corev1.PersistentVolumeClaim // with exactly Key.UID
-	Class     *storagev1.StorageClass       // the one that the claim names
-	Volume    *corev1.PersistentVolume      // the one with the name from [VolumeName]
-	Node      *corev1.Node                  // the selected node, when the driver has topology
-	CSINode   *storagev1.CSINode            // likewise
-	Secret    Secret                        // what is known of the provisioner's secret, if [SecretToRead] names one
-	Namespace Namespace                     // what is known of the claim's namespace, if [NamespaceToRead] names it
-	Pending   *intent.Entry                 // a CreateVolume request of this claim whose outcome is not known
+	Key    Key
+	Claim  *corev1.PersistentVolumeClaim // with exactly Key.UID
+	Class  *storagev1.StorageClass       // the one that the claim names
+	Volume *corev1.PersistentVolume      // the one with the name from [VolumeName]
+	// VolumeUnseen says that the API server has the volume and memory does not.
+	VolumeUnseen bool
+	Node         *corev1.Node       // the selected node, when the driver has topology
+	CSINode      *storagev1.CSINode // likewise
+	Secret       Secret             // what is known of the provisioner's secret, if [SecretToRead] names one
+	Namespace    Namespace          // what is known of the claim's namespace, if [NamespaceToRead] names it
+	Pending      *intent.Entry      // a CreateVolume request of this claim whose outcome is not known
 	// HandedOver says that the binder in this process asks for the volume, so that the claim need not say so.
 	HandedOver bool
 	Retry      RetryState

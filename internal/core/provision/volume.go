@@ -116,6 +116,12 @@ func hasAnother(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && !describes(s)
 }
 
+// hasSecond reports whether the driver is known to have made another volume than that of the PersistentVolume.
+func hasSecond(s Snapshot) bool {
+	known := s.Pending.Known.Handle
+	return known != "" && known != s.Volume.Spec.CSI.VolumeHandle
+}
+
 // GotVolume reports whether the claim, which does not name a volume yet, has its PersistentVolume.
 func GotVolume(s Snapshot) bool {
 	return s.Claim != nil && s.Claim.Spec.VolumeName == "" && describes(s)
