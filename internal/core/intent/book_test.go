@@ -176,39 +176,68 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
-// C-45: a request that takes the place of another one keeps the first in mind, on record too, and nothing is known of it.
-func TestBookKeepsTheFormerRequest(t *testing.T) {
-	b, want := NewBook(), entry(1)
-	mustAdd(t, b, want)
-	for _, tier := range []string{"tape", "paper"} {
-		b.Note("uid-1", Known{Refusals: 2})
-		next := entry(1)
-		next.Request.Parameters["tier"] = tier
-		mustAdd(t, b, next)
+// C-45, H-1: a request that takes the place of others keeps those in mind that a call may have met, on record too.
+func TestBookKeepsFormerRequests(t *testing.T) {
+	of := func(tier string) Entry {
+		e := entry(1)
+		e.Request.Parameters["tier"] = tier
+		return e
 	}
-	text, err := b.Take(0)
-	if err != nil {
-		t.Fatal(err)
+	for _, tc := range []struct {
+		what string
+		then []Known // of each request, before the next one comes: tape, paper, wood
+		want string
+	}{
+		{"the first may have a volume", []Known{{Refusals: 1}}, "tape ssd"},
+		{"the second was refused at once", []Known{{Refusals: 1}, {Refusals: 1, Unmet: true}}, "paper ssd"},
+		{"both may have one", []Known{{Refusals: 1}, {Refusals: 1}}, "paper tape ssd"},
+		{"the first is not that of the volume", []Known{{Unmet: true}, {Refusals: 1}}, "paper tape"},
+		{"only the second was refused at once", []Known{{}, {Unmet: true}, {}}, "wood paper ssd"},
+	} {
+		b := NewBook()
+		mustAdd(t, b, of("ssd"))
+		for i, known := range tc.then {
+			b.Note("uid-1", known)
+			mustAdd(t, b, of([]string{"tape", "paper", "wood"}[i]))
+		}
+		text, err := b.Take(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(text)
+		if err != nil || len(got) != 1 || chain(got[0]) != tc.want {
+			t.Errorf("%s: %v, %v, want %s", tc.what, got, err, tc.want)
+		}
+		have, _ := b.Get("uid-1")
+		if diff := cmp.Diff(have, got[0], protocmp.Transform()); diff != "" {
+			t.Errorf("%s: %s", tc.what, diff)
+		}
+		again := NewBook()
+		again.Load(0, got, time.Time{})
+		if text2, _ := again.Take(0); text2 != text || size(have) != b.pages[0].bytes {
+			t.Errorf("%s: what was taken over is written otherwise, or measured: %d bytes", tc.what, b.pages[0].bytes)
+		}
+		mustAdd(t, b, of("ssd"))
+		if have, _ := b.Get("uid-1"); have.Known != (Known{}) || strings.Count(chain(have), "ssd") != 1 {
+			t.Errorf("%s: the first request again is %s, %v", tc.what, chain(have), have.Known)
+		}
 	}
-	got, err := Decode(text)
-	if err != nil || len(got) != 1 || got[0].Request.GetParameters()["tier"] != "paper" || got[0].Former == nil {
-		t.Fatalf("%v, %v", got, err)
+	b := NewBook()
+	for n := range 20 {
+		mustAdd(t, b, of(fmt.Sprint(n)))
 	}
-	if diff := cmp.Diff(want, *got[0].Former, protocmp.Transform()); diff != "" {
-		t.Error(diff)
+	if have, _ := b.Get("uid-1"); chain(have) != "19 18 17 16 15 14 13" {
+		t.Errorf("after many: %s", chain(have))
 	}
-	if have, _ := b.Get("uid-1"); have.Known != (Known{}) {
-		t.Errorf("known before the call: %+v", have.Known)
+}
+
+// chain is the tier of an entry, and of the former ones.
+func chain(e Entry) string {
+	text := e.Request.GetParameters()["tier"]
+	for former := e.Former; former != nil; former = former.Former {
+		text += " " + former.Request.GetParameters()["tier"]
 	}
-	mustAdd(t, b, want)
-	if have, _ := b.Get("uid-1"); have.Former != nil {
-		t.Error("the first request again has itself for a former one")
-	}
-	again := NewBook()
-	again.Load(0, got, time.Time{})
-	if text2, _ := again.Take(0); text2 != text {
-		t.Error("what was taken over is written otherwise")
-	}
+	return text
 }
 
 // H-1: there is room for another request of each claim on a full page, which may have met the first one; and where there is none, the first

@@ -17,7 +17,7 @@ import (
 )
 
 // The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with its length before it. An entry that
-// has a former one is followed by that, with the same uid. The requests of one class are nearly the same, so hundreds of them compress
+// has former ones is followed by those, with the same uid. The requests of one class are nearly the same, so hundreds of them compress
 // to a few kilobytes.
 const version = "v1:"
 
@@ -35,12 +35,13 @@ func fields(e Entry) ([][]byte, error) {
 	}, nil
 }
 
-// size is the number of bytes that the entry takes before compression, with its former one.
+// size is the number of bytes that the entry takes before compression, with its former ones.
 func size(e Entry) int {
-	if e.Former != nil {
-		return sizeAlone(e) + sizeAlone(*e.Former)
+	n := sizeAlone(e)
+	for former := e.Former; former != nil; former = former.Former {
+		n += sizeAlone(*former)
 	}
-	return sizeAlone(e)
+	return n
 }
 
 func sizeAlone(e Entry) int {
@@ -80,8 +81,8 @@ func withFormer(entries []Entry) []Entry {
 	all := make([]Entry, 0, len(entries))
 	for _, e := range entries {
 		all = append(all, e)
-		if e.Former != nil {
-			all = append(all, *e.Former)
+		for former := e.Former; former != nil; former = former.Former {
+			all = append(all, *former)
 		}
 	}
 	return all
@@ -127,16 +128,19 @@ func Decode(text string) ([]Entry, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	var entries []Entry
+	var last *Entry // of the chain that is read
 	for len(raw) > 0 {
 		var e Entry
 		if e, raw, err = decodeEntry(raw); err != nil {
 			return nil, err
 		}
-		if last := len(entries) - 1; last >= 0 && entries[last].UID == e.UID {
-			entries[last].Former = &e
+		if len(entries) > 0 && entries[len(entries)-1].UID == e.UID {
+			last.Former = &e
+			last = &e
 			continue
 		}
 		entries = append(entries, e)
+		last = &entries[len(entries)-1]
 	}
 	return entries, nil
 }

@@ -25,7 +25,8 @@ type Entry struct {
 	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way until then. Deleting what a
 	// repeated call found, while the first one is still under way, would lose what the first one creates.
 	NotBefore time.Time
-	// Former has the request that this one has taken the place of, or the first of several, which a call may have met all the same.
+	// Former has the request that this one has taken the place of, which a call may have met all the same, and so on: the last ones of
+	// those that may have a volume.
 	Former *Entry
 	// Known is what calls have told so far. It is not on record: whoever takes an entry over knows nothing.
 	Known Known
@@ -37,6 +38,8 @@ type Known struct {
 	// for any number of times while the claim wants the volume. A refusal speaks for its own call and for no earlier one: a driver
 	// looks at credentials, quotas and sources before it looks for a volume of that name (H-15).
 	Refusals int
+	// Unmet is that each call with this request, unlike with one before it, was refused without leaving anything.
+	Unmet bool
 	// Handle is the volume that a call has made and that is to be deleted again, when its deletion has failed.
 	Handle string
 }
@@ -47,17 +50,30 @@ func (e Entry) Again() Entry {
 	return e
 }
 
+// mostFormers bounds how many former requests are kept in mind. There are two only where calls end without a clear answer again and again.
+const mostFormers = 6
+
 // InPlaceOf is the entry with another request than that on record, which an earlier call may have met all the same.
 func (e Entry) InPlaceOf(have Entry) Entry {
-	first := have.Former
-	if first == nil {
-		first = &have
+	former := have.Former
+	if !have.Known.Unmet {
+		former = &Entry{Claim: have.Claim, UID: have.UID, VolumeName: have.VolumeName, Request: have.Request, Secrets: have.Secrets, Former: have.Former}
 	}
-	e.Former = nil
-	if !e.Asks(first.Request) {
-		e.Former = &Entry{Claim: first.Claim, UID: first.UID, VolumeName: first.VolumeName, Request: first.Request, Secrets: first.Secrets}
-	}
+	e.Former = former.without(e.Request, mostFormers)
 	return e
+}
+
+// without is the chain of former requests but for one, and no longer than so many.
+func (e *Entry) without(request *csi.CreateVolumeRequest, most int) *Entry {
+	switch {
+	case e == nil || most == 0:
+		return nil
+	case e.Asks(request):
+		return e.Former.without(request, most)
+	}
+	kept := *e
+	kept.Former = e.Former.without(request, most-1)
+	return &kept
 }
 
 // Asks reports whether the entry is for this very request.

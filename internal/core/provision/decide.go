@@ -135,13 +135,13 @@ func newEntry(s Snapshot) (intent.Entry, *verdict.Finding) {
 
 // create records before it asks: a record without a volume is a wasted call after a crash, a volume without a record is
 // lost (H-1).
-func create(s Snapshot, e intent.Entry) Verdict {
+func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 	return do{
 		Finding: verdict.Finding{
 			Reason:  verdict.Provisioning,
 			Message: fmt.Sprintf("External provisioner is provisioning volume for claim %q", s.Key.NamespacedName), // EV-1
 		},
-		Actions: []Action{Record{e}, CreateVolume{Request: e.Request, Secrets: e.Secrets}},
+		Actions: append(before, Record{e}, CreateVolume{Request: e.Request, Secrets: e.Secrets}),
 	}
 }
 

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 
@@ -50,9 +51,9 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		return refuse{Finding: finding}
 	}
 	if e := former(s, sent); a.Code == codes.AlreadyExists && e != nil {
-		return create(s, *e)
+		return create(s, *e, Note{intent.Known{Unmet: true}})
 	}
-	record, enough := afterRefusal(s, m)
+	record, enough := afterRefusal(s, sent, m)
 	if enough {
 		return settled(verdict.CleanupGivenUp, fmt.Sprintf(
 			"CSI driver %q refused %d times in a row to say whether there is a volume %q, which nobody wants, the last time with: %s. "+
@@ -78,20 +79,24 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	return do{Finding: finding, Actions: []Action{record}, Then: refuse{Finding: finding}}
 }
 
-// former is the request that an earlier call may have met, when the one that was sent is another one; nil when there is none. A volume
-// that is in the way of a request is that one's.
+// former is the next request that an earlier call may have met, when the one that was sent is another one; nil when there is none. A volume
+// that is in the way of a request is that of one of those.
 func former(s Snapshot, sent CreateVolume) *intent.Entry {
-	if s.Pending == nil {
-		return nil
+	owners := mayOwn(s)
+	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.Asks(sent.Request) }); next < len(owners) {
+		return owners[next]
 	}
-	first := s.Pending
-	if first.Former != nil {
-		first = first.Former
+	return nil
+}
+
+// mayOwn are the requests on record which a call may have met, the last one first.
+func mayOwn(s Snapshot) (owners []*intent.Entry) {
+	for e := s.Pending; e != nil; e = e.Former {
+		if !e.Known.Unmet {
+			owners = append(owners, e)
+		}
 	}
-	if first.Asks(sent.Request) {
-		return nil
-	}
-	return first
+	return owners
 }
 
 // MostRefusals is how often a request that nobody wants any more is repeated while the driver refuses it: with the delays of the flags'
@@ -99,15 +104,16 @@ func former(s Snapshot, sent CreateVolume) *intent.Entry {
 const MostRefusals = 10
 
 // afterRefusal is what becomes of the record. enough is true when it has been kept for long enough.
-func afterRefusal(s Snapshot, m outcome) (record Action, enough bool) {
+func afterRefusal(s Snapshot, sent CreateVolume, m outcome) (record Action, enough bool) {
 	if s.Pending == nil && m != halfDone {
 		return Settle{}, false
 	}
+	isNew := !slices.ContainsFunc(mayOwn(s), func(e *intent.Entry) bool { return e.Asks(sent.Request) })
 	refusals := 1
 	if s.Pending != nil && !wants(s) {
 		refusals += s.Pending.Known.Refusals
 	}
-	return Note{intent.Known{Refusals: refusals}}, refusals >= MostRefusals
+	return Note{intent.Known{Refusals: refusals, Unmet: isNew && m != halfDone}}, refusals >= MostRefusals
 }
 
 // isRepeated reports whether what is on record is asked for again as it is. What was refused is not, as long as the claim wants a volume:

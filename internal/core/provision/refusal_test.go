@@ -144,6 +144,44 @@ func TestFormerRequestIsAskedAgain(t *testing.T) {
 	}
 }
 
+// H-1: of several requests that a call may have met, the last one is asked for first, and none of them is forgotten.
+func TestEachFormerRequestIsAskedAgain(t *testing.T) {
+	of := func(tier string) CreateVolume {
+		return sentFor(world(func(s *Snapshot) { s.Class.Parameters["tier"] = tier }))
+	}
+	onRecord := func(known intent.Known) Snapshot {
+		return world(func(s *Snapshot) {
+			pending(s)
+			first, second := *s.Pending, *s.Pending
+			second.Request, second.Former = of("tape").Request, &first
+			s.Pending.Request, s.Pending.Former, s.Pending.Known = of("paper").Request, &second, known
+		})
+	}
+	for _, tc := range []struct {
+		sent  string
+		known intent.Known // of paper
+		code  codes.Code
+		want  string // what is asked for then
+		unmet bool
+	}{
+		{"wood", intent.Known{Refusals: 1}, codes.AlreadyExists, "paper", true},
+		{"paper", intent.Known{Refusals: 1}, codes.AlreadyExists, "tape", true},
+		{"tape", intent.Known{Refusals: 1}, codes.AlreadyExists, "ssd", true},
+		{"ssd", intent.Known{Refusals: 1}, codes.AlreadyExists, "", false},
+		{"wood", intent.Known{Refusals: 1, Unmet: true}, codes.AlreadyExists, "tape", true},
+		{"paper", intent.Known{Refusals: 1, Unmet: true}, codes.AlreadyExists, "tape", true},
+		{"wood", intent.Known{Refusals: 1}, codes.NotFound, "", true},
+		{"wood", intent.Known{Refusals: 1}, codes.Internal, "", false},
+		{"paper", intent.Known{Refusals: 1}, codes.NotFound, "", false},
+		{"paper", intent.Known{Refusals: 1, Unmet: true}, codes.NotFound, "", true},
+	} {
+		v, ok := AfterCreate(onRecord(tc.known), of(tc.sent), Answer{Code: tc.code}).(do)
+		if !ok || asked(v) != tc.want || v.Actions[0].(Note).Known.Unmet != tc.unmet {
+			t.Errorf("%s for %s, %+v known: %+v", tc.code, tc.sent, tc.known, v)
+		}
+	}
+}
+
 // What was not sent leaves what is known as it was.
 func TestUnsentKeepsWhatIsKnown(t *testing.T) {
 	v, ok := NotSent(world(refused(3)), errors.New("no answer")).(do)
