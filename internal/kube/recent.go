@@ -42,6 +42,13 @@ func (r *Recent[T]) Wrote(object T) {
 	}
 }
 
+// Forget drops what was written, as if the watch had caught up.
+func (r *Recent[T]) Forget(key client.ObjectKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.entries, key)
+}
+
 // Read is the newer of the remembered object and the one that read finds in the cache. The memory is asked first: an entry that is
 // dropped while the cache is read was dropped because the cache has it, or something newer, by then.
 func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {

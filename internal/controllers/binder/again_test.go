@@ -1,6 +1,8 @@
 package binder
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,4 +151,72 @@ func TestAnswersAreBelieved(t *testing.T) {
 		run(claim())
 		w.did(p, "")
 	})
+}
+
+// I2: a volume that the API server had, and that no watch ever shows, is asked for again until one does: it may have gone while the watch
+// was broken.
+func TestVolumeThatNoWatchShows(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.prepare()
+		queue := &awake{}
+		p.wakes.set(queue)
+		v, bound := liveVolume("v", ""), liveClaim("c", "")
+		bound.Annotations = map[string]string{names.AnnBindCompleted: "yes"}
+		bound.Spec.VolumeName = "v"
+		w.create(v, bound)
+		claim := func() *corev1.PersistentVolumeClaim { return apiserver.Objects(w.server, bound)[0] }
+		edit(w, v, func(v *corev1.PersistentVolume) {
+			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: bound.Namespace, Name: bound.Name, UID: claim().UID}
+		})
+		look := func() {
+			p.ledger.claimSeen(keyOf(claim()), claim(), claim())
+			if _, err := p.Loop().Reconcile(t.Context(), binding.Key{Claim: keyOf(bound)}); err != nil {
+				t.Fatal(err)
+			}
+			queue.take()
+		}
+		look()
+		w.expect("c Bound v; v Bound c")
+		w.remove(apiserver.Objects(w.server, v)[0].DeepCopy())
+		look()
+		w.expect("c Bound v")
+		time.Sleep(unseenLook)
+		if keys := queue.take(); !slices.Contains(keys, binding.Key{Claim: keyOf(bound)}) {
+			t.Errorf("woken up: %v", keys)
+		}
+		look()
+		w.expect("c Lost v")
+
+		w.create(liveVolume("v2", ""))
+		other := apiserver.Objects(w.server, v)[0]
+		p.ledger.wroteVolume(other)
+		p.lookAgain(other)
+		p.ledger.volumeSeen(other.Name, other, other)
+		time.Sleep(unseenLook)
+		if keys := queue.take(); p.ledger.newestVolume(other.Name) == nil || len(keys) > 0 {
+			t.Errorf("a volume that the watch shows is doubted: %v", keys)
+		}
+	})
+}
+
+// awake is a queue that keeps who was woken up.
+type awake struct {
+	queue
+	mu   sync.Mutex
+	keys []binding.Key
+}
+
+func (a *awake) Add(key binding.Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keys = append(a.keys, key)
+}
+
+// take are those since the last time.
+func (a *awake) take() []binding.Key {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	keys := a.keys
+	a.keys = nil
+	return keys
 }

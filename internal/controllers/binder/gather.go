@@ -137,11 +137,23 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 		}
 		if now.volumes[name] = pv; pv != nil {
 			c.wake(c.ledger.wroteVolume(pv))
+			c.lookAgain(pv)
 		} else {
 			c.ledger.withdraw(name, uidsOf(s, name))
 		}
 	}
 	return c.gather(s.Key, now), nil
+}
+
+// unseenLook is how long a volume is believed to be there that the API server has and no watch shows.
+const unseenLook = time.Minute
+
+// lookAgain doubts a volume after a while if no watch has shown it by then. One that goes while the watch is broken is never shown, and
+// nobody would tell us that it is gone.
+func (c *Controller) lookAgain(pv *corev1.PersistentVolume) {
+	if !c.ledger.shows(pv.Name) {
+		time.AfterFunc(unseenLook, func() { c.wake(c.ledger.doubt(pv)) })
+	}
 }
 
 // volumesOf are the names of the volumes that a snapshot is about.

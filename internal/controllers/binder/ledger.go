@@ -148,6 +148,24 @@ func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(l.names[pv.Name], func(key types.NamespacedName) bool { return binding.TakesNamed(l.claims[key], pv) })
 }
 
+// shows reports whether the watch has shown the volume.
+func (l *ledger) shows(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.volumes[name] != nil
+}
+
+// doubt forgets a volume that is known and no watch shows, so that those whom it concerns ask for it again.
+func (l *ledger) doubt(pv *corev1.PersistentVolume) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.volumes[pv.Name] != nil {
+		return nil
+	}
+	l.ownVolumes.Forget(client.ObjectKeyFromObject(pv))
+	return append(l.concerned(pv.Name, pv, nil), l.shelve(pv.Name)...)
+}
+
 // claimSeen takes in what the watch shows of a claim: its state, which is the last one when now is nil.
 func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
