@@ -190,11 +190,51 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 		w.create(liveVolume("v2", ""))
 		other := apiserver.Objects(w.server, v)[0]
 		p.ledger.wroteVolume(other)
-		p.lookAgain(other)
+		p.lookAgain(func() []binding.Key { return p.ledger.doubtVolume(other) })
 		p.ledger.volumeSeen(other.Name, other, other)
 		time.Sleep(unseenLook)
 		if keys := queue.take(); p.ledger.newestVolume(other.Name) == nil || len(keys) > 0 {
 			t.Errorf("a volume that the watch shows is doubted: %v", keys)
+		}
+	})
+}
+
+// I7: and so is a claim that the API server had: its volume would never be released.
+func TestClaimThatNoWatchShows(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.prepare()
+		queue := &awake{}
+		p.wakes.set(queue)
+		v, c := liveVolume("v", ""), liveClaim("c", "")
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		w.create(c, v)
+		claim := apiserver.Objects(w.server, c)[0]
+		edit(w, v, func(v *corev1.PersistentVolume) {
+			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: c.Namespace, Name: c.Name, UID: claim.UID}
+		})
+		key := binding.Key{Claim: keyOf(c)}
+		look := func() {
+			now := apiserver.Objects(w.server, v)[0]
+			p.ledger.volumeSeen("v", now, now)
+			if _, err := p.Loop().Reconcile(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		look()
+		w.expect("c Bound v; v Bound c")
+		w.remove(apiserver.Objects(w.server, c)[0])
+		look()
+		w.expect("v Bound c")
+		queue.take()
+		if time.Sleep(unseenLook); !slices.Contains(queue.take(), key) {
+			t.Error("it is not looked at again")
+		}
+		look()
+		w.expect("v Released c")
+
+		p.ledger.claimSeen(key.Claim, claim, claim)
+		if keys := p.ledger.doubtClaim(key.Claim); len(keys) > 0 {
+			t.Errorf("a claim that the watch shows is doubted: %v", keys)
 		}
 	})
 }

@@ -128,6 +128,9 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 		}
 		now.claimAsked, now.claim = true, claim
 		c.ledger.answered(s, claim)
+		if key := s.Key.Claim; claim != nil && !c.ledger.showsClaim(key) {
+			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(key) })
+		}
 	}
 	now.volumes = map[string]*corev1.PersistentVolume{}
 	for _, name := range what.Volumes {
@@ -137,7 +140,9 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 		}
 		if now.volumes[name] = pv; pv != nil {
 			c.wake(c.ledger.wroteVolume(pv))
-			c.lookAgain(pv)
+			if !c.ledger.showsVolume(name) {
+				c.lookAgain(func() []binding.Key { return c.ledger.doubtVolume(pv) })
+			}
 		} else {
 			c.ledger.withdraw(name, uidsOf(s, name))
 		}
@@ -145,15 +150,13 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 	return c.gather(s.Key, now), nil
 }
 
-// unseenLook is how long a volume is believed to be there that the API server has and no watch shows.
+// unseenLook is how long a claim or a volume is believed to be there that the API server has and no watch shows.
 const unseenLook = time.Minute
 
-// lookAgain doubts a volume after a while if no watch has shown it by then. One that goes while the watch is broken is never shown, and
-// nobody would tell us that it is gone.
-func (c *Controller) lookAgain(pv *corev1.PersistentVolume) {
-	if !c.ledger.shows(pv.Name) {
-		time.AfterFunc(unseenLook, func() { c.wake(c.ledger.doubt(pv)) })
-	}
+// lookAgain doubts what the API server has if no watch has shown it after a while. What goes while the watch is broken is never shown,
+// and nobody would tell us that it is gone.
+func (c *Controller) lookAgain(doubt func() []binding.Key) {
+	time.AfterFunc(unseenLook, func() { c.wake(doubt()) })
 }
 
 // volumesOf are the names of the volumes that a snapshot is about.

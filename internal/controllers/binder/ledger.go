@@ -148,15 +148,20 @@ func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(l.names[pv.Name], func(key types.NamespacedName) bool { return binding.TakesNamed(l.claims[key], pv) })
 }
 
-// shows reports whether the watch has shown the volume.
-func (l *ledger) shows(name string) bool {
+func (l *ledger) showsVolume(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.volumes[name] != nil
 }
 
-// doubt forgets a volume that is known and no watch shows, so that those whom it concerns ask for it again.
-func (l *ledger) doubt(pv *corev1.PersistentVolume) []binding.Key {
+func (l *ledger) showsClaim(key types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claims[key] != nil
+}
+
+// doubtVolume forgets a volume that is known and no watch shows, so that those whom it concerns ask for it again.
+func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.volumes[pv.Name] != nil {
@@ -164,6 +169,17 @@ func (l *ledger) doubt(pv *corev1.PersistentVolume) []binding.Key {
 	}
 	l.ownVolumes.Forget(client.ObjectKeyFromObject(pv))
 	return append(l.concerned(pv.Name, pv, nil), l.shelve(pv.Name)...)
+}
+
+// doubtClaim forgets a claim in the same way.
+func (l *ledger) doubtClaim(key types.NamespacedName) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.claims[key] != nil {
+		return nil
+	}
+	l.ownClaims.Forget(key)
+	return []binding.Key{{Claim: key}}
 }
 
 // claimSeen takes in what the watch shows of a claim: its state, which is the last one when now is nil.
