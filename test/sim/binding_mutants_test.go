@@ -37,7 +37,7 @@ var bindingMutants = []mutant{
 	{name: "asks memory whether a volume is gone", by: "two leaders, and a write of the former arrives later", live: fromMemory[*corev1.PersistentVolume]},
 	{name: "asks memory which pods use a claim", by: "watch", live: func(live, cached client.Reader) client.Reader { return memoryOfPods{live, cached} }},
 	{name: "does not reserve what it is about to take", moreBinders: 1, costs: true},
-	{name: "forgets what it wrote", handlers: forgetful, costs: true},
+	{name: "forgets what it wrote", client: func(api client.Client, _ client.Reader) client.Client { return timeless{api} }, costs: true},
 	{name: "takes a claim that is being deleted for gone", handlers: sees(func(c *corev1.PersistentVolumeClaim) bool { return c.DeletionTimestamp != nil })},
 	{name: "takes a volume that is being deleted for gone", handlers: sees(func(v *corev1.PersistentVolume) bool { return v.DeletionTimestamp != nil })},
 	{name: "is not woken up by classes", handlers: deaf[*storagev1.StorageClass]},
@@ -276,15 +276,21 @@ func (m memoryOfPods) List(ctx context.Context, list client.ObjectList, opts ...
 	return err
 }
 
-// forgetful believes that the watch is ahead of every write.
-func forgetful(kind client.Object, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
-	switch kind.(type) {
-	case *corev1.PersistentVolume:
-		h.OnDelete(&corev1.PersistentVolume{ObjectMeta: veryNew})
-	case *corev1.PersistentVolumeClaim:
-		h.OnDelete(&corev1.PersistentVolumeClaim{ObjectMeta: veryNew})
-	}
-	return h
+// timeless has answers to writes look older than anything that a watch shows, so that kube.Recent takes none of them in.
+type timeless struct{ client.Client }
+
+func (c timeless) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	defer o.SetResourceVersion("1")
+	return c.Client.Patch(ctx, o, p, opts...)
+}
+
+func (c timeless) Status() client.SubResourceWriter { return timelessStatus{c.Client.Status()} }
+
+type timelessStatus struct{ client.SubResourceWriter }
+
+func (s timelessStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+	defer o.SetResourceVersion("1")
+	return s.SubResourceWriter.Patch(ctx, o, p, opts...)
 }
 
 // sees takes objects of a kind for gone too early.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -140,7 +141,29 @@ func (c gatedClient) Get(ctx context.Context, key client.ObjectKey, o client.Obj
 	if err := c.process.read("get " + key.Name); err != nil {
 		return err
 	}
-	return c.Client.Get(ctx, key, o, opts...)
+	err := c.Client.Get(ctx, key, o, opts...)
+	if err == nil {
+		c.process.asked(o)
+	}
+	return err
+}
+
+// made notes a volume that this process has written for the first time.
+func (p *process) made(o client.Object) {
+	if _, ok := o.(*corev1.PersistentVolume); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.first[o.GetUID()] = o.GetResourceVersion()
+	}
+}
+
+// asked notes who asks for a volume that nobody has changed since he made it.
+func (p *process) asked(o client.Object) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.first[o.GetUID()] == o.GetResourceVersion() {
+		p.world.vain(fmt.Sprintf("process %d asks for %s, which is as it made it", p.number, o.GetName()))
+	}
 }
 
 func (c gatedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -151,7 +174,11 @@ func (c gatedClient) List(ctx context.Context, list client.ObjectList, opts ...c
 }
 
 func (c gatedClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	return c.process.do(describe("create", o), func(int) error { return c.Client.Create(ctx, o, opts...) })
+	err := c.process.do(describe("create", o), func(int) error { return c.Client.Create(ctx, o, opts...) })
+	if err == nil {
+		c.process.made(o)
+	}
+	return err
 }
 
 func (c gatedClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {

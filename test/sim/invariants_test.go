@@ -37,6 +37,7 @@ func (w *world) check(before int) {
 	}
 	if w.schedule.unseen() {
 		e.once()
+		e.known()
 	}
 	w.cast.check(e)
 }
@@ -148,6 +149,13 @@ func (e end) once() {
 		if n > 1 && !e.repeated && strings.HasPrefix(call, "CreateVolume") {
 			e.violate("I6: %d times %s, unseen", n, call)
 		}
+	}
+}
+
+// known is I6 for reads: what a process has made, and nobody has changed, it knows.
+func (e end) known() {
+	for _, question := range e.inVain {
+		e.violate("I6: %s", question)
 	}
 }
 

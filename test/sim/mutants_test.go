@@ -22,6 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/journal"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // mutant is a way in which our controllers could be broken: each hook stands between them and the world. The zero value is our
@@ -47,8 +48,19 @@ type mutant struct {
 	whole       func(client.Client) client.Client              // who sends objects that are written whole
 }
 
-// veryNew makes kube.Recent believe that the watch is ahead of every write.
-var veryNew = metav1.ObjectMeta{ResourceVersion: "999999999"}
+// forgetful forgets what was written as soon as anything is looked up in the cache.
+type forgetful struct {
+	client.Reader
+	volumes *kube.Recent[*corev1.PersistentVolume]
+	written func() []string // all that may have been
+}
+
+func (f forgetful) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	for _, name := range f.written() {
+		f.volumes.Forget(client.ObjectKey{Name: name})
+	}
+	return f.Reader.Get(ctx, key, o, opts...)
+}
 
 // mutants must all be caught.
 var mutants = []mutant{

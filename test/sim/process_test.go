@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,11 +56,12 @@ type process struct {
 	parts  sync.WaitGroup // what an end in order waits for
 
 	mu      sync.Mutex
-	working map[string]string // calls under way, by volume
+	working map[string]string    // calls under way, by volume
+	first   map[types.UID]string // the resource versions of volumes that it made
 }
 
 func newProcess(w *world, number int, r role) *process {
-	p := &process{world: w, number: number, role: r, view: view.New(w.server, w.schedule.views...), working: map[string]string{}}
+	p := &process{world: w, number: number, role: r, view: view.New(w.server, w.schedule.views...), working: map[string]string{}, first: map[types.UID]string{}}
 	p.view.Offset = time.Duration(number) * 13 * time.Microsecond
 	p.prepare()
 	if w.ops >= w.schedule.breaksAt { // what is broken is so for a new process too, whose first list is an old one
@@ -132,10 +134,10 @@ func (p *process) runProvisioner() {
 	}
 	driver := csi.ControllerClient(gatedDriver{process: p})
 	volumes := kube.NewRecent[*corev1.PersistentVolume]()
-	if m.forgets {
-		volumes.Handler().OnDelete(&corev1.PersistentVolume{ObjectMeta: veryNew})
-	}
 	cached := client.Reader(p.view)
+	if m.forgets {
+		cached = forgetful{cached, volumes, p.world.volumeNames}
+	}
 	if m.cached != nil {
 		cached = m.cached(cached)
 	}

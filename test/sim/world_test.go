@@ -50,6 +50,7 @@ type world struct {
 	turned     bool            // policies of volumes were changed, and with them who protects them
 	forcedAway map[string]bool // names of volumes that an administrator took away from their claims
 	refusals   []string        // conflicts and the like that were answered to us
+	inVain     []string        // questions whose answer was known
 	budgeted   int             // writes, those of the journal left out
 }
 
@@ -215,6 +216,21 @@ func (w *world) healLater() {
 		time.Sleep(healsAfter)
 		w.heal()
 	}()
+}
+
+// vain notes a question that need not have been asked.
+func (w *world) vain(question string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inVain = append(w.inVain, question)
+}
+
+// volumeNames are those of the volumes that are there.
+func (w *world) volumeNames() (all []string) {
+	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
+		all = append(all, pv.Name)
+	}
+	return all
 }
 
 // deleteClaims is what the user does at the worst of times.
