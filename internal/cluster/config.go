@@ -21,6 +21,9 @@ type Config struct {
 	// Audit has every request recorded, without bodies, in Cluster.AuditLog.
 	Audit bool
 
+	// Durable has etcd wait for the disk with each write, as it does wherever data is to outlive the machine.
+	Durable bool
+
 	// Progress is called from the goroutine of Start, once per finished step; nil means silence.
 	Progress func(Step)
 

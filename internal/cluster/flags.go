@@ -28,7 +28,7 @@ func (p plan) etcdArgs() []string {
 	// A single member has no peers: its peer address is never dialled, so any free port will do, and it can be
 	// advertised as 0. It is behind certificates like the other one.
 	const peer = "https://" + loopback + ":0"
-	return []string{
+	args := []string{
 		"--name=purser",
 		"--data-dir=" + p.files.etcdData(),
 		"--listen-client-urls=" + p.etcdURL(),
@@ -44,14 +44,17 @@ func (p plan) etcdArgs() []string {
 		"--peer-key-file=" + p.creds.etcd.Key,
 		"--peer-trusted-ca-file=" + p.creds.authority,
 		"--peer-client-cert-auth",
-		// What a killed process has written is safe in the kernel. Only a crash of the machine can lose or tear the
-		// data, which is a fair price here: fsync is most of the time of a write.
-		"--unsafe-no-fsync",
 		"--quota-backend-bytes=4294967296",
 		// The API server compacts every five minutes; a restart gives back the space.
 		"--bootstrap-defrag-threshold-megabytes=100",
 		"--log-level=warn",
 	}
+	if p.cfg.Durable {
+		return args
+	}
+	// What a killed process has written is safe in the kernel. Only a crash of the machine can lose or tear the data, which is a fair
+	// price in development: fsync is most of the time of a write.
+	return append(args, "--unsafe-no-fsync")
 }
 
 func (p plan) apiServerArgs() []string {

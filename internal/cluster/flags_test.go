@@ -46,6 +46,14 @@ func TestNoAuditByDefault(t *testing.T) {
 	}
 }
 
+func TestDurable(t *testing.T) {
+	for _, arg := range (plan{cfg: Config{Durable: true}}).arguments(Etcd) {
+		if strings.Contains(arg, "fsync") {
+			t.Errorf("%s, though the data is to last", arg)
+		}
+	}
+}
+
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {

@@ -41,6 +41,7 @@ type contest struct {
 // outcome is all that was measured.
 type outcome struct {
 	claims, pairs int
+	volatile      bool  // etcd does not wait for the disk
 	every         []row // of all rounds
 	rows          []row // the middle ones
 	idle          []idleResult
@@ -69,13 +70,13 @@ const (
 )
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
-	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, trial: o.trial, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs}}
+	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, trial: o.trial, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs, volatile: o.volatile}}
 	c.only = o.names()
 	binaries, err := cluster.FindBinaries(cluster.Components{cluster.ControllerManager}.Programs(), bin)
 	if err != nil {
 		return nil, err
 	}
-	if c.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Audit: true}); err != nil {
+	if c.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Audit: true, Durable: !o.volatile}); err != nil {
 		return nil, err
 	}
 	defer func() {

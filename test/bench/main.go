@@ -22,7 +22,7 @@ func main() { os.Exit(run()) }
 // options are the flags.
 type options struct {
 	claims, workers, pairs, rounds, present int
-	failover, last                          bool
+	failover, last, volatile                bool
 	only, trial, profiles                   string
 	patience                                time.Duration
 }
@@ -37,6 +37,7 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.present, "present", 0, "instead of a contest: volumes that are there, for the memory that they cost")
 	flag.BoolVar(&o.last, "last", false, "leave out all trials but the last, the one beside bound claims")
 	flag.BoolVar(&o.failover, "failover", false, "instead of a contest: how long claims wait when the leader of two ends")
+	flag.BoolVar(&o.volatile, "volatile", false, "etcd does not wait for the disk, as it does in every cluster whose data is to last")
 	flag.StringVar(&o.profiles, "profiles", "", "`folder` for profiles, for go tool pprof: of the processor in a contest, of the heap with -present")
 	flag.DurationVar(&o.patience, "timeout", 20*time.Minute, "for the whole run")
 	flag.Parse()

@@ -16,7 +16,12 @@ import (
 func (o outcome) report() string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	line("%d claims at once in each trial. %d cores, which the API server uses too.", o.claims, runtime.NumCPU())
+	disk := "waits for the disk with each write, as in a cluster"
+	if o.volatile {
+		disk = "does not wait for the disk"
+	}
+	line("%d claims at once in each trial. %d cores, which the API server uses too; etcd", o.claims, runtime.NumCPU())
+	line("%s.", disk)
 	line("\n%-26s%9s%9s%9s%9s%9s%9s", "Pace", "per s", "of floor", "x stock", "p50 ms", "p99 ms", "of stock")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
 		against := o.against(r)
