@@ -1,6 +1,7 @@
 package binder
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -233,7 +234,7 @@ func TestClaimThatNoWatchShows(t *testing.T) {
 		w.expect("v Released c")
 
 		p.ledger.claimSeen(key.Claim, claim, claim)
-		if keys := p.ledger.doubtClaim(key.Claim); len(keys) > 0 {
+		if keys := p.ledger.doubtClaim(claim); len(keys) > 0 {
 			t.Errorf("a claim that the watch shows is doubted: %v", keys)
 		}
 	})
@@ -259,4 +260,136 @@ func (a *awake) take() []binding.Key {
 	keys := a.keys
 	a.keys = nil
 	return keys
+}
+
+// I7, I2: one name says nothing of another uid. What took the name of an object while the watch was broken is asked for again, too, also
+// when the watch shows no more than the end of the former one.
+func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		t.Run(fmt.Sprint("a claim, end of the former one seen: ", ended), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				o := w.overlook()
+				former := apiserver.Objects(w.server, o.claim)[0]
+				w.remove(former.DeepCopy())
+				w.create(liveClaim("c", ""))
+				second := apiserver.Objects(w.server, o.claim)[0]
+				edit(w, o.volume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = second.UID })
+				now := apiserver.Objects(w.server, o.volume)[0]
+				o.ledger.volumeSeen("v", now, now)
+				o.run(w)
+				w.expect("c Bound v; v Bound c")
+				now = apiserver.Objects(w.server, o.volume)[0]
+				o.ledger.volumeSeen("v", now, now)
+				w.remove(second.DeepCopy())
+				if ended {
+					o.claimSeen(former, nil)
+				}
+				o.again(w)
+				w.expect("v Released c")
+			})
+		})
+		t.Run(fmt.Sprint("a volume, end of the former one seen: ", ended), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				o := w.overlook()
+				former := apiserver.Objects(w.server, o.volume)[0]
+				w.remove(former.DeepCopy())
+				second := liveVolume("v", "")
+				second.Spec.ClaimRef = former.Spec.ClaimRef
+				w.create(second)
+				claim := o.ledger.newestClaim(o.key.Claim).DeepCopy()
+				claim.Status.Phase = corev1.ClaimLost // somebody saw the former one go
+				if err := w.api.Status().Update(w.ctx, claim); err != nil {
+					t.Fatal(err)
+				}
+				o.ledger.claimSeen(o.key.Claim, claim, claim)
+				o.run(w)
+				w.expect("c Bound v; v Bound c")
+				now := apiserver.Objects(w.server, o.claim)[0]
+				o.ledger.claimSeen(o.key.Claim, now, now)
+				w.remove(apiserver.Objects(w.server, o.volume)[0].DeepCopy())
+				if ended {
+					o.volumeSeen(former, nil)
+					o.again(w)
+					w.expect("c Lost v")
+					return
+				}
+				o.again(w) // the former one is bound to the claim, as far as anybody shows
+				if o.volumeSeen(former, nil); !slices.Contains(o.queue.take(), o.key) {
+					t.Error("its end wakes nobody up")
+				}
+				o.run(w)
+				w.expect("c Lost v")
+			})
+		})
+	}
+}
+
+// I7, I2: a write that is answered after what it is about was doubted brings it back. The end of the one before it does not go unheard.
+func TestEndOfAFormerOne(t *testing.T) {
+	inWorld(t, func(w *world) {
+		o := w.overlook()
+		claim, pv := o.ledger.newestClaim(o.key.Claim), o.ledger.newestVolume("v")
+		later, other := claim.DeepCopy(), pv.DeepCopy()
+		later.UID, later.ResourceVersion = "later", "1000000"
+		other.UID, other.ResourceVersion, other.Spec.ClaimRef.UID = "other", "1000001", "later"
+		o.ledger.ownClaims.Wrote(later)
+		o.ledger.wroteVolume(other)
+		for name, end := range map[string]func(){
+			"claim": func() { o.claimSeen(claim, nil) }, "volume": func() { o.volumeSeen(pv, nil) },
+		} {
+			end()
+			w.settle()
+			o.queue.take()
+			if time.Sleep(unseenLook); !slices.Contains(o.queue.take(), o.key) {
+				t.Errorf("nobody looks at the %s again", name)
+			}
+		}
+		if o.ledger.newestClaim(o.key.Claim) != nil || o.ledger.newestVolume("v") != nil {
+			t.Error("what nobody shows is still believed")
+		}
+	})
+}
+
+// overlooked is a binder that sees what it is shown by hand, of a pair that is bound.
+type overlooked struct {
+	*process
+	queue  *awake
+	key    binding.Key
+	claim  *corev1.PersistentVolumeClaim
+	volume *corev1.PersistentVolume
+}
+
+func (w *world) overlook() *overlooked {
+	w.Helper()
+	o := &overlooked{process: w.prepare(), queue: &awake{}, claim: liveClaim("c", ""), volume: liveVolume("v", "")}
+	o.wakes.set(o.queue)
+	o.volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	o.volume.Status.Phase = corev1.VolumeAvailable
+	w.create(o.volume, o.claim)
+	o.key = binding.Key{Claim: keyOf(o.claim)}
+	for range 2 { // as it is made, and as it is then
+		pv, claim := apiserver.Objects(w.server, o.volume)[0], apiserver.Objects(w.server, o.claim)[0]
+		o.ledger.volumeSeen("v", pv, pv)
+		o.ledger.claimSeen(o.key.Claim, claim, claim)
+		o.run(w)
+	}
+	w.expect("c Bound v; v Bound c")
+	return o
+}
+
+func (o *overlooked) run(w *world) {
+	w.Helper()
+	if _, err := o.Loop().Reconcile(w.ctx, o.key); err != nil {
+		w.Fatal(err)
+	}
+	o.queue.take()
+}
+
+// again looks once more if anybody says so within a while.
+func (o *overlooked) again(w *world) {
+	w.Helper()
+	if time.Sleep(unseenLook); !slices.Contains(o.queue.take(), o.key) {
+		w.Error("it is not looked at again")
+	}
+	o.run(w)
 }

@@ -128,8 +128,8 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 		}
 		now.claimAsked, now.claim = true, claim
 		c.ledger.answered(s, claim)
-		if key := s.Key.Claim; claim != nil && !c.ledger.showsClaim(key) {
-			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(key) })
+		if claim != nil && !c.ledger.showsClaim(claim) {
+			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(claim) })
 		}
 	}
 	now.volumes = map[string]*corev1.PersistentVolume{}
@@ -140,7 +140,7 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 		}
 		if now.volumes[name] = pv; pv != nil {
 			c.wake(c.ledger.wroteVolume(pv))
-			if !c.ledger.showsVolume(name) {
+			if !c.ledger.showsVolume(pv) {
 				c.lookAgain(func() []binding.Key { return c.ledger.doubtVolume(pv) })
 			}
 		} else {

@@ -148,23 +148,32 @@ func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(l.names[pv.Name], func(key types.NamespacedName) bool { return binding.TakesNamed(l.claims[key], pv) })
 }
 
-func (l *ledger) showsVolume(name string) bool {
+// showsVolume reports whether the watch shows this volume, and not a former one of its name.
+func (l *ledger) showsVolume(pv *corev1.PersistentVolume) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.volumes[name] != nil
+	return isShown(l.volumes[pv.Name], pv.UID)
 }
 
-func (l *ledger) showsClaim(key types.NamespacedName) bool {
+// showsClaim is the same for a claim.
+func (l *ledger) showsClaim(claim *corev1.PersistentVolumeClaim) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.claims[key] != nil
+	return isShown(l.claims[keyOf(claim)], claim.UID)
+}
+
+func isShown[T any, O interface {
+	*T
+	client.Object
+}](shown O, uid types.UID) bool {
+	return shown != nil && shown.GetUID() == uid
 }
 
 // doubtVolume forgets a volume that is known and no watch shows, so that those whom it concerns ask for it again.
 func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.volumes[pv.Name] != nil {
+	if isShown(l.volumes[pv.Name], pv.UID) {
 		return nil
 	}
 	l.ownVolumes.Forget(client.ObjectKeyFromObject(pv))
@@ -172,10 +181,11 @@ func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 }
 
 // doubtClaim forgets a claim in the same way.
-func (l *ledger) doubtClaim(key types.NamespacedName) []binding.Key {
+func (l *ledger) doubtClaim(claim *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.claims[key] != nil {
+	key := keyOf(claim)
+	if isShown(l.claims[key], claim.UID) {
 		return nil
 	}
 	l.ownClaims.Forget(key)

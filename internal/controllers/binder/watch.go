@@ -81,9 +81,12 @@ func watch[T client.Object](ctx context.Context, w *watches, of T, seen func(o, 
 }
 
 func (c *Controller) claimSeen(o, now *corev1.PersistentVolumeClaim) {
-	keys := c.ledger.claimSeen(client.ObjectKeyFromObject(o), o, now)
+	keys := c.ledger.claimSeen(keyOf(o), o, now)
 	if now == nil {
-		c.measures.claimGone(client.ObjectKeyFromObject(o))
+		c.measures.claimGone(keyOf(o))
+		if other := c.ledger.newestClaim(keyOf(o)); other != nil { // took its name, and may have gone as well while the watch was broken
+			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(other) })
+		}
 	}
 	c.wake(c.restless(keys))
 }
@@ -92,6 +95,9 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 	keys := c.ledger.volumeSeen(o.Name, o, now)
 	if now == nil {
 		c.measures.volumeGone(o.Name)
+		if other := c.ledger.newestVolume(o.Name); other != nil {
+			c.lookAgain(func() []binding.Key { return c.ledger.doubtVolume(other) })
+		}
 	}
 	c.wake(c.restless(keys))
 }
