@@ -72,14 +72,26 @@ func (l *ledger) shelve(name string) []binding.Key {
 	return nil
 }
 
-// commit notes that the volume is the claim's, until the watch shows so.
+// commit notes that the volume is the claim's, until the watch shows so. A claim that names the volume takes it from the one that it is
+// held for, which looks for another one.
 func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.held[pv.Name]; h != nil {
+	if h := l.held[pv.Name]; h != nil && binding.KeyOf(pv).Claim == h.claim {
 		h.committed, h.version = true, pv.ResourceVersion
+		return l.wrote(pv)
 	}
-	return l.wrote(pv)
+	return append(l.lift(pv.Name), l.wrote(pv)...)
+}
+
+// lift ends the hold on a volume that is not there for the claim any more, which looks for another one. The caller holds mu.
+func (l *ledger) lift(name string) []binding.Key {
+	h := l.held[name]
+	if h == nil {
+		return nil
+	}
+	l.unhold(h)
+	return []binding.Key{{Claim: h.claim}}
 }
 
 // wroteVolume notes what the API server answered to a write.

@@ -119,3 +119,25 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 		t.Errorf("at rest, and looked at: %v", keys)
 	}
 }
+
+// P3, 1.6: a claim that names a volume takes it from the one that it is held for, which looks for another one at once: to be given the
+// default class cannot be undone.
+func TestHeldAndTakenByAnother(t *testing.T) {
+	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}, types.NamespacedName{Namespace: "default", Name: "x"}
+	l := newLedger()
+	y, v, v2 := seen(liveClaim("y", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2"), seen(liveVolume("v2", "a"), "v2", "3")
+	l.claimSeen(key.Claim, y, y)
+	l.gather(key, answers{})
+	if keys := l.volumeSeen("v", v, v); !slices.Contains(keys, key) {
+		t.Fatalf("the volume wakes up %v", keys)
+	}
+	l.volumeSeen("v2", v2, v2)
+	taken := v.DeepCopy()
+	taken.ResourceVersion, taken.Spec.ClaimRef = "4", &corev1.ObjectReference{Namespace: other.Namespace, Name: other.Name, UID: "2"}
+	if keys := l.commit(taken); !slices.Equal(keys, []binding.Key{key}) {
+		t.Errorf("woken up %v", keys)
+	}
+	if s, _ := l.gather(key, answers{}); s.Offer != v2 {
+		t.Errorf("offered %v", s.Offer)
+	}
+}

@@ -118,8 +118,7 @@ func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []
 	l.putVolume(name, now)
 	keys := l.concerned(name, before, now)
 	if h := l.held[name]; h != nil && h.outlived(now) {
-		l.unhold(h)
-		keys = append(keys, binding.Key{Claim: h.claim}) // which may be another one of that name, and has not looked for a volume
+		keys = append(keys, l.lift(name)...) // the claim may be another one of that name, and has not looked for a volume
 	}
 	return append(keys, l.shelve(name)...)
 }
