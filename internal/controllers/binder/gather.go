@@ -144,7 +144,7 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 				c.lookAgain(func() []binding.Key { return c.ledger.doubtVolume(pv) })
 			}
 		} else {
-			c.ledger.withdraw(name, uidsOf(s, name))
+			c.wake(c.ledger.withdraw(name, uidsOf(s, name)))
 		}
 	}
 	return c.gather(s.Key, now), nil

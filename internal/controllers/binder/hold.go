@@ -141,16 +141,14 @@ func (l *ledger) isGone(key types.NamespacedName, uid types.UID) bool {
 
 // withdraw takes a volume away of which the API server says that it is gone, by the uids that it was known under before the question. The
 // watch will say so too, and until then nobody believes what it shows of these.
-func (l *ledger) withdraw(name string, before []types.UID) {
+func (l *ledger) withdraw(name string, before []types.UID) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, uid := range before {
 		l.gone.add(uid)
 	}
-	if h := l.held[name]; h != nil {
-		l.unhold(h)
-	}
 	l.index.Withdraw(name)
+	return l.lift(name)
 }
 
 // settle ends a run: what it held and did not take is there for others.

@@ -1,6 +1,7 @@
 package binder
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -139,5 +140,40 @@ func TestHeldAndTakenByAnother(t *testing.T) {
 	}
 	if s, _ := l.gather(key, answers{}); s.Offer != v2 {
 		t.Errorf("offered %v", s.Offer)
+	}
+}
+
+// D3: a claim whose volume turns out to be gone, or to be shown by no watch after a while, looks for another one, whether or not that was
+// written already.
+func TestHeldAndGone(t *testing.T) {
+	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}
+	for _, committed := range []bool{false, true} {
+		for name, lose := range map[string]func(*ledger, *corev1.PersistentVolume) []binding.Key{
+			"gone": func(l *ledger, pv *corev1.PersistentVolume) []binding.Key {
+				return l.withdraw(pv.Name, []types.UID{pv.UID})
+			},
+			"unseen": func(l *ledger, pv *corev1.PersistentVolume) []binding.Key { return l.doubtVolume(pv) },
+		} {
+			t.Run(fmt.Sprint(name, ", committed: ", committed), func(t *testing.T) {
+				l := newLedger()
+				y, v := seen(liveClaim("y", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
+				l.claimSeen(key.Claim, y, y)
+				l.gather(key, answers{})
+				if keys := l.wroteVolume(v); !slices.Contains(keys, key) {
+					t.Fatalf("the volume wakes up %v", keys)
+				}
+				if committed {
+					v = v.DeepCopy()
+					v.ResourceVersion, v.Spec.ClaimRef = "3", &corev1.ObjectReference{Namespace: "default", Name: "y", UID: "1"}
+					l.commit(v)
+				}
+				if keys := lose(l, v); !slices.Contains(keys, key) {
+					t.Errorf("woken up %v", keys)
+				}
+				if s, _ := l.gather(key, answers{}); s.Offer != nil || l.index.Waiting() != 1 {
+					t.Errorf("offered %v, %d wait", s.Offer, l.index.Waiting())
+				}
+			})
+		}
 	}
 }

@@ -176,7 +176,7 @@ func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 		return nil
 	}
 	l.ownVolumes.Forget(client.ObjectKeyFromObject(pv))
-	return append(l.concerned(pv.Name, pv, nil), l.shelve(pv.Name)...)
+	return slices.Concat(l.lift(pv.Name), l.concerned(pv.Name, pv, nil), l.shelve(pv.Name))
 }
 
 // doubtClaim forgets a claim in the same way.
