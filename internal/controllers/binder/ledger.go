@@ -216,13 +216,16 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 	default:
 		l.served(key)
 	}
-	keys := []binding.Key{{Claim: key}}
-	if before != nil && before.Spec.VolumeName != "" && (now == nil || now.UID != before.UID) {
-		if pv := l.volume(before.Spec.VolumeName); pv != nil && pv.Spec.ClaimRef == nil { // it was spoken for
-			keys = append(keys, binding.KeyOf(pv))
-		}
+	return append([]binding.Key{{Claim: key}}, l.unspoken(before, now)...)
+}
+
+// unspoken is the volume that a claim was about to take and is not any more: nobody has called it available. The caller holds mu.
+func (l *ledger) unspoken(before, now *corev1.PersistentVolumeClaim) []binding.Key {
+	pv := l.volume(volumeNameOf(before))
+	if pv == nil || !binding.TakesNamed(before, pv) || now != nil && binding.TakesNamed(now, pv) {
+		return nil
 	}
-	return keys
+	return []binding.Key{binding.KeyOf(pv)}
 }
 
 func (l *ledger) list(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {

@@ -1,10 +1,13 @@
 package binder
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
@@ -29,5 +32,37 @@ func TestAnOldListTakesNothingThatIsDeleted(t *testing.T) {
 				w.expect(want)
 			})
 		})
+	}
+}
+
+// 1.7: a claim that is being deleted does not take the free volume that it names, with which somebody's data might be deleted. That is
+// there for others.
+func TestAClaimThatIsGoingTakesNothingThatIsFree(t *testing.T) {
+	chosen := liveClaim("c", "a")
+	chosen.Spec.VolumeName = "v"
+	deleted := liveVolume("v", "a")
+	deleted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	inWorld(t, func(w *world) {
+		w.start()
+		w.create(chosen)
+		if err := w.api.Delete(w.ctx, chosen.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		w.create(deleted, liveClaim("d", "a"))
+		w.expect("c Pending v; d Bound v; v Bound d")
+	})
+	l := newLedger()
+	c, v := seen(chosen.DeepCopy(), "1", "1"), seen(deleted.DeepCopy(), "v", "2", func(v *corev1.PersistentVolume) { v.Status.Phase = "" })
+	own := binding.Key{Volume: "v"}
+	l.claimSeen(keyOf(c), c, c)
+	if keys := l.volumeSeen("v", v, v); slices.Contains(keys, own) {
+		t.Fatal("the volume is not spoken for")
+	}
+	going := seen(c.DeepCopy(), "1", "3", func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Unix(1, 0)) })
+	if keys := l.claimSeen(keyOf(c), going, going); !slices.Contains(keys, own) {
+		t.Error("nobody calls the volume available")
+	}
+	if keys := l.claimSeen(keyOf(c), going, going); slices.Contains(keys, own) {
+		t.Error("the volume is looked at again and again")
 	}
 }

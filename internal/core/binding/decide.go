@@ -68,7 +68,7 @@ func decideUnbound(s Snapshot) Verdict {
 	_, node := s.Claim.Annotations[names.AnnSelectedNode]
 	switch {
 	case deleting:
-		return waiting(verdict.ClaimDeleting, "the claim is being deleted and has no volume")
+		return goingWithout()
 	case s.Offer != nil && !delayed:
 		return take(s, s.Offer)
 	case AsksNoClass(s.Claim) && s.Default != nil:
@@ -109,6 +109,11 @@ func assign(s Snapshot) Verdict {
 	return do{Finding: f, Actions: []Action{AssignClass{s.Claim, s.Default.Name}}, Then: then}
 }
 
+// goingWithout is the verdict about a claim on its way out: what it got now would be released at once, and perhaps deleted.
+func goingWithout() Verdict {
+	return waiting(verdict.ClaimDeleting, "the claim is being deleted and has no volume")
+}
+
 // decideRequested is T1 for a claim whose volume somebody chose (1.7).
 func decideRequested(s Snapshot) Verdict {
 	pv := s.Named
@@ -119,6 +124,8 @@ func decideRequested(s Snapshot) Verdict {
 		return take(s, pv)
 	case pv.Spec.ClaimRef != nil:
 		return pending(s.Claim, waiting(verdict.VolumeTaken, fmt.Sprintf("volume %q already bound to a different claim.", pv.Name)))
+	case s.Claim.DeletionTimestamp != nil:
+		return goingWithout()
 	}
 	if why := satisfies(pv, s.Claim); why != "" {
 		return pending(s.Claim, waiting(verdict.VolumeUnfit, fmt.Sprintf("Cannot bind to requested volume %q: %s", pv.Name, why)))

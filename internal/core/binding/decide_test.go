@@ -93,6 +93,9 @@ func TestClaim(t *testing.T) {
 		{"T1.5 of another class", pair(claim(wants("v")), aVolume(classed("gold"))), "wait VolumeUnfit"},
 		{"T1.5 raw", pair(claim(wants("v")), aVolume(isRaw)), "wait VolumeUnfit"},
 		{"T1.5 going", pair(claim(wants("v")), aVolume(goingVolume)), "wait VolumeUnfit"},
+		{"1.7 T1.5 no volume for a claim on its way out, with which it might be deleted", pair(claim(wants("v"), goingClaim), aVolume()), "wait ClaimDeleting"},
+		{"1.7 T1.5 unless one names it", pair(claim(wants("v"), goingClaim), aVolume(forClaim(""), isKept)), "W1 v; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},
+		{"1.8 T1.9 or was bound to it", pair(claim(wants("v"), goingClaim, isComplete, isBound), aVolume(isKept)), "W1 v marked; W2 v; nothing ClaimBound"},
 
 		{"I3 T1.6 both chose each other, and it is deleted with its claim", pair(claim(wants("v")), aVolume(forClaim(""))), "look claim"},
 		{"T1.6 both chose each other by name", pair(claim(wants("v")), aVolume(forClaim(""), isKept)), "W1 v; W2 v+W3 v; W4 Bound 1Gi; nothing ClaimBound"},

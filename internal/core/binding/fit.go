@@ -117,7 +117,8 @@ func Suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) boo
 // TakesNamed reports whether the claim is about to take the volume that it names, and that names nobody. To call that volume available
 // meanwhile would be a write too many, and be in the way of the one that counts.
 func TakesNamed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
-	return claim.Spec.VolumeName == pv.Name && pv.Spec.ClaimRef == nil && (completed(claim) || satisfies(pv, claim) == "")
+	return claim.Spec.VolumeName == pv.Name && pv.Spec.ClaimRef == nil &&
+		(completed(claim) || claim.DeletionTimestamp == nil && satisfies(pv, claim) == "")
 }
 
 func hasModes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {

@@ -14,7 +14,7 @@ func failedVolume(meaning, check string) Info {
 var infos = map[Reason]Info{
 	ClaimGone: silent("The claim does not exist any more and nothing was begun for it.",
 		"Nothing to do."),
-	ClaimDeleting: silent("The claim is being deleted and no volume was begun for it, so none is created.",
+	ClaimDeleting: silent("The claim is being deleted and no volume was begun for it, so it gets none.",
 		"Nothing to do."),
 	ClaimBound: silent("The claim names its volume already.",
 		"Nothing to do."),
