@@ -393,3 +393,36 @@ func (o *overlooked) again(w *world) {
 	}
 	o.run(w)
 }
+
+// P9, D4: a conflict about one volume reads that one, however many have belonged to claims of the name.
+func TestAConflictReadsWhatItIsAbout(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.prepare()
+		for i := range 20 {
+			former := liveVolume(fmt.Sprint("former", i), "a")
+			former.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "c", UID: types.UID(fmt.Sprint("former", i))}
+			former.Status.Phase = corev1.VolumeReleased
+			former.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+			w.create(former)
+		}
+		v := liveVolume("v", "a")
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		v.Status.Phase = corev1.VolumeAvailable
+		w.create(v, liveClaim("c", "a"))
+		once := false
+		p.api.meet(func(_ client.Object, what string) error {
+			if what != "volume" || once {
+				return nil
+			}
+			once = true
+			pv := apiserver.Objects(w.server, v)[20]
+			pv.Labels = map[string]string{"new": "yes"}
+			return w.api.Update(w.ctx, pv)
+		})
+		w.run(p)
+		if claim := apiserver.Objects(w.server, liveClaim("c", ""))[0]; claim.Status.Phase != corev1.ClaimBound {
+			t.Errorf("the claim is %s", claim.Status.Phase)
+		}
+		w.did(p, "1 claim, 1 claim status, 1 refused, 1 volume status, 2 get, 2 volume")
+	})
+}

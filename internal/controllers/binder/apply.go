@@ -31,7 +31,7 @@ func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (
 		return nil, err
 	}
 	before := r.Snapshot
-	then, unread := c.again(ctx, r, binding.AskAPI{Claim: before.Key.Volume == "", Volumes: volumesOf(before)})
+	then, unread := c.again(ctx, r, binding.AskAPI{Claim: before.Key.Volume == "", Volumes: volumesOf(before, action)})
 	if unread == nil && maps.Equal(versionsOf(before), versionsOf(r.Snapshot)) {
 		return nil, err
 	}

@@ -108,11 +108,11 @@ func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.Persist
 	return all
 }
 
-func (l *ledger) goneOf(volumes []*corev1.PersistentVolume) []types.UID {
-	var gone []types.UID
+func (l *ledger) goneOf(volumes []*corev1.PersistentVolume) map[types.UID]struct{} {
+	gone := map[types.UID]struct{}{}
 	for _, pv := range volumes {
 		if uid := pv.Spec.ClaimRef.UID; uid != "" && l.isGone(refKey(pv), uid) {
-			gone = append(gone, uid)
+			gone[uid] = struct{}{}
 		}
 	}
 	return gone
@@ -159,21 +159,40 @@ func (c *Controller) lookAgain(doubt func() []binding.Key) {
 	time.AfterFunc(unseenLook, func() { c.wake(doubt()) })
 }
 
-// volumesOf are the names of the volumes that a snapshot is about.
-func volumesOf(s binding.Snapshot) []string {
-	names := map[string]struct{}{}
-	if s.Key.Volume != "" {
-		names[s.Key.Volume] = struct{}{}
-	}
-	if s.Claim != nil && s.Claim.Spec.VolumeName != "" {
+// volumesOf are the names of the volumes on which an action was decided: its own, and those that the claim may have. Others name the claim,
+// too, and there may be many: all that have ever belonged to one of the name.
+func volumesOf(s binding.Snapshot, action binding.Action) []string {
+	names := map[string]struct{}{volumeOf(action): {}}
+	if s.Claim != nil {
 		names[s.Claim.Spec.VolumeName] = struct{}{}
 	}
-	for _, pv := range append(slices.Clone(s.Refs), s.Offer) {
-		if pv != nil {
-			names[pv.Name] = struct{}{}
-		}
+	if s.Offer != nil {
+		names[s.Offer.Name] = struct{}{}
 	}
+	delete(names, "")
 	return slices.Sorted(maps.Keys(names))
+}
+
+// volumeOf is the name of the volume that an action is about; empty for none.
+func volumeOf(action binding.Action) string {
+	switch a := action.(type) {
+	case binding.ClaimVolume:
+		return a.Volume.Name
+	case binding.Complete:
+		return a.Name
+	case binding.SetClaimStatus:
+		return a.Volume
+	case binding.SetVolumePhase:
+		return a.Volume.Name
+	case binding.Unbind:
+		return a.Volume.Name
+	case binding.SetMigration:
+		if a.Volume != nil {
+			return a.Volume.Name
+		}
+	case binding.AssignClass, binding.AskProvisioner, binding.HandOver, binding.AskAPI, binding.Tell: // these are about claims, or no writes
+	}
+	return ""
 }
 
 // uidsOf are those under which a snapshot has the volume of a name.

@@ -171,7 +171,9 @@ func volumesAsked(s *Snapshot) { s.VolumesAsked = true }
 
 func claimAsked(s *Snapshot) { s.ClaimAsked = true }
 
-func isGone(uids ...types.UID) func(*Snapshot) { return func(s *Snapshot) { s.Gone = uids } }
+func isGone(uid types.UID) func(*Snapshot) {
+	return func(s *Snapshot) { s.Gone = map[types.UID]struct{}{uid: {}} }
+}
 
 // show is a verdict in a line: its actions, and where it ends.
 func show(v Verdict) string {

@@ -1,8 +1,6 @@
 package binding
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,7 +47,7 @@ type Snapshot struct {
 	Key   Key
 	Claim *corev1.PersistentVolumeClaim // nil: it does not exist
 	// Gone are the uids of former claims of this name whose deletion was seen. A uid never comes back.
-	Gone []types.UID
+	Gone map[types.UID]struct{}
 	// ClaimAsked says that Claim is what the API server says now, absence included, and not what a cache remembers.
 	ClaimAsked bool
 
@@ -64,7 +62,10 @@ type Snapshot struct {
 	InProcess bool                    // the provisioner of Class is in this process and at work
 }
 
-func (s Snapshot) gone(uid types.UID) bool { return slices.Contains(s.Gone, uid) }
+func (s Snapshot) gone(uid types.UID) bool {
+	_, ok := s.Gone[uid]
+	return ok
+}
 
 // Action is one thing to do. The interface is sealed.
 //
