@@ -173,11 +173,13 @@ func (c *Controller) patchVolume(ctx context.Context, pv *corev1.PersistentVolum
 	return nil
 }
 
+// patchVolumeStatus writes the phase of a volume, which what is told of it follows upon.
 func (c *Controller) patchVolumeStatus(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
 	changed := volumeToPatch(pv.Name)
 	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
 		return failed(changed, err)
 	}
+	c.teller.forget(pv.UID)
 	c.wake(c.ledger.wroteVolume(changed))
 	return nil
 }

@@ -1,6 +1,7 @@
 package binder
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -25,8 +26,9 @@ type teller struct {
 }
 
 type telling struct {
-	text string
-	at   time.Time
+	text  string
+	at    time.Time
+	waits bool // for what people were told of
 }
 
 // tellAgain is after how long an event is repeated.
@@ -36,9 +38,21 @@ func newTeller(events loop.Recorder, now clock.PassiveClock) *teller {
 	return &teller{events: events, clock: now, told: map[types.UID]map[verdict.Reason]telling{}}
 }
 
+// tellWaiting tells what an object waits for. That is one thing at a time: what it waited for before is news when it is true again.
+func (t *teller) tellWaiting(object runtime.Object, uid types.UID, f verdict.Finding) {
+	t.mu.Lock()
+	maps.DeleteFunc(t.told[uid], func(reason verdict.Reason, last telling) bool { return last.waits && reason != f.Reason })
+	t.mu.Unlock()
+	t.write(object, uid, f, true)
+}
+
 func (t *teller) tell(object runtime.Object, uid types.UID, f verdict.Finding) {
+	t.write(object, uid, f, false)
+}
+
+func (t *teller) write(object runtime.Object, uid types.UID, f verdict.Finding, waits bool) {
 	info := verdict.Describe(f.Reason)
-	if info.Severity == verdict.Silent || !t.isNew(uid, f) {
+	if info.Severity == verdict.Silent || !t.isNew(uid, f, waits) {
 		return
 	}
 	kind := corev1.EventTypeNormal
@@ -48,7 +62,7 @@ func (t *teller) tell(object runtime.Object, uid types.UID, f verdict.Finding) {
 	t.events.Event(object, kind, info.Event, f.Text())
 }
 
-func (t *teller) isNew(uid types.UID, f verdict.Finding) bool {
+func (t *teller) isNew(uid types.UID, f verdict.Finding, waits bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
@@ -60,11 +74,11 @@ func (t *teller) isNew(uid types.UID, f verdict.Finding) bool {
 	if t.told[uid] == nil {
 		t.told[uid] = map[verdict.Reason]telling{}
 	}
-	t.told[uid][f.Reason] = telling{f.Text(), now}
+	t.told[uid][f.Reason] = telling{f.Text(), now, waits}
 	return true
 }
 
-// forget what was told of an object that is well, so that it is told at once when it is not any more.
+// forget what was told of an object that is well, or is in another phase, so that it is told at once when it is true again.
 func (t *teller) forget(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,6 +118,10 @@ func (c *Controller) observe(_ binding.Key, r *run, end next, _ time.Duration) {
 	}
 	if end.Because().Reason == verdict.ClaimBound {
 		c.teller.forget(r.Claim.UID)
+		return
+	}
+	if _, waits := end.(verdict.Wait[binding.Action]); waits {
+		c.teller.tellWaiting(r.Claim, r.Claim.UID, end.Because())
 		return
 	}
 	c.teller.tell(r.Claim, r.Claim.UID, end.Because())

@@ -1,0 +1,81 @@
+package binder
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// 1.4: what follows upon a phase is told each time that the volume comes to it.
+func TestEventsOfEachPhase(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		policy corev1.PersistentVolumeReclaimPolicy
+		reuse  string
+		told   string
+	}{
+		{"failed", corev1.PersistentVolumeReclaimRecycle, "", "v Warning VolumeFailedRecycle No recycler plugin found for the volume!"},
+		{"released", corev1.PersistentVolumeReclaimRetain, "", `v Normal VolumeReleased Claim "default/c" is gone. The volume is kept with its data,`},
+		{"reused", corev1.PersistentVolumeReclaimRetain, names.ReuseAny, `v Normal VolumeReused Claim "default/c" is gone, and the volume is offered again w`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.start()
+				v := liveVolume("v", "a")
+				v.Spec.PersistentVolumeReclaimPolicy = tc.policy
+				if tc.reuse != "" {
+					v.Annotations = map[string]string{names.AnnReuse: tc.reuse}
+				}
+				w.create(v)
+				for range 3 {
+					claim := liveClaim("c", "a")
+					w.create(claim)
+					w.expect("c Bound v; v Bound c")
+					w.told()
+					w.remove(claim)
+					w.told(tc.told)
+					if now := apiserver.Objects(w.server, v)[0]; now.Spec.ClaimRef != nil {
+						edit(w, v, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
+					}
+					w.expect("v Available")
+				}
+			})
+		})
+	}
+}
+
+// 1.4: of the reasons to wait one is true at a time, and is told whenever it comes to be; what is found out besides is told once.
+func TestEventsOfEachReasonToWait(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.start()
+		class := dynamicClass("late")
+		class.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
+		const alone, scheduled = "c Normal WaitForFirstConsumer waiting for first consumer to be created before binding",
+			"c Normal WaitForPodScheduled waiting for pod p to be scheduled"
+		w.create(class, liveClaim("c", "late"))
+		w.told(alone)
+		for range 3 {
+			w.create(podUsing("p", "c"))
+			w.told(scheduled)
+			p.wake(p.ledger.keys())
+			w.settle()
+			w.told()
+			w.remove(podUsing("p", "c"))
+			w.told(alone)
+		}
+		raw := provisioned("v", apiserver.Objects(w.server, liveClaim("c", ""))[0])
+		raw.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+		w.create(raw)
+		w.told("v Warning VolumeMismatch Cannot bind PersistentVolume to requested PersistentVolumeCl", "c Warning VolumeMismatch Cannot bind PersistentVolume \"v\" to requested PersistentVolu")
+		for range 3 {
+			p.wake(p.ledger.keys())
+			time.Sleep(time.Second)
+		}
+		w.told()
+	})
+}
