@@ -82,6 +82,7 @@ func (c *Controller) Loop() *loop.Loop[binding.Key, *run, binding.Action] {
 	return loop.New(loop.Config[binding.Key, *run, binding.Action]{
 		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: apiBound,
 		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
+		Rests:   func(key binding.Key) { c.wake(c.ledger.rest(key.Claim)) },
 		Observe: c.observe,
 	})
 }

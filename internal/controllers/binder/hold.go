@@ -155,8 +155,24 @@ func (l *ledger) withdraw(name string, before []types.UID) []binding.Key {
 func (l *ledger) settle(key types.NamespacedName) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if h := l.holds[key]; h == nil || !h.seen {
+		return nil
+	}
+	return l.yield(key)
+}
+
+// rest takes a claim that is left alone for a while out of the queue. Its next run looks for a volume again.
+func (l *ledger) rest(key types.NamespacedName) []binding.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.index.Forget(key)
+	return l.yield(key)
+}
+
+// yield leaves to others what is held for a claim and not taken. The caller holds mu.
+func (l *ledger) yield(key types.NamespacedName) []binding.Key {
 	h := l.holds[key]
-	if h == nil || h.committed || !h.seen {
+	if !h.idle() {
 		return nil
 	}
 	l.unhold(h)

@@ -177,3 +177,29 @@ func TestHeldAndGone(t *testing.T) {
 		}
 	}
 }
+
+// D3: a claim that is left alone for a while keeps no volume from others meanwhile.
+func TestHeldForOneThatRests(t *testing.T) {
+	key, other := types.NamespacedName{Namespace: "default", Name: "c"}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
+	b, queue := New(Config{}), &awake{}
+	b.wakes.set(queue)
+	l, rests := b.ledger, b.Loop().Rests
+	c, d, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2"), seen(liveVolume("v", "a"), "v", "3")
+	l.claimSeen(key, c, c)
+	l.gather(binding.Key{Claim: key}, answers{})
+	if keys := l.volumeSeen("v", v, v); !slices.Contains(keys, binding.Key{Claim: key}) {
+		t.Fatalf("the volume wakes up %v", keys)
+	}
+	l.claimSeen(other.Claim, d, d)
+	l.gather(other, answers{})
+	rests(binding.Key{Claim: key})
+	if keys := queue.take(); !slices.Equal(keys, []binding.Key{other}) {
+		t.Errorf("woken up %v", keys)
+	}
+	if s, _ := l.gather(other, answers{}); s.Offer != v {
+		t.Errorf("offered to the other: %v", s.Offer)
+	}
+	if rests(binding.Key{Claim: key}); l.holds[other.Claim] == nil || l.index.Waiting() > 0 {
+		t.Errorf("held for the other: %v; %d wait", l.holds[other.Claim], l.index.Waiting())
+	}
+}

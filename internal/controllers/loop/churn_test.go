@@ -31,6 +31,8 @@ func TestReconcileSlowsDown(t *testing.T) {
 			s := &script{decide: tc.decide}
 			l, _ := newLoop(s)
 			clock := l.Clock.(*clocktesting.FakeClock)
+			rested := 0
+			l.Rests = func(string) { rested++ }
 			round := func(runs int) {
 				for range runs {
 					for k := range tc.keys {
@@ -47,6 +49,9 @@ func TestReconcileSlowsDown(t *testing.T) {
 			}
 			if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", string(verdict.SlowedDown))); (got == float64(tc.keys)) != tc.slow {
 				t.Errorf("said so %v times", got)
+			}
+			if want := (more - churnRuns) * tc.keys; tc.slow && rested != want || !tc.slow && rested > 0 {
+				t.Errorf("%d runs left out, want %d", rested, want)
 			}
 			if !tc.slow {
 				return

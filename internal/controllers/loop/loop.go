@@ -66,6 +66,7 @@ type Config[K comparable, S, A any] struct {
 	// HeldUp takes the place of WriteFailed when it goes on, so that people hear of it; empty for never.
 	HeldUp  verdict.Reason
 	Finally func(K) // called at the end of each run; nil for nothing
+	Rests   func(K) // called in place of a run, for a key that is left alone for a while; nil for nothing
 	// Observe is told how each run ended and how long it took; nil for nobody.
 	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
 }
@@ -91,6 +92,9 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 		return reconcile.Result{}, nil
 	}
 	if rest := l.churn.rest(key, l.Clock.Now()); rest > 0 {
+		if l.Rests != nil {
+			l.Rests(key)
+		}
 		return reconcile.Result{RequeueAfter: rest}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Bound)

@@ -15,7 +15,8 @@ import (
 
 // Index has the volumes that are there for any claim, and the claims that wait for such a volume. Both are kept by what must be equal
 // on both sides (class, volume mode, attributes class) and by set of access modes, and in each set in the order of their size, so
-// that either side finds the best of the other in O(log n). Label selectors and labels are looked at in that order.
+// that either side finds the best of the other in O(log n). Label selectors and labels are compared in that order, one after the
+// other.
 //
 // It is not safe for concurrent use.
 type Index struct {
