@@ -198,7 +198,7 @@ func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
 		}},
 	}
 	alone := reclaim.Decide(s)
-	s.Twins = []*corev1.PersistentVolume{twin}
+	s.Twins = []reclaim.Twin{{Volume: twin, Claim: reclaim.ClaimGone}}
 	shared := reclaim.Decide(s)
 	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), reclaim.ClassName(pv), reclaim.ClassToRead(pv))
 }

@@ -244,6 +244,10 @@ var bindings = playedBy(besideForeign, []workload{
 		u.untilBound("a")
 		u.pause(time.Second)
 	}},
+	{name: "together: released, and given to another claim by its uid", cast: together, setup: immediate, script: givenByUID},
+	{name: "together: released, given back, and taken by another claim", cast: together, setup: immediate, script: givenBack},
+	{name: "beside: released, and given to another claim by its uid", cast: besideOurs, setup: immediate, script: givenByUID},
+	{name: "beside: released, given back, and taken by another claim", cast: besideOurs, setup: immediate, script: givenBack},
 	{name: "beside: come and go", cast: besideOurs, setup: immediate, script: comeAndGo},
 })
 
@@ -252,6 +256,21 @@ func playedBy(c *cast, works []workload) []workload {
 		works[i].cast = cmp.Or(works[i].cast, c)
 	}
 	return works
+}
+
+func givenByUID(u *user) {
+	u.untilReleasedAndHeld()
+	u.claim("b", naming(u.volumeName()))
+	u.give("b")
+	u.goOn("b")
+}
+
+func givenBack(u *user) {
+	u.untilReleasedAndHeld()
+	u.claim("b", naming(u.volumeName()))
+	u.pause(10 * time.Millisecond)
+	u.giveBack()
+	u.goOn("b")
 }
 
 func comeAndGo(u *user) {

@@ -97,11 +97,18 @@ func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
 	case lives && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
 		m.violate("7.4 I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
 	}
+	if wasLetGo(was) && was.Spec.ClaimRef != nil && !sameName(is.Spec.ClaimRef, was.Spec.ClaimRef) {
+		m.firstVolumes[is.UID] = is // an administrator chose anew
+	}
 	if chosen := m.firstVolumes[is.UID].Spec.ClaimRef; chosen != nil && !wasLetGo(was) {
-		if ref := is.Spec.ClaimRef; ref == nil || ref.Namespace != chosen.Namespace || ref.Name != chosen.Name {
+		if !sameName(is.Spec.ClaimRef, chosen) {
 			m.violate("7.4 I4: volume %s was reserved for claim %s, and is not any more", is.Name, chosen.Name)
 		}
 	}
+}
+
+func sameName(a, b *corev1.ObjectReference) bool {
+	return a != nil && b != nil && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
 func uidOf(pv *corev1.PersistentVolume) types.UID {

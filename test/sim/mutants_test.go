@@ -126,6 +126,7 @@ var mutants = []mutant{
 		return edited{r, releaseNow}
 	}},
 	{name: "does not wait for the release", cached: func(r client.Reader) client.Reader { return edited{r, release} }, handlers: shown(release)},
+	{name: "does not ask whose a released volume is", client: func(api client.Client, _ client.Reader) client.Client { return noClaims{api} }},
 	{name: "deletes whatever has the name", by: "volumes replaced under their names", client: hooks{delete: func(ctx context.Context, c client.Client, o client.Object, _ []client.DeleteOption) error {
 		return c.Delete(ctx, o)
 	}}.client},
@@ -232,6 +233,16 @@ func (r readsAs) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 	return edited{r.Client, r.edit}.Get(ctx, key, o, opts...)
 }
 
+// noClaims has the API server say of each claim that it is gone.
+type noClaims struct{ client.Client }
+
+func (n noClaims) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
+		return apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), key.Name)
+	}
+	return n.Client.Get(ctx, key, o, opts...)
+}
+
 // blind sees no VolumeAttachment.
 type blind struct{ client.Reader }
 
@@ -265,7 +276,7 @@ func releaseNow(pv *corev1.PersistentVolume) {
 	pv.Status.LastPhaseTransitionTime = new(metav1.Now())
 }
 
-// shown has those who listen see volumes as edited.
+// shown has those who listen see each change of a volume lead to what is edited.
 func shown(edit func(*corev1.PersistentVolume)) hook {
 	look := func(o any) any {
 		if pv, ok := o.(*corev1.PersistentVolume); ok {
@@ -278,7 +289,7 @@ func shown(edit func(*corev1.PersistentVolume)) hook {
 	return func(_ client.Object, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 		return toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(o any) { h.OnAdd(look(o), false) },
-			UpdateFunc: func(was, is any) { h.OnUpdate(look(was), look(is)) },
+			UpdateFunc: func(was, is any) { h.OnUpdate(was, look(is)) },
 			DeleteFunc: func(o any) { h.OnDelete(look(o)) },
 		}
 	}

@@ -95,6 +95,46 @@ func (u *user) giveBack() {
 	}
 }
 
+// untilReleasedAndHeld is a volume that is released, for a while already, and not deleted, since it is attached: no call for it is under way.
+func (u *user) untilReleasedAndHeld() {
+	u.claim("a")
+	u.untilBound("a")
+	u.attach()
+	u.pause(100 * time.Millisecond)
+	u.deleteClaim("a")
+	u.pause(15 * time.Second)
+}
+
+// goOn has nothing stand in the way of the deletion any more but the claim that has the volume by now, and then that goes, too.
+func (u *user) goOn(claim string) {
+	u.detach()
+	u.pause(5 * time.Second)
+	u.untilBound(claim)
+	u.deleteClaim(claim)
+	u.untilNoVolumes()
+}
+
+// volumeName is that of a volume; empty for none.
+func (u *user) volumeName() string {
+	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		return pv.Name
+	}
+	return ""
+}
+
+// give is an administrator who gives what was released to a claim that names it, as the event ClaimMisbound says.
+func (u *user) give(claim string) {
+	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
+		c := u.get(claim)
+		if pv.Status.Phase != corev1.VolumeReleased || c == nil || c.Spec.VolumeName != pv.Name {
+			continue
+		}
+		u.world.log("administrator gives volume %s to claim %s", pv.Name, claim)
+		patch := fmt.Appendf(nil, `{"spec":{"claimRef":{"name":%q,"uid":%q}}}`, claim, c.UID)
+		u.try(func() error { return u.api.Patch(u.world.ctx, pv, client.RawPatch(types.MergePatchType, patch)) })
+	}
+}
+
 // forceAway is an administrator who takes a volume out of the way, whoever uses it.
 func (u *user) forceAway(name string) {
 	u.step()

@@ -143,6 +143,7 @@ var workloads = []workload{
 		u.detach()
 		u.pause(time.Second)
 	}},
+	{name: "released, and given to another claim by its uid", setup: immediate, script: givenByUID},
 	{name: "its node has no room", small: true, nodes: true, repeated: true, setup: delayedOn("full", "free"), script: func(u *user) {
 		u.world.driver.Fill("full", true)
 		u.claim("a")

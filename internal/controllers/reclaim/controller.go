@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -62,12 +61,13 @@ const apiBound = 30 * time.Second
 type Controller struct {
 	Config
 	retries  *loop.Retries[string]
+	releases *releases
 	released *released
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	return &Controller{Config: cfg, retries: loop.NewRetries[string](), released: newReleased()}
+	return &Controller{Config: cfg, retries: loop.NewRetries[string](), releases: newReleases(), released: newReleased()}
 }
 
 // Loop is the controller with the loop around it.
@@ -109,7 +109,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
 	wakeUps := []source.TypedSource[string]{
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, handler.TypedEnqueueRequestsFromMapFunc(c.fromVolume)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.changes()),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromTwin)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, releasing(c.fromClaim)),
 	}

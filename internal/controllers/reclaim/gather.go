@@ -27,14 +27,14 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 		return s, err
 	}
 	if found && !released.finishes(newest) {
-		if s.Volume, err = c.asItIs(ctx, newest); err != nil {
+		if s.Volume, s.Claim, err = c.asItIs(ctx, newest); err != nil {
 			return s, err
 		}
 	}
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {
 		return s, nil
 	}
-	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.attachments, c.twins, c.class, c.claim} {
+	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.attachments, c.twins, c.class} {
 		if err := look(ctx, &s); err != nil {
 			return s, err
 		}
@@ -43,19 +43,20 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 }
 
 // asItIs is the volume as the API server has it, where what is remembered may be too old to delete it: its release is a while ago, or its
-// deletion failed before. What follows upon the release at once, as nearly all deletions do, costs no read.
-func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+// deletion failed before, or it has another claim than it was released from. What follows upon the release at once, as nearly all deletions
+// do, costs no read: that the watch has shown it is the proof that the claim is gone.
+func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVolume) (*corev1.PersistentVolume, reclaim.Proof, error) {
 	if reclaim.Owner(remembered) != c.Driver.Name || reclaim.Rests(remembered) || !reclaim.MayReclaim(remembered) {
-		return remembered, nil
+		return remembered, reclaim.NotAsked, nil
 	}
-	if reclaim.IsFresh(remembered, c.Clock.Now()) && c.retries.Get(remembered.Name).Failed == 0 {
-		return remembered, nil
+	if reclaim.IsFresh(remembered, c.Clock.Now()) && c.retries.Get(remembered.Name).Failed == 0 && c.releases.have(remembered) {
+		return remembered, reclaim.ClaimGone, nil
 	}
 	now, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(remembered), &corev1.PersistentVolume{})
 	if err != nil || now == nil || now.UID != remembered.UID { // another one has a wake-up of its own
-		return nil, err
+		return nil, reclaim.NotAsked, err
 	}
-	return now, nil
+	return now, reclaim.NotAsked, nil
 }
 
 func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error {
@@ -72,15 +73,37 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 	return nil
 }
 
-// twins are the other volumes with the same handle (D-37).
+// twins are the other volumes with the same handle, which are few, as the API server has them: data is at stake (D-37).
 func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
-	handle := c.handleOf(s.Volume)
+	remembered, err := c.others(ctx, s.Volume)
+	if err != nil {
+		return err
+	}
+	for _, pv := range remembered {
+		now, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(pv), &corev1.PersistentVolume{})
+		if err != nil {
+			return err
+		}
+		if now == nil || c.handleOf(now) != c.handleOf(s.Volume) {
+			continue
+		}
+		proof, err := c.proof(ctx, now)
+		if err != nil {
+			return err
+		}
+		s.Twins = append(s.Twins, reclaim.Twin{Volume: now, Claim: proof})
+	}
+	return nil
+}
+
+// others are the other volumes that memory shows with the handle of a volume. Nobody may change them.
+func (c *Controller) others(ctx context.Context, pv *corev1.PersistentVolume) ([]*corev1.PersistentVolume, error) {
+	handle := c.handleOf(pv)
 	if handle == "" {
-		return nil
+		return nil, nil
 	}
 	all, err := c.Sharing(ctx, handle)
-	s.Twins = slices.DeleteFunc(all, func(pv *corev1.PersistentVolume) bool { return pv.Name == s.Name })
-	return err
+	return slices.DeleteFunc(all, func(other *corev1.PersistentVolume) bool { return other.Name == pv.Name }), err
 }
 
 // Sharing are the volumes of the driver that memory shows with a handle. Nobody may change them.
@@ -105,16 +128,23 @@ func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error)
 	return err
 }
 
-// claim asks the API server, since the answer decides over data: the cache may be older than the claim (I3). It is asked for
-// volumes in odd phases only, so that an ordinary deletion costs no read.
-func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) error {
-	if !reclaim.NeedsProof(s.Volume) {
-		return nil
-	}
-	ref := s.Volume.Spec.ClaimRef
-	claim, err := kube.Get(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
-	if err == nil {
-		s.Claim = reclaim.ProofOf(s.Volume, claim)
+// claim is not asked for where the release of the volume was seen, so that an ordinary deletion costs no read.
+func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error) {
+	if s.Claim == reclaim.NotAsked {
+		s.Claim, err = c.proof(ctx, s.Volume)
 	}
 	return err
+}
+
+// proof asks the API server, since the answer decides over data: the cache may be older than the claim (I3).
+func (c *Controller) proof(ctx context.Context, pv *corev1.PersistentVolume) (reclaim.Proof, error) {
+	if !reclaim.NeedsProof(pv) {
+		return reclaim.NotAsked, nil
+	}
+	ref := pv.Spec.ClaimRef
+	claim, err := kube.Get(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
+	if err != nil {
+		return reclaim.NotAsked, err
+	}
+	return reclaim.ProofOf(pv, claim), nil
 }

@@ -112,7 +112,21 @@ func newRig(refuse error, objects ...client.Object) *rig {
 			Events: r, Decided: measures.Decisions,
 		},
 	})
+	for _, o := range objects {
+		if pv, ok := o.(*corev1.PersistentVolume); ok {
+			r.sees(pv)
+		}
+	}
 	return r
+}
+
+// sees has the watch show what became of a bound volume.
+func (r *rig) sees(pv *corev1.PersistentVolume) {
+	bound := pv.DeepCopy()
+	bound.Status.Phase = corev1.VolumeBound
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer q.ShutDown()
+	r.changes().Update(context.Background(), event.TypedUpdateEvent[*corev1.PersistentVolume]{ObjectOld: bound, ObjectNew: pv}, q)
 }
 
 func (r *rig) run(t *testing.T) time.Duration {

@@ -28,6 +28,31 @@ func deleted[T client.Object](names func(context.Context, T) []string) handler.T
 	}
 }
 
+// changes wakes up for whatever becomes of a volume. A release is noted before anybody is woken up by it, who would have to ask otherwise.
+func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolume, string] {
+	wake := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
+		for _, name := range c.fromVolume(ctx, pv) {
+			q.Add(name)
+		}
+	}
+	return handler.TypedFuncs[*corev1.PersistentVolume, string]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
+			wake(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
+			if reclaim.Owner(e.ObjectNew) == c.Driver.Name {
+				c.releases.note(e.ObjectOld, e.ObjectNew)
+			}
+			wake(ctx, e.ObjectOld, q)
+			wake(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
+			c.releases.forget(e.Object)
+			wake(ctx, e.Object, q)
+		},
+	}
+}
+
 // fromVolume wakes up for volumes of ours, unless they rest, as nearly all do.
 func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) []string {
 	if reclaim.Owner(pv) != c.Driver.Name || reclaim.Rests(pv) {
@@ -38,12 +63,12 @@ func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) 
 
 // fromTwin wakes up the volumes that were not deleted because of the one that has gone (D-37).
 func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) []string {
-	s := reclaim.Snapshot{Name: pv.Name, Volume: pv}
-	if err := c.twins(ctx, &s); err != nil {
+	others, err := c.others(ctx, pv)
+	if err != nil {
 		return nil // the retry of each comes in any case
 	}
 	var names []string
-	for _, twin := range s.Twins {
+	for _, twin := range others {
 		names = append(names, c.fromVolume(ctx, twin)...)
 	}
 	return names
@@ -74,7 +99,7 @@ func releasing(names func(context.Context, *corev1.PersistentVolumeClaim) []stri
 	}
 }
 
-// fromClaim wakes up the volumes that only wait for the claim to be gone, in phases that the PV controller does not change then. For
+// fromClaim wakes up the volumes that only wait for the claim to be gone, in phases that the PV controller need not change then. For
 // the others there will be an event of the volume.
 func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []string {
 	var waiting corev1.PersistentVolumeList

@@ -35,10 +35,16 @@ type Snapshot struct {
 	Protector bool
 
 	// The rest matters only if [MayReclaim].
-	Attached []string                   // the nodes that a VolumeAttachment of this volume names
-	Claim    Proof                      // of the claim in spec.claimRef, if [NeedsProof]
-	Twins    []*corev1.PersistentVolume // the others of the driver with the same volume handle
-	Class    *storagev1.StorageClass    // the one from [ClassToRead]
+	Attached []string                // the nodes that a VolumeAttachment of this volume names
+	Claim    Proof                   // of the claim in spec.claimRef, if [NeedsProof]
+	Twins    []Twin                  // the others of the driver with the same volume handle
+	Class    *storagev1.StorageClass // the one from [ClassToRead]
+}
+
+// Twin is another PersistentVolume with the same volume handle, as the API server has it now (D-37).
+type Twin struct {
+	Volume *corev1.PersistentVolume
+	Claim  Proof // if [NeedsProof]
 }
 
 // Driver is what must be known of the CSI driver.
@@ -165,7 +171,7 @@ func finalizers(s Snapshot) []string {
 
 // shared refuses to delete a volume under another PersistentVolume. Upstream deletes it, and its data with it (#1235).
 func shared(s Snapshot) Verdict {
-	other := s.Twins[slices.IndexFunc(s.Twins, needsVolume)]
+	other := s.Twins[slices.IndexFunc(s.Twins, needsVolume)].Volume
 	return refuse{Finding: verdict.Finding{
 		Reason: verdict.VolumeShared,
 		Message: fmt.Sprintf("the volume is not deleted: PersistentVolume %q has the same spec.csi.volumeHandle %q, phase %s and reclaim policy %s",

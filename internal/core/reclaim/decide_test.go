@@ -14,7 +14,7 @@ import (
 
 const driver = "csi.example"
 
-// world is a snapshot of a released volume of ours, changed by edits.
+// world is a snapshot of a released volume of ours whose claim is gone, changed by edits.
 func world(edits ...func(*Snapshot)) Snapshot {
 	s := Snapshot{
 		Name: "pv",
@@ -25,11 +25,12 @@ func world(edits ...func(*Snapshot)) Snapshot {
 			},
 			Spec: corev1.PersistentVolumeSpec{
 				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-				ClaimRef:                      &corev1.ObjectReference{UID: "c"},
+				ClaimRef:                      &corev1.ObjectReference{Namespace: "crew", Name: "logbook", UID: "c"},
 				PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
 			},
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
 		},
+		Claim:  ClaimGone,
 		Driver: Driver{Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}},
 	}
 	for _, edit := range edits {

@@ -14,8 +14,8 @@ import (
 //
 //	phase      deleting  our finalizer  claim         what happens
 //	Bound      any       yes            any           nothing; the PV controller releases it when the claim is gone (D-30)
-//	Released   any       yes            uid           reclaimed (C5)
-//	Released   no        no             uid           gets the finalizer, then reclaimed (H-20)
+//	Released   any       yes            uid           reclaimed if the claim is proved to be gone (C5)
+//	Released   no        no             uid           gets the finalizer, then as above (H-20)
 //	Released   no        any            none, no uid  nothing *
 //	Failed     any       any            uid           reclaimed if the claim is proved to be gone (D-35, U-8) *
 //	Bound      no        no             any           gets the finalizer (C-81)
@@ -60,18 +60,29 @@ func Rests(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && !reclaimable(pv, ClaimGone) && !needsFinalizer(pv)
 }
 
-// NeedsProof reports whether only a claim that is gone lets the volume be deleted. The phase Released is such a proof: the PV
-// controller asked the API server before it wrote that. In the other phases nobody did (I3).
+// IsRelease reports whether a change of a volume is its release, which is the proof that its claim is gone: the PV controller asked the
+// API server before it wrote the phase. To be Released is none. An administrator may have given the volume to another claim since, or a
+// binder may have, whose first write is that of the claimRef (I3).
+func IsRelease(was, is *corev1.PersistentVolume) bool {
+	return is.Status.Phase == corev1.VolumeReleased && was.Status.Phase != corev1.VolumeReleased && was.UID == is.UID &&
+		hasOwner(is) && hasOwner(was) && is.Spec.ClaimRef.UID == was.Spec.ClaimRef.UID
+}
+
+// NeedsProof reports whether only a claim that is gone lets the volume be deleted. Where nobody has seen its release, the API server is to
+// be asked (I3).
 func NeedsProof(pv *corev1.PersistentVolume) bool {
 	switch {
 	case !MayReclaim(pv), pv.Spec.ClaimRef == nil:
 		return false
-	case pv.Status.Phase == corev1.VolumeReleased && hasOwner(pv):
-		return false
-	case pv.Status.Phase == corev1.VolumeFailed && hasOwner(pv):
+	case wasGivenUp(pv) && hasOwner(pv):
 		return true
 	}
 	return pv.DeletionTimestamp != nil
+}
+
+// wasGivenUp reports whether some claim that had the volume is gone. Whether it is the one that has it now, the phase does not say.
+func wasGivenUp(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
 // ProofOf compares the volume with the claim that has the name in its claimRef, as the API server has it now; nil for none.
@@ -81,10 +92,14 @@ func ProofOf(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) P
 		return ClaimGone
 	case hasOwner(pv) && claim.UID != pv.Spec.ClaimRef.UID: // another claim under the same name (C-94)
 		return ClaimGone
-	case !hasOwner(pv) && claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name: // it took another volume
+	case hasAnother(claim, pv) && (!hasOwner(pv) || pv.Status.Phase == corev1.VolumeReleased): // which it keeps for as long as it lives
 		return ClaimGone
 	}
 	return ClaimExists
+}
+
+func hasAnother(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name
 }
 
 // reclaimable is the rows of the table that lead to deletion.
@@ -94,17 +109,16 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 		return false
 	case NeedsProof(pv):
 		return claim == ClaimGone
-	case pv.Status.Phase == corev1.VolumeReleased && hasOwner(pv):
-		return true
 	}
 	return pv.DeletionTimestamp != nil && pv.Spec.ClaimRef == nil
 }
 
 // needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not when that one is deleted
 // with it.
-func needsVolume(twin *corev1.PersistentVolume) bool {
-	dealtWith := deletes(twin) && twin.Status.Phase == corev1.VolumeReleased && twin.DeletionTimestamp != nil && !HasFinalizer(twin)
-	return !dealtWith && !reclaimable(twin, NotAsked)
+func needsVolume(twin Twin) bool {
+	pv := twin.Volume
+	dealtWith := deletes(pv) && pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp != nil && !HasFinalizer(pv)
+	return !dealtWith && !reclaimable(pv, twin.Claim)
 }
 
 func deletes(pv *corev1.PersistentVolume) bool {

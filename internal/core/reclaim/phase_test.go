@@ -32,7 +32,10 @@ func TestPhases(t *testing.T) {
 		{"D-30 bound", world(bound), kept},
 		{"D-30 bound and deleting, even when the claim is gone: the PV controller says so", world(bound, deleting, proof(ClaimGone)), kept},
 		{"C5 released", world(released), reclaimed},
-		{"C5 released needs no proof", world(released, proof(ClaimExists)), reclaimed},
+		{"I3 D-30 released, and given to a claim since", world(released, proof(ClaimExists)), kept},
+		{"I3 released, and nobody asked whose it is by now", world(released, proof(NotAsked)), kept},
+		{"I3 released and deleting, given to a claim since", world(released, deleting, proof(ClaimExists)), kept},
+		{"I3 released without finalizer, given to a claim since", world(released, noFinalizer, proof(ClaimExists)), kept},
 		{"H-20 released without finalizer gets it first", world(released, noFinalizer), protected},
 		{"D-4 released, reference taken away to save the data", world(released, noClaim), kept},
 		{"D-4 released, uid taken away to bind the claim again", world(released, reserved), kept},
@@ -42,7 +45,7 @@ func TestPhases(t *testing.T) {
 		{"D-35 U-8 failed, claim gone", world(failed, proof(ClaimGone)), reclaimed},
 		{"D-35 U-8 failed, claim gone, no finalizer", world(failed, noFinalizer, proof(ClaimGone)), protected},
 		{"I3 failed, claim exists", world(failed, proof(ClaimExists)), kept},
-		{"I3 failed, nobody asked", world(failed), kept},
+		{"I3 failed, nobody asked", world(failed, proof(NotAsked)), kept},
 		{"D-35 failed without a claim is about to be available", world(failed, noClaim), kept},
 		{"D-35 failed and reserved for a name", world(failed, reserved, proof(ClaimGone)), kept},
 		{"H-19 failed, deleting, claim gone", world(failed, deleting, proof(ClaimGone)), reclaimed},
@@ -52,7 +55,7 @@ func TestPhases(t *testing.T) {
 		{"H-19 no phase yet, deleting, no claim", world(phase(""), deleting, noClaim), reclaimed},
 		{"H-19 available, deleting, claim gone", world(available, deleting, proof(ClaimGone)), reclaimed},
 		{"I3 available, deleting, the claim is about to be bound", world(available, deleting, proof(ClaimExists)), kept},
-		{"I3 available, deleting, nobody asked", world(available, deleting), kept},
+		{"I3 available, deleting, nobody asked", world(available, deleting, proof(NotAsked)), kept},
 		{"D-34 available, not deleting, the claim is about to be bound", world(available, proof(ClaimGone)), kept},
 		{"D-33 deleting without finalizer: dealt with before", world(released, deleting, noFinalizer), kept},
 		{"D-33 available, deleting, without finalizer: never ours to delete", world(available, deleting, noFinalizer, noClaim), kept},
@@ -68,14 +71,14 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// I3: whatever the combination, a volume whose claim exists or was not asked for is deleted in the phase Released only.
+// I3: whatever the combination, no volume is deleted whose claim exists or was not asked for.
 func TestNoVolumeIsDeletedUnderAClaim(t *testing.T) {
 	for _, p := range []corev1.PersistentVolumePhase{"", corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed} {
 		for _, what := range [][]func(*Snapshot){{}, {deleting}, {noFinalizer}, {reserved}, {reserved, deleting}, {static}, {static, deleting}} {
 			for _, claim := range []Proof{NotAsked, ClaimExists} {
 				s := world(append(what, phase(p), proof(claim))...)
 				deleted := strings.Contains(shape(Decide(s)), "DeleteVolume")
-				if deleted && (p != corev1.VolumeReleased || s.Volume.Spec.ClaimRef.UID == "") {
+				if deleted {
 					t.Errorf("phase %q, proof %d, %+v: deleted", p, claim, s.Volume)
 				}
 				if !deleted && NeedsProof(s.Volume) && shape(Decide(world(append(what, phase(p), proof(ClaimGone))...))) == kept {
@@ -103,7 +106,9 @@ func TestProofOf(t *testing.T) {
 	}{
 		{"no claim", world(), nil, ClaimGone},
 		{"the claim", world(), claim("", "pv"), ClaimExists},
-		{"the claim, whatever it is bound to", world(), claim("", "another"), ClaimExists},
+		{"I3 the claim, which names none yet", world(), claim("", ""), ClaimExists},
+		{"released, and the claim has another volume", world(), claim("", "another"), ClaimGone},
+		{"in other phases the claim, whatever it is bound to", world(phase(corev1.VolumeFailed)), claim("", "another"), ClaimExists},
 		{"C-94 another claim with the name", world(), claim("other", "pv"), ClaimGone},
 		{"reserved, and the name is taken by an unbound claim", world(reserved), claim("", ""), ClaimExists},
 		{"reserved, and the claim is bound to this volume", world(reserved), claim("", "pv"), ClaimExists},
@@ -117,11 +122,37 @@ func TestProofOf(t *testing.T) {
 	}
 }
 
+// I3: the phase is a proof about the claim that the volume had when it was written, and about no other.
+func TestIsRelease(t *testing.T) {
+	bound, released := phase(corev1.VolumeBound), phase(corev1.VolumeReleased)
+	given := func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "b" }
+	again := func(s *Snapshot) { s.Volume.UID = "again" }
+	for _, tc := range []struct {
+		row     string
+		was, is Snapshot
+		want    bool
+	}{
+		{"released from its claim", world(bound), world(released), true},
+		{"its claim went before it was bound", world(phase("")), world(released), true},
+		{"bound", world(phase(corev1.VolumePending)), world(bound), false},
+		{"was released before", world(released), world(released), false},
+		{"given to a claim after it was released", world(released), world(released, given), false},
+		{"both in one, as after a watch that was broken", world(bound), world(released, given), false},
+		{"given by its claimRef alone", world(released, noClaim), world(released, given), false},
+		{"another one of the name", world(bound), world(released, again), false},
+		{"reserved for a name", world(bound, reserved), world(released, reserved), false},
+	} {
+		if got := IsRelease(tc.was.Volume, tc.is.Volume); got != tc.want {
+			t.Errorf("%s: %t", tc.row, got)
+		}
+	}
+}
+
 func TestTwins(t *testing.T) {
 	twin := func(edits ...func(*Snapshot)) func(*Snapshot) {
 		other := world(edits...).Volume
 		other.Name, other.UID = "other", "v"
-		return func(s *Snapshot) { s.Twins = append(s.Twins, other) }
+		return func(s *Snapshot) { s.Twins = append(s.Twins, Twin{other, world(edits...).Claim}) }
 	}
 	retain := policy(corev1.PersistentVolumeReclaimRetain)
 	refused := "refuse VolumeShared"
@@ -135,6 +166,9 @@ func TestTwins(t *testing.T) {
 		{"D-37 the other is retained", world(twin(retain)), refused},
 		{"D-37 the other is retained and deleting: its data may still be used", world(twin(retain, deleting, noFinalizer, phase(corev1.VolumeBound))), refused},
 		{"D-37 both are released: neither needs it", world(twin()), reclaimed},
+		{"D-37 D-35 both are failed: neither needs it", world(phase(corev1.VolumeFailed), twin(phase(corev1.VolumeFailed))), reclaimed},
+		{"D-37 I3 the other is released, and given to a claim since", world(twin(proof(ClaimExists))), refused},
+		{"D-37 I3 the other is released, and nobody asked", world(twin(proof(NotAsked))), refused},
 		{"D-37 the other was dealt with", world(twin(deleting, noFinalizer)), reclaimed},
 		{"D-37 one of two needs it", world(twin(), twin(phase(corev1.VolumeBound))), refused},
 		{"D-37 retain lets go of it", world(retain, twin(phase(corev1.VolumeBound))), "LetGo then nothing VolumeKept"},

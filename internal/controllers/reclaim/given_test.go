@@ -1,0 +1,134 @@
+package reclaim
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// I3, D-30: what was released from one claim, and given to another one while its deletion failed, is that one's, though the phase still says
+// Released: a binder writes it later. When that claim is gone too, the volume goes, and nobody need touch it for that.
+func TestReleasedAndGivenToAnotherClaim(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	r.driver.fail = errors.New("the array is rebooting")
+	if r.run(t) == 0 {
+		t.Fatal("not tried again")
+	}
+	b := claim("other")
+	b.Name = "b"
+	given := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"claimRef":{"name":"b","uid":"other"}}}`))
+	if err := errors.Join(r.api.Create(t.Context(), b), r.api.Patch(t.Context(), releasedVolume(), given)); err != nil {
+		t.Fatal(err)
+	}
+	r.driver.fail, r.driver.deleted = nil, nil
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 {
+		t.Errorf("again in %s, called %d times under claim b", again, len(r.driver.deleted))
+	}
+	if got := r.fromClaim(t.Context(), b); !slices.Equal(got, []string{"pv"}) {
+		t.Errorf("the end of claim b wakes up %q", got)
+	}
+	if err := r.api.Delete(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Hour)
+	if r.run(t); len(r.driver.deleted) != 1 {
+		t.Errorf("called %d times when claim b is gone", len(r.driver.deleted))
+	}
+}
+
+// I3: who has not seen the release asks whose the volume is, however short a time ago it was.
+func TestReleaseThatNobodySaw(t *testing.T) {
+	given := releasedVolume()
+	given.Spec.ClaimRef.UID = "b"
+	for _, tc := range []struct {
+		row  string
+		sees *corev1.PersistentVolume // become Released
+		is   *corev1.PersistentVolume
+		uid  string // of the claim that there is; empty for none
+		want int
+	}{
+		{"never seen, and its claim is there", nil, releasedVolume(), "c", 0},
+		{"never seen, and its claim is gone", nil, releasedVolume(), "", 1},
+		{"never seen, and another claim has the name", nil, releasedVolume(), "other", 1},
+		{"seen, and given to a claim since", releasedVolume(), given, "b", 0},
+		{"seen before it was created again", releasedVolume(func(pv *corev1.PersistentVolume) { pv.UID = "former" }), releasedVolume(), "c", 0},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			objects := []client.Object{tc.is}
+			if tc.uid != "" {
+				c := claim("c")
+				c.UID = types.UID(tc.uid)
+				objects = append(objects, c)
+			}
+			r := newRig(nil, objects...)
+			r.releases.forget(tc.is)
+			if tc.sees != nil {
+				r.sees(tc.sees)
+			}
+			if r.run(t); len(r.driver.deleted) != tc.want || !slices.Equal(r.reads, []string{"/pv", "crew/logbook"}) {
+				t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
+			}
+		})
+	}
+}
+
+// D-37: what memory says of a volume with the same handle is not enough to delete under it.
+func TestTwinAsItIs(t *testing.T) {
+	twin := releasedVolume(func(pv *corev1.PersistentVolume) {
+		pv.Name, pv.UID, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "twin", "v", "b", "b"
+	})
+	b := claim("c")
+	b.Name, b.UID, b.Spec.VolumeName = "b", "b", "twin"
+	for _, tc := range []struct {
+		row   string
+		is    func(*corev1.PersistentVolume) // the twin, which memory has as released
+		claim client.Object
+		want  int
+	}{
+		{"released as well", func(*corev1.PersistentVolume) {}, nil, 1},
+		{"kept meanwhile", func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}, nil, 0},
+		{"given to a claim meanwhile", func(*corev1.PersistentVolume) {}, b, 0},
+		{"D-35 failed, and its claim is gone", phase(corev1.VolumeFailed), nil, 1},
+		{"gone meanwhile", nil, nil, 1},
+		{"another volume under its name", func(pv *corev1.PersistentVolume) {
+			pv.Spec.CSI.VolumeHandle, pv.Spec.PersistentVolumeReclaimPolicy = "another", corev1.PersistentVolumeReclaimRetain
+		}, nil, 1},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			objects := []client.Object{releasedVolume()}
+			if tc.claim != nil {
+				objects = append(objects, tc.claim)
+			}
+			if tc.is != nil {
+				now := twin.DeepCopy()
+				tc.is(now)
+				objects = append(objects, now)
+			}
+			r := newRig(nil, objects...)
+			r.Cached = newRig(nil, releasedVolume(), twin).api
+			if r.run(t); len(r.driver.deleted) != tc.want {
+				t.Errorf("called %d times, want %d; told %q", len(r.driver.deleted), tc.want, r.told)
+			}
+		})
+	}
+}
+
+// D-35, D-37: of two failed volumes with one handle neither waits for the other: both are asked about.
+func TestFailedTwinsDoNotWaitForEachOther(t *testing.T) {
+	twin := releasedVolume(phase(corev1.VolumeFailed))
+	twin.Name, twin.UID, twin.Finalizers = "twin", "v", []string{names.FinalizerVolume}
+	r := newRig(nil, releasedVolume(phase(corev1.VolumeFailed)), twin)
+	if again := r.run(t); again != 0 || len(r.driver.deleted) != 1 {
+		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	}
+}
