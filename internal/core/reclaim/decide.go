@@ -131,6 +131,8 @@ func reclaim(s Snapshot) Verdict {
 			Reason: verdict.VolumeInvalid, Message: "PersistentVolume spec.csi.volumeHandle is empty, so its volume cannot be deleted",
 			Fix: "Delete the volume by hand, then remove the finalizer " + names.FinalizerVolume,
 		}}
+	case s.Volume.Spec.CSI.Driver != s.Driver.Name: // D-2, D-37: to our driver the handle means another volume, or none
+		return refuse{Finding: foreign(s.Volume)}
 	case !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]: // D-14
 		return refuse{Finding: verdict.Finding{
 			Reason:  verdict.VolumeInvalid,
@@ -158,6 +160,16 @@ func reclaim(s Snapshot) Verdict {
 		Finding: verdict.Finding{Reason: verdict.VolumeReclaim, Message: "deleting the volume"},
 		Actions: actions,
 		Then:    idle(verdict.VolumeReclaimed, "the volume and its PersistentVolume are deleted"),
+	}
+}
+
+func foreign(pv *corev1.PersistentVolume) verdict.Finding {
+	return verdict.Finding{
+		Reason: verdict.VolumeInvalid,
+		Message: fmt.Sprintf("the volume is not deleted: PersistentVolume annotation %s is %q, and spec.csi.driver is %q",
+			names.AnnProvisionedBy, Owner(pv), pv.Spec.CSI.Driver),
+		Fix: fmt.Sprintf("Correct the annotation; and if no provisioner of %q runs, delete the volume by hand and remove the finalizer %s",
+			pv.Spec.CSI.Driver, names.FinalizerVolume),
 	}
 }
 

@@ -98,6 +98,8 @@ func TestDecide(t *testing.T) {
 		{"D-3 pending", world(phase(corev1.VolumePending), noFinalizer), "nothing VolumeInUse"},
 		{"D-12 no handle", world(func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "" }), "refuse VolumeInvalid"},
 		{"D-12 not CSI", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "refuse VolumeInvalid"},
+		{"D-2 D-37 provisioned by us, and served by another driver", world(func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "refuse VolumeInvalid"},
+		{"D-2 the same, kept", world(policy(corev1.PersistentVolumeReclaimRetain), func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "LetGo then nothing VolumeKept"},
 		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
 		{"6.1 g protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
 		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
