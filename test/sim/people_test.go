@@ -122,11 +122,11 @@ func (u *user) volumeName() string {
 	return ""
 }
 
-// give is an administrator who gives what was released to a claim that names it, as the event ClaimMisbound says.
+// give is an administrator who gives what was released, and is to stay, to a claim that names it, as the event ClaimMisbound says.
 func (u *user) give(claim string) {
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		c := u.get(claim)
-		if pv.Status.Phase != corev1.VolumeReleased || c == nil || c.Spec.VolumeName != pv.Name {
+		if pv.Status.Phase != corev1.VolumeReleased || pv.DeletionTimestamp != nil || c == nil || c.Spec.VolumeName != pv.Name {
 			continue
 		}
 		u.world.log("administrator gives volume %s to claim %s", pv.Name, claim)

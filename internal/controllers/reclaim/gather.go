@@ -130,8 +130,16 @@ func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error)
 
 // claim is not asked for where the release of the volume was seen, so that an ordinary deletion costs no read.
 func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error) {
-	if s.Claim == reclaim.NotAsked {
-		s.Claim, err = c.proof(ctx, s.Volume)
+	if s.Claim != reclaim.NotAsked {
+		return nil
+	}
+	if s.Claim, err = c.proof(ctx, s.Volume); err != nil || s.Claim != reclaim.ClaimExists {
+		return err
+	}
+	ref := s.Volume.Spec.ClaimRef
+	shown, err := kube.Get(ctx, c.Cached, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
+	if err == nil && (shown == nil || ref.UID != "" && shown.UID != ref.UID) {
+		s.Claim, s.Now = reclaim.ClaimUnseen, c.Clock.Now()
 	}
 	return err
 }

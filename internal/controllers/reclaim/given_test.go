@@ -80,6 +80,20 @@ func TestReleaseThatNobodySaw(t *testing.T) {
 	}
 }
 
+// I3: the end of a claim that no watch has shown wakes nobody up, so it is asked for again.
+func TestClaimThatNoWatchShows(t *testing.T) {
+	for shown, want := range map[bool]time.Duration{true: 0, false: 20 * time.Second} {
+		pv := releasedVolume(phase(corev1.VolumeFailed))
+		r := newRig(nil, pv, claim("c"))
+		if !shown {
+			r.Cached = newRig(nil, pv, claim("other")).api
+		}
+		if again := r.run(t); again != want || len(r.driver.deleted) > 0 {
+			t.Errorf("shown %t: again in %s, called %d times", shown, again, len(r.driver.deleted))
+		}
+	}
+}
+
 // D-37: what memory says of a volume with the same handle is not enough to delete under it.
 func TestTwinAsItIs(t *testing.T) {
 	twin := releasedVolume(func(pv *corev1.PersistentVolume) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -27,6 +28,7 @@ type (
 
 // Snapshot is the world around one PersistentVolume as the gatherer saw it.
 type Snapshot struct {
+	Now    time.Time
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
 	Driver Driver
@@ -99,9 +101,14 @@ func Decide(s Snapshot) Verdict {
 	case needsFinalizer(s.Volume):
 		then := idle(verdict.VolumeProtected, "the PersistentVolume got our finalizer")
 		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{s.Volume}}, Then: then}
+	case s.Claim == ClaimUnseen:
+		return wait{Finding: verdict.Finding{Reason: verdict.VolumeInUse, Message: "the claim of the PersistentVolume exists"}, Until: s.Now.Add(lookAgain)}
 	}
 	return idle(verdict.VolumeInUse, "the PersistentVolume is not released")
 }
+
+// lookAgain is how soon a claim that no watch shows is asked for again.
+const lookAgain = 20 * time.Second
 
 // Owner is the driver that provisioned the volume, or, for one written by hand, the driver that serves it (D-2).
 func Owner(pv *corev1.PersistentVolume) string {

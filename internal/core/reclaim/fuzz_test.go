@@ -80,9 +80,9 @@ func FuzzReclaimDecide(f *testing.F) {
 		s := Snapshot{Name: "pv", Driver: world().Driver}
 		if in.yes() {
 			s.Volume = in.volume()
-			s.Claim = Proof(in.next() % 3)
+			s.Claim = Proof(in.next() % 4)
 			for range in.next() % 3 {
-				s.Twins = append(s.Twins, Twin{in.volume(), Proof(in.next() % 3)})
+				s.Twins = append(s.Twins, Twin{in.volume(), Proof(in.next() % 4)})
 			}
 			if in.yes() {
 				s.Class = &storagev1.StorageClass{Provisioner: driver, Parameters: in.texts()}

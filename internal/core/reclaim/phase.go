@@ -34,6 +34,8 @@ const (
 	NotAsked Proof = iota
 	// ClaimExists says that the volume belongs to somebody, or may come to.
 	ClaimExists
+	// ClaimUnseen says the same of a claim that memory does not show: when it goes, no watch may tell.
+	ClaimUnseen
 	// ClaimGone says that no claim can use the volume any more.
 	ClaimGone
 )

@@ -33,6 +33,9 @@ func TestPhases(t *testing.T) {
 		{"D-30 bound and deleting, even when the claim is gone: the PV controller says so", world(bound, deleting, proof(ClaimGone)), kept},
 		{"C5 released", world(released), reclaimed},
 		{"I3 D-30 released, and given to a claim since", world(released, proof(ClaimExists)), kept},
+		{"I3 released, and given to a claim that no watch shows", world(released, proof(ClaimUnseen)), "wait VolumeInUse"},
+		{"I3 failed, and no watch shows the claim", world(failed, proof(ClaimUnseen)), "wait VolumeInUse"},
+		{"C-80 the policy counts before that", world(released, policy(corev1.PersistentVolumeReclaimRetain), proof(ClaimUnseen)), "LetGo then nothing VolumeKept"},
 		{"I3 released, and nobody asked whose it is by now", world(released, proof(NotAsked)), kept},
 		{"I3 released and deleting, given to a claim since", world(released, deleting, proof(ClaimExists)), kept},
 		{"I3 released without finalizer, given to a claim since", world(released, noFinalizer, proof(ClaimExists)), kept},
@@ -75,7 +78,7 @@ func TestPhases(t *testing.T) {
 func TestNoVolumeIsDeletedUnderAClaim(t *testing.T) {
 	for _, p := range []corev1.PersistentVolumePhase{"", corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed} {
 		for _, what := range [][]func(*Snapshot){{}, {deleting}, {noFinalizer}, {reserved}, {reserved, deleting}, {static}, {static, deleting}} {
-			for _, claim := range []Proof{NotAsked, ClaimExists} {
+			for _, claim := range []Proof{NotAsked, ClaimExists, ClaimUnseen} {
 				s := world(append(what, phase(p), proof(claim))...)
 				deleted := strings.Contains(shape(Decide(s)), "DeleteVolume")
 				if deleted {
