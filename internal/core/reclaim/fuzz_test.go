@@ -99,7 +99,7 @@ func FuzzReclaimDecide(f *testing.F) {
 		}
 		for _, a := range d.Actions {
 			if a, deletes := a.(DeleteVolume); deletes {
-				sure := s.Claim == ClaimGone || s.Volume.Spec.ClaimRef == nil
+				sure := s.Claim == ClaimGone || !namesClaim(s.Volume)
 				if !sure || a.Handle == "" {
 					t.Errorf("deleted %q: %+v", a.Handle, s.Volume)
 				}

@@ -9,7 +9,7 @@ import (
 )
 
 // What happens to a volume of ours with the policy Delete. "claim" is what spec.claimRef says; a claimRef without a uid reserves
-// the volume for whoever has the name. Upstream knows the second row only (D-4); the rest of what is marked * is never picked up
+// the volume for whoever has the name, and one without a name or namespace is none (H-19). Upstream knows the second row only (D-4); the rest of what is marked * is never picked up
 // there (D-34, D-35, H-19), or is deleted although an administrator has just taken the reference away to save the data.
 //
 //	phase      deleting  our finalizer  claim         what happens
@@ -74,7 +74,7 @@ func IsRelease(was, is *corev1.PersistentVolume) bool {
 // be asked (I3).
 func NeedsProof(pv *corev1.PersistentVolume) bool {
 	switch {
-	case !MayReclaim(pv), pv.Spec.ClaimRef == nil:
+	case !MayReclaim(pv), !namesClaim(pv):
 		return false
 	case wasGivenUp(pv) && hasOwner(pv):
 		return true
@@ -112,7 +112,7 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 	case NeedsProof(pv):
 		return claim == ClaimGone
 	}
-	return pv.DeletionTimestamp != nil && pv.Spec.ClaimRef == nil
+	return pv.DeletionTimestamp != nil && !namesClaim(pv)
 }
 
 // needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not when that one is deleted
@@ -127,9 +127,12 @@ func deletes(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-func hasOwner(pv *corev1.PersistentVolume) bool {
-	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != ""
+// namesClaim reports whether there can be a claim that the volume is for. Without a name or a namespace nobody can be asked for it.
+func namesClaim(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Name != "" && pv.Spec.ClaimRef.Namespace != ""
 }
+
+func hasOwner(pv *corev1.PersistentVolume) bool { return namesClaim(pv) && pv.Spec.ClaimRef.UID != "" }
 
 // ClassName is the StorageClass of the volume; the old annotation wins over the field (AN-6).
 func ClassName(pv *corev1.PersistentVolume) string {

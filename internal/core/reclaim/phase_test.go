@@ -12,6 +12,10 @@ func proof(p Proof) func(*Snapshot) { return func(s *Snapshot) { s.Claim = p } }
 
 func reserved(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "" }
 
+func emptied(s *Snapshot)   { *s.Volume.Spec.ClaimRef = corev1.ObjectReference{} }
+func unnamed(s *Snapshot)   { s.Volume.Spec.ClaimRef.Name = "" }
+func spaceless(s *Snapshot) { s.Volume.Spec.ClaimRef.Namespace = "" }
+
 const (
 	reclaimed = `DeleteVolume DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer"] DeleteObject then nothing VolumeReclaimed`
 	// reclaimedUnprotected takes the finalizer of pv-protection too.
@@ -51,6 +55,11 @@ func TestPhases(t *testing.T) {
 		{"I3 failed, nobody asked", world(failed, proof(NotAsked)), kept},
 		{"D-35 failed without a claim is about to be available", world(failed, noClaim), kept},
 		{"D-35 failed and reserved for a name", world(failed, reserved, proof(ClaimGone)), kept},
+		{"D-34 H-19 deleting, and the reference is empty", world(available, deleting, emptied, proof(NotAsked)), reclaimed},
+		{"D-34 H-19 released, deleting, and the reference has no name", world(released, deleting, unnamed, proof(NotAsked)), reclaimed},
+		{"D-34 H-19 failed, deleting, and the reference has no namespace", world(failed, deleting, spaceless, proof(NotAsked)), reclaimed},
+		{"D-4 released, and the reference emptied to save the data", world(released, emptied, proof(NotAsked)), kept},
+		{"D-4 released, and the reference has a uid and no name", world(released, unnamed, proof(NotAsked)), kept},
 		{"H-19 failed, deleting, claim gone", world(failed, deleting, proof(ClaimGone)), reclaimed},
 		{"H-19 failed, deleting, no claim", world(failed, deleting, noClaim), reclaimed},
 		{"H-19 D-34 available, deleting, no claim", world(available, deleting, noClaim), reclaimed},

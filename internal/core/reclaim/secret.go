@@ -54,7 +54,7 @@ func badAnnotation(key, value string) *verdict.Finding {
 // or was made for another driver since, says nothing. The claim is gone, and so are its annotations: a template that needs them can
 // be mended on the volume only (H-17).
 func fromClass(s Snapshot) (types.NamespacedName, *verdict.Finding) {
-	if s.Class == nil || s.Class.Provisioner != s.Driver.Name || s.Volume.Spec.ClaimRef == nil {
+	if s.Class == nil || s.Class.Provisioner != s.Driver.Name || !namesClaim(s.Volume) {
 		return types.NamespacedName{}, nil
 	}
 	ref, problem := secretref.Resolve(secretref.Deletion, s.Class.Parameters, secretref.Scope{
