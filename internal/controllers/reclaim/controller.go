@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -94,10 +93,8 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch volumes: %w", err)
 	}
-	for _, watcher := range []toolscache.ResourceEventHandler{c.Volumes.Handler(), c.released.handler()} {
-		if _, err := volumes.AddEventHandler(watcher); err != nil {
-			return fmt.Errorf("watch volumes: %w", err)
-		}
+	if _, err := volumes.AddEventHandler(c.watched()); err != nil {
+		return fmt.Errorf("watch volumes: %w", err)
 	}
 	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err

@@ -82,6 +82,31 @@ func (r *released) before(name string) release {
 	return r.volumes[name]
 }
 
+// watched is who is told of what the watch shows of volumes: first those who know what was written to one, and then those who know that it
+// is dealt with. Told in another order, its end would leave what was written, and that looks like a volume to be deleted (U-7).
+func (c *Controller) watched() inOrder { return inOrder{c.Volumes.Handler(), c.released.handler()} }
+
+// inOrder is told as one. An informer tells each that it has been given at a time of its own.
+type inOrder []toolscache.ResourceEventHandler
+
+func (all inOrder) OnAdd(in any, first bool) {
+	for _, one := range all {
+		one.OnAdd(in, first)
+	}
+}
+
+func (all inOrder) OnUpdate(was, is any) {
+	for _, one := range all {
+		one.OnUpdate(was, is)
+	}
+}
+
+func (all inOrder) OnDelete(in any) {
+	for _, one := range all {
+		one.OnDelete(in)
+	}
+}
+
 func (r *released) handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
 		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {

@@ -190,3 +190,40 @@ func TestOneCallForAVolumeAtATime(t *testing.T) {
 		t.Errorf("afterwards: called %d times", len(r.driver.deleted))
 	}
 }
+
+// missing is an API server that has no volume.
+type missing struct{ client.Writer }
+
+func (missing) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
+}
+
+// U-7, D-18, H-18: a volume that is gone by the time when it is to be protected was dealt with: the driver is not asked again.
+func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
+	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }))
+	r.Writer = missing{}
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 {
+		t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
+	}
+}
+
+// U-7: the end of a volume takes what we wrote to it out of memory before it takes the note that it is dealt with. What is left of it
+// in between would be a released volume without our finalizer.
+func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
+	pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "7" })
+	c := New(Config{Cached: newRig(nil).api, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+	none := func() (*corev1.PersistentVolume, bool, error) { return nil, false, nil }
+	written := pv.DeepCopy()
+	written.ResourceVersion, written.Finalizers = "8", nil
+	c.Volumes.Wrote(written)
+	c.released.deleting(pv)
+	watch := c.watched()
+	watch[0].OnDelete(pv)
+	if _, found, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), none); found || err != nil || c.released.before("pv").uid != pv.UID {
+		t.Errorf("in between: in memory %t, %v; %+v", found, err, c.released.volumes)
+	}
+	watch.OnDelete(pv)
+	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil || len(c.released.volumes) > 0 {
+		t.Errorf("afterwards: %v, %v", s.Volume, err)
+	}
+}

@@ -49,15 +49,23 @@ func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action recla
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
-		c.released.remove(a.Volume)
-		_, err := c.patch(ctx, a.Volume, kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume))
-		return nil, err
+		return c.protect(ctx, a.Volume)
 	case reclaim.DropFinalizer:
 		return nil, c.forsake(ctx, a.Volume, a.Names)
 	case reclaim.LetGo:
 		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// protect ends the run for a volume that is gone: it is dealt with, by us as like as not (H-18).
+func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) (next, error) {
+	c.released.remove(pv)
+	_, err := c.patch(ctx, pv, kube.AddFinalizer(pv.UID, names.FinalizerVolume))
+	if apierrors.IsNotFound(err) {
+		return reclaim.Gone(), nil
+	}
+	return nil, err
 }
 
 func (c *Controller) deleteVolume(ctx context.Context, name string, a reclaim.DeleteVolume) next {
@@ -147,21 +155,16 @@ func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVol
 	version, err := c.patch(ctx, pv, patch)
 	if err != nil {
 		c.released.remove(pv)
-		return err
+		return client.IgnoreNotFound(err) // it needs no change
 	}
 	c.released.was(pv, version)
 	return nil
 }
 
-// patch changes the finalizer, and returns the resource version in the answer. A volume that is gone, or was created again, needs no
-// change.
+// patch changes the finalizer, and returns the resource version in the answer.
 func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) (version string, err error) {
 	changed := pv.DeepCopy()
-	err = c.Writer.Patch(ctx, changed, patch)
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
+	if err = c.Writer.Patch(ctx, changed, patch); err != nil {
 		return "", fmt.Errorf("change the finalizer of PersistentVolume %q: %w", pv.Name, err)
 	}
 	c.Volumes.Wrote(changed)

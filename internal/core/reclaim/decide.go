@@ -91,7 +91,7 @@ func (DeleteObject) action()  {}
 func Decide(s Snapshot) Verdict {
 	switch {
 	case s.Volume == nil:
-		return idle(verdict.VolumeGone, "the PersistentVolume does not exist")
+		return Gone()
 	case Owner(s.Volume) != s.Driver.Name: // D-2
 		return idle(verdict.VolumeNotOurs, fmt.Sprintf("the PersistentVolume is for %q", Owner(s.Volume)))
 	case !deletes(s.Volume):
@@ -109,6 +109,9 @@ func Decide(s Snapshot) Verdict {
 
 // lookAgain is how soon a claim that no watch shows is asked for again.
 const lookAgain = 20 * time.Second
+
+// Gone is said of a volume that does not exist, or not any more.
+func Gone() Verdict { return idle(verdict.VolumeGone, "the PersistentVolume does not exist") }
 
 // Owner is the driver that provisioned the volume, or, for one written by hand, the driver that serves it (D-2).
 func Owner(pv *corev1.PersistentVolume) string {
