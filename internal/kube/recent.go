@@ -83,6 +83,19 @@ func (r *Recent[T]) Gone(object T) {
 	}
 }
 
+// Unseen are those of what was written that the watch cannot have shown, and that match. As in [Recent.Read], ask before you look into the
+// cache: what is not here by then is there.
+func (r *Recent[T]) Unseen(match func(T) bool) (all []T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, own := range r.entries {
+		if newer(own.GetResourceVersion(), r.seen) && match(own) {
+			all = append(all, own)
+		}
+	}
+	return all
+}
+
 // own is what was written and the watch has not shown, and whether that is ahead of all that the watch has shown.
 func (r *Recent[T]) own(key client.ObjectKey) (own T, remembered, ahead bool) {
 	r.mu.Lock()

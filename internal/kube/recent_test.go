@@ -198,3 +198,21 @@ func TestTrim(t *testing.T) {
 		t.Errorf("a tombstone became %v, %v", got, err)
 	}
 }
+
+// What was written is unseen until the watch is as far; then the cache has it, or it is gone.
+func TestRecentUnseen(t *testing.T) {
+	r := NewRecent[*corev1.PersistentVolume]()
+	r.Wrote(volume("a", "10"))
+	r.Wrote(volume("b", "12"))
+	all := func(*corev1.PersistentVolume) bool { return true }
+	if got := r.Unseen(all); len(got) != 2 {
+		t.Errorf("before the first event: %d", len(got))
+	}
+	r.Saw(volume("other", "11"))
+	if got := r.Unseen(all); len(got) != 1 || got[0].Name != "b" {
+		t.Errorf("the watch is at 11: %v", got)
+	}
+	if got := r.Unseen(func(*corev1.PersistentVolume) bool { return false }); len(got) > 0 {
+		t.Errorf("no match: %v", got)
+	}
+}

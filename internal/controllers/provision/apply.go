@@ -66,7 +66,7 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 	ctx, done := c.call(ctx, "CreateVolume", c.Timeout)
 	defer done()
 	var response *csi.CreateVolumeResponse
-	end, err := c.Calls.Begin("CreateVolume", sent.Request.GetName())
+	end, err := c.Calls.Begin("CreateVolume", sent.Request.GetName(), "")
 	if err == nil {
 		defer end()
 		response, err = c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets))
@@ -109,7 +109,7 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	}
 	ctx, done := c.call(ctx, "DeleteVolume", c.Discard)
 	defer done()
-	end, err := c.Calls.Begin("DeleteVolume", a.Name)
+	end, err := c.Calls.Begin("DeleteVolume", a.Name, a.Handle)
 	if err == nil {
 		defer end()
 		_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})

@@ -137,7 +137,7 @@ func TestWhatARefusedCallLeftIsDeleted(t *testing.T) {
 // again.
 func TestOneCallForAVolumeAtATime(t *testing.T) {
 	r := newRig(t, withoutSecrets)
-	end, err := r.Calls.Begin("DeleteVolume", "pvc-u")
+	end, err := r.Calls.Begin("DeleteVolume", "pvc-u", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, IndexVolume, attachedVolume); err != nil {
 			return fmt.Errorf("index attachments by volume: %w", err)
 		}
-		wakeUps = append(wakeUps, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(fromAttachment)))
+		wakeUps = append(wakeUps, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(c.fromAttachment)))
 	}
 	for _, wakeUp := range wakeUps {
 		if err := ctrl.Watch(wakeUp); err != nil {

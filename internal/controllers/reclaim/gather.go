@@ -34,7 +34,7 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {
 		return s, nil
 	}
-	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.attachments, c.twins, c.class} {
+	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.twins, c.attachments, c.class} {
 		if err := look(ctx, &s); err != nil {
 			return s, err
 		}
@@ -59,16 +59,23 @@ func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVo
 	return now, reclaim.NotAsked, nil
 }
 
+// attachments are those of the storage, by whichever name (D-16, D-37).
 func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error {
 	if !c.attaches() {
 		return nil
 	}
-	var attachments storagev1.VolumeAttachmentList
-	if err := c.Cached.List(ctx, &attachments, client.MatchingFields{IndexVolume: s.Name}); err != nil {
-		return fmt.Errorf("read the VolumeAttachments of %q: %w", s.Name, err)
+	all := []string{s.Name}
+	for _, twin := range s.Twins {
+		all = append(all, twin.Volume.Name)
 	}
-	for i := range attachments.Items {
-		s.Attached = append(s.Attached, attachments.Items[i].Spec.NodeName)
+	for _, name := range all {
+		var attachments storagev1.VolumeAttachmentList
+		if err := c.Cached.List(ctx, &attachments, client.MatchingFields{IndexVolume: name}); err != nil {
+			return fmt.Errorf("read the VolumeAttachments of %q: %w", name, err)
+		}
+		for i := range attachments.Items {
+			s.Attached = append(s.Attached, attachments.Items[i].Spec.NodeName)
+		}
 	}
 	return nil
 }
@@ -106,8 +113,10 @@ func (c *Controller) others(ctx context.Context, pv *corev1.PersistentVolume) ([
 	return slices.DeleteFunc(all, func(other *corev1.PersistentVolume) bool { return other.Name == pv.Name }), err
 }
 
-// Sharing are the volumes of the driver that memory shows with a handle. Nobody may change them.
+// Sharing are the volumes of the driver that memory shows with a handle, those included that this process wrote and no watch has shown yet.
+// Nobody may change them.
 func (c *Controller) Sharing(ctx context.Context, handle string) (all []*corev1.PersistentVolume, err error) {
+	own := c.Volumes.Unseen(func(pv *corev1.PersistentVolume) bool { return c.handleOf(pv) == handle })
 	var near corev1.PersistentVolumeList
 	// Not copied, since nearly all are of no interest, and nobody changes those that are.
 	if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: bucketOf(handle)}, client.UnsafeDisableDeepCopy); err != nil {
@@ -115,6 +124,11 @@ func (c *Controller) Sharing(ctx context.Context, handle string) (all []*corev1.
 	}
 	for i := range near.Items {
 		if pv := &near.Items[i]; c.handleOf(pv) == handle {
+			all = append(all, pv)
+		}
+	}
+	for _, pv := range own {
+		if !slices.ContainsFunc(all, func(shown *corev1.PersistentVolume) bool { return shown.Name == pv.Name }) {
 			all = append(all, pv)
 		}
 	}

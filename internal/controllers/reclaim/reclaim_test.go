@@ -385,7 +385,7 @@ func woken(t *testing.T, a *storagev1.VolumeAttachment) []string {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer q.ShutDown()
-	h := deleted(fromAttachment)
+	h := deleted(newRig(nil).fromAttachment)
 	h.Create(t.Context(), event.TypedCreateEvent[*storagev1.VolumeAttachment]{Object: a}, q)
 	h.Update(t.Context(), event.TypedUpdateEvent[*storagev1.VolumeAttachment]{ObjectOld: a, ObjectNew: a}, q)
 	if q.Len() > 0 {

@@ -177,7 +177,7 @@ func TestObjectThatWasGoneIsForgotten(t *testing.T) {
 // I7: no call for a volume begins while another one is under way, and it is tried again.
 func TestOneCallForAVolumeAtATime(t *testing.T) {
 	r := newRig(nil, releasedVolume())
-	end, err := r.Calls.Begin("CreateVolume", "pv")
+	end, err := r.Calls.Begin("CreateVolume", "pv", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func (c *Controller) deleteVolume(ctx context.Context, name string, a reclaim.De
 	defer inFlight.Dec()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	end, err := c.Calls.Begin("DeleteVolume", name)
+	end, err := c.Calls.Begin("DeleteVolume", name, a.Handle)
 	if err == nil {
 		defer end()
 		_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})

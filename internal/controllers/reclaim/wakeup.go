@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[string]
@@ -61,7 +62,7 @@ func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) 
 	return []string{pv.Name}
 }
 
-// fromTwin wakes up the volumes that were not deleted because of the one that has gone (D-37).
+// fromTwin wakes up the volumes that were not deleted because of the one that has gone, or is detached (D-37).
 func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) []string {
 	others, err := c.others(ctx, pv)
 	if err != nil {
@@ -74,10 +75,17 @@ func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) 
 	return names
 }
 
-// fromAttachment wakes up the volume when an attachment of it is gone; by then the index does not have it any more, so the last one
-// lets the volume be deleted at once (U-40).
-func fromAttachment(_ context.Context, attachment *storagev1.VolumeAttachment) []string {
-	return attachedVolume(attachment)
+// fromAttachment wakes up the volume when an attachment of it is gone, and those with the same handle; by then the index does not have it any
+// more, so the last one lets the volume be deleted at once (U-40).
+func (c *Controller) fromAttachment(ctx context.Context, attachment *storagev1.VolumeAttachment) []string {
+	names := attachedVolume(attachment)
+	for _, name := range names {
+		pv, err := kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
+		if err == nil && pv != nil {
+			names = append(names, c.fromTwin(ctx, pv)...)
+		}
+	}
+	return names
 }
 
 // releasing wakes up when a claim goes, or takes another volume than the one that is reserved for it.

@@ -1,0 +1,89 @@
+package reclaim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// twinOf is a released volume with the same handle as [releasedVolume], changed by edits.
+func twinOf(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	pv := releasedVolume(edits...)
+	pv.Name, pv.UID = "twin", "v"
+	return pv
+}
+
+// D-16, D-37: the storage is attached whichever of its PersistentVolumes an attachment names, and the end of that one wakes up all.
+func TestAttachedTwin(t *testing.T) {
+	held := attachment("1", "twin")
+	r := newRig(nil, releasedVolume(), twinOf(), held)
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
+		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	}
+	if got := r.fromAttachment(t.Context(), held); !slices.Equal(got, []string{"twin", "pv"}) {
+		t.Errorf("the end of the attachment wakes up %q", got)
+	}
+	if err := r.api.Delete(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	if r.run(t); len(r.driver.deleted) != 1 {
+		t.Errorf("called %d times when it is detached", len(r.driver.deleted))
+	}
+}
+
+// D-37, U-7: a volume that this process wrote a moment ago counts, though no watch has shown it.
+func TestTwinThatNoWatchShows(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	twin := twinOf(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
+	cached := newRig(nil, releasedVolume()).api
+	if err := r.api.Create(t.Context(), twin); err != nil {
+		t.Fatal(err)
+	}
+	r.Cached = cached
+	twin.ResourceVersion = "1000000"
+	r.Volumes.Wrote(twin)
+	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"twin"`) {
+		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
+	}
+	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 2 {
+		t.Errorf("%d share the handle, %v", len(all), err)
+	}
+}
+
+// overlapping deletes another volume while it deletes one.
+type overlapping struct {
+	csi.ControllerClient
+	meanwhile func()
+	deleted   int
+}
+
+func (o *overlapping) DeleteVolume(context.Context, *csi.DeleteVolumeRequest, ...grpc.CallOption) (*csi.DeleteVolumeResponse, error) {
+	if o.deleted++; o.deleted == 1 {
+		o.meanwhile()
+	}
+	return &csi.DeleteVolumeResponse{}, nil
+}
+
+// I7, D-37: no two calls for one handle at once, whichever PersistentVolumes they are for.
+func TestOneCallForAHandleAtATime(t *testing.T) {
+	r := newRig(nil, releasedVolume(), twinOf())
+	o := &overlapping{}
+	o.meanwhile = func() {
+		if result, err := r.Loop().Reconcile(t.Context(), "twin"); err != nil || result.RequeueAfter == 0 || o.deleted != 1 {
+			t.Errorf("meanwhile: %+v, %v, %d calls", result, err, o.deleted)
+		}
+	}
+	r.CSI = o
+	if r.run(t); o.deleted != 1 {
+		t.Errorf("%d calls", o.deleted)
+	}
+	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "twin"}, &corev1.PersistentVolume{}); err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+}
