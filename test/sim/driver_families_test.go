@@ -65,6 +65,26 @@ func refusals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
+// vagueRefusals have a driver that made a volume for one request refuse the next one, of a class that was made again, for its parameters: it
+// does not say that there is a volume of this name. When the claim is gone, the first one tells (H-1). As long as it lives, no request is
+// met, so it is deleted in any case.
+func vagueRefusals(calm result, _ extent) (all []schedule) {
+	for _, n := range calm.calls {
+		half := schedule{csiAt: n, csi: csidriver.Fault{Code: codes.Internal, Effect: csidriver.Done}, recreateClassAt: n, driverVague: true}
+		for m := n + 1; m <= n+5; m++ {
+			deleted, crashed := half, half
+			deleted.deleteAt = m
+			crashed.crashes, crashed.downFor, crashed.deleteWhileDown = []crash{{m, lost}}, briefly, true
+			all = append(all, deleted, crashed)
+			late := schedule{crashes: []crash{{n, inFlight}}, downFor: longer, csiAt: m, csi: csidriver.Fault{Code: codes.NotFound}, recreateClassAt: m, driverVague: true}
+			for late.deleteAt = m + 1; late.deleteAt <= m+4; late.deleteAt++ {
+				all = append(all, late)
+			}
+		}
+	}
+	return all
+}
+
 // driverFaultsUnseen are calls of which nobody knows how they ended, while people do what one of the watches does not show.
 func driverFaultsUnseen(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {

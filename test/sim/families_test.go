@@ -31,6 +31,7 @@ var families = []family{
 	{"driver", driverFaults, false},
 	{"driver, and a watch stands still", driverFaultsUnseen, false},
 	{"refused after a call of which nobody knows", refusals, false},
+	{"refused for what another request asks", vagueRefusals, false},
 	{"watch", watchFaults, false},
 	{"two leaders", rivals, false},
 	{"crash, and a write arrives later", arrivals, false},

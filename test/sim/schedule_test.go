@@ -34,6 +34,7 @@ type schedule struct {
 	csiUntil        int           // the last of those; 0 for only one
 	csi             csidriver.Fault
 	driverLocks     bool
+	driverVague     bool // see csidriver.Driver
 	views           []view.Fault
 	breaksAt        int // the operation after which views counts; 0 is from the beginning
 	rivalAt         int // a second leader starts after this operation
@@ -94,6 +95,7 @@ func (s schedule) String() string {
 	say(s.slowAt > 0, "%d is slow", s.slowAt)
 	say(s.slowFor > 0, "on its way for %s", s.slowFor)
 	say(s.csiAt > 0, "calls %d to %d: %s effect=%d shape=%d", s.csiAt, max(s.csiAt, s.csiUntil), s.csi.Code, s.csi.Effect, s.csi.Shape)
+	say(s.driverVague, "the driver looks at parameters first")
 	for _, f := range s.views {
 		say(true, "%T from %d: lag=%d late=%d frozen=%v relist=%v", f.Kind, s.breaksAt, f.Lag, f.Late, f.Frozen, f.Relist)
 	}

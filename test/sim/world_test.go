@@ -66,7 +66,7 @@ func newWorld(ctx context.Context, s schedule, m mutant) *world {
 		schedule: s, mutant: m, server: apiserver.New(), driver: csidriver.New(), began: time.Now(), ctx: ctx, calls: map[string]int{},
 		forced: map[string]bool{}, forcedAway: map[string]bool{},
 	}
-	w.driver.Locks = s.driverLocks
+	w.driver.Locks, w.driver.Vague = s.driverLocks, s.driverVague
 	w.driver.Deleting = w.deleting
 	return w
 }

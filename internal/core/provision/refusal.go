@@ -43,15 +43,16 @@ func meaning(a Answer) outcome {
 // afterFailedCreate is the table of C-40 to C-45. An uncertain answer keeps the record, and the request is repeated as it is. A refusal
 // settles the record when it speaks for all calls that were made: for the first one, and none has left something. Else the record
 // stays: as long as the claim wants a volume it may ask for another one in place of what was refused, and when it does not, the request is
-// repeated to find out, a bounded number of times.
+// repeated to find out, a bounded number of times: each that a call may have met, since a driver may look at the parameters of one before it
+// looks at the name, and says nothing then of a volume that it has made for another one (H-1).
 func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	m, finding := meaning(a), verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
 	if m == uncertain {
 		finding.Reason = verdict.CreateUncertain
 		return refuse{Finding: finding}
 	}
-	if e := former(s, sent); a.Code == codes.AlreadyExists && e != nil {
-		return create(s, *e, Note{intent.Known{Unmet: true}})
+	if e := former(s, sent); e != nil && (a.Code == codes.AlreadyExists || !wants(s)) {
+		return create(s, *e, Note{intent.Known{Refusals: s.Pending.Known.Refusals, Unmet: a.Code == codes.AlreadyExists}})
 	}
 	record, enough := afterRefusal(s, sent, m)
 	if enough {
@@ -80,7 +81,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 }
 
 // former is the next request that an earlier call may have met, when the one that was sent is another one; nil when there is none. A volume
-// that is in the way of a request is that of one of those.
+// that is in the way of a request, or that nobody wants, is that of one of those.
 func former(s Snapshot, sent CreateVolume) *intent.Entry {
 	owners := mayOwn(s)
 	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.Asks(sent.Request) }); next < len(owners) {
@@ -99,8 +100,8 @@ func mayOwn(s Snapshot) (owners []*intent.Entry) {
 	return owners
 }
 
-// MostRefusals is how often a request that nobody wants any more is repeated while the driver refuses it: with the delays of the flags'
-// defaults for a quarter of an hour.
+// MostRefusals is how often the requests that nobody wants any more are repeated, one after the other, while the driver refuses all of them:
+// with the delays of the flags' defaults for a quarter of an hour.
 const MostRefusals = 10
 
 // afterRefusal is what becomes of the record. enough is true when it has been kept for long enough.
@@ -123,9 +124,12 @@ func isRepeated(s Snapshot) bool {
 }
 
 // redo ends what was begun. A volume that is known to be there for nobody is deleted, and a claim that wants one begins anew then; else
-// the call is repeated, and its answer tells what is next.
+// the call is repeated, and its answer tells what is next. One that no call has met has no volume: to repeat it could only make one (H-1).
 func redo(s Snapshot) Verdict {
 	e := *s.Pending
+	if owners := mayOwn(s); e.Known.Handle == "" && len(owners) > 0 {
+		e = *owners[0]
+	}
 	if e.Known.Handle == "" {
 		return create(s, e)
 	}

@@ -182,6 +182,68 @@ func TestEachFormerRequestIsAskedAgain(t *testing.T) {
 	}
 }
 
+// H-1, H-15: when nobody wants the volume, each request that a call may have met is asked for before a round of refusals counts. One that none
+// has met can own nothing, and is not repeated: the driver would refuse it for its parameters, and say nothing of the volume of another.
+func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
+	of := func(tier string) CreateVolume {
+		return sentFor(world(func(s *Snapshot) { s.Class.Parameters["tier"] = tier }))
+	}
+	onRecord := func(known intent.Known, edit func(*Snapshot)) Snapshot {
+		return world(edit, func(s *Snapshot) {
+			pending(s)
+			first := *s.Pending
+			s.Pending.Request, s.Pending.Former, s.Pending.Known = of("tape").Request, &first, known
+		})
+	}
+	for _, tc := range []struct {
+		row       string
+		nobody    func(*Snapshot)
+		known     intent.Known // of tape
+		want      string       // what is asked for first
+		afterTape string       // and after a refusal of tape
+	}{
+		{"gone, tape was refused at once", noClaim, intent.Known{Refusals: 3, Unmet: true}, "ssd", "ssd"},
+		{"gone, a call may have met either", noClaim, intent.Known{Refusals: 3}, "tape", "ssd"},
+		{"being deleted", deleting, intent.Known{Refusals: 3, Unmet: true}, "ssd", "ssd"},
+		{"bound to another volume", bound, intent.Known{Refusals: 3, Unmet: true}, "ssd", "ssd"},
+		{"wanted, and refused at once: anew, by its class", func(s *Snapshot) { s.Class.Parameters["tier"] = "paper" }, intent.Known{Refusals: 1, Unmet: true}, "paper", ""},
+	} {
+		s := onRecord(tc.known, tc.nobody)
+		if got := asked(Decide(s, time.Unix(1000, 0))); got != tc.want {
+			t.Errorf("%s: %q is asked for first, want %q", tc.row, got, tc.want)
+		}
+		for _, code := range []codes.Code{codes.InvalidArgument, codes.NotFound, codes.ResourceExhausted, codes.Internal} {
+			no := Answer{Code: code, Message: "no"}
+			v, _ := AfterCreate(s, of("tape"), no).(do)
+			if got := asked(v); got != tc.afterTape {
+				t.Errorf("%s, %s for tape: %q is asked for then, want %q", tc.row, code, got, tc.afterTape)
+			}
+			if note := v.Actions[0].(Note); tc.afterTape != "" && note != (Note{intent.Known{Refusals: 3}}) {
+				t.Errorf("%s, %s for tape counts before all were asked for: %+v", tc.row, code, note)
+			}
+			v, _ = AfterCreate(s, of("ssd"), no).(do)
+			if note := v.Actions[0].(Note); asked(v) != "" || tc.afterTape != "" && note != (Note{intent.Known{Refusals: 4}}) {
+				t.Errorf("%s, %s for ssd too: %+v", tc.row, code, v)
+			}
+		}
+		if got := shape(AfterCreate(s, of("tape"), Answer{Code: codes.Unavailable})); got != "refuse CreateUncertain" {
+			t.Errorf("%s, no answer for tape: %s", tc.row, got)
+		}
+	}
+	last := onRecord(intent.Known{Refusals: MostRefusals - 1, Unmet: true}, noClaim)
+	if got := shape(AfterCreate(last, of("ssd"), Answer{Code: codes.NotFound})); got != "Settle then nothing CleanupGivenUp" {
+		t.Errorf("at last: %s", got)
+	}
+}
+
+// H-1: a former request takes the place of one that no call has met, and is not sent. A call may have met it, whatever was known of that.
+func TestUnsentFormerRequestMayOwn(t *testing.T) {
+	v, ok := NotSent(world(func(s *Snapshot) { refused(3)(s); s.Pending.Known.Unmet = true }), errors.New("no answer")).(do)
+	if !ok || v.Actions[0] != (Note{intent.Known{Refusals: 3}}) {
+		t.Errorf("%+v", v)
+	}
+}
+
 // What was not sent leaves what is known as it was.
 func TestUnsentKeepsWhatIsKnown(t *testing.T) {
 	v, ok := NotSent(world(refused(3)), errors.New("no answer")).(do)

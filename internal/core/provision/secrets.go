@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -76,15 +77,16 @@ func NotSent(s Snapshot, err error) Verdict {
 	return unsent(s, verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()})
 }
 
-// unsent forgets the request, unless it was on record before this attempt: then an earlier one may have sent it, and what is known of
-// that is what was known before.
+// unsent forgets the request, unless one was on record before this attempt: then an earlier one may have sent it, and how often the driver
+// has refused is what it was before. The request may be another than that on record, so no more than this is known of it: a call may have met
+// it (H-1).
 func unsent(s Snapshot, f verdict.Finding) Verdict {
 	failed := refuse{Finding: f}
 	switch {
 	case s.Pending == nil:
 		return do{Finding: f, Actions: []Action{Settle{}}, Then: failed}
 	case s.Pending.Known.Refusals > 0:
-		return do{Finding: f, Actions: []Action{Note{s.Pending.Known}}, Then: failed}
+		return do{Finding: f, Actions: []Action{Note{intent.Known{Refusals: s.Pending.Known.Refusals}}}, Then: failed}
 	}
 	return failed
 }

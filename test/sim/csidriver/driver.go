@@ -58,6 +58,9 @@ type Driver struct {
 	// Locks says that a call for a volume which another call works on is answered with Aborted. Without it a late effect comes
 	// whatever has happened since, which no caller can survive unless it waits for longer than a call can take.
 	Locks bool
+	// Vague says that another request for a volume is refused for what it asks, as one that can never be met is, and not since there is a
+	// volume of this name.
+	Vague bool
 	// Deleting is told of each volume right before it is deleted; nil for nobody.
 	Deleting func(id string)
 
@@ -243,7 +246,10 @@ func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if have := d.volumes[request.GetName()]; have != nil {
-		if !proto.Equal(have.Request, request) {
+		switch {
+		case !proto.Equal(have.Request, request) && d.Vague:
+			return nil, status.Error(codes.InvalidArgument, "no such parameter")
+		case !proto.Equal(have.Request, request):
 			return nil, status.Error(codes.AlreadyExists, "a volume of this name exists and is another one")
 		}
 		return have, nil
