@@ -1,10 +1,13 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // A repeated call begins only when the journal is still ours: by then a new holder may have undone what it is about.
@@ -48,6 +51,66 @@ func TestCallsEndBeforeTheNextHolderRepeatsThem(t *testing.T) {
 		<-former.ended
 		next.end(t)
 	})
+}
+
+// slowly is a writer whose writes take effect at once, and whose answers come late.
+func slowly(d time.Duration) func(*Config) {
+	return func(c *Config) { c.Writer = late{c.Writer, d} }
+}
+
+type late struct {
+	client.Writer
+	answers time.Duration
+}
+
+func (l late) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	err := l.Writer.Update(ctx, o, opts...)
+	time.Sleep(l.answers)
+	return err
+}
+
+// H-1, H-6: an API server that is slow to answer holds up no call for good, and lets none go on for longer than a new holder waits which has
+// taken over right after the write. Only where a call would have little time left is another write awaited.
+func TestCallsBeginAfterSlowWrites(t *testing.T) {
+	for _, tc := range []struct {
+		answers time.Duration
+		begins  bool
+	}{
+		{fresh + 100*time.Millisecond, true}, {3 * time.Second, true}, {margin + 5*time.Second - time.Millisecond, true}, {margin + 5*time.Second + time.Millisecond, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAPI(t)
+			former := start(t, a, "former", slowly(tc.answers))
+			record(t, former.Journal, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var next running
+			go func() {
+				time.Sleep(2 * window) // the write that is to come has had its effect
+				if tc.begins {
+					next = start(t, a, "next")
+				}
+			}()
+			writes := a.writes.Load()
+			bounded, done, err := former.Hold(ctx, "uid-1")
+			if (err == nil) != tc.begins {
+				t.Fatalf("%s: Hold: %v", tc.answers, err)
+			}
+			if err == nil {
+				defer done()
+				until, _ := bounded.Deadline()
+				if left := time.Until(until); left < former.CallTimeout/2 || a.writes.Load()-writes > 2 {
+					t.Errorf("%s: a call may take %s, after %d writes", tc.answers, left, a.writes.Load()-writes)
+				}
+				if got, _ := next.Pending("uid-1"); got.NotBefore.Before(until) {
+					t.Errorf("%s: the next holder repeats the call at %s, and it may go on until %s", tc.answers, got.NotBefore, until)
+				}
+				next.end(t)
+			}
+			former.stop()
+			<-former.ended
+		})
+	}
 }
 
 // Calls that begin soon after a write cost none, and those that do not share one.

@@ -50,8 +50,8 @@ const (
 	idle = 5 * time.Second
 	// margin is added to the time that calls of a former holder may take, for what lies between a write of the record and a call.
 	margin = time.Second
-	// fresh is how old the last write of a page may be when a call that rests on it begins. The rest of margin is for a process that
-	// is slow to begin it.
+	// fresh is how old the last write of a page may be when a call that rests on it begins without another one. The rest of margin is for
+	// a process that is slow to begin it.
 	fresh = margin / 2
 )
 
@@ -181,10 +181,12 @@ func (j *Journal) over() error {
 
 // Hold is asked right before a call for a claim that is on record, be it the first call or a repeated one. It returns when the API
 // server has lately taken a write of the record from this process, which may take another write. The context that it gives ends
-// before a next holder of the journal repeats or undoes the call.
+// before a next holder of the journal repeats or undoes the call: it ends a margin and the time of a call after that write was sent. The
+// next holder, whose own write of the page came after it, begins no earlier than as long after that. This holds however late the call begins
+// and however slow the answer to the write was, so a write that was waited for need only leave enough of the time (H-1, H-6).
 func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, context.CancelFunc, error) {
-	for {
-		until, written, err := j.hold(claim)
+	for most := fresh; ; most = margin + j.CallTimeout/2 {
+		until, written, err := j.hold(claim, most)
 		if err == nil && written != nil {
 			err = await(ctx, written, claim)
 		}
@@ -202,8 +204,8 @@ func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, c
 	}
 }
 
-// hold says until when a call may go on, the zero time for no bound; or what to wait for when the last write is too old.
-func (j *Journal) hold(claim types.UID) (until time.Time, written <-chan error, err error) {
+// hold says until when a call may go on, the zero time for no bound; or what to wait for when the last write is older than it may be.
+func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, written <-chan error, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) { // a run that has called may go on to its end
@@ -214,7 +216,7 @@ func (j *Journal) hold(claim types.UID) (until time.Time, written <-chan error, 
 	case !open:
 		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not on record", claim)
 	case j.memory:
-	case time.Since(held) > fresh:
+	case time.Since(held) > most:
 		return time.Time{}, j.anyWrite(page), nil
 	default:
 		until = held.Add(margin + j.CallTimeout)
