@@ -334,7 +334,8 @@ func (j *Journal) isIdle() bool {
 	return len(j.calling) == 0
 }
 
-// flush writes every page that differs from what stands in the API server, or that somebody waits for. Only being fenced is an
+// flush writes every page that differs from what stands in the API server, or that somebody waits for, and now and then one with entries,
+// since its time tells whoever takes it over how long nobody has kept it (H-1). Only being fenced is an
 // error: whatever else goes wrong is told to those who wait, and tried again with their next attempt.
 func (j *Journal) flush(ctx context.Context) error {
 	for _, page := range j.due() {
@@ -356,6 +357,11 @@ func (j *Journal) due() []int {
 		return nil
 	}
 	pages := append(j.book.Dirty(), slices.Collect(maps.Keys(j.waiting))...)
+	for i := range j.book.Pages() {
+		if !j.book.IsEmpty(i) && time.Since(j.held[i]) > intent.Renewal {
+			pages = append(pages, i)
+		}
+	}
 	slices.Sort(pages)
 	return slices.Compact(pages)
 }

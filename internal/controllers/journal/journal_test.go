@@ -98,6 +98,36 @@ type running struct {
 	*Journal
 	stop  context.CancelFunc
 	ended chan error
+	dead  *atomic.Bool
+}
+
+// die ends it without another write.
+func (r running) die() {
+	r.dead.Store(true)
+	r.stop()
+	<-r.ended
+}
+
+// mortal are the writes of a process that may be killed.
+type mortal struct {
+	client.Writer
+	dead *atomic.Bool
+}
+
+var errDead = errors.New("the process is dead")
+
+func (m mortal) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if m.dead.Load() {
+		return errDead
+	}
+	return m.Writer.Create(ctx, o, opts...)
+}
+
+func (m mortal) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	if m.dead.Load() {
+		return errDead
+	}
+	return m.Writer.Update(ctx, o, opts...)
 }
 
 func start(t *testing.T, a *api, holder string, edits ...func(*Config)) running {
@@ -106,8 +136,10 @@ func start(t *testing.T, a *api, holder string, edits ...func(*Config)) running 
 	for _, edit := range edits {
 		edit(&cfg)
 	}
+	dead := &atomic.Bool{}
+	cfg.Writer = mortal{cfg.Writer, dead}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := running{Journal: New(cfg), stop: cancel, ended: make(chan error, 1)}
+	r := running{Journal: New(cfg), stop: cancel, ended: make(chan error, 1), dead: dead}
 	go func() { r.ended <- r.Start(ctx) }()
 	synctest.Wait()
 	return r

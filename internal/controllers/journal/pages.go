@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -75,7 +76,7 @@ func (j *Journal) open(ctx context.Context) error {
 			j.formerEnds = due
 		}
 		j.pages = append(j.pages, pageState{page.lease})
-		j.book.Load(i, page.entries, due)
+		j.book.Load(i, page.entries, due, page.unattended)
 	}
 	if n := j.book.Len(); n > 0 {
 		logr.FromContextOrDiscard(ctx).Info("took over volume requests that are not settled", "requests", n)
@@ -89,6 +90,7 @@ type seized struct {
 	entries     []intent.Entry
 	pages       int           // how many there are, on the first page
 	callTimeout time.Duration // how long calls of the former holder may take; 0 when it gave the page back
+	unattended  time.Duration // how long ago somebody wrote it last
 }
 
 // seizeAtLast seizes a page as soon as the API server is able to answer: it often is not just when leaders change, and a process that
@@ -153,6 +155,9 @@ func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context
 				return seized{}, fmt.Errorf("lease %s/%s: %w: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, errUnreadable, err)
 			}
 			j.sign(lease, page.callTimeout-margin)
+			if !slices.ContainsFunc(page.entries, page.isStale) {
+				j.renew(lease, i)
+			}
 			if err = j.Writer.Update(ctx, lease); err == nil {
 				j.took(i, sent)
 				page.lease = lease
@@ -165,8 +170,17 @@ func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context
 	}
 }
 
+// isStale reports whether an entry is one that nobody has kept for long.
+func (s seized) isStale(e intent.Entry) bool {
+	e.Unattended = s.unattended
+	return e.IsStale()
+}
+
 func read(lease *coordinationv1.Lease) (seized, error) {
-	page := seized{pages: 1}
+	page := seized{pages: 1, unattended: math.MaxInt64}
+	if renewed := lease.Spec.RenewTime; renewed != nil {
+		page.unattended = time.Since(renewed.Time)
+	}
 	var err error
 	if page.entries, err = intent.Decode(lease.Annotations[names.AnnIntents]); err != nil {
 		return page, err
@@ -188,6 +202,7 @@ func (j *Journal) newPage(i int) *coordinationv1.Lease {
 		Labels: map[string]string{names.LabelManagedBy: names.ManagedByPurser},
 	}}
 	j.sign(lease, 0)
+	j.renew(lease, i)
 	return lease
 }
 
@@ -197,8 +212,16 @@ func (j *Journal) sign(lease *coordinationv1.Lease, former time.Duration) {
 	seconds := int32((max(j.CallTimeout, former) + time.Second - 1) / time.Second)
 	lease.Spec.HolderIdentity = &j.Holder
 	lease.Spec.LeaseDurationSeconds = &seconds
-	now := metav1.NowMicro()
-	lease.Spec.RenewTime = &now
+}
+
+// renew writes into the page that somebody keeps it, unless it has what nobody had kept for long, which whoever takes the page over in the
+// next moments must know too (H-1).
+func (j *Journal) renew(lease *coordinationv1.Lease, i int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.book.IsStale(i) {
+		lease.Spec.RenewTime = new(metav1.NowMicro())
+	}
 }
 
 // flushPage writes one page and tells those who waited for it when it began; who comes later waits for the next write.
@@ -245,7 +268,7 @@ func (j *Journal) adopt(i int, page seized) {
 		_, ours := j.book.PageOf(e.UID)
 		return ours
 	})
-	j.book.Load(i, theirs, time.Now().Add(page.callTimeout))
+	j.book.Load(i, theirs, time.Now().Add(page.callTimeout), page.unattended)
 }
 
 // take is the text of a page; those who waited for it wait for this write from now on.
@@ -277,6 +300,7 @@ func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1
 		lease := j.pages[i].lease.DeepCopy()
 		change(lease)
 		j.sign(lease, time.Until(j.formerEnds))
+		j.renew(lease, i)
 		sent := time.Now()
 		err := j.Writer.Update(ctx, lease)
 		if err == nil {
@@ -355,6 +379,7 @@ func (j *Journal) giveBack(ctx context.Context, i int) error {
 	for attempt := 1; ; attempt++ {
 		lease, nobody := j.pages[i].lease.DeepCopy(), ""
 		lease.Spec.HolderIdentity = &nobody
+		j.renew(lease, i)
 		err := j.Writer.Update(ctx, lease)
 		isChanged := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 		if err == nil || isChanged && j.Len() == 0 {

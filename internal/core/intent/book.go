@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -89,8 +90,7 @@ func (b *Book) Add(e Entry) (int, error) {
 	e = e.Again()
 	have, ok := b.Get(e.UID)
 	if ok && have.Asks(e.Request) && have.Secrets == e.Secrets {
-		b.Note(e.UID, Known{})
-		return b.pageOf[e.UID], nil
+		return b.again(have), nil
 	}
 	if ok {
 		e = e.InPlaceOf(have)
@@ -111,6 +111,15 @@ func (b *Book) Add(e Entry) (int, error) {
 	p.dirty = true
 	b.pageOf[e.UID] = i
 	return i, nil
+}
+
+// again is for one more call with what is on record. The page says by its time that somebody keeps it, as it may no more while an entry on it
+// is stale, so it is written.
+func (b *Book) again(have Entry) int {
+	i := b.pageOf[have.UID]
+	b.pages[i].entries[have.UID] = have.Again()
+	b.pages[i].dirty = b.pages[i].dirty || have.IsStale()
+	return i
 }
 
 // room is the first page with enough of it, a new one if need be; for a claim that stands on a page, or may still do so, that one.
@@ -208,6 +217,15 @@ func (b *Book) Dirty() []int {
 // IsDirty says so of one page.
 func (b *Book) IsDirty(i int) bool { return b.pages[i].dirty }
 
+// IsEmpty reports whether there is no entry on a page.
+func (b *Book) IsEmpty(i int) bool { return len(b.pages[i].entries) == 0 }
+
+// IsStale reports whether a page has an entry that nobody has kept for long, and nobody has looked at since. Until then the page must go on
+// saying so, to whoever takes it over next.
+func (b *Book) IsStale(i int) bool {
+	return i < len(b.pages) && slices.ContainsFunc(b.pages[i].list(), Entry.IsStale)
+}
+
 // Take is the text of a page, which counts as written from now on; see [Book.Spoil].
 func (b *Book) Take(i int) (string, error) {
 	p := &b.pages[i]
@@ -223,16 +241,16 @@ func (b *Book) Spoil(i int) {
 	maps.Copy(p.removed, p.removing)
 }
 
-// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time. Of a claim that is on another page
-// the last one counts.
-func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
+// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time. Nobody had written the page for as
+// long as it was unattended. Of a claim that is on another page the last one counts.
+func (b *Book) Load(i int, entries []Entry, notBefore time.Time, unattended time.Duration) {
 	for len(b.pages) <= i {
 		b.pages = append(b.pages, newPage())
 	}
 	p := &b.pages[i]
 	for _, e := range entries {
 		b.Remove(e.UID) // never on two pages, whatever was found
-		e.NotBefore = notBefore
+		e.NotBefore, e.Unattended = notBefore, unattended
 		p.entries[e.UID] = e
 		p.order = append(p.order, e.UID)
 		p.bytes += size(e)

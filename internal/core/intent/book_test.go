@@ -213,7 +213,7 @@ func TestBookKeepsFormerRequests(t *testing.T) {
 			t.Errorf("%s: %s", tc.what, diff)
 		}
 		again := NewBook()
-		again.Load(0, got, time.Time{})
+		again.Load(0, got, time.Time{}, 0)
 		if text2, _ := again.Take(0); text2 != text || size(have) != b.pages[0].bytes {
 			t.Errorf("%s: what was taken over is written otherwise, or measured: %d bytes", tc.what, b.pages[0].bytes)
 		}
@@ -310,14 +310,43 @@ func hasEntry(b *Book, uid types.UID) bool {
 func TestBookLoad(t *testing.T) {
 	due := time.Unix(100, 0)
 	b := NewBook()
-	b.Load(1, []Entry{entry(1)}, due)
+	b.Load(1, []Entry{entry(1)}, due, time.Minute)
 	got, ok := b.Get("uid-1")
-	if !ok || !got.NotBefore.Equal(due) || b.Pages() != 2 || len(b.Dirty()) != 0 {
+	if !ok || !got.NotBefore.Equal(due) || got.Unattended != time.Minute || b.Pages() != 2 || len(b.Dirty()) != 0 {
 		t.Errorf("got %+v of %d pages, dirty %v", got, b.Pages(), b.Dirty())
 	}
 	b.Remove("uid-1")
 	if diff := cmp.Diff([]int{1}, b.Dirty()); diff != "" {
 		t.Errorf("settling must be written where the entry was:\n%s", diff)
+	}
+}
+
+// H-1: what nobody has kept for long is stale until a call for it begins, which the page must then say; what is known of it changes nothing.
+func TestBookHasStaleEntries(t *testing.T) {
+	for _, tc := range []struct {
+		unattended time.Duration
+		stale      bool
+	}{{0, false}, {MostUnattended, false}, {MostUnattended + 1, true}} {
+		b := NewBook()
+		b.Load(0, []Entry{entry(1), entry(2)}, time.Time{}, tc.unattended)
+		mustAdd(t, b, entry(3))
+		if _, err := b.Take(0); err != nil {
+			t.Fatal(err)
+		}
+		b.Note("uid-1", Known{Refusals: 1})
+		if e, _ := b.Get("uid-1"); e.IsStale() != tc.stale || b.IsStale(0) != tc.stale || b.IsStale(1) {
+			t.Errorf("%s: stale is %t, of the page %t", tc.unattended, e.IsStale(), b.IsStale(0))
+		}
+		mustAdd(t, b, entry(1))
+		if e, _ := b.Get("uid-1"); e.IsStale() || b.IsStale(0) != tc.stale || b.IsDirty(0) != tc.stale {
+			t.Errorf("%s: after a call: stale is %t, of the page %t, to be written %t", tc.unattended, e.IsStale(), b.IsStale(0), b.IsDirty(0))
+		}
+		other := entry(2)
+		other.Request.Parameters["tier"] = "tape"
+		mustAdd(t, b, other)
+		if b.IsStale(0) || b.IsEmpty(0) {
+			t.Errorf("%s: after calls for all", tc.unattended)
+		}
 	}
 }
 

@@ -25,6 +25,9 @@ type Entry struct {
 	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way until then. Deleting what a
 	// repeated call found, while the first one is still under way, would lose what the first one creates.
 	NotBefore time.Time
+	// Unattended is set on entries of a former holder of the journal: for how long nobody had written the page when it was taken over. It
+	// counts until a call for the entry is about to begin.
+	Unattended time.Duration
 	// Former has the request that this one has taken the place of, which a call may have met all the same, and so on: the last ones of
 	// those that may have a volume.
 	Former *Entry
@@ -46,9 +49,20 @@ type Known struct {
 
 // Again is the entry for one more call with a request, of whose outcome nothing is known then.
 func (e Entry) Again() Entry {
-	e.Known = Known{}
+	e.Known, e.Unattended = Known{}, 0
 	return e
 }
+
+// MostUnattended is for how long nobody may have kept the record, who keeps it writes it each [Renewal]. Leaders change within seconds, and
+// a process that is not started is missed within hours; in a day somebody else may have served the claims in our place.
+const (
+	MostUnattended = 24 * time.Hour
+	Renewal        = time.Hour
+)
+
+// IsStale reports whether nobody has kept the record for so long that the volume of the entry may have had an owner since, who has kept its
+// data when the claim went (H-1).
+func (e Entry) IsStale() bool { return e.Unattended > MostUnattended }
 
 // mostFormers bounds how many former requests are kept in mind. There are two only where calls end without a clear answer again and again.
 const mostFormers = 6

@@ -148,7 +148,8 @@ func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 // checkGone settles what was begun for a claim that no longer exists: the recorded call is repeated to learn the handle,
 // and the volume is deleted by the answer (C-91, H-1). When its PersistentVolume exists the call had succeeded, and the
 // reclaim controller owns the rest. One of another driver is no proof: a class that was made again for that driver has led the
-// claim there.
+// claim there. Of a record that nobody has kept for long there is none either: another provisioner may have made the PersistentVolume
+// meanwhile, by the same name, and an administrator kept the data when it went. Only a claim that lives, and has none, tells that nobody did.
 func checkGone(s Snapshot) Verdict {
 	switch {
 	case s.Claim != nil:
@@ -157,6 +158,10 @@ func checkGone(s Snapshot) Verdict {
 		return idle(verdict.ClaimGone, "the claim does not exist")
 	case describes(s) && !hasSecond(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
+	case s.Pending.IsStale():
+		return settled(verdict.CleanupGivenUp, fmt.Sprintf("a volume %q may have been created for the claim, which does not exist. Nobody has kept the record "+
+			"of it for more than %.0f hours, so that somebody else may have served the claim, and kept its data: it is not deleted. If the storage system has "+
+			"one of this name that nobody needs, delete it there", s.Pending.VolumeName, intent.MostUnattended.Hours()))
 	}
 	return redo(s)
 }
