@@ -63,7 +63,8 @@ var errEnding = errors.New("the process is ending")
 // Journal is the record. It implements the Journal of controllers/provision and a runnable of the manager.
 type Journal struct {
 	Config
-	opened chan struct{}
+	opened  chan struct{}
+	adopted chan struct{} // has one element when there are entries that came onto the record later
 
 	mu      sync.Mutex
 	book    *intent.Book
@@ -89,13 +90,16 @@ func New(cfg Config) *Journal {
 		book = intent.NewBookOf(cfg.PageBytes)
 	}
 	return &Journal{
-		Config: cfg, opened: make(chan struct{}), book: book, calling: map[types.UID]bool{},
+		Config: cfg, opened: make(chan struct{}), adopted: make(chan struct{}, 1), book: book, calling: map[types.UID]bool{},
 		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, held: map[int]time.Time{}, wake: make(chan struct{}, 1),
 	}
 }
 
 // Opened is closed when the record has been taken over and may be used.
 func (j *Journal) Opened() <-chan struct{} { return j.opened }
+
+// Adopted has an element when entries of a former holder were found after the record was opened.
+func (j *Journal) Adopted() <-chan struct{} { return j.adopted }
 
 // Wait returns when the record may be used.
 func (j *Journal) Wait(ctx context.Context) error {

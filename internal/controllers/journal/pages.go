@@ -68,20 +68,25 @@ func (j *Journal) open(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i, page := range found {
-		var due time.Time
-		if page.callTimeout > 0 && !j.FormerEnded {
-			due = now.Add(page.callTimeout)
-		}
-		if len(page.entries) > 0 && due.After(j.formerEnds) {
-			j.formerEnds = due
-		}
 		j.pages = append(j.pages, pageState{page.lease})
-		j.book.Load(i, page.entries, due, page.unattended)
+		j.load(i, page, now)
 	}
 	if n := j.book.Len(); n > 0 {
 		logr.FromContextOrDiscard(ctx).Info("took over volume requests that are not settled", "requests", n)
 	}
 	return nil
+}
+
+// load puts on record what a former holder left on a page that nobody else has since the given time. The caller holds mu.
+func (j *Journal) load(i int, page seized, since time.Time) {
+	var due time.Time
+	if page.callTimeout > 0 && !j.FormerEnded {
+		due = since.Add(page.callTimeout)
+	}
+	if len(page.entries) > 0 && due.After(j.formerEnds) {
+		j.formerEnds = due
+	}
+	j.book.Load(i, page.entries, due, page.unattended)
 }
 
 // seized is a page that was taken over, and what a former holder left there.
@@ -141,10 +146,10 @@ func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context
 		sent := time.Now()
 		switch {
 		case apierrors.IsNotFound(err):
-			lease = j.newPage(i)
-			if err = j.Writer.Create(ctx, lease); err == nil {
+			var page seized
+			if page, err = j.makePage(ctx, i); err == nil {
 				j.took(i, sent)
-				return seized{lease: lease, pages: 1}, nil
+				return page, nil
 			}
 		case err == nil:
 			if err := mayTake(ctx, lease); err != nil {
@@ -196,6 +201,34 @@ func read(lease *coordinationv1.Lease) (seized, error) {
 	return page, nil
 }
 
+// makePage makes a page that does not exist. A first one names those that are there: somebody has deleted one which named them, and who
+// takes it over next must find them too.
+func (j *Journal) makePage(ctx context.Context, i int) (seized, error) {
+	page := seized{lease: j.newPage(i), pages: 1}
+	if i == 0 {
+		var err error
+		if page.pages, err = j.left(ctx); err != nil {
+			return page, err
+		}
+		annotate(page.lease, names.AnnIntentPages, strconv.Itoa(page.pages))
+	}
+	return page, j.Writer.Create(ctx, page.lease)
+}
+
+// left is how many pages there are, with a first one that is yet to be made.
+func (j *Journal) left(ctx context.Context) (pages int, err error) {
+	for pages = 1; pages < intent.MaxPages; pages++ {
+		err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(pages)}, &coordinationv1.Lease{})
+		if apierrors.IsNotFound(err) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return pages, nil
+}
+
 func (j *Journal) newPage(i int) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: j.Namespace, Name: j.pageName(i), Annotations: map[string]string{},
@@ -243,8 +276,8 @@ func (j *Journal) flushPage(ctx context.Context, i int) error {
 	return err
 }
 
-// reach makes the objects up to a page, each after the first page names it. One that was there, since somebody deleted a first page which
-// named it, keeps what is on it.
+// reach makes the objects up to a page, each after the first page names it. One that was there, since somebody deleted the first page which
+// named it and one before it, keeps what is on it.
 func (j *Journal) reach(ctx context.Context, i int) error {
 	for len(j.pages) <= i {
 		if err := j.announce(ctx, len(j.pages)+1); err != nil {
@@ -260,15 +293,23 @@ func (j *Journal) reach(ctx context.Context, i int) error {
 	return nil
 }
 
-// adopt puts on record what a page holds that was there. Of a claim that we have a request of, ours is the newer one.
+// adopt puts on record what a page holds that was there, and tells who works on it. Of a claim that we have a request of, ours is the newer
+// one.
 func (j *Journal) adopt(i int, page seized) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	theirs := slices.DeleteFunc(page.entries, func(e intent.Entry) bool {
+	page.entries = slices.DeleteFunc(page.entries, func(e intent.Entry) bool {
 		_, ours := j.book.PageOf(e.UID)
 		return ours
 	})
-	j.book.Load(i, theirs, time.Now().Add(page.callTimeout), page.unattended)
+	j.load(i, page, time.Now())
+	if len(page.entries) == 0 {
+		return
+	}
+	select {
+	case j.adopted <- struct{}{}:
+	default:
+	}
 }
 
 // take is the text of a page; those who waited for it wait for this write from now on.

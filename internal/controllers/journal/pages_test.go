@@ -72,39 +72,72 @@ func TestAPageIsNotTakenFromASuccessor(t *testing.T) {
 	})
 }
 
-// Somebody deletes the first page, which named the others: they are not taken for a successor's, and what is on them stays on record.
-func TestAPageThatNobodyNames(t *testing.T) {
+// H-1: somebody deletes the first page, which named the others. Who makes it anew finds them at once, and so does whoever comes next.
+func TestPagesThatNobodyNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		former := start(t, a, "former")
-		for n := range 8 {
+		for n := range 13 { // on three pages
 			if err := former.Record(t.Context(), big(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		former.stop()
-		<-former.ended
+		former.die()
 		if err := a.Delete(t.Context(), a.lease(t, "j")); err != nil {
 			t.Fatal(err)
 		}
+		for _, holder := range []string{"next", "the one after it"} {
+			next := start(t, a, holder)
+			if n := next.Len(); n != 7 || len(next.Adopted()) > 0 {
+				t.Errorf("%s: %d requests on record, and %d times more of them later", holder, n, len(next.Adopted()))
+			}
+			next.die()
+		}
+		if got := a.lease(t, "j").Annotations[names.AnnIntentPages]; got != "3" {
+			t.Errorf("the first page names %q pages", got)
+		}
+	})
+}
+
+// Somebody deletes the first page, and the second: the third is not taken for a successor's, and what is on it stays on record, is told of,
+// and has the next holder wait for its calls (H-1).
+func TestAPageBehindAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		former := start(t, a, "former")
+		for n := range 14 {
+			if err := former.Record(t.Context(), big(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until := call(t, former.Journal, 12)
+		former.die()
+		for _, page := range []string{"j", "j-1"} {
+			if err := a.Delete(t.Context(), a.lease(t, page)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		next := start(t, a, "next")
-		if err := next.Record(t.Context(), entry(7)); err != nil {
+		if err := next.Record(t.Context(), entry(13)); err != nil {
 			t.Fatal(err)
 		}
-		for n := 10; n < 17; n++ {
+		for n := 20; n < 33; n++ {
 			if err := next.Record(t.Context(), big(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got, _ := next.Pending("uid-6"); got.VolumeName != "pvc-uid-6" {
-			t.Errorf("the request on the page is lost: %v", got)
+		if got, _ := next.Pending("uid-12"); got.VolumeName != "pvc-uid-12" || got.NotBefore.Before(until) || len(next.Adopted()) != 1 {
+			t.Errorf("the request on the page is lost, or nobody is told, or a call for it may go on until %s: %v", until, got)
 		}
-		if got, _ := next.Pending("uid-7"); len(got.Request.Parameters) != len(entry(7).Request.Parameters) {
+		if got, _ := next.Pending("uid-13"); len(got.Request.Parameters) != len(entry(13).Request.Parameters) {
 			t.Error("an older request took the place of a newer one")
 		}
-		if entries, err := intent.Decode(a.lease(t, "j-1").Annotations[names.AnnIntents]); err != nil || len(entries) != 2 {
+		if entries, err := intent.Decode(a.lease(t, "j-2").Annotations[names.AnnIntents]); err != nil || len(entries) != 2 {
 			t.Errorf("on record: %v (%v)", entries, err)
 		}
 		next.end(t)
+		if holder := a.lease(t, "j-2").Spec.HolderIdentity; *holder != "next" {
+			t.Errorf("given back to %q while a call of the former holder may go on", *holder)
+		}
 	})
 }

@@ -31,6 +31,8 @@ type Journal interface {
 	Pending(claim types.UID) (intent.Entry, bool)
 	// Entries are all entries.
 	Entries() []intent.Entry
+	// Adopted has an element when there are entries that nobody recorded here, and that were not there when the journal was opened.
+	Adopted() <-chan struct{}
 }
 
 // Memory is a journal for as long as the process lives. What upstream remembers is the same (C-33).
@@ -49,6 +51,9 @@ func (m *Memory) Wait(context.Context) error { return nil }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}
+
+// Adopted implements Journal. There are none.
+func (m *Memory) Adopted() <-chan struct{} { return nil }
 
 // Hold implements Journal. Nobody else knows of the entries.
 func (m *Memory) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {

@@ -55,14 +55,22 @@ func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume
 	return c.fromClaim(ctx, &claim)
 }
 
-// fromJournal wakes up for what a former process left unsettled: its claim may be gone, so that no other wake-up comes.
+// fromJournal wakes up for what a former process left unsettled, also where that is found later: its claim may be gone, so that no other
+// wake-up comes.
 func (c *Controller) fromJournal(ctx context.Context, q queue) error {
 	go func() {
 		if err := c.Journal.Wait(ctx); err != nil {
 			return // the process is ending
 		}
-		for _, e := range c.Journal.Entries() {
-			q.Add(provision.Key{NamespacedName: e.Claim, UID: e.UID})
+		for {
+			for _, e := range c.Journal.Entries() {
+				q.Add(provision.Key{NamespacedName: e.Claim, UID: e.UID})
+			}
+			select {
+			case <-c.Journal.Adopted():
+			case <-ctx.Done():
+				return
+			}
 		}
 	}()
 	return nil
