@@ -126,6 +126,14 @@ func (i *inquiries) forget(key Key) {
 	delete(i.asked, key)
 	delete(i.answers, key)
 	delete(i.open[key.Namespace], key)
+	i.closeIfEmpty(key.Namespace)
+}
+
+// closeIfEmpty drops a namespace that nobody asks about. The caller holds mu.
+func (i *inquiries) closeIfEmpty(namespace string) {
+	if len(i.open[namespace]) == 0 {
+		delete(i.open, namespace)
+	}
 }
 
 // Reconcile lists the pods of a namespace and answers those who asked before it began.
@@ -164,9 +172,7 @@ func (i *inquiries) answer(namespace string, asking map[Key]*corev1.PersistentVo
 			i.claims.Add(key)
 		}
 	}
-	if len(i.open[namespace]) == 0 {
-		delete(i.open, namespace)
-	}
+	i.closeIfEmpty(namespace)
 }
 
 // list reads the pods of a namespace at the newest state; all pages are of one version.

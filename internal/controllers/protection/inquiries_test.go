@@ -44,3 +44,17 @@ func TestAnsweredInTheOrderOfAsking(t *testing.T) {
 		t.Errorf("asked %v, answered %v", asked, answered)
 	}
 }
+
+// What is forgotten leaves nothing of its namespace, of which there may be many in the life of a process.
+func TestForgottenNamespacesTakeNoMemory(t *testing.T) {
+	i := newInquiries(Config{Live: apiserver.New().Client(), Settings: loop.Settings{Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}})
+	for n := range 3 {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("crew-", n), Name: "logbook"}}
+		i.ask(claim)
+		i.forget(keyOf(claim))
+		i.forget(keyOf(claim))
+	}
+	if len(i.open)+len(i.asked)+len(i.answers) > 0 {
+		t.Errorf("left are %v, %v, %v", i.open, i.asked, i.answers)
+	}
+}
