@@ -100,6 +100,9 @@ var mutants = []mutant{
 	{name: "takes a refusal for the answer to all calls", by: "refused after a call of which nobody knows", journal: func(j provisioning.Journal) provisioning.Journal {
 		return forgetsRefused{j}
 	}},
+	{name: "asks for the last request alone", by: "refused for what another request asks", journal: func(j provisioning.Journal) provisioning.Journal {
+		return forgetsFormer{j}
+	}},
 	{name: "takes a failed deletion for a success", driver: func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
 		return deletesBlindly{d}
 	}},
@@ -332,6 +335,15 @@ type forgetsRefused struct{ provisioning.Journal }
 
 func (j forgetsRefused) Note(claim types.UID, _ intent.Known) {
 	_ = j.Settle(context.Background(), claim)
+}
+
+// forgetsFormer knows of one request for a claim, whatever was asked for before.
+type forgetsFormer struct{ provisioning.Journal }
+
+func (j forgetsFormer) Pending(claim types.UID) (intent.Entry, bool) {
+	e, ok := j.Journal.Pending(claim)
+	e.Former = nil
+	return e, ok
 }
 
 // answers changes the errors of CreateVolume.
