@@ -167,7 +167,7 @@ func TestIsNeeded(t *testing.T) {
 }
 
 func TestNewVolume(t *testing.T) {
-	s := world(func(s *Snapshot) {
+	s := world(hasTopology, func(s *Snapshot) {
 		s.Class.ReclaimPolicy = ptr.To(corev1.PersistentVolumeReclaimDelete)
 		s.Class.MountOptions = []string{"noatime"}
 		s.Class.Parameters[names.ParameterFSType] = "xfs"
@@ -234,8 +234,15 @@ func TestNewVolumeDetails(t *testing.T) {
 	if pv := build(world(), &csi.Volume{}); pv.Spec.Capacity.Storage().Value() != 1<<30 {
 		t.Errorf("C-71: capacity %s", pv.Spec.Capacity.Storage())
 	}
-	if pv := build(world(), &csi.Volume{AccessibleTopology: []*csi.Topology{{}, nil}}); pv.Spec.NodeAffinity != nil {
+	if pv := build(world(hasTopology), &csi.Volume{AccessibleTopology: []*csi.Topology{{}, nil}}); pv.Spec.NodeAffinity != nil {
 		t.Error("P-12 H-3: affinity without terms is refused by the API server")
+	}
+	placed := &csi.Volume{AccessibleTopology: []*csi.Topology{{Segments: map[string]string{"zone": "a"}}}}
+	if pv := build(world(hasTopology), placed); pv.Spec.NodeAffinity == nil {
+		t.Error("P-12: no affinity, though the driver says where the volume is")
+	}
+	if pv := build(world(), placed); pv.Spec.NodeAffinity != nil {
+		t.Error("P-12 T-1: affinity, though topology is off: no node has the labels, and pods would wait for ever")
 	}
 	if pv := build(world(annotate(names.AnnBetaStorageClass, "old")), &csi.Volume{}); pv.Spec.StorageClassName != "old" {
 		t.Errorf("AN-6: class %q", pv.Spec.StorageClassName)

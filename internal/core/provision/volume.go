@@ -36,7 +36,7 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 				Kind: "PersistentVolumeClaim", APIVersion: "v1",
 				Namespace: s.Claim.Namespace, Name: s.Claim.Name, UID: s.Claim.UID, ResourceVersion: s.Claim.ResourceVersion,
 			},
-			NodeAffinity: topology.Affinity(created.GetAccessibleTopology()),
+			NodeAffinity: affinity(s, created),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: source(s, sent, created),
 			},
@@ -46,6 +46,15 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 		pv.Spec.PersistentVolumeReclaimPolicy = *s.Class.ReclaimPolicy
 	}
 	return pv
+}
+
+// affinity is where the volume is, unless topology is off for this driver: then nobody may have given the nodes the labels that it speaks of,
+// and the pods would wait for ever (P-12, T-1).
+func affinity(s Snapshot, created *csi.Volume) *corev1.VolumeNodeAffinity {
+	if !s.Driver.HasTopology {
+		return nil
+	}
+	return topology.Affinity(created.GetAccessibleTopology())
 }
 
 func annotations(s Snapshot, secrets secretref.Set) map[string]string {
