@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +14,7 @@ import (
 // would hold every secret of the cluster in memory, and for which upstream's role has no permission (RB-8).
 func SecretValues(ctx context.Context, live client.Reader, ref types.NamespacedName) (map[string]string, string, error) {
 	var secret corev1.Secret
-	if err := live.Get(ctx, ref, &secret); err != nil {
+	if err := live.Get(unlogged(ctx), ref, &secret); err != nil {
 		return nil, "", err
 	}
 	values := make(map[string]string, len(secret.Data))
@@ -27,6 +28,10 @@ func SecretValues(ctx context.Context, live client.Reader, ref types.NamespacedN
 func SecretVersion(ctx context.Context, live client.Reader, ref types.NamespacedName) (string, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := live.Get(ctx, ref, secret)
+	err := live.Get(unlogged(ctx), ref, secret)
 	return secret.ResourceVersion, err
 }
+
+// unlogged keeps requests and answers out of the log, where client-go puts them whole at --v=8. The metadata of a secret is no better than
+// the rest of it: kubectl apply notes the values there (R-59, U-48).
+func unlogged(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
