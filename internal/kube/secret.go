@@ -2,6 +2,10 @@ package kube
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +22,23 @@ func SecretValues(ctx context.Context, live client.Reader, ref types.NamespacedN
 		return nil, "", err
 	}
 	values := make(map[string]string, len(secret.Data))
-	for key, value := range secret.Data {
-		values[key] = string(value)
+	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
+		if !utf8.Valid(secret.Data[key]) {
+			return nil, "", UnfitSecretError{Secret: ref, Key: key}
+		}
+		values[key] = string(secret.Data[key])
 	}
 	return values, secret.ResourceVersion, nil
+}
+
+// UnfitSecretError is a secret with a value that no call can carry. gRPC would say so without naming either, and as if the driver had.
+type UnfitSecretError struct {
+	Secret types.NamespacedName
+	Key    string
+}
+
+func (e UnfitSecretError) Error() string {
+	return fmt.Sprintf("secret %q: the value of the key %q is not UTF-8 text, and a call to the driver can carry nothing else", e.Secret, e.Key)
 }
 
 // SecretVersion is the version of a secret. The API server is asked for the metadata only, so no value comes near this process.

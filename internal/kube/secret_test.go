@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 const secretMarker = "hunter2-the-marker"
@@ -78,6 +81,32 @@ func TestSecretValuesAreNotLogged(t *testing.T) {
 					t.Errorf("R-59: %q is in the log at --v=%d of an answer in %s", word, verbosity, contentType)
 				}
 			}
+		}
+	}
+}
+
+// R-5: gRPC takes text only. A value that is none is told by secret and key before anything is sent, and never by itself.
+func TestSecretValueThatIsNoText(t *testing.T) {
+	ref := types.NamespacedName{Namespace: "vault", Name: "create"}
+	for row, tc := range map[string]struct {
+		data map[string][]byte
+		key  string // that is told; empty for none
+	}{
+		"text":                     {map[string][]byte{"password": []byte("hünter2")}, ""},
+		"empty":                    {map[string][]byte{"password": nil}, ""},
+		"no text":                  {map[string][]byte{"a": []byte("x"), "key.der": []byte(secretMarker + "\xff\xfe")}, "key.der"},
+		"of several the first one": {map[string][]byte{"b": {0x80}, "a": {0x80}, "c": {0x80}}, "a"},
+	} {
+		api := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}, Data: tc.data,
+		}).Build()
+		_, _, err := SecretValues(context.Background(), api, ref)
+		unfit, is := errors.AsType[UnfitSecretError](err)
+		if is != (tc.key != "") || unfit.Key != tc.key {
+			t.Errorf("%s: %v", row, err)
+		}
+		if is && (strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), `"`+tc.key+`"`)) {
+			t.Errorf("%s: %v", row, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -52,6 +53,9 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 	defer release()
 	ref := sent.Secrets.Of(secretref.Provisioner)
 	secrets, access, err := c.readSecret(ctx, ref)
+	if unfit, is := errors.AsType[kube.UnfitSecretError](err); is {
+		return provision.AfterUnfitSecret(s, ref, unfit.Key), nil
+	}
 	if err != nil {
 		return provision.NotSent(s, err), nil
 	}

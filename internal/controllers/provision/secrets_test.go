@@ -350,6 +350,23 @@ func TestSecretGoesBeforeTheCall(t *testing.T) {
 	}
 }
 
+// R-5: a value that no call can carry is told by secret and key, and nothing stays on record for a call that was not made.
+func TestSecretThatNoCallCanCarry(t *testing.T) {
+	r := newRig(t)
+	unfit := secret("create")
+	unfit.Data["key.der"] = []byte(marker + "\xff")
+	if err := r.api.Update(t.Context(), unfit); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.run(t); again == 0 || len(r.driver.created) > 0 || r.journal.Len() != 0 {
+		t.Errorf("again in %s, called %d times, %d left on record", again, len(r.driver.created), r.journal.Len())
+	}
+	if last := r.told[len(r.told)-1]; !strings.HasPrefix(last, "Warning ProvisioningFailed") || !strings.Contains(last, `"vault/create"`) || !strings.Contains(last, `"key.der"`) {
+		t.Errorf("told %q", last)
+	}
+	r.silent(t)
+}
+
 // H-43: editing the secret cuts the wait of a claim that is retried slowly, although nothing tells us of the edit.
 func TestEditedSecretCutsTheWait(t *testing.T) {
 	r := newRig(t)

@@ -72,6 +72,16 @@ func AfterSecret(s Snapshot, ref types.NamespacedName, access Access) Verdict {
 	return unsent(s, *finding)
 }
 
+// AfterUnfitSecret says what it means that a value of the secret is nothing that a call can carry.
+func AfterUnfitSecret(s Snapshot, ref types.NamespacedName, key string) Verdict {
+	return unsent(s, verdict.Finding{
+		Reason: verdict.SecretUnfit,
+		Message: fmt.Sprintf("secret %q, which the StorageClass names for CreateVolume, has a value under the key %q that is not UTF-8 text, "+
+			"and a call to the driver can carry nothing else", ref, key),
+		Fix: "Put it there in the form that the driver documents, or take the key out; provisioning then goes on by itself",
+	})
+}
+
 // NotSent says what it means that CreateVolume was not sent for a reason that has nothing to do with the claim.
 func NotSent(s Snapshot, err error) Verdict {
 	return unsent(s, verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()})

@@ -245,6 +245,27 @@ func TestAfterSecret(t *testing.T) {
 	}
 }
 
+// R-5: nothing was sent with a value that no call can carry, so nothing stays on record but what was there before.
+func TestAfterUnfitSecret(t *testing.T) {
+	ref := types.NamespacedName{Namespace: "vault", Name: "s"}
+	for row, tc := range map[string]struct {
+		s    Snapshot
+		want string
+	}{
+		"R-5 nothing was sent":                           {world(), "Settle then refuse SecretUnfit"},
+		"H-47 R-5 an earlier attempt may have been sent": {world(pending), "refuse SecretUnfit"},
+		"H-15 R-5 an earlier attempt was refused":        {world(pending, refused(1)), "Note then refuse SecretUnfit"},
+	} {
+		v := AfterUnfitSecret(tc.s, ref, "key.der")
+		if got := shape(v); got != tc.want {
+			t.Errorf("%s: got %s, want %s", row, got, tc.want)
+		}
+		if text := v.Because().Text(); !strings.Contains(text, `"vault/s"`) || !strings.Contains(text, `"key.der"`) {
+			t.Errorf("%s: %s", row, text)
+		}
+	}
+}
+
 // H-43: a change of the secret, or of what it is resolved from, ends a delay; upstream waits on.
 func TestDecideRetryStateSecret(t *testing.T) {
 	now := time.Unix(1000, 0)

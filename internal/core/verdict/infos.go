@@ -40,6 +40,8 @@ var infos = map[Reason]Info{
 		"The message names the secret. Create it, or correct the StorageClass; provisioning then goes on by itself."),
 	SecretForbidden: failedClaim("The provisioner may not read the secret that the StorageClass refers to for CreateVolume.",
 		"The message names the secret and the missing rule. deploy/optional/csi-provisioner-secrets.yaml has it; keep it to the namespaces that need it."),
+	SecretUnfit: failedClaim("The secret that the StorageClass refers to for CreateVolume has a value that is not UTF-8 text, and a call to the driver can carry nothing else.",
+		"The message names the secret and the key. Put the value there as the driver documents it, in base64 say, or take the key out; provisioning then goes on by itself."),
 	NamespaceForbidden: failedClaim("The provisioner is to tell the driver of labels of the claim's namespace (--driver-metadata), and may not read it.",
 		"deploy/optional/csi-provisioner-namespaces.yaml has the missing rule. Or take the namespace-label keys out of --driver-metadata."),
 	DriverLacks: failedClaim("The CSI driver does not have a capability that the claim needs.",

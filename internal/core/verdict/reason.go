@@ -22,6 +22,7 @@ const (
 	ClaimTooSmall       Reason = "ClaimTooSmall"
 	SecretMissing       Reason = "SecretMissing"
 	SecretForbidden     Reason = "SecretForbidden"
+	SecretUnfit         Reason = "SecretUnfit"
 	NamespaceForbidden  Reason = "NamespaceForbidden"
 	DriverLacks         Reason = "DriverLacks"
 	NotSupportedYet     Reason = "NotSupportedYet"
