@@ -121,7 +121,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}
 	for _, wakeUp := range []source.TypedSource[provision.Key]{
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
-		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass)),
+		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass, edited)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
 		source.TypedFunc[provision.Key](c.fromJournal),
 		source.TypedFunc[provision.Key](c.fromBinder),

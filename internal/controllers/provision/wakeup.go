@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -29,7 +30,7 @@ func (c *Controller) asksUs(claim *corev1.PersistentVolumeClaim) bool {
 	return slices.Contains(provision.Asked(claim), c.Driver.Name) || c.HandedOver.Has(claim.UID)
 }
 
-// fromClass wakes up the claims that waited for a class to appear.
+// fromClass wakes up the claims that waited for a class to appear, or for an edit of it.
 func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClass) []provision.Key {
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexClass: class.Name}); err != nil {
@@ -40,6 +41,11 @@ func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClas
 		keys = append(keys, c.fromClaim(ctx, &claims.Items[i])...)
 	}
 	return keys
+}
+
+// edited reports whether a class has got another value in a field that requests depend on, and that may be edited (H-43).
+func edited(was, is *storagev1.StorageClass) bool {
+	return !slices.Equal(was.MountOptions, is.MountOptions) || !equality.Semantic.DeepEqual(was.AllowedTopologies, is.AllowedTopologies)
 }
 
 // fromVolume wakes up the claim whose PersistentVolume went away before they were bound, or stood in the way.
@@ -103,11 +109,13 @@ func latest[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision
 	}
 }
 
-func created[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
+// created wakes up for an object that is new, or that was edited so that it matters.
+func created[T client.Object](m mapper[T], edited func(was, is T) bool) handler.TypedEventHandler[T, provision.Key] {
 	return handler.TypedFuncs[T, provision.Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // deleted and created again while the watch was broken
+			// Another uid is one that was deleted and created again while the watch was broken.
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || edited(e.ObjectOld, e.ObjectNew) {
 				m.enqueue(ctx, e.ObjectNew, q)
 			}
 		},

@@ -1,10 +1,12 @@
 package provision
 
 import (
+	"context"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -98,5 +100,35 @@ func TestWhatAFormerProcessLeftWakesUp(t *testing.T) {
 		find(uid)
 		j.found <- struct{}{}
 		await(uid)
+	}
+}
+
+// H-43: of a class that waiting claims name, what a request is made from may be edited in place, and the claims need not wait until they are
+// tried again.
+func TestEditsOfAClassThatWakeUp(t *testing.T) {
+	for _, tc := range []struct {
+		row  string
+		edit func(*storagev1.StorageClass)
+		want int
+	}{
+		{"H-43 nothing that a request is made from", func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = new(true) }, 0},
+		{"H-43 mount options", func(c *storagev1.StorageClass) { c.MountOptions = []string{"noatime"} }, 1},
+		{"H-43 allowed topologies", func(c *storagev1.StorageClass) {
+			c.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "zone", Values: []string{"a"}}}}}
+		}, 1},
+		{"C-14 made again while the watch was broken", func(c *storagev1.StorageClass) { c.UID = "new" }, 1},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			was := &storagev1.StorageClass{}
+			is := was.DeepCopy()
+			tc.edit(is)
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[provision.Key]())
+			defer q.ShutDown()
+			all := func(context.Context, *storagev1.StorageClass) []provision.Key { return []provision.Key{{UID: "u"}} }
+			created(all, edited).Update(t.Context(), event.TypedUpdateEvent[*storagev1.StorageClass]{ObjectOld: was, ObjectNew: is}, q)
+			if q.Len() != tc.want {
+				t.Errorf("woke up %d, want %d", q.Len(), tc.want)
+			}
+		})
 	}
 }

@@ -306,6 +306,7 @@ func TestDecideRetryState(t *testing.T) {
 		{"size changed", world(func(s *Snapshot) {
 			s.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 		}), verdict.Provisioning},
+		{"H-43 mount options edited", world(func(s *Snapshot) { s.Class.MountOptions = []string{"noatime"} }), verdict.Provisioning},
 		{"a verdict without action is given at once", world(bound), verdict.ClaimBound},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -314,6 +315,10 @@ func TestDecideRetryState(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
+	}
+	allowed := func(s *Snapshot) { s.Class.AllowedTopologies = []corev1.TopologySelectorTerm{{}} }
+	if Inputs(world(allowed)) == Inputs(world()) {
+		t.Error("H-43: allowed topologies that were taken away do not end the delay of the claim that was refused for them")
 	}
 	repeated := world(pending, func(s *Snapshot) {
 		s.Retry = RetryState{NotBefore: now.Add(time.Minute), Inputs: "of the attempt before it was on record"}
