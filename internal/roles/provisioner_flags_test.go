@@ -176,7 +176,7 @@ func TestFlagsRefused(t *testing.T) {
 }
 
 func TestMinVolumeSize(t *testing.T) {
-	p, err := parsed(t, "--min-volume-size=xfs=300Mi,ext4=16Mi", "--min-volume-size=btrfs=1Gi")
+	p, err := parsed(t, "--min-volume-size=XFS=300Mi,ext4=16Mi", "--min-volume-size=btrfs=1Gi") // O-30: in any case, as it is looked up
 	if err != nil {
 		t.Fatal(err)
 	}
