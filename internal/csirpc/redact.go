@@ -2,6 +2,8 @@ package csirpc
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,8 +12,8 @@ import (
 // Redact takes secret values out of what a driver said, where they would go into events, logs and errors. Drivers hand on what
 // their backend's tools print, and some of those print their arguments (R-59, U-48).
 //
-// A value is looked for as it is, quoted, in base64, and line by line, since keys come in several. What is shorter than
-// [leastSecret] stays: it is no secret, and the message would lose every "1" and "true".
+// A value is looked for as it is, quoted, in JSON, in a URL, in base64, and line by line, since keys come in several; of a line that sets
+// something, so is what it sets. What is shorter than [leastSecret] stays: it is no secret, and the message would lose every "1" and "true".
 func Redact(message string, secrets map[string]string) string {
 	var forms []string
 	for _, value := range secrets {
@@ -31,28 +33,51 @@ const (
 	leastLine   = 8
 )
 
+// formsOf are the forms in which a value, or a part of it that is a secret by itself, may stand in a message.
 func formsOf(value string) []string {
 	var forms []string
-	add := func(least int, form string) {
-		if len(form) >= least {
-			forms = append(forms, form)
+	add := func(least int, text string) {
+		if len(text) >= least {
+			forms = append(forms, encodings(text)...)
 		}
 	}
 	trimmed := strings.TrimSpace(value)
-	for _, v := range []string{value, trimmed} {
-		if len(v) < leastSecret {
-			continue
-		}
-		quoted := strconv.Quote(v)
-		add(leastSecret, v)
-		add(leastSecret, quoted[1:len(quoted)-1])
-		add(leastSecret, base64.StdEncoding.EncodeToString([]byte(v)))
-		add(leastSecret, base64.RawURLEncoding.EncodeToString([]byte(v)))
-	}
+	add(leastSecret, value)
+	add(leastSecret, trimmed)
 	if lines := strings.Split(trimmed, "\n"); len(lines) > 1 {
 		for _, line := range lines {
 			add(leastLine, strings.TrimSpace(line))
+			add(leastLine, setBy(line))
 		}
 	}
 	return forms
+}
+
+// encodings are a text as it is, and as programs write it into messages.
+func encodings(text string) []string {
+	quoted := strconv.Quote(text)
+	return []string{
+		text, quoted[1 : len(quoted)-1], inJSON(text, true), inJSON(text, false),
+		base64.StdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)),
+		url.QueryEscape(text), url.PathEscape(text),
+	}
+}
+
+// inJSON is a text in JSON without the quotes around it. What means something to a browser has two forms there.
+func inJSON(text string, escapeHTML bool) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(escapeHTML)
+	if err := encoder.Encode(text); err != nil {
+		return text
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(out.String()), `"`), `"`)
+}
+
+// setBy is what a line of a file of settings gives to its key; empty for a line of another kind.
+func setBy(line string) string {
+	if i := strings.IndexAny(line, "=:"); i >= 0 {
+		return strings.Trim(line[i+1:], " \t\r\"',;")
+	}
+	return ""
 }
