@@ -167,7 +167,8 @@ func TestFlagsRefused(t *testing.T) {
 		"--capacity-controller-deployment-mode=moon", "--min-volume-size=xfs", "--min-volume-size=xfs=0", "--min-volume-size=xfs=many",
 		"--driver-metadata=a", "--driver-metadata=colour:a", "--driver-metadata=label:", "--driver-metadata=label:a b", "--volume-metadata=namespace-label:a",
 		"--volume-metadata=label:topology.kubernetes.io/zone", "--volume-metadata=annotation:pv.kubernetes.io/provisioned-by",
-		"--volume-metadata=annotation:purser/reuse", "--feature-gates=Nonsense=true", "--feature-gates=Topology=perhaps", "--feature-gates=Topology",
+		"--volume-metadata=annotation:purser/reuse", "--volume-metadata=annotation:pv.beta.kubernetes.io/gid", "--volume-metadata=annotation:volume.alpha.kubernetes.io/node-affinity",
+		"--volume-metadata=annotation:volume.kubernetes.io/provisioner-deletion-secret-name", "--feature-gates=Nonsense=true", "--feature-gates=Topology=perhaps", "--feature-gates=Topology",
 	} {
 		if _, err := parsed(t, arg); err == nil {
 			t.Errorf("%s: accepted", arg)

@@ -70,8 +70,11 @@ func (p *Provisioner) driverMetadata() metadata {
 }
 
 // steering are the domains of keys that mean something on a PersistentVolume. Who writes a claim must not say where its volume is, who
-// made it, or what becomes of it.
-var steering = []string{"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io", "topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "purser"}
+// made it, whose group its files are, or what becomes of it.
+var steering = []string{
+	"pv.kubernetes.io", "pv.beta.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io", "volume.alpha.kubernetes.io",
+	"topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "purser",
+}
 
 func (p *Provisioner) volumeMetadata() metadata {
 	return metadata{
