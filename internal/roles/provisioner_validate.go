@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,11 +38,20 @@ func (p *Provisioner) validateVolumes() []error {
 	return []error{
 		need(p.NameUUIDLength == -1 || (p.NameUUIDLength >= minUUIDLength && p.NameUUIDLength <= maxUUIDLength),
 			"--volume-name-uuid-length=%d: must be -1 or from %d to %d", p.NameUUIDLength, minUUIDLength, maxUUIDLength),
-		need(len(validation.IsDNS1123Subdomain(p.NamePrefix+"-0")) == 0,
-			"--volume-name-prefix=%q: cannot begin the name of a PersistentVolume, which has lower-case letters, digits, dots and dashes only", p.NamePrefix),
 		need(p.OrphanAudit >= 0, "--orphan-audit-interval=%s: must not be negative", p.OrphanAudit),
-		p.validateIntents(), p.validateLeaseName(), p.validateNameTemplate(),
+		p.validateIntents(), p.validateLeaseName(), p.validateNamePrefix(), p.validateNameTemplate(),
 	}
+}
+
+const sampleUID = "00000000-0000-4000-8000-000000000000"
+
+// validateNamePrefix looks at a whole name, since the prefix may leave the uid no room (R-1, P-1).
+func (p *Provisioner) validateNamePrefix() error {
+	length := cmp.Or(p.NameUUIDLength, -1) // 0 is told of by itself
+	name := provision.VolumeName(provision.Key{UID: sampleUID}, provision.Options{NamePrefix: p.NamePrefix, NameUUIDLength: length})
+	return need(len(validation.IsDNS1123Subdomain(name)) == 0,
+		"--volume-name-prefix=%q: cannot begin the name of a PersistentVolume, which has lower-case letters, digits, dots and dashes only, at most %d with the claim's uid",
+		p.NamePrefix, validation.DNS1123SubdomainMaxLength)
 }
 
 func (p *Provisioner) validateLeaseName() error {
@@ -61,7 +71,7 @@ func (p *Provisioner) validateNameTemplate() error {
 		return fmt.Errorf("--volume-name-template=%q: must have ${pvc.uid}, or claims share volumes", p.NameTemplate)
 	}
 	for _, claim := range []string{"a", strings.Repeat("a-1.", 60) + "a"} {
-		key := provision.Key{NamespacedName: types.NamespacedName{Namespace: claim[:min(len(claim), 63)], Name: claim}, UID: "00000000-0000-4000-8000-000000000000"}
+		key := provision.Key{NamespacedName: types.NamespacedName{Namespace: claim[:min(len(claim), 63)], Name: claim}, UID: sampleUID}
 		name := provision.VolumeName(key, provision.Options{NameTemplate: p.NameTemplate, NameUUIDLength: p.NameUUIDLength})
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > provision.MaxVolumeName {
 			return fmt.Errorf("--volume-name-template=%q: %q cannot be the name of a PersistentVolume, which has at most %d lower-case letters, digits, dots and dashes; "+

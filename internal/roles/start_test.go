@@ -217,6 +217,7 @@ func TestIdentityOfVolumes(t *testing.T) {
 func TestVolumeNamesAtTheStart(t *testing.T) {
 	for flag, good := range map[string]bool{
 		"--volume-name-prefix=pvc": true, "--volume-name-prefix=team.a-vol": true, "--volume-name-prefix=": false, "--volume-name-prefix=Vol": false,
+		"--volume-name-prefix=" + strings.Repeat("p", 216): true, "--volume-name-prefix=" + strings.Repeat("p", 217): false, // with a uid: 253 and 254
 		"--volume-name-prefix=-x": false, "--volume-name-prefix=a_b": false, "--volume-name-uuid-length=-1": true, "--volume-name-uuid-length=32": true,
 		"--volume-name-uuid-length=8": true, "--volume-name-uuid-length=7": false, "--volume-name-uuid-length=33": false, "--volume-name-uuid-length=-2": false,
 	} {
