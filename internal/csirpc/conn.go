@@ -131,6 +131,17 @@ func Outcome(err error) (code codes.Code, message string, foreign bool) {
 	return s.Code(), s.Message(), !ok
 }
 
+// Words is what people are told of a failed call: with its code, as gRPC has it and upstream's events too, so that alerts find it (EV-2), and
+// without the values of the call's secrets.
+func Words(err error, secrets map[string]string) string {
+	code, message, foreign := Outcome(err)
+	message = Redact(message, secrets)
+	if foreign || code == codes.OK {
+		return message
+	}
+	return status.Error(code, message).Error()
+}
+
 // logCall logs each call with its secrets stripped.
 //
 //nolint:revive // the arguments are those of a gRPC interceptor

@@ -1,6 +1,12 @@
 package csirpc
 
-import "testing"
+import (
+	"errors"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
 
 func TestRedact(t *testing.T) {
 	for _, tc := range []struct {
@@ -32,5 +38,19 @@ func TestRedact(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// EV-2: a failed call is told in gRPC's words, and what is not gRPC's in its own.
+func TestWords(t *testing.T) {
+	secrets := map[string]string{"key": "hunter2"}
+	for want, err := range map[string]error{
+		"rpc error: code = ResourceExhausted desc = no [redacted]": status.Error(codes.ResourceExhausted, "no hunter2"),
+		"no [redacted]": errors.New("no hunter2"),
+		"":              nil,
+	} {
+		if got := Words(err, secrets); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

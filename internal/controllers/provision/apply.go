@@ -128,8 +128,8 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 // answerOf is the last place that knows the secrets of a call, so what the driver said leaves it without them.
 func answerOf(err error, secrets map[string]string) provision.Answer {
 	var a provision.Answer
-	a.Code, a.Message, a.Foreign = csirpc.Outcome(err)
-	a.Message = csirpc.Redact(a.Message, secrets)
+	a.Code, _, a.Foreign = csirpc.Outcome(err)
+	a.Message = csirpc.Words(err, secrets)
 	return a
 }
 

@@ -287,6 +287,23 @@ func TestSecretValuesStayInTheCall(t *testing.T) {
 	}
 }
 
+// EV-2, EV-3: what the driver refused is told in gRPC's words, as upstream tells it: alerts look for the code.
+func TestRefusalIsToldWithItsCode(t *testing.T) {
+	for code, want := range map[codes.Code]string{
+		codes.ResourceExhausted: "Warning ProvisioningFailed rpc error: code = ResourceExhausted desc = no [redacted]",
+		codes.Unavailable:       "Warning ProvisioningFailed rpc error: code = Unavailable desc = no [redacted]",
+		codes.InvalidArgument: "Warning ProvisioningFailed Volume provisioning failed with infeasible error. Retries will be delayed. " +
+			"rpc error: code = InvalidArgument desc = no [redacted]",
+	} {
+		r := newRig(t)
+		r.driver.create, r.driver.echo = code, func(s map[string]string) string { return "no " + s["password"] }
+		r.run(t)
+		if got := r.told[len(r.told)-1]; got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+}
+
 func refuseSecrets(err error) func(client.Object) error {
 	return func(o client.Object) error {
 		if o.GetObjectKind().GroupVersionKind().Kind == "Secret" {

@@ -216,7 +216,7 @@ func HasFinalizer(pv *corev1.PersistentVolume) bool {
 // code is a failure (D-17).
 func AfterDelete(a DeleteVolume, f DeleteFailure) Verdict {
 	finding := verdict.Finding{
-		Reason: verdict.DeleteFailed, Message: fmt.Sprintf("deleting volume %q: %s: %s", a.Handle, f.Code, f.Message),
+		Reason: verdict.DeleteFailed, Message: fmt.Sprintf("deleting volume %q: rpc error: code = %s desc = %s", a.Handle, f.Code, f.Message),
 	}
 	if f.NoSecret {
 		finding.Fix = fmt.Sprintf("The call had no credentials, since secret %q does not exist; create it if the driver needs it", a.Secret)

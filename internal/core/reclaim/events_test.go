@@ -1,7 +1,6 @@
 package reclaim
 
 import (
-	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -12,7 +11,7 @@ import (
 // The events that people and tools look for: reason and shape of the message are contracts.
 func TestEventsAreUpstreams(t *testing.T) {
 	failed := AfterDelete(DeleteVolume{Handle: "h"}, DeleteFailure{Code: codes.Internal, Message: "disk is on fire"}).Because()
-	if got := verdict.Describe(failed.Reason); got.Event != "VolumeFailedDelete" || got.Severity != verdict.Warning || !strings.Contains(failed.Text(), "disk is on fire") {
+	if got := verdict.Describe(failed.Reason); got.Event != "VolumeFailedDelete" || got.Severity != verdict.Warning || failed.Text() != `deleting volume "h": rpc error: code = Internal desc = disk is on fire` {
 		t.Errorf("EV-7: %+v %q", got, failed.Text())
 	}
 	attached := Decide(world(func(s *Snapshot) { s.Attached = []string{"n1"} })).Because()
