@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,44 @@ func TestElectionTakesEndpoints(t *testing.T) {
 		p, err := parsed(t, tc.args...)
 		if err != nil || p.Election.Enabled != tc.enabled || p.Election.takesEndpoints() != tc.endpoints {
 			t.Errorf("%q: %v, enabled %v, endpoints %v", tc.args, err, p.Election.Enabled, p.Election.takesEndpoints())
+		}
+	}
+}
+
+// O-3, LK-1: v1 looks at one Endpoints object only, and another name would let it lead beside us.
+func TestLockOfV1KeepsItsName(t *testing.T) {
+	own := "--leader-election-lease-name=disks"
+	for _, tc := range []struct {
+		args []string
+		good bool
+	}{
+		{[]string{own, "--leader-election"}, true},
+		{[]string{own, "--leader-election-type=endpoints"}, true}, // no election
+		{[]string{own, "--enable-leader-election", "--leader-election-type=leases"}, true},
+		{[]string{own, "--enable-leader-election"}, false},
+		{[]string{own, "--leader-election", "--leader-election-type=endpoints"}, false},
+		{[]string{"--enable-leader-election"}, true},
+	} {
+		p, err := parsed(t, tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != tc.good || err != nil && !strings.Contains(err.Error(), "--leader-election-lease-name=") {
+			t.Errorf("%q: %v", tc.args, err)
+		}
+	}
+}
+
+// O-3, RB-12: v1 had no controllers, so those of plane take the lease alone, and under the name of their own holder.
+func TestControllersOfPlaneTakeNoLockOfV1(t *testing.T) {
+	for _, args := range [][]string{{"--enable-leader-election"}, {"--leader-election", "--leader-election-type=endpoints"}} {
+		p, err := parsed(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		controllers := electionBeside(p.Election, "controllers")
+		if controllers.takesEndpoints() || !controllers.Enabled || controllers.identity != "controllers" || !p.Election.takesEndpoints() {
+			t.Errorf("%q: controllers %+v, provisioner %+v", args, controllers, p.Election)
 		}
 	}
 }

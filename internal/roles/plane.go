@@ -77,13 +77,17 @@ func (p *Plane) Run(ctx context.Context) error {
 	defer p.view.close()
 	p.shareThrottle()
 	c.apiAccess, c.Desk, c.Log = p.apiAccess, desk, log.WithName("controllers")
-	identity := c.Election.identity
-	c.Election = p.Election
-	c.Election.identity = identity // another lease, and a holder that says so
+	c.Election = electionBeside(p.Election, c.Election.identity)
 	p.Desk, p.DropProtection, p.Log = desk, true, log.WithName("csi-provisioner")
 	p.notices = &notices{} // they are told
 	p.beside = beside{name: "controllers", ready: c.Ready, renewing: c.renewing, registry: c.registry}
 	return together(ctx, map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run})
+}
+
+// electionBeside is that of the controllers in the same process: another lease, a holder that says so, and no lock of v1, which had none (O-3).
+func electionBeside(provisioner Election, identity string) Election {
+	provisioner.identity, provisioner.lockType = identity, lockLeases
+	return provisioner
 }
 
 // goodbye is how long a part may take to end when another one has failed: long enough to give its lease back. It is short, since the

@@ -56,6 +56,10 @@ func (p *Provisioner) validateNamePrefix() error {
 
 func (p *Provisioner) validateLeaseName() error {
 	problems := validation.IsDNS1123Subdomain(p.LeaseName)
+	if p.LeaseName != "" && p.Election.takesEndpoints() { // O-3, LK-1
+		return fmt.Errorf("--leader-election-lease-name=%q: cannot be given with --enable-leader-election or --leader-election-type=endpoints: "+
+			"version 1 and newer ones know the locks by the driver's name only, and would work beside this instance; give it when none of them is left", p.LeaseName)
+	}
 	return need(p.LeaseName == "" || len(problems) == 0, "--leader-election-lease-name=%q: %s", p.LeaseName, strings.Join(problems, "; "))
 }
 
