@@ -2,6 +2,7 @@ package roles
 
 import (
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,13 +31,13 @@ type apiAccess struct {
 func (a *apiAccess) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
 	f.StringVar(&a.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
-	f.Float32Var(&a.KubeAPIQPS, "kube-api-qps", 0, "API requests per second of the process, besides as many for its events; 0 leaves the limit to the API server's priority and fairness")
+	f.Float32Var(&a.KubeAPIQPS, "kube-api-qps", 0, "API requests per second of the process, besides as many for its events; 0 or less leaves the limit to the API server's priority and fairness")
 	f.IntVar(&a.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
 }
 
 func (a *apiAccess) validate() []error {
 	return []error{
-		need(a.KubeAPIQPS >= 0, "--kube-api-qps=%v: must be a number that is not negative", a.KubeAPIQPS),
+		need(!math.IsNaN(float64(a.KubeAPIQPS)), "--kube-api-qps=%v: must be a number", a.KubeAPIQPS),
 		need(a.KubeAPIBurst >= 0, "--kube-api-burst=%d: must not be negative", a.KubeAPIBurst),
 	}
 }
@@ -94,7 +95,7 @@ func (a *apiAccess) config(userAgent string) (*rest.Config, error) {
 // limits are --kube-api-qps and --kube-api-burst; less than 0 is no limit of our own.
 func (a *apiAccess) limits() (qps float32, burst int) {
 	switch {
-	case a.KubeAPIQPS == 0:
+	case a.KubeAPIQPS <= 0: // a negative one is upstream's way to have none (F-49)
 		return -1, a.KubeAPIBurst
 	case a.KubeAPIBurst == 0:
 		return a.KubeAPIQPS, int(2*a.KubeAPIQPS) + 1

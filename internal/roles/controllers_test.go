@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,12 +63,12 @@ func TestControllersValidateListsEveryMistake(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	c.Wanted, c.Workers, c.RetryMax, c.KubeAPIQPS, c.MetricsPath = []string{"nonsense"}, 0, 1, -1, "metrics"
+	c.Wanted, c.Workers, c.RetryMax, c.KubeAPIQPS, c.MetricsPath = []string{"nonsense"}, 0, 1, float32(math.NaN()), "metrics"
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"--controllers", "--worker-threads=0", "--retry-interval-max=1ns", "--kube-api-qps=-1", `--metrics-path="metrics"`} {
+	for _, want := range []string{"--controllers", "--worker-threads=0", "--retry-interval-max=1ns", "--kube-api-qps=NaN", `--metrics-path="metrics"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in %v", want, err)
 		}

@@ -18,7 +18,7 @@ func TestMistakes(t *testing.T) {
 		{"csi-provisioner --timeout=abc", `--timeout="abc": must be a duration, such as`},
 		{"csi-provisioner --enable-pprof=maybe", `--enable-pprof="maybe": must be true or false`},
 		{"csi-provisioner --kube-api-qps=many", `--kube-api-qps="many": must be a number`},
-		{"csi-provisioner --kube-api-qps=NaN", "--kube-api-qps=NaN: must be a number that is not negative"},
+		{"csi-provisioner --kube-api-qps=NaN", "--kube-api-qps=NaN: must be a number"},
 		{"csi-provisioner --kube-api-burst=1.5", `--kube-api-burst="1.5": must be a whole number`},
 		{"csi-provisioner --http-endpoint=here", `--http-endpoint="here": must be HOST:PORT or :PORT`},
 		{"csi-provisioner --metrics-address=:99999", `--metrics-address=":99999": "99999" is not a port; give a number from 0 to 65535`},

@@ -87,7 +87,7 @@ func newProvisioner(program Program) *cobra.Command {
 	p := NewProvisioner()
 	p.Version = program.Version
 	c := &cobra.Command{
-		Use: "csi-provisioner", GroupID: groupRun, Args: noArguments,
+		Use: "csi-provisioner", GroupID: groupRun, Args: p.takeStray,
 		Short: "Create and delete volumes for claims, through one CSI driver",
 		Long: `Create and delete volumes for PersistentVolumeClaims, through one CSI driver.
 

@@ -40,7 +40,7 @@ var generations = []generation{
 	{
 		"2.0",
 		[]string{
-			"--default-fstype=ext4", "--kube-api-qps=5", "--kube-api-burst=10", "--leader-election", "--capacity-threads=2",
+			"--default-fstype=ext4", "--kube-api-qps=5", "--kube-api-qps=-1", "--kube-api-burst=10", "--leader-election", "--capacity-threads=2",
 			"--capacity-poll-interval=30s", "--capacity-for-immediate-binding", "--capacity-ownerref-level=2",
 		},
 		[]string{"--capacity-controller-deployment-mode=none"},
@@ -244,7 +244,7 @@ func TestGates(t *testing.T) {
 func TestValidateListsEveryMistake(t *testing.T) {
 	p, err := parsed(t,
 		"--csi-address=relative", "--timeout=0", "--worker-threads=0", "--volume-name-uuid-length=0", "--volume-name-prefix=", "--retry-interval-start=10m",
-		"--kube-api-qps=-1", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity",
+		"--kube-api-qps=NaN", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity",
 		"--node-deployment", "--capacity-poll-interval=0", "--capacity-threads=0", "--capacity-ownerref-level=3", "--node-deployment-max-delay=1s",
 		"--intents=perhaps", "--leader-election", "--leader-election-lease-duration=5s", "--leader-election-retry-period=9s",
 		"--snapshot-orphan-sweep-interval=-1s", "--cloning-protection-threads=0", "--create-timeout=-1s", "--delete-timeout=-1s",

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -17,6 +18,16 @@ func (n *notices) add(flag, text string) {
 	if !slices.ContainsFunc(n.lines, func(have notice) bool { return have.flag == flag }) {
 		n.lines = append(n.lines, notice{flag, text})
 	}
+}
+
+// takeStray lets what is no flag be, as upstream does: most often the value of a switch, which needs its = (CL-1).
+func (p *Provisioner) takeStray(_ *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if arg != "" {
+			p.notices.add(arg, "is no flag and has no effect; if it is the value of a flag, write it behind the flag and =")
+		}
+	}
+	return nil
 }
 
 // retiredFlag is a flag that older versions had and that manifests still carry (CL-6, CL-7). It is accepted with one warning.

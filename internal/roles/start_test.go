@@ -56,15 +56,36 @@ func TestExitCodes(t *testing.T) {
 		{"--log-text-info-buffer-size=1Ki", 1},
 		{"--log-json-split-stream=true", 1},
 		{"--log-json-info-buffer-size=1Ki", 1},
-		{"stray", 2},
+		{"stray --csi-address=relative", 1},
+		{"stray --no-such-flag", 2},
 	} {
 		err := Execute(t.Context(), Program{Name: "csi-provisioner", Version: "v", Args: strings.Fields(tc.args), Out: io.Discard, Err: io.Discard})
 		if got := ExitCode(err); got != tc.want {
 			t.Errorf("%s: exit code %d, want %d (%v)", tc.args, got, tc.want, err)
 		}
 	}
+	for _, role := range []string{"controllers", "plane", "driver", "up"} {
+		if err := Execute(t.Context(), Program{Name: role, Args: []string{"stray"}, Out: io.Discard, Err: io.Discard}); ExitCode(err) != 2 {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
 	if got := ExitCode(errors.New("at work")); got != 1 {
 		t.Errorf("a failure at work: exit code %d", got)
+	}
+}
+
+// CL-1: upstream starts whatever stands beside its flags, so that manifests have a value without its =, or an empty line. They go on.
+func TestStrayArguments(t *testing.T) {
+	p := NewProvisioner()
+	if err := p.takeStray(nil, []string{"true", "", "false", "true"}); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, n := range p.notices.lines {
+		told = append(told, n.flag)
+	}
+	if want := []string{"true", "false"}; !slices.Equal(told, want) {
+		t.Errorf("CL-1: told about %q, want %q", told, want)
 	}
 }
 
@@ -151,6 +172,7 @@ func TestAPIServerLimits(t *testing.T) {
 		want  string
 	}{
 		{"F-49 none", 0, 0, "-1 0"},
+		{"F-49 less than none is none", -1, 7, "-1 7"},
 		{"F-49 F-50 both", 5, 10, "5 10"},
 		{"F-50 burst follows", 5, 0, "5 11"},
 	} {
