@@ -1,14 +1,12 @@
 package roles
 
 import (
-	"errors"
 	"time"
 
 	"github.com/spf13/pflag"
 )
 
-// What follows are settings of features that are not there yet. Their flags are accepted, since manifests carry them with their
-// defaults; the two flags that switch a feature on are refused, since a start without it would be a silent difference
+// What follows are settings of features that are not there yet. Their flags are accepted with any value, since manifests carry them; the two flags that switch a feature on are refused, since a start without it would be a silent difference
 // (docs/limitations.md).
 
 // Capacity are the settings of CSIStorageCapacity objects (F-9, F-16 to F-21).
@@ -33,17 +31,8 @@ func (c *Capacity) flags(f *pflag.FlagSet) {
 }
 
 func (c *Capacity) validate() []error {
-	var errs []error
-	if c.Enabled {
-		errs = append(errs, errors.New("--enable-capacity: this version does not publish CSIStorageCapacity objects yet; "+
-			"remove the flag, and set spec.storageCapacity to false in the CSIDriver object, or the scheduler waits for them"))
-	}
-	return append(errs,
-		need(c.Workers > 0, "--capacity-threads=0: must be at least 1"),
-		need(c.PollInterval > 0, "--capacity-poll-interval=%s: must be more than 0", c.PollInterval),
-		need(c.OwnerLevel >= -1 && c.OwnerLevel <= 2, "--capacity-ownerref-level=%d: must be from -1 to 2", c.OwnerLevel),
-		need(c.KubeAPIQPS >= 0, "--kube-api-capacity-qps=%v: must not be negative", c.KubeAPIQPS),
-		need(c.KubeAPIBurst >= 0, "--kube-api-capacity-burst=%d: must not be negative", c.KubeAPIBurst))
+	return []error{need(!c.Enabled, "--enable-capacity: this version does not publish CSIStorageCapacity objects yet; "+
+		"remove the flag, and set spec.storageCapacity to false in the CSIDriver object, or the scheduler waits for them")}
 }
 
 // NodeDeployment are the settings of one provisioner per node (F-22 to F-25).
@@ -62,12 +51,6 @@ func (n *NodeDeployment) flags(f *pflag.FlagSet) {
 }
 
 func (n *NodeDeployment) validate() []error {
-	var errs []error
-	if n.Enabled {
-		errs = append(errs, errors.New("--node-deployment: this version does not work per node yet; "+
-			"run one provisioner with --leader-election beside the driver's controller, or keep upstream's image for this driver"))
-	}
-	return append(errs,
-		need(n.BaseDelay >= 0, "--node-deployment-base-delay=%s: must not be negative", n.BaseDelay),
-		need(n.MaxDelay >= n.BaseDelay, "--node-deployment-max-delay=%s: must not be less than --node-deployment-base-delay=%s", n.MaxDelay, n.BaseDelay))
+	return []error{need(!n.Enabled, "--node-deployment: this version does not work per node yet; "+
+		"run one provisioner with --leader-election beside the driver's controller, or keep upstream's image for this driver")}
 }

@@ -240,14 +240,60 @@ func TestGates(t *testing.T) {
 	}
 }
 
+// G-6: all gates of a stage can be switched at once. The one whose default is not upstream's stays as it is unless it is named.
+func TestGatesOfAStage(t *testing.T) {
+	for _, tc := range []struct {
+		gates          string
+		cross, release bool
+		notices        int
+	}{
+		{"AllAlpha=true", true, true, 1},
+		{"AllAlpha=false", false, true, 1},
+		{"AllBeta=true", false, true, 1},
+		{"AllBeta=false", false, true, 1},
+		{"AllAlpha=true,CrossNamespaceVolumeDataSource=false", false, true, 1},
+		{"AllAlpha=true,ReleaseLeaderElectionOnExit=false", true, false, 1},
+		{"AllAlpha=false,ReleaseLeaderElectionOnExit=false", false, false, 1},
+	} {
+		p, err := parsed(t, "--feature-gates="+tc.gates)
+		if err != nil {
+			t.Errorf("%s: %v", tc.gates, err)
+			continue
+		}
+		if cross, release := p.Gates.Enabled(GateCrossNamespaceSource), p.Gates.Enabled(GateReleaseLeaseOnShutdown); cross != tc.cross || release != tc.release {
+			t.Errorf("%s: CrossNamespaceVolumeDataSource=%v ReleaseLeaderElectionOnExit=%v", tc.gates, cross, release)
+		}
+		if len(p.notices.lines) != tc.notices || !p.Gates.Enabled(GateTopology) {
+			t.Errorf("%s: notices %v", tc.gates, p.notices.lines)
+		}
+	}
+	p, err := parsed(t, "--feature-gates=ReleaseLeaderElectionOnExit=false", "--feature-gates=AllAlpha=true")
+	if err != nil || p.Gates.Enabled(GateReleaseLeaseOnShutdown) {
+		t.Errorf("named before: %v", err)
+	}
+}
+
+// F-7, F-9, F-16 to F-25: settings of features that are not there yet have no effect, and so no value of theirs ends the start.
+func TestSettingsWithoutEffect(t *testing.T) {
+	for _, arg := range []string{
+		"--cloning-protection-threads=0", "--snapshot-orphan-sweep-interval=-1s", "--capacity-threads=0", "--capacity-poll-interval=0", "--capacity-ownerref-level=3",
+		"--kube-api-capacity-qps=-1", "--kube-api-capacity-burst=-1", "--node-deployment-base-delay=90s", "--node-deployment-max-delay=1s",
+	} {
+		p, err := parsed(t, arg)
+		if err != nil || p.Validate() != nil {
+			t.Errorf("%s: %v, %v", arg, err, p.Validate())
+		}
+	}
+}
+
 // CL-9: one message lists every mistake, and each names its flag.
 func TestValidateListsEveryMistake(t *testing.T) {
 	p, err := parsed(t,
 		"--csi-address=relative", "--timeout=0", "--worker-threads=0", "--volume-name-uuid-length=0", "--volume-name-prefix=", "--retry-interval-start=10m",
 		"--kube-api-qps=NaN", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity",
-		"--node-deployment", "--capacity-poll-interval=0", "--capacity-threads=0", "--capacity-ownerref-level=3", "--node-deployment-max-delay=1s",
+		"--node-deployment",
 		"--intents=perhaps", "--leader-election", "--leader-election-lease-duration=5s", "--leader-election-retry-period=9s",
-		"--snapshot-orphan-sweep-interval=-1s", "--cloning-protection-threads=0", "--create-timeout=-1s", "--delete-timeout=-1s",
+		"--create-timeout=-1s", "--delete-timeout=-1s",
 		"--leader-election-lease-name=Not_a_name")
 	if err != nil {
 		t.Fatal(err)
@@ -255,9 +301,8 @@ func TestValidateListsEveryMistake(t *testing.T) {
 	message := p.Validate().Error()
 	for _, flag := range []string{
 		"--csi-address", "--timeout", "--worker-threads", "--volume-name-uuid-length", "--volume-name-prefix", "--retry-interval-max", "--kube-api-qps",
-		"--kube-api-burst", "--metrics-address and --http-endpoint", "--metrics-path", "--enable-capacity", "--node-deployment", "--capacity-poll-interval",
-		"--capacity-threads", "--capacity-ownerref-level", "--node-deployment-max-delay", "--intents", "--leader-election-lease-duration",
-		"--leader-election-renew-deadline", "--snapshot-orphan-sweep-interval", "--cloning-protection-threads", "--create-timeout",
+		"--kube-api-burst", "--metrics-address and --http-endpoint", "--metrics-path", "--enable-capacity", "--node-deployment", "--intents", "--leader-election-lease-duration",
+		"--leader-election-renew-deadline", "--create-timeout",
 		"--delete-timeout", "--leader-election-lease-name",
 	} {
 		if !strings.Contains("\n"+message, "\n"+flag) {

@@ -17,6 +17,12 @@ const (
 	GateReleaseLeaseOnShutdown featuregate.Feature = "ReleaseLeaderElectionOnExit"
 )
 
+// The switches for all gates of a stage (G-6).
+const (
+	GateAllAlpha featuregate.Feature = "AllAlpha"
+	GateAllBeta  featuregate.Feature = "AllBeta"
+)
+
 // gateSpecs differ from upstream in one default: the lease is released when the process ends, so that the next leader need
 // not wait for it to expire (U-59).
 var gateSpecs = map[featuregate.Feature]featuregate.FeatureSpec{
@@ -71,13 +77,33 @@ func (g *Gates) Set(value string) error {
 			g.notices.add("--feature-gates="+name, "the gate is one of the API server's and has no effect here")
 			continue
 		}
+		if stage := featuregate.Feature(name); stage == GateAllAlpha || stage == GateAllBeta {
+			g.noteStage(stage, on)
+			known[name] = on
+			continue
+		}
 		if _, ok := gateSpecs[featuregate.Feature(name)]; !ok {
 			return unknownGateError{name: name, known: g.known()}
 		}
 		known[name] = on
 		g.note(featuregate.Feature(name), on)
 	}
+	if _, ours := known[string(GateReleaseLeaseOnShutdown)]; !ours {
+		known[string(GateReleaseLeaseOnShutdown)] = g.Enabled(GateReleaseLeaseOnShutdown) // which no stage changes
+	}
 	return g.SetFromMap(known)
+}
+
+// noteStage tells what a switch for all gates of a stage comes to.
+func (g *Gates) noteStage(stage featuregate.Feature, on bool) {
+	text := "no gate of this version is beta, so it has no effect"
+	switch {
+	case stage == GateAllAlpha && on:
+		text = "of the alpha gates, this version does not do CrossNamespaceVolumeDataSource yet: claims with a source in another namespace are refused, each with an event"
+	case stage == GateAllAlpha:
+		text = "the alpha gate ReleaseLeaderElectionOnExit, which is on by default here, stays as it is unless it is named"
+	}
+	g.notices.add("--feature-gates="+string(stage), text)
 }
 
 // unknownGateError ends the process in its own way (CL-5).

@@ -93,8 +93,6 @@ func (p *Provisioner) validatePace() []error {
 		need(p.Workers > 0, "--worker-threads=0: must be at least 1, or no claim is worked on"),
 		need(p.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", p.RetryStart),
 		need(p.RetryMax >= p.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", p.RetryMax, p.RetryStart),
-		need(p.CloneWorkers > 0, "--cloning-protection-threads=0: must be at least 1"),
-		need(p.SnapshotSweep >= 0, "--snapshot-orphan-sweep-interval=%s: must not be negative", p.SnapshotSweep),
 	}
 }
 
