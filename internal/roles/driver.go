@@ -170,6 +170,7 @@ func (d *Driver) Validate() error {
 	)
 	errs = append(errs, d.Ceph.mistakes()...)
 	errs = append(errs, validateMetricsPath(d.MetricsPath)...)
+	errs = append(errs, validateLogging(d.Logging)...)
 	errs = append(errs, d.validateRegistration())
 	errs = append(errs, validateAddress("http-endpoint", d.HTTPEndpoint))
 	return errors.Join(append(errs, d.settingMistakes()...)...)

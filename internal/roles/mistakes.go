@@ -1,11 +1,14 @@
 package roles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
 // need is an error unless ok.
@@ -27,6 +30,26 @@ func validateAddress(flag, address string) error {
 	}
 	_, err = net.LookupPort("tcp", port)
 	return need(err == nil, "--%s=%q: %q is not a port; give a number from 0 to 65535", flag, address, port)
+}
+
+// loggingFlag has the flags behind the settings of the logs.
+var loggingFlag = map[string]string{
+	"format": "logging-format", "flushFrequency": "log-flush-frequency", "verbosity": "v", "vmodule": "vmodule",
+	"options.text.splitStream": "log-text-split-stream", "options.text.infoBufferSize": "log-text-info-buffer-size",
+	"options.json.splitStream": "log-json-split-stream", "options.json.infoBufferSize": "log-json-info-buffer-size",
+}
+
+// validateLogging is for the flags of the logs, so that they are told with the others (CL-9).
+func validateLogging(logging *logsapi.LoggingConfiguration) (errs []error) {
+	for _, mistake := range logsapi.Validate(logging, nil, nil) {
+		setting, _, _ := strings.Cut(mistake.Field, "[")
+		flag := "--" + cmp.Or(loggingFlag[setting], setting)
+		if value, ok := mistake.BadValue.(string); ok && value != "" {
+			flag += fmt.Sprintf("=%q", value)
+		}
+		errs = append(errs, fmt.Errorf("%s: %s", flag, mistake.Detail))
+	}
+	return errs
 }
 
 // wants is what a flag of each type takes.

@@ -54,6 +54,24 @@ func TestNoAPIServerToFind(t *testing.T) {
 	}
 }
 
+// CL-9: the flags of the logs are looked at with the others, and each is told by its name.
+func TestMistakesInLoggingFlags(t *testing.T) {
+	for _, tc := range []struct{ args, want string }{
+		{"--logging-format=poem", `--logging-format="poem": Unsupported log format`},
+		{"--logging-format=json --vmodule=a=1", "--vmodule: Only supported for text log format"},
+		{"--log-flush-frequency=-1s", "--log-flush-frequency: Must be greater than zero"},
+		{"--log-text-split-stream", "--log-text-split-stream: Feature LoggingAlphaOptions is disabled"},
+	} {
+		for _, role := range []string{"csi-provisioner", "controllers", "driver", "plane"} {
+			args := append([]string{role, "--http-endpoint=here"}, strings.Fields(tc.args)...)
+			err := Execute(t.Context(), Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
+			if err == nil || ExitCode(err) != 1 || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "--http-endpoint=") {
+				t.Errorf("%s %s: %v, want %q", role, tc.args, err, tc.want)
+			}
+		}
+	}
+}
+
 // CL-9, CL-2: all mistakes are told at once, those that cannot be read with those that are refused; the exit code is that of the former.
 func TestMistakesAreToldTogether(t *testing.T) {
 	args := []string{"csi-provisioner", "--timeout=abc", "--worker-threads=x", "--csi-address=relative", "--metrics-path=metrics"}

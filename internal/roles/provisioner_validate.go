@@ -23,7 +23,7 @@ func (p *Provisioner) Validate() error {
 	return errors.Join(slices.Concat(
 		[]error{address},
 		p.validate(), p.validateVolumes(), p.validatePace(), p.validateHTTP(),
-		p.Election.validate(), p.Capacity.validate(), p.NodeDeployment.validate())...)
+		validateLogging(p.Logging), p.Election.validate(), p.Capacity.validate(), p.NodeDeployment.validate())...)
 }
 
 // A short name is a shared volume: 0 gives all claims one name (H-11).
