@@ -69,9 +69,10 @@ type Provisioner struct {
 	AutoMaxProcs bool
 	Logging      *logsapi.LoggingConfiguration
 
-	beside   beside         // for `plane`: what else runs in this process
-	notices  *notices       // about the command line, for the log
-	listened func(net.Addr) // is told where HTTP is served; for tests
+	beside   beside                 // for `plane`: what else runs in this process
+	given    func(flag string) bool // reports whether the command line has it
+	notices  *notices               // about the command line, for the log
+	listened func(net.Addr)         // is told where HTTP is served; for tests
 }
 
 // NewProvisioner has the default of every setting.

@@ -9,6 +9,7 @@ import (
 
 // AddFlags binds every setting to its flag.
 func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
+	p.given = f.Changed
 	grouped(f, "Driver", p.driverFlags)
 	grouped(f, "API server", p.flags)
 	grouped(f, "Volumes", p.volumeFlags)

@@ -31,7 +31,7 @@ var generations = []generation{
 	},
 	{"1.1", []string{"--retry-interval-start=1s", "--retry-interval-max=5m", "--timeout=60s", "--worker-threads=10"}, []string{"--leader-election-type=leases", "--leader-election-type=endpoints"}},
 	{"1.3", []string{"--leader-election-namespace=n", "--strict-topology", "--strict-topology=true"}, nil},
-	{"1.5", []string{"--metrics-address=:8080", "--metrics-path=/m"}, nil},
+	{"1.5", []string{"--metrics-path=/m"}, []string{"--metrics-address=:8080"}}, // F-52
 	{
 		"1.6",
 		[]string{"--cloning-protection-threads=2", "--extra-create-metadata=true"},
@@ -289,7 +289,7 @@ func TestSettingsWithoutEffect(t *testing.T) {
 // CL-9: one message lists every mistake, and each names its flag.
 func TestValidateListsEveryMistake(t *testing.T) {
 	p, err := parsed(t,
-		"--csi-address=relative", "--timeout=0", "--worker-threads=0", "--volume-name-uuid-length=0", "--volume-name-prefix=", "--retry-interval-start=10m",
+		"--csi-address=relative", "--timeout=0", "--worker-threads=0", "--volume-name-uuid-length=0", "--volume-name-prefix=", "--retry-interval-start=10m", "--retry-interval-max=5m",
 		"--kube-api-qps=NaN", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity",
 		"--node-deployment",
 		"--intents=perhaps", "--leader-election", "--leader-election-lease-duration=5s", "--leader-election-retry-period=9s",

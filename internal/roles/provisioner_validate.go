@@ -92,14 +92,31 @@ func (p *Provisioner) validatePace() []error {
 		need(p.DeleteTimeout >= 0, "--delete-timeout=%s: must not be negative", p.DeleteTimeout),
 		need(p.Workers > 0, "--worker-threads=0: must be at least 1, or no claim is worked on"),
 		need(p.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", p.RetryStart),
-		need(p.RetryMax >= p.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", p.RetryMax, p.RetryStart),
+		need(p.RetryMax > 0, "--retry-interval-max=%s: must be more than 0", p.RetryMax),
+		p.validateRetry(),
 	}
+}
+
+// validateRetry lets a first delay that is longer than the longest one be, unless both were given: the other one is a default, and the
+// longest delay counts, as with upstream (F-5).
+func (p *Provisioner) validateRetry() error {
+	if p.RetryMax >= p.RetryStart {
+		return nil
+	}
+	if p.given("retry-interval-start") && p.given("retry-interval-max") {
+		return fmt.Errorf("--retry-interval-max=%s: must not be less than --retry-interval-start=%s", p.RetryMax, p.RetryStart)
+	}
+	p.notices.add("--retry-interval-max", fmt.Sprintf("is %s and less than --retry-interval-start, which is %s: each delay is as long as the former", p.RetryMax, p.RetryStart))
+	return nil
 }
 
 // ownPaths are taken, so the metrics cannot be there.
 var ownPaths = []string{pathLive, pathReady, pathLeader}
 
 func (p *Provisioner) validateHTTP() []error {
+	if p.MetricsAddress != "" {
+		p.notices.add("--metrics-address", "is the older name of --http-endpoint, and does not serve /healthz/leader-election") // F-52
+	}
 	return append(validateMetricsPath(p.MetricsPath),
 		validateAddress("http-endpoint", p.HTTPEndpoint), validateAddress("metrics-address", p.MetricsAddress),
 		need(p.HTTPEndpoint == "" || p.MetricsAddress == "", // CL-4

@@ -89,6 +89,30 @@ func TestStrayArguments(t *testing.T) {
 	}
 }
 
+// F-5: who gives only one of the two delays starts, as with upstream, where the longest one counts. Who gives both has made a mistake.
+func TestRetryIntervals(t *testing.T) {
+	for _, tc := range []struct {
+		args    string
+		good    bool
+		notices int
+	}{
+		{"", true, 0},
+		{"--retry-interval-start=10m", true, 1},
+		{"--retry-interval-max=500ms", true, 1},
+		{"--retry-interval-start=10s --retry-interval-max=5s", false, 0},
+		{"--retry-interval-start=5s --retry-interval-max=10s", true, 0},
+		{"--retry-interval-max=0s", false, 0},
+	} {
+		p, err := parsed(t, strings.Fields(tc.args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != tc.good || tc.good && len(p.notices.lines) != tc.notices {
+			t.Errorf("F-5 %s: %v, notices %v", tc.args, err, p.notices.lines)
+		}
+	}
+}
+
 // G-6: upstream shares its table of gates with the API server's library, so its gates are no mistake. They say that they do nothing.
 func TestGatesOfTheServer(t *testing.T) {
 	p, err := parsed(t, "--feature-gates=APIServerTracing=true,Topology=false,WatchList=false")
