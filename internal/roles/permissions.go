@@ -6,17 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/deploy"
+	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
 // permission is one verb on one resource. The namespace is empty for all of them.
@@ -101,14 +106,13 @@ func missingPermissions(ctx context.Context, api *rest.Config, wanted []permissi
 	return missing, nil
 }
 
-// optional permissions of a role are for features that not every driver or class uses; the text says which.
+// optional permissions of a role are for what not every class uses; the text says which.
 var optional = map[string]map[string]string{"csi-provisioner": {
-	"secrets":                 "needed only for StorageClasses that name a secret",
-	"volumesnapshots":         "needed only to restore snapshots",
-	"volumesnapshotcontents":  "needed only to restore snapshots",
-	"volumeattributesclasses": "needed only for claims with a VolumeAttributesClass",
-	"referencegrants":         "needed only for sources in another namespace",
+	"secrets": "StorageClasses of this driver name secrets, which are read where the claims need them; deploy/optional/csi-provisioner-secrets.yaml gives it for a namespace",
 }}
+
+// unused are the verbs of upstream's role that nothing here needs: events are not looked at, and leases are made once and kept (RB-4, RB-11).
+var unused = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}}
 
 // wantedPermissions are those shipped that this driver and these flags need.
 func (w *wiring) wantedPermissions() ([]permission, error) {
@@ -123,7 +127,7 @@ func (w *wiring) wantedPermissions() ([]permission, error) {
 	}
 	var wanted []permission
 	for _, p := range shipped {
-		if !unneeded[p.Resource] {
+		if !unneeded[p.Resource] && !slices.Contains(unused[p.Resource], p.Verb) {
 			wanted = append(wanted, p)
 		}
 	}
@@ -138,8 +142,48 @@ func (w *wiring) wantedPermissions() ([]permission, error) {
 	return wanted, nil
 }
 
+// secretPermissions are for the secrets that the classes of a driver name for CreateVolume and DeleteVolume. Where the namespace depends on the
+// claim, all are meant (RB-8, U-42).
+func secretPermissions(classes []storagev1.StorageClass, driver string) []permission {
+	in := map[string]bool{}
+	for _, class := range classes {
+		if class.Provisioner != driver {
+			continue
+		}
+		for _, kind := range []secretref.Kind{secretref.Provisioner, secretref.Deletion} {
+			switch namespace := secretref.Namespace(kind, class.Parameters); {
+			case strings.Contains(namespace, "$"):
+				in[""] = true
+			case namespace != "":
+				in[namespace] = true
+			}
+		}
+	}
+	var wanted []permission
+	for _, namespace := range slices.Sorted(maps.Keys(in)) {
+		wanted = append(wanted, permission{Namespace: namespace, Resource: "secrets", Verb: "get"})
+	}
+	return wanted
+}
+
 func (w *wiring) checkPermissions(ctx context.Context) {
-	checkPermissions(ctx, w.api, "csi-provisioner", w.wantedPermissions)
+	checkPermissions(ctx, w.api, "csi-provisioner", func() ([]permission, error) {
+		wanted, err := w.wantedPermissions()
+		return append(wanted, secretPermissions(w.classes(ctx), w.driver.Name)...), err
+	})
+}
+
+// classes are those that the API server has; none when it does not say, which the permissions to read them tell of.
+func (w *wiring) classes(ctx context.Context) []storagev1.StorageClass {
+	client, err := storageclient.NewForConfig(w.api)
+	if err != nil {
+		return nil
+	}
+	list, err := client.StorageClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	return list.Items
 }
 
 // checkPermissions logs each permission that a role lacks, once. It is never the end: what is missing may not be needed, or may be

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
 )
 
@@ -322,6 +324,49 @@ func TestPermissionsOfFlags(t *testing.T) {
 				t.Errorf("wants %q without the flag", got)
 			}
 		})
+	}
+}
+
+// RB-4, RB-11: upstream's role has verbs that nothing here needs, and a narrower one is complete.
+func TestPermissionsThatNobodyNeeds(t *testing.T) {
+	for resource, want := range map[string]string{"events": "[create patch]", "leases": "[get update create]"} {
+		if got := fmt.Sprint(wantedVerbs(t, resource, "--leader-election")); got != want {
+			t.Errorf("%s: %s, want %s", resource, got, want)
+		}
+	}
+}
+
+// RB-8, U-42: secrets are asked about where classes of this driver have them, and nowhere else.
+func TestPermissionsForSecrets(t *testing.T) {
+	class := func(driver string, parameters ...string) storagev1.StorageClass {
+		c := storagev1.StorageClass{Provisioner: driver, Parameters: map[string]string{}}
+		for i := 0; i < len(parameters); i += 2 {
+			c.Parameters[parameters[i]] = parameters[i+1]
+		}
+		return c
+	}
+	const name, namespace = names.ParameterProvisionerSecretName, names.ParameterProvisionerSecretNamespace
+	for row, tc := range map[string]struct {
+		class storagev1.StorageClass
+		want  string
+	}{
+		"RB-8 none":                     {class("csi.example"), "[]"},
+		"RB-8 one namespace":            {class("csi.example", name, "s", namespace, "vault"), "[get secrets in namespace vault]"},
+		"RB-8 the claim's":              {class("csi.example", name, "s", namespace, "${pvc.namespace}"), "[get secrets]"},
+		"RB-8 another driver's":         {class("csi.other", name, "s", namespace, "vault"), "[]"},
+		"RB-8 for every call":           {class("csi.example", names.ParameterSecretName, "s", names.ParameterSecretNamespace, "vault"), "[get secrets in namespace vault]"},
+		"RB-8 the kubelet's alone":      {class("csi.example", names.ParameterNodeStageSecretName, "s", names.ParameterNodeStageSecretNamespace, "vault"), "[]"},
+		"O-32 another one for deletion": {class("csi.example", name, "s", namespace, "a", names.OwnParameterDeletionSecretName, "s", names.OwnParameterDeletionSecretNamespace, "b"), "[get secrets in namespace a get secrets in namespace b]"},
+		"RB-8 malformed":                {class("csi.example", name, "s"), "[]"},
+	} {
+		if got := fmt.Sprint(secretPermissions([]storagev1.StorageClass{tc.class}, "csi.example")); got != tc.want {
+			t.Errorf("%s: %s, want %s", row, got, tc.want)
+		}
+	}
+	log := &logbook{}
+	tellMissing(log.logger(), []permission{{Namespace: "vault", Resource: "secrets", Verb: "get"}}, "csi-provisioner")
+	if lines := log.all(); len(lines) != 1 || strings.Contains(lines[0], "missing permission") || !strings.Contains(lines[0], "get secrets in namespace vault") {
+		t.Errorf("U-42: logged %q", lines)
 	}
 }
 

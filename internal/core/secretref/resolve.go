@@ -37,6 +37,17 @@ func Resolve(k Kind, parameters map[string]string, scope Scope) (types.Namespace
 	return types.NamespacedName{}, nil
 }
 
+// Namespace is the template for where the secret for a kind of call is; empty when there is none, or no way to tell.
+func Namespace(k Kind, parameters map[string]string) string {
+	for _, p := range candidates(k) {
+		_, namespace, problem := p.templates(parameters)
+		if problem != nil || namespace.key != "" {
+			return namespace.template
+		}
+	}
+	return ""
+}
+
 // half is one of the two parameters of a pair, as the class has it; without a key it is absent.
 type half struct{ key, template string }
 
