@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -69,6 +70,7 @@ type Controller struct {
 	retries  *loop.Retries[provision.Key]
 	finished *finished
 	secrets  *secretVersions
+	outdated sync.Map      // uids of the classes whose deprecated parameters were told of
 	slots    chan struct{} // has an element for each call under way
 }
 

@@ -2,8 +2,10 @@ package provision
 
 import (
 	"context"
+	"maps"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // fromClaim wakes up for claims that may be ours and have no volume yet, and for those of which something is remembered; the rest of the
@@ -32,6 +35,7 @@ func (c *Controller) asksUs(claim *corev1.PersistentVolumeClaim) bool {
 
 // fromClass wakes up the claims that waited for a class to appear, or for an edit of it.
 func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClass) []provision.Key {
+	c.tellOutdated(ctx, class)
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexClass: class.Name}); err != nil {
 		return nil // the retry of each claim comes in any case
@@ -41,6 +45,21 @@ func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClas
 		keys = append(keys, c.fromClaim(ctx, &claims.Items[i])...)
 	}
 	return keys
+}
+
+// tellOutdated names the keys of a class of ours that have newer names, once for each class: its parameters cannot be edited.
+func (c *Controller) tellOutdated(ctx context.Context, class *storagev1.StorageClass) {
+	outdated := provision.OutdatedKeys(class)
+	if class.Provisioner != c.Driver.Name || len(outdated) == 0 {
+		return
+	}
+	if _, told := c.outdated.LoadOrStore(class.UID, true); told {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(outdated)) {
+		logr.FromContextOrDiscard(ctx).Info("a parameter of the StorageClass is deprecated and still works",
+			telemetry.KeyClass, class.Name, "parameter", key, "instead", outdated[key])
+	}
 }
 
 // edited reports whether a class has got another value in a field that requests depend on, and that may be edited (H-43).

@@ -2,8 +2,11 @@ package provision
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
@@ -128,6 +132,44 @@ func TestEditsOfAClassThatWakeUp(t *testing.T) {
 			created(all, edited).Update(t.Context(), event.TypedUpdateEvent[*storagev1.StorageClass]{ObjectOld: was, ObjectNew: is}, q)
 			if q.Len() != tc.want {
 				t.Errorf("woke up %d, want %d", q.Len(), tc.want)
+			}
+		})
+	}
+}
+
+// R-21, R-31: a class with keys that have newer names is told of once, and another driver's never.
+func TestOutdatedKeysAreToldOnce(t *testing.T) {
+	old := func(class *storagev1.StorageClass) {
+		class.UID, class.Parameters = "c", map[string]string{"FSType": "xfs", "csiProvisionerSecretName": "s", "csiProvisionerSecretNamespace": "n", "tier": "ssd"}
+	}
+	for _, tc := range []struct {
+		row  string
+		edit func(*storagev1.StorageClass)
+		want []string // keys and what took their place
+	}{
+		{"R-21 R-31 old keys", old, []string{
+			"FSType", names.ParameterFSType, "csiProvisionerSecretName", names.ParameterProvisionerSecretName,
+			"csiProvisionerSecretNamespace", names.ParameterProvisionerSecretNamespace,
+		}},
+		{"R-21 new keys", func(class *storagev1.StorageClass) {
+			class.Parameters = map[string]string{names.ParameterFSType: "xfs"}
+		}, nil},
+		{"R-21 another driver's", func(class *storagev1.StorageClass) { old(class); class.Provisioner = "other" }, nil},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			r, class, lines := newRig(t), &storagev1.StorageClass{Provisioner: driverName}, []string{}
+			tc.edit(class)
+			log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+			for range 2 {
+				r.fromClass(logr.NewContext(t.Context(), log), class)
+			}
+			if len(lines) != len(tc.want)/2 {
+				t.Fatalf("logged %q", lines)
+			}
+			for i, word := range tc.want {
+				if !strings.Contains(lines[i/2], `"`+word+`"`) {
+					t.Errorf("%q is not in %s", word, lines[i/2])
+				}
 			}
 		})
 	}

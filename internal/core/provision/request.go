@@ -11,6 +11,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/secretref"
@@ -115,6 +116,19 @@ func fsType(s Snapshot) (string, *verdict.Finding) {
 		found = s.Options.DefaultFSType
 	}
 	return found, nil
+}
+
+// OutdatedKeys are the keys of a class that still do what they did, each with the one that took its place.
+func OutdatedKeys(class *storagev1.StorageClass) map[string]string {
+	outdated, older := map[string]string{}, secretref.Older()
+	for key := range class.Parameters {
+		if now := older[key]; now != "" {
+			outdated[key] = now
+		} else if strings.EqualFold(key, "fstype") {
+			outdated[key] = names.ParameterFSType
+		}
+	}
+	return outdated
 }
 
 // known are the parameters that are for the provisioner alone.

@@ -55,6 +55,17 @@ func candidates(k Kind) []pair {
 	return []pair{pairs[k], fallback}
 }
 
+// Older are the keys from before the prefix, each with the one that took its place.
+func Older() map[string]string {
+	older := map[string]string{}
+	for _, p := range pairs {
+		if p.oldName != "" {
+			older[p.oldName], older[p.oldNamespace] = p.name, p.namespace
+		}
+	}
+	return older
+}
+
 // Known are the keys that are not for the driver. The older keys are not among them.
 func Known() []string {
 	known := []string{fallback.name, fallback.namespace}
