@@ -20,6 +20,11 @@ func AddFinalizer(uid types.UID, finalizer string) client.Patch {
 	return metadataPatch(map[string]any{"uid": uid, "finalizers": []string{finalizer}})
 }
 
+// AddFinalizerUnchanged is [AddFinalizer] for an object in which nothing may have changed.
+func AddFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
+	return metadataPatch(map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": []string{finalizer}})
+}
+
 // DropFinalizer is the opposite of [AddFinalizer].
 func DropFinalizer(o client.Object, finalizers ...string) client.Patch {
 	// One that is being deleted gets no further finalizer, so that it has none but those that were seen.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/names"
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -92,5 +93,25 @@ func TestSomebodyWritesMeanwhile(t *testing.T) {
 				t.Errorf("asked %q, want %q", server.asked, tc.want)
 			}
 		})
+	}
+}
+
+// C-114: who is about to delete a volume protects it as it was seen, so that somebody who has saved it meanwhile is not overtaken. A volume that
+// is bound is protected whatever it is like by now.
+func TestProtectedAsItWasSeen(t *testing.T) {
+	for when, want := range map[corev1.PersistentVolumePhase]struct {
+		asked []string
+		err   bool
+	}{
+		corev1.VolumeReleased: {[]string{"patch 7"}, true},
+		corev1.VolumeBound:    {[]string{"patch any"}, false},
+	} {
+		pv := releasedVolume(phase(when), func(pv *corev1.PersistentVolume) { pv.ResourceVersion, pv.Finalizers = "7", nil })
+		server := &strict{version: "8"}
+		c := New(Config{Writer: server, Volumes: kube.NewRecent[*corev1.PersistentVolume](), Driver: newRig(nil).Driver})
+		todo := c.Decide(corereclaim.Snapshot{Name: "pv", Volume: pv, Claim: corereclaim.ClaimGone, Driver: c.Driver}, now).(verdict.Do[corereclaim.Action])
+		if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, todo.Actions[0]); (err != nil) != want.err || !slices.Equal(server.asked, want.asked) {
+			t.Errorf("%s: asked %q, %v", when, server.asked, err)
+		}
 	}
 }

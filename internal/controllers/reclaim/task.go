@@ -49,7 +49,7 @@ func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action recla
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
-		return c.protect(ctx, a.Volume)
+		return c.protect(ctx, a)
 	case reclaim.DropFinalizer:
 		return nil, c.forsake(ctx, a.Volume, a.Names)
 	case reclaim.LetGo:
@@ -59,9 +59,13 @@ func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action recla
 }
 
 // protect ends the run for a volume that is gone: it is dealt with, by us as like as not (H-18).
-func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) (next, error) {
-	c.released.remove(pv)
-	_, err := c.patch(ctx, pv, kube.AddFinalizer(pv.UID, names.FinalizerVolume))
+func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next, error) {
+	c.released.remove(a.Volume)
+	patch := kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume)
+	if a.AsSeen {
+		patch = kube.AddFinalizerUnchanged(a.Volume, names.FinalizerVolume)
+	}
+	_, err := c.patch(ctx, a.Volume, patch)
 	if apierrors.IsNotFound(err) {
 		return reclaim.Gone(), nil
 	}

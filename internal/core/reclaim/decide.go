@@ -62,7 +62,10 @@ type Action interface{ action() }
 
 type (
 	// AddFinalizer and DropFinalizer change finalizers and nothing else, on this very object (its uid).
-	AddFinalizer struct{ Volume *corev1.PersistentVolume }
+	AddFinalizer struct {
+		Volume *corev1.PersistentVolume
+		AsSeen bool // fails on an object in which anything has changed
+	}
 	// DropFinalizer is done when there is nothing left to drop. It does not compare with the view that it was decided on, which
 	// may be old: by then there is nothing to protect any more, and an object that keeps the finalizer is stuck (D-20, H-18).
 	DropFinalizer struct {
@@ -100,7 +103,7 @@ func Decide(s Snapshot) Verdict {
 		return reclaim(s)
 	case needsFinalizer(s.Volume):
 		then := idle(verdict.VolumeProtected, "the PersistentVolume got our finalizer")
-		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{s.Volume}}, Then: then}
+		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{Volume: s.Volume}}, Then: then}
 	case s.Claim == ClaimUnseen:
 		return wait{Finding: verdict.Finding{Reason: verdict.VolumeInUse, Message: "the claim of the PersistentVolume exists"}, Until: s.Now.Add(lookAgain)}
 	}
@@ -163,8 +166,8 @@ func reclaim(s Snapshot) Verdict {
 	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DropFinalizer{s.Volume, finalizers(s)}, DeleteObject{s.Volume}}
 	if !HasFinalizer(s.Volume) {
 		// Written by hand and never seen bound. Somebody may delete the object while the driver is at work, and then nothing would
-		// say that there was a volume (H-20). The third write is for these few only.
-		actions = append([]Action{AddFinalizer{s.Volume}}, actions...)
+		// say that there was a volume (H-20). The third write is for these few only. It takes time, in which nobody may have saved the volume.
+		actions = append([]Action{AddFinalizer{s.Volume, true}}, actions...)
 	}
 	return do{
 		Finding: verdict.Finding{Reason: verdict.VolumeReclaim, Message: "deleting the volume"},
