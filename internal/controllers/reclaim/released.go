@@ -25,12 +25,16 @@ type release struct {
 	uid     types.UID
 	deleted bool   // the object too
 	version string // in the answer to that; empty while it is not here
+	unsure  bool   // the answer was none, so it may have been taken or not
 }
 
 // finishes reports whether nothing is left to do for the volume, whatever this view of it says. One that was let go, and is not being
 // deleted, may come to be ours again; and so may one that has our finalizer later than we took it away, from a leader that does not know
 // yet that it was replaced (H-18).
 func (r release) finishes(pv *corev1.PersistentVolume) bool {
+	if r.unsure {
+		return r.uid == pv.UID && pv.DeletionTimestamp != nil && !reclaim.HasFinalizer(pv)
+	}
 	again := reclaim.HasFinalizer(pv) && r.version != "" && kube.Newer(pv.ResourceVersion, r.version)
 	return r.uid == pv.UID && (r.deleted || pv.DeletionTimestamp != nil) && !again
 }
@@ -64,6 +68,15 @@ func (r *released) deleting(pv *corev1.PersistentVolume) {
 	}
 	known.deleted = true
 	r.volumes[pv.Name] = known
+}
+
+// doubt is done when a write failed, perhaps with an effect: it is to be tried again, unless the view shows that all is done.
+func (r *released) doubt(pv *corev1.PersistentVolume) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.volumes[pv.Name].uid == pv.UID {
+		r.volumes[pv.Name] = release{uid: pv.UID, unsure: true}
+	}
 }
 
 func (r *released) remove(pv *corev1.PersistentVolume) {

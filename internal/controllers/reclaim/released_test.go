@@ -3,6 +3,7 @@ package reclaim
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -225,5 +226,37 @@ func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
 	watch.OnDelete(pv)
 	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil || len(c.released.volumes) > 0 {
 		t.Errorf("afterwards: %v, %v", s.Volume, err)
+	}
+}
+
+// D-33, H-20: a volume that goes without our finalizer is told of by its handle, unless this process has dealt with it.
+func TestAbandonedVolumeIsTold(t *testing.T) {
+	going := releasedVolume(func(pv *corev1.PersistentVolume) {
+		pv.DeletionTimestamp, pv.Finalizers = new(metav1.Now()), []string{names.FinalizerPVProtection}
+	})
+	for name, tc := range map[string]struct {
+		did  func(*released)
+		told bool
+	}{
+		"nobody dealt with it":      {func(*released) {}, true},
+		"we took our finalizer":     {func(r *released) { r.add(going) }, false},
+		"we deleted it":             {func(r *released) { r.deleting(going) }, false},
+		"we did, and got no answer": {func(r *released) { r.add(going); r.doubt(going) }, false},
+		"it was another one":        {func(r *released) { r.add(releasedVolume(func(pv *corev1.PersistentVolume) { pv.UID = "former" })) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(nil, going.DeepCopy())
+			tc.did(r.released)
+			if got := r.isLost(going); got != tc.told {
+				t.Errorf("wakes up: %t", got)
+			}
+			r.run(t)
+			if told := strings.Join(r.told, " "); strings.Contains(told, "Warning VolumeFailedDelete") != tc.told || strings.Contains(told, `"h"`) != tc.told {
+				t.Errorf("told %q", told)
+			}
+			if len(r.driver.deleted)+len(r.writes) > 0 {
+				t.Errorf("called %d times, wrote %q", len(r.driver.deleted), r.writes)
+			}
+		})
 	}
 }

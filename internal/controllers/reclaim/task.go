@@ -124,10 +124,11 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 	if err == nil {
 		return nil
 	}
-	c.released.remove(pv) // it is gone, and its deletion may have come through the watch before; or it is to be tried again
 	if apierrors.IsNotFound(err) {
+		c.released.remove(pv) // its deletion may have come through the watch before
 		return nil
 	}
+	c.released.doubt(pv)
 	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 }
 
@@ -157,9 +158,13 @@ func (c *Controller) forsake(ctx context.Context, pv *corev1.PersistentVolume, f
 func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
 	c.released.add(pv)
 	version, err := c.patch(ctx, pv, patch)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err): // it needs no change
 		c.released.remove(pv)
-		return client.IgnoreNotFound(err) // it needs no change
+		return nil
+	case err != nil:
+		c.released.doubt(pv)
+		return err
 	}
 	c.released.was(pv, version)
 	return nil

@@ -36,22 +36,32 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 			q.Add(name)
 		}
 	}
+	look := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
+		if wake(ctx, pv, q); c.isLost(pv) {
+			q.Add(pv.Name)
+		}
+	}
 	return handler.TypedFuncs[*corev1.PersistentVolume, string]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
-			wake(ctx, e.Object, q)
+			look(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
 			if reclaim.Owner(e.ObjectNew) == c.Driver.Name {
 				c.releases.note(e.ObjectOld, e.ObjectNew)
 			}
 			wake(ctx, e.ObjectOld, q)
-			wake(ctx, e.ObjectNew, q)
+			look(ctx, e.ObjectNew, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
 			c.releases.forget(e.Object)
 			wake(ctx, e.Object, q)
 		},
 	}
+}
+
+// isLost finds a volume of ours that goes, and that this process has not dealt with (D-33).
+func (c *Controller) isLost(pv *corev1.PersistentVolume) bool {
+	return reclaim.Owner(pv) == c.Driver.Name && reclaim.IsAbandoned(pv) && !c.released.before(pv.Name).finishes(pv)
 }
 
 // fromVolume wakes up for volumes of ours, unless they rest, as nearly all do.

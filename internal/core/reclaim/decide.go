@@ -104,10 +104,21 @@ func Decide(s Snapshot) Verdict {
 	case needsFinalizer(s.Volume):
 		then := idle(verdict.VolumeProtected, "the PersistentVolume got our finalizer")
 		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{Volume: s.Volume}}, Then: then}
+	case IsAbandoned(s.Volume):
+		return idle(verdict.VolumeAbandoned, abandoned(s.Volume))
 	case s.Claim == ClaimUnseen:
 		return wait{Finding: verdict.Finding{Reason: verdict.VolumeInUse, Message: "the claim of the PersistentVolume exists"}, Until: s.Now.Add(lookAgain)}
 	}
 	return idle(verdict.VolumeInUse, "the PersistentVolume is not released")
+}
+
+func abandoned(pv *corev1.PersistentVolume) string {
+	var handle string
+	if pv.Spec.CSI != nil {
+		handle = pv.Spec.CSI.VolumeHandle
+	}
+	return fmt.Sprintf("PersistentVolume %s is being deleted without the finalizer %s, so volume %q may be left on the storage side",
+		pv.Name, names.FinalizerVolume, handle)
 }
 
 // lookAgain is how soon a claim that no watch shows is asked for again.

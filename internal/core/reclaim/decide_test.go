@@ -90,7 +90,7 @@ func TestDecide(t *testing.T) {
 		{"D-31 retain drops the finalizer", world(policy(corev1.PersistentVolumeReclaimRetain)), "LetGo then nothing VolumeKept"},
 		{"D-31 retain without finalizer", world(policy(corev1.PersistentVolumeReclaimRetain), noFinalizer), "nothing VolumeKept"},
 		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "LetGo then nothing VolumeKept"},
-		{"D-33 released, deleting, no finalizer: dealt with before", world(deleting, noFinalizer), "nothing VolumeInUse"},
+		{"D-33 released, deleting, no finalizer: somebody else dealt with it", world(deleting, noFinalizer), "nothing VolumeAbandoned"},
 		{"D-34 available and deleting, claim reference removed", world(phase(corev1.VolumeAvailable), deleting, noClaim), all},
 		{"D-34 not deleting: somebody may use it", world(phase(corev1.VolumeAvailable), noClaim), "nothing VolumeInUse"},
 		{"D-3 C-81 bound without finalizer gets one", world(phase(corev1.VolumeBound), noFinalizer), "AddFinalizer then nothing VolumeProtected"},

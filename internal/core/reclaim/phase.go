@@ -22,7 +22,8 @@ import (
 //	other      no        any            any           nothing: it may be waiting for a claim
 //	not Bound  yes       yes            none          reclaimed: nobody can get it any more (D-34, U-10) *
 //	not Bound  yes       yes            other         reclaimed if the claim is proved to be gone *
-//	any        yes       no             any           nothing: dealt with before (D-33)
+//	Released   yes       no             any           nothing: dealt with before, or lost (D-33); whoever did not deal with it says so
+//	other      yes       no             any           nothing
 //
 // With any other policy our finalizer goes, in every phase (C-80).
 
@@ -56,7 +57,7 @@ func IsFresh(pv *corev1.PersistentVolume, now time.Time) bool {
 	return pv.Status.Phase == corev1.VolumeReleased && since != nil && now.Sub(since.Time).Abs() < freshFor
 }
 
-// Rests reports whether there is nothing to do for a volume of ours whatever the rest of the world is like: it is in use or waits for a
+// Rests reports whether there is nothing to do, though something to be said if it [IsAbandoned], for a volume of ours whatever the rest of the world is like: it is in use or waits for a
 // claim, or we have dealt with it. As good as all volumes rest.
 func Rests(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && !reclaimable(pv, ClaimGone) && !needsFinalizer(pv)
@@ -118,9 +119,13 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 // needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not when that one is deleted
 // with it.
 func needsVolume(twin Twin) bool {
-	pv := twin.Volume
-	dealtWith := deletes(pv) && pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp != nil && !HasFinalizer(pv)
-	return !dealtWith && !reclaimable(pv, twin.Claim)
+	return !IsAbandoned(twin.Volume) && !reclaimable(twin.Volume, twin.Claim)
+}
+
+// IsAbandoned reports whether nobody waits for the volume to be deleted on the storage side any more. Nearly always it is, and whoever dealt
+// with it has taken the finalizer off; else it was never protected, and is left there (D-33, H-20).
+func IsAbandoned(pv *corev1.PersistentVolume) bool {
+	return deletes(pv) && pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp != nil && !HasFinalizer(pv)
 }
 
 func deletes(pv *corev1.PersistentVolume) bool {

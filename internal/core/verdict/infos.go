@@ -109,6 +109,8 @@ var infos = map[Reason]Info{
 		"If this stays so for long, the driver has not answered yet: look at its log."),
 	VolumeReclaimed: silent("The volume and its PersistentVolume are deleted.",
 		"Nothing to do."),
+	VolumeAbandoned: failedVolume("The PersistentVolume was deleted when it did not have our finalizer, and this process has not deleted its volume: it was released before anybody put the finalizer on, or somebody took it off.",
+		"The message has the handle. Look whether the volume is there on the storage side, and delete it by hand: a former process may have done so."),
 	DeleteFailed: failedVolume("The driver did not delete the volume. It is asked again with growing delays.",
 		"The message is the driver's."),
 	ClaimProtected: silent("The claim has the finalizer that keeps it while pods use it, or is just given it.",

@@ -55,6 +55,7 @@ const (
 	VolumeShared    Reason = "VolumeShared"
 	VolumeReclaim   Reason = "VolumeReclaim"
 	VolumeReclaimed Reason = "VolumeReclaimed"
+	VolumeAbandoned Reason = "VolumeAbandoned"
 	DeleteFailed    Reason = "DeleteFailed"
 
 	VolumeSecretUnreadable Reason = "VolumeSecretUnreadable"
