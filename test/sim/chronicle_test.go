@@ -94,7 +94,7 @@ func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
 		m.violate("7.4 I2: volume %s is called available, and is for a claim", is.Name)
 	case uidOf(was) != "" && uidOf(is) != uidOf(was) && lives:
 		m.violate("7.4 I2: volume %s is taken from claim %s", is.Name, owner.Name)
-	case lives && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
+	case lives && !wasLetGo(was) && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
 		m.violate("7.4 I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
 	}
 	if wasLetGo(was) && was.Spec.ClaimRef != nil && !sameName(is.Spec.ClaimRef, was.Spec.ClaimRef) {

@@ -99,7 +99,9 @@ func (u *user) giveBack() {
 func (u *user) untilReleasedAndHeld() {
 	u.claim("a")
 	u.untilBound("a")
-	u.attach()
+	if c := u.get("a"); c != nil && c.DeletionTimestamp == nil { // no pod starts with a claim that is being deleted
+		u.attach()
+	}
 	u.pause(100 * time.Millisecond)
 	u.deleteClaim("a")
 	u.pause(15 * time.Second)
