@@ -24,6 +24,7 @@ type moment struct {
 	firstVolumes map[types.UID]*corev1.PersistentVolume
 	firstClaims  map[types.UID]*corev1.PersistentVolumeClaim
 	forcedAway   map[string]bool
+	letGo        map[types.UID]bool // released at some time
 	violate      func(format string, args ...any)
 }
 
@@ -31,7 +32,7 @@ type moment struct {
 func (e end) throughout() *moment {
 	m := &moment{
 		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.UID]*corev1.PersistentVolumeClaim{}, pods: map[types.UID]*corev1.Pod{},
-		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{}, forcedAway: e.forcedAway, violate: e.violate,
+		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{}, forcedAway: e.forcedAway, letGo: map[types.UID]bool{}, violate: e.violate,
 	}
 	var all []apiserver.Event
 	for _, kind := range []client.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.Pod{}} {
@@ -86,7 +87,7 @@ func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
 	owner := m.owner(was)
 	elsewhere := owner != nil && owner.Spec.VolumeName != "" && owner.Spec.VolumeName != is.Name
 	lives := owner != nil && !elsewhere
-	turned := was.Status.Phase != is.Status.Phase
+	turned, mayGo := was.Status.Phase != is.Status.Phase, m.mayGo(was, is)
 	switch {
 	case turned && is.Status.Phase == corev1.VolumeReleased && lives:
 		m.violate("7.4 I3: volume %s is released, and its claim %s is there", is.Name, owner.Name)
@@ -94,7 +95,7 @@ func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
 		m.violate("7.4 I2: volume %s is called available, and is for a claim", is.Name)
 	case uidOf(was) != "" && uidOf(is) != uidOf(was) && lives:
 		m.violate("7.4 I2: volume %s is taken from claim %s", is.Name, owner.Name)
-	case lives && !wasLetGo(was) && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
+	case lives && !mayGo && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
 		m.violate("7.4 I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
 	}
 	if wasLetGo(was) && was.Spec.ClaimRef != nil && !sameName(is.Spec.ClaimRef, was.Spec.ClaimRef) {
@@ -109,6 +110,15 @@ func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
 
 func sameName(a, b *corev1.ObjectReference) bool {
 	return a != nil && b != nil && a.Namespace == b.Namespace && a.Name == b.Name
+}
+
+// mayGo reports whether a volume needs no protection though a claim has it by now: it was released before, and is so still, or has a
+// finalizer of somebody else, who does not let it go.
+func (m *moment) mayGo(was, is *corev1.PersistentVolume) bool {
+	if wasLetGo(was) {
+		m.letGo[was.UID] = true
+	}
+	return wasLetGo(was) || m.letGo[was.UID] && len(is.Finalizers) > 0
 }
 
 func uidOf(pv *corev1.PersistentVolume) types.UID {

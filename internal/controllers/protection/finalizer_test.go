@@ -29,9 +29,10 @@ func TestDropping(t *testing.T) {
 	}{
 		{"claim", &corev1.PersistentVolumeClaim{ObjectMeta: going(protects)}, true, false, true},
 		{"claim with somebody's", &corev1.PersistentVolumeClaim{ObjectMeta: going(protects, "x/y")}, true, false, false},
-		{"released volume", volume(corev1.VolumeReleased, protects), false, false, true},
-		{"failed volume", volume(corev1.VolumeFailed, protects), false, false, true},
+		{"released volume", volume(corev1.VolumeReleased, protects), false, true, true},
+		{"failed volume", volume(corev1.VolumeFailed, protects), false, true, true},
 		{"released volume with its provisioner's", volume(corev1.VolumeReleased, names.FinalizerVolume, protects), false, false, false},
+		{"released volume, of which somebody else holds something", volume(corev1.VolumeReleased, protects, "x/y"), false, false, false},
 		{"volume that a claim may take", volume(corev1.VolumeAvailable, protects), false, true, true},
 	} {
 		patch := newFinalizer(protects, nil).dropping(tc.object)
