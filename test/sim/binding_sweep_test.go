@@ -19,7 +19,7 @@ var bindingFamilies = []family{
 	{"lost answer", lostAnswers, false},
 	{"slow write", slowWrites, false},
 	{"watch", bindingWatchFaults, true},
-	{"two leaders", rivals, false},
+	{"two leaders", rivals, true},
 	{"two leaders, and the former sees nothing", staleRivals, true},
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"outage", outs, true},
