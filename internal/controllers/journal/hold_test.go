@@ -84,11 +84,11 @@ func TestCallsBeginAfterSlowWrites(t *testing.T) {
 			record(t, former.Journal, 1)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			var next running
+			begun := make(chan running, 1)
 			go func() {
 				time.Sleep(2 * window) // the write that is to come has had its effect
 				if tc.begins {
-					next = start(t, a, "next")
+					begun <- start(t, a, "next")
 				}
 			}()
 			writes := a.writes.Load()
@@ -102,6 +102,7 @@ func TestCallsBeginAfterSlowWrites(t *testing.T) {
 				if left := time.Until(until); left < former.CallTimeout/2 || a.writes.Load()-writes > 2 {
 					t.Errorf("%s: a call may take %s, after %d writes", tc.answers, left, a.writes.Load()-writes)
 				}
+				next := <-begun
 				if got, _ := next.Pending("uid-1"); got.NotBefore.Before(until) {
 					t.Errorf("%s: the next holder repeats the call at %s, and it may go on until %s", tc.answers, got.NotBefore, until)
 				}
