@@ -61,23 +61,17 @@ func (f *finalizer) drop(ctx context.Context, o client.Object) error {
 	return err
 }
 
-// dropping is the patch that drops it. A volume that no claim has, be it new or released, may be given to one at this moment, which must stop
-// us (3.2, I10). While somebody else holds it too, as its provisioner does until its volume is deleted, it does not go with our finalizer,
-// and they may write it at the same moment.
+// dropping is the patch that drops it.
 func (f *finalizer) dropping(o client.Object) client.Patch {
 	switch o := o.(type) {
 	case *corev1.PersistentVolumeClaim:
 		return kube.DropClaimFinalizer(o, f.name)
 	case *corev1.PersistentVolume:
-		if isLast := len(o.Finalizers) == 1; isLast || !wasGivenUp(o) {
+		if protection.GoesAsSeen(o) {
 			return kube.DropFinalizerUnchanged(o, f.name)
 		}
 	}
 	return kube.DropFinalizer(o, f.name)
-}
-
-func wasGivenUp(pv *corev1.PersistentVolume) bool {
-	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
 func (f *finalizer) patch(ctx context.Context, o client.Object, patch client.Patch) error {

@@ -77,14 +77,14 @@ func NeedsProof(pv *corev1.PersistentVolume) bool {
 	switch {
 	case !MayReclaim(pv), !namesClaim(pv):
 		return false
-	case wasGivenUp(pv) && hasOwner(pv):
+	case WasGivenUp(pv) && hasOwner(pv):
 		return true
 	}
 	return pv.DeletionTimestamp != nil
 }
 
-// wasGivenUp reports whether some claim that had the volume is gone. Whether it is the one that has it now, the phase does not say.
-func wasGivenUp(pv *corev1.PersistentVolume) bool {
+// WasGivenUp reports whether some claim that had the volume is gone. Whether it is the one that has it now, the phase does not say.
+func WasGivenUp(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
