@@ -60,6 +60,13 @@ var bindings = playedBy(besideForeign, []workload{
 		u.claim("a")
 		u.untilBound("a")
 	}},
+	{name: "chosen from what was made for others", small: true, setup: nothingYet, writes: 6, script: func(u *user) {
+		u.volume("v", deletedWithClaim, madeBefore)
+		u.volume("w", deletedWithClaim, madeBefore)
+		u.pause(10 * time.Millisecond)
+		u.claim("a")
+		u.untilBound("a")
+	}},
 	{name: "two claims for one volume, and then for another", small: true, setup: nothingYet, writes: 10, script: func(u *user) {
 		u.claim("a")
 		u.claim("b")

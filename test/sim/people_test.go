@@ -55,6 +55,11 @@ func deletedWithClaim(pv *corev1.PersistentVolume) {
 	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 }
 
+// madeBefore is of a volume that was made for a claim which is gone, and that an administrator gave free: it has data.
+func madeBefore(pv *corev1.PersistentVolume) {
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnProvisionedBy, driverName)
+}
+
 // reusedBy says who gets the volume when its claim is gone (8.14, 8.15).
 func reusedBy(who string) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) { metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnReuse, who) }

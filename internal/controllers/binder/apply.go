@@ -93,6 +93,9 @@ func (c *Controller) do(ctx context.Context, action binding.Action) error {
 func (c *Controller) claimVolume(ctx context.Context, a binding.ClaimVolume) error {
 	changed := volumeToPatch(a.Volume.Name)
 	if err := c.Writer.Patch(ctx, changed, kube.TakeVolume(a.Volume, a.Claim, a.Mark)); err != nil {
+		if !kube.IsRefusal(err) {
+			c.ledger.unanswered(a.Volume.Name)
+		}
 		return failed(changed, err)
 	}
 	c.wake(c.ledger.commit(changed))

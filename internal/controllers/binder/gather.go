@@ -93,11 +93,17 @@ func (l *ledger) look(name string, now answers) *corev1.PersistentVolume {
 	return l.volume(name)
 }
 
-// naming are the volumes whose claimRef has the name of the claim: those that the watch shows, and the one that was written last.
+// naming are the volumes whose claimRef has the name of the claim: those that the watch shows, the one that was written last, and those of
+// which the API server says so.
 func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.PersistentVolume {
-	names := l.referring(key)
-	if h := l.holds[key]; h != nil && h.committed && !slices.Contains(names, h.volume) {
-		names = append(slices.Clone(names), h.volume)
+	names, more := l.referring(key), slices.Sorted(maps.Keys(now.volumes))
+	if h := l.holds[key]; h != nil {
+		more = append(more, h.volume)
+	}
+	for _, name := range more {
+		if !slices.Contains(names, name) {
+			names = append(slices.Clip(names), name) // what others have stays as it is
+		}
 	}
 	var all []*corev1.PersistentVolume
 	for _, name := range names {

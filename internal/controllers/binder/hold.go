@@ -77,11 +77,20 @@ func (l *ledger) shelve(name string) []binding.Key {
 func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.held[pv.Name]; h != nil && binding.KeyOf(pv).Claim == h.claim {
-		h.committed, h.version = true, pv.ResourceVersion
-		return l.wrote(pv)
+	if h := l.held[pv.Name]; h != nil && h.claim != binding.KeyOf(pv).Claim {
+		return append(l.lift(pv.Name), l.wrote(pv)...)
 	}
-	return append(l.lift(pv.Name), l.wrote(pv)...)
+	return l.wrote(pv)
+}
+
+// unanswered keeps a volume for the claim that it was held for: whether the write that takes it has arrived, the next run finds out. Until
+// then nobody else may have the volume, nor the claim another one (C1).
+func (l *ledger) unanswered(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.held[name]; h != nil {
+		h.seen = false
+	}
 }
 
 // lift ends the hold on a volume that is not there for the claim any more, which looks for another one. The caller holds mu.
@@ -101,8 +110,13 @@ func (l *ledger) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
 	return l.wrote(pv)
 }
 
+// wrote notes what a volume has become. One that names the claim which it is held for is taken, whoever wrote so: it may have been a write
+// of ours whose answer was lost. The caller holds mu.
 func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	l.ownVolumes.Wrote(pv)
+	if h, now := l.held[pv.Name], l.volume(pv.Name); h != nil && now != nil && now.Spec.ClaimRef != nil && refKey(now) == h.claim {
+		h.committed, h.version = true, now.ResourceVersion
+	}
 	return l.shelve(pv.Name)
 }
 

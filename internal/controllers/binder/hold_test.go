@@ -203,3 +203,53 @@ func TestHeldForOneThatRests(t *testing.T) {
 		t.Errorf("held for the other: %v; %d wait", l.holds[other.Claim], l.index.Waiting())
 	}
 }
+
+// C1, I3: when the answer to the write that takes a volume is lost, the claim keeps to that volume until the next run knows whether it has it,
+// and nobody else gets it meanwhile.
+func TestHeldWithoutAnAnswer(t *testing.T) {
+	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
+	l := newLedger()
+	c, d := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2")
+	v, w := seen(liveVolume("v", "a"), "v", "3"), seen(liveVolume("w", "a"), "w", "4")
+	l.volumeSeen("v", v, v)
+	l.volumeSeen("w", w, w)
+	l.claimSeen(key.Claim, c, c)
+	l.claimSeen(other.Claim, d, d)
+	if s, _ := l.gather(key, answers{}); s.Offer != v {
+		t.Fatalf("offered %v", s.Offer)
+	}
+	l.unanswered("v")
+	l.settle(key.Claim)
+	if s, _ := l.gather(other, answers{}); s.Offer != w {
+		t.Errorf("the other is offered %v", s.Offer)
+	}
+	if s, _ := l.gather(key, answers{}); s.Offer != v {
+		t.Errorf("then offered %v", s.Offer)
+	}
+
+	taken := v.DeepCopy()
+	taken.ResourceVersion, taken.Spec.ClaimRef = "5", &corev1.ObjectReference{Namespace: "default", Name: "c", UID: "1"}
+	l.wroteVolume(taken) // as the API server says
+	l.settle(key.Claim)
+	for _, now := range []answers{{volumes: map[string]*corev1.PersistentVolume{"v": taken}}, {}} {
+		if s, _ := l.gather(key, now); s.Offer != nil || binding.Reserved(s) != taken {
+			t.Errorf("it has a volume, and is offered %v beside %v", s.Offer, s.Refs)
+		}
+		l.settle(key.Claim)
+	}
+	if l.volumeSeen("v", taken, taken); len(l.holds) > 1 {
+		t.Errorf("held for ever: %v", l.holds)
+	}
+}
+
+// What the API server says of a volume that nobody held counts as what a watch shows.
+func TestReservedAsTheAPIServerSays(t *testing.T) {
+	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}
+	l := newLedger()
+	c, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
+	l.claimSeen(key.Claim, c, c)
+	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "c"}
+	if s, _ := l.gather(key, answers{volumes: map[string]*corev1.PersistentVolume{"v": v}}); binding.Reserved(s) != v {
+		t.Errorf("not for the claim: %v", s.Refs)
+	}
+}

@@ -206,6 +206,7 @@ func TestVolume(t *testing.T) {
 
 		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
 		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "unbind v for any; nothing ClaimBound"},
+		{"T2.f made for a former claim, and chosen by us (I3)", pair(elsewhere, other, aVolume(forClaim("u"), made, marked(names.AnnBoundByController, "yes"))), "unbind v for any; nothing ClaimBound"},
 		{"T2.f made, but to be kept", pair(elsewhere, other, aVolume(forClaim("u"), made, policy(corev1.PersistentVolumeReclaimRetain))), "unbind v; nothing ClaimBound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -91,8 +91,8 @@ func decideOwned(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 		return nil
 	case isReusable(pv):
 		return []Action{offer(pv)}
-	case isProvisioned(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
-		return release(pv) // made for the claim, which has another one by now
+	case isProvisioned(pv) && !boundByController(pv.Annotations) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
+		return release(pv) // made for the claim, which has another one by now; what a binder chose was there before, with its data
 	}
 	return []Action{Unbind{Volume: pv, Whole: boundByController(pv.Annotations)}}
 }
