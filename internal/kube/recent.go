@@ -42,11 +42,16 @@ func (r *Recent[T]) Wrote(object T) {
 	}
 }
 
-// Forget drops what was written, as if the watch had caught up.
-func (r *Recent[T]) Forget(key client.ObjectKey) {
+// Forget drops what was written to this very object, as if the watch had caught up, and reports whether there was anything.
+func (r *Recent[T]) Forget(object T) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.entries, key)
+	key := client.ObjectKeyFromObject(object)
+	own, ok := r.entries[key]
+	if ok = ok && own.GetUID() == object.GetUID(); ok {
+		delete(r.entries, key)
+	}
+	return ok
 }
 
 // Read is the newer of the remembered object and the one that read finds in the cache. The memory is asked first: an entry that is

@@ -197,6 +197,17 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 		if keys := queue.take(); p.ledger.newestVolume(other.Name) == nil || len(keys) > 0 {
 			t.Errorf("a volume that the watch shows is doubted: %v", keys)
 		}
+
+		next := other.DeepCopy()
+		next.UID, next.ResourceVersion = "next", "9000"
+		p.ledger.volumeSeen(next.Name, other, nil)
+		p.ledger.volumeSeen(next.Name, next, next)
+		next = next.DeepCopy()
+		next.ResourceVersion, next.Spec.ClaimRef = "9001", &corev1.ObjectReference{Namespace: "default", Name: "c", UID: "c"}
+		p.ledger.wroteVolume(next)
+		if keys := p.ledger.doubtVolume(other); p.ledger.newestVolume(next.Name) != next || len(keys) > 0 {
+			t.Errorf("what was written to the next volume of the name is forgotten: %v", keys)
+		}
 	})
 }
 

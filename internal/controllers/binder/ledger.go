@@ -172,10 +172,9 @@ func isShown[T any, O interface {
 func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if isShown(l.volumes[pv.Name], pv.UID) {
-		return nil
+	if isShown(l.volumes[pv.Name], pv.UID) || !l.ownVolumes.Forget(pv) {
+		return nil // the watch is back, and what is known is newer
 	}
-	l.ownVolumes.Forget(client.ObjectKeyFromObject(pv))
 	return slices.Concat(l.lift(pv.Name), l.concerned(pv.Name, pv, nil), l.shelve(pv.Name))
 }
 
@@ -184,10 +183,9 @@ func (l *ledger) doubtClaim(claim *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := keyOf(claim)
-	if isShown(l.claims[key], claim.UID) {
+	if isShown(l.claims[key], claim.UID) || !l.ownClaims.Forget(claim) {
 		return nil
 	}
-	l.ownClaims.Forget(key)
 	return []binding.Key{{Claim: key}}
 }
 

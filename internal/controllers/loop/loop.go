@@ -169,7 +169,7 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 		}
 	case verdict.Refuse[A]:
 		after = l.delay(key, v.Retry)
-		l.Retries.failed(key, l.Clock.Now().Add(after), about.inputs())
+		l.Retries.failed(key, l.Clock.Now().Add(after), about.inputs(), v.Reason == verdict.WriteFailed)
 		look = v.Look
 		end = l.lasting(key, v)
 	}
@@ -188,7 +188,7 @@ const briefly = 5
 
 // lasting says it in an event when the API server does not let us go on, as without a rule, or with a record of requests that is full.
 func (l *Loop[K, S, A]) lasting(key K, v verdict.Refuse[A]) verdict.Verdict[A] {
-	if l.HeldUp != "" && v.Reason == verdict.WriteFailed && l.Retries.Get(key).Failed > briefly {
+	if l.HeldUp != "" && l.Retries.Get(key).unwritten > briefly {
 		v.Reason = l.HeldUp
 	}
 	return v

@@ -188,6 +188,23 @@ func TestReconcileTellsWhatHoldsItUp(t *testing.T) {
 	}
 }
 
+// C-25: what the driver refuses for long says nothing of the API server, whose first failure after that is a moment's.
+func TestReconcileHoldsUpIsOfTheAPIServer(t *testing.T) {
+	refused := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
+	s := &script{decide: refused}
+	l, told := newLoop(s)
+	l.HeldUp = verdict.ProvisioningHeldUp
+	for range 2 * briefly {
+		if _, err := l.Reconcile(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	*told, s.gather = nil, errors.New("etcd is slow")
+	if _, err := l.Reconcile(t.Context(), "k"); err != nil || len(*told) > 0 {
+		t.Errorf("told %q, %v", *told, err)
+	}
+}
+
 // H-41: progress is told once, however often it is tried.
 func TestReconcileTellsProgressOnce(t *testing.T) {
 	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}

@@ -29,6 +29,7 @@ type Retry struct {
 	Failed    int                // attempts in a row
 	NotBefore time.Time          // when the next one is due
 	Inputs    string             // digest of what the last one was made from
+	unwritten int                // of those in a row, the last ones that the API server did not let go on
 	told      map[string]telling // by the reason of the event
 }
 
@@ -63,12 +64,15 @@ func (r *Retries[K]) Has(key K) bool {
 }
 
 // failed notes one more failed attempt.
-func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string) {
+func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string, unwritten bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.m[key]
 	one.Failed++
 	one.NotBefore, one.Inputs = notBefore, inputs
+	if one.unwritten++; !unwritten {
+		one.unwritten = 0
+	}
 	r.m[key] = one
 }
 
