@@ -27,6 +27,7 @@ type contender struct {
 	start       func(context.Context) (team, error)
 	bare        *bare // for a floor, which is no program
 	dynamicOnly bool  // it does with volumes that are there what another contender does
+	paceOnly    bool  // it only shows how fast volumes can be written beside the stock controllers
 	// floor is the contender that makes no more writes than this one must.
 	floor    string
 	accounts map[string]bool // of its controllers
@@ -38,6 +39,7 @@ const (
 	nameFloor4 = "floor, 4 writes"
 	nameFloor5 = "floor, 5 writes"
 	nameStock  = "stock"
+	nameAlone  = "stock, bare provisioner"
 	nameOurs   = "purser"
 	namePlane  = "plane"
 )
@@ -66,11 +68,13 @@ func (c *contest) contenders() []contender {
 	}
 	nobody := func(context.Context) (team, error) { return team{}, nil }
 	writer := client.WithFieldOwner(c.rig.api, floorWriter)
+	stock := accounts(stockNamespace,
+		"persistent-volume-binder", "pvc-protection-controller", "pv-protection-controller", "expand-controller", "ephemeral-volume-controller")
 	return []contender{
 		{short: "floor4", name: nameFloor4, start: nobody, bare: &bare{api: writer}},
 		{short: "floor5", name: nameFloor5, start: nobody, bare: &bare{api: writer, apart: true}, dynamicOnly: true},
-		{short: "stock", name: nameStock, start: c.startStock, floor: nameFloor5, accounts: accounts(stockNamespace,
-			"persistent-volume-binder", "pvc-protection-controller", "pv-protection-controller", "expand-controller", "ephemeral-volume-controller")},
+		{short: "alone", name: nameAlone, start: c.startAlone, floor: nameFloor5, accounts: stock, paceOnly: true},
+		{short: "stock", name: nameStock, start: c.startStock, floor: nameFloor5, accounts: stock},
 		{short: "purser", name: nameOurs, start: c.startOurs, floor: nameFloor5, accounts: accounts(accountNamespace, accountControllers)},
 		{short: "plane", name: namePlane, start: c.startPlane, floor: nameFloor4, accounts: accounts(accountNamespace, accountPlane), dynamicOnly: true},
 	}
@@ -79,12 +83,13 @@ func (c *contest) contenders() []contender {
 // team is the programs of a contender; without any for a floor. In the plane the two are one.
 type team struct {
 	controllers *stage.Program
-	provisioner *sidecar
-	address     string // of the HTTP endpoint of the controllers; empty for none
+	provisioner *sidecar           // nil for one in this process
+	end         context.CancelFunc // of that one
+	address     string             // of the HTTP endpoint of the controllers; empty for none
 }
 
-// end lets a provisioner settle what is on its record: whoever comes next would make up for it amid a trial.
-func (t team) end() error {
+// finish lets a provisioner settle what is on its record: whoever comes next would make up for it amid a trial.
+func (t team) finish() error {
 	if t.provisioner == nil {
 		return nil
 	}
@@ -98,23 +103,28 @@ func (t team) kill() {
 	if t.provisioner != nil && t.provisioner.Program != t.controllers {
 		t.provisioner.Kill()
 	}
+	if t.end != nil {
+		t.end()
+	}
 }
 
-// startStock lifts the limits of kube-controller-manager, which otherwise are all that would be measured.
 func (c *contest) startStock(ctx context.Context) (team, error) {
-	return c.besideProvisioner(ctx, func(string) (*stage.Program, error) {
-		log, err := os.CreateTemp(c.dir, "kube-controller-manager-*.log")
-		if err != nil {
-			return nil, err
-		}
-		defer log.Close() // the child has its own
-		return stage.Launch(stage.Command{
-			Path: filepath.Join(c.bin, string(cluster.ControllerManager)), Output: log,
-			Args: []string{
-				"--kubeconfig=" + c.cluster.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=true",
-				"--kube-api-qps=10000", "--kube-api-burst=20000", "--controllers=" + strings.Join(cluster.VolumeControllers(), ","),
-			},
-		})
+	return c.besideProvisioner(ctx, func(string) (*stage.Program, error) { return c.stockControllers() })
+}
+
+// stockControllers lifts the limits of kube-controller-manager, which otherwise are all that would be measured.
+func (c *contest) stockControllers() (*stage.Program, error) {
+	log, err := os.CreateTemp(c.dir, "kube-controller-manager-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has its own
+	return stage.Launch(stage.Command{
+		Path: filepath.Join(c.bin, string(cluster.ControllerManager)), Output: log,
+		Args: []string{
+			"--kubeconfig=" + c.cluster.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=true",
+			"--kube-api-qps=10000", "--kube-api-burst=20000", "--controllers=" + strings.Join(cluster.VolumeControllers(), ","),
+		},
 	})
 }
 

@@ -186,7 +186,7 @@ func (c *contest) turns(ctx context.Context, everybody []contender, all []trial)
 				continue
 			}
 			for _, who := range everybody {
-				if who.dynamicOnly && together[0].static {
+				if who.dynamicOnly && together[0].static || who.paceOnly && together[0].name != trialDynamic {
 					continue
 				}
 				if err := c.turn(ctx, who, together); err != nil {
@@ -242,7 +242,7 @@ func (c *contest) turn(ctx context.Context, who contender, all []trial) error {
 	if left, _ := c.driver.left(); left > 0 {
 		return fmt.Errorf("%d volumes are left over", left)
 	}
-	return t.end()
+	return t.finish()
 }
 
 // hasRested reports whether the contender was looked at in an earlier round.

@@ -53,7 +53,7 @@ func (o outcome) goals() (all []goal) {
 			all = append(all, o.goalsOf(r)...)
 		}
 		if r.contender == nameStock && r.trial == trialDynamic {
-			all = append(all, r.creates(o.middlePace(r))...)
+			all = append(all, r.creates(o.middlePace(r), o.reachable(r))...)
 		}
 		if r.contender == nameStock && r.trial == trialDelete {
 			all = append(all, r.deletes()...)
@@ -101,10 +101,23 @@ func (o outcome) middlePace(r row) pace {
 	return all[len(all)/2]
 }
 
-func (r row) creates(p pace) []goal {
+// reachable is the pace of a provisioner that does nothing but write volumes, in the same rounds; empty where it took no part.
+func (o outcome) reachable(r row) string {
+	ratio, compared := o.beside(r, nameAlone, func(r row) float64 { return r.pace.ratio() })
+	if !compared {
+		return ""
+	}
+	bare := o.middlePace(*o.find(r.trial, nameAlone))
+	return fmt.Sprintf("\n  of which a bare client reaches %.2f, and this one %.2f of that\n  %s", hundredths(bare.ratio()), hundredths(ratio), bare)
+}
+
+func (r row) creates(p pace, reachable string) []goal {
 	c := countsOf(r.made)
 	return []goal{
-		{name: "beside stock: PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true, annotation: p.String()},
+		{
+			name: "beside stock: PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true,
+			annotation: p.String() + reachable,
+		},
 		r.provisioner("beside stock: writes of the provisioner, created", c.writes, createWrites),
 		r.provisioner("beside stock: its events", c.events, eventsGoal),
 		r.provisioner("beside stock: CreateVolume", r.calls["CreateVolume"], 1),

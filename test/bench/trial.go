@@ -167,7 +167,7 @@ func (r *row) count(log auditLog, who contender, begin, end audit.Mark) error {
 	if len(who.accounts) > 0 {
 		r.made = all.By(userProvisioner)
 	}
-	if who.name == nameStock && r.trial == trialDynamic {
+	if (who.name == nameStock || who.paceOnly) && r.trial == trialDynamic {
 		r.pace, err = paceOf(log, begin, end)
 	}
 	return err
@@ -192,6 +192,9 @@ func (c *contest) look(ctx context.Context, t team) (s sight, err error) {
 	}
 	if s.spent[ours], err = costOf(t.controllers.Pid()); err != nil {
 		return s, err
+	}
+	if t.provisioner == nil {
+		return s, nil
 	}
 	if t.provisioner.Program != t.controllers {
 		if s.spent[theirs], err = costOf(t.provisioner.Pid()); err != nil {
@@ -224,7 +227,7 @@ func (c *contest) profile(ctx context.Context, who contender, t team, trial tria
 	if api, err := rest.HTTPClientFor(c.cluster.RESTConfig()); err == nil {
 		programs["server"] = source{c.cluster.RESTConfig().Host, api}
 	}
-	if t.controllers != nil {
+	if t.provisioner != nil {
 		programs["provisioner"] = source{"http://" + t.provisioner.address, http.DefaultClient}
 	}
 	if t.controllers != nil && who.name == nameOurs {
