@@ -113,11 +113,21 @@ func (e unknownGateError) Error() string {
 	return fmt.Sprintf("unknown feature gate %q; known are %s", e.name, e.known)
 }
 
+// ahead are gates of what this version does not do yet. With its gate off, upstream looks away from what a claim names, and that is not
+// done here either: such claims are refused.
+var ahead = map[featuregate.Feature]struct {
+	off  bool // says so when it is switched off, too
+	text string
+}{
+	GateCrossNamespaceSource:  {text: "this version does not do it yet: claims with a source in another namespace are refused, each with an event"},
+	GateVolumeAttributesClass: {off: true, text: "has no effect yet: claims that name a VolumeAttributesClass are refused, each with an event"},
+}
+
 // note tells of a gate that does not do what its name says.
 func (g *Gates) note(name featuregate.Feature, on bool) {
 	g.set[name] = true
-	if name == GateCrossNamespaceSource && on {
-		g.notices.add("--feature-gates="+string(name), "this version does not do it yet: claims with a source in another namespace are refused, each with an event")
+	if a, is := ahead[name]; is && (on || a.off) {
+		g.notices.add("--feature-gates="+string(name), a.text)
 	}
 }
 

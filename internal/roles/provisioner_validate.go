@@ -20,6 +20,7 @@ func (p *Provisioner) Validate() error {
 	if address != nil {
 		address = fmt.Errorf("--csi-address: %w", address)
 	}
+	p.noteAhead()
 	return errors.Join(slices.Concat(
 		[]error{address},
 		p.validate(), p.validateVolumes(), p.validatePace(), p.validateHTTP(),
