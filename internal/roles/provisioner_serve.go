@@ -94,9 +94,10 @@ func (w *wiring) attaches() bool {
 	return w.driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
 }
 
-// warnOfTopology tells of the one setting whose default this version does not do.
+// warnOfTopology tells of the two settings whose defaults this version does not do: places beside that of the selected node (T-13), and
+// places where no node is selected (T-16).
 func (w *wiring) warnOfTopology(ctx context.Context) {
-	if w.topology() && !w.role.StrictTopology {
+	if w.topology() && (!w.role.StrictTopology || w.role.Immediate) {
 		logr.FromContextOrDiscard(ctx).Info("volumes are asked for at the selected node only, and without one the driver chooses, as with these flags",
 			"flags", "--strict-topology=true --immediate-topology=false")
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -298,6 +300,36 @@ func TestVolumeNameTemplate(t *testing.T) {
 	}
 	if p, _ := parsed(t, "--volume-name-template=${pvc.uid}", "--volume-name-prefix=pv"); p.Validate() == nil {
 		t.Error("U-53: with a prefix it is accepted")
+	}
+}
+
+// T-13, T-16: whose driver has topology is told, unless the two flags ask for what this version does in any case.
+func TestTopologyIsToldOf(t *testing.T) {
+	for _, tc := range []struct {
+		row, args string
+		driver    bool // has topology
+		told      int
+	}{
+		{"T-13 T-16 the defaults", "", true, 1},
+		{"T-16 immediate binding alone", "--strict-topology", true, 1},
+		{"T-13 first use alone", "--immediate-topology=false", true, 1},
+		{"T-10 T-17 as we do", "--strict-topology --immediate-topology=false", true, 0},
+		{"T-1 a driver without", "", false, 0},
+		{"G-1 the gate is off", "--feature-gates=Topology=false", true, 0},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			p, err := parsed(t, strings.Fields(tc.args)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := wiring{role: p}
+			w.driver.Plugin = map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS: tc.driver}
+			log := &logbook{}
+			w.warnOfTopology(logr.NewContext(t.Context(), log.logger()))
+			if lines := log.all(); len(lines) != tc.told {
+				t.Errorf("told %q, want %d lines", lines, tc.told)
+			}
+		})
 	}
 }
 
