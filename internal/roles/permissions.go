@@ -2,6 +2,7 @@ package roles
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +112,12 @@ var optional = map[string]map[string]string{"csi-provisioner": {
 	"secrets": "StorageClasses of this driver name secrets, which are read where the claims need them; deploy/optional/csi-provisioner-secrets.yaml gives it for a namespace",
 }}
 
+// manifestOf are the manifests of what a flag needs beyond the role; all else is in that of the role (RB-12, U-51).
+var manifestOf = map[string]map[string]string{"csi-provisioner": {
+	"namespaces": "deploy/optional/csi-provisioner-namespaces.yaml",
+	"endpoints":  "deploy/optional/csi-provisioner-endpoints.yaml",
+}}
+
 // unused are the verbs of upstream's role that nothing here needs: events are not looked at, and leases are made once and kept (RB-4, RB-11).
 var unused = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}}
 
@@ -210,6 +217,7 @@ func tellMissing(log logr.Logger, missing []permission, role string) {
 			log.Info("permission not granted: "+p.String(), "effect", why)
 			continue
 		}
-		log.Error(nil, "missing permission: "+p.String()+"; compare the role with deploy/rbac/"+role+".yaml")
+		manifest := cmp.Or(manifestOf[role][p.Resource], "deploy/rbac/"+role+".yaml")
+		log.Error(nil, "missing permission: "+p.String()+"; compare the role with "+manifest)
 	}
 }

@@ -352,6 +352,11 @@ func TestPermissionsOfFlags(t *testing.T) {
 			if got := wantedVerbs(t, tc.resource, tc.flag); len(role.Rules) != 1 || !slices.Equal(got, role.Rules[0].Verbs) || !slices.Equal(role.Rules[0].Resources, []string{tc.resource}) {
 				t.Errorf("wants %q, the manifest has %v", got, role.Rules)
 			}
+			log := &logbook{}
+			tellMissing(log.logger(), []permission{{Resource: tc.resource, Verb: "get"}, {Resource: "persistentvolumes", Verb: "get"}}, "csi-provisioner")
+			if lines := log.all(); len(lines) != 2 || !strings.Contains(lines[0], "deploy/optional/"+tc.manifest) || !strings.Contains(lines[1], "deploy/rbac/csi-provisioner.yaml") {
+				t.Errorf("told %q", lines)
+			}
 			if got := wantedVerbs(t, tc.resource, "--leader-election", "--driver-metadata=label:team"); len(got) > 0 {
 				t.Errorf("wants %q without the flag", got)
 			}
