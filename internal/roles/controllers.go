@@ -141,7 +141,7 @@ func (c *Controllers) Validate() error {
 			need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
 			need(c.RetryMax >= c.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", c.RetryMax, c.RetryStart),
 		},
-		c.validate(), validateMetricsPath(c.MetricsPath), validateLogging(c.Logging), c.Election.validate())...)
+		c.validate(), validateMetricsPath(c.HTTPEndpoint, c.MetricsPath), validateLogging(c.Logging), c.Election.validate())...)
 }
 
 // enabled says which controllers run. Each can be swapped by itself: they meet at the API server only.

@@ -63,7 +63,8 @@ func TestControllersValidateListsEveryMistake(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	c.Wanted, c.Workers, c.RetryMax, c.KubeAPIQPS, c.MetricsPath = []string{"nonsense"}, 0, 1, float32(math.NaN()), "metrics"
+	c.Wanted, c.Workers, c.RetryMax, c.KubeAPIQPS = []string{"nonsense"}, 0, 1, float32(math.NaN())
+	c.HTTPEndpoint, c.MetricsPath = ":8080", "metrics"
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no error")

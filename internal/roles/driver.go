@@ -169,7 +169,7 @@ func (d *Driver) Validate() error {
 		need(l.FreezeBound > 0, "--loopfile-freeze-bound=%s: must be above 0", l.FreezeBound),
 	)
 	errs = append(errs, d.Ceph.mistakes()...)
-	errs = append(errs, validateMetricsPath(d.MetricsPath)...)
+	errs = append(errs, validateMetricsPath(d.HTTPEndpoint, d.MetricsPath)...)
 	errs = append(errs, validateLogging(d.Logging)...)
 	errs = append(errs, d.validateRegistration())
 	errs = append(errs, validateAddress("http-endpoint", d.HTTPEndpoint))

@@ -33,7 +33,7 @@ func TestDriverMistakesLeaveNothingBehind(t *testing.T) {
 		"--loopfile-over-commit=0":  func(d *Driver) { d.Loopfile.OverCommit = 0 },
 		"--ceph-conf-dir=ceph":      func(d *Driver) { d.Ceph.ConfDir = "ceph" },
 		"--ceph-timeout=0s":         func(d *Driver) { d.Ceph.Timeout = 0 },
-		"--metrics-path":            func(d *Driver) { d.MetricsPath = "metrics" },
+		"--metrics-path":            func(d *Driver) { d.HTTPEndpoint, d.MetricsPath = ":9808", "metrics" },
 		`--driver-name="a/b": must`: func(d *Driver) { d.Name = "a/b" },
 		"or give --topology=false":  func(d *Driver) { d.Name = "CSI.Example.com" },
 		"--http-endpoint=":          func(d *Driver) { d.HTTPEndpoint = ":99999" },

@@ -27,7 +27,7 @@ const (
 
 // httpConfig says what a role serves, and where.
 type httpConfig struct {
-	Address     string
+	Address     string // empty for nowhere
 	MetricsPath string
 	Metrics     prometheus.Gatherer
 	Leader      func() error // of [pathLeader]; nil for no such path
@@ -51,9 +51,11 @@ type check func(context.Context) error
 
 func newHTTPServer(cfg httpConfig) *httpServer {
 	s := &httpServer{mux: http.NewServeMux(), failed: make(chan error, 1), checks: map[string]check{}}
-	own := prometheus.NewRegistry() // how often it was scraped (ME-8)
-	metrics := promhttp.HandlerFor(prometheus.Gatherers{cfg.Metrics, own}, promhttp.HandlerOpts{})
-	s.mux.Handle(cfg.MetricsPath, promhttp.InstrumentMetricHandler(own, metrics))
+	if cfg.Address != "" { // else nobody has looked at the path, and one that is none is a panic (HT-1)
+		own := prometheus.NewRegistry() // how often it was scraped (ME-8)
+		metrics := promhttp.HandlerFor(prometheus.Gatherers{cfg.Metrics, own}, promhttp.HandlerOpts{})
+		s.mux.Handle(cfg.MetricsPath, promhttp.InstrumentMetricHandler(own, metrics))
+	}
 	s.mux.HandleFunc(pathLive, func(w http.ResponseWriter, r *http.Request) {
 		if cfg.Live != nil {
 			if err := cfg.Live(r.Context()); err != nil {

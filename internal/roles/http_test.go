@@ -25,8 +25,8 @@ func get(t *testing.T, s *httpServer, path string) (int, string) {
 // HT-1 to HT-3.
 func TestHTTPPaths(t *testing.T) {
 	var late error
-	full := newHTTPServer(httpConfig{MetricsPath: "/m", Metrics: prometheus.NewRegistry(), Leader: func() error { return late }, Pprof: true})
-	bare := newHTTPServer(httpConfig{MetricsPath: "/metrics", Metrics: prometheus.NewRegistry()})
+	full := newHTTPServer(httpConfig{Address: ":0", MetricsPath: "/m", Metrics: prometheus.NewRegistry(), Leader: func() error { return late }, Pprof: true})
+	bare := newHTTPServer(httpConfig{Address: ":0", MetricsPath: "/metrics", Metrics: prometheus.NewRegistry()})
 	for _, tc := range []struct {
 		server *httpServer
 		path   string

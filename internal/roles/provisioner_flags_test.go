@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"github.com/purser-csi/purser/internal/core/provision"
@@ -313,9 +314,23 @@ func TestValidateListsEveryMistake(t *testing.T) {
 			t.Errorf("no line about %s in:\n%s", flag, message)
 		}
 	}
-	for _, path := range []string{"/livez", "/readyz", "/healthz/leader-election", "/debug/pprof/x", "/a b", "/{x}"} {
-		if p, _ := parsed(t, "--metrics-path="+path); p.Validate() == nil {
-			t.Errorf("--metrics-path=%s: accepted", path)
+}
+
+// F-53: the path of the metrics matters where something is served, and nowhere else.
+func TestMetricsPath(t *testing.T) {
+	for path, good := range map[string]bool{
+		"/metrics": true, "/a/b": true, "": false, "metrics": false, "/livez": false, "/readyz": false, "/healthz/leader-election": false,
+		"/debug/pprof/x": false, "/a b": false, "/{x}": false,
+	} {
+		for address, want := range map[string]bool{"--http-endpoint=:1": good, "--metrics-address=:1": good, "--http-endpoint=": true} {
+			p, err := parsed(t, address, "--metrics-path="+path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Validate(); (err == nil) != want {
+				t.Errorf("F-53 %s --metrics-path=%s: %v", address, path, err)
+			}
 		}
+		newHTTPServer(httpConfig{MetricsPath: path, Metrics: prometheus.NewRegistry()}) // does not panic
 	}
 }

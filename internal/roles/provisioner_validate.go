@@ -118,13 +118,17 @@ func (p *Provisioner) validateHTTP() []error {
 	if p.MetricsAddress != "" {
 		p.notices.add("--metrics-address", "is the older name of --http-endpoint, and does not serve /healthz/leader-election") // F-52
 	}
-	return append(validateMetricsPath(p.MetricsPath),
+	return append(validateMetricsPath(p.address(), p.MetricsPath),
 		validateAddress("http-endpoint", p.HTTPEndpoint), validateAddress("metrics-address", p.MetricsAddress),
 		need(p.HTTPEndpoint == "" || p.MetricsAddress == "", // CL-4
 			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"))
 }
 
-func validateMetricsPath(path string) []error {
+// validateMetricsPath lets any path be where nothing is served, as upstream does (F-53).
+func validateMetricsPath(address, path string) []error {
+	if address == "" {
+		return nil
+	}
 	return []error{
 		need(strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "{} "), "--metrics-path=%q: must begin with / and name one path", path),
 		need(!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof), "--metrics-path=%q: something else is served there", path),
