@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +39,35 @@ func rules(t *testing.T, file string) map[string]string {
 					allowed[group+"/"+resource] = strings.Join(verbs, " ")
 				}
 			}
+		}
+	}
+}
+
+// What is optional for the provisioner is so for `purser plane`, which has an account of its own.
+func TestOptionalRulesAreForThePlaneToo(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("optional", "csi-provisioner-*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var accounts []string
+		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+			var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same subjects
+			if err := decoder.Decode(&binding); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			for _, subject := range binding.Subjects {
+				accounts = append(accounts, subject.Namespace+"/"+subject.Name)
+			}
+		}
+		if diff := cmp.Diff([]string{"purser-system/csi-provisioner", "purser-system/plane"}, accounts); diff != "" {
+			t.Errorf("%s: %s", file, diff)
 		}
 	}
 }
