@@ -23,12 +23,15 @@ func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, to
 	if s.Claim.Spec.DataSource != nil {
 		source = s.Claim.Spec.DataSource.Kind
 	}
-	switch end.(type) {
+	switch why := end.Because(); end.(type) {
 	case verdict.Refuse[provision.Action]:
 		c.Provisions.Failed(class, source)
 	case verdict.Nothing[provision.Action]:
-		if end.Because().Reason == verdict.VolumeProvisioned {
+		switch {
+		case why.Reason == verdict.VolumeProvisioned:
 			c.Provisions.Succeeded(took, class, source)
+		case why.Reason == verdict.Rescheduled && why.Code != "": // the driver refused, and another node may do (C-41)
+			c.Provisions.Failed(class, source)
 		}
 	}
 }
