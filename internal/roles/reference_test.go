@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/purser-csi/purser/deploy"
+	"github.com/purser-csi/purser/internal/controllers/binder"
+	"github.com/purser-csi/purser/internal/controllers/ephemeral"
+	"github.com/purser-csi/purser/internal/controllers/expand"
+	"github.com/purser-csi/purser/internal/controllers/protection"
+	"github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/controllers/reclaim"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -125,16 +132,37 @@ func metricsPage() string {
 	return b.String()
 }
 
+// ME-6: who looks for a queue in the metrics finds its name in the reference.
+func TestReferenceNamesTheQueues(t *testing.T) {
+	of := slices.IndexFunc(telemetry.Upstream, func(m telemetry.Metric) bool { return m.Name == "workqueue_adds_total" })
+	help := telemetry.Upstream[of].Help
+	for _, queue := range []string{
+		provision.Name, reclaim.Name, binder.Name, expand.Name, ephemeral.Name,
+		protection.NameClaims, protection.NameNamespaces, protection.NameVolumes, protection.NameClasses,
+	} {
+		if !regexp.MustCompile(`\b` + queue + `\b`).MatchString(help) {
+			t.Errorf("ME-6: no queue %s in %q", queue, help)
+		}
+	}
+}
+
 func eventsPage() string {
 	var b strings.Builder
-	b.WriteString("# Events\n\nThe event reasons are upstream's; the [reason](../reasons/README.md) says more precisely what is the matter.\n\n")
-	b.WriteString("| event | type | reason |\n|---|---|---|\n")
+	b.WriteString("# Events\n\nThe event reasons are upstream's, except for those marked new, which tell of what upstream is silent about. The [reason](../reasons/README.md) says more precisely what is the matter.\n\n")
+	b.WriteString("| event | | type | reason |\n|---|---|---|---|\n")
 	for _, r := range verdict.All() {
 		if info := verdict.Describe(r); info.Severity != verdict.Silent {
-			fmt.Fprintf(&b, "| %s | %s | [%s](../reasons/%s.md) |\n", info.Event, severityName(info.Severity), r, r)
+			fmt.Fprintf(&b, "| %s | %s | %s | [%s](../reasons/%s.md) |\n", info.Event, markOfEvent(info.Event), severityName(info.Severity), r, r)
 		}
 	}
 	return b.String()
+}
+
+func markOfEvent(event string) string {
+	if verdict.IsUpstreams(event) {
+		return ""
+	}
+	return markNew
 }
 
 func severityName(s verdict.Severity) string {

@@ -39,7 +39,13 @@ var Upstream = []Metric{
 		[]string{"driver_name", "method_name", "grpc_status_code"},
 		"Calls to the CSI driver, by method and answer, with their duration.",
 	},
-	{"workqueue_adds_total", "counter", []string{"controller", "name"}, "Keys added to a work queue; the queues are claims and volumes. The other workqueue_ metrics have the same labels."},
+	{
+		"workqueue_adds_total", "counter",
+		[]string{"controller", "name"},
+		"Keys added to a work queue. The queues of the provisioner are claims and volumes; those of the controllers are binder, pvcprotection, " +
+			"pvcprotection_namespaces, pvprotection, vacprotection, volume_expand and ephemeral_volume. The other workqueue_ metrics have the same labels, " +
+			"and workqueue_depth has priority too, which is always empty.",
+	},
 	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
 	MetricSlowPath,
 	metricProvisioned, metricProvisionFailed, metricProvisionDuration,

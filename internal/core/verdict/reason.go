@@ -197,3 +197,13 @@ const (
 	eventVolumeFailedRecycle  = "VolumeFailedRecycle"
 	eventUnknownReclaimPolicy = "VolumeUnknownReclaimPolicy"
 )
+
+// upstreams are all of these.
+var upstreams = []string{
+	eventProvisioning, eventProvisioningFailed, eventProvisioningSucceeded, eventVolumeDelete, eventVolumeFailedDelete, eventExternalExpanding,
+	eventFailedBinding, eventVolumeMismatch, eventWaitForFirstConsumer, eventWaitForPodScheduled, eventExternalProvisioning, eventClaimLost,
+	eventClaimMisbound, eventVolumeFailedRecycle, eventUnknownReclaimPolicy,
+}
+
+// IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.
+func IsUpstreams(event string) bool { return slices.Contains(upstreams, event) }

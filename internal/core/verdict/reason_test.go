@@ -1,6 +1,9 @@
 package verdict
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Every reason is documented: a person who meets one in an event must be able to look it up.
 func TestReasonsAreDocumented(t *testing.T) {
@@ -12,6 +15,25 @@ func TestReasonsAreDocumented(t *testing.T) {
 		if (info.Severity == Silent) != (info.Event == "") {
 			t.Errorf("%s: an event reason is needed exactly when the reason is not silent, got %q", r, info.Event)
 		}
+	}
+}
+
+// An event that upstream has not got has the name of its reason, so that nobody takes it for upstream's, and the docs list it.
+func TestOwnEvents(t *testing.T) {
+	var own []string
+	for _, r := range All() {
+		if info := Describe(r); info.Severity != Silent && !IsUpstreams(info.Event) {
+			own = append(own, info.Event)
+			if info.Event != string(r) {
+				t.Errorf("%s: event %q", r, info.Event)
+			}
+		}
+	}
+	want := []string{
+		"AttributesClassUsed", "ClaimStillHeld", "ClaimStillUsed", "ReuseInvalid", "VolumeReleased", "VolumeReused", "VolumeStillHeld", "VolumeStillUsed",
+	}
+	if !slices.Equal(own, want) {
+		t.Errorf("own events %q, want %q: docs/differences.md has them", own, want)
 	}
 }
 
