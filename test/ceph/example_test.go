@@ -66,6 +66,9 @@ func TestTheExampleIsAccepted(t *testing.T) {
 		switch m.Kind {
 		case "StorageClass":
 			err = b.CheckParameters(own)
+			if changes := own["kind"] == "rbd"; changes != (m.Parameters[reserved+"controller-modify"+suffix] != "") {
+				t.Errorf("%s: images, and they alone, can change their VolumeAttributesClass, which takes a secret", m.Metadata.Name)
+			}
 		case "VolumeAttributesClass":
 			err = b.CheckMutable(own)
 		case "VolumeSnapshotClass":
