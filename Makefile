@@ -19,6 +19,12 @@ build: ## build bin/purser
 	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/purser ./cmd/purser
 	@ln -sf purser $(BIN)/csi-provisioner
 
+.PHONY: image
+image: ## build the images csi-provisioner and purser, with docker
+	@for target in csi-provisioner purser; do \
+		docker build --file deploy/Dockerfile --target $$target --build-arg VERSION=$(VERSION) --tag $$target . || exit 1; \
+	done
+
 .PHONY: cluster-tools
 cluster-tools: ## build the programs of a development cluster
 	@tools/build.sh $(BIN) $(CLUSTER)

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -65,6 +67,7 @@ func TestTheDriversManifest(t *testing.T) {
 		}
 		for _, container := range set.Spec.Template.Spec.Containers {
 			checkCommandLine(t, container)
+			checkImage(t, container)
 			for _, mount := range container.VolumeMounts {
 				if !hasVolume(set.Spec.Template.Spec, mount.Name) {
 					t.Errorf("%s mounts %s, which the pod does not have", container.Name, mount.Name)
@@ -83,6 +86,22 @@ func hasVolume(pod corev1.PodSpec, name string) bool {
 		}
 	}
 	return false
+}
+
+// The image of the manifest has its programs where deploy/Dockerfile says, and comes from the machine when it is there: nothing publishes it.
+func checkImage(t *testing.T, container corev1.Container) {
+	t.Helper()
+	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "deploy", "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stage, _ := strings.Cut(string(dockerfile), " AS purser\n")
+	if len(container.Command) != 1 || !strings.Contains(stage, fmt.Sprintf("COPY --from=build /purser %s\nENTRYPOINT [%[1]q]\n", container.Command[0])) {
+		t.Errorf("%s runs %q, the image is\n%s", container.Name, container.Command, stage)
+	}
+	if container.ImagePullPolicy != corev1.PullIfNotPresent {
+		t.Errorf("%s: pull policy %q", container.Name, container.ImagePullPolicy)
+	}
 }
 
 func checkCommandLine(t *testing.T, container corev1.Container) {
@@ -111,6 +130,23 @@ func checkCommandLine(t *testing.T, container corev1.Container) {
 	}
 	if err := checked.Validate(); err != nil {
 		t.Errorf("%s: %v", container.Name, err)
+	}
+}
+
+// Upstream's containers pass flags and no role, so the image for their place calls the program by a role's name.
+func TestTheSidecarsImagePicksItsRole(t *testing.T) {
+	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "deploy", "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := regexp.MustCompile(`(?m)^FROM scratch AS csi-provisioner\nCOPY --from=build /purser (\S+)\nENTRYPOINT \["(\S+)"\]$`).FindStringSubmatch(string(dockerfile))
+	if len(program) != 3 || program[1] != program[2] {
+		t.Fatalf("found %q", program)
+	}
+	var out strings.Builder
+	err = Execute(t.Context(), Program{Name: program[2], Version: "v1", Args: []string{"--version"}, Out: &out, Err: io.Discard})
+	if err != nil || out.String() != program[2]+" v1\n" {
+		t.Errorf("printed %q, %v", out.String(), err)
 	}
 }
 
