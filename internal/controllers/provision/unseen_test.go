@@ -162,6 +162,28 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	}
 }
 
+// H-1: the claim was bound and went, and its volume with it, while a call for it was repeated, which has made another one. The
+// PersistentVolume is there still, and memory shows the claim as it was before: the second volume is deleted, and no claim gets it.
+func TestSecondVolumeOfAClaimThatIsGone(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	r.Cached = photo{stale{r.api}, r.claim(t), nil}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u", Finalizers: []string{names.FinalizerVolume}}}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: r.key.Namespace, Name: r.key.Name, UID: r.key.UID}
+	pv.Spec.PersistentVolumeReclaimPolicy, pv.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeReleased
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: "the first"}
+	if err := r.api.Create(t.Context(), pv); err != nil {
+		t.Fatal(err)
+	}
+	r.remove(t, r.claim(t))
+	for range 3 {
+		r.run(t)
+		r.clock.Step(time.Minute)
+	}
+	if len(r.driver.created) != 1 || len(r.driver.deleted) != 1 || r.journal.Len() > 0 {
+		t.Errorf("%d times CreateVolume, %d times DeleteVolume, %d requests on record", len(r.driver.created), len(r.driver.deleted), r.journal.Len())
+	}
+}
+
 // bind is what the PV controller does with the claim of the PersistentVolume.
 func (r *rig) bind(t *testing.T, phase corev1.PersistentVolumeClaimPhase) {
 	t.Helper()

@@ -156,7 +156,7 @@ func checkGone(s Snapshot) Verdict {
 		return nil
 	case s.Pending == nil:
 		return idle(verdict.ClaimGone, "the claim does not exist")
-	case describes(s) && !hasSecond(s):
+	case isAnswered(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
 	case s.Pending.IsStale():
 		return settled(verdict.CleanupGivenUp, fmt.Sprintf("a volume %q may have been created for the claim, which does not exist. Nobody has kept the record "+
@@ -173,7 +173,7 @@ func checkBound(s Snapshot) Verdict { // C-11
 	switch {
 	case s.Pending == nil:
 		return idle(verdict.ClaimBound, "the claim names its volume: "+s.Claim.Spec.VolumeName)
-	case describes(s), s.Volume == nil && wasBound(s.Claim, s.Pending.VolumeName):
+	case isAnswered(s), s.Volume == nil && wasBound(s.Claim, s.Pending.VolumeName):
 		return settled(verdict.ClaimBound, "the claim is bound to its volume")
 	}
 	return redo(s)
@@ -199,7 +199,7 @@ func checkExisting(s Snapshot) Verdict { // C-20
 	switch {
 	case s.Volume == nil:
 		return nil
-	case describes(s) && s.Pending != nil: // nobody has said so, since the answer to its creation was lost
+	case s.Pending != nil && isAnswered(s): // nobody has said so, since the answer to its creation was lost
 		done := provisioned(s.Volume)
 		return do{Finding: done.Because(), Actions: []Action{Settle{}}, Then: done}
 	case belongsTo(s.Volume, s.Key) && s.Pending == nil:

@@ -139,6 +139,9 @@ func TestDecide(t *testing.T) {
 		{"C-91 gone claim, call unsettled, PV exists: settled", world(noClaim, pending, volumeOf(uid)), verdict.ClaimGone, do{}},
 		{"H-1 gone claim, PV exists, a second volume is known: discarded", world(noClaim, pending, volumeOf(uid), knownAs("h2")), verdict.CleanedUp, do{}},
 		{"H-1 gone claim, PV exists with the volume that is known: settled", world(noClaim, pending, volumeOf(uid), knownAs("h")), verdict.ClaimGone, do{}},
+		{"H-1 claim that a watch shows unbound, PV exists, a second volume is known: discarded", world(pending, volumeOf(uid), knownAs("h2")), verdict.VolumeExists, do{}},
+		{"H-1 claim that is being deleted, likewise", world(deleting, pending, volumeOf(uid), knownAs("h2")), verdict.CleanedUp, do{}},
+		{"H-1 claim that is bound to its PV, likewise", world(boundToOurs(corev1.ClaimBound), pending, volumeOf(uid), knownAs("h2")), verdict.CleanedUp, do{}},
 		{
 			"H-1 gone claim, call unsettled, PV of another driver for it: repeated", world(noClaim, pending, volumeOf(uid), ofOtherDriver),
 			verdict.Provisioning,

@@ -165,7 +165,7 @@ func (t *tape) snapshot() Snapshot {
 		s.CSINode = &storagev1.CSINode{Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: t.text(), TopologyKeys: []string{t.text()}}}}}
 	}
 	if t.next()%5 == 1 {
-		s.Pending = &intent.Entry{UID: s.Key.UID, VolumeName: t.text(), Request: t.request()}
+		s.Pending = &intent.Entry{UID: s.Key.UID, VolumeName: t.text(), Request: t.request(), Known: intent.Known{Handle: t.text()}}
 	}
 	return s
 }

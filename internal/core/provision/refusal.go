@@ -133,11 +133,19 @@ func redo(s Snapshot) Verdict {
 	if e.Known.Handle == "" {
 		return create(s, e)
 	}
-	then := unwanted(s)
-	if then == nil {
-		then = refuse{Finding: verdict.Finding{
-			Reason: verdict.CreateAnswerUnfit, Message: fmt.Sprintf("volume %q, which does not fit the claim, was deleted again", e.Known.Handle),
-		}}
+	return discard(e.VolumeName, e.Known.Handle, e.Secrets, afterDiscarded(s, e.Known.Handle))
+}
+
+// afterDiscarded is what follows when a volume that is known by its handle has been deleted. A claim with a PersistentVolume needs no other
+// one: it may be gone, and a watch that is behind shows it as it was before it was bound.
+func afterDiscarded(s Snapshot, handle string) Verdict {
+	if wants(s) && describes(s) {
+		return idle(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists, a second volume was deleted again")
 	}
-	return discard(e.VolumeName, e.Known.Handle, e.Secrets, then)
+	if why := unwanted(s); why != nil {
+		return why
+	}
+	return refuse{Finding: verdict.Finding{
+		Reason: verdict.CreateAnswerUnfit, Message: fmt.Sprintf("volume %q, which does not fit the claim, was deleted again", handle),
+	}}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
@@ -98,6 +99,11 @@ func TestFindingOutComesToAnEnd(t *testing.T) {
 	}
 }
 
+// volumeWith is the PersistentVolume of the claim with a handle.
+func volumeWith(handle string) func(*Snapshot) {
+	return func(s *Snapshot) { volumeOf(uid)(s); s.Volume.Spec.CSI.VolumeHandle = handle }
+}
+
 // H-14: a volume that is known by its handle is deleted by it, and not made once more to learn the handle.
 func TestKnownHandleIsDeleted(t *testing.T) {
 	found := func(s *Snapshot) { pending(s); s.Pending.Known.Handle = "h" }
@@ -110,6 +116,9 @@ func TestKnownHandleIsDeleted(t *testing.T) {
 		{"bound to another volume", bound, "DiscardVolume Settle then nothing CleanedUp"},
 		{"does not fit", func(*Snapshot) {}, "DiscardVolume Settle then refuse CreateAnswerUnfit"},
 		{"has a PersistentVolume by now", volumeOf(uid), "Settle then nothing VolumeProvisioned"},
+		{"H-1 is a second one beside that of the PersistentVolume", volumeWith("h1"), "DiscardVolume Settle then nothing VolumeExists"},
+		{"H-1 likewise, and the class is gone", func(s *Snapshot) { volumeWith("h1")(s); s.Class = nil }, "DiscardVolume Settle then nothing VolumeExists"},
+		{"H-1 likewise, and the claim is bound", func(s *Snapshot) { volumeWith("h1")(s); boundToOurs(corev1.ClaimBound)(s) }, "DiscardVolume Settle then nothing CleanedUp"},
 	} {
 		v := Decide(world(tc.edit, found), time.Time{})
 		if got := shape(v); got != tc.want {

@@ -125,10 +125,11 @@ func hasAnother(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && !describes(s)
 }
 
-// hasSecond reports whether the driver is known to have made another volume than that of the PersistentVolume.
-func hasSecond(s Snapshot) bool {
+// isAnswered reports whether the PersistentVolume is that of the volume which the request on record is about. It is not when the driver is
+// known to have made another volume since: that one is nobody's, and to forget it would leave it for ever (H-1).
+func isAnswered(s Snapshot) bool {
 	known := s.Pending.Known.Handle
-	return known != "" && known != s.Volume.Spec.CSI.VolumeHandle
+	return describes(s) && (known == "" || known == s.Volume.Spec.CSI.VolumeHandle)
 }
 
 // GotVolume reports whether the claim, which does not name a volume yet, has its PersistentVolume.
