@@ -93,6 +93,20 @@ func TestFindingOutComesToAnEnd(t *testing.T) {
 	if text := v.Because().Text(); !strings.Contains(text, pvName) || !strings.Contains(text, "no such pool") {
 		t.Errorf("it does not say what is left, and why: %s", text)
 	}
+	for row, tc := range map[string]struct{ before, asked int }{"refused before, however often": {1, 9}, "not refused before": {0, 10}} {
+		s, asked := world(noClaim, refused(tc.before)), 0
+		for {
+			asked++
+			note, goesOn := AfterCreate(s, sentFor(world()), no).(do).Actions[0].(Note)
+			if !goesOn {
+				break
+			}
+			s.Pending.Known = note.Known
+		}
+		if asked != tc.asked {
+			t.Errorf("%s: asked %d times once the claim is gone, docs/limitations.md says %d", row, asked, tc.asked)
+		}
+	}
 	wanted := world(refused(MostRefusals))
 	if v := AfterCreate(wanted, sentFor(world()), no).(do); v.Actions[0] != (Note{intent.Known{Refusals: 1}}) {
 		t.Errorf("refusals count while the claim wants a volume: %+v", v)
