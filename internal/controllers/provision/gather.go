@@ -87,10 +87,11 @@ func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provisio
 }
 
 // claimOf finds the claim. What was begun is undone, or taken for done, only by what the API server says: memory may not have the claim yet, or
-// still show it bound long after it and its volume are gone, and a repeated call has made another one.
+// still show it bound long after it and its volume are gone, and a repeated call has made another one. Where nobody has kept the record for
+// long, the volume may have had an owner since, and a claim that memory shows without one is no proof: it may have been bound, and be gone.
 func (c *Controller) claimOf(ctx context.Context, key provision.Key, pending *intent.Entry) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.claim(ctx, c.Cached, key)
-	if err != nil || pending == nil || claim != nil && claim.Spec.VolumeName == "" {
+	if err != nil || pending == nil || claim != nil && claim.Spec.VolumeName == "" && !pending.IsStale() {
 		return claim, err
 	}
 	return c.claim(ctx, c.Live, key)

@@ -6,11 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 )
@@ -181,6 +184,38 @@ func TestSecondVolumeOfAClaimThatIsGone(t *testing.T) {
 	}
 	if len(r.driver.created) != 1 || len(r.driver.deleted) != 1 || r.journal.Len() > 0 {
 		t.Errorf("%d times CreateVolume, %d times DeleteVolume, %d requests on record", len(r.driver.created), len(r.driver.deleted), r.journal.Len())
+	}
+}
+
+// aged is a journal whose entries nobody had kept for long.
+type aged struct{ *Memory }
+
+func (j aged) Pending(claim types.UID) (intent.Entry, bool) {
+	e, ok := j.Memory.Pending(claim)
+	e.Unattended = intent.MostUnattended + 1
+	return e, ok
+}
+
+// H-1: of a record that nobody has kept for long, only a claim that lives tells that its volume has had no owner since. Memory may show one
+// that was bound, whose data was kept, and that is gone.
+func TestAClaimOfAnOldRecordIsLookedUp(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		r := newRig(t, withoutSecrets)
+		before := r.claim(t)
+		if err := r.journal.Record(t.Context(), intent.Entry{
+			Claim: r.key.NamespacedName, UID: r.key.UID, VolumeName: "pvc-u", Request: &csi.CreateVolumeRequest{Name: "pvc-u"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.Journal = aged{r.journal}
+		if gone {
+			r.Cached = photo{r.api, before, nil}
+			r.remove(t, before)
+		}
+		r.run(t)
+		if calls := len(r.driver.created); (calls == 0) != gone || len(r.driver.deleted) > 0 || r.journal.Len() > 0 {
+			t.Errorf("gone %t: %d times CreateVolume, %d times DeleteVolume, %d requests on record", gone, calls, len(r.driver.deleted), r.journal.Len())
+		}
 	}
 }
 
