@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/intent"
@@ -86,7 +86,7 @@ func (j *Journal) load(i int, page seized, since time.Time) {
 	if len(page.entries) > 0 && due.After(j.formerEnds) {
 		j.formerEnds = due
 	}
-	j.book.Load(i, page.entries, due, page.unattended)
+	j.book.Load(i, page.entries, due)
 }
 
 // seized is a page that was taken over, and what a former holder left there.
@@ -95,7 +95,6 @@ type seized struct {
 	entries     []intent.Entry
 	pages       int           // how many there are, on the first page
 	callTimeout time.Duration // how long calls of the former holder may take; 0 when it gave the page back
-	unattended  time.Duration // how long ago somebody wrote it last
 }
 
 // seizeAtLast seizes a page as soon as the API server is able to answer: it often is not just when leaders change, and a process that
@@ -160,9 +159,7 @@ func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context
 				return seized{}, fmt.Errorf("lease %s/%s: %w: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, errUnreadable, err)
 			}
 			j.sign(lease, page.callTimeout-margin)
-			if !slices.ContainsFunc(page.entries, page.isStale) {
-				j.renew(lease, i)
-			}
+			keepNow(lease, intent.StaleOf(page.entries))
 			if err = j.Writer.Update(ctx, lease); err == nil {
 				j.took(i, sent)
 				page.lease = lease
@@ -175,21 +172,13 @@ func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context
 	}
 }
 
-// isStale reports whether an entry is one that nobody has kept for long.
-func (s seized) isStale(e intent.Entry) bool {
-	e.Unattended = s.unattended
-	return e.IsStale()
-}
-
 func read(lease *coordinationv1.Lease) (seized, error) {
-	page := seized{pages: 1, unattended: math.MaxInt64}
-	if renewed := lease.Spec.RenewTime; renewed != nil {
-		page.unattended = time.Since(renewed.Time)
-	}
+	page := seized{pages: 1}
 	var err error
 	if page.entries, err = intent.Decode(lease.Annotations[names.AnnIntents]); err != nil {
 		return page, err
 	}
+	kept(lease).Tell(page.entries, time.Now())
 	if text := lease.Annotations[names.AnnIntentPages]; text != "" {
 		if page.pages, err = strconv.Atoi(text); err != nil || page.pages > intent.MaxPages {
 			return page, fmt.Errorf("annotation %s=%q is not a number of pages", names.AnnIntentPages, text)
@@ -235,7 +224,7 @@ func (j *Journal) newPage(i int) *coordinationv1.Lease {
 		Labels: map[string]string{names.LabelManagedBy: names.ManagedByPurser},
 	}}
 	j.sign(lease, 0)
-	j.renew(lease, i)
+	keepNow(lease, nil)
 	return lease
 }
 
@@ -247,12 +236,41 @@ func (j *Journal) sign(lease *coordinationv1.Lease, former time.Duration) {
 	lease.Spec.LeaseDurationSeconds = &seconds
 }
 
-// renew writes into the page that somebody keeps it, unless it has what nobody had kept for long, which whoever takes the page over in the
-// next moments must know too (H-1).
-func (j *Journal) renew(lease *coordinationv1.Lease, i int) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.book.IsStale(i) {
+// mostText is how long the two texts may be together: what the API server allows for all annotations, but for some of others.
+const mostText = 256<<10 - 1<<10
+
+// keepNow writes into a page that somebody keeps it, and which of the entries on it nobody had kept for long before, which whoever takes it over
+// next must know too (H-1). Where there are some, the Lease has no time: a former version, which knows no other one, must take the whole page
+// for one that nobody has kept, and writes the time again as soon as it has looked at all of it. Then what is noted here counts no more. If
+// there is no room for that, nobody knows, and the whole page is taken for such; no new request comes onto one that is so full.
+func keepNow(lease *coordinationv1.Lease, stale []types.UID) {
+	now := metav1.NowMicro()
+	lease.Spec.RenewTime = &now
+	delete(lease.Annotations, names.AnnIntentsKept)
+	if len(stale) == 0 {
+		return
+	}
+	lease.Spec.RenewTime = nil
+	if text := (intent.Kept{Last: now.Time, Stale: stale}).Text(); len(text)+len(lease.Annotations[names.AnnIntents]) <= mostText {
+		annotate(lease, names.AnnIntentsKept, text)
+	}
+}
+
+// kept is what a page says of that. What is not understood says nothing.
+func kept(lease *coordinationv1.Lease) intent.Kept {
+	if renewed := lease.Spec.RenewTime; renewed != nil {
+		return intent.Kept{Last: renewed.Time}
+	}
+	k, err := intent.ParseKept(lease.Annotations[names.AnnIntentsKept])
+	if err != nil {
+		return intent.Kept{}
+	}
+	return k
+}
+
+// renew is for writes of a page that leave what stands on it: where the time is with that, it stays too.
+func renew(lease *coordinationv1.Lease) {
+	if lease.Spec.RenewTime != nil {
 		lease.Spec.RenewTime = new(metav1.NowMicro())
 	}
 }
@@ -260,12 +278,15 @@ func (j *Journal) renew(lease *coordinationv1.Lease, i int) {
 // flushPage writes one page and tells those who waited for it when it began; who comes later waits for the next write.
 func (j *Journal) flushPage(ctx context.Context, i int) error {
 	err := j.reach(ctx, i)
-	text, unfit := j.take(i)
+	text, stale, unfit := j.take(i)
 	if err == nil {
 		err = unfit
 	}
 	if err == nil {
-		err = j.update(ctx, i, func(lease *coordinationv1.Lease) { annotate(lease, names.AnnIntents, text) })
+		err = j.update(ctx, i, func(lease *coordinationv1.Lease) {
+			annotate(lease, names.AnnIntents, text)
+			keepNow(lease, stale)
+		})
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -312,8 +333,8 @@ func (j *Journal) adopt(i int, page seized) {
 	}
 }
 
-// take is the text of a page; those who waited for it wait for this write from now on.
-func (j *Journal) take(i int) (string, error) {
+// take is the text of a page, and what is stale in it; those who waited for it wait for this write from now on.
+func (j *Journal) take(i int) (text string, stale []types.UID, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.writing[i] = j.waiting[i]
@@ -339,9 +360,9 @@ func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		lease := j.pages[i].lease.DeepCopy()
+		renew(lease)
 		change(lease)
 		j.sign(lease, time.Until(j.formerEnds))
-		j.renew(lease, i)
 		sent := time.Now()
 		err := j.Writer.Update(ctx, lease)
 		if err == nil {
@@ -420,7 +441,7 @@ func (j *Journal) giveBack(ctx context.Context, i int) error {
 	for attempt := 1; ; attempt++ {
 		lease, nobody := j.pages[i].lease.DeepCopy(), ""
 		lease.Spec.HolderIdentity = &nobody
-		j.renew(lease, i)
+		renew(lease)
 		err := j.Writer.Update(ctx, lease)
 		isChanged := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 		if err == nil || isChanged && j.Len() == 0 {

@@ -1,11 +1,18 @@
 package journal
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 // H-1: entries that nobody has kept for long are told from others, whoever takes the record over. What counts is only how long nobody had it:
@@ -84,6 +91,62 @@ func TestWhatNobodyHasKept(t *testing.T) {
 	}
 }
 
+// H-1: what comes onto a page beside entries that nobody had kept for long is none of those, whoever takes the page over next, and whenever: a
+// volume was recorded a moment ago. An entry for which a call has begun is none of them any more, and the others stay what they are.
+func TestNewRequestsBesideOldOnes(t *testing.T) {
+	const long = intent.MostUnattended + time.Minute
+	for name, tc := range map[string]struct {
+		held  time.Duration // by each of the holders that find old entries
+		dies  bool
+		gone  bool // somebody deletes the page under each of them
+		pause time.Duration
+	}{
+		"killed at once":                   {0, true, false, 0},
+		"ends":                             {time.Minute, false, false, time.Minute},
+		"holds it for a week":              {7 * intent.MostUnattended, true, false, time.Hour},
+		"the page is deleted":              {0, true, true, 0},
+		"the page is deleted, and it ends": {time.Minute, false, true, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				former := start(t, a, "former")
+				for n := 1; n <= 2; n++ {
+					record(t, former.Journal, n)
+				}
+				former.die()
+				time.Sleep(long)
+				holder := func(who string, n int, want ...types.UID) {
+					j := start(t, a, who)
+					if got := intent.StaleOf(j.Entries()); !slices.Equal(got, want) {
+						t.Errorf("%s: old are %v, want %v", who, got, want)
+					}
+					if tc.gone {
+						if err := a.Delete(t.Context(), a.lease(t, "j")); err != nil {
+							t.Fatal(err)
+						}
+					}
+					record(t, j.Journal, n)
+					time.Sleep(tc.held)
+					if j.Done(entry(n).UID); tc.dies {
+						j.die()
+					} else {
+						j.end(t)
+					}
+					time.Sleep(tc.pause)
+				}
+				holder("the first", 3, "uid-1", "uid-2")
+				holder("the second", 4, "uid-1", "uid-2")
+				holder("one that repeats a call", 1, "uid-1", "uid-2")
+				holder("the next", 5, "uid-2")
+				holder("one that repeats the other", 2, "uid-2")
+				time.Sleep(long)
+				holder("one after a day", 6, "uid-1", "uid-2", "uid-3", "uid-4", "uid-5")
+			})
+		})
+	}
+}
+
 // Nobody writes the record for its time alone more often than it must, nor at all when nothing is on record.
 func TestKeepingTheRecordCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -126,4 +189,63 @@ func TestAPageWithoutATime(t *testing.T) {
 		}
 		next.end(t)
 	})
+}
+
+// A former version knows the time of the Lease alone. It takes all of a page for old while something on it is, as it did before, and what it
+// has written is believed.
+func TestAFormerVersionReadsWhatIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		former := start(t, a, "former")
+		record(t, former.Journal, 1)
+		if page := a.lease(t, "j"); page.Spec.RenewTime == nil || page.Annotations[names.AnnIntentsKept] != "" {
+			t.Errorf("without anything old: %s, %v", page.Spec.RenewTime, page.Annotations)
+		}
+		former.die()
+		time.Sleep(intent.MostUnattended + time.Minute)
+		next := start(t, a, "next")
+		record(t, next.Journal, 2)
+		next.die()
+		page := a.lease(t, "j")
+		if page.Spec.RenewTime != nil || page.Annotations[names.AnnIntentsKept] == "" {
+			t.Errorf("with something old: %s, %v", page.Spec.RenewTime, page.Annotations)
+		}
+		time.Sleep(time.Hour)
+		page.Spec.RenewTime = new(metav1.NowMicro()) // it has looked at all of it
+		if err := a.Update(t.Context(), page); err != nil {
+			t.Fatal(err)
+		}
+		last := start(t, a, "last")
+		if old := intent.StaleOf(last.Entries()); len(old) > 0 || last.Len() != 2 {
+			t.Errorf("old are %v of %d", old, last.Len())
+		}
+		last.end(t)
+		if page := a.lease(t, "j"); page.Spec.RenewTime == nil || page.Annotations[names.AnnIntentsKept] != "" {
+			t.Errorf("after the former version: %s, %v", page.Spec.RenewTime, page.Annotations)
+		}
+	})
+}
+
+// What is old is named where the API server has room for that. Else, and where nobody can read it, all of the page is.
+func TestWhatIsOldAndNotNamed(t *testing.T) {
+	uids := []types.UID{"uid-1", "uid-2"}
+	for _, tc := range []struct {
+		what  string
+		bytes int // of the entries
+		named bool
+	}{{"room", 200 << 10, true}, {"no room", mostText - 20, false}} {
+		lease := &coordinationv1.Lease{}
+		annotate(lease, names.AnnIntents, strings.Repeat("x", tc.bytes))
+		keepNow(lease, uids)
+		if got := kept(lease); slices.Equal(got.Stale, uids) != tc.named || got.Last.IsZero() == tc.named || lease.Spec.RenewTime != nil {
+			t.Errorf("%s: %+v, %s", tc.what, got, lease.Spec.RenewTime)
+		}
+		if length := len(lease.Annotations[names.AnnIntents]) + len(lease.Annotations[names.AnnIntentsKept]); length > mostText {
+			t.Errorf("%s: %d bytes", tc.what, length)
+		}
+		annotate(lease, names.AnnIntentsKept, "of a later version")
+		if got := kept(lease); !got.Last.IsZero() {
+			t.Errorf("%s: what nobody understands is read as %+v", tc.what, got)
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -113,8 +112,8 @@ func (b *Book) Add(e Entry) (int, error) {
 	return i, nil
 }
 
-// again is for one more call with what is on record. The page says by its time that somebody keeps it, as it may no more while an entry on it
-// is stale, so it is written.
+// again is for one more call with what is on record. An entry that is stale stands on record as such, and is not any more, so its page is
+// written.
 func (b *Book) again(have Entry) int {
 	i := b.pageOf[have.UID]
 	b.pages[i].entries[have.UID] = have.Again()
@@ -220,18 +219,15 @@ func (b *Book) IsDirty(i int) bool { return b.pages[i].dirty }
 // IsEmpty reports whether there is no entry on a page.
 func (b *Book) IsEmpty(i int) bool { return len(b.pages[i].entries) == 0 }
 
-// IsStale reports whether a page has an entry that nobody has kept for long, and nobody has looked at since. Until then the page must go on
-// saying so, to whoever takes it over next.
-func (b *Book) IsStale(i int) bool {
-	return i < len(b.pages) && slices.ContainsFunc(b.pages[i].list(), Entry.IsStale)
-}
-
-// Take is the text of a page, which counts as written from now on; see [Book.Spoil].
-func (b *Book) Take(i int) (string, error) {
+// Take is the text of a page, and the uids of the stale entries in it, which are to be written with it. Both count as written from now on; see
+// [Book.Spoil].
+func (b *Book) Take(i int) (text string, stale []types.UID, err error) {
 	p := &b.pages[i]
 	p.dirty = false
 	p.removed, p.removing = map[types.UID]bool{}, p.removed
-	return b.packer.encode(p.list())
+	entries := p.list()
+	text, err = b.packer.encode(entries)
+	return text, StaleOf(entries), err
 }
 
 // Spoil says that the last text of a page was not written after all.
@@ -241,16 +237,16 @@ func (b *Book) Spoil(i int) {
 	maps.Copy(p.removed, p.removing)
 }
 
-// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time. Nobody had written the page for as
-// long as it was unattended. Of a claim that is on another page the last one counts.
-func (b *Book) Load(i int, entries []Entry, notBefore time.Time, unattended time.Duration) {
+// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time. Of a claim that is on another page
+// the last one counts.
+func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
 	for len(b.pages) <= i {
 		b.pages = append(b.pages, newPage())
 	}
 	p := &b.pages[i]
 	for _, e := range entries {
 		b.Remove(e.UID) // never on two pages, whatever was found
-		e.NotBefore, e.Unattended = notBefore, unattended
+		e.NotBefore = notBefore
 		p.entries[e.UID] = e
 		p.order = append(p.order, e.UID)
 		p.bytes += size(e)

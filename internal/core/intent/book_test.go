@@ -4,6 +4,7 @@ import (
 	"compress/flate"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func TestBookCompresses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := b.Take(0)
+	text, _, err := b.Take(0)
 	if err != nil || len(text) > 16<<10 {
 		t.Errorf("300 entries take %d bytes, %v", len(text), err)
 	}
@@ -107,7 +108,7 @@ func TestBookPacksWithOne(t *testing.T) {
 	var used *flate.Writer
 	for n := range 3 {
 		mustAdd(t, b, entry(n))
-		text, err := b.Take(0)
+		text, _, err := b.Take(0)
 		if want, _ := encode(b.Entries()); text != want || err != nil {
 			t.Errorf("text %d is %q, %v, want %q", n, text, err, want)
 		}
@@ -119,7 +120,7 @@ func TestBookPacksWithOne(t *testing.T) {
 	for n := range 3 {
 		b.Remove(entry(n).UID)
 	}
-	if text, err := b.Take(0); text != "" || err != nil || b.packer.writer != nil {
+	if text, _, err := b.Take(0); text != "" || err != nil || b.packer.writer != nil {
 		t.Errorf("without entries the text is %q, %v, and the packer stays: %t", text, err, b.packer.writer != nil)
 	}
 }
@@ -127,7 +128,7 @@ func TestBookPacksWithOne(t *testing.T) {
 func TestBookAddsOnce(t *testing.T) {
 	b := NewBook()
 	mustAdd(t, b, entry(1))
-	if _, err := b.Take(0); err != nil {
+	if _, _, err := b.Take(0); err != nil {
 		t.Fatal(err)
 	}
 	mustAdd(t, b, entry(1))
@@ -164,7 +165,7 @@ func TestBookIsBounded(t *testing.T) {
 		t.Errorf("%d pages, %d entries of %d", b.Pages(), b.Len(), n)
 	}
 	for i := range b.Pages() {
-		text, err := b.Take(i)
+		text, _, err := b.Take(i)
 		if err != nil || len(text) > 256<<10 {
 			t.Errorf("page %d has %d bytes, %v", i, len(text), err)
 		}
@@ -200,7 +201,7 @@ func TestBookKeepsFormerRequests(t *testing.T) {
 			b.Note("uid-1", known)
 			mustAdd(t, b, of([]string{"tape", "paper", "wood"}[i]))
 		}
-		text, err := b.Take(0)
+		text, _, err := b.Take(0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,8 +214,8 @@ func TestBookKeepsFormerRequests(t *testing.T) {
 			t.Errorf("%s: %s", tc.what, diff)
 		}
 		again := NewBook()
-		again.Load(0, got, time.Time{}, 0)
-		if text2, _ := again.Take(0); text2 != text || size(have) != b.pages[0].bytes {
+		again.Load(0, got, time.Time{})
+		if text2, _, _ := again.Take(0); text2 != text || size(have) != b.pages[0].bytes {
 			t.Errorf("%s: what was taken over is written otherwise, or measured: %d bytes", tc.what, b.pages[0].bytes)
 		}
 		mustAdd(t, b, of("ssd"))
@@ -259,7 +260,7 @@ func TestBookHasRoomForAnotherRequest(t *testing.T) {
 			t.Fatalf("claim %d: former request %v, page %d", i, e.Former, b.pageOf[e.UID])
 		}
 	}
-	text, err := b.Take(0)
+	text, _, err := b.Take(0)
 	if err != nil || len(text) > 256<<10-1<<10 {
 		t.Errorf("the page has %d bytes, %v", len(text), err)
 	}
@@ -310,7 +311,9 @@ func hasEntry(b *Book, uid types.UID) bool {
 func TestBookLoad(t *testing.T) {
 	due := time.Unix(100, 0)
 	b := NewBook()
-	b.Load(1, []Entry{entry(1)}, due, time.Minute)
+	old := entry(1)
+	old.Unattended = time.Minute
+	b.Load(1, []Entry{old}, due)
 	got, ok := b.Get("uid-1")
 	if !ok || !got.NotBefore.Equal(due) || got.Unattended != time.Minute || b.Pages() != 2 || len(b.Dirty()) != 0 {
 		t.Errorf("got %+v of %d pages, dirty %v", got, b.Pages(), b.Dirty())
@@ -321,32 +324,41 @@ func TestBookLoad(t *testing.T) {
 	}
 }
 
-// H-1: what nobody has kept for long is stale until a call for it begins, which the page must then say; what is known of it changes nothing.
+// H-1: what nobody has kept for long is stale until a call for it begins, which must be written then; what is known of it changes nothing, and
+// neither is what comes onto the page beside it stale.
 func TestBookHasStaleEntries(t *testing.T) {
 	for _, tc := range []struct {
 		unattended time.Duration
 		stale      bool
 	}{{0, false}, {MostUnattended, false}, {MostUnattended + 1, true}} {
 		b := NewBook()
-		b.Load(0, []Entry{entry(1), entry(2)}, time.Time{}, tc.unattended)
+		old := []Entry{entry(1), entry(2)}
+		Kept{Last: time.Unix(1000, 0)}.Tell(old, time.Unix(1000, 0).Add(tc.unattended))
+		b.Load(0, old, time.Time{})
 		mustAdd(t, b, entry(3))
-		if _, err := b.Take(0); err != nil {
-			t.Fatal(err)
+		written := func(want ...types.UID) {
+			t.Helper()
+			if !tc.stale {
+				want = nil
+			}
+			if _, stale, err := b.Take(0); err != nil || !slices.Equal(stale, want) {
+				t.Errorf("%s: %v are written as stale, %v, want %v", tc.unattended, stale, err, want)
+			}
 		}
+		written("uid-1", "uid-2")
 		b.Note("uid-1", Known{Refusals: 1})
-		if e, _ := b.Get("uid-1"); e.IsStale() != tc.stale || b.IsStale(0) != tc.stale || b.IsStale(1) {
-			t.Errorf("%s: stale is %t, of the page %t", tc.unattended, e.IsStale(), b.IsStale(0))
+		if e, _ := b.Get("uid-1"); e.IsStale() != tc.stale {
+			t.Errorf("%s: stale is %t", tc.unattended, e.IsStale())
 		}
 		mustAdd(t, b, entry(1))
-		if e, _ := b.Get("uid-1"); e.IsStale() || b.IsStale(0) != tc.stale || b.IsDirty(0) != tc.stale {
-			t.Errorf("%s: after a call: stale is %t, of the page %t, to be written %t", tc.unattended, e.IsStale(), b.IsStale(0), b.IsDirty(0))
+		if e, _ := b.Get("uid-1"); e.IsStale() || b.IsDirty(0) != tc.stale {
+			t.Errorf("%s: after a call: stale is %t, to be written %t", tc.unattended, e.IsStale(), b.IsDirty(0))
 		}
+		written("uid-2")
 		other := entry(2)
 		other.Request.Parameters["tier"] = "tape"
 		mustAdd(t, b, other)
-		if b.IsStale(0) || b.IsEmpty(0) {
-			t.Errorf("%s: after calls for all", tc.unattended)
-		}
+		written()
 	}
 }
 
@@ -359,7 +371,7 @@ func TestBookNeverHasAClaimOnTwoPages(t *testing.T) {
 		mustAdd(t, b, large(n, 10<<10))
 	}
 	take := func() {
-		if _, err := b.Take(0); err != nil {
+		if _, _, err := b.Take(0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -408,7 +420,7 @@ func TestBookAgainstAMap(t *testing.T) {
 			},
 			"write": func(t *rapid.T) {
 				for _, i := range b.Dirty() {
-					text, err := b.Take(i)
+					text, _, err := b.Take(i)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -25,8 +25,8 @@ type Entry struct {
 	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way until then. Deleting what a
 	// repeated call found, while the first one is still under way, would lose what the first one creates.
 	NotBefore time.Time
-	// Unattended is set on entries of a former holder of the journal: for how long nobody had written the page when it was taken over. It
-	// counts until a call for the entry is about to begin.
+	// Unattended is set on entries of a former holder of the journal: for how long nobody had kept them, when they were taken over by us or
+	// by somebody before us (see [Kept]). It counts until a call for the entry is about to begin.
 	Unattended time.Duration
 	// Former has the request that this one has taken the place of, which a call may have met all the same, and so on: the last ones of
 	// those that may have a volume.

@@ -45,6 +45,7 @@ const (
 const (
 	AnnIntents      = "purser/intents"      // the unsettled requests of a page; see core/intent
 	AnnIntentPages  = "purser/intent-pages" // how many pages there are, on the first
+	AnnIntentsKept  = "purser/intents-kept" // which requests on a page nobody had kept for long; see core/intent
 	LabelManagedBy  = "app.kubernetes.io/managed-by"
 	ManagedByPurser = "purser"
 )
