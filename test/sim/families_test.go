@@ -42,6 +42,7 @@ var families = []family{
 	{"requests on several pages", manyPages, true},
 	{"journal deleted", lostJournals, true},
 	{"outage", outs, true},
+	{"nobody is there for days", absences, false},
 	{"two crashes", pairs, false},
 	{"anything together", chance, false},
 }

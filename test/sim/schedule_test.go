@@ -19,6 +19,8 @@ import (
 type schedule struct {
 	crashes         []crash
 	downFor         time.Duration // between a crash and the next process
+	alone           time.Duration // after the first crash there is no process for so long, in place of downFor
+	joins           bool          // then, when the next process starts, the user asks for one more claim
 	deleteWhileDown bool          // the user deletes all claims meanwhile
 	deleteAt        int           // the user deletes all claims right after this operation
 	recreateClassAt int           // the classes are deleted and made again with other parameters
@@ -83,6 +85,8 @@ func (s schedule) String() string {
 		say(true, "crash at %d %s", c.at, c.position)
 	}
 	say(s.downFor > 0, "down for %s", s.downFor)
+	say(s.alone > 0, "for the first time for %s", s.alone)
+	say(s.joins, "one more claim then")
 	say(s.deleteWhileDown, "claims deleted while down")
 	say(s.deleteAt > 0, "claims deleted after %d", s.deleteAt)
 	say(s.recreateClassAt > 0, "classes created again after %d", s.recreateClassAt)

@@ -38,7 +38,7 @@ type world struct {
 	ops        int // writes and calls that our processes began
 	writes     int // those that go to the API server
 	processes  []*process
-	started    time.Time // the last of them
+	started    time.Time // the last of them, or the one that is to come
 	out        time.Time // when the outage began
 	healed     bool
 	trace      []string
@@ -46,6 +46,7 @@ type world struct {
 	callOps    []int
 	calls      map[string]int  // of the driver, by method and volume, fault-free or not
 	forced     map[string]bool // handles whose PersistentVolume was forced away
+	kept       map[string]bool // handles of volumes with somebody's data
 	restored   []*corev1.PersistentVolume
 	turned     bool            // policies of volumes were changed, and with them who protects them
 	forcedAway map[string]bool // names of volumes that an administrator took away from their claims
@@ -64,7 +65,7 @@ const blindFor = callTimeout + 8*time.Second
 func newWorld(ctx context.Context, s schedule, m mutant) *world {
 	w := &world{
 		schedule: s, mutant: m, server: apiserver.New(), driver: csidriver.New(), began: time.Now(), ctx: ctx, calls: map[string]int{},
-		forced: map[string]bool{}, forcedAway: map[string]bool{},
+		forced: map[string]bool{}, forcedAway: map[string]bool{}, kept: map[string]bool{},
 	}
 	w.driver.Locks, w.driver.Vague = s.driverLocks, s.driverVague
 	w.driver.Deleting = w.deleting
@@ -168,18 +169,36 @@ func (w *world) start(r role) {
 
 // restart begins a process after a pause, in which the user may act.
 func (w *world) restart(r role) {
+	down, first := w.pause()
 	go func() {
-		time.Sleep(w.schedule.downFor / 2)
+		time.Sleep(down / 2)
 		if w.schedule.deleteWhileDown {
 			w.deleteClaims()
 		}
-		time.Sleep(w.schedule.downFor/2 + 17*time.Microsecond)
+		time.Sleep(down/2 + 17*time.Microsecond)
 		if w.ctx.Err() == nil {
 			former := w.living(r)
+			if first && w.schedule.alone > 0 {
+				w.keepUnclaimed()
+			}
 			w.start(r)
+			if first && w.schedule.joins {
+				w.join()
+			}
 			w.replaced(former...)
 		}
 	}()
+}
+
+// pause is how long there is no process, and whether it is the first time. Nothing is quiet before it is over.
+func (w *world) pause() (down time.Duration, first bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if down, first = w.schedule.downFor, w.killed == 1; first && w.schedule.alone > 0 {
+		down = w.schedule.alone
+		w.started = time.Now().Add(down)
+	}
+	return down, first
 }
 
 // living are the processes of a role that have not ended.
@@ -363,6 +382,9 @@ func (w *world) rival(former *process) {
 
 // deleting looks at each volume that the driver is about to delete (I3).
 func (w *world) deleting(id string) {
+	if w.kept[id] {
+		w.violate("I3: volume %s is deleted, which somebody has kept while there was no process", id)
+	}
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
 		if pv.Spec.CSI == nil || pv.Spec.CSI.VolumeHandle != id {
 			continue
