@@ -100,11 +100,11 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 		return nil, err
 	}
 	defer cancel()
-	now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: a.Name}, &corev1.PersistentVolume{})
+	sharing, err := c.Sharing(ctx, a.Handle) // which takes longer than the other question
 	if err != nil {
 		return nil, err
 	}
-	sharing, err := c.Sharing(ctx, a.Handle)
+	now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: a.Name}, &corev1.PersistentVolume{})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Config struct {
 	Journal       Journal
 	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
 	HandedOver HandedOver
-	// Sharing are the PersistentVolumes of the driver that memory shows with a handle; nil for none.
+	// Sharing are the PersistentVolumes of the driver with a handle, as the API server has them; nil for none.
 	Sharing func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error)
 	CSI     csi.ControllerClient
 	Calls   *calls.Calls // shared with controllers/reclaim

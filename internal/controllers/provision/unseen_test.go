@@ -138,6 +138,20 @@ func TestNotDiscardedUnderAnother(t *testing.T) {
 	}
 }
 
+// It takes a while to find out who shares the handle, and the PersistentVolume of the request may be written meanwhile, by a write that was on its way.
+func TestNotDiscardedWhenItsVolumeComes(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	r.Sharing = func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u"}}
+		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: handle}
+		return nil, r.api.Create(ctx, pv)
+	}
+	next, err := r.Apply(t.Context(), provision.Snapshot{Key: r.key, Driver: r.Driver}, provision.DiscardVolume{Name: "pvc-u", Handle: "h"})
+	if len(r.driver.deleted) > 0 || next == nil || err != nil {
+		t.Errorf("%d calls, then %v, %v", len(r.driver.deleted), next, err)
+	}
+}
+
 // H-1: a claim and its PersistentVolume went long ago, with the volume; a call that was repeated has made another one. Memory is older than
 // all that, as after a restart, and shows the claim bound, or its PersistentVolume there.
 func TestMemoryOfWhatIsGone(t *testing.T) {

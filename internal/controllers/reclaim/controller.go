@@ -62,11 +62,14 @@ type Controller struct {
 	retries  *loop.Retries[string]
 	releases *releases
 	released *released
+	holders  *holders
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	return &Controller{Config: cfg, retries: loop.NewRetries[string](), releases: newReleases(), released: newReleased()}
+	c := &Controller{Config: cfg, retries: loop.NewRetries[string](), releases: newReleases(), released: newReleased()}
+	c.holders = newHolders(c.listHolders)
+	return c
 }
 
 // Loop is the controller with the loop around it.

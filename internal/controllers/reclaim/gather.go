@@ -27,9 +27,12 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 		return s, err
 	}
 	if found && !released.finishes(newest) {
-		if s.Volume, s.Claim, err = c.asItIs(ctx, newest); err != nil {
+		if s.Volume, s.Fresh, err = c.asItIs(ctx, newest); err != nil {
 			return s, err
 		}
+	}
+	if s.Fresh {
+		s.Claim = reclaim.ClaimGone
 	}
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {
 		return s, nil
@@ -45,18 +48,18 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 // asItIs is the volume as the API server has it, where what is remembered may be too old to delete it: its release is a while ago, or its
 // deletion failed before, or it has another claim than it was released from. What follows upon the release at once, as nearly all deletions
 // do, costs no read: that the watch has shown it is the proof that the claim is gone.
-func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVolume) (*corev1.PersistentVolume, reclaim.Proof, error) {
+func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVolume) (now *corev1.PersistentVolume, fresh bool, err error) {
 	if reclaim.Owner(remembered) != c.Driver.Name || reclaim.Rests(remembered) || !reclaim.MayReclaim(remembered) {
-		return remembered, reclaim.NotAsked, nil
+		return remembered, false, nil
 	}
 	if reclaim.IsFresh(remembered, c.Clock.Now()) && c.retries.Get(remembered.Name).Failed == 0 && c.releases.have(remembered) {
-		return remembered, reclaim.ClaimGone, nil
+		return remembered, true, nil
 	}
-	now, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(remembered), &corev1.PersistentVolume{})
+	now, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(remembered), &corev1.PersistentVolume{})
 	if err != nil || now == nil || now.UID != remembered.UID { // another one has a wake-up of its own
-		return nil, reclaim.NotAsked, err
+		return nil, false, err
 	}
-	return now, reclaim.NotAsked, nil
+	return now, false, nil
 }
 
 // attachments are those of the storage, by whichever name (D-16, D-37).
@@ -80,25 +83,26 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 	return nil
 }
 
-// twins are the other volumes with the same handle, which are few, as the API server has them: data is at stake (D-37).
+// twins are the other volumes with the same handle that memory knows of. Nearly always there are none.
 func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
-	remembered, err := c.others(ctx, s.Volume)
+	others, err := c.others(ctx, s.Volume)
 	if err != nil {
 		return err
 	}
-	for _, pv := range remembered {
-		now, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(pv), &corev1.PersistentVolume{})
+	now, err := c.asTheyAre(ctx, c.handleOf(s.Volume), namesOf(others))
+	if err != nil {
+		return err
+	}
+	return c.twinsAre(ctx, s, now)
+}
+
+func (c *Controller) twinsAre(ctx context.Context, s *reclaim.Snapshot, all []*corev1.PersistentVolume) error {
+	for _, pv := range all {
+		proof, err := c.proof(ctx, pv)
 		if err != nil {
 			return err
 		}
-		if now == nil || c.handleOf(now) != c.handleOf(s.Volume) {
-			continue
-		}
-		proof, err := c.proof(ctx, now)
-		if err != nil {
-			return err
-		}
-		s.Twins = append(s.Twins, reclaim.Twin{Volume: now, Claim: proof})
+		s.Twins = append(s.Twins, reclaim.Twin{Volume: pv, Claim: proof})
 	}
 	return nil
 }
@@ -109,13 +113,13 @@ func (c *Controller) others(ctx context.Context, pv *corev1.PersistentVolume) ([
 	if handle == "" {
 		return nil, nil
 	}
-	all, err := c.Sharing(ctx, handle)
+	all, err := c.remembered(ctx, handle)
 	return slices.DeleteFunc(all, func(other *corev1.PersistentVolume) bool { return other.Name == pv.Name }), err
 }
 
-// Sharing are the volumes of the driver that memory shows with a handle, those included that this process wrote and no watch has shown yet.
-// Nobody may change them.
-func (c *Controller) Sharing(ctx context.Context, handle string) (all []*corev1.PersistentVolume, err error) {
+// remembered are the volumes of the driver that memory shows with a handle, those included that this process wrote and no watch has shown
+// yet. Nobody may change them.
+func (c *Controller) remembered(ctx context.Context, handle string) (all []*corev1.PersistentVolume, err error) {
 	own := c.Volumes.Unseen(func(pv *corev1.PersistentVolume) bool { return c.handleOf(pv) == handle })
 	var near corev1.PersistentVolumeList
 	// Not copied, since nearly all are of no interest, and nobody changes those that are.
@@ -133,6 +137,46 @@ func (c *Controller) Sharing(ctx context.Context, handle string) (all []*corev1.
 		}
 	}
 	return all, nil
+}
+
+// Sharing are the volumes of the driver with a handle, as the API server has them: data is at stake, and memory may be behind (D-37).
+func (c *Controller) Sharing(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
+	return c.sharing(ctx, handle, "")
+}
+
+// sharing are those but the one with a name. Memory is asked after the list, for what this process wrote meanwhile.
+func (c *Controller) sharing(ctx context.Context, handle, but string) ([]*corev1.PersistentVolume, error) {
+	listed, err := c.holders.of(ctx, handle)
+	if err != nil {
+		return nil, err
+	}
+	remembered, err := c.remembered(ctx, handle)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(listed, namesOf(remembered)))))
+	return c.asTheyAre(ctx, handle, slices.DeleteFunc(all, func(name string) bool { return name == but }))
+}
+
+// asTheyAre are those of the named volumes, which are few, that have the handle in the API server.
+func (c *Controller) asTheyAre(ctx context.Context, handle string, names []string) (all []*corev1.PersistentVolume, err error) {
+	for _, name := range names {
+		now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
+		if err != nil {
+			return nil, err
+		}
+		if now != nil && c.handleOf(now) == handle {
+			all = append(all, now)
+		}
+	}
+	return all, nil
+}
+
+func namesOf(volumes []*corev1.PersistentVolume) (names []string) {
+	for _, pv := range volumes {
+		names = append(names, pv.Name)
+	}
+	return names
 }
 
 func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error) {

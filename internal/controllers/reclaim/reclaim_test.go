@@ -98,6 +98,10 @@ func newRig(refuse error, objects ...client.Object) *rig {
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			r.reads = append(r.reads, "all")
+			return c.List(ctx, list, opts...)
+		},
 	})
 	measures := telemetry.NewMetrics(prometheus.NewRegistry(), func() int { return 0 })
 	r.Controller = New(Config{
@@ -324,7 +328,7 @@ func TestProofIsRead(t *testing.T) {
 			}
 			r := newRig(tc.refuse, objects...)
 			r.run(t)
-			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads, []string{"/pv", "crew/logbook"}) {
+			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads, []string{"/pv", "crew/logbook", "all"}[:2+tc.calls]) {
 				t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
 			}
 		})

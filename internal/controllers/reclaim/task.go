@@ -44,6 +44,8 @@ func (c *Controller) About(name string, s reclaim.Snapshot) loop.About {
 // Apply implements loop.Task.
 func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action reclaim.Action) (next, error) {
 	switch a := action.(type) {
+	case reclaim.LookForTwins:
+		return c.lookForTwins(ctx, s)
 	case reclaim.DeleteVolume:
 		return c.deleteVolume(ctx, s.Volume.Name, a), nil
 	case reclaim.DeleteObject:
@@ -70,6 +72,22 @@ func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next,
 		return reclaim.Gone(), nil
 	}
 	return nil, err
+}
+
+// lookForTwins sees what surrounds the storage as the API server has it.
+func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next, error) {
+	all, err := c.sharing(ctx, c.handleOf(s.Volume), s.Name)
+	if err != nil {
+		return nil, err
+	}
+	s.Twins, s.Attached = nil, nil
+	if err := c.twinsAre(ctx, &s, all); err != nil {
+		return nil, err
+	}
+	if err := c.attachments(ctx, &s); err != nil {
+		return nil, err
+	}
+	return reclaim.AfterLook(s), nil
 }
 
 func (c *Controller) deleteVolume(ctx context.Context, name string, a reclaim.DeleteVolume) next {

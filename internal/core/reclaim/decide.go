@@ -35,11 +35,13 @@ type Snapshot struct {
 	// Protector says that whoever protects volumes in this cluster is in this process, so that its finalizer goes with ours in one
 	// write. It would drop it in the next moment, and does not mind that there is nothing left to drop.
 	Protector bool
+	// Fresh says that the watch has shown the release of the volume just now, and with it all volumes that there were by then.
+	Fresh bool
 
 	// The rest matters only if [MayReclaim].
 	Attached []string                // the nodes that a VolumeAttachment of this volume names
 	Claim    Proof                   // of the claim in spec.claimRef, if [NeedsProof]
-	Twins    []Twin                  // the others of the driver with the same volume handle
+	Twins    []Twin                  // the others of the driver with the same volume handle, as far as memory knows of them
 	Class    *storagev1.StorageClass // the one from [ClassToRead]
 }
 
@@ -75,6 +77,8 @@ type (
 	// LetGo drops our finalizer only if the reclaim policy still is the one that was seen. The view may be old, and a volume whose
 	// policy has become Delete meanwhile needs the finalizer.
 	LetGo struct{ Volume *corev1.PersistentVolume }
+	// LookForTwins asks the API server for all volumes with the handle. What follows is for [AfterLook] to say.
+	LookForTwins struct{}
 	// DeleteVolume asks the driver. When that fails, what follows is for [AfterDelete] to say.
 	DeleteVolume struct {
 		Handle string
@@ -87,6 +91,7 @@ type (
 func (AddFinalizer) action()  {}
 func (DropFinalizer) action() {}
 func (LetGo) action()         {}
+func (LookForTwins) action()  {}
 func (DeleteVolume) action()  {}
 func (DeleteObject) action()  {}
 
@@ -175,6 +180,11 @@ func reclaim(s Snapshot) Verdict {
 	// Two writes for each volume that we made. The finalizer goes before the object: whoever else has one there drops it when the object
 	// is deleted, and not at the same moment as we do ours. A crash between the two leaves an object that says what is left to do (H-51).
 	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DropFinalizer{s.Volume, finalizers(s)}, DeleteObject{s.Volume}}
+	if !s.Fresh {
+		// Memory may be older than another volume with the handle, as that of a new leader is whose watch is behind, and what is under it is
+		// somebody's data. That takes a list of all volumes, which the ordinary deletion does without (D-37).
+		actions = append([]Action{LookForTwins{}}, actions...)
+	}
 	if !HasFinalizer(s.Volume) {
 		// Written by hand and never seen bound. Somebody may delete the object while the driver is at work, and then nothing would
 		// say that there was a volume (H-20). The third write is for these few only. It takes time, in which nobody may have saved the volume.
@@ -185,6 +195,15 @@ func reclaim(s Snapshot) Verdict {
 		Actions: actions,
 		Then:    idle(verdict.VolumeReclaimed, "the volume and its PersistentVolume are deleted"),
 	}
+}
+
+// AfterLook says what follows when the twins are those that the API server has; nil to go on.
+func AfterLook(s Snapshot) Verdict {
+	v := reclaim(s)
+	if _, still := v.(do); still {
+		return nil
+	}
+	return v
 }
 
 func foreign(pv *corev1.PersistentVolume) verdict.Finding {

@@ -14,7 +14,7 @@ import (
 
 const driver = "csi.example"
 
-// world is a snapshot of a released volume of ours whose claim is gone, changed by edits.
+// world is a snapshot of a volume of ours that was seen to be released just now, changed by edits.
 func world(edits ...func(*Snapshot)) Snapshot {
 	s := Snapshot{
 		Name: "pv",
@@ -31,6 +31,7 @@ func world(edits ...func(*Snapshot)) Snapshot {
 			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased},
 		},
 		Claim:  ClaimGone,
+		Fresh:  true,
 		Driver: Driver{Name: driver, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}},
 	}
 	for _, edit := range edits {
@@ -50,6 +51,7 @@ func policy(p corev1.PersistentVolumeReclaimPolicy) func(*Snapshot) {
 func deleting(s *Snapshot)    { s.Volume.DeletionTimestamp = new(metav1.Now()) }
 func noFinalizer(s *Snapshot) { s.Volume.Finalizers = nil }
 func noClaim(s *Snapshot)     { s.Volume.Spec.ClaimRef = nil }
+func late(s *Snapshot)        { s.Fresh = false }
 func static(s *Snapshot)      { s.Volume.Annotations = nil }
 
 func shape(v Verdict) string {

@@ -70,7 +70,7 @@ func (t *tape) volume() *corev1.PersistentVolume {
 }
 
 // FuzzReclaimDecide: no object with missing fields makes anything panic (U-47), every verdict can be carried out, and no volume is
-// deleted whose claim may exist (I3).
+// deleted whose claim may exist (I3), or without a look for others who have it (D-37).
 func FuzzReclaimDecide(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x01\x01\x07\x01\x00\x01\x11\x01\x02\x01\x02\x02\x02\x01\x01"))
@@ -87,6 +87,7 @@ func FuzzReclaimDecide(f *testing.F) {
 			if in.yes() {
 				s.Class = &storagev1.StorageClass{Provisioner: driver, Parameters: in.texts()}
 			}
+			s.Fresh = in.yes()
 			NeedsProof(s.Volume)
 			ClassToRead(s.Volume)
 			ProofOf(s.Volume, &corev1.PersistentVolumeClaim{})
@@ -97,10 +98,16 @@ func FuzzReclaimDecide(f *testing.F) {
 		if !acts {
 			return
 		}
+		looked := s.Fresh
 		for _, a := range d.Actions {
+			if _, looks := a.(LookForTwins); looks {
+				if looked = true; AfterLook(s) != nil {
+					t.Errorf("looked in vain: %+v", s.Volume)
+				}
+			}
 			if a, deletes := a.(DeleteVolume); deletes {
 				sure := s.Claim == ClaimGone || !namesClaim(s.Volume)
-				if !sure || a.Handle == "" {
+				if !sure || !looked || a.Handle == "" {
 					t.Errorf("deleted %q: %+v", a.Handle, s.Volume)
 				}
 				check(t, AfterDelete(a, DeleteFailure{Code: codes.Code(in.next()), Message: in.text(), NoSecret: in.yes()}))

@@ -22,6 +22,7 @@ const (
 	reclaimedUnprotected = `DeleteVolume DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer" ` +
 		`"kubernetes.io/pv-protection"] DeleteObject then nothing VolumeReclaimed`
 	protected = "AddFinalizer " + reclaimed
+	looked    = "LookForTwins " + reclaimed
 	kept      = "nothing VolumeInUse"
 )
 
@@ -161,12 +162,13 @@ func TestIsRelease(t *testing.T) {
 	}
 }
 
+func twin(edits ...func(*Snapshot)) func(*Snapshot) {
+	other := world(edits...).Volume
+	other.Name, other.UID = "other", "v"
+	return func(s *Snapshot) { s.Twins = append(s.Twins, Twin{other, world(edits...).Claim}) }
+}
+
 func TestTwins(t *testing.T) {
-	twin := func(edits ...func(*Snapshot)) func(*Snapshot) {
-		other := world(edits...).Volume
-		other.Name, other.UID = "other", "v"
-		return func(s *Snapshot) { s.Twins = append(s.Twins, Twin{other, world(edits...).Claim}) }
-	}
 	retain := policy(corev1.PersistentVolumeReclaimRetain)
 	refused := "refuse VolumeShared"
 	for _, tc := range []struct {
@@ -185,6 +187,11 @@ func TestTwins(t *testing.T) {
 		{"D-37 the other was dealt with", world(twin(deleting, noFinalizer)), reclaimed},
 		{"D-37 one of two needs it", world(twin(), twin(phase(corev1.VolumeBound))), refused},
 		{"D-37 retain lets go of it", world(retain, twin(phase(corev1.VolumeBound))), "LetGo then nothing VolumeKept"},
+		{"D-37 memory may be older than another", world(late), looked},
+		{"D-37 so it may where the others that it has do not need the volume", world(late, twin()), looked},
+		{"D-37 right before the volume goes", world(late, noFinalizer), "AddFinalizer " + looked},
+		{"D-37 where it stays, nobody asks", world(late, twin(phase(corev1.VolumeBound))), refused},
+		{"D-16 D-37 nor where it is attached", world(late, func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			v := Decide(tc.s)
@@ -195,5 +202,23 @@ func TestTwins(t *testing.T) {
 				t.Errorf("%q does not name the other volume and the handle", text)
 			}
 		})
+	}
+}
+
+func TestAfterLook(t *testing.T) {
+	for _, tc := range []struct {
+		row  string
+		s    Snapshot
+		want string
+	}{
+		{"D-37 nobody else has the handle", world(late), "nil"},
+		{"D-37 one who does not need it", world(late, twin()), "nil"},
+		{"D-37 one who needs it", world(late, twin(phase(corev1.VolumeBound))), "refuse VolumeShared"},
+		{"D-16 D-37 one by whose name it is attached", world(late, twin(), func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
+		{"H-20 our finalizer was put on meanwhile", world(late, noFinalizer), "nil"},
+	} {
+		if got := shape(AfterLook(tc.s)); got != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.row, got, tc.want)
+		}
 	}
 }

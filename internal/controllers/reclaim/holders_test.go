@@ -1,0 +1,168 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// D-37: a new leader, whose watch is behind, finds a released volume and deletes it under another one that a former leader wrote. Who has not
+// seen the release himself asks the API server who has the handle.
+func TestTwinThatMemoryDoesNotHave(t *testing.T) {
+	for name, tc := range map[string]struct {
+		twin  *corev1.PersistentVolume
+		calls int
+		told  string
+	}{
+		"in use":          {twinOf(phase(corev1.VolumeBound)), 0, `"twin"`},
+		"released, too":   {twinOf(), 1, ""},
+		"another handle":  {twinOf(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "i" }), 1, ""},
+		"of other driver": {twinOf(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }), 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(nil, releasedVolume(), tc.twin)
+			r.Cached = newRig(nil, releasedVolume()).api
+			r.releases.forget(releasedVolume())
+			r.run(t)
+			if told := strings.Join(r.told, " "); len(r.driver.deleted) != tc.calls || !strings.Contains(told, tc.told) {
+				t.Errorf("called %d times, want %d; told %q", len(r.driver.deleted), tc.calls, told)
+			}
+		})
+	}
+}
+
+// D-16, D-37: it may be attached under that name.
+func TestAttachedTwinThatMemoryDoesNotHave(t *testing.T) {
+	r := newRig(nil, releasedVolume(), twinOf())
+	r.Cached = newRig(nil, releasedVolume(), attachment("1", "twin")).api
+	r.releases.forget(releasedVolume())
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
+		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
+	}
+}
+
+// D-37, C-71: whoever discards what a driver answered with is told of those who have it, though memory does not.
+func TestSharingIsAskedOfTheAPIServer(t *testing.T) {
+	r := newRig(nil, twinOf(phase(corev1.VolumeBound)))
+	r.Cached = newRig(nil).api
+	var have []string
+	all, err := r.Sharing(t.Context(), "h")
+	for _, pv := range all {
+		have = append(have, pv.Name)
+	}
+	if err != nil || !slices.Equal(have, []string{"twin"}) {
+		t.Errorf("%q, %v", have, err)
+	}
+	r.Cached = newRig(nil, releasedVolume()).api // which is gone
+	if all, err = r.Sharing(t.Context(), "h"); err != nil || len(all) != 1 {
+		t.Errorf("with one that is gone: %d, %v", len(all), err)
+	}
+}
+
+// What this process writes while the list is under way is known to memory.
+func TestSharingHasWhatIsWrittenMeanwhile(t *testing.T) {
+	r := newRig(nil)
+	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if err := c.List(ctx, list, opts...); err != nil {
+				return err
+			}
+			mine := twinOf(phase(corev1.VolumePending))
+			err := c.Create(ctx, mine)
+			r.Volumes.Wrote(mine)
+			return err
+		},
+	})
+	r.Cached = newRig(nil).api
+	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 1 {
+		t.Errorf("%d, %v", len(all), err)
+	}
+}
+
+// The list is read page by page, to its end.
+func TestHoldersOnSeveralPages(t *testing.T) {
+	r := newRig(nil)
+	pages := map[string][]corev1.PersistentVolume{"": {*releasedVolume()}, "2": {}, "3": {*twinOf()}}
+	follows := map[string]string{"": "2", "2": "3"}
+	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			asked := (&client.ListOptions{}).ApplyOptions(opts)
+			if asked.Limit != pageSize || asked.Raw != nil {
+				t.Errorf("asked for %+v", asked)
+			}
+			list.(*corev1.PersistentVolumeList).Items = pages[asked.Continue]
+			list.SetContinue(follows[asked.Continue])
+			return nil
+		},
+	})
+	if got, err := r.holders.of(t.Context(), "h"); err != nil || !slices.Equal(got, []string{"pv", "twin"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// Who asks while a list is under way needs the next one, since what he asks about may have happened meanwhile; and all who wait have the same.
+func TestListsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lists []map[string][]string
+		h := newHolders(func(ctx context.Context, into map[string][]string) error {
+			lists = append(lists, into)
+			time.Sleep(10 * time.Millisecond)
+			for handle := range into {
+				into[handle] = []string{fmt.Sprint(handle, " in list ", len(lists))}
+			}
+			return ctx.Err()
+		})
+		var wg sync.WaitGroup
+		ask := func(ctx context.Context, handle, want string, fails bool) {
+			wg.Go(func() {
+				if got, err := h.of(ctx, handle); strings.Join(got, " ") != want || (err != nil) != fails {
+					t.Errorf("%q: %q, %v", handle, got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		impatient, give := context.WithTimeout(t.Context(), time.Millisecond)
+		defer give()
+		ask(t.Context(), "a", "a in list 1", false)
+		ask(impatient, "b", "", true)
+		ask(t.Context(), "a", "a in list 2", false)
+		ask(t.Context(), "c", "c in list 2", false)
+		wg.Wait()
+		if len(lists) != 2 {
+			t.Errorf("%d lists", len(lists))
+		}
+		began := time.Now()
+		ask(t.Context(), "a", "a in list 3", false)
+		if wg.Wait(); time.Since(began) != 50*time.Millisecond {
+			t.Errorf("the third was there after %s, though the second had just ended", time.Since(began))
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// D-37: nothing is deleted, and nothing said of twins, while the API server does not answer.
+func TestHoldersAreNotKnown(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("busy")
+		},
+	})
+	r.releases.forget(releasedVolume())
+	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 {
+		t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
+	}
+	if _, err := r.Sharing(t.Context(), "h"); err == nil {
+		t.Error("nobody has the handle")
+	}
+}
