@@ -16,20 +16,10 @@ import (
 )
 
 // Gather implements loop.Task. What surrounds the volume is read only when it can matter, which for most events it cannot.
-func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
-	s := reclaim.Snapshot{Name: name, Driver: c.Driver, Protector: c.DropProtection}
-	released := c.released.before(name)
-	newest, found, err := c.Volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
-		cached, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
-		return cached, cached != nil, err
-	})
-	if err != nil {
+func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapshot, err error) {
+	s = reclaim.Snapshot{Name: name, Driver: c.Driver, Protector: c.DropProtection}
+	if s.Volume, s.Fresh, err = c.volume(ctx, name); err != nil {
 		return s, err
-	}
-	if found && !released.finishes(newest) {
-		if s.Volume, s.Fresh, err = c.asItIs(ctx, newest); err != nil {
-			return s, err
-		}
 	}
 	if s.Fresh {
 		s.Claim = reclaim.ClaimGone
@@ -43,6 +33,23 @@ func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot,
 		}
 	}
 	return s, nil
+}
+
+// volume is the one of the name, unless nothing is left to do for it. A view that is too old to show that a write had its effect, though its
+// answer was lost, is followed by one that does.
+func (c *Controller) volume(ctx context.Context, name string) (pv *corev1.PersistentVolume, fresh bool, err error) {
+	released := c.released.before(name)
+	newest, found, err := c.Volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
+		cached, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+		return cached, cached != nil, err
+	})
+	if err != nil || !found || released.finishes(newest) {
+		return nil, false, err
+	}
+	if pv, fresh, err = c.asItIs(ctx, newest); err != nil || pv == nil || released.finishes(pv) {
+		return nil, false, err
+	}
+	return pv, fresh, nil
 }
 
 // asItIs is the volume as the API server has it, where what is remembered may be too old to delete it: its release is a while ago, or its

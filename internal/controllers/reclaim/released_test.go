@@ -260,3 +260,28 @@ func TestAbandonedVolumeIsTold(t *testing.T) {
 		})
 	}
 }
+
+// unanswered is an API server that deletes, and whose answer is lost.
+type unanswered struct{ client.Client }
+
+func (u unanswered) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	return errors.Join(u.Client.Delete(ctx, o, opts...), errors.New("connection reset"))
+}
+
+// D-33: the volume is deleted, our finalizer is off, the answer to the deletion of the object is lost, and another finalizer keeps it. The
+// watch does not show that it is going. Nobody is told that the volume may be left on the storage side, for we deleted it.
+func TestVolumeWhoseDeletionWasNotAnswered(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	r.Writer, r.Cached = unanswered{r.api}, heldUp{r.Cached, releasedVolume()}
+	for range 2 {
+		r.run(t)
+		r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Minute)
+	}
+	pv := &corev1.PersistentVolume{}
+	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "pv"}, pv); err != nil || pv.DeletionTimestamp == nil {
+		t.Fatalf("the object: %+v, %v", pv.ObjectMeta, err)
+	}
+	if len(r.driver.deleted) != 1 || len(r.told) > 0 {
+		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
+	}
+}
