@@ -14,8 +14,11 @@ type Calls struct {
 	underWay []call
 }
 
-// call is one under way. There are as many as a process has workers.
-type call struct{ method, volume, handle string }
+// call is one under way, or one that was answered. There are as many as a process has workers.
+type call struct {
+	method, volume, handle string
+	answered               bool
+}
 
 // Begin notes a call for a volume, by the name of its PersistentVolume, and by its handle, which another PersistentVolume can have too
 // (D-37); empty where nobody knows it yet. end must be called when it has ended. The error is a gRPC status with the code Aborted, when
@@ -28,7 +31,25 @@ func (c *Calls) Begin(method, volume, handle string) (end func(), err error) {
 			return nil, status.Errorf(codes.Aborted, "%s of volume %s is under way", other.method, other.volume)
 		}
 	}
-	own := call{method, volume, handle}
+	return c.add(call{method: method, volume: volume, handle: handle}), nil
+}
+
+// Got notes with which handle a call was answered that makes volumes, until that is written down: nobody deletes it before. Another
+// request may be answered with it too. The error, as that of [Calls.Begin], is for a volume that is being deleted, so that nobody knows
+// whether there is one.
+func (c *Calls) Got(volume, handle string) (end func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, other := range c.underWay {
+		if handle != "" && other.handle == handle && !other.answered {
+			return nil, status.Errorf(codes.Aborted, "the driver answered with volume %s, and %s of it is under way for %s", handle, other.method, other.volume)
+		}
+	}
+	return c.add(call{method: "CreateVolume", volume: volume, handle: handle, answered: true}), nil
+}
+
+// add says how the call ends. The caller holds mu.
+func (c *Calls) add(own call) (end func()) {
 	c.underWay = append(c.underWay, own)
 	return func() {
 		c.mu.Lock()
@@ -36,5 +57,5 @@ func (c *Calls) Begin(method, volume, handle string) (end func(), err error) {
 		if i := slices.Index(c.underWay, own); i >= 0 {
 			c.underWay = slices.Delete(c.underWay, i, i+1)
 		}
-	}, nil
+	}
 }

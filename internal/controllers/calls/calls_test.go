@@ -49,3 +49,39 @@ func TestOneCallForAHandle(t *testing.T) {
 		t.Errorf("the next call: %v", err)
 	}
 }
+
+// D-37: a volume that the driver has answered with is not deleted, and one that is being deleted is no answer. Two may be answered with one.
+func TestGot(t *testing.T) {
+	var c Calls
+	end, err := c.Got("v", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Begin("DeleteVolume", "w", "h"); status.Code(err) != codes.Aborted {
+		t.Errorf("a deletion: %v", err)
+	}
+	another, err := c.Got("w", "h")
+	if err != nil {
+		t.Fatalf("another answer: %v", err)
+	}
+	nothing, err := c.Got("x", "")
+	if err != nil {
+		t.Fatalf("an answer without a handle: %v", err)
+	}
+	nothing()
+	end()
+	another()
+	if end, err = c.Begin("DeleteVolume", "w", "h"); err != nil {
+		t.Fatalf("a deletion afterwards: %v", err)
+	}
+	if _, err := c.Got("v", "h"); status.Code(err) != codes.Aborted {
+		t.Errorf("an answer while it is deleted: %v", err)
+	}
+	if _, err := c.Got("w", "i"); err != nil {
+		t.Errorf("an answer with another volume: %v", err)
+	}
+	end()
+	if _, err := c.Got("v", "h"); err != nil {
+		t.Errorf("an answer afterwards: %v", err)
+	}
+}

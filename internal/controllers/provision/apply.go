@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -37,6 +38,7 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	case provision.DiscardVolume:
 		return c.discardVolume(ctx, s, a)
 	case provision.WriteVolume:
+		defer c.letGo(s.Key.UID)
 		return c.writeVolume(ctx, a.Volume)
 	case provision.Reschedule:
 		return nil, c.reschedule(ctx, s.Key, a.Claim.Annotations[names.AnnSelectedNode])
@@ -75,9 +77,28 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 		defer end()
 		response, err = c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets))
 	}
+	if err == nil {
+		err = c.keep(s.Key.UID, sent.Request.GetName(), response.GetVolume().GetVolumeId())
+	}
 	answer := answerOf(err, secrets)
 	answer.Volume = response.GetVolume()
 	return coded(provision.AfterCreate(s, sent, answer), answer), nil
+}
+
+// keep has nobody delete what a call was answered with, until its PersistentVolume is written or the run ends. That nobody has begun to is
+// part of the answer.
+func (c *Controller) keep(claim types.UID, name, handle string) error {
+	end, err := c.Calls.Got(name, handle)
+	if err == nil {
+		c.kept.Store(claim, end)
+	}
+	return err
+}
+
+func (c *Controller) letGo(claim types.UID) {
+	if end, ok := c.kept.LoadAndDelete(claim); ok {
+		end.(func())()
+	}
 }
 
 // discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows. Like the call
@@ -100,7 +121,31 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 		return nil, err
 	}
 	defer cancel()
-	sharing, err := c.Sharing(ctx, a.Handle) // which takes longer than the other question
+	c.letGo(s.Key.UID)
+	end, err := c.Calls.Begin("DeleteVolume", a.Name, a.Handle)
+	if err != nil {
+		return notDiscarded(a, answerOf(err, secrets)), nil
+	}
+	defer end()
+	if kept, err := c.whoNeeds(ctx, s, a); kept != nil || err != nil {
+		return kept, err
+	}
+	ctx, done := c.call(ctx, "DeleteVolume", c.Discard)
+	defer done()
+	if _, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets}); err == nil {
+		return nil, nil
+	}
+	return notDiscarded(a, answerOf(err, secrets)), nil
+}
+
+func notDiscarded(a provision.DiscardVolume, answer provision.Answer) next {
+	return coded(provision.AfterDiscard(a.Handle, answer), answer)
+}
+
+// whoNeeds is asked when nobody else can be answered with the volume any more. It takes longer to find out who shares it than who has it under
+// the name of the request.
+func (c *Controller) whoNeeds(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (kept next, err error) {
+	sharing, err := c.Sharing(ctx, a.Handle)
 	if err != nil {
 		return nil, err
 	}
@@ -108,21 +153,7 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	if err != nil {
 		return nil, err
 	}
-	if kept := provision.IsNeeded(s, a, now, sharing); kept != nil {
-		return kept, nil
-	}
-	ctx, done := c.call(ctx, "DeleteVolume", c.Discard)
-	defer done()
-	end, err := c.Calls.Begin("DeleteVolume", a.Name, a.Handle)
-	if err == nil {
-		defer end()
-		_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
-	}
-	if err == nil {
-		return nil, nil
-	}
-	answer := answerOf(err, secrets)
-	return coded(provision.AfterDiscard(a.Handle, answer), answer), nil
+	return provision.IsNeeded(s, a, now, sharing), nil
 }
 
 // answerOf is the last place that knows the secrets of a call, so what the driver said leaves it without them.

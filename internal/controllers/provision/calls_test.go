@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/provision"
 )
 
 // scripted is a journal that says when a request is on record, and what bounds its call.
@@ -150,5 +153,54 @@ func TestOneCallForAVolumeAtATime(t *testing.T) {
 	r.run(t)
 	if calls, entries := len(r.driver.created), r.journal.Len(); calls != 1 || entries != 0 {
 		t.Errorf("afterwards: %d calls, %d requests on record", calls, entries)
+	}
+}
+
+// slowWriter does something before it writes a PersistentVolume.
+type slowWriter struct {
+	client.Client
+	before func()
+}
+
+func (s slowWriter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	s.before()
+	return s.Client.Create(ctx, o, opts...)
+}
+
+// I7, D-37: a driver may answer with a volume that is being deleted for another PersistentVolume of it: then there is no telling what the answer
+// is worth. From the answer until the PersistentVolume is written, no deletion begins.
+func TestAnswerWithAVolumeThatIsDeleted(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	var meanwhile error
+	r.Writer = slowWriter{r.api, func() { _, meanwhile = r.Calls.Begin("DeleteVolume", "pvc-other", "h") }}
+	end, err := r.Calls.Begin("DeleteVolume", "pvc-other", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for calls, entries := range []int{1, 0} {
+		r.clock.Step(time.Hour)
+		if r.run(t); len(r.driver.created) != calls+1 || r.journal.Len() != entries {
+			t.Errorf("%d calls, %d requests on record, want %d", len(r.driver.created), r.journal.Len(), entries)
+		}
+		end()
+	}
+	if meanwhile == nil {
+		t.Error("a deletion began between the answer and its PersistentVolume")
+	}
+	if _, err := r.Calls.Begin("DeleteVolume", "pvc-other", "h"); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// D-37: what is discarded may be answered to somebody else's request while it is asked who has it.
+func TestDiscardBeginsBeforeItAsks(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	var got error
+	r.Sharing = func(context.Context, string) ([]*corev1.PersistentVolume, error) {
+		_, got = r.Calls.Got("pvc-other", "h")
+		return nil, nil
+	}
+	if _, err := r.Apply(t.Context(), provision.Snapshot{Key: r.key, Driver: r.Driver}, provision.DiscardVolume{Name: "pvc-u", Handle: "h"}); err != nil || got == nil || len(r.driver.deleted) != 1 {
+		t.Errorf("%v; the other one: %v; %d calls", err, got, len(r.driver.deleted))
 	}
 }

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 )
 
 // D-37: a new leader, whose watch is behind, finds a released volume and deletes it under another one that a former leader wrote. Who has not
@@ -164,5 +166,34 @@ func TestHoldersAreNotKnown(t *testing.T) {
 	}
 	if _, err := r.Sharing(t.Context(), "h"); err == nil {
 		t.Error("nobody has the handle")
+	}
+}
+
+// D-37: another claim was given the volume after it was looked at, and before the call begins.
+func TestTwinThatIsWrittenBeforeTheCall(t *testing.T) {
+	for name, tc := range map[string]struct {
+		write bool
+		calls int
+	}{
+		"written": {true, 0}, "shown, and gone": {false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(nil, releasedVolume())
+			s, err := r.Gather(t.Context(), "pv")
+			if err != nil || len(s.Twins) > 0 {
+				t.Fatal(s.Twins, err)
+			}
+			twin := twinOf(phase(corev1.VolumePending), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
+			if tc.write {
+				if err := r.api.Create(t.Context(), twin); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.Cached = newRig(nil, releasedVolume(), twinOf()).api
+			end, err := r.Apply(t.Context(), s, corereclaim.DeleteVolume{Handle: "h"})
+			if len(r.driver.deleted) != tc.calls || (end == nil) != (tc.calls > 0) || err != nil {
+				t.Errorf("called %d times, then %v, %v", len(r.driver.deleted), end, err)
+			}
+		})
 	}
 }

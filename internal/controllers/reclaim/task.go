@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,7 +49,7 @@ func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action recla
 	case reclaim.LookForTwins:
 		return c.lookForTwins(ctx, s)
 	case reclaim.DeleteVolume:
-		return c.deleteVolume(ctx, s.Volume.Name, a), nil
+		return c.deleteVolume(ctx, s, a), nil
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
@@ -90,7 +92,7 @@ func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next
 	return reclaim.AfterLook(s), nil
 }
 
-func (c *Controller) deleteVolume(ctx context.Context, name string, a reclaim.DeleteVolume) next {
+func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a reclaim.DeleteVolume) next {
 	secrets, missing, refused := c.readSecret(ctx, a.Secret)
 	if refused != nil {
 		return refused
@@ -100,9 +102,12 @@ func (c *Controller) deleteVolume(ctx context.Context, name string, a reclaim.De
 	defer inFlight.Dec()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	end, err := c.Calls.Begin("DeleteVolume", name, a.Handle)
+	end, err := c.Calls.Begin("DeleteVolume", s.Volume.Name, a.Handle)
 	if err == nil {
 		defer end()
+		err = c.gotAnother(ctx, s)
+	}
+	if err == nil {
 		_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
 	}
 	if err == nil {
@@ -111,6 +116,23 @@ func (c *Controller) deleteVolume(ctx context.Context, name string, a reclaim.De
 	code, message, _ := csirpc.Outcome(err)
 	failure := reclaim.DeleteFailure{Code: code, Message: csirpc.Redact(message, secrets), NoSecret: missing}
 	return verdict.Coded(reclaim.AfterDelete(a, failure), code.String())
+}
+
+// gotAnother looks whether this process gave the volume to another claim, after the world was seen and before the call begins; then it is
+// answered as the driver would, and tried again. It reads nothing unless there is such a one.
+func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
+	others, err := c.others(ctx, s.Volume)
+	if err != nil {
+		return err
+	}
+	unknown := slices.DeleteFunc(namesOf(others), func(name string) bool {
+		return slices.ContainsFunc(s.Twins, func(twin reclaim.Twin) bool { return twin.Volume.Name == name })
+	})
+	now, err := c.asTheyAre(ctx, c.handleOf(s.Volume), unknown)
+	if err != nil || len(now) == 0 {
+		return err
+	}
+	return status.Errorf(codes.Aborted, "PersistentVolume %s got the volume meanwhile", now[0].Name)
 }
 
 // readSecret reads the values for one call. Only a secret that does not exist is gone without (H-16).
