@@ -230,6 +230,9 @@ func (d gatedDriver) DeleteVolume(ctx context.Context, in *csi.DeleteVolumeReque
 	w := d.process.world
 	defer d.process.occupy(w.driver.NameOf(in.GetVolumeId()), "DeleteVolume")()
 	err := d.process.do(op{text: "DeleteVolume " + in.GetVolumeId(), call: true}, func(n int) error {
+		if w.shares && w.schedule.slowAt == n && w.schedule.rivalAt > 0 { // docs/limitations.md: nobody can call it back
+			return status.Error(codes.Unavailable, "it never arrives")
+		}
 		return w.driver.Delete(ctx, in.GetVolumeId(), w.schedule.faultOf(n))
 	})
 	return &csi.DeleteVolumeResponse{}, asCall(err)

@@ -62,7 +62,7 @@ func (e end) noLeak() {
 		if !ofDriver(pv) {
 			continue
 		}
-		if other, ok := handles[pv.Spec.CSI.VolumeHandle]; ok {
+		if other, ok := handles[pv.Spec.CSI.VolumeHandle]; ok && !e.shares {
 			e.violate("I1: PersistentVolumes %s and %s are the same volume %s", other, pv.Name, pv.Spec.CSI.VolumeHandle)
 		}
 		handles[pv.Spec.CSI.VolumeHandle] = pv.Name
@@ -214,7 +214,7 @@ func (e end) onRecord() (all []intent.Entry) {
 
 // awaited reports whether a volume is on record for a claim that wants it.
 func (e end) awaited(volume string) bool {
-	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return r.VolumeName == volume && e.waits(r) })
+	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return (r.VolumeName == volume || e.shares) && e.waits(r) })
 }
 
 // waits reports whether the claim of an entry still wants a volume: then what the driver has refused may stay on record.

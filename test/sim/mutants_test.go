@@ -36,6 +36,7 @@ type mutant struct {
 	journalConfig func(*journal.Config)
 	handlers      hook // who is told of changes
 	forgets       bool // own writes, as if kube.Recent were not there
+	strangers     bool // those who make volumes and those who delete them do not know of each other's calls
 
 	// by is the family that is likely to notice, and goes first.
 	by string
@@ -117,6 +118,10 @@ var mutants = []mutant{
 	{name: "asks the cache where it should ask the API server", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
 		return staleReads{api, cached}
 	}},
+	{name: "looks in memory alone for others that have the volume", by: "watch", client: func(api client.Client, cached client.Reader) client.Client {
+		return staleLists{api, cached}
+	}},
+	{name: "gives a claim the volume that it is deleting", by: "slow write", strangers: true},
 	{name: "takes a volume of another driver for its own", by: "classes led to another driver", client: func(api client.Client, _ client.Reader) client.Client {
 		return readsAs{api, func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = driverName }}
 	}},
@@ -228,6 +233,19 @@ func (s staleReads) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 		return s.Client.Get(ctx, key, o, opts...)
 	}
 	return s.cache.Get(ctx, key, o, opts...)
+}
+
+// staleLists has the list of all volumes from the cache.
+type staleLists struct {
+	client.Client
+	cache client.Reader
+}
+
+func (s staleLists) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if all, ok := list.(*corev1.PersistentVolumeList); ok {
+		return s.cache.List(ctx, all)
+	}
+	return s.Client.List(ctx, list, opts...)
 }
 
 // readsAs has the API server show volumes as edited.

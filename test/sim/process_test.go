@@ -197,9 +197,12 @@ var (
 )
 
 func (p *process) wire(mgr manager.Manager, have parts) {
-	underWay := &calls.Calls{}
+	underWay, deleting := &calls.Calls{}, &calls.Calls{}
+	if !p.world.mutant.strangers {
+		deleting = underWay
+	}
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: underWay,
+		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: deleting,
 		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})

@@ -26,6 +26,7 @@ type workload struct {
 	repeated  bool  // what the driver refuses
 	saves     bool  // an administrator changes the policy of a volume that is to be deleted
 	nodes     bool  // the volumes of the driver are each on one node
+	shares    bool  // the driver answers every claim with the same volume
 	writes    int   // that we need for all of it, our journal left out; 0 when nobody counts
 }
 
@@ -144,6 +145,26 @@ var workloads = []workload{
 		u.pause(time.Second)
 	}},
 	{name: "released, and given to another claim by its uid", setup: immediate, script: givenByUID},
+	{name: "a share, and a claim for it that goes at once", shares: true, repeated: true, setup: immediate, script: func(u *user) {
+		u.claim("a")
+		u.untilBound("a")
+		u.claim("b")
+		u.pause(4 * time.Millisecond)
+		u.deleteClaim("b")
+		u.untilShareIsLeft("a")
+	}},
+	{name: "a share that a claim gets while it is to be deleted", shares: true, repeated: true, setup: immediate, script: func(u *user) {
+		u.world.driver.Down(true)
+		u.claim("b")
+		u.untilBound("b")
+		u.deleteClaim("b")
+		u.pause(2 * time.Second)
+		u.claim("a")
+		u.untilBound("a")
+		u.pause(3 * time.Second)
+		u.world.driver.Down(false)
+		u.untilShareIsLeft("a")
+	}},
 	{name: "its node has no room", small: true, nodes: true, repeated: true, setup: delayedOn("full", "free"), script: func(u *user) {
 		u.world.driver.Fill("full", true)
 		u.claim("a")
@@ -192,6 +213,13 @@ var workloads = []workload{
 		u.deleteClaim("a")
 		u.untilNoVolumes()
 	}},
+}
+
+// untilShareIsLeft lets the last claim of a share go after a new process has undone what a former one began, and a watch that was broken is well.
+func (u *user) untilShareIsLeft(claim string) {
+	u.pause(healsAfter + 5*time.Second)
+	u.deleteClaim(claim)
+	u.untilNoVolumes()
 }
 
 // step is how long a person takes.

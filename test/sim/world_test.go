@@ -28,6 +28,7 @@ type world struct {
 	contested bool // by people; who comes too late is refused
 	repeated  bool // the driver refuses, and is asked again
 	nodes     bool // its volumes are each on one node
+	shares    bool // it has one volume for all claims
 	server    *apiserver.Server
 	driver    *csidriver.Driver
 	began     time.Time
@@ -92,7 +93,8 @@ func (w *world) play(work workload) {
 	if w.cast = work.cast; w.cast == nil {
 		w.cast = besideStock
 	}
-	w.contested, w.repeated, w.nodes = work.contested, work.repeated, work.nodes
+	w.contested, w.repeated, w.nodes, w.shares = work.contested, work.repeated, work.nodes, work.shares
+	w.driver.Shares = work.shares
 	w.cast.neighbours(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)

@@ -61,6 +61,9 @@ type Driver struct {
 	// Vague says that another request for a volume is refused for what it asks, as one that can never be met is, and not since there is a
 	// volume of this name.
 	Vague bool
+	// Shares says that every request is answered with one volume, whatever its name, as where a class stands for a share. It exists from the
+	// first request to the first deletion.
+	Shares bool
 	// Deleting is told of each volume right before it is deleted; nil for nobody.
 	Deleting func(id string)
 
@@ -132,10 +135,18 @@ func (d *Driver) latency() time.Duration {
 	return 2*time.Millisecond + time.Duration(d.counts["calls"]*13%97)*10*time.Microsecond
 }
 
+// nameFor is under which name the volume for a request is found.
+func (d *Driver) nameFor(request *csi.CreateVolumeRequest) string {
+	if d.Shares {
+		return "share"
+	}
+	return request.GetName()
+}
+
 // Create is CreateVolume with a script.
 func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f Fault) (*csi.CreateVolumeResponse, error) {
 	var made *Volume
-	err := d.run(ctx, request.GetName(), f, func() (err error) {
+	err := d.run(ctx, d.nameFor(request), f, func() (err error) {
 		made, err = d.create(request, f.Shape)
 		return err
 	})
@@ -245,8 +256,9 @@ func (d *Driver) end(name string) {
 func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if have := d.volumes[request.GetName()]; have != nil {
+	if have := d.volumes[d.nameFor(request)]; have != nil {
 		switch {
+		case d.Shares:
 		case !proto.Equal(have.Request, request) && d.Vague:
 			return nil, status.Error(codes.InvalidArgument, "no such parameter")
 		case !proto.Equal(have.Request, request):
@@ -259,7 +271,7 @@ func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume,
 	}
 	d.made++
 	v := &Volume{
-		Name: request.GetName(), ID: fmt.Sprint("vol-", d.made),
+		Name: d.nameFor(request), ID: fmt.Sprint("vol-", d.made),
 		Request: proto.Clone(request).(*csi.CreateVolumeRequest),
 		Bytes:   request.GetCapacityRange().GetRequiredBytes(),
 	}
