@@ -204,3 +204,37 @@ func TestDiscardBeginsBeforeItAsks(t *testing.T) {
 		t.Errorf("%v; the other one: %v; %d calls", err, got, len(r.driver.deleted))
 	}
 }
+
+// settling is a journal that tells when a request is about to be settled.
+type settling struct {
+	*Memory
+	before func()
+}
+
+func (j settling) Settle(ctx context.Context, claim types.UID) error {
+	j.before()
+	return j.Memory.Settle(ctx, claim)
+}
+
+// Once the PersistentVolume is written it may be deleted, however long the rest takes.
+func TestWrittenVolumeMayBeDeleted(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	err := errors.New("not settled")
+	r.Journal = settling{r.journal, func() { _, err = r.Calls.Begin("DeleteVolume", "pvc-other", "h") }}
+	if r.run(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// However a run ends, nothing is kept from deletion by it any more.
+func TestTheEndOfARunKeepsNothing(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	r.remove(t, r.claim(t))
+	if err := r.keep(r.key.UID, "pvc-u", "h"); err != nil {
+		t.Fatal(err)
+	}
+	r.run(t)
+	if _, err := r.Calls.Begin("DeleteVolume", "pvc-other", "h"); err != nil {
+		t.Error(err)
+	}
+}
