@@ -58,7 +58,10 @@ type forgetful struct {
 
 func (f forgetful) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	for _, name := range f.written() {
-		f.volumes.Forget(client.ObjectKey{Name: name})
+		own, _, _ := f.volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
+			return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "0"}}, true, nil // older than whatever was written
+		})
+		f.volumes.Forget(own)
 	}
 	return f.Reader.Get(ctx, key, o, opts...)
 }
