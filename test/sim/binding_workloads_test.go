@@ -67,6 +67,13 @@ var bindings = playedBy(besideForeign, []workload{
 		u.claim("a")
 		u.untilBound("a")
 	}},
+	{name: "reserved, and made for others", small: true, setup: nothingYet, script: func(u *user) {
+		u.volume("v", reserved("a"), deletedWithClaim, madeBefore)
+		u.volume("w", deletedWithClaim, madeBefore)
+		u.pause(2 * time.Second)
+		u.claim("a")
+		u.untilBound("a")
+	}},
 	{name: "two claims for one volume, and then for another", small: true, setup: nothingYet, writes: 10, script: func(u *user) {
 		u.claim("a")
 		u.claim("b")

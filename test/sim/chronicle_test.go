@@ -91,7 +91,7 @@ func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
 	switch {
 	case turned && is.Status.Phase == corev1.VolumeReleased && lives:
 		m.violate("7.4 I3: volume %s is released, and its claim %s is there", is.Name, owner.Name)
-	case turned && is.Status.Phase == corev1.VolumeReleased && elsewhere && m.firstVolumes[is.UID].Spec.ClaimRef == nil:
+	case turned && is.Status.Phase == corev1.VolumeReleased && elsewhere && uidOf(m.firstVolumes[is.UID]) == "":
 		m.violate("7.4 I3: volume %s is released, which was there before its claim %s, and which that never had", is.Name, owner.Name)
 	case turned && is.Status.Phase == corev1.VolumeAvailable && uidOf(is) != "":
 		m.violate("7.4 I2: volume %s is called available, and is for a claim", is.Name)

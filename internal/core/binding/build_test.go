@@ -3,6 +3,7 @@ package binding
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,6 +37,11 @@ func claim(edits ...func(*pvc)) *pvc {
 }
 
 // volume "v" has 1Gi ReadWriteOnce, is served by a CSI driver, has the policy Delete and is available.
+// createdAt is a time; volumes have the zero one.
+func createdAt(second int64) func(*pvc) {
+	return func(c *pvc) { c.CreationTimestamp = metav1.NewTime(time.Time{}.Add(time.Duration(second) * time.Second)) }
+}
+
 func aVolume(edits ...func(*pv)) *pv {
 	v := &pv{
 		ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-v"},

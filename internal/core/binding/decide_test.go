@@ -207,6 +207,8 @@ func TestVolume(t *testing.T) {
 		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
 		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "unbind v for any; nothing ClaimBound"},
 		{"T2.f made for a former claim, and chosen by us (I3)", pair(elsewhere, other, aVolume(forClaim("u"), made, marked(names.AnnBoundByController, "yes"))), "unbind v for any; nothing ClaimBound"},
+		{"T2.f older than the claim, for which somebody reserved it (I3)", pair(claim(wants("w"), isComplete, isBound, createdAt(2)), other, aVolume(forClaim("u"), made)), "unbind v; nothing ClaimBound"},
+		{"T2.e made in the second of the claim", pair(claim(wants("w"), isComplete, isBound, createdAt(0)), other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
 		{"T2.f made, but to be kept", pair(elsewhere, other, aVolume(forClaim("u"), made, policy(corev1.PersistentVolumeReclaimRetain))), "unbind v; nothing ClaimBound"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -91,15 +91,17 @@ func decideOwned(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 		return nil
 	case isReusable(pv):
 		return []Action{offer(pv)}
-	case isProvisioned(pv) && !boundByController(pv.Annotations) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
-		return release(pv) // made for the claim, which has another one by now; what a binder chose was there before, with its data
+	case isMadeFor(claim, pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
+		return release(pv) // the claim has another one by now
 	}
 	return []Action{Unbind{Volume: pv, Whole: boundByController(pv.Annotations)}}
 }
 
-func isProvisioned(pv *corev1.PersistentVolume) bool {
-	_, ok := pv.Annotations[names.AnnProvisionedBy]
-	return ok
+// isMadeFor reports whether a provisioner made the volume for the claim. What a binder chose, or what is older than the claim, was there before,
+// with data that is not the claim's.
+func isMadeFor(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+	_, provisioned := pv.Annotations[names.AnnProvisionedBy]
+	return provisioned && !boundByController(pv.Annotations) && !pv.CreationTimestamp.Before(&claim.CreationTimestamp)
 }
 
 func available(pv *corev1.PersistentVolume) []Action {
