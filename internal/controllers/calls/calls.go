@@ -22,12 +22,13 @@ type call struct {
 
 // Begin notes a call for a volume, by the name of its PersistentVolume, and by its handle, which another PersistentVolume can have too
 // (D-37); empty where nobody knows it yet. end must be called when it has ended. The error is a gRPC status with the code Aborted, when
-// another call for the volume is under way.
+// another call for the volume is under way. A call that makes the volume may follow one that was answered, which it repeats.
 func (c *Calls) Begin(method, volume, handle string) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, other := range c.underWay {
-		if other.volume == volume || handle != "" && other.handle == handle {
+		repeated := other.answered && other.method == method
+		if other.volume == volume && !repeated || handle != "" && other.handle == handle {
 			return nil, status.Errorf(codes.Aborted, "%s of volume %s is under way", other.method, other.volume)
 		}
 	}

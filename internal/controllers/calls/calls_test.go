@@ -60,6 +60,11 @@ func TestGot(t *testing.T) {
 	if _, err := c.Begin("DeleteVolume", "w", "h"); status.Code(err) != codes.Aborted {
 		t.Errorf("a deletion: %v", err)
 	}
+	again, err := c.Begin("CreateVolume", "v", "")
+	if err != nil {
+		t.Fatalf("the call again: %v", err)
+	}
+	again()
 	another, err := c.Got("w", "h")
 	if err != nil {
 		t.Fatalf("another answer: %v", err)

@@ -38,7 +38,6 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	case provision.DiscardVolume:
 		return c.discardVolume(ctx, s, a)
 	case provision.WriteVolume:
-		defer c.letGo(s.Key.UID)
 		return c.writeVolume(ctx, a.Volume)
 	case provision.Reschedule:
 		return nil, c.reschedule(ctx, s.Key, a.Claim.Annotations[names.AnnSelectedNode])
@@ -85,24 +84,48 @@ func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sen
 	return coded(provision.AfterCreate(s, sent, answer), answer), nil
 }
 
-// keep has nobody delete what a call was answered with, until its PersistentVolume is written or the run ends. That nobody has begun to is
-// part of the answer.
+// answered is a volume that a call for a claim was answered with, for as long as nobody may delete it.
+type answered struct {
+	end    func()
+	unsure bool // whether its PersistentVolume is written, since that had no answer
+}
+
+// keep has nobody delete what a call was answered with, until it is known whether its PersistentVolume is written, or the run has ended
+// without an attempt. That nobody has begun to is part of the answer.
 func (c *Controller) keep(claim types.UID, name, handle string) error {
 	end, err := c.Calls.Got(name, handle)
 	if err == nil {
-		c.kept.Store(claim, end)
+		c.letGo(claim)
+		c.kept.Store(claim, &answered{end: end})
 	}
 	return err
 }
 
 func (c *Controller) letGo(claim types.UID) {
-	if end, ok := c.kept.LoadAndDelete(claim); ok {
-		end.(func())()
+	if a, ok := c.kept.LoadAndDelete(claim); ok {
+		a.(*answered).end()
 	}
 }
 
+// doubt says that the PersistentVolume may be written or not.
+func (c *Controller) doubt(claim types.UID) {
+	if a, ok := c.kept.Load(claim); ok {
+		a.(*answered).unsure = true // the runs of a claim follow each other
+	}
+}
+
+// ended is told of the end of each run. What may be written is kept until a later run has looked, for which its request stays on record.
+func (c *Controller) ended(claim types.UID) {
+	a, ok := c.kept.Load(claim)
+	if _, open := c.Journal.Pending(claim); !ok || !a.(*answered).unsure || !open {
+		c.letGo(claim)
+	}
+	c.Journal.Done(claim)
+}
+
 // discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows. Like the call
-// that made the volume it ends before a next holder of the journal finds the volume, and may want it.
+// that made the volume it ends before a next holder of the journal finds the volume, and may want it. Who needs the volume is asked before
+// that, since it takes a while, and when nobody else can be answered with it any more.
 func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
 	secrets, access, err := c.readSecret(ctx, a.Secret)
 	if err == nil && access == provision.Forbidden {
@@ -110,6 +133,15 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	}
 	if err != nil {
 		return nil, err
+	}
+	c.letGo(s.Key.UID)
+	end, err := c.Calls.Begin("DeleteVolume", a.Name, a.Handle)
+	if err != nil {
+		return notDiscarded(a, answerOf(err, secrets)), nil
+	}
+	defer end()
+	if kept, err := c.whoNeeds(ctx, s, a); kept != nil || err != nil {
+		return kept, err
 	}
 	release, err := c.slot(ctx)
 	if err != nil {
@@ -121,15 +153,6 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 		return nil, err
 	}
 	defer cancel()
-	c.letGo(s.Key.UID)
-	end, err := c.Calls.Begin("DeleteVolume", a.Name, a.Handle)
-	if err != nil {
-		return notDiscarded(a, answerOf(err, secrets)), nil
-	}
-	defer end()
-	if kept, err := c.whoNeeds(ctx, s, a); kept != nil || err != nil {
-		return kept, err
-	}
 	ctx, done := c.call(ctx, "DeleteVolume", c.Discard)
 	defer done()
 	if _, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets}); err == nil {
@@ -190,13 +213,18 @@ func (c *Controller) call(ctx context.Context, method string, timeout time.Durat
 	return ctx, func() { cancel(); inFlight.Dec() }
 }
 
+// writeVolume leaves it open whether the volume may be deleted by others while nobody knows whether it is written.
 func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVolume) (next, error) {
-	created := want.DeepCopy()
+	claim, created := want.Spec.ClaimRef.UID, want.DeepCopy()
 	err := c.Writer.Create(ctx, created)
 	if err == nil {
 		c.Volumes.Wrote(created)
-		c.finished.add(want.Spec.ClaimRef.UID)
+		c.letGo(claim)
+		c.finished.add(claim)
 		return nil, nil
+	}
+	if !kube.IsRefusal(err) || apierrors.IsAlreadyExists(err) {
+		c.doubt(claim)
 	}
 	written := provision.Written{
 		Message:  err.Error(),
@@ -206,6 +234,7 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 		if written.Existing, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(want), &corev1.PersistentVolume{}); err != nil {
 			return nil, err
 		}
+		c.letGo(claim)
 	}
 	return provision.AfterWrite(want, written), nil
 }

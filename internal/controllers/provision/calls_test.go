@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/provision"
@@ -197,7 +198,9 @@ func TestDiscardBeginsBeforeItAsks(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	var got error
 	r.Sharing = func(context.Context, string) ([]*corev1.PersistentVolume, error) {
-		_, got = r.Calls.Got("pvc-other", "h")
+		if _, got = r.Calls.Got("pvc-other", "h"); len(r.slots) > 0 {
+			t.Error("a call is held up meanwhile")
+		}
 		return nil, nil
 	}
 	if _, err := r.Apply(t.Context(), provision.Snapshot{Key: r.key, Driver: r.Driver}, provision.DiscardVolume{Name: "pvc-u", Handle: "h"}); err != nil || got == nil || len(r.driver.deleted) != 1 {
@@ -236,5 +239,40 @@ func TestTheEndOfARunKeepsNothing(t *testing.T) {
 	r.run(t)
 	if _, err := r.Calls.Begin("DeleteVolume", "pvc-other", "h"); err != nil {
 		t.Error(err)
+	}
+}
+
+// D-37: a volume whose PersistentVolume may be written, or not, since that had no answer, is not deleted by another claim's end until a later
+// run knows.
+func TestVolumeThatMayBeWrittenIsKept(t *testing.T) {
+	for name, arrives := range map[string]bool{"it is written": true, "it is not": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, withoutSecrets)
+			lost := true
+			writer := r.Writer
+			r.Writer = interceptor.NewClient(writer.(client.WithWatch), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if _, is := o.(*corev1.PersistentVolume); !is || !lost {
+						return c.Create(ctx, o, opts...)
+					}
+					lost = false
+					if arrives {
+						_ = c.Create(ctx, o.DeepCopyObject().(client.Object), opts...)
+					}
+					return errors.New("connection reset by peer")
+				},
+			})
+			r.run(t)
+			if _, err := r.Calls.Begin("DeleteVolume", "pvc-other", "h"); err == nil {
+				t.Error("it may be deleted")
+			}
+			for range 3 {
+				r.clock.Step(time.Hour)
+				r.run(t)
+			}
+			if _, err := r.Calls.Begin("DeleteVolume", "pvc-other", "h"); err != nil {
+				t.Errorf("and can never be: %v", err)
+			}
+		})
 	}
 }

@@ -72,7 +72,7 @@ type Controller struct {
 	secrets  *secretVersions
 	outdated sync.Map      // uids of the classes whose deprecated parameters were told of
 	slots    chan struct{} // has an element for each call under way
-	kept     sync.Map      // by the uid of the claim: lets go of the handle that its call was answered with
+	kept     sync.Map      // *answered by the uid of the claim
 }
 
 // New returns the controller without starting anything.
@@ -94,7 +94,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*max(c.Timeout, c.Discard) + apiBound,
-		Finally: func(key provision.Key) { c.letGo(key.UID); c.Journal.Done(key.UID) },
+		Finally: func(key provision.Key) { c.ended(key.UID) },
 		Observe: c.observe, HeldUp: verdict.ProvisioningHeldUp,
 	})
 }

@@ -24,6 +24,7 @@ func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapsho
 	if s.Fresh {
 		s.Claim = reclaim.ClaimGone
 	}
+	s.Fresh = s.Fresh || s.Volume != nil && c.sawRelease(s.Volume)
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {
 		return s, nil
 	}
@@ -59,7 +60,7 @@ func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVo
 	if reclaim.Owner(remembered) != c.Driver.Name || reclaim.Rests(remembered) || !reclaim.MayReclaim(remembered) {
 		return remembered, false, nil
 	}
-	if reclaim.IsFresh(remembered, c.Clock.Now()) && c.retries.Get(remembered.Name).Failed == 0 && c.releases.have(remembered) {
+	if reclaim.IsFresh(remembered, c.Clock.Now()) && c.sawRelease(remembered) {
 		return remembered, true, nil
 	}
 	now, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(remembered), &corev1.PersistentVolume{})
@@ -67,6 +68,11 @@ func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVo
 		return nil, false, err
 	}
 	return now, false, nil
+}
+
+// sawRelease reports whether the watch has shown the release, however long the volume had to wait for its turn, and no attempt has failed since.
+func (c *Controller) sawRelease(pv *corev1.PersistentVolume) bool {
+	return c.retries.Get(pv.Name).Failed == 0 && c.releases.have(pv)
 }
 
 // attachments are those of the storage, by whichever name (D-16, D-37).
@@ -148,12 +154,13 @@ func (c *Controller) remembered(ctx context.Context, handle string) (all []*core
 
 // Sharing are the volumes of the driver with a handle, as the API server has them: data is at stake, and memory may be behind (D-37).
 func (c *Controller) Sharing(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
-	return c.sharing(ctx, handle, "")
+	return c.sharing(ctx, handle, "", true)
 }
 
-// sharing are those but the one with a name. Memory is asked after the list, for what this process wrote meanwhile.
-func (c *Controller) sharing(ctx context.Context, handle, but string) ([]*corev1.PersistentVolume, error) {
-	listed, err := c.holders.of(ctx, handle)
+// sharing are those but the one with a name. Memory is asked after the list, for what this process wrote meanwhile. Who asks again spares the
+// API server.
+func (c *Controller) sharing(ctx context.Context, handle, but string, again bool) ([]*corev1.PersistentVolume, error) {
+	listed, err := c.holders.of(ctx, handle, again)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func TestReleaseThatNobodySaw(t *testing.T) {
 			if tc.sees != nil {
 				r.sees(tc.sees)
 			}
-			if r.run(t); len(r.driver.deleted) != tc.want || !slices.Equal(r.reads, []string{"/pv", "crew/logbook", "all"}[:2+tc.want]) {
+			if r.run(t); len(r.driver.deleted) != tc.want || !slices.Equal(r.reads, []string{"/pv", "crew/logbook", "all", "/pv", "crew/logbook"}[:2+3*tc.want]) {
 				t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
 			}
 		})

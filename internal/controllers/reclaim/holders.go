@@ -23,6 +23,7 @@ type holders struct {
 // inquiry is one list.
 type inquiry struct {
 	names map[string][]string // of volumes, by the handles that were asked for
+	again bool                // somebody has asked before, in vain
 	err   error
 	ended chan struct{} // closed when the two above are known
 }
@@ -30,19 +31,19 @@ type inquiry struct {
 const (
 	// pageSize bounds the memory of one list.
 	pageSize = 500
-	// restsFor is how many times as long as a list took nobody lists again, and restsMost is the most: while a driver is down there are
-	// attempts all the time, and the API server has others to serve.
+	// restsFor is how many times as long as a list took nobody lists again, and restsMost is the most, if the list was for one who asks again:
+	// while a driver is down there are attempts all the time, and the API server has others to serve.
 	restsFor  = 4
-	restsMost = time.Second
+	restsMost = 10 * time.Second
 )
 
 func newHolders(list func(context.Context, map[string][]string) error) *holders {
 	return &holders{list: list, turn: make(chan struct{}, 1)}
 }
 
-// of are the names of the volumes with a handle.
-func (h *holders) of(ctx context.Context, handle string) ([]string, error) {
-	i := h.join(ctx, handle)
+// of are the names of the volumes with a handle. again is for who has asked before.
+func (h *holders) of(ctx context.Context, handle string, again bool) ([]string, error) {
+	i := h.join(ctx, handle, again)
 	select {
 	case <-i.ended:
 		return i.names[handle], i.err
@@ -52,7 +53,7 @@ func (h *holders) of(ctx context.Context, handle string) ([]string, error) {
 }
 
 // join is the next list. It does not end with whoever asked for it first.
-func (h *holders) join(ctx context.Context, handle string) *inquiry {
+func (h *holders) join(ctx context.Context, handle string, again bool) *inquiry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.next == nil {
@@ -60,6 +61,7 @@ func (h *holders) join(ctx context.Context, handle string) *inquiry {
 		go h.run(context.WithoutCancel(ctx))
 	}
 	h.next.names[handle] = nil
+	h.next.again = h.next.again || again
 	return h.next
 }
 
@@ -71,7 +73,9 @@ func (h *holders) run(ctx context.Context) {
 	i, began := h.begin(), time.Now()
 	i.err = h.list(ctx, i.names)
 	close(i.ended)
-	time.Sleep(min(restsFor*time.Since(began), restsMost))
+	if i.again {
+		time.Sleep(min(restsFor*time.Since(began), restsMost))
+	}
 }
 
 // begin lets nobody join any more.

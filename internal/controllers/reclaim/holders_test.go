@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 )
 
@@ -107,7 +109,7 @@ func TestHoldersOnSeveralPages(t *testing.T) {
 			return nil
 		},
 	})
-	if got, err := r.holders.of(t.Context(), "h"); err != nil || !slices.Equal(got, []string{"pv", "twin"}) {
+	if got, err := r.holders.of(t.Context(), "h", false); err != nil || !slices.Equal(got, []string{"pv", "twin"}) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -127,7 +129,7 @@ func TestListsAreShared(t *testing.T) {
 		var wg sync.WaitGroup
 		ask := func(ctx context.Context, handle, want string, fails bool) {
 			wg.Go(func() {
-				if got, err := h.of(ctx, handle); strings.Join(got, " ") != want || (err != nil) != fails {
+				if got, err := h.of(ctx, handle, true); strings.Join(got, " ") != want || (err != nil) != fails {
 					t.Errorf("%q: %q, %v", handle, got, err)
 				}
 			})
@@ -152,6 +154,23 @@ func TestListsAreShared(t *testing.T) {
 	})
 }
 
+// Only who asks again has the others rest: what is released in the meantime, as amid a burst, does not wait.
+func TestFirstListsDoNotRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHolders(func(context.Context, map[string][]string) error { time.Sleep(10 * time.Millisecond); return nil })
+		began := time.Now()
+		for _, handle := range []string{"a", "b"} {
+			if _, err := h.of(t.Context(), handle, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 20*time.Millisecond {
+			t.Errorf("two lists took %s", took)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // D-37: nothing is deleted, and nothing said of twins, while the API server does not answer.
 func TestHoldersAreNotKnown(t *testing.T) {
 	r := newRig(nil, releasedVolume())
@@ -166,6 +185,48 @@ func TestHoldersAreNotKnown(t *testing.T) {
 	}
 	if _, err := r.Sharing(t.Context(), "h"); err == nil {
 		t.Error("nobody has the handle")
+	}
+}
+
+// D-31, I3: the list takes a while, in which somebody saves the volume.
+func TestVolumeSavedDuringTheList(t *testing.T) {
+	for name, save := range map[string]func(*corev1.PersistentVolume){
+		"kept": func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		},
+		"given to another claim": func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.Name = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(nil, releasedVolume())
+			r.releases.forget(releasedVolume())
+			read := r.Live
+			r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
+				Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					return read.Get(ctx, key, o, opts...)
+				},
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					pv := &corev1.PersistentVolume{}
+					if err := c.Get(ctx, client.ObjectKey{Name: "pv"}, pv); err != nil {
+						return err
+					}
+					save(pv)
+					return errors.Join(c.Update(ctx, pv), read.List(ctx, list, opts...))
+				},
+			})
+			if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 {
+				t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
+			}
+		})
+	}
+}
+
+// D-37: a volume that had to wait for its turn is looked at again, and needs no list: the watch has shown its release, and all volumes that
+// there were by then.
+func TestReleaseThatWasSeenAWhileAgo(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Hour)
+	if r.run(t); len(r.driver.deleted) != 1 || !slices.Equal(r.reads, []string{"/pv", "crew/logbook"}) {
+		t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
 	}
 }
 

@@ -328,7 +328,7 @@ func TestProofIsRead(t *testing.T) {
 			}
 			r := newRig(tc.refuse, objects...)
 			r.run(t)
-			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads, []string{"/pv", "crew/logbook", "all"}[:2+tc.calls]) {
+			if len(r.driver.deleted) != tc.calls || !slices.Equal(r.reads, []string{"/pv", "crew/logbook", "all", "/pv", "crew/logbook"}[:2+3*tc.calls]) {
 				t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
 			}
 		})

@@ -76,20 +76,42 @@ func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next,
 	return nil, err
 }
 
-// lookForTwins sees what surrounds the storage as the API server has it.
+// lookForTwins sees what surrounds the storage as the API server has it. That takes a while, in which somebody may have saved the volume, so
+// that and its claim are looked at once more after it.
 func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next, error) {
-	all, err := c.sharing(ctx, c.handleOf(s.Volume), s.Name)
+	all, err := c.sharing(ctx, c.handleOf(s.Volume), s.Name, c.retries.Get(s.Name).Failed > 0)
 	if err != nil {
 		return nil, err
 	}
-	s.Twins, s.Attached = nil, nil
+	if s.Volume, err = c.unchanged(ctx, s.Volume); err != nil {
+		return nil, err
+	}
+	s.Twins, s.Attached, s.Claim = nil, nil, reclaim.NotAsked
 	if err := c.twinsAre(ctx, &s, all); err != nil {
 		return nil, err
 	}
-	if err := c.attachments(ctx, &s); err != nil {
-		return nil, err
+	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.attachments} {
+		if err := look(ctx, &s); err != nil {
+			return nil, err
+		}
 	}
 	return reclaim.AfterLook(s), nil
+}
+
+// unchanged is the volume as the API server has it, if that is as it was decided on, but for what this process wrote since.
+func (c *Controller) unchanged(ctx context.Context, decided *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	version := decided.ResourceVersion
+	if written := c.written(decided); written != nil {
+		version = *written
+	}
+	now, err := kube.Get(ctx, c.Live, client.ObjectKeyFromObject(decided), &corev1.PersistentVolume{})
+	if err != nil {
+		return nil, err
+	}
+	if now == nil || now.UID != decided.UID || now.ResourceVersion != version {
+		return nil, fmt.Errorf("PersistentVolume %q has changed since it was decided on", decided.Name)
+	}
+	return now, nil
 }
 
 func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a reclaim.DeleteVolume) next {

@@ -35,7 +35,8 @@ type Snapshot struct {
 	// Protector says that whoever protects volumes in this cluster is in this process, so that its finalizer goes with ours in one
 	// write. It would drop it in the next moment, and does not mind that there is nothing left to drop.
 	Protector bool
-	// Fresh says that the watch has shown the release of the volume just now, and with it all volumes that there were by then.
+	// Fresh says that this is the first attempt since the watch has shown the release of the volume, and with it all volumes that there were
+	// by then.
 	Fresh bool
 
 	// The rest matters only if [MayReclaim].
@@ -197,10 +198,10 @@ func reclaim(s Snapshot) Verdict {
 	}
 }
 
-// AfterLook says what follows when the twins are those that the API server has; nil to go on.
+// AfterLook says what follows when all is as the API server has it; nil to go on.
 func AfterLook(s Snapshot) Verdict {
-	v := reclaim(s)
-	if _, still := v.(do); still {
+	v := Decide(s)
+	if v.Because().Reason == verdict.VolumeReclaim {
 		return nil
 	}
 	return v

@@ -216,6 +216,7 @@ func TestAfterLook(t *testing.T) {
 		{"D-37 one who needs it", world(late, twin(phase(corev1.VolumeBound))), "refuse VolumeShared"},
 		{"D-16 D-37 one by whose name it is attached", world(late, twin(), func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
 		{"H-20 our finalizer was put on meanwhile", world(late, noFinalizer), "nil"},
+		{"I3 its claim is there", world(late, func(s *Snapshot) { s.Claim = ClaimExists }), "nothing VolumeInUse"},
 	} {
 		if got := shape(AfterLook(tc.s)); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.row, got, tc.want)
