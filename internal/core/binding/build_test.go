@@ -39,7 +39,9 @@ func claim(edits ...func(*pvc)) *pvc {
 // volume "v" has 1Gi ReadWriteOnce, is served by a CSI driver, has the policy Delete and is available.
 // createdAt is a time; volumes have the zero one.
 func createdAt(second int64) func(*pvc) {
-	return func(c *pvc) { c.CreationTimestamp = metav1.NewTime(time.Time{}.Add(time.Duration(second) * time.Second)) }
+	return func(c *pvc) {
+		c.CreationTimestamp = metav1.NewTime(time.Time{}.Add(time.Duration(second) * time.Second))
+	}
 }
 
 func aVolume(edits ...func(*pv)) *pv {
