@@ -36,7 +36,6 @@ func claim(edits ...func(*pvc)) *pvc {
 	return edited(c, edits)
 }
 
-// volume "v" has 1Gi ReadWriteOnce, is served by a CSI driver, has the policy Delete and is available.
 // createdAt is a time; volumes have the zero one.
 func createdAt(second int64) func(*pvc) {
 	return func(c *pvc) {
@@ -44,6 +43,7 @@ func createdAt(second int64) func(*pvc) {
 	}
 }
 
+// aVolume is "v": it has 1Gi ReadWriteOnce, is served by a CSI driver, has the policy Delete and is available.
 func aVolume(edits ...func(*pv)) *pv {
 	v := &pv{
 		ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-v"},
