@@ -91,6 +91,17 @@ func TestWhatNobodyHasKept(t *testing.T) {
 	}
 }
 
+// leaveTwo has a holder of the journal be killed with the requests 1 and 2 on record, and nobody come for a while.
+func leaveTwo(t *testing.T, a *api, while time.Duration) {
+	t.Helper()
+	former := start(t, a, "former")
+	for n := 1; n <= 2; n++ {
+		record(t, former.Journal, n)
+	}
+	former.die()
+	time.Sleep(while) // of virtual time
+}
+
 // H-1: what comes onto a page beside entries that nobody had kept for long is none of those, whoever takes the page over next, and whenever: a
 // volume was recorded a moment ago. An entry for which a call has begun is none of them any more, and the others stay what they are.
 func TestNewRequestsBesideOldOnes(t *testing.T) {
@@ -110,12 +121,7 @@ func TestNewRequestsBesideOldOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAPI(t)
-				former := start(t, a, "former")
-				for n := 1; n <= 2; n++ {
-					record(t, former.Journal, n)
-				}
-				former.die()
-				time.Sleep(long)
+				leaveTwo(t, a, long)
 				holder := func(who string, n int, want ...types.UID) {
 					j := start(t, a, who)
 					if got := intent.StaleOf(j.Entries()); !slices.Equal(got, want) {

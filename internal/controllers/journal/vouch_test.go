@@ -18,12 +18,7 @@ import (
 func TestAWriteWithoutTheTextVouchesForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
-		former := start(t, a, "former")
-		for n := 1; n <= 2; n++ {
-			record(t, former.Journal, n)
-		}
-		former.die()
-		time.Sleep(intent.MostUnattended + time.Minute)
+		leaveTwo(t, a, intent.MostUnattended+time.Minute)
 		refused := &atomic.Bool{}
 		next := start(t, a, "next", func(c *Config) { c.PageBytes, c.Writer = 1, refusing{c.Writer, refused} })
 		record(t, next.Journal, 2)
