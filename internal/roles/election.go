@@ -101,10 +101,10 @@ func (e *Election) validate() []error {
 	}
 }
 
-// newLock is the lock on the lease, and with the type endpoints on v1's Endpoints object as well (O-3). It has its own client, so
-// that busy controllers do not cost the lease.
+// newLock is the lock on the lease, and with the type endpoints on v1's Endpoints object as well (O-3). It has its own client and its own
+// connection, so that busy controllers do not cost the lease.
 func (e *Election) newLock(api *rest.Config, name string, events resourcelock.EventRecorder) (*watchedLock, error) {
-	api = rest.AddUserAgent(rest.CopyConfig(api), "leader-election")
+	api = rest.AddUserAgent(kube.Apart(api), "leader-election")
 	api.RateLimiter = nil                             // one of its own
 	api.Timeout = max(time.Second, e.RenewDeadline/2) // one request that hangs does not cost the lease
 	api.WarningHandlerWithContext = rest.NoWarnings{} // that Endpoints are deprecated is not news

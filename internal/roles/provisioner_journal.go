@@ -3,8 +3,11 @@ package roles
 import (
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/purser-csi/purser/internal/controllers/journal"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // The values of --intents.
@@ -29,7 +32,8 @@ type counted interface {
 	Len() int
 }
 
-// journal is what remembers unsettled requests, registered with the manager where it needs to run.
+// journal is what remembers unsettled requests, registered with the manager where it needs to run. Every volume waits for it, so it does not
+// wait in line behind the writes of those before.
 func (w *wiring) journal() (counted, error) {
 	if w.role.Intents == intentsOff {
 		return provisioning.NewMemory(), nil
@@ -38,8 +42,12 @@ func (w *wiring) journal() (counted, error) {
 	if w.role.Intents == intentsRequire {
 		need = journal.Required
 	}
+	api, err := client.New(kube.Apart(w.api), client.Options{Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("journal of volume requests: %w", err)
+	}
 	j := journal.New(journal.Config{
-		Live: w.mgr.GetAPIReader(), Writer: w.mgr.GetClient(),
+		Live: api, Writer: api,
 		Namespace: w.role.Election.namespace(), Name: "purser-intents-" + leaseName(w.driver.Name), Holder: w.holder,
 		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.FormerEnded,
 	})

@@ -40,6 +40,7 @@ const (
 	nameFloor5 = "floor, 5 writes"
 	nameStock  = "stock"
 	nameAlone  = "stock, bare provisioner"
+	nameLate   = "stock, late provisioner"
 	nameOurs   = "purser"
 	namePlane  = "plane"
 )
@@ -74,6 +75,7 @@ func (c *contest) contenders() []contender {
 		{short: "floor4", name: nameFloor4, start: nobody, bare: &bare{api: writer}},
 		{short: "floor5", name: nameFloor5, start: nobody, bare: &bare{api: writer, apart: true}, dynamicOnly: true},
 		{short: "alone", name: nameAlone, start: c.startAlone, floor: nameFloor5, accounts: stock, paceOnly: true},
+		{short: "late", name: nameLate, start: c.startLate, floor: nameFloor5, accounts: stock, paceOnly: true},
 		{short: "stock", name: nameStock, start: c.startStock, floor: nameFloor5, accounts: stock},
 		{short: "purser", name: nameOurs, start: c.startOurs, floor: nameFloor5, accounts: accounts(accountNamespace, accountControllers)},
 		{short: "plane", name: namePlane, start: c.startPlane, floor: nameFloor4, accounts: accounts(accountNamespace, accountPlane), dynamicOnly: true},
@@ -83,9 +85,10 @@ func (c *contest) contenders() []contender {
 // team is the programs of a contender; without any for a floor. In the plane the two are one.
 type team struct {
 	controllers *stage.Program
-	provisioner *sidecar           // nil for one in this process
-	end         context.CancelFunc // of that one
-	address     string             // of the HTTP endpoint of the controllers; empty for none
+	provisioner *sidecar                           // nil for one in this process
+	end         context.CancelFunc                 // of that one
+	address     string                             // of the HTTP endpoint of the controllers; empty for none
+	beside      func(context.Context, *work) error // is done while the claims are made; nil for nothing
 }
 
 // finish lets a provisioner settle what is on its record: whoever comes next would make up for it amid a trial.

@@ -55,6 +55,9 @@ func (o outcome) goals() (all []goal) {
 		if r.contender == nameStock && r.trial == trialDynamic {
 			all = append(all, r.creates(o.middlePace(r), o.reachable(r))...)
 		}
+		if r.contender == nameLate && r.trial == trialDynamic {
+			all = append(all, paceGoal("after stock", o.middlePace(r), ""))
+		}
 		if r.contender == nameStock && r.trial == trialDelete {
 			all = append(all, r.deletes()...)
 		}
@@ -114,14 +117,18 @@ func (o outcome) reachable(r row) string {
 func (r row) creates(p pace, reachable string) []goal {
 	c := countsOf(r.made)
 	return []goal{
-		{
-			name: "beside stock: PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true,
-			annotation: p.String() + reachable,
-		},
+		paceGoal("beside stock", p, reachable),
 		r.provisioner("beside stock: writes of the provisioner, created", c.writes, createWrites),
 		r.provisioner("beside stock: its events", c.events, eventsGoal),
 		r.provisioner("beside stock: CreateVolume", r.calls["CreateVolume"], 1),
 		{name: "beside stock: answers 404 and 409 to it", here: float64(c.vainly), format: "%.0f"},
+	}
+}
+
+func paceGoal(when string, p pace, more string) goal {
+	return goal{
+		name: when + ": PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true,
+		annotation: p.String() + more,
 	}
 }
 

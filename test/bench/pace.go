@@ -33,7 +33,8 @@ func (p pace) lag(part float64) time.Duration {
 	return at(p.written).Sub(at(p.asked))
 }
 
-// ratio of the rates: with 1, volumes are written as fast as anybody asks for them.
+// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. It cannot be more while they are asked for, and is less by
+// what the last claim waits longer than the first. Only of claims that all were asked for before is it how much faster one is than the other.
 func (p pace) ratio() float64 {
 	return perSecond(len(p.written), p.written.Span()) / perSecond(len(p.asked), p.asked.Span())
 }

@@ -128,7 +128,7 @@ func (c *contest) try(ctx context.Context, who contender, t team, trial trial, w
 		r.floor = nameFloor4
 	}
 	profiled := c.profile(ctx, who, t, trial)
-	if r.course, err = trial.do(ctx, w); err != nil {
+	if r.course, err = t.run(ctx, trial, w); err != nil {
 		return err
 	}
 	r.claims = w.claims
@@ -155,6 +155,17 @@ func (c *contest) try(ctx context.Context, who contender, t team, trial trial, w
 		return nil
 	}
 	return trial.clear(ctx, w)
+}
+
+// run does what the trial is about, and beside it what the team has to.
+func (t team) run(ctx context.Context, trial trial, w *work) (c course, err error) {
+	if t.beside == nil || trial.goesOn {
+		return trial.do(ctx, w)
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return t.beside(ctx, w) })
+	both.Go(func() (err error) { c, err = trial.do(ctx, w); return err })
+	return c, both.Wait()
 }
 
 // count reads what was asked.
