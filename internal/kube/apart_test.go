@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Requests of one client share a connection, and those of one that is apart have another.
+// All requests share a connection, but those that are apart.
 func TestApart(t *testing.T) {
 	var mu sync.Mutex
 	connections := map[string]int{}
@@ -23,7 +23,7 @@ func TestApart(t *testing.T) {
 	defer server.Close()
 
 	api := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	for _, config := range []*rest.Config{api, api, Apart(api)} {
+	for config, protocol := range map[*rest.Config]int{api: 2, rest.CopyConfig(api): 2, Apart(api): 1} {
 		client, err := rest.HTTPClientFor(config)
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			response.Body.Close()
-			if response.ProtoMajor != 2 {
+			if response.ProtoMajor != protocol {
 				t.Errorf("a request has %s", response.Proto)
 			}
 		}
@@ -42,7 +42,7 @@ func TestApart(t *testing.T) {
 	if len(connections) != 2 {
 		t.Errorf("three clients, one of them apart, had the connections %v", connections)
 	}
-	if api.Dial != nil {
+	if api.Dial != nil || len(api.NextProtos) != 0 {
 		t.Error("the configuration of the others has changed")
 	}
 }

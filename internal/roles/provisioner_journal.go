@@ -42,7 +42,9 @@ func (w *wiring) journal() (counted, error) {
 	if w.role.Intents == intentsRequire {
 		need = journal.Required
 	}
-	api, err := client.New(kube.Apart(w.api), client.Options{Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper()})
+	apart := kube.Apart(w.api)
+	apart.Timeout = w.role.longestCall()
+	api, err := client.New(apart, client.Options{Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("journal of volume requests: %w", err)
 	}

@@ -86,7 +86,7 @@ func (c *contest) contenders() []contender {
 type team struct {
 	controllers *stage.Program
 	provisioner *sidecar                           // nil for one in this process
-	end         context.CancelFunc                 // of that one
+	end         context.CancelFunc                 // of that one, or of one that comes later
 	address     string                             // of the HTTP endpoint of the controllers; empty for none
 	beside      func(context.Context, *work) error // is done while the claims are made; nil for nothing
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // goal is a number and what it is to be.
 type goal struct {
+	isTold     bool // and no more: there is nothing that it is to be
 	name       string
 	here       float64
 	limit      float64
@@ -18,19 +20,26 @@ type goal struct {
 }
 
 func (g goal) String() string {
-	sign, met := "<=", g.here <= g.limit
-	if g.atLeast {
-		sign, met = ">=", g.here >= g.limit
-	}
-	word := "met"
-	if !met {
-		word = "NOT MET"
-	}
-	text := fmt.Sprintf("%-52s%9s%9s%9s", g.name, fmt.Sprintf(g.format, g.here), sign+" "+fmt.Sprintf(g.format, g.limit), word)
+	limit, word := g.judge()
+	text := strings.TrimRight(fmt.Sprintf("%-52s%9s%9s%9s", g.name, fmt.Sprintf(g.format, g.here), limit, word), " ")
 	if g.annotation != "" {
 		text += "\n  " + g.annotation
 	}
 	return text
+}
+
+func (g goal) judge() (limit, word string) {
+	if g.isTold {
+		return "", ""
+	}
+	sign, met := "<=", g.here <= g.limit
+	if g.atLeast {
+		sign, met = ">=", g.here >= g.limit
+	}
+	if limit = sign + " " + fmt.Sprintf(g.format, g.limit); met {
+		return limit, "met"
+	}
+	return limit, "NOT MET"
 }
 
 // The goals of our binder.
@@ -56,7 +65,11 @@ func (o outcome) goals() (all []goal) {
 			all = append(all, r.creates(o.middlePace(r), o.reachable(r))...)
 		}
 		if r.contender == nameLate && r.trial == trialDynamic {
-			all = append(all, paceGoal("after stock", o.middlePace(r), ""))
+			p := o.middlePace(r)
+			all = append(all, goal{
+				name: "after stock: PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true,
+				annotation: p.String(),
+			})
 		}
 		if r.contender == nameStock && r.trial == trialDelete {
 			all = append(all, r.deletes()...)
@@ -117,18 +130,14 @@ func (o outcome) reachable(r row) string {
 func (r row) creates(p pace, reachable string) []goal {
 	c := countsOf(r.made)
 	return []goal{
-		paceGoal("beside stock", p, reachable),
+		{
+			name: "beside stock: PVs written per PV asked for, in rate", here: hundredths(p.ratio()), format: "%.2f", isTold: true,
+			annotation: p.String() + reachable,
+		},
 		r.provisioner("beside stock: writes of the provisioner, created", c.writes, createWrites),
 		r.provisioner("beside stock: its events", c.events, eventsGoal),
 		r.provisioner("beside stock: CreateVolume", r.calls["CreateVolume"], 1),
 		{name: "beside stock: answers 404 and 409 to it", here: float64(c.vainly), format: "%.0f"},
-	}
-}
-
-func paceGoal(when string, p pace, more string) goal {
-	return goal{
-		name: when + ": PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true,
-		annotation: p.String() + more,
 	}
 }
 

@@ -33,8 +33,9 @@ func (p pace) lag(part float64) time.Duration {
 	return at(p.written).Sub(at(p.asked))
 }
 
-// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. It cannot be more while they are asked for, and is less by
-// what the last claim waits longer than the first. Only of claims that all were asked for before is it how much faster one is than the other.
+// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. While they are asked for it cannot be more: it is 1 less
+// what the last claim waits longer than the first, and so depends on when the stock controllers, which ask in bursts, have their last one. Where
+// all were asked for before, it is how many times as fast the one is as the other.
 func (p pace) ratio() float64 {
 	return perSecond(len(p.written), p.written.Span()) / perSecond(len(p.asked), p.asked.Span())
 }
