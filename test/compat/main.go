@@ -137,15 +137,14 @@ func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report
 	return r, nil
 }
 
-// both plays everything to both sides, and once more what one of them told less about: the stock controllers drop events when they have
-// too many of them, and after 25 about one object, and ours tell late while the API server is busy. So it does with what did not go with the
-// stock controllers as it should. Among a few scenarios nothing of that is so, and who tells less again is worse.
+// both plays everything to both sides, and once more what the stock controllers told less about, since they drop events when they have
+// too many of them, and after 25 about one object; and what did not go with them as it should.
 func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report, error) {
 	r, err := t.play(ctx, chosen)
 	if err != nil {
 		return r, err
 	}
-	quieter, quiet := r.toldLess()
+	quiet := r.toldLess()
 	if len(quiet) == 0 {
 		return r, nil
 	}
@@ -156,7 +155,7 @@ func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report, 
 	if err != nil {
 		return r, err
 	}
-	r.replace(again, quieter)
+	r.replace(again)
 	return r, nil
 }
 
