@@ -143,7 +143,7 @@ func (c *contest) startOurs(ctx context.Context) (team, error) {
 
 // besideProvisioner starts controllers and the provisioner that they rely on.
 func (c *contest) besideProvisioner(ctx context.Context, controllers func(address string) (*stage.Program, error)) (t team, err error) {
-	if t.provisioner, err = c.startAs(ctx, "csi-provisioner", accountProvisioner); err != nil {
+	if t.provisioner, err = c.startProvisioner(ctx); err != nil {
 		return t, err
 	}
 	if t.address, err = scrape.FreeAddress(); err == nil {
@@ -153,6 +153,10 @@ func (c *contest) besideProvisioner(ctx context.Context, controllers func(addres
 		t.kill()
 	}
 	return t, err
+}
+
+func (c *contest) startProvisioner(ctx context.Context) (*sidecar, error) {
+	return c.startAs(ctx, "csi-provisioner", accountProvisioner)
 }
 
 // startPlane is both in one.

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 )
 
 // goal is a number and what it is to be.
 type goal struct {
-	isTold     bool // and no more: there is nothing that it is to be
 	name       string
 	here       float64
 	limit      float64
@@ -20,26 +18,19 @@ type goal struct {
 }
 
 func (g goal) String() string {
-	limit, word := g.judge()
-	text := strings.TrimRight(fmt.Sprintf("%-52s%9s%9s%9s", g.name, fmt.Sprintf(g.format, g.here), limit, word), " ")
-	if g.annotation != "" {
-		text += "\n  " + g.annotation
-	}
-	return text
-}
-
-func (g goal) judge() (limit, word string) {
-	if g.isTold {
-		return "", ""
-	}
 	sign, met := "<=", g.here <= g.limit
 	if g.atLeast {
 		sign, met = ">=", g.here >= g.limit
 	}
-	if limit = sign + " " + fmt.Sprintf(g.format, g.limit); met {
-		return limit, "met"
+	word := "met"
+	if !met {
+		word = "NOT MET"
 	}
-	return limit, "NOT MET"
+	text := fmt.Sprintf("%-52s%9s%9s%9s", g.name, fmt.Sprintf(g.format, g.here), sign+" "+fmt.Sprintf(g.format, g.limit), word)
+	if g.annotation != "" {
+		text += "\n  " + g.annotation
+	}
+	return text
 }
 
 // The goals of our binder.
@@ -65,11 +56,7 @@ func (o outcome) goals() (all []goal) {
 			all = append(all, r.creates(o.middlePace(r), o.reachable(r))...)
 		}
 		if r.contender == nameLate && r.trial == trialDynamic {
-			p := o.middlePace(r)
-			all = append(all, goal{
-				name: "after stock: PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true,
-				annotation: p.String(),
-			})
+			all = append(all, o.middlePace(r).goal("after stock", ""))
 		}
 		if r.contender == nameStock && r.trial == trialDelete {
 			all = append(all, r.deletes()...)
@@ -130,14 +117,18 @@ func (o outcome) reachable(r row) string {
 func (r row) creates(p pace, reachable string) []goal {
 	c := countsOf(r.made)
 	return []goal{
-		{
-			name: "beside stock: PVs written per PV asked for, in rate", here: hundredths(p.ratio()), format: "%.2f", isTold: true,
-			annotation: p.String() + reachable,
-		},
+		p.goal("beside stock", reachable),
 		r.provisioner("beside stock: writes of the provisioner, created", c.writes, createWrites),
 		r.provisioner("beside stock: its events", c.events, eventsGoal),
 		r.provisioner("beside stock: CreateVolume", r.calls["CreateVolume"], 1),
 		{name: "beside stock: answers 404 and 409 to it", here: float64(c.vainly), format: "%.0f"},
+	}
+}
+
+func (p pace) goal(when, more string) goal {
+	return goal{
+		name: when + ": PVs written per PV asked for, in rate", here: hundredths(p.ratio()), limit: 1, format: "%.2f", atLeast: true,
+		annotation: p.String() + more,
 	}
 }
 

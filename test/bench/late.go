@@ -40,7 +40,7 @@ func (l *late) provision(ctx context.Context, w *work) (err error) {
 	if err := asked.await(ctx, w.claims); err != nil {
 		return fmt.Errorf("claims that are asked for: %w", err)
 	}
-	l.provisioner, err = l.contest.startAs(ctx, accountProvisioner, accountProvisioner)
+	l.provisioner, err = l.contest.startProvisioner(ctx)
 	return err
 }
 

@@ -33,9 +33,8 @@ func (p pace) lag(part float64) time.Duration {
 	return at(p.written).Sub(at(p.asked))
 }
 
-// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. While they are asked for it cannot be more: it is 1 less
-// what the last claim waits longer than the first, and so depends on when the stock controllers, which ask in bursts, have their last one. Where
-// all were asked for before, it is how many times as fast the one is as the other.
+// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. While they are asked for it is hardly more: it falls below
+// by what the last claim waits longer than the first. Where all were asked for before, it is how many times as fast the one is as the other.
 func (p pace) ratio() float64 {
 	return perSecond(len(p.written), p.written.Span()) / perSecond(len(p.asked), p.asked.Span())
 }
