@@ -18,8 +18,7 @@ const (
 )
 
 // Apart is for requests that must not wait for those of everybody else: each under way has a connection of its own, which is HTTP/1.1. Else all
-// of a process share one. What is on it waits in line behind the answers to hundreds of writes, and an API server that is busy takes its time
-// to read from it, and more of it than for a connection with a single request.
+// of a process share one, and what is on it waits in line behind the answers to hundreds of writes.
 //
 // An API server that has vanished without a word is noticed by the end of a watch, after a minute, and by who waits for an answer when its own
 // time is over: without a Timeout that is never.

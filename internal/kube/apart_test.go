@@ -9,27 +9,32 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// onHTTP2 is an API server that would take all requests on one connection.
+func onHTTP2(t *testing.T, handle http.HandlerFunc) *rest.Config {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handle)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+}
+
 // All requests share a connection, but those that are apart.
 func TestApart(t *testing.T) {
 	var mu sync.Mutex
 	connections := map[string]int{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	api := onHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		connections[r.Proto+" from "+r.RemoteAddr]++
-	}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	defer server.Close()
-
-	api := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	})
 	for config, protocol := range map[*rest.Config]int{api: 2, rest.CopyConfig(api): 2, Apart(api): 1} {
 		client, err := rest.HTTPClientFor(config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			response, err := client.Get(server.URL)
+			response, err := client.Get(api.Host)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,5 +49,44 @@ func TestApart(t *testing.T) {
 	}
 	if api.Dial != nil || len(api.NextProtos) != 0 {
 		t.Error("the configuration of the others has changed")
+	}
+}
+
+// Each watch has a connection of its own, although the server would take all on one.
+func TestWatchesHaveConnectionsOfTheirOwn(t *testing.T) {
+	var mu sync.Mutex
+	connections := map[string]bool{}
+	both := make(chan struct{})
+	api := onHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if connections[r.Proto+" from "+r.RemoteAddr] = true; len(connections) == 2 {
+			close(both)
+		}
+		mu.Unlock()
+		<-both // each watch goes on while the other one does
+		mu.Lock()
+	})
+	client, err := WatchClient(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var watches sync.WaitGroup
+	for range 2 {
+		watches.Go(func() {
+			response, err := client.Get(api.Host)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			response.Body.Close()
+			if response.ProtoMajor != 1 {
+				t.Errorf("a watch has %s", response.Proto)
+			}
+		})
+	}
+	watches.Wait()
+	if len(connections) != 2 {
+		t.Errorf("two watches had the connections %v", connections)
 	}
 }
