@@ -104,24 +104,37 @@ func (s *Source) into(path string, fill func(target *os.File) error) error {
 const step = 64 << 20
 
 func copyRange(ctx context.Context, from, to *os.File, at, end int64, ask func(bytes int64) error) error {
+	return inParts(ctx, at, end, ask, func(at, bytes int64) (int, error) {
+		source, target := at, at
+		n, err := unix.CopyFileRange(int(from.Fd()), &source, int(to.Fd()), &target, int(bytes), 0)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return 0, &os.PathError{Op: "copy", Path: from.Name(), Err: err}
+		}
+		return n, err
+	})
+}
+
+// inParts asks once for each part, and again only when all of it is copied: who is asked takes what was asked for before as written. The kernel
+// may copy less than it is told to, when a signal comes say. It copies nothing where the source ends.
+func inParts(ctx context.Context, at, end int64, ask func(bytes int64) error, copySome func(at, bytes int64) (int, error)) error {
 	for at < end {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		part := min(step, end-at)
-		if err := ask(part); err != nil {
+		part := min(at+step, end)
+		if err := ask(part - at); err != nil {
 			return err
 		}
-		source, target := at, at
-		n, err := unix.CopyFileRange(int(from.Fd()), &source, int(to.Fd()), &target, int(part), 0)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return &os.PathError{Op: "copy", Path: from.Name(), Err: err}
-		case n == 0:
-			return nil // the source ends here
+		for at < part {
+			n, err := copySome(at, part-at)
+			switch {
+			case errors.Is(err, unix.EINTR):
+				continue
+			case err != nil || n == 0:
+				return err
+			}
+			at += int64(n)
 		}
-		at += int64(max(n, 0))
 	}
 	return nil
 }

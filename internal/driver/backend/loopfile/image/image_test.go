@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -220,6 +221,30 @@ func TestAFullCopyAsks(t *testing.T) {
 	}
 	if space, err := Measure(to); err != nil || space.Allocated > step+mebi {
 		t.Errorf("wrote %+v, %v", space, err)
+	}
+}
+
+// The kernel copies less than it is told to when a signal comes: what is left of the part is copied, and not asked for once more.
+func TestAPartThatIsCopiedInPiecesIsAskedForOnce(t *testing.T) {
+	var asked []int64
+	var copied int64
+	interrupted := false
+	err := inParts(t.Context(), 0, step+4096, func(bytes int64) error {
+		asked = append(asked, bytes)
+		return nil
+	}, func(at, bytes int64) (int, error) {
+		if at != copied {
+			t.Errorf("copies from %d after %d", at, copied)
+		}
+		if interrupted = !interrupted; interrupted {
+			return -1, unix.EINTR
+		}
+		n := min(bytes, step/4)
+		copied += n
+		return int(n), nil
+	})
+	if err != nil || copied != step+4096 || !slices.Equal(asked, []int64{step, 4096}) {
+		t.Errorf("asked for %v, copied %d, %v", asked, copied, err)
 	}
 }
 
