@@ -144,9 +144,9 @@ func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	switch {
 	case j.memory:
 		return nil, nil
-	case j.book.IsDirty(page):
+	case j.book.IsUnwritten(e.UID):
 		return j.nextWrite(page), nil
-	case underWay: // it has the entry
+	case underWay && j.book.IsTaken(e.UID):
 		return j.anyWrite(page), nil
 	default:
 		return nil, nil
@@ -301,6 +301,7 @@ func (j *Journal) write(ctx context.Context) error {
 func (j *Journal) drain(ctx context.Context) error {
 	j.mu.Lock()
 	j.ending = true
+	j.book.UnexpectAll() // the next holder could not tell it from what we sent
 	j.mu.Unlock()
 	bound := time.NewTimer(j.CallTimeout + margin)
 	defer bound.Stop()

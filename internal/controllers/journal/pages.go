@@ -320,7 +320,7 @@ func (j *Journal) adopt(i int, page seized) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	page.entries = slices.DeleteFunc(page.entries, func(e intent.Entry) bool {
-		_, ours := j.book.PageOf(e.UID)
+		_, ours := j.book.Get(e.UID)
 		return ours
 	})
 	j.load(i, page, time.Now())
@@ -400,7 +400,7 @@ func (j *Journal) reread(ctx context.Context, i int) error {
 			return fmt.Errorf("lease %s/%s: %w", j.Namespace, j.pageName(i), ErrFenced)
 		}
 		j.mu.Lock()
-		j.book.Spoil(i) // what stood there is to be written again, whatever this write is about
+		j.book.Lose(i) // what stood there is to be written again, whatever this write is about
 		j.mu.Unlock()
 	}
 	if err != nil {

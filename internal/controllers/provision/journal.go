@@ -19,6 +19,10 @@ type Journal interface {
 	Wait(ctx context.Context) error
 	// Record returns when the entry is remembered. Recording the same again changes nothing.
 	Record(ctx context.Context, e intent.Entry) error
+	// Expect says which entry is likely to be recorded next for a claim, and Unexpect that none is. Neither waits, and neither is about what was
+	// recorded.
+	Expect(e intent.Entry)
+	Unexpect(claim types.UID)
 	// Hold is asked right before a call for a claim that is on record, and bounds it: nobody else repeats or undoes it sooner.
 	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
 	// Settle forgets the entry of a claim, if there is one.
@@ -51,6 +55,12 @@ func (m *Memory) Wait(context.Context) error { return nil }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}
+
+// Expect implements Journal. To record costs nothing here.
+func (m *Memory) Expect(intent.Entry) {}
+
+// Unexpect implements Journal.
+func (m *Memory) Unexpect(types.UID) {}
 
 // Adopted implements Journal. There are none.
 func (m *Memory) Adopted() <-chan struct{} { return nil }

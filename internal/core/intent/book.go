@@ -25,10 +25,11 @@ var ErrFull = errors.New("the journal is full")
 // Book is the set of unsettled requests, in pages. It only says what should stand on each page; somebody else writes them. It is
 // not safe for concurrent use.
 type Book struct {
-	pages  []page
-	pageOf map[types.UID]int
-	forNew int // bytes of new requests on a page
-	packer packer
+	pages    []page
+	pageOf   map[types.UID]int
+	forNew   int     // bytes of new requests on a page
+	expected []Entry // on no page yet
+	packer   packer
 }
 
 type page struct {
@@ -37,12 +38,17 @@ type page struct {
 	bytes   int
 	dirty   bool
 
+	// Entries that the text last taken has not, and those that it was the first to have. What is on neither stands in the API.
+	unwritten, taken map[types.UID]bool
+
 	// Entries that were removed since the page was last written, and by the write that is under way. They may still stand in the
 	// API, so a new entry for the same claim must go to the same page, where it takes the old one's place in one write.
 	removed, removing map[types.UID]bool
 }
 
-func newPage() page { return page{entries: map[types.UID]Entry{}, removed: map[types.UID]bool{}} }
+func newPage() page {
+	return page{entries: map[types.UID]Entry{}, removed: map[types.UID]bool{}, unwritten: map[types.UID]bool{}}
+}
 
 // NewBook has one empty page.
 func NewBook() *Book { return NewBookOf(mostForNew) }
@@ -52,8 +58,16 @@ func NewBookOf(pageBytes int) *Book {
 	return &Book{pages: []page{newPage()}, pageOf: map[types.UID]int{}, forNew: min(pageBytes, mostForNew)}
 }
 
-// Get is the entry of a claim.
+// Get is the entry of a claim, for which a call may have begun.
 func (b *Book) Get(claim types.UID) (Entry, bool) {
+	e, ok := b.entry(claim)
+	if !ok || e.Ahead {
+		return Entry{}, false
+	}
+	return e, true
+}
+
+func (b *Book) entry(claim types.UID) (Entry, bool) {
 	i, ok := b.pageOf[claim]
 	if !ok {
 		return Entry{}, false
@@ -67,17 +81,31 @@ func (b *Book) PageOf(claim types.UID) (page int, ok bool) {
 	return page, ok
 }
 
-// Len is the number of entries.
-func (b *Book) Len() int { return len(b.pageOf) }
+// Len is the number of entries for which a call may have begun.
+func (b *Book) Len() int {
+	n := 0
+	for i := range b.pages {
+		for _, e := range b.pages[i].entries {
+			if !e.Ahead {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 // Pages is the number of pages; it never falls.
 func (b *Book) Pages() int { return len(b.pages) }
 
-// Entries are all entries, page by page.
+// Entries are all for which a call may have begun, page by page.
 func (b *Book) Entries() []Entry {
-	all := make([]Entry, 0, b.Len())
+	all := make([]Entry, 0, len(b.pageOf))
 	for i := range b.pages {
-		all = append(all, b.pages[i].list()...)
+		for _, e := range b.pages[i].list() {
+			if !e.Ahead {
+				all = append(all, e)
+			}
+		}
 	}
 	return all
 }
@@ -87,7 +115,8 @@ func (b *Book) Entries() []Entry {
 // as it is: what is on record may have a volume.
 func (b *Book) Add(e Entry) (int, error) {
 	e = e.Again()
-	have, ok := b.Get(e.UID)
+	b.unexpect(e.UID)
+	have, ok := b.entry(e.UID)
 	if ok && have.Asks(e.Request) && have.Secrets == e.Secrets {
 		return b.again(have), nil
 	}
@@ -103,33 +132,38 @@ func (b *Book) Add(e Entry) (int, error) {
 		return 0, err
 	}
 	b.Remove(e.UID)
+	b.put(i, e)
+	b.pages[i].dirty = true
+	return i, nil
+}
+
+// put has an entry on a page. No page may have one of its claim.
+func (b *Book) put(i int, e Entry) {
 	p := &b.pages[i]
 	p.entries[e.UID] = e
 	p.order = append(p.order, e.UID)
-	p.bytes += need
-	p.dirty = true
+	p.bytes += size(e)
+	p.unwritten[e.UID] = true
 	b.pageOf[e.UID] = i
-	return i, nil
 }
 
 // again is for one more call with what is on record. An entry that is stale stands on record as such, and is not any more, so its page is
 // written.
 func (b *Book) again(have Entry) int {
 	i := b.pageOf[have.UID]
-	b.pages[i].entries[have.UID] = have.Again()
-	b.pages[i].dirty = b.pages[i].dirty || have.IsStale()
+	p := &b.pages[i]
+	p.entries[have.UID] = have.Again()
+	if have.IsStale() {
+		p.dirty, p.unwritten[have.UID] = true, true
+	}
 	return i
 }
 
 // room is the first page with enough of it, a new one if need be; for a claim that stands on a page, or may still do so, that one.
 func (b *Book) room(claim types.UID, need int) (int, error) {
-	for i := range b.pages {
+	if i, may := b.mayStandOn(claim); may {
 		p := &b.pages[i]
-		have, stands := p.entries[claim]
-		if !stands && !p.removed[claim] && !p.removing[claim] {
-			continue
-		}
-		if stands {
+		if have, stands := p.entries[claim]; stands {
 			need -= size(have)
 		}
 		if p.bytes+need > maxPageBytes {
@@ -139,6 +173,11 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 	}
 	for i := range b.pages {
 		if p := b.pages[i]; len(p.entries) == 0 || p.bytes+need <= b.forNew {
+			return i, nil
+		}
+	}
+	for i := range b.pages {
+		if b.displace(i, need) {
 			return i, nil
 		}
 	}
@@ -178,8 +217,8 @@ func (b *Book) giveWay(need int) (int, bool) {
 
 // Note keeps what is known of the volume of a claim's entry, if there is one.
 func (b *Book) Note(claim types.UID, known Known) {
-	if i, ok := b.pageOf[claim]; ok {
-		e := b.pages[i].entries[claim]
+	if e, ok := b.Get(claim); ok {
+		i := b.pageOf[claim]
 		e.Known = known
 		b.pages[i].entries[claim] = e
 	}
@@ -194,6 +233,7 @@ func (b *Book) Remove(claim types.UID) {
 	p := &b.pages[i]
 	p.bytes -= size(p.entries[claim])
 	delete(p.entries, claim)
+	delete(p.unwritten, claim)
 	delete(b.pageOf, claim)
 	p.removed[claim] = true
 	p.dirty = true
@@ -213,18 +253,29 @@ func (b *Book) Dirty() []int {
 	return dirty
 }
 
-// IsDirty says so of one page.
-func (b *Book) IsDirty(i int) bool { return b.pages[i].dirty }
+// IsUnwritten reports whether the entry of a claim is to be written, or written anew.
+func (b *Book) IsUnwritten(claim types.UID) bool {
+	i, ok := b.pageOf[claim]
+	return ok && b.pages[i].unwritten[claim]
+}
+
+// IsTaken reports whether the text that was last taken of its page is the first to have the entry of a claim.
+func (b *Book) IsTaken(claim types.UID) bool {
+	i, ok := b.pageOf[claim]
+	return ok && b.pages[i].taken[claim]
+}
 
 // IsEmpty reports whether there is no entry on a page.
 func (b *Book) IsEmpty(i int) bool { return len(b.pages[i].entries) == 0 }
 
-// Take is the text of a page, and the uids of the stale entries in it, which are to be written with it. Both count as written from now on; see
-// [Book.Spoil].
+// Take is the text of a page, which has room for what is expected too, and the uids of the stale entries in it, which are to be written with
+// it. Both count as written from now on; see [Book.Spoil].
 func (b *Book) Take(i int) (text string, stale []types.UID, err error) {
 	p := &b.pages[i]
 	p.dirty = false
 	p.removed, p.removing = map[types.UID]bool{}, p.removed
+	b.fill(i)
+	p.unwritten, p.taken = map[types.UID]bool{}, p.unwritten
 	entries := p.list()
 	text, err = b.packer.encode(entries)
 	return text, StaleOf(entries), err
@@ -235,6 +286,19 @@ func (b *Book) Spoil(i int) {
 	p := &b.pages[i]
 	p.dirty = true
 	maps.Copy(p.removed, p.removing)
+	for claim := range p.taken {
+		if _, stands := p.entries[claim]; stands {
+			p.unwritten[claim] = true
+		}
+	}
+}
+
+// Lose says that nothing of a page stands in the API any more.
+func (b *Book) Lose(i int) {
+	b.Spoil(i)
+	for claim := range b.pages[i].entries {
+		b.pages[i].unwritten[claim] = true
+	}
 }
 
 // Load puts what a former holder left on a page there, to be repeated no earlier than at the given time. Of a claim that is on another page
@@ -243,14 +307,12 @@ func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
 	for len(b.pages) <= i {
 		b.pages = append(b.pages, newPage())
 	}
-	p := &b.pages[i]
 	for _, e := range entries {
+		b.unexpect(e.UID)
 		b.Remove(e.UID) // never on two pages, whatever was found
 		e.NotBefore = notBefore
-		p.entries[e.UID] = e
-		p.order = append(p.order, e.UID)
-		p.bytes += size(e)
-		b.pageOf[e.UID] = i
+		b.put(i, e)
+		delete(b.pages[i].unwritten, e.UID)
 	}
 }
 

@@ -269,7 +269,7 @@ func TestBookHasRoomForAnotherRequest(t *testing.T) {
 		if _, err := b.Add(e); err == nil || errors.Is(err, ErrFull) != (what == "no room") {
 			t.Errorf("%s: %v", what, err)
 		}
-		if after, ok := b.Get(e.UID); !ok || !after.Asks(before.Request) || after.Former == nil || b.IsDirty(0) {
+		if after, ok := b.Get(e.UID); !ok || !after.Asks(before.Request) || after.Former == nil || b.IsUnwritten(e.UID) {
 			t.Errorf("%s: what was on record is not as it was: %v", what, after)
 		}
 	}
@@ -351,8 +351,8 @@ func TestBookHasStaleEntries(t *testing.T) {
 			t.Errorf("%s: stale is %t", tc.unattended, e.IsStale())
 		}
 		mustAdd(t, b, entry(1))
-		if e, _ := b.Get("uid-1"); e.IsStale() || b.IsDirty(0) != tc.stale {
-			t.Errorf("%s: after a call: stale is %t, to be written %t", tc.unattended, e.IsStale(), b.IsDirty(0))
+		if e, _ := b.Get("uid-1"); e.IsStale() || b.IsUnwritten("uid-1") != tc.stale {
+			t.Errorf("%s: after a call: stale is %t, to be written %t", tc.unattended, e.IsStale(), b.IsUnwritten("uid-1"))
 		}
 		written("uid-2")
 		other := entry(2)

@@ -31,6 +31,8 @@ type Entry struct {
 	// Former has the request that this one has taken the place of, which a call may have met all the same, and so on: the last ones of
 	// those that may have a volume.
 	Former *Entry
+	// Ahead says that no call for the entry has begun: see [Book.Expect]. It is not on record.
+	Ahead bool
 	// Known is what calls have told so far. It is not on record: whoever takes an entry over knows nothing.
 	Known Known
 }
@@ -49,7 +51,7 @@ type Known struct {
 
 // Again is the entry for one more call with a request, of whose outcome nothing is known then.
 func (e Entry) Again() Entry {
-	e.Known, e.Unattended = Known{}, 0
+	e.Known, e.Unattended, e.Ahead = Known{}, 0, false
 	return e
 }
 
@@ -70,7 +72,7 @@ const mostFormers = 6
 // InPlaceOf is the entry with another request than that on record, which an earlier call may have met all the same.
 func (e Entry) InPlaceOf(have Entry) Entry {
 	former := have.Former
-	if !have.Known.Unmet {
+	if !have.Known.Unmet && !have.Ahead {
 		former = &Entry{Claim: have.Claim, UID: have.UID, VolumeName: have.VolumeName, Request: have.Request, Secrets: have.Secrets, Former: have.Former}
 	}
 	e.Former = former.without(e.Request, mostFormers)

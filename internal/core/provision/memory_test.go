@@ -60,6 +60,29 @@ func TestRecordOutlivesTheWish(t *testing.T) {
 	}
 }
 
+// H-1: what a former process left may be there ahead of time, so it is repeated when somebody asks; or undone.
+func TestRecordOfAFormerProcess(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(*Snapshot)
+		want bool
+	}{
+		"nobody asks":             {unasked, false},
+		"it is asked for":         {func(*Snapshot) {}, true},
+		"handed over":             {func(s *Snapshot) { unasked(s); handedOver(s) }, true},
+		"asked of another":        {annotate(names.AnnStorageProvisioner, "other"), true},
+		"bound to another volume": {bound, true},
+		"gone":                    {noClaim, true},
+	} {
+		v := Decide(world(unattended(time.Second), tc.edit), time.Time{})
+		if repeats(t, v) != tc.want {
+			t.Errorf("%s: %+v", name, v)
+		}
+		if _, idle := v.(nothing); !tc.want && !idle { // and so stays on record
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
 // C-34: what fails before the call changes nothing: no record is made, and one that is there stays.
 func TestFailureBeforeTheCallChangesNothing(t *testing.T) {
 	missing := func(s *Snapshot) {
