@@ -56,7 +56,7 @@ func (c *contest) startAlone(ctx context.Context) (t team, err error) {
 	ctx, t.end = context.WithCancel(ctx)
 	go func() { _ = cache.Start(ctx) }() // ends with ctx
 	if err = a.follow(ctx, cache); err == nil {
-		t.controllers, err = c.stockControllers()
+		t.controllers, err = c.stockControllers(noLimits...)
 	}
 	if err != nil {
 		t.end()

@@ -20,7 +20,7 @@ type late struct {
 func (c *contest) startLate(context.Context) (t team, err error) {
 	l := &late{contest: c}
 	t.beside, t.end = l.provision, l.stop
-	t.controllers, err = c.stockControllers()
+	t.controllers, err = c.stockControllers(noLimits...)
 	return t, err
 }
 

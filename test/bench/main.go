@@ -39,7 +39,7 @@ func parse() (o options, err error) {
 	flag.BoolVar(&o.failover, "failover", false, "instead of a contest: how long claims wait when the leader of two ends")
 	flag.BoolVar(&o.volatile, "volatile", false, "etcd does not wait for the disk, as it does in every cluster whose data is to last")
 	flag.StringVar(&o.profiles, "profiles", "", "`folder` for profiles, for go tool pprof: of the processor in a contest, of the heap with -present")
-	flag.DurationVar(&o.patience, "timeout", 20*time.Minute, "for the whole run")
+	flag.DurationVar(&o.patience, "timeout", 40*time.Minute, "for the whole run")
 	flag.Parse()
 	if o.claims < 1 || o.workers < 1 || o.rounds < 1 || o.present < 0 || o.pairs < 0 || flag.NArg() > 0 {
 		return o, errors.New("-claims, -workers and -rounds must be at least 1, -pairs and -present not negative, and there are no arguments")

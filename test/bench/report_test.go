@@ -107,6 +107,15 @@ func TestReport(t *testing.T) {
 			},
 		},
 		{
+			trial: trialDynamic, contender: nameSlow, floor: nameFloor5, claims: 4, course: in(4*time.Second, 9*time.Second),
+			made: audit.Tally{creates: {201: 4}, {User: creates.User, Verb: "update", Resource: "leases"}: {200: 4}},
+			pace: pace{
+				asked:   audit.Moments{time.UnixMilli(0), time.UnixMilli(1000)},
+				written: audit.Moments{time.UnixMilli(10), time.UnixMilli(1010)},
+			},
+		},
+		{trial: trialDelete, contender: nameSlow, floor: nameFloor5, claims: 4, course: in(4*time.Second, 9*time.Second), made: audit.Tally{creates: {404: 1}}},
+		{
 			trial: trialDynamic, contender: nameAlone, floor: nameFloor5, claims: 4, course: in(4*time.Second, 9*time.Second),
 			pace: pace{
 				asked:   audit.Moments{time.UnixMilli(0), time.UnixMilli(1000)},
@@ -132,7 +141,9 @@ func TestReport(t *testing.T) {
 		"purser 2.0 0.50 2.00 3000 3000 0.33", // per second, of the floor, of stock's
 		"purser 2.00% 1.00% 0", "its provisioner 1.50 - - - - 2.00 2", "purser - - 1.00", "purser 2.00 -",
 		"of the floor 0.50 >= 0.80 NOT MET", "x stock 2.00 >= 1.80 met", "p99 of stock's 0.33 <= 0.33 met", "idle: percent of a core 1.00 <= 0.20 NOT MET",
-		"beside stock: PVs written per PV asked for, in rate 0.50 >= 1.00 NOT MET", "at last 1010 ms", "a bare client reaches 0.80, and this one 0.63 of that", "writes of the provisioner, created 1.50 <= 1.40 NOT MET",
+		"beside stock: PVs written per PV asked for, in rate 0.50 (", "at last 1010 ms", "a bare client reaches 0.80, and this one 0.63 of that", "writes of the provisioner, created 1.50 <= 1.40 NOT MET",
+		"as shipped: PVs written per PV asked for, in rate 1.00 >= 1.00 met", "as shipped: writes of the provisioner, created 2.00 <= 1.40 NOT MET",
+		"as shipped: DeleteVolume 0.00 <= 1.00 met as shipped: answers 404 and 409 to it 1 <= 0 NOT MET",
 		"after stock: PVs written per PV asked for, in rate 2.00 >= 1.00 met", "CreateVolume 1.25 <= 1.00 NOT MET", "404 and 409 to it 2 <= 0 NOT MET",
 	} {
 		if !strings.Contains(words, want) {
