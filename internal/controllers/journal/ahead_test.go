@@ -72,11 +72,15 @@ func TestExpectedRequestsAreDurableWhenTheirWriteIs(t *testing.T) {
 		time.Sleep(2 * answer)
 		j.Expect(entry(1))
 		begun := time.Now()
-		go record(t, j.Journal, 0)
+		recorded := make(chan error, 1)
+		go func() { recorded <- j.Record(t.Context(), entry(0)) }()
 		time.Sleep(answer / 2)
 		record(t, j.Journal, 1)
 		if took := time.Since(begun); took < answer || took > answer+time.Second {
 			t.Errorf("on record after %s, and the write that has it took %s", took, answer)
+		}
+		if err := <-recorded; err != nil {
+			t.Fatal(err)
 		}
 		for n := range 2 {
 			j.Done(entry(n).UID)
