@@ -2,12 +2,14 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 // The budget: requests that were expected are on record with one write, however slowly they are asked for, but for the writes that calls need
@@ -142,6 +144,60 @@ func TestExpectedRequestsOfAPageThatIsMadeAgain(t *testing.T) {
 		}
 		j.end(t)
 	})
+}
+
+// H-1: no call begins for what was on record, when somebody has taken it away and the write since then was to name another page.
+func TestNoCallForWhatIsNotOnRecordAnyMore(t *testing.T) {
+	for name, spoil := range map[string]func(*testing.T, *api){
+		"the page is deleted": func(t *testing.T, a *api) {
+			t.Helper()
+			if err := a.Delete(t.Context(), a.lease(t, "j")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the text is taken away": func(t *testing.T, a *api) {
+			t.Helper()
+			edited := a.lease(t, "j")
+			delete(edited.Annotations, names.AnnIntents)
+			if err := a.Update(t.Context(), edited); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, before := range []bool{false, true} { // recorded before that
+			t.Run(fmt.Sprint(name, ", recorded before: ", before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := newAPI(t)
+					j := start(t, a, "one")
+					fill := func(from, pages int) (next int) {
+						for n := from; ; n++ {
+							if err := j.Record(t.Context(), big(n)); err != nil {
+								t.Fatal(err)
+							}
+							if j.book.Pages() == pages || n == from+5 {
+								return n + 1
+							}
+						}
+					}
+					j.Expect(entry(100))
+					next := fill(0, 2)
+					if before {
+						record(t, j.Journal, 100)
+					}
+					spoil(t, a)
+					fill(next, 2)
+					if !before {
+						record(t, j.Journal, 100)
+					}
+					call(t, j.Journal, 100)
+					if got := a.onRecord(t); !slices.ContainsFunc(got, func(e intent.Entry) bool { return e.UID == entry(100).UID }) {
+						t.Errorf("a call has begun, and on record are %d", len(got))
+					}
+					j.die()
+				})
+			})
+		}
+	}
 }
 
 // Nothing is expected where no write will come.

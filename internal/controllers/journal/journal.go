@@ -220,6 +220,8 @@ func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, wr
 	case !open:
 		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not on record", claim)
 	case j.memory:
+	case j.book.IsUnwritten(claim): // since somebody took it away
+		return time.Time{}, j.nextWrite(page), nil
 	case time.Since(held) > most:
 		return time.Time{}, j.anyWrite(page), nil
 	default:

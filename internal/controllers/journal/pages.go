@@ -409,6 +409,11 @@ func (j *Journal) reread(ctx context.Context, i int) error {
 	if !j.holds(lease) {
 		return fmt.Errorf("lease %s/%s: %w", j.Namespace, j.pageName(i), ErrFenced)
 	}
+	if lease.Annotations[names.AnnIntents] != j.pages[i].lease.Annotations[names.AnnIntents] {
+		j.mu.Lock()
+		j.book.Lose(i) // as above
+		j.mu.Unlock()
+	}
 	j.pages[i].lease = lease
 	return nil
 }

@@ -24,7 +24,7 @@ func (c *Controller) expecting(ctx context.Context) toolscache.ResourceEventHand
 		if !ok {
 			return
 		}
-		if e, ahead := c.ahead(ctx, claim); ahead && !gone {
+		if e, ahead := c.ahead(ctx, claim); ahead && !gone && !c.finished.has(claim.UID) {
 			c.Journal.Expect(e)
 		} else if gone || claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || !c.asksUs(claim) {
 			c.Journal.Unexpect(claim.UID)

@@ -100,8 +100,14 @@ func TestWhatIsExpectedIsBounded(t *testing.T) {
 		b.Expect(entry(n))
 	}
 	b.Expect(large(mostExpected+2, maxEntry+1))
-	if len(b.expected) != mostExpected {
-		t.Errorf("%d requests are expected", len(b.expected))
+	if n := len(b.expected.entries); n != mostExpected {
+		t.Errorf("%d requests are expected", n)
+	}
+	for n := range mostExpected {
+		b.Unexpect(entry(n).UID)
+	}
+	if b.expected.entries != nil || b.expected.order != nil {
+		t.Error("what is not expected any more takes memory")
 	}
 }
 
@@ -139,6 +145,71 @@ func TestWhatIsExpectedIsNeverOnTwoPages(t *testing.T) {
 	b.Expect(entry(1))
 	if got := written(t, b, 1); !slices.Equal(got, []types.UID{"uid-2"}) {
 		t.Errorf("on page 1: %v", got)
+	}
+}
+
+// However large, one that was asked for has a page, and none that is expected holds up the others.
+func TestWhatIsExpectedIsNeverTooLarge(t *testing.T) {
+	b := NewBookOf(1 << 10)
+	mustAdd(t, b, entry(0))
+	for _, e := range []Entry{large(1, 2<<10), entry(2)} {
+		b.Expect(e)
+	}
+	if got := written(t, b, 0); !slices.Equal(got, []types.UID{"uid-0", "uid-2"}) {
+		t.Errorf("on page 0: %v", got)
+	}
+	b.Remove("uid-0")
+	written(t, b, 0)
+	mustAdd(t, b, large(1, 2<<10))
+	if got := written(t, b, 0); b.Pages() != 1 || !slices.Equal(got, []types.UID{"uid-1"}) {
+		t.Errorf("%d pages, on the first %v", b.Pages(), got)
+	}
+}
+
+// H-1: as much can be asked for as if nothing were expected.
+func TestWhatIsExpectedFillsNothing(t *testing.T) {
+	t.Run("another request", func(t *testing.T) {
+		b := NewBook()
+		mustAdd(t, b, large(0, 20<<10))
+		for n := 1; n <= 3; n++ {
+			b.Expect(large(n, 20<<10))
+		}
+		for n := range mostFormers {
+			written(t, b, 0)
+			other := large(0, 20<<10)
+			other.Request.Parameters["tier"] = fmt.Sprint("tape ", n)
+			mustAdd(t, b, other)
+		}
+	})
+	t.Run("with what the driver has refused", func(t *testing.T) {
+		b := NewBook()
+		for i := range MaxPages {
+			b.Load(i, []Entry{large(i, 24<<10), large(100+i, 24<<10), large(200+i, 24<<10)}, time.Time{})
+			b.Note(entry(i).UID, Known{Refusals: 1})
+			b.Expect(large(300+i, 18<<10))
+			written(t, b, i)
+		}
+		mustAdd(t, b, large(400, 30<<10))
+		if _, open := b.Get("uid-0"); open {
+			t.Error("nothing gave way")
+		}
+	})
+}
+
+// Of two pages that may have a claim's request, the one counts where it is: the other is about to lose it.
+func TestAnotherRequestStaysOnItsPage(t *testing.T) {
+	b := NewBook()
+	mustAdd(t, b, entry(0))
+	b.Expect(entry(1))
+	written(t, b, 0)
+	b.Load(1, []Entry{entry(1)}, time.Time{})
+	written(t, b, 1)
+	written(t, b, 0)
+	b.Note("uid-1", Known{Refusals: 1})
+	other := entry(1)
+	other.Request.Parameters["tier"] = "tape"
+	if page, err := b.Add(other); page != 1 || err != nil {
+		t.Errorf("on page %d, %v", page, err)
 	}
 }
 

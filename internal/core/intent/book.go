@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,8 +28,8 @@ var ErrFull = errors.New("the journal is full")
 type Book struct {
 	pages    []page
 	pageOf   map[types.UID]int
-	forNew   int     // bytes of new requests on a page
-	expected []Entry // on no page yet
+	forNew   int // bytes of new requests on a page
+	expected expected
 	packer   packer
 }
 
@@ -115,7 +116,7 @@ func (b *Book) Entries() []Entry {
 // as it is: what is on record may have a volume.
 func (b *Book) Add(e Entry) (int, error) {
 	e = e.Again()
-	b.unexpect(e.UID)
+	b.expected.remove(e.UID)
 	have, ok := b.entry(e.UID)
 	if ok && have.Asks(e.Request) && have.Secrets == e.Secrets {
 		return b.again(have), nil
@@ -166,7 +167,7 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 		if have, stands := p.entries[claim]; stands {
 			need -= size(have)
 		}
-		if p.bytes+need > maxPageBytes {
+		if p.bytes+need > maxPageBytes && !b.displace(i, claim, need, maxPageBytes) {
 			return 0, fmt.Errorf("%w: page %d has no room for another request of this claim", ErrFull, i)
 		}
 		return i, nil
@@ -177,7 +178,7 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 		}
 	}
 	for i := range b.pages {
-		if b.displace(i, need) {
+		if b.displace(i, claim, need, b.forNew) {
 			return i, nil
 		}
 	}
@@ -191,23 +192,24 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 	return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
 }
 
-// giveWay makes room at the cost of requests that the driver has refused. That an earlier call for one of them has left a volume is
+// giveWay makes room at the cost of requests that the driver has refused, and of those that are only expected. That an earlier call for one of them has left a volume is
 // unlikely, and that those of others cannot go on is certain.
 func (b *Book) giveWay(need int) (int, bool) {
 	for i := range b.pages {
 		p := &b.pages[i]
 		free := b.forNew - p.bytes
-		var refused []types.UID
-		for _, e := range p.list() {
-			if free < need && e.Known.Refusals > 0 {
+		refused := slices.DeleteFunc(p.list(), func(e Entry) bool { return e.Ahead || e.Known.Refusals == 0 })
+		var out []types.UID
+		for _, e := range append(p.ahead(), refused...) {
+			if free < need {
 				free += size(e)
-				refused = append(refused, e.UID)
+				out = append(out, e.UID)
 			}
 		}
 		if free < need {
 			continue
 		}
-		for _, uid := range refused {
+		for _, uid := range out {
 			b.Remove(uid)
 		}
 		return i, true
@@ -308,7 +310,7 @@ func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
 		b.pages = append(b.pages, newPage())
 	}
 	for _, e := range entries {
-		b.unexpect(e.UID)
+		b.expected.remove(e.UID)
 		b.Remove(e.UID) // never on two pages, whatever was found
 		e.NotBefore = notBefore
 		b.put(i, e)
