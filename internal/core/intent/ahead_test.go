@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -179,6 +180,20 @@ func TestWhatIsExpectedFillsNothing(t *testing.T) {
 			other := large(0, 20<<10)
 			other.Request.Parameters["tier"] = fmt.Sprint("tape ", n)
 			mustAdd(t, b, other)
+		}
+	})
+	t.Run("but not in its own place", func(t *testing.T) {
+		b := NewBook()
+		mustAdd(t, b, large(0, 28<<10))
+		b.Expect(large(1, 20<<10))
+		for n := range 5 {
+			written(t, b, 0)
+			other := large(0, 28<<10)
+			other.Request.Parameters["tier"] = fmt.Sprint("tape ", n)
+			mustAdd(t, b, other)
+		}
+		if _, err := b.Add(large(1, 31<<10)); !errors.Is(err, ErrFull) || b.expected.has("uid-1") || b.pages[0].bytes > maxPageBytes {
+			t.Errorf("%v; waits for room again: %t", err, b.expected.has("uid-1"))
 		}
 	})
 	t.Run("with what the driver has refused", func(t *testing.T) {
