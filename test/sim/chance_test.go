@@ -43,7 +43,9 @@ func (d dice) throw() (s schedule) {
 				part(&s)
 			}
 		}
-		s.apart = d.calm.work.cast == nil && d.one(4)
+		if d.calm.work.cast == nil && d.one(4) {
+			s.pageBytes = []int{pageOfOne, pageOfFew}[d.IntN(2)]
+		}
 	}
 	return s
 }

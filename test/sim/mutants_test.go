@@ -71,8 +71,8 @@ var mutants = []mutant{
 	{name: "creates volumes without a record", journal: func(j provisioning.Journal) provisioning.Journal {
 		return brokenJournal{Journal: j, record: func(context.Context, intent.Entry) error { return nil }}
 	}},
-	{name: "does not wait for the record", journal: func(j provisioning.Journal) provisioning.Journal {
-		return brokenJournal{Journal: j, record: func(ctx context.Context, e intent.Entry) error {
+	{name: "waits for the record neither when it is made nor before the call", journal: func(j provisioning.Journal) provisioning.Journal {
+		return brokenJournal{Journal: unheld{j}, record: func(ctx context.Context, e intent.Entry) error {
 			go func() { _ = j.Record(ctx, e) }()
 			for ctx.Err() == nil {
 				if _, begun := j.Pending(e.UID); begun {

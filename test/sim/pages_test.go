@@ -19,8 +19,8 @@ func manyPages(calm result, x extent) (all []schedule) {
 		return nil // one page has it all
 	}
 	calm.ops += 6 // pages are announced and made
-	for _, s := range slices.Concat(slowRivals(calm, x), crashesWithDeletion(calm, x)) {
-		s.apart = true
+	for i, s := range slices.Concat(slowRivals(calm, x), crashesWithDeletion(calm, x)) {
+		s.pageBytes = []int{pageOfOne, pageOfFew}[i%2]
 		all = append(all, s)
 	}
 	return all
@@ -44,7 +44,7 @@ func lostJournals(calm result, _ extent) (all []schedule) {
 		}
 		for _, s := range some {
 			all = append(all, s)
-			s.apart = true
+			s.pageBytes = pageOfOne
 			all = append(all, s)
 		}
 	}

@@ -144,9 +144,7 @@ func (p *process) runProvisioner() {
 	journalConfig := journal.Config{
 		Live: api, Writer: api, Namespace: namespace, Name: journalName, Holder: fmt.Sprint("process-", p.number), CallTimeout: callTimeout,
 	}
-	if p.world.schedule.apart {
-		journalConfig.PageBytes = 1
-	}
+	journalConfig.PageBytes = p.world.schedule.pageBytes
 	if m.journalConfig != nil {
 		m.journalConfig(&journalConfig)
 	}

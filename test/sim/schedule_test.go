@@ -41,9 +41,15 @@ type schedule struct {
 	breaksAt        int // the operation after which views counts; 0 is from the beginning
 	rivalAt         int // a second leader starts after this operation
 	outage          outage
-	apart           bool // each request has a page of the journal to itself
-	endAt           int  // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
+	pageBytes       int // of the journal, see below; 0 as it is
+	endAt           int // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
 }
+
+// Pages have one request each, or a few, so that some are taken along by the writes of others.
+const (
+	pageOfOne = 1
+	pageOfFew = 400
+)
 
 // crash kills the process at an operation.
 type crash struct {
@@ -105,7 +111,8 @@ func (s schedule) String() string {
 	}
 	say(s.rivalAt > 0, "second leader after %d", s.rivalAt)
 	say(s.outage.at > 0, "%s", s.outage)
-	say(s.apart, "requests on pages of their own")
+	say(s.pageBytes == pageOfOne, "requests on pages of their own")
+	say(s.pageBytes == pageOfFew, "few requests on a page")
 	say(s.endAt > 0, "asked to end after %d", s.endAt)
 	if len(parts) == 0 {
 		return "no faults"

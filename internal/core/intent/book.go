@@ -39,7 +39,8 @@ type page struct {
 	bytes   int
 	dirty   bool
 
-	// Entries that the text last taken has not, and those that it was the first to have. What is on neither stands in the API.
+	// Entries that the text last taken has not, and those that it was the first to have. What is in neither stands in the API, as far as is
+	// known.
 	unwritten, taken map[types.UID]bool
 
 	// Entries that were removed since the page was last written, and by the write that is under way. They may still stand in the
