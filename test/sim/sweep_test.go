@@ -124,8 +124,8 @@ type half struct {
 }
 
 var halves = []half{
-	{"provisioner", workloads, families, mutants, extent{every: 1, pairs: 300, wide: 5, chances: 150}, extent{every: 13, pairs: 20, chances: 130}},
-	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 150, wide: 8, chances: 100}, extent{every: 23, pairs: 10, chances: 115}},
+	{"provisioner", workloads, families, mutants, extent{every: 1, pairs: 300, wide: 6, chances: 150}, extent{every: 13, pairs: 20, chances: 130}},
+	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 150, wide: 9, chances: 100}, extent{every: 23, pairs: 10, chances: 115}},
 }
 
 // tally is what a sweep comes to.
