@@ -215,7 +215,8 @@ func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, wr
 	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) { // a run that has called may go on to its end
 		return time.Time{}, nil, err
 	}
-	page, open := j.book.PageOf(claim)
+	_, open := j.book.Get(claim)
+	page, _ := j.book.PageOf(claim)
 	switch held := j.held[page]; {
 	case !open:
 		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not on record", claim)

@@ -27,9 +27,25 @@ func (x *expected) add(e Entry) {
 	}
 	x.entries[e.UID] = e
 	x.order = append(x.order, e.UID)
+	if len(x.order) > 2*len(x.entries)+mostIdle {
+		x.tidy()
+	}
 }
 
-// addFirst has entries wait before all others, the last of them first.
+// mostIdle is how many names of those that wait no more are nothing to tidy up for.
+const mostIdle = 64
+
+// tidy leaves each name once, where it came first.
+func (x *expected) tidy() {
+	seen := map[types.UID]bool{}
+	x.order = slices.DeleteFunc(x.order, func(claim types.UID) bool {
+		out := seen[claim] || !x.has(claim)
+		seen[claim] = true
+		return out
+	})
+}
+
+// addFirst has entries wait before all others, in the reverse of their order.
 func (x *expected) addFirst(entries []Entry) {
 	rest := x.order
 	x.order = nil

@@ -107,6 +107,15 @@ func TestWhatIsExpectedIsBounded(t *testing.T) {
 	for n := range mostExpected {
 		b.Unexpect(entry(n).UID)
 	}
+	b.Expect(entry(0)) // and for a long time
+	for n := range 10 * mostIdle {
+		b.Expect(entry(1 + n))
+		b.Unexpect(entry(1 + n).UID)
+	}
+	if n := len(b.expected.order); n > 2*mostIdle {
+		t.Errorf("%d names for one that is expected", n)
+	}
+	b.Unexpect("uid-0")
 	if b.expected.entries != nil || b.expected.order != nil {
 		t.Error("what is not expected any more takes memory")
 	}
