@@ -17,10 +17,7 @@ import (
 // expected of a claim which it has seen bound or gone; what is asked for is for the run to record.
 func (c *Controller) expecting(ctx context.Context) toolscache.ResourceEventHandler {
 	see := func(in any, gone bool) {
-		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-			in = tombstone.Obj
-		}
-		claim, ok := in.(*corev1.PersistentVolumeClaim)
+		claim, ok := claimSeen(in)
 		if !ok {
 			return
 		}

@@ -35,13 +35,19 @@ func (f *finished) forget(uid types.UID) {
 	delete(f.uids, uid)
 }
 
+// claimSeen is the claim that a watch tells of, also of one whose deletion it has missed.
+func claimSeen(in any) (*corev1.PersistentVolumeClaim, bool) {
+	if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
+		in = tombstone.Obj
+	}
+	claim, ok := in.(*corev1.PersistentVolumeClaim)
+	return claim, ok
+}
+
 // settledClaims tells of the claims that the watch shows bound or gone.
 func settledClaims(tell ...func(types.UID)) toolscache.ResourceEventHandler {
 	see := func(in any, gone bool) {
-		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-			in = tombstone.Obj
-		}
-		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && (gone || claim.Spec.VolumeName != "") {
+		if claim, ok := claimSeen(in); ok && (gone || claim.Spec.VolumeName != "") {
 			for _, t := range tell {
 				t(claim.UID)
 			}
