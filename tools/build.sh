@@ -15,8 +15,14 @@ kube-apiserver          .      k8s.io/kubernetes                        k8s.io/k
 kubectl                 .      k8s.io/kubernetes                        k8s.io/kubernetes/cmd/kubectl
 kube-scheduler          .      k8s.io/kubernetes                        k8s.io/kubernetes/cmd/kube-scheduler
 kube-controller-manager .      k8s.io/kubernetes                        k8s.io/kubernetes/cmd/kube-controller-manager
+kubelet                 .      k8s.io/kubernetes                        k8s.io/kubernetes/cmd/kubelet
 csi-sanity              sanity github.com/kubernetes-csi/csi-test/v5    github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity
 golangci-lint           lint   github.com/golangci/golangci-lint/v2     github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+upstream-csi-provisioner  provisioner github.com/kubernetes-csi/external-provisioner/v6 github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner
+upstream-csi-attacher     attacher    github.com/kubernetes-csi/external-attacher/v4    github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher
+upstream-csi-resizer      resizer     github.com/kubernetes-csi/external-resizer/v2     github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer
+upstream-csi-snapshotter  snapshotter github.com/kubernetes-csi/external-snapshotter/v8 github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter
+upstream-snapshot-controller snapshotter github.com/kubernetes-csi/external-snapshotter/v8 github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller
 "
 
 # What the caller's shell says about Go must not change what is built.
@@ -54,6 +60,7 @@ stamps() {
 	case $1 in
 	etcd) echo "-X go.etcd.io/etcd/api/v3/version.GitSHA=$sum" ;;
 	csi-sanity) echo "-X main.VERSION=$version" ;;
+	upstream-*) echo "-X main.version=$version" ;;
 	golangci-lint) echo "-X main.version=$number -X main.commit=$sum -X main.date=$date" ;;
 	*)
 		minor=${number#*.}

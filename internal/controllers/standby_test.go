@@ -25,7 +25,6 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/ephemeral"
 	"github.com/purser-csi/purser/internal/controllers/expand"
 	"github.com/purser-csi/purser/internal/controllers/journal"
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/controllers/protection"
 	"github.com/purser-csi/purser/internal/controllers/provision"
 	"github.com/purser-csi/purser/internal/controllers/reclaim"
@@ -33,6 +32,7 @@ import (
 	rules "github.com/purser-csi/purser/internal/core/provision"
 	reclaiming "github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/view"
 )
@@ -82,13 +82,13 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 	v, api := view.New(server), server.Client()
 	v.Transform = kube.TrimForBinding(kube.BindingTrim{})
 	mgr := &fakeManager{view: v, client: api}
-	settings := loop.Settings{
-		Workers: 2, Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clock.RealClock{}, Events: silent{},
+	settings := reconcile.Settings{
+		Workers: 2, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: clock.RealClock{}, Events: silent{},
 		Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 	}
 	protecting := protection.Config{Cached: v, Live: api, Writer: api, Settings: settings}
 	record := journal.New(journal.Config{Live: api, Writer: api, Namespace: "kube-system", Name: "j", Holder: "h"})
-	volumes := kube.NewRecent[*corev1.PersistentVolume]()
+	volumes := kube.NewOwnWrites[*corev1.PersistentVolume]()
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{

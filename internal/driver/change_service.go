@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // expand refuses to shrink: a volume larger than the limit stays as it is.
@@ -49,7 +49,7 @@ func (s *controllerService) createSnapshot(ctx context.Context, r backend.Snapsh
 	var have backend.Snapshot
 	var source backend.Volume
 	var sourceErr error
-	err := abreast.Do(
+	err := parallel.Do(
 		func() (err error) { have, err = s.features.snapshotter.GetSnapshot(ctx, r.ID); return err },
 		func() error { source, sourceErr = s.backend.Get(ctx, r.Source); return nil },
 	)
@@ -148,7 +148,7 @@ func (s *controllerService) snapshotIDs(ctx context.Context, filter snapshotFilt
 func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
 	var have backend.Group
 	var sourceErr error
-	err := abreast.Do(
+	err := parallel.Do(
 		func() (err error) { have, err = s.features.grouper.GetGroup(ctx, r.ID); return err },
 		func() error { sourceErr = s.haveAll(ctx, r.Sources); return nil },
 	)
@@ -170,7 +170,7 @@ func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequ
 
 // haveAll says with the first error which volume is not there.
 func (s *controllerService) haveAll(ctx context.Context, volumes []backend.ID) error {
-	return abreast.Each(volumes, func(_ int, id backend.ID) error {
+	return parallel.Each(volumes, func(_ int, id backend.ID) error {
 		_, err := s.backend.Get(ctx, id)
 		return err
 	})

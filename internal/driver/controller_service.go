@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // nodeUse says how a volume is in use on this node.
@@ -36,7 +36,7 @@ func (s *controllerService) create(ctx context.Context, r backend.Request) (back
 	var have backend.Volume
 	var least int64
 	var sourceErr error
-	err := abreast.Do(
+	err := parallel.Do(
 		func() (err error) { have, err = s.backend.Get(ctx, r.ID); return err },
 		func() error { least, sourceErr = s.sourceSize(ctx, r.Source); return nil },
 	)

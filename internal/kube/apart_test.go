@@ -28,7 +28,7 @@ func TestApart(t *testing.T) {
 		defer mu.Unlock()
 		connections[r.Proto+" from "+r.RemoteAddr]++
 	})
-	for config, protocol := range map[*rest.Config]int{api: 2, rest.CopyConfig(api): 2, Apart(api): 1} {
+	for config, protocol := range map[*rest.Config]int{api: 2, rest.CopyConfig(api): 2, DedicatedTransport(api): 1} {
 		client, err := rest.HTTPClientFor(config)
 		if err != nil {
 			t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Recent remembers what this process wrote until the watch has caught up, so that a controller never acts on a view older
+// OwnWrites remembers what this process wrote until the watch has caught up, so that a controller never acts on a view older
 // than its own last write. Without it, every operation on the storage side happens 1.4 to 1.6 times.
 //
 // A write is forgotten when the watch shows that very object as new as that or newer, or its end. What it shows of other objects counts
 // only for an object that the cache does not have: a watch is ordered, so one that shows newer things has shown that object's end. It
 // does not count for an object that the cache has. After a broken watch a new list comes object by object, and what comes first may be
 // newer than a write to one that the cache still has from before.
-type Recent[T client.Object] struct {
+type OwnWrites[T client.Object] struct {
 	mu      sync.Mutex
 	entries map[client.ObjectKey]T
 	shown   shown
@@ -24,13 +24,13 @@ type Recent[T client.Object] struct {
 	events  int    // in order, since the last sweep
 }
 
-// NewRecent returns an empty memory.
-func NewRecent[T client.Object]() *Recent[T] {
-	return &Recent[T]{entries: map[client.ObjectKey]T{}, shown: shown{latest: map[client.ObjectKey]sight{}}}
+// NewOwnWrites returns an empty memory.
+func NewOwnWrites[T client.Object]() *OwnWrites[T] {
+	return &OwnWrites[T]{entries: map[client.ObjectKey]T{}, shown: shown{latest: map[client.ObjectKey]sight{}}}
 }
 
 // Wrote remembers the object as the API server returned it, unless the watch was faster.
-func (r *Recent[T]) Wrote(object T) {
+func (r *OwnWrites[T]) Wrote(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
@@ -43,7 +43,7 @@ func (r *Recent[T]) Wrote(object T) {
 }
 
 // Forget drops what was written to this very object, as if the watch had caught up, and reports whether there was anything.
-func (r *Recent[T]) Forget(object T) bool {
+func (r *OwnWrites[T]) Forget(object T) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := client.ObjectKeyFromObject(object)
@@ -56,7 +56,7 @@ func (r *Recent[T]) Forget(object T) bool {
 
 // Read is the newer of the remembered object and the one that read finds in the cache. The memory is asked first: an entry that is
 // dropped while the cache is read was dropped because the cache has it, or something newer, by then.
-func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {
+func (r *OwnWrites[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {
 	own, remembered, ahead := r.own(key)
 	cached, found, err := read()
 	if err != nil || !remembered || !found && !ahead || found && newer(cached.GetResourceVersion(), own.GetResourceVersion()) {
@@ -67,7 +67,7 @@ func (r *Recent[T]) Read(key client.ObjectKey, read func() (cached T, found bool
 
 // Saw notes an object that came through the watch. It is for those who have a handler of their own, and must not be told before their
 // own view has the object.
-func (r *Recent[T]) Saw(object T) {
+func (r *OwnWrites[T]) Saw(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := r.saw(object)
@@ -76,10 +76,10 @@ func (r *Recent[T]) Saw(object T) {
 	}
 }
 
-// Gone notes an object that the watch shows as deleted, in place of [Recent.Saw]. What was written to it is forgotten whatever its
+// Gone notes an object that the watch shows as deleted, in place of [OwnWrites.Saw]. What was written to it is forgotten whatever its
 // resource version: after a watch was broken the state that comes with a deletion is the one from before, and what would show how far
 // the watch is comes after all deletions.
-func (r *Recent[T]) Gone(object T) {
+func (r *OwnWrites[T]) Gone(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := r.saw(object)
@@ -88,9 +88,9 @@ func (r *Recent[T]) Gone(object T) {
 	}
 }
 
-// Unseen are those of what was written that the watch cannot have shown, and that match. As in [Recent.Read], ask before you look into the
+// Unseen are those of what was written that the watch cannot have shown, and that match. As in [OwnWrites.Read], ask before you look into the
 // cache: what is not here by then is there.
-func (r *Recent[T]) Unseen(match func(T) bool) (all []T) {
+func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, own := range r.entries {
@@ -102,7 +102,7 @@ func (r *Recent[T]) Unseen(match func(T) bool) (all []T) {
 }
 
 // own is what was written and the watch has not shown, and whether that is ahead of all that the watch has shown.
-func (r *Recent[T]) own(key client.ObjectKey) (own T, remembered, ahead bool) {
+func (r *OwnWrites[T]) own(key client.ObjectKey) (own T, remembered, ahead bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own, remembered = r.entries[key]
@@ -118,7 +118,7 @@ const sweepEvery = 1024
 // Nothing is swept while a list comes, of which the watch may owe us the objects that were written to: its objects are not in the order
 // of their resource versions, as those of a watch are. An entry goes in the second sweep that finds it, for a list may have begun just
 // before the first.
-func (r *Recent[T]) saw(object T) client.ObjectKey {
+func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
 	if !newer(version, r.seen) {
 		r.events = 0
@@ -166,7 +166,7 @@ func (s *shown) note(key client.ObjectKey, version string) {
 }
 
 // Handler feeds the memory from an informer.
-func (r *Recent[T]) Handler() toolscache.ResourceEventHandler {
+func (r *OwnWrites[T]) Handler() toolscache.ResourceEventHandler {
 	tell := func(in any, note func(T)) {
 		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
 			in = tombstone.Obj

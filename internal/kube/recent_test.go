@@ -22,7 +22,7 @@ func cached(pv *corev1.PersistentVolume) func() (*corev1.PersistentVolume, bool,
 
 // The watch may pass our write between the two looks. What the cache showed before that is older than the write.
 func TestRecentWhenTheWatchPassesMeanwhile(t *testing.T) {
-	r := NewRecent[*corev1.PersistentVolume]()
+	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	got, found, err := r.Read(client.ObjectKey{Name: "a"}, func() (*corev1.PersistentVolume, bool, error) {
 		old := volume("a", "9")
@@ -43,7 +43,7 @@ func TestRecentForgetsWhatIsGone(t *testing.T) {
 		return pv
 	}
 	for uid, want := range map[types.UID]bool{"1": false, "2": true} {
-		r := NewRecent[*corev1.PersistentVolume]()
+		r := NewOwnWrites[*corev1.PersistentVolume]()
 		r.Wrote(of(uid, "10"))
 		r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a", Obj: of("1", "5")})
 		if _, found, err := r.Read(client.ObjectKey{Name: "a"}, cached(nil)); err != nil || found != want {
@@ -53,7 +53,7 @@ func TestRecentForgetsWhatIsGone(t *testing.T) {
 }
 
 func TestRecentPassesErrorsOn(t *testing.T) {
-	r := NewRecent[*corev1.PersistentVolume]()
+	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	unread := errors.New("no")
 	_, _, err := r.Read(client.ObjectKey{Name: "a"}, func() (*corev1.PersistentVolume, bool, error) { return nil, false, unread })
@@ -81,7 +81,7 @@ func TestRecent(t *testing.T) {
 		{"deleted by another since: another object's event shows that the watch has passed", volume("a", "10"), []*corev1.PersistentVolume{volume("b", "12")}, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := NewRecent[*corev1.PersistentVolume]()
+			r := NewOwnWrites[*corev1.PersistentVolume]()
 			if tc.own != nil {
 				r.Wrote(tc.own)
 			}
@@ -103,7 +103,7 @@ func TestRecent(t *testing.T) {
 }
 
 func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
-	r := NewRecent[*corev1.PersistentVolume]()
+	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: volume("a", "11")})
 	r.Wrote(volume("a", "10"))
 	if _, found, _ := r.Read(client.ObjectKey{Name: "a"}, cached(nil)); found {
@@ -113,7 +113,7 @@ func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
 
 // A list that comes again is no reason to forget, however long it is.
 func TestRecentForgets(t *testing.T) {
-	r := NewRecent[*corev1.PersistentVolume]()
+	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	for range 3 * sweepEvery {
 		r.Handler().OnAdd(volume("b", "11"), false)
@@ -137,7 +137,7 @@ func TestRecentForgets(t *testing.T) {
 // The answer to a write often comes after the watch has shown it. Nothing may be left of that: after a burst there may be no event for
 // hours.
 func TestRecentKeepsNothingThatWasShown(t *testing.T) {
-	r := NewRecent[*corev1.PersistentVolume]()
+	r := NewOwnWrites[*corev1.PersistentVolume]()
 	name := func(i int) string { return strconv.Itoa(i % 300) }
 	for i := range 3000 {
 		r.Handler().OnUpdate(nil, volume(name(i), strconv.Itoa(10+i)))
@@ -164,10 +164,10 @@ func TestRecentKeepsNothingThatWasShown(t *testing.T) {
 // After a broken watch the list shows what is newer than our write before it shows what we wrote to, of which the cache has what was
 // before. This holds whether the answer to the write came before the list or amid it.
 func TestRecentWhileAListComes(t *testing.T) {
-	list := func(r *Recent[*corev1.PersistentVolume]) { r.Handler().OnUpdate(nil, volume("b", "12")) }
-	write := func(r *Recent[*corev1.PersistentVolume]) { r.Wrote(volume("a", "10")) }
-	for name, steps := range map[string][]func(*Recent[*corev1.PersistentVolume]){"before": {write, list}, "amid": {list, write}} {
-		r := NewRecent[*corev1.PersistentVolume]()
+	list := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Handler().OnUpdate(nil, volume("b", "12")) }
+	write := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Wrote(volume("a", "10")) }
+	for name, steps := range map[string][]func(*OwnWrites[*corev1.PersistentVolume]){"before": {write, list}, "amid": {list, write}} {
+		r := NewOwnWrites[*corev1.PersistentVolume]()
 		for _, step := range steps {
 			step(r)
 		}
@@ -201,7 +201,7 @@ func TestTrim(t *testing.T) {
 
 // What was written is unseen until the watch is as far; then the cache has it, or it is gone.
 func TestRecentUnseen(t *testing.T) {
-	r := NewRecent[*corev1.PersistentVolume]()
+	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	r.Wrote(volume("b", "12"))
 	all := func(*corev1.PersistentVolume) bool { return true }

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 )
 
 // Controllers is the role controllers: those controllers of kube-controller-manager that concern claims and volumes.
@@ -38,7 +38,7 @@ type Controllers struct {
 	Election Election
 	Logging  *logsapi.LoggingConfiguration
 
-	Desk    *handover.Desk // of the provisioner in the same process; nil for none
+	Desk    *handoff.Queue // of the provisioner in the same process; nil for none
 	Started func()         // for `up`: called once the role works; nil for nobody
 
 	registry *prometheus.Registry // of this run; the libraries have one of the process

@@ -19,12 +19,12 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/purser-csi/purser/internal/controllers/binder"
-	"github.com/purser-csi/purser/internal/controllers/census"
 	"github.com/purser-csi/purser/internal/controllers/ephemeral"
 	"github.com/purser-csi/purser/internal/controllers/expand"
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/controllers/protection"
+	"github.com/purser-csi/purser/internal/controllers/statemetrics"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -141,7 +141,7 @@ func (b *bench) assemble(ctx context.Context) error {
 	if err := b.add(ctx); err != nil {
 		return err
 	}
-	b.registry.MustRegister(census.New(b.mgr.GetCache(), b.mgr.Elected()))
+	b.registry.MustRegister(statemetrics.New(b.mgr.GetCache(), b.mgr.Elected()))
 	if err := saveMemory(b.mgr); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
@@ -162,9 +162,9 @@ func (b *bench) recorder(ctx context.Context, component string) (*kube.Events, e
 	return events, nil
 }
 
-func (b *bench) settings(events loop.Recorder) loop.Settings {
-	return loop.Settings{
-		Workers: int(b.role.Workers), Backoff: loop.Backoff{First: b.role.RetryStart, Most: b.role.RetryMax},
+func (b *bench) settings(events reconcile.Recorder) reconcile.Settings {
+	return reconcile.Settings{
+		Workers: int(b.role.Workers), Backoff: reconcile.Backoff{First: b.role.RetryStart, Most: b.role.RetryMax},
 		Clock: clock.RealClock{}, Events: events, Decided: b.decided,
 	}
 }
@@ -173,7 +173,7 @@ func (b *bench) settings(events loop.Recorder) loop.Settings {
 type registration struct {
 	name      string
 	component string // the source of its events, as upstream has it
-	add       func(context.Context, loop.Recorder) error
+	add       func(context.Context, reconcile.Recorder) error
 }
 
 // add registers the controllers that are wanted.
@@ -210,24 +210,24 @@ func (b *bench) hasAttributesClasses(ctx context.Context) bool {
 
 func (b *bench) registrations() []registration {
 	return []registration{
-		{nameBinder, "persistentvolume-controller", func(ctx context.Context, events loop.Recorder) error {
+		{nameBinder, "persistentvolume-controller", func(ctx context.Context, events reconcile.Recorder) error {
 			return b.binder(events).AddTo(ctx, b.mgr)
 		}},
-		{nameClaimGuard, "pvc-protection-controller", func(ctx context.Context, events loop.Recorder) error {
+		{nameClaimGuard, "pvc-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
 			return protection.NewClaims(b.protection(events)).AddTo(ctx, b.mgr)
 		}},
-		{nameVolumeGuard, "pv-protection-controller", func(ctx context.Context, events loop.Recorder) error {
+		{nameVolumeGuard, "pv-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
 			return protection.NewVolumes(b.protection(events)).AddTo(ctx, b.mgr)
 		}},
-		{nameVACGuard, "volumeattributesclass-protection-controller", func(ctx context.Context, events loop.Recorder) error {
+		{nameVACGuard, "volumeattributesclass-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
 			return protection.NewClasses(b.protection(events)).AddTo(ctx, b.mgr)
 		}},
-		{nameExpander, "volume_expand", func(ctx context.Context, events loop.Recorder) error {
+		{nameExpander, "volume_expand", func(ctx context.Context, events reconcile.Recorder) error {
 			return expand.New(expand.Config{
 				Cached: b.mgr.GetClient(), Writer: b.mgr.GetClient(), Settings: b.settings(events),
 			}).AddTo(ctx, b.mgr)
 		}},
-		{nameEphemeral, "ephemeral_volume", func(ctx context.Context, events loop.Recorder) error {
+		{nameEphemeral, "ephemeral_volume", func(ctx context.Context, events reconcile.Recorder) error {
 			return ephemeral.New(ephemeral.Config{
 				Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(),
 				Created: telemetry.NewEphemeral(b.registry), Settings: b.settings(events),
@@ -236,7 +236,7 @@ func (b *bench) registrations() []registration {
 	}
 }
 
-func (b *bench) binder(events loop.Recorder) *binder.Controller {
+func (b *bench) binder(events reconcile.Recorder) *binder.Controller {
 	cfg := binder.Config{
 		Live: b.mgr.GetAPIReader(), Writer: b.binding, Settings: b.settings(events), Measures: telemetry.NewBinding(b.registry), AuditEvery: binder.DefaultAudit,
 	}
@@ -250,7 +250,7 @@ func (b *bench) binder(events loop.Recorder) *binder.Controller {
 	return controller
 }
 
-func (b *bench) protection(events loop.Recorder) protection.Config {
+func (b *bench) protection(events reconcile.Recorder) protection.Config {
 	cfg := protection.Config{
 		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.binding, Settings: b.settings(events),
 	}

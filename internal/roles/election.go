@@ -104,7 +104,7 @@ func (e *Election) validate() []error {
 // newLock is the lock on the lease, and with the type endpoints on v1's Endpoints object as well (O-3). It has its own client and its own
 // connection, so that busy controllers do not cost the lease.
 func (e *Election) newLock(api *rest.Config, name string, events resourcelock.EventRecorder) (*watchedLock, error) {
-	api = rest.AddUserAgent(kube.Apart(api), "leader-election")
+	api = rest.AddUserAgent(kube.DedicatedTransport(api), "leader-election")
 	api.RateLimiter = nil                             // one of its own
 	api.Timeout = max(time.Second, e.RenewDeadline/2) // one request that hangs does not cost the lease
 	api.WarningHandlerWithContext = rest.NoWarnings{} // that Endpoints are deprecated is not news

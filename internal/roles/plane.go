@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -71,7 +71,7 @@ func (p *Plane) Run(ctx context.Context) error {
 		return err
 	}
 	log := logr.FromContextOrDiscard(ctx)
-	desk := handover.New()
+	desk := handoff.New()
 	c := p.Controllers
 	p.traffic, p.view = &kube.Traffic{}, newView(ctx)
 	defer p.view.close()

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
@@ -42,7 +42,7 @@ type Provisioner struct {
 	FormerEnded    bool   // for `up`: nobody else can have calls to the driver in flight
 	// Desk is where the binder in the same process leaves claims; nil when it is elsewhere. DropProtection says that the controller
 	// of pv-protection is in the same process too.
-	Desk           *handover.Desk
+	Desk           *handoff.Queue
 	DropProtection bool
 	StrictTopology bool
 	Immediate      bool // --immediate-topology

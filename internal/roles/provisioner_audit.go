@@ -8,12 +8,12 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/purser-csi/purser/internal/controllers/audit"
+	"github.com/purser-csi/purser/internal/controllers/orphanreport"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // audit registers the audit of volumes where --orphan-audit-interval asks for it and the driver can list.
-func (w *wiring) audit(ctx context.Context, journal audit.Journal) error {
+func (w *wiring) audit(ctx context.Context, journal orphanreport.Journal) error {
 	if w.role.OrphanAudit == 0 {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (w *wiring) audit(ctx context.Context, journal audit.Journal) error {
 	}
 	orphans := prometheus.NewGauge(prometheus.GaugeOpts{Name: telemetry.MetricOrphans.Name, Help: telemetry.MetricOrphans.Help})
 	w.registry.MustRegister(orphans)
-	err := w.mgr.Add(audit.New(audit.Config{
+	err := w.mgr.Add(orphanreport.New(orphanreport.Config{
 		Cached: w.mgr.GetClient(), CSI: w.conn.Controller(), Driver: w.driver.Name, Journal: journal,
 		Interval: w.role.OrphanAudit, Timeout: w.role.Timeout, Orphans: orphans,
 	}))

@@ -42,7 +42,7 @@ func (w *wiring) journal() (counted, error) {
 	if w.role.Intents == intentsRequire {
 		need = journal.Required
 	}
-	apart := kube.Apart(w.api)
+	apart := kube.DedicatedTransport(w.api)
 	apart.Timeout = w.role.longestCall()
 	api, err := client.New(apart, client.Options{Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper()})
 	if err != nil {

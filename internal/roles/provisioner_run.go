@@ -23,15 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/purser-csi/purser/internal/controllers/calls"
-	"github.com/purser-csi/purser/internal/controllers/handover"
-	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -154,9 +154,9 @@ func (w *wiring) controllers(ctx context.Context) error {
 		return err
 	}
 	measures := telemetry.NewMetrics(w.registry, journal.Len)
-	volumes, underWay := kube.NewRecent[*corev1.PersistentVolume](), &calls.Calls{}
-	settings := loop.Settings{
-		Workers: int(w.role.Workers), Backoff: loop.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}, Clock: clock.RealClock{},
+	volumes, underWay := kube.NewOwnWrites[*corev1.PersistentVolume](), &volumelock.Locks{}
+	settings := reconcile.Settings{
+		Workers: int(w.role.Workers), Backoff: reconcile.Backoff{First: w.role.RetryStart, Most: w.role.RetryMax}, Clock: clock.RealClock{},
 		Events: w.events, Decided: measures.Decisions,
 	}
 	given, err := w.attend()
@@ -193,7 +193,7 @@ func (w *wiring) attend() (provisioning.HandedOver, error) {
 	if desk == nil {
 		return nil, nil
 	}
-	return desk, w.mgr.Add(handover.Attendant{Desk: desk, Driver: w.driver.Name})
+	return desk, w.mgr.Add(handoff.Registration{Queue: desk, Driver: w.driver.Name})
 }
 
 func (p *Provisioner) options(driver string) provision.Options {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/csirpc"
 )
 
@@ -63,7 +63,7 @@ func (h *harbour) meetDriver(ctx context.Context, endpoint string) (place, error
 }
 
 // startProvisioner returns when the provisioner works: ready means that a claim gets its volume at once.
-func (h *harbour) startProvisioner(ctx context.Context, endpoint string, desk *handover.Desk) error {
+func (h *harbour) startProvisioner(ctx context.Context, endpoint string, desk *handoff.Queue) error {
 	api, err := h.furnisher.as(ctx, "csi-provisioner")
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (h *harbour) startProvisioner(ctx context.Context, endpoint string, desk *h
 	return h.startRole(ctx, "csi-provisioner", func(started func()) role { p.Started = started; return p })
 }
 
-func (h *harbour) startControllers(ctx context.Context, desk *handover.Desk) error {
+func (h *harbour) startControllers(ctx context.Context, desk *handoff.Queue) error {
 	api, err := h.furnisher.as(ctx, "controllers")
 	if err != nil {
 		return err

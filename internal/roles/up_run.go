@@ -18,7 +18,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/cluster/privatefile"
-	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
 )
@@ -204,9 +204,9 @@ func (h *harbour) start(ctx context.Context, lock *cluster.Lock) error {
 	if err := h.furnish(ctx, where); err != nil {
 		return err
 	}
-	var desk *handover.Desk // of the controllers, when they are ours
+	var desk *handoff.Queue // of the controllers, when they are ours
 	if !h.Stock {
-		desk = handover.New()
+		desk = handoff.New()
 	}
 	if err := h.startProvisioner(ctx, endpoint, desk); err != nil {
 		return err

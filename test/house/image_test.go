@@ -57,7 +57,7 @@ func TestImageIsBuiltFromAllOfTheProgram(t *testing.T) {
 // A program that the driver says to install where it is missing is in the driver's image.
 func TestImageHasTheProgramsOfTheDriver(t *testing.T) {
 	installed := strings.Fields(strings.Join(found(`apt-get install (.*) \\`, text(t, "deploy", "Dockerfile")), " "))
-	files, err := filepath.Glob(filepath.Join(root, "internal", "driver", "backend", "loopfile", "*", "*.go"))
+	files, err := filepath.Glob(filepath.Join(root, "internal", "driver", "*", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

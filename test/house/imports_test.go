@@ -55,10 +55,12 @@ func room(path string) string {
 // mayImport is the plan of the house: each room, and the rooms that it may use beside itself. docs/design.md draws it.
 var mayImport = map[string][]string{
 	"cmd":         {"roles"},
-	"roles":       {"controllers", "driver", "node", "cluster", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
-	"controllers": {"kube", "csirpc", "telemetry", "core"},
+	"roles":       {"controllers", "reconcile", "world", "driver", "node", "cluster", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
+	"controllers": {"reconcile", "world", "kube", "csirpc", "telemetry", "core"},
+	"reconcile":   {"world", "kube", "telemetry", "core"},
+	"world":       {"kube", "telemetry", "core"},
 	"driver":      {"mount", "telemetry", "core"},
-	"node":        {"mount", "kube", "csirpc", "telemetry", "core"},
+	"node":        {"reconcile", "world", "mount", "kube", "csirpc", "telemetry", "core"},
 	"cluster":     {},
 	"kube":        {"telemetry", "core"},
 	"csirpc":      {"telemetry", "core"},
@@ -66,7 +68,7 @@ var mayImport = map[string][]string{
 	"mount":       {},
 	"deploy":      {},
 	"core":        {},
-	"test":        {"roles", "controllers", "driver", "node", "cluster", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
+	"test":        {"roles", "controllers", "reconcile", "world", "driver", "node", "cluster", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
 func TestLoopImagesWithExt4(t *testing.T)  { runSanity(t, loopImages(t, filesystem.Ext4, 16, 32)) }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/purser-csi/purser/internal/controllers/binder"
-	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/protection"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	"github.com/purser-csi/purser/internal/kube"
@@ -27,7 +27,7 @@ func (p *process) prepare() {
 	p.second.Transform = kube.TrimForBinding(kube.BindingTrim{})
 	p.second.Offset = p.view.Offset + 6*time.Microsecond
 	if p.role == plane {
-		p.desk = handover.New()
+		p.desk = handoff.New()
 	}
 }
 
@@ -55,7 +55,7 @@ func (p *process) attend(mgr manager.Manager) provisioning.HandedOver {
 	if p.desk == nil {
 		return nil
 	}
-	if err := mgr.Add(handover.Attendant{Desk: p.desk, Driver: driverName}); err != nil {
+	if err := mgr.Add(handoff.Registration{Queue: p.desk, Driver: driverName}); err != nil {
 		panic(err)
 	}
 	return p.desk

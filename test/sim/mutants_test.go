@@ -35,7 +35,7 @@ type mutant struct {
 	journal       func(provisioning.Journal) provisioning.Journal
 	journalConfig func(*journal.Config)
 	handlers      hook // who is told of changes
-	forgets       bool // own writes, as if kube.Recent were not there
+	forgets       bool // own writes, as if kube.OwnWrites were not there
 	strangers     bool // those who make volumes and those who delete them do not know of each other's calls
 
 	// by is the family that is likely to notice, and goes first.
@@ -52,7 +52,7 @@ type mutant struct {
 // forgetful forgets what was written as soon as anything is looked up in the cache.
 type forgetful struct {
 	client.Reader
-	volumes *kube.Recent[*corev1.PersistentVolume]
+	volumes *kube.OwnWrites[*corev1.PersistentVolume]
 	written func() []string // all that may have been
 }
 

@@ -21,15 +21,15 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/purser-csi/purser/internal/controllers/calls"
-	"github.com/purser-csi/purser/internal/controllers/handover"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/journal"
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/test/sim/view"
 )
@@ -48,7 +48,7 @@ type process struct {
 	role   role
 	view   *view.View
 	second *view.View // of the controllers, where the provisioner is in the same process
-	desk   *handover.Desk
+	desk   *handoff.Queue
 	ctx    context.Context
 	cancel context.CancelFunc
 	dead   atomic.Bool
@@ -133,7 +133,7 @@ func (p *process) runProvisioner() {
 		api = m.client(api, p.view)
 	}
 	driver := csi.ControllerClient(gatedDriver{process: p})
-	volumes := kube.NewRecent[*corev1.PersistentVolume]()
+	volumes := kube.NewOwnWrites[*corev1.PersistentVolume]()
 	cached := client.Reader(p.view)
 	if m.forgets {
 		cached = forgetful{cached, volumes, p.world.volumeNames}
@@ -179,14 +179,14 @@ type parts struct {
 	api     client.Client
 	cached  client.Reader
 	driver  csi.ControllerClient
-	volumes *kube.Recent[*corev1.PersistentVolume]
+	volumes *kube.OwnWrites[*corev1.PersistentVolume]
 	entries provisioning.Journal
 }
 
 var measures = telemetry.NewMetrics(prometheus.NewRegistry(), func() int { return 0 })
 
 var (
-	backoff    = loop.Backoff{First: time.Second, Most: 20 * time.Second}
+	backoff    = reconcile.Backoff{First: time.Second, Most: 20 * time.Second}
 	controller = map[csi.ControllerServiceCapability_RPC_Type]bool{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:     true,
 		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
@@ -195,7 +195,7 @@ var (
 )
 
 func (p *process) wire(mgr manager.Manager, have parts) {
-	underWay, deleting := &calls.Calls{}, &calls.Calls{}
+	underWay, deleting := &volumelock.Locks{}, &volumelock.Locks{}
 	if !p.world.mutant.strangers {
 		deleting = underWay
 	}
@@ -216,8 +216,8 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	}
 }
 
-func settings(workers int) loop.Settings {
-	return loop.Settings{Workers: workers, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions}
+func settings(workers int) reconcile.Settings {
+	return reconcile.Settings{Workers: workers, Backoff: backoff, Clock: clock.RealClock{}, Events: silent{}, Decided: measures.Decisions}
 }
 
 type silent struct{}

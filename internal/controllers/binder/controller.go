@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Config is what the controller needs.
 type Config struct {
-	loop.Settings
+	reconcile.Settings
 	Live   client.Reader // answers from the API server; asked only where a cache could be wrong about data
 	Writer client.Client
 
@@ -53,7 +53,7 @@ const (
 type Controller struct {
 	Config
 	ledger   *ledger
-	retries  *loop.Retries[binding.Key]
+	retries  *reconcile.Retries[binding.Key]
 	wakes    *wakes
 	synced   chan queue // the work queue, when all is known
 	teller   *teller
@@ -69,17 +69,17 @@ func New(cfg Config) *Controller {
 		cfg.AuditEvery = DefaultAudit
 	}
 	return &Controller{
-		Config: cfg, ledger: newLedger(), retries: loop.NewRetries[binding.Key](), wakes: &wakes{}, synced: make(chan queue, 1),
+		Config: cfg, ledger: newLedger(), retries: reconcile.NewRetries[binding.Key](), wakes: &wakes{}, synced: make(chan queue, 1),
 		teller: newTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
 	}
 }
 
 // Loop is the controller with the loop around it. The loop tells nobody: what people are told is about two objects, and again when
 // its words change.
-func (c *Controller) Loop() *loop.Loop[binding.Key, *run, binding.Action] {
+func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings := c.Settings
 	settings.Events = nobody{}
-	return loop.New(loop.Config[binding.Key, *run, binding.Action]{
+	return reconcile.New(reconcile.Config[binding.Key, *run, binding.Action]{
 		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: apiBound,
 		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
 		Rests:   func(key binding.Key) { c.wake(c.ledger.rest(key.Claim)) },
@@ -90,7 +90,7 @@ func (c *Controller) Loop() *loop.Loop[binding.Key, *run, binding.Action] {
 // AddTo registers the controller, its watches and its audit with a manager.
 func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[binding.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[binding.Key], EnableWarmup: new(true),
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[binding.Key], EnableWarmup: new(true),
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Gather implements loop.Task. All of it comes from memory. A volume that fits a claim is held for it from here on, since two workers
+// Gather implements reconcile.Task. All of it comes from memory. A volume that fits a claim is held for it from here on, since two workers
 // must not see the same one; [ledger.settle] lets go of it at the end of the run.
 func (c *Controller) Gather(_ context.Context, key binding.Key) (*run, error) {
 	return &run{c.gather(key, answers{})}, nil
@@ -225,17 +225,17 @@ func versionsOf(s binding.Snapshot) map[types.UID]string {
 	return versions
 }
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Controller) Decide(r *run, _ time.Time) verdict.Verdict[binding.Action] {
 	return binding.Decide(r.Snapshot)
 }
 
-// About implements loop.Task. It names no object, since the loop is not to tell.
-func (c *Controller) About(key binding.Key, r *run) loop.About {
+// About implements reconcile.Task. It names no object, since the loop is not to tell.
+func (c *Controller) About(key binding.Key, r *run) reconcile.About {
 	if key.Volume != "" {
-		return loop.About{Log: []any{telemetry.KeyVolume, key.Volume}}
+		return reconcile.About{Log: []any{telemetry.KeyVolume, key.Volume}}
 	}
-	about := loop.About{Log: []any{telemetry.KeyClaim, key.Claim.String()}}
+	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.Claim.String()}}
 	if r.Claim != nil {
 		about.Log = append(about.Log, telemetry.KeyClass, binding.ClassName(r.Claim))
 	}

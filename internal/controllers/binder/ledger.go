@@ -30,8 +30,8 @@ type ledger struct {
 	classes map[string]*storagev1.StorageClass
 	gone    tombstones
 
-	ownVolumes *kube.Recent[*corev1.PersistentVolume]
-	ownClaims  *kube.Recent[*corev1.PersistentVolumeClaim]
+	ownVolumes *kube.OwnWrites[*corev1.PersistentVolume]
+	ownClaims  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
 
 	index *binding.Index
 	held  map[string]*hold               // by volume
@@ -62,7 +62,7 @@ func newLedger() *ledger {
 		refs: multimap[types.NamespacedName, string]{}, names: multimap[string, types.NamespacedName]{},
 		classed: map[string]map[types.NamespacedName]struct{}{}, classes: map[string]*storagev1.StorageClass{},
 		pods: map[types.NamespacedName]map[string]struct{}{}, uses: map[types.NamespacedName]podUse{}, gone: newTombstones(),
-		ownVolumes: kube.NewRecent[*corev1.PersistentVolume](), ownClaims: kube.NewRecent[*corev1.PersistentVolumeClaim](),
+		ownVolumes: kube.NewOwnWrites[*corev1.PersistentVolume](), ownClaims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
 		index: binding.NewIndex(), held: map[string]*hold{}, holds: map[types.NamespacedName]*hold{},
 	}
 }

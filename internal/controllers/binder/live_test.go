@@ -25,8 +25,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/purser-csi/purser/internal/cluster"
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // liveCluster is a real API server, without controllers.
@@ -63,8 +63,8 @@ func liveBinder(t testing.TB, api *rest.Config) *Controller {
 	}
 	b := New(Config{
 		Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
-		Settings: loop.Settings{
-			Backoff: loop.Backoff{First: 20 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: nobody{},
+		Settings: reconcile.Settings{
+			Backoff: reconcile.Backoff{First: 20 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: nobody{},
 			Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 		},
 	})

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // teller writes events, and the same one about the same object again only after a while: the API server forgets events within an
 // hour, and a claim may wait longer than that. Upstream repeats each every 15 seconds.
 type teller struct {
-	events loop.Recorder
+	events reconcile.Recorder
 	clock  clock.PassiveClock
 	mu     sync.Mutex
 	told   map[types.UID]map[verdict.Reason]telling
@@ -34,7 +34,7 @@ type telling struct {
 // tellAgain is after how long an event is repeated.
 const tellAgain = 30 * time.Minute
 
-func newTeller(events loop.Recorder, now clock.PassiveClock) *teller {
+func newTeller(events reconcile.Recorder, now clock.PassiveClock) *teller {
 	return &teller{events: events, clock: now, told: map[types.UID]map[verdict.Reason]telling{}}
 }
 

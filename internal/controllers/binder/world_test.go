@@ -24,8 +24,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -77,8 +77,8 @@ func (w *world) prepare(edits ...func(*Config)) *process {
 	api := &countingClient{Client: w.server.Client(), counts: map[string]int{}}
 	cfg := Config{
 		Live: api, Writer: api,
-		Settings: loop.Settings{
-			Workers: 8, Backoff: loop.Backoff{First: 50 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: w.events,
+		Settings: reconcile.Settings{
+			Workers: 8, Backoff: reconcile.Backoff{First: 50 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: w.events,
 			Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 		},
 		Measures: telemetry.NewBinding(prometheus.NewRegistry()), AuditEvery: 24 * time.Hour,

@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/ephemeral"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Config is what the controller needs.
 type Config struct {
-	loop.Settings
+	reconcile.Settings
 	Cached client.Reader // answers from memory; pods may be trimmed (kube.TrimPod)
 	Live   client.Reader // answers from the API server
 	Writer client.Writer
@@ -49,9 +49,9 @@ type Controller struct{ Config }
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
 // Loop is the controller with the loop around it.
-func (c *Controller) Loop() *loop.Loop[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action] {
-	return loop.New(loop.Config[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: loop.NewRetries[ephemeral.Key](), Bound: apiBound,
+func (c *Controller) Loop() *reconcile.Loop[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action] {
+	return reconcile.New(reconcile.Config[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action]{
+		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[ephemeral.Key](), Bound: apiBound,
 	})
 }
 
@@ -60,11 +60,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexClaim, claimsOf); err != nil {
 		return fmt.Errorf("index pods by claim: %w", err)
 	}
-	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[ephemeral.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[ephemeral.Key],
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[ephemeral.Key],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/ephemeral"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 type next = verdict.Verdict[ephemeral.Action]
 
-// Gather implements loop.Task.
+// Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key ephemeral.Key) (ephemeral.Snapshot, error) {
 	s := ephemeral.Snapshot{Key: key}
 	pod, err := kube.Get(ctx, c.Cached, podKey(key), &corev1.Pod{})
@@ -35,10 +35,10 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, s ephemeral.
 	return kube.Get(ctx, from, name, &corev1.PersistentVolumeClaim{})
 }
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Controller) Decide(s ephemeral.Snapshot, _ time.Time) next { return ephemeral.Decide(s) }
 
-// Apply implements loop.Task. Where the claim exists after all, memory was old, and it is decided anew with the claim as it is.
+// Apply implements reconcile.Task. Where the claim exists after all, memory was old, and it is decided anew with the claim as it is.
 func (c *Controller) Apply(ctx context.Context, s ephemeral.Snapshot, a ephemeral.Action) (next, error) {
 	err := c.Writer.Create(ctx, a.Create.DeepCopy())
 	if apierrors.IsAlreadyExists(err) {
@@ -58,9 +58,9 @@ func (c *Controller) Apply(ctx context.Context, s ephemeral.Snapshot, a ephemera
 	return nil, nil
 }
 
-// About implements loop.Task.
-func (c *Controller) About(key ephemeral.Key, s ephemeral.Snapshot) loop.About {
-	about := loop.About{Log: []any{telemetry.KeyPod, podKey(key).String(), "podVolume", key.Volume}}
+// About implements reconcile.Task.
+func (c *Controller) About(key ephemeral.Key, s ephemeral.Snapshot) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyPod, podKey(key).String(), "podVolume", key.Volume}}
 	if s.Pod != nil {
 		about.Object = s.Pod
 	}

@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/expansion"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // Config is what the controller needs.
 type Config struct {
-	loop.Settings
+	reconcile.Settings
 	Cached client.Reader // answers from memory
 	Writer client.Client
 }
@@ -41,19 +41,19 @@ type Controller struct{ Config }
 func New(cfg Config) *Controller { return &Controller{cfg} }
 
 // Loop is the controller with the loop around it.
-func (c *Controller) Loop() *loop.Loop[expansion.Key, expansion.Snapshot, expansion.Action] {
-	return loop.New(loop.Config[expansion.Key, expansion.Snapshot, expansion.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: loop.NewRetries[expansion.Key](), Bound: apiBound,
+func (c *Controller) Loop() *reconcile.Loop[expansion.Key, expansion.Snapshot, expansion.Action] {
+	return reconcile.New(reconcile.Config[expansion.Key, expansion.Snapshot, expansion.Action]{
+		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[expansion.Key](), Bound: apiBound,
 	})
 }
 
 // AddTo registers the controller and its wake-ups with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[expansion.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[expansion.Key],
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[expansion.Key],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/expansion"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -67,8 +67,8 @@ func TestExpand(t *testing.T) {
 			api, events := apiserver.New().Client(), &told{}
 			claim := growing(t, api, test.source)
 			c := New(Config{
-				Cached: api, Writer: api, Settings: loop.Settings{
-					Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Events: events, Clock: clocktesting.NewFakeClock(time.Now()),
+				Cached: api, Writer: api, Settings: reconcile.Settings{
+					Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Events: events, Clock: clocktesting.NewFakeClock(time.Now()),
 					Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 				},
 			}).Loop()

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/expansion"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 type next = verdict.Verdict[expansion.Action]
 
-// Gather implements loop.Task.
+// Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key expansion.Key) (expansion.Snapshot, error) {
 	s := expansion.Snapshot{Key: key}
 	claim, err := kube.Get(ctx, c.Cached, key.NamespacedName, &corev1.PersistentVolumeClaim{})
@@ -32,10 +32,10 @@ func (c *Controller) Gather(ctx context.Context, key expansion.Key) (expansion.S
 	return s, err
 }
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Controller) Decide(s expansion.Snapshot, _ time.Time) next { return expansion.Decide(s) }
 
-// Apply implements loop.Task. The annotation goes with the status, as upstream writes it.
+// Apply implements reconcile.Task. The annotation goes with the status, as upstream writes it.
 func (c *Controller) Apply(ctx context.Context, s expansion.Snapshot, a expansion.Action) (next, error) {
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": s.Claim.UID, "annotations": map[string]string{names.AnnStorageResizer: a.NameResizer},
@@ -50,9 +50,9 @@ func (c *Controller) Apply(ctx context.Context, s expansion.Snapshot, a expansio
 	return nil, nil
 }
 
-// About implements loop.Task.
-func (c *Controller) About(key expansion.Key, s expansion.Snapshot) loop.About {
-	about := loop.About{Log: []any{telemetry.KeyClaim, key.String(), telemetry.KeySize, key.Size}}
+// About implements reconcile.Task.
+func (c *Controller) About(key expansion.Key, s expansion.Snapshot) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.String(), telemetry.KeySize, key.Size}}
 	if s.Claim != nil {
 		about.Object = s.Claim
 	}

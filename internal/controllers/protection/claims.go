@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -37,13 +37,13 @@ func (c *Claims) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexUsers, claimsWithNode); err != nil {
 		return fmt.Errorf("index pods by claim: %w", err)
 	}
-	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
 	if err := c.inquiries.addTo(mgr); err != nil {
 		return err
 	}
-	return addTo(mgr, NameClaims, c.cfg.Workers, loopFor(c.cfg, NameClaims, loop.Task[Key, protection.Claim, action](c)),
+	return addTo(mgr, NameClaims, c.cfg.Workers, loopFor(c.cfg, NameClaims, reconcile.Task[Key, protection.Claim, action](c)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, changes(moves)),
 		source.TypedKind(mgr.GetCache(), &corev1.Pod{}, c.podEnds()),
 		source.TypedFunc[Key](c.inquiries.answerTo),
@@ -62,7 +62,7 @@ func claimsWithNode(o client.Object) []string {
 	return protection.ClaimNames(pod)
 }
 
-// Gather implements loop.Task.
+// Gather implements reconcile.Task.
 func (c *Claims) Gather(ctx context.Context, key Key) (protection.Claim, error) {
 	var s protection.Claim
 	claim, err := see(ctx, c.cfg.Cached, c.finalizer, key, &corev1.PersistentVolumeClaim{})
@@ -102,12 +102,12 @@ func (c *Claims) users(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	return users, nil
 }
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Claims) Decide(s protection.Claim, now time.Time) next {
 	return protection.DecideClaim(s, now)
 }
 
-// Apply implements loop.Task.
+// Apply implements reconcile.Task.
 func (c *Claims) Apply(ctx context.Context, s protection.Claim, a action) (next, error) {
 	if handled, err := c.finalizer.apply(ctx, s.Object, a); handled {
 		return nil, err
@@ -116,9 +116,9 @@ func (c *Claims) Apply(ctx context.Context, s protection.Claim, a action) (next,
 	return nil, nil
 }
 
-// About implements loop.Task.
-func (c *Claims) About(key Key, s protection.Claim) loop.About {
-	about := loop.About{Log: []any{telemetry.KeyClaim, key.String()}}
+// About implements reconcile.Task.
+func (c *Claims) About(key Key, s protection.Claim) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
 	if s.Object != nil {
 		about.Object = s.Object
 	}

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -42,7 +42,7 @@ func (c *Classes) AddTo(ctx context.Context, mgr manager.Manager) error {
 			return fmt.Errorf("index %T by VolumeAttributesClass: %w", kind, err)
 		}
 	}
-	return addTo(mgr, NameClasses, c.cfg.Workers, loopFor(c.cfg, NameClasses, loop.Task[Key, protection.Class, action](c)),
+	return addTo(mgr, NameClasses, c.cfg.Workers, loopFor(c.cfg, NameClasses, reconcile.Task[Key, protection.Class, action](c)),
 		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttributesClass{}, changes(movesClass)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, userEnds[*corev1.PersistentVolumeClaim](c)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, userEnds[*corev1.PersistentVolume](c)),
@@ -90,7 +90,7 @@ func (c *Classes) wake(ctx context.Context, name string, q queue) {
 	}
 }
 
-// Gather implements loop.Task.
+// Gather implements reconcile.Task.
 func (c *Classes) Gather(ctx context.Context, key Key) (s protection.Class, err error) {
 	s.Object, err = see(ctx, c.cfg.Cached, c.finalizer, key, &storagev1.VolumeAttributesClass{})
 	if err != nil || s.Object == nil || s.Object.DeletionTimestamp == nil {
@@ -156,10 +156,10 @@ func naming(class string, list client.ObjectList) []string {
 	return users
 }
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Classes) Decide(s protection.Class, _ time.Time) next { return protection.DecideClass(s) }
 
-// Apply implements loop.Task.
+// Apply implements reconcile.Task.
 func (c *Classes) Apply(ctx context.Context, s protection.Class, a action) (next, error) {
 	if handled, err := c.finalizer.apply(ctx, s.Object, a); handled {
 		return nil, err
@@ -171,9 +171,9 @@ func (c *Classes) Apply(ctx context.Context, s protection.Class, a action) (next
 	return protection.AfterAsking(users, c.cfg.Clock.Now()), nil
 }
 
-// About implements loop.Task.
-func (c *Classes) About(key Key, s protection.Class) loop.About {
-	about := loop.About{Log: []any{telemetry.KeyAttributes, key.Name}}
+// About implements reconcile.Task.
+func (c *Classes) About(key Key, s protection.Class) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyAttributes, key.Name}}
 	if s.Object != nil {
 		about.Object = s.Object
 	}

@@ -5,14 +5,14 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // Config is what each of the controllers needs.
 type Config struct {
-	loop.Settings
+	reconcile.Settings
 	Cached client.Reader // answers from memory; pods, claims, volumes and classes may be trimmed (kube.TrimPod and the like)
 	Live   client.Reader // answers from the API server
 	Writer client.Writer
@@ -39,8 +39,8 @@ type (
 	action = protection.Action
 )
 
-func loopFor[K comparable, S any](c Config, name string, task loop.Task[K, S, action]) *loop.Loop[K, S, action] {
-	return loop.New(loop.Config[K, S, action]{
-		Settings: c.Settings, Name: name, Task: task, Retries: loop.NewRetries[K](), Bound: apiBound,
+func loopFor[K comparable, S any](c Config, name string, task reconcile.Task[K, S, action]) *reconcile.Loop[K, S, action] {
+	return reconcile.New(reconcile.Config[K, S, action]{
+		Settings: c.Settings, Name: name, Task: task, Retries: reconcile.NewRetries[K](), Bound: apiBound,
 	})
 }

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // inquiries asks the API server which pods use claims, once for all claims of a namespace that wait when it is asked. It is the
@@ -59,7 +59,7 @@ func newInquiries(cfg Config) *inquiries {
 
 func (i *inquiries) addTo(mgr manager.Manager) error {
 	ctrl, err := controller.NewTyped(NameNamespaces, mgr, controller.TypedOptions[string]{
-		Reconciler: i, MaxConcurrentReconciles: listWorkers, RateLimiter: i.limiter, NewQueue: loop.NewQueue[string],
+		Reconciler: i, MaxConcurrentReconciles: listWorkers, RateLimiter: i.limiter, NewQueue: reconcile.NewQueue[string],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", NameNamespaces, err)
@@ -137,19 +137,19 @@ func (i *inquiries) closeIfEmpty(namespace string) {
 }
 
 // Reconcile lists the pods of a namespace and answers those who asked before it began.
-func (i *inquiries) Reconcile(ctx context.Context, namespace string) (reconcile.Result, error) {
+func (i *inquiries) Reconcile(ctx context.Context, namespace string) (crreconcile.Result, error) {
 	asking := i.asking(namespace)
 	if len(asking) == 0 {
-		return reconcile.Result{}, nil
+		return crreconcile.Result{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiBound)
 	defer cancel()
 	users, version, err := i.list(ctx, namespace, asking)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("list the pods of namespace %q, which claims that are being deleted wait for: %w", namespace, err)
+		return crreconcile.Result{}, fmt.Errorf("list the pods of namespace %q, which claims that are being deleted wait for: %w", namespace, err)
 	}
 	i.answer(namespace, asking, users, version)
-	return reconcile.Result{}, nil
+	return crreconcile.Result{}, nil
 }
 
 func (i *inquiries) asking(namespace string) map[Key]*corev1.PersistentVolumeClaim {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -19,7 +19,7 @@ import (
 func TestAnsweredInTheOrderOfAsking(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	i := newInquiries(Config{
-		Live: apiserver.New().Client(), Settings: loop.Settings{Clock: now, Backoff: loop.Backoff{First: time.Second, Most: time.Minute}},
+		Live: apiserver.New().Client(), Settings: reconcile.Settings{Clock: now, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}},
 	})
 	claims := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[Key]())
 	defer claims.ShutDown()
@@ -47,7 +47,7 @@ func TestAnsweredInTheOrderOfAsking(t *testing.T) {
 
 // What is forgotten leaves nothing of its namespace, of which there may be many in the life of a process.
 func TestForgottenNamespacesTakeNoMemory(t *testing.T) {
-	i := newInquiries(Config{Live: apiserver.New().Client(), Settings: loop.Settings{Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}})
+	i := newInquiries(Config{Live: apiserver.New().Client(), Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}})
 	for n := range 3 {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("crew-", n), Name: "logbook"}}
 		i.ask(claim)

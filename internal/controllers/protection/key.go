@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // Key is one object: one that was created again under its name is another.
@@ -47,9 +47,9 @@ func see[T client.Object](ctx context.Context, cached client.Reader, f *finalize
 }
 
 // addTo registers a controller with its wake-ups.
-func addTo[K comparable](mgr manager.Manager, name string, workers int, task reconcile.TypedReconciler[K], wakeUps ...source.TypedSource[K]) error {
+func addTo[K comparable](mgr manager.Manager, name string, workers int, task crreconcile.TypedReconciler[K], wakeUps ...source.TypedSource[K]) error {
 	ctrl, err := controller.NewTyped(name, mgr, controller.TypedOptions[K]{
-		Reconciler: task, MaxConcurrentReconciles: workers, NewQueue: loop.NewQueue[K],
+		Reconciler: task, MaxConcurrentReconciles: workers, NewQueue: reconcile.NewQueue[K],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", name, err)

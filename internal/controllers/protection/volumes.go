@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -29,16 +29,16 @@ func NewVolumes(cfg Config) *Volumes {
 
 // AddTo registers the controller and its wake-ups with a manager.
 func (c *Volumes) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolume{}); err != nil {
+	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolume{}); err != nil {
 		return err
 	}
 	wants := func(pv *corev1.PersistentVolume) bool { return !protection.Rests(pv, names.FinalizerPVProtection) }
-	return addTo(mgr, NameVolumes, c.cfg.Workers, loopFor(c.cfg, NameVolumes, loop.Task[Key, protection.Volume, action](c)),
+	return addTo(mgr, NameVolumes, c.cfg.Workers, loopFor(c.cfg, NameVolumes, reconcile.Task[Key, protection.Volume, action](c)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, changes(wants)),
 	)
 }
 
-// Gather implements loop.Task.
+// Gather implements reconcile.Task.
 func (c *Volumes) Gather(ctx context.Context, key Key) (s protection.Volume, err error) {
 	if c.cfg.Together != nil {
 		s.Together = c.cfg.Together()
@@ -47,12 +47,12 @@ func (c *Volumes) Gather(ctx context.Context, key Key) (s protection.Volume, err
 	return s, err
 }
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Volumes) Decide(s protection.Volume, now time.Time) next {
 	return protection.DecideVolume(s, now)
 }
 
-// Apply implements loop.Task.
+// Apply implements reconcile.Task.
 func (c *Volumes) Apply(ctx context.Context, s protection.Volume, a action) (next, error) {
 	if handled, err := c.finalizer.apply(ctx, s.Object, a); handled {
 		return nil, err
@@ -60,9 +60,9 @@ func (c *Volumes) Apply(ctx context.Context, s protection.Volume, a action) (nex
 	return nil, fmt.Errorf("unknown action %T", a)
 }
 
-// About implements loop.Task.
-func (c *Volumes) About(key Key, s protection.Volume) loop.About {
-	about := loop.About{Log: []any{telemetry.KeyVolume, key.Name}}
+// About implements reconcile.Task.
+func (c *Volumes) About(key Key, s protection.Volume) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyVolume, key.Name}}
 	if s.Object != nil {
 		about.Object = s.Object
 	}

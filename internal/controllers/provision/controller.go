@@ -17,28 +17,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/calls"
-	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Config is what the controller needs.
 type Config struct {
-	loop.Settings               // Workers are the calls to the driver that are under way at once
-	Cached        client.Reader // answers from memory
-	Live          client.Reader // answers from the API server
-	Writer        client.Writer
-	Volumes       *kube.Recent[*corev1.PersistentVolume] // shared with controllers/reclaim
-	Journal       Journal
+	reconcile.Settings               // Workers are the calls to the driver that are under way at once
+	Cached             client.Reader // answers from memory
+	Live               client.Reader // answers from the API server
+	Writer             client.Writer
+	Volumes            *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/reclaim
+	Journal            Journal
 	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
 	HandedOver HandedOver
 	// Sharing are the PersistentVolumes of the driver with a handle, as the API server has them; nil for none.
 	Sharing func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error)
 	CSI     csi.ControllerClient
-	Calls   *calls.Calls // shared with controllers/reclaim
+	Calls   *volumelock.Locks // shared with controllers/reclaim
 	Driver  provision.Driver
 	Options provision.Options
 
@@ -67,7 +67,7 @@ const runsPerCall = 2
 // Controller is the task that controllers/loop runs.
 type Controller struct {
 	Config
-	retries  *loop.Retries[provision.Key]
+	retries  *reconcile.Retries[provision.Key]
 	finished *finished
 	secrets  *secretVersions
 	outdated sync.Map      // uids of the classes whose deprecated parameters were told of
@@ -85,14 +85,14 @@ func New(cfg Config) *Controller {
 	}
 	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
 	return &Controller{
-		Config: cfg, retries: loop.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions(),
+		Config: cfg, retries: reconcile.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions(),
 		slots: make(chan struct{}, max(cfg.Workers, 1)),
 	}
 }
 
 // Loop is the controller with the loop around it. A run may wait for the calls of those that share its place before it makes its own.
-func (c *Controller) Loop() *loop.Loop[provision.Key, provision.Snapshot, provision.Action] {
-	return loop.New(loop.Config[provision.Key, provision.Snapshot, provision.Action]{
+func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, provision.Action] {
+	return reconcile.New(reconcile.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*max(c.Timeout, c.Discard) + apiBound,
 		Finally: func(key provision.Key) { c.ended(key.UID) },
 		Observe: c.observe, HeldUp: verdict.ProvisioningHeldUp,
@@ -118,11 +118,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 			return fmt.Errorf("watch claims: %w", err)
 		}
 	}
-	if err := kube.Follow(ctx, mgr.GetCache(), &storagev1.StorageClass{}, &corev1.PersistentVolume{}); err != nil {
+	if err := kube.Prewarm(ctx, mgr.GetCache(), &storagev1.StorageClass{}, &corev1.PersistentVolume{}); err != nil {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: runsPerCall * c.Workers, NewQueue: loop.NewQueue[provision.Key],
+		Reconciler: c.Loop(), MaxConcurrentReconciles: runsPerCall * c.Workers, NewQueue: reconcile.NewQueue[provision.Key],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

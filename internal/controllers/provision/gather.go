@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -153,14 +153,14 @@ func (c *Controller) node(ctx context.Context, name string) (*corev1.Node, error
 	return kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.Node{})
 }
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Controller) Decide(s provision.Snapshot, now time.Time) verdict.Verdict[provision.Action] {
 	return provision.Decide(s, now)
 }
 
-// About implements loop.Task.
-func (c *Controller) About(key provision.Key, s provision.Snapshot) loop.About {
-	about := loop.About{
+// About implements reconcile.Task.
+func (c *Controller) About(key provision.Key, s provision.Snapshot) reconcile.About {
+	about := reconcile.About{
 		Log:    []any{telemetry.KeyClaim, key.String(), telemetry.KeyVolume, provision.VolumeName(key, c.Options)},
 		Inputs: func() string { return provision.Inputs(s) },
 	}

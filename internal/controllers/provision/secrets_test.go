@@ -33,13 +33,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/purser-csi/purser/internal/controllers/calls"
-	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -151,8 +151,8 @@ func newRig(t *testing.T, edits ...func(*storagev1.StorageClass)) *rig {
 	}).Build()
 	measures := telemetry.NewMetrics(r.metrics, r.journal.Len)
 	r.Controller = New(Config{
-		Calls:  &calls.Calls{},
-		Cached: r.api, Live: r.api, Writer: r.api, Volumes: kube.NewRecent[*corev1.PersistentVolume](), Journal: recorder{r.journal, r},
+		Calls:  &volumelock.Locks{},
+		Cached: r.api, Live: r.api, Writer: r.api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), Journal: recorder{r.journal, r},
 		CSI: serve(t, r.driver),
 		Driver: provision.Driver{
 			Name:       driverName,
@@ -161,8 +161,8 @@ func newRig(t *testing.T, edits ...func(*storagev1.StorageClass)) *rig {
 		},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1}, Timeout: 10 * time.Second,
 		InFlight: measures.InFlight,
-		Settings: loop.Settings{
-			Backoff: loop.Backoff{First: time.Second, Most: 5 * time.Minute}, Clock: r.clock, Events: r, Decided: measures.Decisions,
+		Settings: reconcile.Settings{
+			Backoff: reconcile.Backoff{First: time.Second, Most: 5 * time.Minute}, Clock: r.clock, Events: r, Decided: measures.Decisions,
 		},
 	})
 	return r

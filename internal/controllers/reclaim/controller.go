@@ -15,23 +15,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/purser-csi/purser/internal/controllers/calls"
-	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Config is what the controller needs.
 type Config struct {
-	loop.Settings
+	reconcile.Settings
 	Cached  client.Reader // answers from memory
 	Live    client.Reader // answers from the API server
 	Writer  client.Writer
-	Volumes *kube.Recent[*corev1.PersistentVolume] // shared with controllers/provision
+	Volumes *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/provision
 	CSI     csi.ControllerClient
-	Calls   *calls.Calls // shared with controllers/provision
+	Calls   *volumelock.Locks // shared with controllers/provision
 	Driver  reclaim.Driver
 	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also has the controller of that one.
 	DropProtection bool
@@ -59,7 +59,7 @@ const apiBound = 30 * time.Second
 // Controller is the task that controllers/loop runs.
 type Controller struct {
 	Config
-	retries  *loop.Retries[string]
+	retries  *reconcile.Retries[string]
 	releases *releases
 	released *released
 	holders  *holders
@@ -67,14 +67,14 @@ type Controller struct {
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	c := &Controller{Config: cfg, retries: loop.NewRetries[string](), releases: newReleases(), released: newReleased()}
+	c := &Controller{Config: cfg, retries: reconcile.NewRetries[string](), releases: newReleases(), released: newReleased()}
 	c.holders = newHolders(c.listHolders)
 	return c
 }
 
 // Loop is the controller with the loop around it.
-func (c *Controller) Loop() *loop.Loop[string, reclaim.Snapshot, reclaim.Action] {
-	return loop.New(loop.Config[string, reclaim.Snapshot, reclaim.Action]{
+func (c *Controller) Loop() *reconcile.Loop[string, reclaim.Snapshot, reclaim.Action] {
+	return reconcile.New(reconcile.Config[string, reclaim.Snapshot, reclaim.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
 		Observe: c.observe, HeldUp: verdict.DeletionHeldUp,
 	})
@@ -99,11 +99,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if _, err := volumes.AddEventHandler(c.watched()); err != nil {
 		return fmt.Errorf("watch volumes: %w", err)
 	}
-	if err := kube.Follow(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
+	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: loop.NewQueue[string],
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

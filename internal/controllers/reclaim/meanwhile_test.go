@@ -78,7 +78,7 @@ func TestSomebodyWritesMeanwhile(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7", Finalizers: tc.finalizers}}
 			server := &strict{version: cmp.Or(tc.at, "7")}
-			c := New(Config{Writer: server, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+			c := New(Config{Writer: server, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DropFinalizer{Volume: pv, Names: []string{names.FinalizerVolume}}); err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestProtectedAsItWasSeen(t *testing.T) {
 	} {
 		pv := releasedVolume(phase(when), func(pv *corev1.PersistentVolume) { pv.ResourceVersion, pv.Finalizers = "7", nil })
 		server := &strict{version: "8"}
-		c := New(Config{Writer: server, Volumes: kube.NewRecent[*corev1.PersistentVolume](), Driver: newRig(nil).Driver})
+		c := New(Config{Writer: server, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), Driver: newRig(nil).Driver})
 		todo := c.Decide(corereclaim.Snapshot{Name: "pv", Volume: pv, Claim: corereclaim.ClaimGone, Driver: c.Driver}, now).(verdict.Do[corereclaim.Action])
 		if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, todo.Actions[0]); (err != nil) != want.err || !slices.Equal(server.asked, want.asked) {
 			t.Errorf("%s: asked %q, %v", when, server.asked, err)

@@ -27,11 +27,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/purser-csi/purser/internal/controllers/calls"
-	"github.com/purser-csi/purser/internal/controllers/loop"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/names"
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -105,14 +105,14 @@ func newRig(refuse error, objects ...client.Object) *rig {
 	})
 	measures := telemetry.NewMetrics(prometheus.NewRegistry(), func() int { return 0 })
 	r.Controller = New(Config{
-		Calls:  &calls.Calls{},
-		Cached: r.api, Live: live, Writer: r.api, Volumes: kube.NewRecent[*corev1.PersistentVolume](), CSI: r.driver,
+		Calls:  &volumelock.Locks{},
+		Cached: r.api, Live: live, Writer: r.api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), CSI: r.driver,
 		Driver: corereclaim.Driver{Name: driverName, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{
 			csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
 		}},
 		Timeout: time.Second, InFlight: measures.InFlight,
-		Settings: loop.Settings{
-			Backoff: loop.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakeClock(now),
+		Settings: reconcile.Settings{
+			Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakeClock(now),
 			Events: r, Decided: measures.Decisions,
 		},
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// released remembers the volumes that this process took its finalizer from, until the watch shows them gone. kube.Recent cannot:
+// released remembers the volumes that this process took its finalizer from, until the watch shows them gone. kube.OwnWrites cannot:
 // the answer to the patch that takes away the last finalizer carries the resource version from before it, under which the watch
 // still shows the finalizer, and the answer to a deletion says nothing of the object. Acting on such a view deletes the volume a
 // second time.

@@ -47,7 +47,7 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 				Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
 			}}
-			c := New(Config{Cached: lagging{pv: pv}, Writer: lastFinalizer{err: failed}, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+			c := New(Config{Cached: lagging{pv: pv}, Writer: lastFinalizer{err: failed}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 			c.Volumes.Handler().OnAdd(pv, false) // the watch is where the cache is
 			before, err := c.Gather(t.Context(), "pv")
 			if err != nil || before.Volume == nil {
@@ -86,7 +86,7 @@ func TestLastFinalizerAndTheWatchAtOnce(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
 	}}
-	c := New(Config{Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+	c := New(Config{Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 	c.released.add(pv)
 	c.Cached = forgetful{lagging{pv: pv}, func() { c.released.handler().OnDelete(pv) }}
 	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil {
@@ -115,7 +115,7 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7"}}
-			c := New(Config{Cached: lagging{pv: pv}, Writer: goneObject{err: tc.err}, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+			c := New(Config{Cached: lagging{pv: pv}, Writer: goneObject{err: tc.err}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); !errors.Is(err, tc.err) {
 				t.Fatalf("apply: %v", err)
 			}
@@ -169,7 +169,7 @@ func TestAFinalizerThatComesAgain(t *testing.T) {
 func TestObjectThatWasGoneIsForgotten(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u"}}
 	missing := apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
-	c := New(Config{Writer: goneObject{err: missing}, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+	c := New(Config{Writer: goneObject{err: missing}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 	if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil || len(c.released.volumes) > 0 {
 		t.Errorf("remembered: %v (%v)", c.released.volumes, err)
 	}
@@ -212,7 +212,7 @@ func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
 // in between would be a released volume without our finalizer.
 func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
 	pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "7" })
-	c := New(Config{Cached: newRig(nil).api, Volumes: kube.NewRecent[*corev1.PersistentVolume]()})
+	c := New(Config{Cached: newRig(nil).api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 	none := func() (*corev1.PersistentVolume, bool, error) { return nil, false, nil }
 	written := pv.DeepCopy()
 	written.ResourceVersion, written.Finalizers = "8", nil

@@ -14,25 +14,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/controllers/loop"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 type next = verdict.Verdict[reclaim.Action]
 
-// Decide implements loop.Task.
+// Decide implements reconcile.Task.
 func (c *Controller) Decide(s reclaim.Snapshot, _ time.Time) verdict.Verdict[reclaim.Action] {
 	return reclaim.Decide(s)
 }
 
-// About implements loop.Task.
-func (c *Controller) About(name string, s reclaim.Snapshot) loop.About {
-	about := loop.About{Log: []any{telemetry.KeyVolume, name}}
+// About implements reconcile.Task.
+func (c *Controller) About(name string, s reclaim.Snapshot) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyVolume, name}}
 	if s.Volume != nil {
 		about.Object = s.Volume
 		about.Log = append(about.Log, telemetry.KeyClass, s.Volume.Spec.StorageClassName)
@@ -43,7 +43,7 @@ func (c *Controller) About(name string, s reclaim.Snapshot) loop.About {
 	return about
 }
 
-// Apply implements loop.Task.
+// Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action reclaim.Action) (next, error) {
 	switch a := action.(type) {
 	case reclaim.LookForTwins:

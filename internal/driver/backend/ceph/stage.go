@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/sharing"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
 // stagingMode is that of a staging path which the caller did not make.

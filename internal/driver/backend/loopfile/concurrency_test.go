@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
 // Whatever runs at once, a call is refused for a reason that the caller can

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
+	"github.com/purser-csi/purser/internal/driver/loopdev"
 )
 
 // freeze keeps the pods of some volumes waiting. It ends once, whoever ends it:

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
 func groupRequest(name string, sources ...backend.ID) backend.GroupRequest {

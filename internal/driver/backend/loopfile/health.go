@@ -10,10 +10,10 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
+	"github.com/purser-csi/purser/internal/driver/loopdev"
 	"golang.org/x/sys/unix"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
 // childDir makes this program the victim of TestKilledAtAnyMoment.

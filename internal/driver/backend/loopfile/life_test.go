@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
 const some = 1 << 20

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/errand"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
+	"github.com/purser-csi/purser/internal/driver/background"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/loopdev"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,7 +60,7 @@ type Backend struct {
 
 	freezes freezes
 	slow    slow
-	errands *errand.Runner
+	errands *background.Runner
 }
 
 var (
@@ -111,7 +111,7 @@ func New(config Config) (*Backend, error) {
 		devices: map[backend.ID]*loopdev.Device{},
 		freezes: freezes{lasting: map[*freeze]struct{}{}},
 		slow:    slow{failed: map[backend.ID]time.Time{}},
-		errands: errand.NewRunner(),
+		errands: background.NewRunner(),
 	}
 	b.room.Look = b.disk
 	return b, nil

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/errand"
+	"github.com/purser-csi/purser/internal/driver/background"
 )
 
 // patiently does what can take longer than a caller waits: an mkfs, an e2fsck
@@ -14,11 +14,11 @@ import (
 func patiently[T any](ctx context.Context, b *Backend, what string, id backend.ID, request any, work func(context.Context) (T, error)) (T, error) {
 	e := errandOf(what, id)
 	e.Request = fmt.Sprintf("%+v", request)
-	return errand.Do(ctx, b.errands, e, work)
+	return background.Do(ctx, b.errands, e, work)
 }
 
-func errandOf(what string, id backend.ID) errand.Errand {
-	return errand.Errand{Key: what + " " + id.String(), Doing: fmt.Sprintf("%s %q", what, id)}
+func errandOf(what string, id backend.ID) background.Errand {
+	return background.Errand{Key: what + " " + id.String(), Doing: fmt.Sprintf("%s %q", what, id)}
 }
 
 const (

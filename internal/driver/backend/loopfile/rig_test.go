@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/loopdev"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
+	"github.com/purser-csi/purser/internal/driver/loopdev"
 	"github.com/purser-csi/purser/internal/mount"
 )
 

@@ -2,8 +2,8 @@ package loopfile
 
 import (
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile/filesystem"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // createFrom starts a copy, unless an earlier call did, and waits a while for
@@ -114,7 +114,7 @@ func (f Filesystem) startClone(ctx context.Context, b Blueprint) error {
 // finishClone gives a copy its size, and removes the snapshot that was made
 // for it. The next call does both again when one of them fails.
 func (f Filesystem) finishClone(ctx context.Context, b Blueprint) error {
-	return abreast.Do(
+	return parallel.Do(
 		func() error { _, err := f.Expand(ctx, b.Object, b.Bytes); return err },
 		func() error { return f.removeOrigin(ctx, b) },
 	)

@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // snapshot runs a command on a snapshot of a subvolume.
@@ -41,7 +41,7 @@ func (f Filesystem) CreateSnapshot(ctx context.Context, o handle.Object, r backe
 		return backend.Snapshot{}, err
 	}
 	var created time.Time
-	err = abreast.Do(
+	err = parallel.Do(
 		func() error {
 			_, err := f.run(ctx, "subvolume", "snapshot", "metadata", "set", f.Place.Pool, o.Name, o.Snap, recordKey, text, groupArg)
 			return err

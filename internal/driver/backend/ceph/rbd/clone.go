@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 const (
@@ -72,7 +72,7 @@ func (p Pool) samePlace(o handle.Object) error {
 // was asked for.
 func (p Pool) cloneVolume(ctx context.Context, b Blueprint, source handle.Object) error {
 	from := origin{image: ImageName(source), snap: cloneSnap(b.Object)}
-	err := abreast.Do(
+	err := parallel.Do(
 		func() error { return unlessThere(p.rbd(ctx, "snap", "create", p.spec(from.image)+"@"+from.snap)) },
 		func() (err error) { from.depth, err = p.depth(ctx, from.image); return err },
 	)
@@ -151,7 +151,7 @@ func (p Pool) flatten(ctx context.Context, image string) {
 func (p Pool) adopt(ctx context.Context, b Blueprint, has int64) error {
 	image := ImageName(b.Object)
 	var along map[string]string
-	err := abreast.Do(
+	err := parallel.Do(
 		func() error { return p.ask(ctx, &along, "image-meta", "list", p.spec(image)) },
 		func() error {
 			if has > 0 {

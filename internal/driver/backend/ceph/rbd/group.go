@@ -8,12 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // groupSnap is the name of the one snapshot of each group.
@@ -29,7 +29,7 @@ func (p Pool) CreateGroup(ctx context.Context, g handle.Object, r backend.GroupR
 		return backend.Group{}, err
 	}
 	written := record.Snapshot{Name: r.Name, Group: r.ID.String()}
-	err = abreast.Do(
+	err = parallel.Do(
 		takeName,
 		func() error { return p.writeGroupRecords(ctx, g, written, sources) },
 	)
@@ -78,7 +78,7 @@ func (p Pool) writeGroupRecords(ctx context.Context, g handle.Object, member rec
 		}
 		whole.Sources = append(whole.Sources, of.String())
 	}
-	err := abreast.Each(sources, func(_ int, source handle.Object) error {
+	err := parallel.Each(sources, func(_ int, source handle.Object) error {
 		return p.writeSnapRecord(ctx, handle.Member(source, g), member)
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (p Pool) GetGroup(ctx context.Context, g handle.Object) (backend.Group, err
 		return backend.Group{}, err
 	}
 	group := backend.Group{ID: id, Name: written.Name}
-	err = abreast.Do(
+	err = parallel.Do(
 		func() error { return p.mustBeComplete(ctx, g) },
 		func() error {
 			return fill(&group, sources, func(source handle.Object) (backend.Snapshot, error) {
@@ -167,7 +167,7 @@ func sourcesOf(group record.Snapshot) (sources []handle.Object, err error) {
 // fill asks for the members of a group.
 func fill(group *backend.Group, sources []handle.Object, ask func(handle.Object) (backend.Snapshot, error)) error {
 	group.Snapshots = make([]backend.Snapshot, len(sources))
-	err := abreast.Each(sources, func(i int, source handle.Object) (err error) {
+	err := parallel.Each(sources, func(i int, source handle.Object) (err error) {
 		group.Snapshots[i], err = ask(source)
 		return err
 	})

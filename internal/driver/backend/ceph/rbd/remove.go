@@ -8,9 +8,9 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // Delete removes a volume. While it has snapshots its image only changes its
@@ -21,7 +21,7 @@ func (p Pool) Delete(ctx context.Context, o handle.Object) error {
 	var snaps []snap
 	var watchers []Watcher
 	// None of these questions makes the program a watcher itself.
-	err := abreast.Do(
+	err := parallel.Do(
 		func() (err error) { i, err = p.info(ctx, image); return err },
 		func() (err error) { snaps, err = p.snaps(ctx, image); return err },
 		func() (err error) { watchers, err = p.watchers(ctx, image); return err },

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/purser-csi/purser/internal/driver/abreast"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/naming"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/record"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/parallel"
 )
 
 // snap is what rbd snap ls says of a snapshot.
@@ -111,7 +111,7 @@ func (p Pool) CreateSnapshot(ctx context.Context, o handle.Object, r backend.Sna
 		return backend.Snapshot{}, err
 	}
 	written := record.Snapshot{Name: r.Name}
-	if err := abreast.Do(takeName, func() error { return p.writeSnapRecord(ctx, o, written) }); err != nil {
+	if err := parallel.Do(takeName, func() error { return p.writeSnapRecord(ctx, o, written) }); err != nil {
 		return backend.Snapshot{}, err
 	}
 	image := ImageName(o)
@@ -185,7 +185,7 @@ func (p Pool) DeleteSnapshot(ctx context.Context, o handle.Object) error {
 	if err != nil {
 		return err
 	}
-	err = abreast.Do(
+	err = parallel.Do(
 		func() error { return p.forgetName(ctx, o) },
 		func() error { return p.removeSnap(ctx, image, o.Snap) },
 	)

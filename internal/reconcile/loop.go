@@ -1,0 +1,256 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Task is one controller: K is its key, S its snapshot, A its actions.
+type Task[K comparable, S, A any] interface {
+	// Gather reads the world around the key. It has no effect on it.
+	Gather(ctx context.Context, key K) (S, error)
+	// Decide is a function of core.
+	Decide(s S, now time.Time) verdict.Verdict[A]
+	// Apply does one action. A verdict other than nil ends the list of actions and takes its place; an error means that the
+	// API server could not be asked.
+	Apply(ctx context.Context, s S, action A) (verdict.Verdict[A], error)
+	// About describes a snapshot for people.
+	About(key K, s S) About
+}
+
+// About is what the loop must know of a snapshot to talk about it.
+type About struct {
+	Object runtime.Object // that events are about; nil for none
+	Log    []any          // keys and values
+	Inputs func() string  // digest, worked out only for what failed; see [Retry]; nil for none
+}
+
+func (a About) inputs() string {
+	if a.Inputs == nil {
+		return ""
+	}
+	return a.Inputs()
+}
+
+// Recorder writes events.
+type Recorder interface {
+	Event(object runtime.Object, eventType, reason, message string)
+}
+
+// Settings are what all controllers of a process have in common.
+type Settings struct {
+	Workers int // keys of one controller that are worked on at once
+	Backoff Backoff
+	Clock   clock.Clock
+	Events  Recorder
+	Decided *prometheus.CounterVec // verdicts, by controller and reason
+}
+
+// Config is what a loop needs.
+type Config[K comparable, S, A any] struct {
+	Settings
+	Name    string // of the controller, in logs and metrics
+	Task    Task[K, S, A]
+	Retries *Retries[K]
+	Bound   time.Duration // of one run, when the process is asked to end meanwhile
+	// HeldUp takes the place of WriteFailed when it goes on, so that people hear of it; empty for never.
+	HeldUp  verdict.Reason
+	Finally func(K) // called at the end of each run; nil for nothing
+	Rests   func(K) // called in place of a run, for a key that is left alone for a while; nil for nothing
+	// Observe is told how each run ended and how long it took; nil for nobody.
+	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
+}
+
+// Loop implements reconcile.TypedReconciler.
+type Loop[K comparable, S, A any] struct {
+	Config[K, S, A]
+	churn churn[K]
+}
+
+// New returns a loop.
+func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] {
+	return &Loop[K, S, A]{Config: cfg}
+}
+
+// maxDecisions ends a chain of verdicts that leads nowhere, which would be a fault in core.
+const maxDecisions = 10
+
+// Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run that has begun is finished
+// even when ctx ends meanwhile: a call to the driver that is cut off leaves an outcome that nobody knows.
+func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
+	if ctx.Err() != nil {
+		return reconcile.Result{}, nil
+	}
+	if rest := l.churn.rest(key, l.Clock.Now()); rest > 0 {
+		if l.Rests != nil {
+			l.Rests(key)
+		}
+		return reconcile.Result{RequeueAfter: rest}, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Bound)
+	defer cancel()
+	if l.Finally != nil {
+		defer l.Finally(key)
+	}
+	began := l.Clock.Now()
+	snapshot, err := l.Task.Gather(ctx, key)
+	about := l.Task.About(key, snapshot)
+	end := l.follow(ctx, key, snapshot, about, err)
+	if l.Observe != nil {
+		l.Observe(key, snapshot, end, l.Clock.Since(began))
+	}
+	return l.finish(ctx, key, about, end), nil
+}
+
+// follow decides and acts until there is nothing left to do. unread is why the world could not be seen.
+func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about About, unread error) verdict.Verdict[A] {
+	if unread != nil {
+		return l.unreadable(unread)
+	}
+	v := l.Task.Decide(snapshot, l.Clock.Now())
+	for n := range maxDecisions {
+		todo, ok := v.(verdict.Do[A])
+		if !ok {
+			l.notice(ctx, key, about, v, n > 0)
+			return v
+		}
+		if todo.Then == nil || todo.Then.Because() != todo.Because() { // else it is told once, when it is done
+			l.report(ctx, key, about, v, 0)
+		}
+		v = l.perform(ctx, snapshot, todo)
+	}
+	return l.unreadable(fmt.Errorf("%d decisions in a row, the last %s", maxDecisions, v.Because().Reason))
+}
+
+// notice slows a key down that is changed in run after run. A run that failed is followed by a delay in any case.
+func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, end verdict.Verdict[A], acted bool) {
+	if _, failed := end.(verdict.Refuse[A]); failed || !acted || !l.churn.acted(key, l.Clock.Now()) {
+		return
+	}
+	l.report(ctx, key, about, verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.SlowedDown, Message: fmt.Sprintf(
+		"changed %d times within %s, the last time with: %s", churnRuns, churnTime, end.Because().Text())}}, churnTime)
+}
+
+func (l *Loop[K, S, A]) unreadable(err error) verdict.Verdict[A] {
+	return verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()}}
+}
+
+func (l *Loop[K, S, A]) perform(ctx context.Context, s S, todo verdict.Do[A]) verdict.Verdict[A] {
+	for _, action := range todo.Actions {
+		next, err := l.Task.Apply(ctx, s, action)
+		if err != nil {
+			return l.unreadable(err)
+		}
+		if next != nil {
+			return next
+		}
+	}
+	return todo.Then
+}
+
+// finish turns the last verdict into what happens next.
+func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdict.Verdict[A]) reconcile.Result {
+	var after, look time.Duration
+	end := v
+	switch v := v.(type) {
+	case verdict.Wait[A]:
+		if !v.Until.IsZero() {
+			after = max(v.Until.Sub(l.Clock.Now()), time.Millisecond)
+		}
+	case verdict.Refuse[A]:
+		after = l.delay(key, v.Retry)
+		l.Retries.failed(key, l.Clock.Now().Add(after), about.inputs(), v.Reason == verdict.WriteFailed)
+		look = v.Look
+		end = l.lasting(key, v)
+	}
+	l.report(ctx, key, about, end, after)
+	if _, done := v.(verdict.Nothing[A]); done {
+		l.Retries.forget(key)
+	}
+	if look > 0 { // only to look: the next attempt is not due any sooner
+		after = min(after, look)
+	}
+	return reconcile.Result{RequeueAfter: after}
+}
+
+// briefly is how many failed attempts in a row are nothing to tell people of: with the delays of the flags' defaults for half a minute.
+const briefly = 5
+
+// lasting says it in an event when the API server does not let us go on, as without a rule, or with a record of requests that is full.
+func (l *Loop[K, S, A]) lasting(key K, v verdict.Refuse[A]) verdict.Verdict[A] {
+	if l.HeldUp != "" && l.Retries.Get(key).unwritten > briefly {
+		v.Reason = l.HeldUp
+	}
+	return v
+}
+
+func (l *Loop[K, S, A]) delay(key K, retry verdict.Retry) time.Duration {
+	if retry == verdict.RetrySlowly {
+		return l.Backoff.Most
+	}
+	return l.Backoff.Delay(l.Retries.Get(key).Failed + 1)
+}
+
+// report is the only place that logs, counts and tells of a decision.
+func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
+	finding := v.Because()
+	l.Decided.WithLabelValues(l.Name, string(finding.Reason)).Inc()
+	l.log(ctx, key, about, v, retryIn)
+	_, waits := v.(verdict.Wait[A])
+	l.tell(key, about, finding, waits)
+}
+
+// log works nothing out for a line that nobody reads: most decisions are that nothing is to be done.
+func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
+	finding, log := v.Because(), logr.FromContextOrDiscard(ctx).V(verbosity(v))
+	if !log.Enabled() {
+		return
+	}
+	fields := append([]any{telemetry.KeyReason, finding.Reason}, about.Log...)
+	if finding.Code != "" {
+		fields = append(fields, telemetry.KeyCode, finding.Code)
+	}
+	if retryIn > 0 {
+		fields = append(fields, telemetry.KeyAttempt, l.Retries.Get(key).Failed, telemetry.KeyRetry, retryIn.String())
+	}
+	log.Info(finding.Text(), fields...)
+}
+
+// tell writes the event. Progress is told once, a failure at each attempt, so that its count and time are right (H-41). What is waited
+// for is told again when it is something else, and while it lasts.
+func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding, waits bool) {
+	info := verdict.Describe(finding.Reason)
+	if info.Severity == verdict.Silent || about.Object == nil {
+		return
+	}
+	if info.Severity == verdict.Normal {
+		if l.Retries.isNew(key, info.Event, finding.Text(), l.Clock.Now(), waits) {
+			l.Events.Event(about.Object, "Normal", info.Event, finding.Text())
+		}
+		return
+	}
+	l.Events.Event(about.Object, "Warning", info.Event, finding.Text())
+}
+
+// verbosity keeps the log to what happened: a verdict that changes nothing is for those who ask.
+func verbosity[A any](v verdict.Verdict[A]) int {
+	switch v.(type) {
+	case verdict.Do[A], verdict.Refuse[A]:
+		return 0
+	case verdict.Nothing[A]:
+		if verdict.Describe(v.Because().Reason).Severity != verdict.Silent {
+			return 0
+		}
+	}
+	return 4
+}

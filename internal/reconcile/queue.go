@@ -1,0 +1,26 @@
+package reconcile
+
+import (
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+)
+
+// NewQueue is for controller.TypedOptions.NewQueue: the work queue of client-go, with the metrics of controller-runtime and without its
+// haste. Each queue, that of controller-runtime too, looks twice a second at how long its workers have been busy; the wake-ups of eight
+// queues that nothing is in were most of what an idle process cost.
+func NewQueue[K comparable](name string, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: name, Clock: calm{clock.RealClock{}}})
+}
+
+// calm is the time, except that tickers tick no more often than metrics are read.
+type calm struct{ clock.WithTicker }
+
+// lookEvery is how old unfinished_work_seconds and longest_running_processor_seconds may be.
+const lookEvery = 15 * time.Second
+
+// NewTicker implements clock.WithTicker.
+func (c calm) NewTicker(d time.Duration) clock.Ticker {
+	return c.WithTicker.NewTicker(max(d, lookEvery))
+}

@@ -1,0 +1,101 @@
+package reconcile
+
+import (
+	"sync"
+	"time"
+)
+
+// TellAgain is after how long an event about a state that goes on is told again, if anybody looks: the API server forgets events within
+// an hour.
+const TellAgain = 30 * time.Minute
+
+// Backoff is the delay before the next attempt: First, doubled per attempt, at most Most (C-3).
+type Backoff struct{ First, Most time.Duration }
+
+// Delay before the attempt after the given number of failed ones.
+func (b Backoff) Delay(failed int) time.Duration {
+	d := b.First
+	for range failed - 1 {
+		if d >= b.Most/2 {
+			return b.Most
+		}
+		d *= 2
+	}
+	return min(d, b.Most)
+}
+
+// Retry is what is remembered of the failed attempts for one key.
+type Retry struct {
+	Failed    int                // attempts in a row
+	NotBefore time.Time          // when the next one is due
+	Inputs    string             // digest of what the last one was made from
+	unwritten int                // of those in a row, the last ones that the API server did not let go on
+	told      map[string]telling // by the reason of the event
+}
+
+// telling is the last event of a reason.
+type telling struct {
+	text string
+	at   time.Time
+}
+
+// Retries remembers the failed attempts by key. It is safe for concurrent use.
+type Retries[K comparable] struct {
+	mu sync.Mutex
+	m  map[K]Retry
+}
+
+// NewRetries returns an empty memory.
+func NewRetries[K comparable]() *Retries[K] { return &Retries[K]{m: map[K]Retry{}} }
+
+// Get is what is remembered of a key; the zero value when nothing is.
+func (r *Retries[K]) Get(key K) Retry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.m[key]
+}
+
+// Has reports whether anything is remembered of a key.
+func (r *Retries[K]) Has(key K) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.m[key]
+	return ok
+}
+
+// failed notes one more failed attempt.
+func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string, unwritten bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.m[key]
+	one.Failed++
+	one.NotBefore, one.Inputs = notBefore, inputs
+	if one.unwritten++; !unwritten {
+		one.unwritten = 0
+	}
+	r.m[key] = one
+}
+
+// isNew reports whether an event has not been told yet for the key; or, when it is about a state that goes on, not with these words, or
+// not lately.
+func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.m[key]
+	last, told := one.told[event]
+	if told && (!goesOn || last.text == text && now.Sub(last.at) < TellAgain) {
+		return false
+	}
+	if one.told == nil {
+		one.told = map[string]telling{}
+	}
+	one.told[event] = telling{text, now}
+	r.m[key] = one
+	return true
+}
+
+func (r *Retries[K]) forget(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.m, key)
+}
