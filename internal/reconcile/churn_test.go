@@ -47,7 +47,7 @@ func TestReconcileSlowsDown(t *testing.T) {
 			if did := len(s.done); tc.slow != (did == churnRuns*tc.keys) {
 				t.Errorf("acted %d times", did)
 			}
-			if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", string(verdict.SlowedDown))); (got == float64(tc.keys)) != tc.slow {
+			if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", string(verdict.HotLoopThrottled))); (got == float64(tc.keys)) != tc.slow {
 				t.Errorf("said so %v times", got)
 			}
 			if want := (more - churnRuns) * tc.keys; tc.slow && rested != want || !tc.slow && rested > 0 {

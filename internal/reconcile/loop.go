@@ -137,7 +137,7 @@ func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, end verd
 	if _, failed := end.(verdict.Refuse[A]); failed || !acted || !l.churn.acted(key, l.Clock.Now()) {
 		return
 	}
-	l.report(ctx, key, about, verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.SlowedDown, Message: fmt.Sprintf(
+	l.report(ctx, key, about, verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.HotLoopThrottled, Message: fmt.Sprintf(
 		"changed %d times within %s, the last time with: %s", churnRuns, churnTime, end.Because().Text())}}, churnTime)
 }
 

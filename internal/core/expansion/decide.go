@@ -48,15 +48,15 @@ func Decide(s Snapshot) Verdict {
 		return idle("the claim has what it asks for, or has no volume")
 	case !holds(s.Volume, s.Claim):
 		return refuse{Finding: verdict.Finding{
-			Reason:  verdict.GrowthUnready,
+			Reason:  verdict.ExpansionNotReady,
 			Message: fmt.Sprintf("persistent Volume is not bound to PVC being updated : %s/%s", s.Claim.Namespace, s.Claim.Name),
 		}}
 	}
 	plugin, driver := migrated(s.Volume)
 	if driver == "" {
-		return awaited(verdict.GrowthAwaited, "waiting for an external controller to expand this PVC")
+		return awaited(verdict.ExpansionAwaited, "waiting for an external controller to expand this PVC")
 	}
-	then := awaited(verdict.GrowthMigrated, fmt.Sprintf("CSI migration enabled for %s; waiting for external resizer to expand the pvc", plugin))
+	then := awaited(verdict.ExpansionMigrated, fmt.Sprintf("CSI migration enabled for %s; waiting for external resizer to expand the pvc", plugin))
 	if s.Claim.Annotations[names.AnnStorageResizer] == driver {
 		return then
 	}
@@ -83,7 +83,7 @@ func holds(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) boo
 }
 
 func idle(message string) Verdict {
-	return nothing{Finding: verdict.Finding{Reason: verdict.GrowthNone, Message: message}}
+	return nothing{Finding: verdict.Finding{Reason: verdict.ExpansionNotRequested, Message: message}}
 }
 
 func awaited(reason verdict.Reason, message string) Verdict {

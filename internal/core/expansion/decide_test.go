@@ -55,8 +55,8 @@ func world(edits ...func(*Snapshot)) Snapshot {
 }
 
 func TestDecide(t *testing.T) {
-	const waits = "wait GrowthAwaited: waiting for an external controller to expand this PVC"
-	const moved = "wait GrowthMigrated: CSI migration enabled for kubernetes.io/cinder; waiting for external resizer to expand the pvc"
+	const waits = "wait ExpansionAwaited: waiting for an external controller to expand this PVC"
+	const moved = "wait ExpansionMigrated: CSI migration enabled for kubernetes.io/cinder; waiting for external resizer to expand the pvc"
 	source := func(source corev1.PersistentVolumeSource) func(*Snapshot) {
 		return func(s *Snapshot) { s.Volume.Spec.PersistentVolumeSource = source }
 	}
@@ -72,14 +72,14 @@ func TestDecide(t *testing.T) {
 		{"3.4 migrated and named", world(cinder, func(s *Snapshot) {
 			s.Claim.Annotations = map[string]string{names.AnnStorageResizer: "cinder.csi.openstack.org"}
 		}), moved},
-		{"3.4 it has what it asks for", world(func(s *Snapshot) { s.Claim.Status.Capacity = size("2Gi") }), "nothing GrowthNone"},
-		{"3.4 it has more", world(func(s *Snapshot) { s.Claim.Status.Capacity = size("3Gi") }), "nothing GrowthNone"},
-		{"3.4 it asks for more by now", world(func(s *Snapshot) { s.Key.Size = 3 << 30 }), "nothing GrowthNone"},
-		{"3.4 it is not bound", world(func(s *Snapshot) { s.Claim.Status.Phase = corev1.ClaimPending }), "nothing GrowthNone"},
-		{"3.4 it is gone", world(func(s *Snapshot) { s.Claim = nil }), "nothing GrowthNone"},
-		{"3.4 no such volume", world(func(s *Snapshot) { s.Volume = nil }), "refuse GrowthUnready"},
-		{"3.4 the volume is another claim's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "other" }), "refuse GrowthUnready"},
-		{"3.4 the volume is nobody's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef = nil }), "refuse GrowthUnready"},
+		{"3.4 it has what it asks for", world(func(s *Snapshot) { s.Claim.Status.Capacity = size("2Gi") }), "nothing ExpansionNotRequested"},
+		{"3.4 it has more", world(func(s *Snapshot) { s.Claim.Status.Capacity = size("3Gi") }), "nothing ExpansionNotRequested"},
+		{"3.4 it asks for more by now", world(func(s *Snapshot) { s.Key.Size = 3 << 30 }), "nothing ExpansionNotRequested"},
+		{"3.4 it is not bound", world(func(s *Snapshot) { s.Claim.Status.Phase = corev1.ClaimPending }), "nothing ExpansionNotRequested"},
+		{"3.4 it is gone", world(func(s *Snapshot) { s.Claim = nil }), "nothing ExpansionNotRequested"},
+		{"3.4 no such volume", world(func(s *Snapshot) { s.Volume = nil }), "refuse ExpansionNotReady"},
+		{"3.4 the volume is another claim's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "other" }), "refuse ExpansionNotReady"},
+		{"3.4 the volume is nobody's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef = nil }), "refuse ExpansionNotReady"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(Decide(tc.s)); got != tc.want {
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
-	for _, reason := range []verdict.Reason{verdict.GrowthAwaited, verdict.GrowthMigrated} {
+	for _, reason := range []verdict.Reason{verdict.ExpansionAwaited, verdict.ExpansionMigrated} {
 		if got := verdict.Describe(reason); got.Event != "ExternalExpanding" || got.Severity != verdict.Normal {
 			t.Errorf("%s: %+v", reason, got)
 		}

@@ -46,7 +46,7 @@ func DecideClaim(s Claim, now time.Time) Verdict {
 	case protected:
 		return idle(verdict.ClaimProtected, "the claim is protected")
 	case let:
-		return heldByOthers(s.Object, verdict.ClaimUnprotected, verdict.ClaimStillHeld, "claim", now)
+		return heldByOthers(s.Object, verdict.ClaimUnprotected, verdict.ClaimBlockedByFinalizers, "claim", now)
 	case going:
 	}
 	users := s.users()

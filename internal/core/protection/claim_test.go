@@ -72,7 +72,7 @@ func TestDecideClaim(t *testing.T) {
 		{"3.1 alive with finalizer", claim(alive), 0, "nothing ClaimProtected"},
 		{"3.1 alive with finalizer, in use", claim(alive, remembers), 0, "nothing ClaimProtected"},
 		{"3.1 deleting without it: not added again", claim(unheld), 0, "wait ClaimUnprotected until 1m0s"},
-		{"8.26 told when others stay", claim(unheld), at(TellAfter), "wait ClaimStillHeld until 32m0s"},
+		{"8.26 told when others stay", claim(unheld), at(TellAfter), "wait ClaimBlockedByFinalizers until 32m0s"},
 		{"8.26 the last is gone", claim(func(s *Claim) { s.Object.Finalizers = nil }), at(TellAfter), "nothing ClaimUnprotected"},
 		{"8.30 75980 unused in memory is no proof", claim(), 0, "Ask then wait ClaimConfirming until 30s"},
 		{"I10 unused at the API server", claim(answered), 0, "DropFinalizer then nothing ClaimUnprotected"},

@@ -64,7 +64,7 @@ func TestDecideVolume(t *testing.T) {
 		{"3.2 failed", volume(corev1.VolumeFailed, given), 0, drop},
 		{"8.26 told when its claim stays", volume(corev1.VolumeBound, given), at(TellAfter), "wait VolumeStillUsed until 32m0s"},
 		{"8.26 held by others", volume(corev1.VolumeReleased, attached), 0, "wait VolumeUnprotected until 1m0s"},
-		{"8.26 told when others stay", volume(corev1.VolumeReleased, attached), at(TellAfter), "wait VolumeStillHeld until 32m0s"},
+		{"8.26 told when others stay", volume(corev1.VolumeReleased, attached), at(TellAfter), "wait VolumeBlockedByFinalizers until 32m0s"},
 		{"8.26 the provisioner at work is not ours", volume(corev1.VolumeReleased, given, reclaimed), 0, drop},
 		{"8.26 our provisioner drops both at once", together(volume(corev1.VolumeReleased, given, reclaimed)), 0, "wait VolumeReclaimAwaited"},
 		{"8.26 our provisioner is about to delete it", together(volume(corev1.VolumeReleased, live, none, given, deletes)), 0, "wait VolumeReclaimAwaited"},

@@ -33,7 +33,7 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 	case protected:
 		return idle(verdict.VolumeProtected, "the PersistentVolume is protected")
 	case let:
-		return heldByOthers(s.Object, verdict.VolumeUnprotected, verdict.VolumeStillHeld, "PersistentVolume", now)
+		return heldByOthers(s.Object, verdict.VolumeUnprotected, verdict.VolumeBlockedByFinalizers, "PersistentVolume", now)
 	case going:
 	}
 	switch {

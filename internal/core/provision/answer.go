@@ -30,7 +30,7 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	}
 	if a.Volume.GetVolumeId() == "" { // C-70, H-10
 		return refuse{Finding: verdict.Finding{
-			Reason:  verdict.CreateAnswerUnfit,
+			Reason:  verdict.CreateResponseInvalid,
 			Message: fmt.Sprintf("CSI driver %q answered CreateVolume without a volume", s.Driver.Name),
 		}}
 	}
@@ -39,7 +39,7 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	}
 	if unfit := misfit(sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
 		return discard(sent.Request.GetName(), a.Volume.GetVolumeId(), sent.Secrets, refuse{Finding: verdict.Finding{
-			Reason:  verdict.CreateAnswerUnfit,
+			Reason:  verdict.CreateResponseInvalid,
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),
 		}})
 	}
@@ -175,7 +175,7 @@ func isTwin(want, have *corev1.PersistentVolume) bool {
 // is tried again. Where that is forgotten, CreateVolume with the same name finds the same volume again (H-14).
 func AfterDiscard(handle string, a Answer) Verdict {
 	failed := refuse{Finding: verdict.Finding{
-		Reason:  verdict.CreateAnswerUnfit,
+		Reason:  verdict.CreateResponseInvalid,
 		Message: fmt.Sprintf("deleting volume %q that nobody wants: %s", handle, a.Message),
 	}}
 	return do{Finding: failed.Finding, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: failed}

@@ -102,10 +102,10 @@ func TestAfterCreateSuccess(t *testing.T) {
 		{"C-23 C-24 C-30 the PV is written, then the record settled", world(), volume(1 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
 		{"C-71 capacity not told", world(), volume(0), "WriteVolume Settle then nothing VolumeProvisioned"},
 		{"C-71 larger is fine", world(), volume(2 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
-		{"performance 5: an id that would break what it is put into", world(), &csi.Volume{VolumeId: "h\n"}, "DiscardVolume Settle then refuse CreateAnswerUnfit"},
-		{"C-71 H-2 too small: deleted, then settled", world(), volume(1), "DiscardVolume Settle then refuse CreateAnswerUnfit"},
-		{"C-70 H-10 no volume", world(), nil, "refuse CreateAnswerUnfit"},
-		{"C-70 no id", world(), &csi.Volume{}, "refuse CreateAnswerUnfit"},
+		{"performance 5: an id that would break what it is put into", world(), &csi.Volume{VolumeId: "h\n"}, "DiscardVolume Settle then refuse CreateResponseInvalid"},
+		{"C-71 H-2 too small: deleted, then settled", world(), volume(1), "DiscardVolume Settle then refuse CreateResponseInvalid"},
+		{"C-70 H-10 no volume", world(), nil, "refuse CreateResponseInvalid"},
+		{"C-70 no id", world(), &csi.Volume{}, "refuse CreateResponseInvalid"},
 		{"C-91 claim gone: deleted, then settled", world(noClaim), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
 		{"C-93 claim deleting", world(deleting), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
 		{"class gone: the claim says so and waits for one", world(func(s *Snapshot) { s.Class = nil }), volume(1 << 30), "DiscardVolume Settle then refuse ClassMissing"},
@@ -283,7 +283,7 @@ func TestAfterWrite(t *testing.T) {
 			}
 		})
 	}
-	if got := shape(AfterDiscard("h", Answer{Code: codes.Internal})); got != "Note then refuse CreateAnswerUnfit" {
+	if got := shape(AfterDiscard("h", Answer{Code: codes.Internal})); got != "Note then refuse CreateResponseInvalid" {
 		t.Errorf("H-14: %s", got)
 	}
 }

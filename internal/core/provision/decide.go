@@ -38,7 +38,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	if s.Pending != nil && now.Before(s.Pending.NotBefore) {
 		return wait{
 			Finding: verdict.Finding{
-				Reason:  verdict.WaitForFormer,
+				Reason:  verdict.WaitForPreviousLeaderCalls,
 				Message: "a former process may still have a call for this claim under way",
 			},
 			Until: s.Pending.NotBefore,

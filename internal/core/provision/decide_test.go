@@ -331,7 +331,7 @@ func TestDecideRetryState(t *testing.T) {
 	}
 	former := world(pending)
 	former.Pending.NotBefore = now.Add(time.Second)
-	if v, ok := Decide(former, now).(wait); !ok || v.Reason != verdict.WaitForFormer || !v.Until.Equal(former.Pending.NotBefore) {
+	if v, ok := Decide(former, now).(wait); !ok || v.Reason != verdict.WaitForPreviousLeaderCalls || !v.Until.Equal(former.Pending.NotBefore) {
 		t.Errorf("a call of a former process may be under way: got %+v", v)
 	}
 	if got := Decide(former, former.Pending.NotBefore).Because().Reason; got != verdict.Provisioning {

@@ -146,6 +146,6 @@ func afterDiscarded(s Snapshot, handle string) Verdict {
 		return why
 	}
 	return refuse{Finding: verdict.Finding{
-		Reason: verdict.CreateAnswerUnfit, Message: fmt.Sprintf("volume %q, which does not fit the claim, was deleted again", handle),
+		Reason: verdict.CreateResponseInvalid, Message: fmt.Sprintf("volume %q, which does not fit the claim, was deleted again", handle),
 	}}
 }

@@ -128,7 +128,7 @@ func TestKnownHandleIsDeleted(t *testing.T) {
 	}{
 		{"gone", noClaim, "DiscardVolume Settle then nothing CleanedUp"},
 		{"bound to another volume", bound, "DiscardVolume Settle then nothing CleanedUp"},
-		{"does not fit", func(*Snapshot) {}, "DiscardVolume Settle then refuse CreateAnswerUnfit"},
+		{"does not fit", func(*Snapshot) {}, "DiscardVolume Settle then refuse CreateResponseInvalid"},
 		{"has a PersistentVolume by now", volumeOf(uid), "Settle then nothing VolumeProvisioned"},
 		{"H-1 is a second one beside that of the PersistentVolume", volumeWith("h1"), "DiscardVolume Settle then nothing VolumeExists"},
 		{"H-1 likewise, and the class is gone", func(s *Snapshot) { volumeWith("h1")(s); s.Class = nil }, "DiscardVolume Settle then nothing VolumeExists"},

@@ -10,8 +10,28 @@ func failedVolume(meaning, check string) Info {
 	return Info{Warning, eventVolumeFailedDelete, meaning, check}
 }
 
-// infos is the one table of reasons; docs/reasons is generated from it.
-var infos = map[Reason]Info{
+// infos is the table of all reasons; docs/reasons is generated from it. The reasons of a controller stand, with their
+// constants, in a file named after it, and that file's table has one line here.
+var infos = merge(
+	claimAndVolumeInfos,
+)
+
+// merge panics at start-up if two tables have the same reason.
+func merge(tables ...map[Reason]Info) map[Reason]Info {
+	all := map[Reason]Info{}
+	for _, table := range tables {
+		for reason, info := range table {
+			if _, twice := all[reason]; twice {
+				panic("verdict: two tables have the reason " + string(reason))
+			}
+			all[reason] = info
+		}
+	}
+	return all
+}
+
+// claimAndVolumeInfos are the reasons of provisioning, binding and reclaiming.
+var claimAndVolumeInfos = map[Reason]Info{
 	ClaimGone: silent("The claim does not exist any more and nothing was begun for it.",
 		"Nothing to do."),
 	ClaimDeleting: silent("The claim is being deleted and no volume was begun for it, so it gets none.",
@@ -24,7 +44,7 @@ var infos = map[Reason]Info{
 		"Create a pod that uses the claim. If there is one, kubectl describe pod says why it is not scheduled."),
 	WaitForRetry: silent("The last attempt failed; the next one is due at a later time.",
 		"Read the ProvisioningFailed event of the last attempt."),
-	WaitForFormer: silent("A former process had begun to create a volume for this claim and may still have the call under way. The request is repeated when it must have ended.",
+	WaitForPreviousLeaderCalls: silent("A former process had begun to create a volume for this claim and may still have the call under way. The request is repeated when it must have ended.",
 		"Nothing to do; it takes as long as one call may take (--timeout)."),
 	ClassMissing: failedClaim("The StorageClass that the claim names does not exist.",
 		"kubectl get storageclass. Create the class, or create the claim again with one that exists. Provisioning goes on by itself when the class appears."),
@@ -76,7 +96,7 @@ var infos = map[Reason]Info{
 		"Correct the StorageClass or the claim; a change is noticed at once."),
 	CreateExhausted: failedClaim("The driver has no room for the volume where it was asked for.",
 		"Free or add capacity. For a class that binds on first use, the scheduler picks another node."),
-	CreateAnswerUnfit: failedClaim("The driver created a volume that does not fit the request, or answered without a volume. It is deleted again and the request repeated.",
+	CreateResponseInvalid: failedClaim("The driver created a volume that does not fit the request, or answered without a volume. It is deleted again and the request repeated.",
 		"This is a fault of the driver. The message says what does not fit."),
 	CleanedUp: silent("A volume that nobody needs any more was deleted on the storage side.",
 		"Nothing to do."),
@@ -126,8 +146,8 @@ var infos = map[Reason]Info{
 		"Nothing to do; it takes as long as one list of the namespace's pods."),
 	ClaimUnprotected: silent("No pod uses the claim that is being deleted, so its protection is taken off.",
 		"If the claim stays Terminating, another finalizer holds it: kubectl get pvc NAME -o yaml."),
-	ClaimStillHeld: {
-		Normal, string(ClaimStillHeld),
+	ClaimBlockedByFinalizers: {
+		Normal, string(ClaimBlockedByFinalizers),
 		"The claim was deleted more than a minute ago and no pod uses it, but somebody else has put a finalizer on it.",
 		"The message names the finalizers. Each belongs to a controller that takes it off: is that one running, and what does its log say?",
 	},
@@ -136,8 +156,8 @@ var infos = map[Reason]Info{
 		"The PersistentVolume was deleted more than a minute ago and a claim has it still. It goes after the claim.",
 		"The message names the claim. Delete it if the volume is to go.",
 	},
-	VolumeStillHeld: {
-		Normal, string(VolumeStillHeld),
+	VolumeBlockedByFinalizers: {
+		Normal, string(VolumeBlockedByFinalizers),
 		"The PersistentVolume was deleted more than a minute ago and no claim has it, but somebody else has put a finalizer on it.",
 		"The message names the finalizers: external-provisioner.volume.kubernetes.io/finalizer is the provisioner's, which deletes the volume first, external-attacher/DRIVER the attacher's, which detaches it. Are they running, and what do their logs say?",
 	},
@@ -158,16 +178,16 @@ var infos = map[Reason]Info{
 		"Nothing to do; it takes as long as a list of all claims and volumes."),
 	AttributesClassUnprotected: silent("Nothing names the VolumeAttributesClass that is being deleted, so its protection is taken off.",
 		"If it stays Terminating, another finalizer holds it: kubectl get volumeattributesclass NAME -o yaml."),
-	GrowthNone: silent("The claim has what it asks for, or has no volume yet.",
+	ExpansionNotRequested: silent("The claim has what it asks for, or has no volume yet.",
 		"Nothing to do."),
-	GrowthUnready: silent("The claim asks for more, but the volume that it names is not known here or does not name the claim.",
+	ExpansionNotReady: silent("The claim asks for more, but the volume that it names is not known here or does not name the claim.",
 		"kubectl get pv: is the volume there and bound to this claim? It is looked at again with growing delays."),
-	GrowthAwaited: {
+	ExpansionAwaited: {
 		Normal, eventExternalExpanding,
 		"The claim asks for more than it has. The driver's resizer (csi-resizer) expands the volume.",
 		"If the size does not change: does the driver have a resizer, and does the StorageClass allow expansion? kubectl describe pvc shows its events.",
 	},
-	GrowthMigrated: {
+	ExpansionMigrated: {
 		Normal, eventExternalExpanding,
 		"The claim asks for more than it has, and its volume is of a plugin that moved to a CSI driver. That driver's resizer expands it.",
 		"Is the CSI driver that took the plugin's place installed, with its resizer?",
@@ -296,7 +316,7 @@ var infos = map[Reason]Info{
 		"The message names the request and the error. Is a rule of the role missing, does an admission policy refuse the write, or is the record of requests full?"),
 	DeletionHeldUp: failedVolume("The API server has not let the provisioner go on for several attempts in a row.",
 		"The message names the request and the error. Is a rule of the role missing, or does an admission policy refuse the write?"),
-	SlowedDown: silent("The object was changed in run after run, which nothing calls for. It is left alone for up to half a minute, and so on.",
+	HotLoopThrottled: silent("The object was changed in run after run, which nothing calls for. It is left alone for up to half a minute, and so on.",
 		"Does another controller change the same fields, such as the volume controllers of kube-controller-manager? The log names the object and what was last done."),
 	WriteFailed: silent("The API server did not take a write or did not answer a read. It is tried again with growing delays.",
 		"The log names the request and the error. Is the API server reachable, and is the role of the service account complete?"),

@@ -14,7 +14,7 @@ const (
 	ClaimNotOurs        Reason = "ClaimNotOurs"
 	WaitForConsumer     Reason = "WaitForConsumer"
 	WaitForRetry        Reason = "WaitForRetry"
-	WaitForFormer       Reason = "WaitForFormer"
+	WaitForPreviousLeaderCalls       Reason = "WaitForPreviousLeaderCalls"
 	ClassMissing        Reason = "ClassMissing"
 	ClassNotOurs        Reason = "ClassNotOurs"
 	ClaimInvalid        Reason = "ClaimInvalid"
@@ -37,7 +37,7 @@ const (
 	CreateUncertain     Reason = "CreateUncertain"
 	CreateInfeasible    Reason = "CreateInfeasible"
 	CreateExhausted     Reason = "CreateExhausted"
-	CreateAnswerUnfit   Reason = "CreateAnswerUnfit"
+	CreateResponseInvalid   Reason = "CreateResponseInvalid"
 	CleanedUp           Reason = "CleanedUp"
 	CleanupGivenUp      Reason = "CleanupGivenUp"
 	Rescheduled         Reason = "Rescheduled"
@@ -68,9 +68,9 @@ const (
 	ClaimStillUsed       Reason = "ClaimStillUsed"
 	ClaimConfirming      Reason = "ClaimConfirming"
 	ClaimUnprotected     Reason = "ClaimUnprotected"
-	ClaimStillHeld       Reason = "ClaimStillHeld"
+	ClaimBlockedByFinalizers       Reason = "ClaimBlockedByFinalizers"
 	VolumeStillUsed      Reason = "VolumeStillUsed"
-	VolumeStillHeld      Reason = "VolumeStillHeld"
+	VolumeBlockedByFinalizers      Reason = "VolumeBlockedByFinalizers"
 	VolumeReclaimAwaited Reason = "VolumeReclaimAwaited"
 	VolumeUnprotected    Reason = "VolumeUnprotected"
 
@@ -83,10 +83,10 @@ const (
 
 // Reasons about claims that are to grow, and about ephemeral volumes of pods.
 const (
-	GrowthNone       Reason = "GrowthNone"
-	GrowthUnready    Reason = "GrowthUnready"
-	GrowthAwaited    Reason = "GrowthAwaited"
-	GrowthMigrated   Reason = "GrowthMigrated"
+	ExpansionNotRequested       Reason = "ExpansionNotRequested"
+	ExpansionNotReady    Reason = "ExpansionNotReady"
+	ExpansionAwaited    Reason = "ExpansionAwaited"
+	ExpansionMigrated   Reason = "ExpansionMigrated"
 	PodGone          Reason = "PodGone"
 	PodEnded         Reason = "PodEnded"
 	EphemeralReady   Reason = "EphemeralReady"
@@ -98,8 +98,8 @@ const (
 // WriteFailed is about either: the API server did not take a write or did not answer a read.
 const WriteFailed Reason = "WriteFailed"
 
-// SlowedDown is about either: a controller has changed it in too many runs, one after the other.
-const SlowedDown Reason = "SlowedDown"
+// HotLoopThrottled is about either: a controller has changed it in too many runs, one after the other.
+const HotLoopThrottled Reason = "HotLoopThrottled"
 
 // These take the place of WriteFailed, for people, when it goes on.
 const (

@@ -30,7 +30,7 @@ func TestOwnEvents(t *testing.T) {
 		}
 	}
 	want := []string{
-		"AttributesClassUsed", "ClaimStillHeld", "ClaimStillUsed", "ReuseInvalid", "VolumeReleased", "VolumeReused", "VolumeStillHeld", "VolumeStillUsed",
+		"AttributesClassUsed", "ClaimBlockedByFinalizers", "ClaimStillUsed", "ReuseInvalid", "VolumeReleased", "VolumeReused", "VolumeBlockedByFinalizers", "VolumeStillUsed",
 	}
 	if !slices.Equal(own, want) {
 		t.Errorf("own events %q, want %q: docs/differences.md has them", own, want)
