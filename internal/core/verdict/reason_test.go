@@ -30,7 +30,7 @@ func TestOwnEvents(t *testing.T) {
 		}
 	}
 	want := []string{
-		"AttributesClassUsed", "ClaimBlockedByFinalizers", "ClaimStillUsed", "ReuseInvalid", "VolumeReleased", "VolumeReused", "VolumeBlockedByFinalizers", "VolumeStillUsed",
+		"AttributesClassUsed", "ClaimBlockedByFinalizers", "ClaimStillUsed", "ReuseInvalid", "VolumeBlockedByFinalizers", "VolumeReleased", "VolumeReused", "VolumeStillUsed",
 	}
 	if !slices.Equal(own, want) {
 		t.Errorf("own events %q, want %q: docs/differences.md has them", own, want)
