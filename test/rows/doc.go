@@ -1,5 +1,4 @@
-// Command rows lists which rows of the behaviour specification have a test that names them, and which have not.
+// Command rows checks the IDs of the behaviour specification that comments and tests cite.
 //
-// The specification numbers each fact about the provisioner that is replaced; rows.txt has the numbers. A test names the rows
-// that it holds in its names or comments, so that coverage can be counted and not only claimed.
+// It fails on an ID that no table of docs/spec defines, and lists the rows that no test names.
 package main
