@@ -95,6 +95,7 @@ var coreMayImport = []string{
 	"slices", "sort", "strconv", "strings", "time", "unicode",
 	"k8s.io/api/", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 	"k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/ptr", "k8s.io/utils/third_party/forked/golang/btree",
+	"github.com/kubernetes-csi/external-snapshotter/client/v8/apis/", "k8s.io/apimachinery/pkg/selection",
 	"github.com/container-storage-interface/spec/lib/go/csi", "google.golang.org/grpc/codes", "google.golang.org/protobuf/proto",
 }
 

@@ -14,6 +14,7 @@ func failedVolume(meaning, check string) Info {
 // constants, in a file named after it, and that file's table has one line here.
 var infos = merge(
 	claimAndVolumeInfos,
+	explainInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.

@@ -1,0 +1,239 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// provisioning is about a claim for which the provisioner of its class was asked. The findings are in the order in which they bite:
+// what the request refers to, who works on it, what the driver answered.
+func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f Finding) []Finding {
+	driver := binding.Driver(s.Class.Provisioner)
+	var findings []Finding
+	findings = append(findings, c.badParameters(claim, s.Class, f)...)
+	findings = append(findings, c.sourceOf(claim, f)...)
+	findings = append(findings, c.selectedNode(claim, driver, f)...)
+	failed := c.lastEvent(claimRef(claim), "ProvisioningFailed")
+	absent := c.provisionerAbsent(claim, s.Class, driver, f, failed)
+	if absent != nil && (failed == nil || !c.renewedAfter(provisioner(driver), eventTime(failed))) {
+		findings = append(findings, *absent)
+	}
+	if failed != nil {
+		findings = append(findings, c.driverAnswer(claim, s.Class, f, failed))
+	}
+	if len(findings) == 0 {
+		findings = append(findings, c.underWay(claim, driver, f))
+	}
+	return findings
+}
+
+// badParameters calls the provisioner's own checks of the class.
+func (c *Cluster) badParameters(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f Finding) []Finding {
+	scope := secretref.Scope{VolumeName: "pvc-" + string(claim.UID), Claim: keyOf(claim), Annotations: claim.Annotations}
+	set, problem := secretref.NewSet(class.Parameters, scope)
+	f.Cause, f.Actor = Ref{Kind: Class, Name: class.Name}, Administrator
+	if problem != nil {
+		f.Reason, f.WaitsFor = verdict.ClassInvalid, fmt.Sprintf("a correct StorageClass %q: its parameter %s %s", class.Name, problem.Parameter, problem.Text)
+		f.Evidence = []Evidence{{f.Cause, "parameters[" + problem.Parameter + "]", quoted(class.Parameters[problem.Parameter]), problem.Fix}}
+		f.Fix = []Step{{
+			Text:    problem.Fix + ". Parameters cannot be changed: delete the class and create it again under the same name",
+			Command: "kubectl get storageclass " + class.Name + " -o yaml", Risk: "none for volumes that exist: they do not read the class again, except for expansion",
+		}}
+		return []Finding{f}
+	}
+	secret := set.Of(secretref.Provisioner)
+	if secret.Name == "" || c.lacks(Secret) || c.index.secrets[secret] {
+		return nil
+	}
+	f.Reason, f.WaitsFor = verdict.SecretMissing, fmt.Sprintf("secret %s, which StorageClass %q names for CreateVolume", secret, class.Name)
+	f.Cause = Ref{Secret, secret.Namespace, secret.Name}
+	f.Evidence = []Evidence{
+		{Ref{Kind: Class, Name: class.Name}, "parameters[csi.storage.k8s.io/provisioner-secret-name]", secret.Name, ""},
+		{f.Cause, "metadata.name", "no such secret", secret.String()},
+	}
+	f.Fix = []Step{{Text: "Create the secret as the driver documents it; provisioning goes on by itself", Command: fmt.Sprintf("kubectl -n %s get secret %s", secret.Namespace, secret.Name)}}
+	return []Finding{f}
+}
+
+// selectedNode checks the node that the scheduler picked: that it exists and has the driver (H-8, H-9).
+func (c *Cluster) selectedNode(claim *corev1.PersistentVolumeClaim, driver string, f Finding) []Finding {
+	name := claim.Annotations[names.AnnSelectedNode]
+	if name == "" || c.lacks(Node) {
+		return nil
+	}
+	f.Reason, f.Actor = verdict.NodeTopologyUnknown, Administrator
+	field := "metadata.annotations[" + names.AnnSelectedNode + "]"
+	if c.index.nodes[name] == nil {
+		f.Cause, f.WaitsFor = Ref{Kind: Node, Name: name}, fmt.Sprintf("node %q, which the scheduler picked and which does not exist any more", name)
+		f.Evidence = []Evidence{{claimRef(claim), field, name, "a node that exists"}}
+		f.Fix = []Step{{
+			Text:    "Take the annotation off, so that the scheduler picks again",
+			Command: fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, names.AnnSelectedNode), Risk: "none: no volume was created",
+		}}
+		return []Finding{f}
+	}
+	if c.lacks(CSINode) || c.registered(name, driver) {
+		return nil
+	}
+	f.Cause, f.WaitsFor = Ref{Kind: CSINode, Name: name}, fmt.Sprintf("driver %q to be registered on node %q, which the scheduler picked", driver, name)
+	f.Evidence = []Evidence{{claimRef(claim), field, name, ""}, {Ref{Kind: CSINode, Name: name}, "spec.drivers", c.driversOn(name), driver}}
+	f.Fix = c.registerFix(driver, name)
+	return []Finding{f}
+}
+
+func (c *Cluster) registered(node, driver string) bool {
+	csiNode := c.index.csiNodes[node]
+	if csiNode == nil {
+		return false
+	}
+	for _, d := range csiNode.Spec.Drivers {
+		if d.Name == driver {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cluster) driversOn(node string) string {
+	csiNode := c.index.csiNodes[node]
+	if csiNode == nil {
+		return "there is no CSINode " + node
+	}
+	var list []string
+	for _, d := range csiNode.Spec.Drivers {
+		list = append(list, d.Name)
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+func (c *Cluster) registerFix(driver, node string) []Step {
+	return []Step{{
+		Text:    "See whether the driver's node pod (a DaemonSet) runs on the node, and what its node-driver-registrar says",
+		Command: fmt.Sprintf("kubectl get pods -A -o wide --field-selector spec.nodeName=%s | grep -i csi", node),
+	}, {Text: fmt.Sprintf("The kubelet registers a driver by a socket in its plugins_registry folder; a taint or a node selector often keeps the DaemonSet of %s away", driver)}}
+}
+
+// provisionerAbsent reports that no provisioner for the driver shows a sign of life; nil if one does, or if that is not known.
+func (c *Cluster) provisionerAbsent(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, driver string, f Finding, failed *corev1.Event) *Finding {
+	state, _ := c.healthOf(provisioner(driver))
+	asked := claim.CreationTimestamp.Time
+	heard := failed != nil || c.lastEvent(claimRef(claim), "Provisioning") != nil
+	if state == renewed || state == unknownHealth || c.Now.Sub(asked) < patience || state == noLease && heard {
+		return nil
+	}
+	f.Reason, f.Actor, f.Cause = verdict.ProvisionerSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}
+	f.WaitsFor = fmt.Sprintf("%s, which shows no sign of life", provisioner(driver).name)
+	f.Evidence = append([]Evidence{{Ref{Kind: Class, Name: class.Name}, "provisioner", class.Provisioner, ""}}, c.leaseEvidence(provisioner(driver))...)
+	if c.driverOf(driver) == nil && !c.lacks(CSIDriver) {
+		f.Evidence = append(f.Evidence, Evidence{f.Cause, "metadata.name", "there is no such CSIDriver", driver})
+		f.Fix = append(f.Fix, Step{
+			Text:    fmt.Sprintf("No driver of that name is installed. Is the provisioner of StorageClass %q spelled as the driver calls itself? Installed are: %s", class.Name, c.installed()),
+			Command: "kubectl get csidriver",
+		})
+	}
+	f.Fix = append(f.Fix, Step{
+		Text:    "See whether the driver's controller pod runs and what its csi-provisioner container says",
+		Command: "kubectl get pods -A | grep -i csi",
+	})
+	return &f
+}
+
+func (c *Cluster) installed() string {
+	var list []string
+	for _, d := range c.CSIDrivers {
+		list = append(list, d.Name)
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// renewedAfter reports whether the component was seen alive later than t.
+func (c *Cluster) renewedAfter(of component, t time.Time) bool {
+	state, lease := c.healthOf(of)
+	return state == renewed && renewTime(lease).After(t)
+}
+
+// driverAnswer reads the last ProvisioningFailed event.
+func (c *Cluster) driverAnswer(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f Finding, event *corev1.Event) Finding {
+	code, words := rpcCode(event.Message)
+	f.Reason, f.Cause = verdict.CreateFailed, Ref{Kind: Class, Name: class.Name}
+	actor, advice := rpcAdvice(code)
+	f.Actor = actor
+	switch code {
+	case "":
+		f.WaitsFor = "the provisioner's next attempt; the last one failed: " + firstLine(words)
+	case "ResourceExhausted":
+		f.Reason, f.WaitsFor = verdict.CreateExhausted, "room on the storage: the driver has none: "+firstLine(words)
+	default:
+		f.WaitsFor = fmt.Sprintf("the driver to accept the request; it answered %s: %s", code, firstLine(words))
+	}
+	f.Evidence = []Evidence{eventEvidence(event, c.Now)}
+	f.Fix = []Step{
+		{Text: advice, Command: "kubectl get storageclass " + class.Name + " -o yaml"},
+		{Text: "The attempt is repeated by itself, with growing pauses of up to some minutes", Command: fmt.Sprintf("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name)},
+	}
+	return f
+}
+
+func eventEvidence(event *corev1.Event, now time.Time) Evidence {
+	ref := Ref{Kind(event.InvolvedObject.Kind), event.InvolvedObject.Namespace, event.InvolvedObject.Name}
+	return Evidence{ref, fmt.Sprintf("event %s, %s ago", event.Reason, age(now.Sub(eventTime(event)))), strings.TrimSpace(event.Message), ""}
+}
+
+// firstLine keeps a sentence to one line.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	const most = 300
+	if len(line) > most {
+		return strings.ToValidUTF8(line[:most], "") + "…"
+	}
+	return line
+}
+
+// underWay is said while a provisioner is alive and has not failed.
+func (c *Cluster) underWay(claim *corev1.PersistentVolumeClaim, driver string, f Finding) Finding {
+	f.Cause, f.Actor = Ref{Kind: CSIDriver, Name: driver}, Itself
+	f.WaitsFor = fmt.Sprintf("driver %q to create the volume", driver)
+	f.Evidence = c.leaseEvidence(provisioner(driver))
+	if event := c.lastEvent(claimRef(claim), "Provisioning"); event != nil {
+		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+		if took := c.Now.Sub(eventTime(event)); took > 5*time.Minute {
+			f.Actor, f.Reason = Administrator, verdict.DriverSlow
+			f.Fix = []Step{{Text: "CreateVolume has had no answer for " + age(took) + ": read the driver's log", Command: "kubectl get pods -A | grep -i csi"}}
+		}
+	} else if waited := c.Now.Sub(claim.CreationTimestamp.Time); waited > 5*time.Minute && !c.lacks(Event) {
+		f.Actor, f.Reason = Administrator, verdict.DriverSlow
+		f.Fix = []Step{{
+			Text:    "The provisioner's lease is renewed, but there is no event of it about this claim: read its log (is it throttled, is another driver's provisioner using the same lease name?)",
+			Command: "kubectl get pods -A | grep -i csi",
+		}}
+	}
+	return f
+}
+
+func provisionerUnknown(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f Finding) Finding {
+	f.Cause, f.Actor = Ref{Kind: Class, Name: s.Class.Name}, Administrator
+	f.WaitsFor = fmt.Sprintf("a provisioner called %q: Kubernetes has none of that name, and its in-tree plugins were removed", s.Class.Provisioner)
+	if s.Class.Provisioner == "kubernetes.io/no-provisioner" {
+		f.WaitsFor = fmt.Sprintf("a PersistentVolume of class %q made by hand: the class provisions nothing (kubernetes.io/no-provisioner)", s.Class.Name)
+		f.Fix = []Step{{Text: "Create a PersistentVolume of this class that fits, or let a local-volume provisioner do it", Command: "kubectl get pv"}}
+	} else {
+		f.Fix = []Step{{Text: "Create a class with the name of an installed CSI driver as its provisioner, and the claim again with that class", Command: "kubectl get csidriver"}}
+	}
+	f.Evidence = []Evidence{{f.Cause, "provisioner", s.Class.Provisioner, "the name of a CSI driver"}, {claimRef(claim), "spec.storageClassName", s.Class.Name, ""}}
+	return f
+}

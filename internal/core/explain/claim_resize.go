@@ -1,0 +1,193 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/expansion"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// boundClaim checks that what the claim says of its volume is still so.
+func (c *Cluster) boundClaim(claim *corev1.PersistentVolumeClaim) []Finding {
+	if c.lacks(Volume) {
+		return nil
+	}
+	pv := c.index.volumes[claim.Spec.VolumeName]
+	if pv != nil && pv.Spec.ClaimRef != nil && (pv.Spec.ClaimRef.UID == claim.UID || pv.Spec.ClaimRef.UID == "") {
+		return nil
+	}
+	return []Finding{c.lostClaim(claim, Finding{Reason: verdict.ClaimLost, Object: claimRef(claim), Cause: claimRef(claim)})}
+}
+
+// claimExpansion explains a claim that asks for more than it has.
+func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding {
+	wants, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	pv := c.index.volumes[claim.Spec.VolumeName]
+	if wants.Cmp(has) <= 0 || !expansion.Grows(claim) || pv == nil {
+		return nil
+	}
+	f := Finding{Object: claimRef(claim), Cause: claimRef(claim)}
+	f.Evidence = []Evidence{{claimRef(claim), "spec.resources.requests.storage", wants.String(), ""}, {claimRef(claim), "status.capacity.storage", has.String(), wants.String()}}
+	status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
+	if status != "" {
+		f.Evidence = append(f.Evidence, Evidence{claimRef(claim), "status.allocatedResourceStatuses.storage", string(status), ""})
+	}
+	if allocated, ok := claim.Status.AllocatedResources[corev1.ResourceStorage]; ok {
+		f.Evidence = append(f.Evidence, Evidence{claimRef(claim), "status.allocatedResources.storage", allocated.String(), ""})
+	}
+	switch status {
+	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		return []Finding{c.infeasible(claim, has, f)}
+	case corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress:
+		return []Finding{c.nodeExpansion(claim, pv, f)}
+	}
+	if condition := conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending); condition != nil && status == "" {
+		return []Finding{c.nodeExpansion(claim, pv, f)}
+	}
+	return []Finding{c.controllerExpansion(claim, pv, f)}
+}
+
+func conditionOf(claim *corev1.PersistentVolumeClaim, kind corev1.PersistentVolumeClaimConditionType) *corev1.PersistentVolumeClaimCondition {
+	i := slices.IndexFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+	if i < 0 {
+		return nil
+	}
+	return &claim.Status.Conditions[i]
+}
+
+// infeasible is about a size that the driver refuses for good (KEP-1790).
+func (c *Cluster) infeasible(claim *corev1.PersistentVolumeClaim, has resource.Quantity, f Finding) Finding {
+	f.Reason, f.Actor = verdict.ExpansionRefused, User
+	f.WaitsFor = "a size that the driver accepts; it refuses the one that was asked for"
+	if event := c.lastEvent(claimRef(claim), "VolumeResizeFailed"); event != nil {
+		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+	}
+	f.Fix = []Step{{
+		Text: fmt.Sprintf("Ask for less, but for more than the %s that the volume has; the expansion goes on from there", has.String()),
+		Command: fmt.Sprintf(`kubectl -n %s patch pvc %s -p '{"spec":{"resources":{"requests":{"storage":"SIZE"}}}}'`,
+			claim.Namespace, claim.Name),
+	}}
+	return f
+}
+
+// nodeExpansion is about a volume that is larger and a filesystem that is not yet.
+func (c *Cluster) nodeExpansion(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, f Finding) Finding {
+	f.Reason = verdict.ExpansionOnNode
+	running := c.runningUser(claim)
+	if running == nil {
+		f.Actor, f.WaitsFor = User, "a pod that uses the claim: the volume is larger, and its filesystem is expanded where it is mounted"
+		f.Fix = []Step{{Text: "Start a pod that uses the claim; nothing else is needed"}}
+		return f
+	}
+	f.Actor, f.WaitsFor = Itself, fmt.Sprintf("the kubelet of node %s to expand the filesystem of the volume that pod %s uses", running.Spec.NodeName, running.Name)
+	f.Evidence = append(f.Evidence, Evidence{podRef(running), "spec.nodeName", running.Spec.NodeName, ""})
+	event := c.lastEvent(podRef(running), "FileSystemResizeFailed", "VolumeResizeFailed")
+	if event == nil {
+		event = c.lastEvent(claimRef(claim), "FileSystemResizeFailed", "VolumeResizeFailed")
+	}
+	if event != nil {
+		code, words := rpcCode(event.Message)
+		actor, advice := rpcAdvice(code)
+		f.Actor, f.WaitsFor = actor, "the node side of the expansion, which failed: "+firstLine(words)
+		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+		f.Fix = []Step{{Text: advice}, {Text: "Some drivers expand a filesystem only when it is mounted anew: restart the pod", Risk: "the pod is stopped meanwhile"}}
+	}
+	return f
+}
+
+func (c *Cluster) runningUser(claim *corev1.PersistentVolumeClaim) *corev1.Pod {
+	for _, pod := range c.index.users[keyOf(claim)] {
+		if pod.Spec.NodeName != "" && !isFinished(pod) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// controllerExpansion is about an expansion that the resizer has not done.
+func (c *Cluster) controllerExpansion(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, f Finding) Finding {
+	class := c.index.classes[binding.ClassName(claim)]
+	if class != nil && (class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion) {
+		f.Evidence = append(f.Evidence, Evidence{Ref{Kind: Class, Name: class.Name}, "allowVolumeExpansion", "not true", "true"})
+	}
+	if pv.Spec.CSI == nil {
+		f.Reason, f.Actor, f.Cause = verdict.ExpansionRefused, Administrator, volumeRef(pv)
+		f.WaitsFor = "nothing: the volume is not served by a CSI driver, and nothing else expands volumes"
+		f.Evidence = append(f.Evidence, Evidence{volumeRef(pv), "spec.csi", "absent", "a CSI driver"})
+		f.Fix = []Step{{Text: "Copy the data to a volume of a driver that can expand"}}
+		return f
+	}
+	driver := pv.Spec.CSI.Driver
+	event := c.lastEvent(claimRef(claim), "VolumeResizeFailed")
+	if state, _ := c.healthOf(resizer(driver)); state == expired || state == noLease && event == nil && c.lastEvent(claimRef(claim), "Resizing") == nil {
+		f.Reason, f.Actor, f.Cause = verdict.ResizerSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}
+		f.WaitsFor = resizer(driver).name + ", which shows no sign of life"
+		f.Evidence = append(f.Evidence, c.leaseEvidence(resizer(driver))...)
+		f.Fix = []Step{{Text: "Does the driver's controller pod have a csi-resizer container, and what does it say? Without one nothing expands volumes", Command: "kubectl get pods -A | grep -i csi"}}
+		return f
+	}
+	if event != nil {
+		code, words := rpcCode(event.Message)
+		actor, advice := rpcAdvice(code)
+		f.Reason, f.Actor = verdict.ExpansionFailed, actor
+		f.WaitsFor = "the driver to expand the volume; it failed: " + firstLine(words)
+		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+		f.Fix = []Step{{Text: advice}, {Text: "It is repeated by itself; a smaller size can be asked for meanwhile"}}
+		return f
+	}
+	f.Reason, f.Actor, f.WaitsFor = verdict.ExpansionAwaited, Itself, resizer(driver).name+" to expand the volume"
+	f.Evidence = append(f.Evidence, c.leaseEvidence(resizer(driver))...)
+	return f
+}
+
+// claimModification explains a claim whose VolumeAttributesClass is not the one that it asks for (KEP-3751).
+func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Finding {
+	wants, has := deref(claim.Spec.VolumeAttributesClassName), deref(claim.Status.CurrentVolumeAttributesClassName)
+	if wants == has || wants == "" {
+		return nil
+	}
+	f := Finding{Reason: verdict.ModificationAwaited, Object: claimRef(claim), Cause: Ref{Kind: AttributesClass, Name: wants}, Actor: Itself}
+	f.WaitsFor = fmt.Sprintf("the driver to give the volume the attributes of class %q", wants)
+	f.Evidence = []Evidence{
+		{claimRef(claim), "spec.volumeAttributesClassName", wants, ""},
+		{claimRef(claim), "status.currentVolumeAttributesClassName", quoted(has), wants},
+	}
+	exists := slices.ContainsFunc(c.AttributesClasses, func(o *storagev1.VolumeAttributesClass) bool { return o.Name == wants })
+	status := claim.Status.ModifyVolumeStatus
+	if status != nil {
+		f.Evidence = append(f.Evidence, Evidence{claimRef(claim), "status.modifyVolumeStatus", fmt.Sprintf("%s, target %q", status.Status, status.TargetVolumeAttributesClassName), ""})
+	}
+	switch event := c.lastEvent(claimRef(claim), "VolumeModifyFailed"); {
+	case !exists && !c.lacks(AttributesClass):
+		f.Reason, f.Actor = verdict.AttributesClassMissing, Administrator
+		f.WaitsFor = fmt.Sprintf("VolumeAttributesClass %q, which does not exist", wants)
+		f.Fix = []Step{{Text: "Create the class, or name one that exists", Command: "kubectl get volumeattributesclass"}}
+	case status != nil && status.Status == corev1.PersistentVolumeClaimModifyVolumeInfeasible:
+		f.Reason, f.Actor = verdict.ModificationRefused, User
+		f.WaitsFor = fmt.Sprintf("a class that the driver accepts; it refuses %q", wants)
+		if event != nil {
+			f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+		}
+		f.Fix = []Step{{
+			Text:    "Go back to the former class, or name another one",
+			Command: fmt.Sprintf(`kubectl -n %s patch pvc %s -p '{"spec":{"volumeAttributesClassName":"CLASS"}}'`, claim.Namespace, claim.Name),
+		}}
+	case event != nil:
+		code, words := rpcCode(event.Message)
+		f.Actor, f.Fix = Administrator, []Step{{Text: "The driver failed: " + firstLine(words)}}
+		if code != "" {
+			actor, advice := rpcAdvice(code)
+			f.Actor, f.Fix = actor, append(f.Fix, Step{Text: advice})
+		}
+		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+	}
+	return []Finding{f}
+}

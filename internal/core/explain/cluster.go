@@ -1,0 +1,208 @@
+package explain
+
+import (
+	"slices"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/protection"
+)
+
+// Kind is a kind of API object that explanations read.
+type Kind string
+
+// The kinds.
+const (
+	Claim           Kind = "PersistentVolumeClaim"
+	Volume          Kind = "PersistentVolume"
+	Class           Kind = "StorageClass"
+	AttributesClass Kind = "VolumeAttributesClass"
+	Pod             Kind = "Pod"
+	Node            Kind = "Node"
+	CSINode         Kind = "CSINode"
+	CSIDriver       Kind = "CSIDriver"
+	Attachment      Kind = "VolumeAttachment"
+	Capacity        Kind = "CSIStorageCapacity"
+	Lease           Kind = "Lease"
+	Event           Kind = "Event"
+	Namespace       Kind = "Namespace"
+	Quota           Kind = "ResourceQuota"
+	Secret          Kind = "Secret"
+	Snapshot        Kind = "VolumeSnapshot"
+	Content         Kind = "VolumeSnapshotContent"
+	SnapshotClass   Kind = "VolumeSnapshotClass"
+)
+
+var shortNames = map[Kind]string{
+	Claim: "pvc", Volume: "pv", Class: "storageclass", AttributesClass: "volumeattributesclass", Pod: "pod", Node: "node", CSINode: "csinode",
+	CSIDriver: "csidriver", Attachment: "volumeattachment", Capacity: "csistoragecapacity", Lease: "lease", Event: "event", Namespace: "namespace",
+	Quota: "resourcequota", Secret: "secret", Snapshot: "volumesnapshot", Content: "volumesnapshotcontent", SnapshotClass: "volumesnapshotclass",
+}
+
+// Short returns the name that kubectl takes for the kind.
+func (k Kind) Short() string { return shortNames[k] }
+
+// Cluster is what the API server has at one moment, as far as it was read. Its objects must not be changed.
+type Cluster struct {
+	Now time.Time
+
+	Claims            []*corev1.PersistentVolumeClaim
+	Volumes           []*corev1.PersistentVolume
+	Classes           []*storagev1.StorageClass
+	AttributesClasses []*storagev1.VolumeAttributesClass
+	Pods              []*corev1.Pod
+	Nodes             []*corev1.Node
+	CSINodes          []*storagev1.CSINode
+	CSIDrivers        []*storagev1.CSIDriver
+	Attachments       []*storagev1.VolumeAttachment
+	Capacities        []*storagev1.CSIStorageCapacity
+	Leases            []*coordinationv1.Lease
+	Events            []*corev1.Event
+	Namespaces        []*corev1.Namespace
+	Quotas            []*corev1.ResourceQuota
+	Secrets           []types.NamespacedName // names only: no value is ever read
+	Snapshots         []*snapshotv1.VolumeSnapshot
+	Contents          []*snapshotv1.VolumeSnapshotContent
+	SnapshotClasses   []*snapshotv1.VolumeSnapshotClass
+
+	// Unread are the kinds that were not read, with the cause: not served, forbidden, not in the dump. Nothing follows from the
+	// absence of an object of these kinds.
+	Unread map[Kind]string
+	// NoneInDump are kinds of which a dump has no object, as a cluster may have none. They are taken to be absent, and the answer
+	// says so.
+	NoneInDump map[Kind]bool
+
+	index index
+}
+
+// index finds objects without a scan. It is built by [Cluster.Prepare].
+type index struct {
+	claims        map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	volumes       map[string]*corev1.PersistentVolume
+	refs          map[types.NamespacedName][]*corev1.PersistentVolume // volumes by the claim in spec.claimRef
+	classes       map[string]*storagev1.StorageClass
+	pods          map[types.NamespacedName]*corev1.Pod
+	users         map[types.NamespacedName][]*corev1.Pod // pods by the claim that they name
+	nodes         map[string]*corev1.Node
+	csiNodes      map[string]*storagev1.CSINode
+	drivers       map[string]*storagev1.CSIDriver
+	attachments   map[string][]*storagev1.VolumeAttachment // by PersistentVolume
+	events        map[Ref][]*corev1.Event
+	secrets       map[types.NamespacedName]bool
+	namespaces    map[string]*corev1.Namespace
+	snapshots     map[types.NamespacedName]*snapshotv1.VolumeSnapshot
+	contents      map[string]*snapshotv1.VolumeSnapshotContent
+	unclaimed     []*corev1.PersistentVolume // volumes that name no claim
+	snapshotClass map[string]*snapshotv1.VolumeSnapshotClass
+}
+
+// Prepare builds the indexes. It must be called once after the lists are filled.
+func (c *Cluster) Prepare() *Cluster {
+	x := &c.index
+	x.claims = byKey(c.Claims)
+	x.pods = byKey(c.Pods)
+	x.snapshots = byKey(c.Snapshots)
+	x.volumes = byName(c.Volumes)
+	x.classes = byName(c.Classes)
+	x.nodes = byName(c.Nodes)
+	x.csiNodes = byName(c.CSINodes)
+	x.drivers = byName(c.CSIDrivers)
+	x.namespaces = byName(c.Namespaces)
+	x.contents = byName(c.Contents)
+	x.snapshotClass = byName(c.SnapshotClasses)
+	x.refs, x.unclaimed = map[types.NamespacedName][]*corev1.PersistentVolume{}, nil
+	for _, pv := range c.Volumes {
+		if ref := pv.Spec.ClaimRef; ref != nil {
+			key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+			x.refs[key] = append(x.refs[key], pv)
+		} else {
+			x.unclaimed = append(x.unclaimed, pv)
+		}
+	}
+	x.users = map[types.NamespacedName][]*corev1.Pod{}
+	for _, pod := range c.Pods {
+		for _, name := range protection.ClaimNames(pod) {
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+			x.users[key] = append(x.users[key], pod)
+		}
+	}
+	x.attachments = map[string][]*storagev1.VolumeAttachment{}
+	for _, va := range c.Attachments {
+		if name := va.Spec.Source.PersistentVolumeName; name != nil {
+			x.attachments[*name] = append(x.attachments[*name], va)
+		}
+	}
+	x.events = map[Ref][]*corev1.Event{}
+	for _, event := range c.Events {
+		about := event.InvolvedObject
+		key := Ref{Kind(about.Kind), about.Namespace, about.Name}
+		x.events[key] = append(x.events[key], event)
+	}
+	for _, events := range x.events {
+		slices.SortFunc(events, func(a, b *corev1.Event) int { return eventTime(b).Compare(eventTime(a)) })
+	}
+	x.secrets = map[types.NamespacedName]bool{}
+	for _, secret := range c.Secrets {
+		x.secrets[secret] = true
+	}
+	return c
+}
+
+// object is what the indexes need of an API object.
+type object interface {
+	GetNamespace() string
+	GetName() string
+}
+
+func byKey[T object](list []T) map[types.NamespacedName]T {
+	m := make(map[types.NamespacedName]T, len(list))
+	for _, o := range list {
+		m[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = o
+	}
+	return m
+}
+
+func byName[T object](list []T) map[string]T {
+	m := make(map[string]T, len(list))
+	for _, o := range list {
+		m[o.GetName()] = o
+	}
+	return m
+}
+
+// eventTime returns when the event was seen last.
+func eventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// lastEvent returns the newest event about the object with one of the reasons; nil for none.
+func (c *Cluster) lastEvent(about Ref, reasons ...string) *corev1.Event {
+	for _, event := range c.index.events[about] {
+		if slices.Contains(reasons, event.Reason) {
+			return event
+		}
+	}
+	return nil
+}
+
+// driverOf returns the CSIDriver object; nil if there is none.
+func (c *Cluster) driverOf(name string) *storagev1.CSIDriver { return c.index.drivers[name] }
+
+// lacks reports whether the kind was not read, so that the absence of an object says nothing.
+func (c *Cluster) lacks(kind Kind) bool {
+	_, unread := c.Unread[kind]
+	return unread
+}

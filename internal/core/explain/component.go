@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// component is a program that has to act, and the name of the lease that its leader holds.
+type component struct {
+	name  string // for people
+	lease string
+}
+
+func provisioner(driver string) component {
+	return component{"the external-provisioner of " + driver, leaseName(driver)} // LK-1
+}
+
+func attacher(driver string) component {
+	return component{"the external-attacher of " + driver, leaseName("external-attacher-leader-" + driver)} // AT-M5
+}
+
+func resizer(driver string) component {
+	return component{"the external-resizer of " + driver, leaseName("external-resizer-" + driver)}
+}
+
+func snapshotter(driver string) component {
+	return component{"the csi-snapshotter of " + driver, leaseName("external-snapshotter-leader-" + driver)}
+}
+
+var (
+	snapshotController = component{"the snapshot-controller", "snapshot-controller-leader"}
+	controllerManager  = component{"kube-controller-manager", "kube-controller-manager"}
+	scheduler          = component{"kube-scheduler", "kube-scheduler"}
+)
+
+var notInLeaseName = regexp.MustCompile(`[^A-Za-z0-9-]`)
+
+// leaseName returns the name that the sidecars make of a driver's name (LK-1).
+func leaseName(text string) string {
+	name := notInLeaseName.ReplaceAllString(text, "-")
+	if strings.HasSuffix(name, "-") {
+		name += "X"
+	}
+	return strings.ToLower(name)
+}
+
+// health is what the lease of a component tells.
+type health int
+
+const (
+	unknownHealth health = iota // leases were not read
+	noLease                     // no lease of the name: never started with leader election, or never started
+	expired                     // the holder stopped renewing
+	renewed                     // the holder renews in time
+)
+
+// healthOf looks for the lease of the component in all namespaces. The newest counts.
+func (c *Cluster) healthOf(of component) (health, *coordinationv1.Lease) {
+	if c.lacks(Lease) {
+		return unknownHealth, nil
+	}
+	var newest *coordinationv1.Lease
+	for _, lease := range c.Leases {
+		if strings.ToLower(lease.Name) == of.lease && (newest == nil || renewTime(lease).After(renewTime(newest))) {
+			newest = lease
+		}
+	}
+	switch {
+	case newest == nil:
+		return noLease, nil
+	case newest.Spec.HolderIdentity == nil || *newest.Spec.HolderIdentity == "" || c.Now.After(leaseEnd(newest)):
+		return expired, newest
+	}
+	return renewed, newest
+}
+
+func renewTime(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.RenewTime == nil {
+		return lease.CreationTimestamp.Time
+	}
+	return lease.Spec.RenewTime.Time
+}
+
+// leaseEnd returns when the lease ends if it is not renewed. A minute is added for clocks that differ and for dumps that take a while.
+func leaseEnd(lease *coordinationv1.Lease) time.Time {
+	seconds := int32(15)
+	if lease.Spec.LeaseDurationSeconds != nil {
+		seconds = *lease.Spec.LeaseDurationSeconds
+	}
+	return renewTime(lease).Add(time.Duration(seconds)*time.Second + time.Minute)
+}
+
+// evidence describes the lease; it has one entry, or two.
+func (c *Cluster) leaseEvidence(of component) []Evidence {
+	state, lease := c.healthOf(of)
+	switch state {
+	case noLease:
+		return []Evidence{{Ref{Kind: Lease, Name: of.lease}, "metadata.name", "there is no such lease in any namespace", "a lease that " + of.name + " renews"}}
+	case expired, renewed:
+		ref := Ref{Lease, lease.Namespace, lease.Name}
+		holder := ""
+		if lease.Spec.HolderIdentity != nil {
+			holder = *lease.Spec.HolderIdentity
+		}
+		return []Evidence{
+			{ref, "spec.holderIdentity", quoted(holder), ""},
+			{ref, "spec.renewTime", fmt.Sprintf("%s, %s ago", renewTime(lease).UTC().Format(time.RFC3339), age(c.Now.Sub(renewTime(lease)))), ""},
+		}
+	case unknownHealth:
+	}
+	return nil
+}
+
+// quoted marks an empty value as such.
+func quoted(value string) string {
+	if value == "" {
+		return `""`
+	}
+	return value
+}
+
+// age prints a duration as kubectl does: its largest unit, or two of them.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

@@ -1,0 +1,148 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Actor is the party that has to act on a finding.
+type Actor string
+
+// The actors, in the words of the answer.
+const (
+	User          Actor = "user"
+	Administrator Actor = "administrator"
+	Vendor        Actor = "driver vendor"
+	Itself        Actor = "nobody" // it goes on by itself
+)
+
+// Ref names one API object.
+type Ref struct {
+	Kind      Kind   `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String returns KIND/NAME as the command line takes it, followed by the namespace.
+func (r Ref) String() string {
+	if r.Namespace != "" {
+		return r.Kind.Short() + "/" + r.Name + " -n " + r.Namespace
+	}
+	return r.Kind.Short() + "/" + r.Name
+}
+
+// Evidence is one field of one object that shows the cause, and what it must be where two must agree.
+type Evidence struct {
+	Object Ref    `json:"object"`
+	Field  string `json:"field"`
+	Value  string `json:"value"`
+	Wanted string `json:"wanted,omitempty"`
+}
+
+// Step is something to do: a command that can be pasted, or a sentence, and what it risks.
+type Step struct {
+	Text    string `json:"text"`
+	Command string `json:"command,omitempty"`
+	Risk    string `json:"risk,omitempty"`
+}
+
+// Finding is one thing that keeps an object from getting on.
+type Finding struct {
+	Reason   verdict.Reason `json:"reason"`
+	Object   Ref            `json:"object"`
+	WaitsFor string         `json:"waitsFor"`
+	Cause    Ref            `json:"cause"` // the object that the finding is about; equal causes are grouped
+	Evidence []Evidence     `json:"evidence,omitempty"`
+	Fix      []Step         `json:"fix,omitempty"`
+	Actor    Actor          `json:"actor"`
+	// Until is when it goes on by itself, if Actor is [Itself] and the time is known.
+	Until *time.Time `json:"until,omitempty"`
+	// Since is the time from which on the object waits, as far as the objects tell.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// State is the outcome of a report.
+type State string
+
+// The states of an object.
+const (
+	Well    State = "well"
+	Stuck   State = "stuck"
+	Unknown State = "unknown" // cannot tell: the object or what decides about it is not in the input
+)
+
+// Report is the answer about one object.
+type Report struct {
+	Object   Ref       `json:"object"`
+	State    State     `json:"state"`
+	Summary  string    `json:"summary"`            // one sentence: how it is
+	Next     string    `json:"next,omitempty"`     // what comes next, if nothing is wrong
+	Findings []Finding `json:"findings,omitempty"` // in the order in which they bite
+	// Unread names what the answer could have used and the input did not have.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Group is one cause with all objects that wait for it.
+type Group struct {
+	Reason  verdict.Reason `json:"reason"`
+	Cause   Ref            `json:"cause"`
+	Finding Finding        `json:"finding"` // that of the oldest object
+	Objects []Ref          `json:"objects"`
+	Oldest  *time.Time     `json:"oldest,omitempty"`
+}
+
+// GroupByCause puts reports with the same reason and the same cause together, those with a fix by a person first, then the oldest.
+func GroupByCause(reports []Report) []Group {
+	type key struct {
+		reason verdict.Reason
+		cause  Ref
+	}
+	at := map[key]int{}
+	var groups []Group
+	for _, report := range reports {
+		if report.State != Stuck || len(report.Findings) == 0 {
+			continue
+		}
+		first := report.Findings[0]
+		k := key{first.Reason, first.Cause}
+		i, ok := at[k]
+		if !ok {
+			i, at[k] = len(groups), len(groups)
+			groups = append(groups, Group{Reason: first.Reason, Cause: first.Cause, Finding: first, Oldest: first.Since})
+		}
+		groups[i].Objects = append(groups[i].Objects, report.Object)
+		if first.Since != nil && (groups[i].Oldest == nil || first.Since.Before(*groups[i].Oldest)) {
+			groups[i].Oldest, groups[i].Finding = first.Since, first
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), compareTimes(a.Oldest, b.Oldest))
+	})
+	return groups
+}
+
+// urgency is lower for what no waiting mends.
+func urgency(g Group) int {
+	switch {
+	case g.Finding.Actor == Itself:
+		return 2
+	case g.Reason == verdict.ClaimLost, g.Reason == verdict.ClaimMisbound:
+		return 0
+	}
+	return 1
+}
+
+func compareTimes(a, b *time.Time) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return a.Compare(*b)
+}

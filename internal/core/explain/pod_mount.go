@@ -1,0 +1,273 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// podMounting explains a pod on a node none of whose containers has run, volume by volume.
+func (c *Cluster) podMounting(pod *corev1.Pod) []Finding {
+	findings := c.podClaims(pod)
+	if node := c.index.nodes[pod.Spec.NodeName]; !c.lacks(Node) && (node == nil || !isReady(node)) {
+		findings = append(findings, c.nodeSilent(pod, Finding{Object: podRef(pod), Since: &pod.CreationTimestamp.Time}))
+	}
+	for _, volume := range podVolumes(pod) {
+		claim := c.index.claims[volume.claim]
+		if claim == nil || claim.Status.Phase != corev1.ClaimBound {
+			continue
+		}
+		pv := c.index.volumes[claim.Spec.VolumeName]
+		if pv == nil || pv.Spec.CSI == nil {
+			continue
+		}
+		findings = append(findings, c.volumeOnNode(pod, pv)...)
+	}
+	if len(findings) == 0 {
+		if f := c.mountEvents(pod); f != nil {
+			findings = append(findings, *f)
+		}
+	}
+	return findings
+}
+
+// volumeOnNode explains one volume of a pod that has a node: registration, attachment, secrets.
+func (c *Cluster) volumeOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume) []Finding {
+	f := Finding{Object: podRef(pod), Cause: volumeRef(pv), Since: &pod.CreationTimestamp.Time}
+	driver, node := pv.Spec.CSI.Driver, pod.Spec.NodeName
+	if !c.lacks(CSINode) && !c.registered(node, driver) {
+		f.Reason, f.Actor, f.Cause = verdict.DriverNotRegistered, Administrator, Ref{Kind: CSINode, Name: node}
+		f.WaitsFor = fmt.Sprintf("driver %q to be registered on node %s", driver, node)
+		f.Evidence = []Evidence{{Ref{Kind: CSINode, Name: node}, "spec.drivers", c.driversOn(node), driver}}
+		f.Fix = c.registerFix(driver, node)
+		return []Finding{f}
+	}
+	if c.attachRequired(driver) && !c.lacks(Attachment) {
+		if found := c.attaching(pod, pv, f); found != nil {
+			return []Finding{*found}
+		}
+	}
+	return c.nodeSecrets(pv, f)
+}
+
+// attachRequired is true without a CSIDriver object, as for the attach-detach controller.
+func (c *Cluster) attachRequired(driver string) bool {
+	object := c.driverOf(driver)
+	if object == nil {
+		return !c.lacks(CSIDriver)
+	}
+	return object.Spec.AttachRequired == nil || *object.Spec.AttachRequired
+}
+
+// attaching explains a volume that is not attached to the pod's node; nil if it is.
+func (c *Cluster) attaching(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) *Finding {
+	node := pod.Spec.NodeName
+	var own, other *storagev1.VolumeAttachment
+	for _, va := range c.index.attachments[pv.Name] {
+		if va.Spec.NodeName == node {
+			own = va
+		} else if other == nil || va.Status.Attached {
+			other = va
+		}
+	}
+	switch {
+	case own == nil && other != nil && isExclusive(pv):
+		found := c.multiAttach(pod, pv, other, f)
+		return &found
+	case own == nil:
+		found := c.notAsked(pod, pv, f)
+		return &found
+	case !own.Status.Attached || own.DeletionTimestamp != nil:
+		found := c.attachment(own, f)
+		return &found
+	}
+	return c.listedOnNode(pod, pv, own, f)
+}
+
+func isExclusive(pv *corev1.PersistentVolume) bool {
+	return !slices.ContainsFunc(pv.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
+	})
+}
+
+// multiAttach is about a volume that one node may have and that another node has (4.5, 4.8).
+func (c *Cluster) multiAttach(pod *corev1.Pod, pv *corev1.PersistentVolume, other *storagev1.VolumeAttachment, f Finding) Finding {
+	f.Reason, f.Actor, f.Cause = verdict.MultiAttach, User, attachmentRef(other)
+	f.WaitsFor = fmt.Sprintf("volume %s to be detached from node %s: its access modes allow one node at a time", pv.Name, other.Spec.NodeName)
+	f.Evidence = []Evidence{
+		{volumeRef(pv), "spec.accessModes", fmt.Sprint(pv.Spec.AccessModes), "ReadWriteMany for two nodes"},
+		{attachmentRef(other), "spec.nodeName", other.Spec.NodeName, pod.Spec.NodeName},
+	}
+	var users []string
+	for _, user := range c.index.users[claimOf(pv)] {
+		if user.Spec.NodeName == other.Spec.NodeName && !isFinished(user) {
+			users = append(users, user.Name)
+			f.Evidence = append(f.Evidence, Evidence{podRef(user), "spec.nodeName", user.Spec.NodeName, "the pod is gone, or on node " + pod.Spec.NodeName})
+		}
+	}
+	node := c.index.nodes[other.Spec.NodeName]
+	switch {
+	case !c.lacks(Node) && (node == nil || !isReady(node)):
+		f.Reason, f.Actor, f.Cause = verdict.MultiAttachNodeDown, Administrator, Ref{Kind: Node, Name: other.Spec.NodeName}
+		f.WaitsFor = fmt.Sprintf("volume %s to be detached from node %s, which does not report: it may still write to the volume", pv.Name, other.Spec.NodeName)
+		f.Evidence = append(f.Evidence, c.nodeEvidence(other.Spec.NodeName))
+		f.Fix = append([]Step{{Text: "Pods that were deleted by force are detached by themselves six minutes after the node stopped reporting"}}, c.nodeFix(other.Spec.NodeName)...)
+	case len(users) > 0:
+		f.Fix = []Step{{
+			Text:    "Stop the pod on the other node. A Deployment with such a claim needs strategy Recreate: a rolling update starts the new pod before the old one ends",
+			Command: fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, strings.Join(users, " ")), Risk: "the pod is stopped",
+		}}
+	case slices.Contains(volumesInUse(node), uniqueName(pv)):
+		f.Actor = Itself
+		f.WaitsFor = fmt.Sprintf("the kubelet of node %s to unmount volume %s, which no pod there uses any more", other.Spec.NodeName, pv.Name)
+		f.Evidence = append(f.Evidence, Evidence{Ref{Kind: Node, Name: node.Name}, "status.volumesInUse", string(uniqueName(pv)), "absent"})
+		f.Fix = []Step{{Text: "If it stays so for minutes, read the kubelet's and the driver's log on that node: unmounting fails", Command: "kubectl describe node " + node.Name}}
+	default:
+		f.Actor, f.WaitsFor = Itself, fmt.Sprintf("volume %s to be detached from node %s; no pod there uses it any more", pv.Name, other.Spec.NodeName)
+		if found := c.attachment(other, f); other.DeletionTimestamp != nil {
+			return found
+		}
+	}
+	return f
+}
+
+func claimOf(pv *corev1.PersistentVolume) (key types.NamespacedName) {
+	if ref := pv.Spec.ClaimRef; ref != nil {
+		key = types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	}
+	return key
+}
+
+// uniqueName is the name of a volume in the status of nodes (C8).
+func uniqueName(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
+	if pv.Spec.CSI == nil {
+		return ""
+	}
+	return corev1.UniqueVolumeName("kubernetes.io/csi/" + pv.Spec.CSI.Driver + "^" + pv.Spec.CSI.VolumeHandle)
+}
+
+func volumesInUse(node *corev1.Node) []corev1.UniqueVolumeName {
+	if node == nil {
+		return nil
+	}
+	return node.Status.VolumesInUse
+}
+
+// notAsked is about a volume for which there is no VolumeAttachment: the attach-detach controller has not acted.
+func (c *Cluster) notAsked(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) Finding {
+	f.Reason, f.Actor = verdict.AttachNotRequested, Itself
+	f.WaitsFor = fmt.Sprintf("the attach-detach controller to ask for volume %s on node %s", pv.Name, pod.Spec.NodeName)
+	f.Evidence = []Evidence{{volumeRef(pv), "VolumeAttachments", "none for node " + pod.Spec.NodeName, "one"}}
+	if event := c.lastEvent(podRef(pod), "FailedAttachVolume"); event != nil {
+		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
+	}
+	if c.Now.Sub(pod.CreationTimestamp.Time) > 2*patience {
+		f.Actor = Administrator
+		f.Cause = Ref{Kind: Lease, Namespace: "kube-system", Name: controllerManager.lease}
+		f.Evidence = append(f.Evidence, c.leaseEvidence(controllerManager)...)
+		f.Fix = []Step{{Text: "See whether kube-controller-manager runs, and its attach-detach controller with it", Command: "kubectl -n kube-system get lease,pods"}}
+		if c.driverOf(pv.Spec.CSI.Driver) == nil {
+			f.Fix = append(f.Fix, Step{Text: fmt.Sprintf("There is no CSIDriver %q: without one a driver counts as needing attachment. If it needs none, create the object with attachRequired: false", pv.Spec.CSI.Driver)})
+		}
+	}
+	return f
+}
+
+// listedOnNode is the last step before a kubelet mounts: the node's status lists the volume as attached (4.6, C6).
+func (c *Cluster) listedOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume, va *storagev1.VolumeAttachment, f Finding) *Finding {
+	node := c.index.nodes[pod.Spec.NodeName]
+	if node == nil || slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == uniqueName(pv) }) {
+		return nil
+	}
+	f.Reason, f.Actor, f.Cause = verdict.AttachNotListed, Itself, Ref{Kind: Node, Name: node.Name}
+	f.WaitsFor = fmt.Sprintf("the attach-detach controller to list volume %s in the status of node %s", pv.Name, node.Name)
+	f.Evidence = []Evidence{
+		{attachmentRef(va), "status.attached", "true", ""},
+		{Ref{Kind: Node, Name: node.Name}, "status.volumesAttached", fmt.Sprintf("%d volumes, not this one", len(node.Status.VolumesAttached)), string(uniqueName(pv))},
+	}
+	if c.Now.Sub(pod.CreationTimestamp.Time) > 2*patience {
+		f.Actor = Administrator
+		f.Evidence = append(f.Evidence, c.leaseEvidence(controllerManager)...)
+		f.Fix = []Step{{Text: "See whether kube-controller-manager runs and may write nodes/status", Command: "kubectl -n kube-system get lease kube-controller-manager"}}
+	}
+	return &f
+}
+
+// nodeSecrets finds secrets that the PersistentVolume names for the node side and that do not exist.
+func (c *Cluster) nodeSecrets(pv *corev1.PersistentVolume, f Finding) []Finding {
+	if c.lacks(Secret) {
+		return nil
+	}
+	for field, ref := range map[string]*corev1.SecretReference{
+		"spec.csi.nodeStageSecretRef": pv.Spec.CSI.NodeStageSecretRef, "spec.csi.nodePublishSecretRef": pv.Spec.CSI.NodePublishSecretRef,
+	} {
+		if ref == nil || c.index.secrets[types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}] {
+			continue
+		}
+		f.Reason, f.Actor, f.Cause = verdict.NodeSecretMissing, Administrator, Ref{Secret, ref.Namespace, ref.Name}
+		f.WaitsFor = fmt.Sprintf("secret %s/%s, without which the volume cannot be mounted", ref.Namespace, ref.Name)
+		f.Evidence = []Evidence{{volumeRef(pv), field, ref.Namespace + "/" + ref.Name, "a secret that exists"}}
+		f.Fix = []Step{{Text: "Create the secret as the driver documents it; the kubelet tries again by itself", Command: fmt.Sprintf("kubectl -n %s get secret %s", ref.Namespace, ref.Name)}}
+		return []Finding{f}
+	}
+	return nil
+}
+
+// mountEvents reads what the kubelet last said of the pod's volumes; nil if nothing.
+func (c *Cluster) mountEvents(pod *corev1.Pod) *Finding {
+	event := c.lastEvent(podRef(pod), "FailedMount", "FailedMapVolume", "FailedAttachVolume")
+	f := Finding{Object: podRef(pod), Cause: podRef(pod), Since: &pod.CreationTimestamp.Time}
+	if event == nil {
+		if len(podVolumes(pod)) == 0 || c.Now.Sub(pod.CreationTimestamp.Time) < 2*patience {
+			return nil
+		}
+		f.Reason, f.Actor = verdict.KubeletSilent, Administrator
+		f.WaitsFor = fmt.Sprintf("the kubelet of node %s, which has not started a container and said nothing about the volumes", pod.Spec.NodeName)
+		f.Evidence = []Evidence{{podRef(pod), "status.containerStatuses", containerState(pod), "running"}}
+		f.Fix = []Step{{Text: "The cause may be the image or the network rather than a volume", Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)}}
+		if waiting := containerState(pod); waiting != "none" && waiting != "ContainerCreating" && waiting != "PodInitializing" {
+			return nil // the containers wait for something else than volumes
+		}
+		return &f
+	}
+	code, words := rpcCode(event.Message)
+	f.Reason, f.WaitsFor = verdict.MountFailed, "the volume to be mounted; the last attempt failed: "+firstLine(words)
+	f.Evidence = []Evidence{eventEvidence(event, c.Now)}
+	if code != "" {
+		actor, advice := rpcAdvice(code)
+		f.Actor, f.Fix = actor, []Step{{Text: advice}}
+		return &f
+	}
+	f.Actor, f.Fix = Administrator, []Step{{Text: mountAdvice(words), Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)}}
+	return &f
+}
+
+func containerState(pod *corev1.Pod) string {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Waiting != nil {
+			return status.State.Waiting.Reason
+		}
+	}
+	return "none"
+}
+
+// mountAdvice knows the kubelet's own messages that name no gRPC code (5.3 to 5.8).
+func mountAdvice(words string) string {
+	switch {
+	case strings.Contains(words, "timed out waiting for the condition") || strings.Contains(words, "context deadline exceeded"):
+		return "The kubelet gave up waiting for one of the volumes that the message lists as unmounted; it tries again. An earlier event about that volume has the cause"
+	case strings.Contains(words, "not found in the list of registered CSI drivers"):
+		return "The driver's node pod is not running on this node, or its registrar could not reach the kubelet"
+	case strings.Contains(words, "secret") && strings.Contains(words, "not found"), strings.Contains(words, "configmap") && strings.Contains(words, "not found"):
+		return "Create the secret or config map that the message names"
+	case strings.Contains(words, "wrong fs type") || strings.Contains(words, "bad superblock"):
+		return "The device has another filesystem than the PersistentVolume says, or a damaged one: look at it on the node before anything is formatted"
+	}
+	return "Read the kubelet's words, and the log of the driver's node pod on this node"
+}

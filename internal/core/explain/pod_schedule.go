@@ -1,0 +1,356 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// schedulerWords returns what the scheduler wrote about a pod that it could not place.
+func schedulerWords(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// podUnscheduled is about a claim whose pods have no node.
+func (c *Cluster) podUnscheduled(claim *corev1.PersistentVolumeClaim, f Finding) []Finding {
+	var findings []Finding
+	for _, pod := range c.index.users[keyOf(claim)] {
+		if isFinished(pod) || pod.Spec.NodeName != "" {
+			continue
+		}
+		for _, found := range c.podScheduling(pod) {
+			found.Object = claimRef(claim)
+			found.Evidence = append([]Evidence{{podRef(pod), "spec.nodeName", "absent", "a node; the claim's class waits for it"}}, found.Evidence...)
+			findings = append(findings, found)
+		}
+		if len(findings) > 0 {
+			break
+		}
+	}
+	if len(findings) == 0 {
+		f.WaitsFor, f.Actor = "the scheduler to pick a node for a pod that uses the claim", Itself
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// podScheduling explains a pod without a node, as far as its volumes are the cause.
+func (c *Cluster) podScheduling(pod *corev1.Pod) []Finding {
+	if findings := c.podClaims(pod); len(findings) > 0 {
+		return findings
+	}
+	base := Finding{Object: podRef(pod), Cause: podRef(pod), Since: &pod.CreationTimestamp.Time}
+	var findings []Finding
+	findings = append(findings, c.unreachableVolumes(pod, base)...)
+	findings = append(findings, c.usedOnce(pod, base)...)
+	findings = append(findings, c.noCapacity(pod, base)...)
+	findings = append(findings, c.fullNodes(pod, base)...)
+	words := schedulerWords(pod)
+	switch {
+	case len(findings) > 0:
+		if words != "" {
+			findings[0].Evidence = append(findings[0].Evidence, schedulerEvidence(pod, words))
+		}
+	case words == "" && c.Now.Sub(pod.CreationTimestamp.Time) < patience:
+		until := pod.CreationTimestamp.Add(patience)
+		base.Reason, base.Actor, base.Until, base.WaitsFor = verdict.WaitForPodScheduled, Itself, &until, "the scheduler, which has not looked at the pod yet"
+		findings = append(findings, base)
+	case words == "":
+		base.Reason, base.Actor, base.WaitsFor = verdict.SchedulerSilent, Administrator, fmt.Sprintf("scheduler %q, which has said nothing about the pod", schedulerOf(pod))
+		base.Evidence = append([]Evidence{{podRef(pod), "spec.schedulerName", schedulerOf(pod), "a scheduler that runs"}}, c.leaseEvidence(scheduler)...)
+		if len(pod.Spec.SchedulingGates) > 0 {
+			base.WaitsFor, base.Actor = "its scheduling gates to be taken off: "+pod.Spec.SchedulingGates[0].Name, User
+			base.Evidence = []Evidence{{podRef(pod), "spec.schedulingGates", pod.Spec.SchedulingGates[0].Name, "absent"}}
+		}
+		base.Fix = []Step{{Text: "See whether that scheduler runs", Command: "kubectl -n kube-system get pods,lease"}}
+		findings = append(findings, base)
+	default:
+		base.Reason, base.Actor = verdict.PodUnschedulable, User
+		base.WaitsFor = "a node that the scheduler accepts; its volumes are not the cause as far as the objects tell"
+		base.Evidence = []Evidence{schedulerEvidence(pod, words)}
+		base.Fix = []Step{{Text: "Read the scheduler's words: taints, resources and affinity of the pod", Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)}}
+		findings = append(findings, base)
+	}
+	return findings
+}
+
+func schedulerEvidence(pod *corev1.Pod, words string) Evidence {
+	return Evidence{podRef(pod), "status.conditions[PodScheduled].message", words, ""}
+}
+
+func schedulerOf(pod *corev1.Pod) string {
+	if pod.Spec.SchedulerName == "" {
+		return corev1.DefaultSchedulerName
+	}
+	return pod.Spec.SchedulerName
+}
+
+// unreachableVolumes finds volumes whose node affinity no node meets, or none that the pod may use: two volumes in two zones.
+func (c *Cluster) unreachableVolumes(pod *corev1.Pod, f Finding) []Finding {
+	if c.lacks(Node) || len(c.Nodes) == 0 {
+		return nil
+	}
+	candidates := slices.DeleteFunc(slices.Clone(c.Nodes), func(n *corev1.Node) bool { return !podAllows(pod, n) })
+	var bound []*corev1.PersistentVolume
+	for _, volume := range podVolumes(pod) {
+		if claim := c.index.claims[volume.claim]; claim != nil {
+			if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.NodeAffinity != nil && pv.Spec.NodeAffinity.Required != nil {
+				bound = append(bound, pv)
+			}
+		}
+	}
+	f.Reason, f.Actor = verdict.VolumeUnreachable, Administrator
+	for _, pv := range bound {
+		f := f
+		f.Cause = volumeRef(pv)
+		f.Evidence = []Evidence{{volumeRef(pv), "spec.nodeAffinity", affinityText(pv.Spec.NodeAffinity.Required), "the labels of a node"}}
+		switch {
+		case !anyNode(c.Nodes, pv):
+			f.WaitsFor = fmt.Sprintf("a node that volume %s is reachable from: none has the labels that its node affinity asks for", pv.Name)
+			f.Fix = []Step{{Text: "Bring back a node of that zone or that name. For a local volume the data is on that node only", Command: "kubectl get nodes --show-labels"}}
+		case !anyNode(candidates, pv):
+			f.WaitsFor = fmt.Sprintf("a node that volume %s is reachable from and that the pod's node selector and affinity allow", pv.Name)
+			f.Evidence = append(f.Evidence, Evidence{podRef(pod), "spec.nodeSelector, spec.affinity", podSelection(pod), "to allow a node of the volume"})
+			f.Fix = []Step{{Text: "Loosen the pod's node selector or affinity, or move the data to a volume where the pod may run"}}
+		default:
+			continue
+		}
+		return []Finding{f}
+	}
+	for _, pv := range bound[min(len(bound), 1):] {
+		if slices.ContainsFunc(candidates, func(n *corev1.Node) bool { return reaches(n, bound[0]) && reaches(n, pv) }) {
+			continue
+		}
+		f.Cause = volumeRef(pv)
+		f.WaitsFor = fmt.Sprintf("a node that reaches both volume %s and volume %s; they are in different places", bound[0].Name, pv.Name)
+		f.Evidence = []Evidence{
+			{volumeRef(bound[0]), "spec.nodeAffinity", affinityText(bound[0].Spec.NodeAffinity.Required), affinityText(pv.Spec.NodeAffinity.Required)},
+			{volumeRef(pv), "spec.nodeAffinity", affinityText(pv.Spec.NodeAffinity.Required), affinityText(bound[0].Spec.NodeAffinity.Required)},
+		}
+		f.Fix = []Step{{Text: "Create one of the claims again with a class that waits for the pod (volumeBindingMode: WaitForFirstConsumer), so that both land in one place", Risk: "the data of the claim that is created again has to be copied first"}}
+		return []Finding{f}
+	}
+	return nil
+}
+
+func anyNode(nodes []*corev1.Node, pv *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return reaches(n, pv) })
+}
+
+func reaches(node *corev1.Node, pv *corev1.PersistentVolume) bool {
+	return pv.Spec.NodeAffinity == nil || matchesNode(pv.Spec.NodeAffinity.Required, node)
+}
+
+// podAllows applies the pod's node selector and required node affinity; taints and resources are the scheduler's to explain.
+func podAllows(pod *corev1.Pod, node *corev1.Node) bool {
+	if !labels.SelectorFromSet(pod.Spec.NodeSelector).Matches(labels.Set(node.Labels)) {
+		return false
+	}
+	affinity := pod.Spec.Affinity
+	return affinity == nil || affinity.NodeAffinity == nil || matchesNode(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node)
+}
+
+func podSelection(pod *corev1.Pod) string {
+	text := labels.SelectorFromSet(pod.Spec.NodeSelector).String()
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		text = strings.TrimSpace(text + " " + affinityText(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution))
+	}
+	return quoted(text)
+}
+
+// matchesNode applies a node selector: its terms are alternatives, the expressions of a term must all hold.
+func matchesNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
+	if selector == nil {
+		return true
+	}
+	return slices.ContainsFunc(selector.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
+			return false
+		}
+		return allHold(term.MatchExpressions, labels.Set(node.Labels)) && allHold(term.MatchFields, labels.Set{"metadata.name": node.Name})
+	})
+}
+
+var operators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+}
+
+func allHold(requirements []corev1.NodeSelectorRequirement, set labels.Set) bool {
+	for _, r := range requirements {
+		requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
+		if err != nil || !requirement.Matches(set) {
+			return false
+		}
+	}
+	return true
+}
+
+func affinityText(selector *corev1.NodeSelector) string {
+	var terms []string
+	for _, term := range selector.NodeSelectorTerms {
+		var parts []string
+		for _, r := range append(slices.Clone(term.MatchExpressions), term.MatchFields...) {
+			parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Key, r.Operator, strings.Join(r.Values, ","))))
+		}
+		terms = append(terms, strings.Join(parts, " and "))
+	}
+	return strings.Join(terms, ", or ")
+}
+
+// usedOnce finds claims with ReadWriteOncePod that another pod has.
+func (c *Cluster) usedOnce(pod *corev1.Pod, f Finding) []Finding {
+	for _, volume := range podVolumes(pod) {
+		claim := c.index.claims[volume.claim]
+		if claim == nil || !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			continue
+		}
+		for _, other := range c.index.users[volume.claim] {
+			if other.UID == pod.UID && other.Name == pod.Name || other.Spec.NodeName == "" || isFinished(other) {
+				continue
+			}
+			f.Reason, f.Actor, f.Cause = verdict.ClaimUsedByOtherPod, User, podRef(other)
+			f.WaitsFor = fmt.Sprintf("pod %s to end: claim %s may be used by one pod only", other.Name, claim.Name)
+			f.Evidence = []Evidence{{claimRef(claim), "spec.accessModes", "ReadWriteOncePod", ""}, {podRef(other), "spec.volumes", claim.Name, "not used by another pod"}}
+			f.Fix = []Step{{Text: "Stop the other pod. A Deployment with such a claim needs strategy Recreate", Command: fmt.Sprintf("kubectl -n %s delete pod %s", other.Namespace, other.Name), Risk: "the pod is stopped"}}
+			return []Finding{f}
+		}
+	}
+	return nil
+}
+
+// noCapacity finds claims that wait for the pod and whose class has no room anywhere, as the driver publishes it (KEP-1472).
+func (c *Cluster) noCapacity(pod *corev1.Pod, f Finding) []Finding {
+	for _, volume := range podVolumes(pod) {
+		claim := c.index.claims[volume.claim]
+		if claim == nil || claim.Spec.VolumeName != "" {
+			continue
+		}
+		class := c.index.classes[deref(claim.Spec.StorageClassName)]
+		if class == nil {
+			continue
+		}
+		driver := c.driverOf(class.Provisioner)
+		if driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity || c.lacks(Capacity) {
+			continue
+		}
+		wants := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		f.Evidence = []Evidence{{claimRef(claim), "spec.resources.requests.storage", wants.String(), ""}}
+		room := false
+		for _, capacity := range c.Capacities {
+			if capacity.StorageClassName != class.Name {
+				continue
+			}
+			has := "absent"
+			limit := capacity.MaximumVolumeSize
+			if limit == nil {
+				limit = capacity.Capacity
+			}
+			if limit != nil {
+				has = limit.String()
+				room = room || limit.Cmp(wants) >= 0
+			}
+			f.Evidence = append(f.Evidence, Evidence{Ref{Capacity, capacity.Namespace, capacity.Name}, "capacity, maximumVolumeSize", has, "at least " + wants.String()})
+		}
+		if room {
+			continue
+		}
+		f.Reason, f.Actor, f.Cause = verdict.CapacityMissing, Administrator, Ref{Kind: Class, Name: class.Name}
+		f.WaitsFor = fmt.Sprintf("%s of room for class %q: what driver %q publishes has it nowhere", wants.String(), class.Name, driver.Name)
+		if len(f.Evidence) == 1 {
+			f.WaitsFor = fmt.Sprintf("driver %q to publish its capacity for class %q: its CSIDriver says that it does (storageCapacity: true), and there is no CSIStorageCapacity object", driver.Name, class.Name)
+			f.Evidence = append(f.Evidence, Evidence{Ref{Kind: CSIDriver, Name: driver.Name}, "spec.storageCapacity", "true", "with CSIStorageCapacity objects of the class, or false"})
+			f.Fix = []Step{{Text: "Does the provisioner run with --enable-capacity, and may it write CSIStorageCapacity objects?", Command: "kubectl get csistoragecapacities -A"}}
+			return []Finding{f}
+		}
+		f.Fix = []Step{{Text: "Free or add storage, or ask for less; the scheduler tries again when the published capacity changes", Command: "kubectl get csistoragecapacities -A"}}
+		return []Finding{f}
+	}
+	return nil
+}
+
+// fullNodes finds drivers that have reached their attach limit on every node that the pod may use.
+func (c *Cluster) fullNodes(pod *corev1.Pod, f Finding) []Finding {
+	if c.lacks(CSINode) || c.lacks(Node) {
+		return nil
+	}
+	for _, volume := range podVolumes(pod) {
+		claim := c.index.claims[volume.claim]
+		if claim == nil {
+			continue
+		}
+		pv := c.index.volumes[claim.Spec.VolumeName]
+		if pv == nil || pv.Spec.CSI == nil {
+			continue
+		}
+		driver := pv.Spec.CSI.Driver
+		var full []Evidence
+		candidates := 0
+		for _, node := range c.Nodes {
+			if !podAllows(pod, node) || !reaches(node, pv) {
+				continue
+			}
+			candidates++
+			if limit, used := c.attachLimit(node.Name, driver); limit >= 0 && used >= limit {
+				full = append(full, Evidence{Ref{Kind: CSINode, Name: node.Name}, "spec.drivers[" + driver + "].allocatable.count", fmt.Sprintf("%d, in use %d", limit, used), "more than in use"})
+			}
+		}
+		if candidates == 0 || len(full) < candidates {
+			continue
+		}
+		f.Reason, f.Actor, f.Cause = verdict.AttachLimitReached, Administrator, Ref{Kind: CSIDriver, Name: driver}
+		f.WaitsFor = fmt.Sprintf("a node with room for one more volume of driver %q: each that the pod may use has reached its limit", driver)
+		f.Evidence = full[:min(len(full), mostNear)]
+		f.Fix = []Step{{Text: "Add a node, or stop pods whose volumes use up the limit", Command: "kubectl get volumeattachments"}}
+		return []Finding{f}
+	}
+	return nil
+}
+
+// attachLimit returns how many volumes of the driver a node takes, -1 for no limit, and how many pods on it use.
+func (c *Cluster) attachLimit(node, driver string) (limit, used int) {
+	limit = -1
+	if csiNode := c.index.csiNodes[node]; csiNode != nil {
+		for _, d := range csiNode.Spec.Drivers {
+			if d.Name == driver && d.Allocatable != nil && d.Allocatable.Count != nil {
+				limit = int(*d.Allocatable.Count)
+			}
+		}
+	}
+	if limit < 0 {
+		return limit, 0
+	}
+	handles := map[string]bool{}
+	for _, pod := range c.Pods {
+		if pod.Spec.NodeName != node || isFinished(pod) {
+			continue
+		}
+		for _, volume := range podVolumes(pod) {
+			if claim := c.index.claims[volume.claim]; claim != nil {
+				if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driver {
+					handles[pv.Spec.CSI.VolumeHandle] = true
+				}
+			}
+		}
+	}
+	for _, va := range c.Attachments { // attached and not in use by a pod any more counts as well
+		if va.Spec.NodeName != node || va.Spec.Attacher != driver || va.Spec.Source.PersistentVolumeName == nil {
+			continue
+		}
+		if pv := c.index.volumes[*va.Spec.Source.PersistentVolumeName]; pv != nil && pv.Spec.CSI != nil {
+			handles[pv.Spec.CSI.VolumeHandle] = true
+		}
+	}
+	return limit, len(handles)
+}

@@ -1,0 +1,222 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+func snapshotRef(s *snapshotv1.VolumeSnapshot) Ref { return Ref{Snapshot, s.Namespace, s.Name} }
+
+// explainSnapshot follows a VolumeSnapshot to the point where it can be restored.
+func (c *Cluster) explainSnapshot(s *snapshotv1.VolumeSnapshot) Report {
+	report := Report{Object: snapshotRef(s), Summary: "the snapshot is not ready"}
+	switch ready := s.Status != nil && deref(s.Status.ReadyToUse); {
+	case s.DeletionTimestamp != nil:
+		report.Summary, report.Findings = "the snapshot is being deleted", c.snapshotDeletion(s)
+	case ready:
+		report.Summary, report.Next = "the snapshot is ready", "claims can be restored from it"
+	default:
+		report.Findings = []Finding{c.snapshotPending(s)}
+	}
+	return c.finish(report, Content, SnapshotClass, Lease)
+}
+
+func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
+	f := Finding{Object: snapshotRef(s), Cause: snapshotRef(s), Since: &s.CreationTimestamp.Time}
+	class, driver := c.snapshotClassOf(s)
+	content := c.contentOf(s)
+	if claim := s.Spec.Source.PersistentVolumeClaimName; claim != nil && content == nil {
+		source := c.index.claims[types.NamespacedName{Namespace: s.Namespace, Name: *claim}]
+		switch {
+		case source == nil && !c.lacks(Claim):
+			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, Ref{Claim, s.Namespace, *claim},
+				fmt.Sprintf("claim %q, which does not exist", *claim), "spec.source.persistentVolumeClaimName", *claim, "a claim that exists")
+		case source != nil && source.Status.Phase != corev1.ClaimBound:
+			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, claimRef(source),
+				fmt.Sprintf("claim %q to be bound", *claim), "spec.source.persistentVolumeClaimName", *claim+" is "+string(source.Status.Phase), "Bound")
+		}
+	}
+	if name := s.Spec.Source.VolumeSnapshotContentName; name != nil && content == nil && !c.lacks(Content) {
+		return snapshotFinding(f, verdict.SnapshotSourceMissing, Administrator, Ref{Kind: Content, Name: *name},
+			fmt.Sprintf("VolumeSnapshotContent %q, which does not exist", *name), "spec.source.volumeSnapshotContentName", *name, "a content that exists")
+	}
+	if class == nil && content == nil && !c.lacks(SnapshotClass) {
+		name := deref(s.Spec.VolumeSnapshotClassName)
+		wanted := "a class that exists; there are: " + strings.Join(c.snapshotClassNames(), ", ")
+		what := fmt.Sprintf("VolumeSnapshotClass %q, which does not exist", name)
+		if name == "" {
+			what, wanted = "a VolumeSnapshotClass: it names none, and its driver has no default class", "a class, or one marked snapshot.storage.kubernetes.io/is-default-class"
+		}
+		return snapshotFinding(f, verdict.SnapshotClassMissing, Administrator, Ref{Kind: SnapshotClass, Name: name}, what, "spec.volumeSnapshotClassName", quoted(name), wanted)
+	}
+	return c.snapshotting(s, content, driver, f)
+}
+
+// snapshotting is about a snapshot whose parts are there: the two controllers and the driver.
+func (c *Cluster) snapshotting(s *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent, driver string, f Finding) Finding {
+	message := ""
+	if content != nil && content.Status != nil && content.Status.Error != nil {
+		message = deref(content.Status.Error.Message)
+	} else if s.Status != nil && s.Status.Error != nil {
+		message = deref(s.Status.Error.Message)
+	}
+	silent := snapshotController
+	if content != nil {
+		silent, driver = snapshotter(content.Spec.Driver), content.Spec.Driver
+		f.Cause = Ref{Kind: Content, Name: content.Name}
+	}
+	state, _ := c.healthOf(silent)
+	switch {
+	case message != "":
+		code, words := rpcCode(message)
+		actor, advice := rpcAdvice(code)
+		f.Reason, f.Actor, f.WaitsFor = verdict.SnapshotFailed, actor, "the snapshot to be taken; the last attempt failed: "+firstLine(words)
+		f.Evidence = []Evidence{{f.Cause, "status.error.message", message, "absent"}}
+		f.Fix = []Step{{Text: advice}, {Text: "It is repeated by itself"}}
+	case state == expired || state == noLease && c.olderThan(s.CreationTimestamp.Time, patience):
+		f.Reason, f.Actor, f.Cause = verdict.SnapshotterSilent, Administrator, Ref{Kind: Lease, Name: silent.lease}
+		f.WaitsFor = silent.name + ", which shows no sign of life"
+		f.Evidence = c.leaseEvidence(silent)
+		f.Fix = []Step{{Text: "The snapshot-controller runs once in a cluster, a csi-snapshotter beside each driver: see whether both do", Command: "kubectl get pods -A | grep -i snapshot"}}
+	default:
+		f.Reason, f.Actor, f.WaitsFor = verdict.SnapshotUnderWay, Itself, fmt.Sprintf("driver %q to finish the snapshot", driver)
+	}
+	return f
+}
+
+func snapshotFinding(f Finding, reason verdict.Reason, actor Actor, cause Ref, waits, field, value, wanted string) Finding {
+	f.Reason, f.Actor, f.Cause, f.WaitsFor = reason, actor, cause, waits
+	f.Evidence = []Evidence{{f.Object, field, value, wanted}}
+	f.Fix = []Step{{Text: "Create what is missing, or create the snapshot again: its spec cannot be changed", Command: fmt.Sprintf("kubectl get %s%s", cause.Kind.Short(), namespaceFlag(cause))}}
+	return f
+}
+
+func (c *Cluster) snapshotClassOf(s *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshotClass, string) {
+	if name := deref(s.Spec.VolumeSnapshotClassName); name != "" {
+		if class := c.index.snapshotClass[name]; class != nil {
+			return class, class.Driver
+		}
+		return nil, ""
+	}
+	for _, class := range c.SnapshotClasses {
+		if class.Annotations["snapshot.storage.kubernetes.io/is-default-class"] == "true" && c.servesSource(class.Driver, s) {
+			return class, class.Driver
+		}
+	}
+	return nil, ""
+}
+
+// servesSource reports whether the driver has the source of the snapshot; true if the source is not known.
+func (c *Cluster) servesSource(driver string, s *snapshotv1.VolumeSnapshot) bool {
+	if s.Spec.Source.PersistentVolumeClaimName == nil {
+		return true
+	}
+	claim := c.index.claims[types.NamespacedName{Namespace: s.Namespace, Name: *s.Spec.Source.PersistentVolumeClaimName}]
+	if claim == nil {
+		return true
+	}
+	pv := c.index.volumes[claim.Spec.VolumeName]
+	return pv == nil || pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driver
+}
+
+func (c *Cluster) snapshotClassNames() []string {
+	var list []string
+	for _, class := range c.SnapshotClasses {
+		list = append(list, class.Name)
+	}
+	return list
+}
+
+func (c *Cluster) contentOf(s *snapshotv1.VolumeSnapshot) *snapshotv1.VolumeSnapshotContent {
+	if s.Status != nil && s.Status.BoundVolumeSnapshotContentName != nil {
+		return c.index.contents[*s.Status.BoundVolumeSnapshotContentName]
+	}
+	if name := s.Spec.Source.VolumeSnapshotContentName; name != nil {
+		return c.index.contents[*name]
+	}
+	return c.index.contents["snapcontent-"+string(s.UID)]
+}
+
+// snapshotDeletion explains a snapshot that is being deleted and does not go.
+func (c *Cluster) snapshotDeletion(s *snapshotv1.VolumeSnapshot) []Finding {
+	deleted := s.DeletionTimestamp.Time
+	var findings []Finding
+	for _, finalizer := range s.Finalizers {
+		f := Finding{Object: snapshotRef(s), Cause: snapshotRef(s), Since: &deleted}
+		f.Evidence = []Evidence{{snapshotRef(s), "metadata.finalizers", finalizer, "absent"}}
+		if user := c.restoring(s); user != nil && strings.HasSuffix(finalizer, "as-source-protection") {
+			f.Reason, f.Actor, f.Cause = verdict.SnapshotStillUsed, Itself, claimRef(user)
+			f.WaitsFor = fmt.Sprintf("claim %s, which is being restored from it", user.Name)
+			findings = append(findings, f)
+			continue
+		}
+		if content := c.contentOf(s); content != nil && content.Status != nil && content.Status.Error != nil {
+			f.Cause = Ref{Kind: Content, Name: content.Name}
+			found := c.snapshotting(s, content, content.Spec.Driver, f)
+			findings = append(findings, found)
+			continue
+		}
+		findings = append(findings, c.heldBy(finalizer, f))
+	}
+	return findings
+}
+
+// restoring returns a claim that is not bound yet and has the snapshot as its source; nil for none.
+func (c *Cluster) restoring(s *snapshotv1.VolumeSnapshot) *corev1.PersistentVolumeClaim {
+	for _, claim := range c.Claims {
+		source := claim.Spec.DataSourceRef
+		if claim.Namespace == s.Namespace && claim.Spec.VolumeName == "" && source != nil && source.Kind == string(Snapshot) && source.Name == s.Name {
+			return claim
+		}
+	}
+	return nil
+}
+
+// sourceOf checks the data source of a claim that waits for its volume.
+func (c *Cluster) sourceOf(claim *corev1.PersistentVolumeClaim, f Finding) []Finding {
+	source := claim.Spec.DataSourceRef
+	if source == nil {
+		return nil
+	}
+	namespace := claim.Namespace
+	if source.Namespace != nil {
+		namespace = *source.Namespace
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: source.Name}
+	f.Reason, f.Actor = verdict.SourceNotReady, User
+	f.Evidence = []Evidence{{claimRef(claim), "spec.dataSourceRef", source.Kind + "/" + source.Name, ""}}
+	switch source.Kind {
+	case string(Snapshot):
+		s := c.index.snapshots[key]
+		if c.lacks(Snapshot) || s != nil && s.Status != nil && deref(s.Status.ReadyToUse) {
+			return nil
+		}
+		f.Cause, f.WaitsFor = Ref{Snapshot, key.Namespace, key.Name}, fmt.Sprintf("snapshot %s, which does not exist", key)
+		if s != nil {
+			pending := c.snapshotPending(s)
+			f.WaitsFor, f.Fix = fmt.Sprintf("snapshot %s to be ready; that waits for %s", key, pending.WaitsFor), pending.Fix
+			f.Evidence = append(f.Evidence, pending.Evidence...)
+		}
+	case string(Claim):
+		other := c.index.claims[key]
+		if c.lacks(Claim) || other != nil && other.Status.Phase == corev1.ClaimBound {
+			return nil
+		}
+		f.Cause, f.WaitsFor = Ref{Claim, key.Namespace, key.Name}, fmt.Sprintf("claim %s, the source of the clone, which does not exist", key)
+		if other != nil {
+			f.WaitsFor = fmt.Sprintf("claim %s, the source of the clone, to be bound", key)
+			f.Evidence = append(f.Evidence, Evidence{claimRef(other), "status.phase", string(other.Status.Phase), "Bound"})
+		}
+	default:
+		f.Actor, f.Cause = Administrator, claimRef(claim)
+		f.WaitsFor = fmt.Sprintf("a populator for %s, which has to fill the volume", source.Kind)
+		f.Fix = []Step{{Text: "Is a volume populator for this kind installed and running?", Command: "kubectl get volumepopulators"}}
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,253 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+func volumeRef(pv *corev1.PersistentVolume) Ref { return Ref{Kind: Volume, Name: pv.Name} }
+
+func isProvisioned(pv *corev1.PersistentVolume) bool {
+	_, ok := pv.Annotations[names.AnnProvisionedBy]
+	return ok
+}
+
+// explainVolume follows a PersistentVolume through its phases.
+func (c *Cluster) explainVolume(pv *corev1.PersistentVolume) Report {
+	report := Report{Object: volumeRef(pv), Summary: "the volume is " + string(pv.Status.Phase)}
+	policy := pv.Spec.PersistentVolumeReclaimPolicy
+	switch {
+	case pv.DeletionTimestamp != nil:
+		report.Summary += " and being deleted"
+		report.Findings = c.volumeDeletion(pv)
+	case pv.Status.Phase == corev1.VolumeReleased && policy == corev1.PersistentVolumeReclaimRetain:
+		report.Findings = []Finding{c.retained(pv)}
+	case pv.Status.Phase == corev1.VolumeReleased, pv.Status.Phase == corev1.VolumeFailed:
+		report.Findings = c.reclaiming(pv)
+	case pv.Status.Phase == corev1.VolumeBound:
+		report.Findings = c.boundVolume(pv)
+		report.Next = fmt.Sprintf("it serves claim %s; when that is deleted, the policy %s applies", claimOf(pv), policy)
+	case pv.Spec.ClaimRef != nil:
+		report.Findings = c.reservedVolume(pv)
+		report.Next = fmt.Sprintf("it waits for claim %s", claimOf(pv))
+	default:
+		report.Next = "it serves the first claim that fits"
+	}
+	return c.finish(report, Event, Lease, Claim, Attachment)
+}
+
+// retained is the end that the policy Retain asks for: a person decides about the data.
+func (c *Cluster) retained(pv *corev1.PersistentVolume) Finding {
+	return Finding{
+		Reason: verdict.VolumeKept, Object: volumeRef(pv), Cause: volumeRef(pv), Actor: Administrator,
+		WaitsFor: "a decision about its data: its claim is gone, and its reclaim policy is Retain",
+		Evidence: []Evidence{
+			{volumeRef(pv), "spec.persistentVolumeReclaimPolicy", "Retain", ""}, {volumeRef(pv), "spec.claimRef", describeClaimRef(pv), "a claim that exists"},
+		},
+		Fix: []Step{
+			{
+				Text: "To use the data again, take the reference to the former claim off; any claim that fits may take the volume then", Command: fmt.Sprintf(
+					`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`, pv.Name), Risk: "the claim that takes it first sees the data",
+			},
+			{
+				Text: "To give up the data, set the policy to Delete; the driver deletes the volume", Command: fmt.Sprintf(
+					`kubectl patch pv %s -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`, pv.Name), Risk: "the data is destroyed",
+			},
+			{Text: "Deleting only the PersistentVolume object leaves the volume on the backend, where nothing in the cluster points to it", Risk: "storage that is paid for and forgotten"},
+		},
+	}
+}
+
+// reclaiming explains a released volume that is to be deleted.
+func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
+	driver := reclaim.Owner(pv)
+	base := Finding{Object: volumeRef(pv), Cause: volumeRef(pv)}
+	var findings []Finding
+	for _, va := range c.index.attachments[pv.Name] {
+		f := base
+		f.Reason, f.Actor, f.Cause = verdict.VolumeAttached, Itself, attachmentRef(va)
+		f.WaitsFor = fmt.Sprintf("the volume to be detached from node %s", va.Spec.NodeName)
+		f.Evidence = []Evidence{{attachmentRef(va), "spec.nodeName", va.Spec.NodeName, "the VolumeAttachment is gone"}}
+		if va.DeletionTimestamp != nil {
+			f = c.attachment(va, f)
+		}
+		findings = append(findings, f)
+	}
+	if other := c.sameHandle(pv); other != nil {
+		f := base
+		f.Reason, f.Actor, f.Cause = verdict.VolumeShared, Administrator, volumeRef(other)
+		f.WaitsFor = fmt.Sprintf("a decision: PersistentVolume %s names the same volume, and deleting it would take that one's data", other.Name)
+		f.Evidence = []Evidence{{volumeRef(other), "spec.csi.volumeHandle", other.Spec.CSI.VolumeHandle, "another handle"}}
+		f.Fix = []Step{{
+			Text:    "Let go of this one: with policy Retain its object can be deleted and the volume stays",
+			Command: fmt.Sprintf(`kubectl patch pv %s -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, pv.Name),
+		}}
+		findings = append(findings, f)
+	}
+	if event := c.lastEvent(volumeRef(pv), "VolumeFailedDelete"); event != nil {
+		f := base
+		code, words := rpcCode(event.Message)
+		actor, advice := rpcAdvice(code)
+		f.Reason, f.Actor, f.WaitsFor = verdict.DeleteFailed, actor, "the driver to delete the volume; it failed: "+firstLine(words)
+		f.Evidence = []Evidence{eventEvidence(event, c.Now)}
+		f.Fix = []Step{{Text: advice}, {
+			Text: "It is repeated by itself. Do not remove the finalizer: the volume would stay on the backend", Command: "kubectl describe pv " + pv.Name,
+			Risk: "removing the finalizer leaks the volume",
+		}}
+		findings = append(findings, f)
+	}
+	state, _ := c.healthOf(provisioner(driver))
+	if pv.Spec.CSI == nil || driver == "" {
+		f := base
+		f.Reason, f.Actor, f.WaitsFor = verdict.VolumeNotDeletable, Administrator, "to be deleted by hand: no CSI driver serves it"
+		f.Evidence = []Evidence{{volumeRef(pv), "spec.csi", "absent", "a CSI driver"}}
+		f.Fix = []Step{{Text: "Clean up the storage, then delete the PersistentVolume", Command: "kubectl delete pv " + pv.Name, Risk: "make sure that the data is not needed"}}
+		return append(findings, f)
+	}
+	if (state == noLease || state == expired) && len(findings) == 0 {
+		f := base
+		f.Reason, f.Actor, f.Cause = verdict.ProvisionerSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}
+		f.WaitsFor = fmt.Sprintf("%s to delete the volume; it shows no sign of life", provisioner(driver).name)
+		f.Evidence = c.leaseEvidence(provisioner(driver))
+		f.Fix = []Step{{Text: "See whether the driver's controller pod runs", Command: "kubectl get pods -A | grep -i csi"}}
+		findings = append(findings, f)
+	}
+	if len(findings) == 0 {
+		base.Reason, base.Actor, base.WaitsFor = verdict.VolumeReclaim, Itself, fmt.Sprintf("driver %q to delete the volume", driver)
+		findings = append(findings, base)
+	}
+	return findings
+}
+
+// sameHandle returns another volume with the same handle that is not released; nil for none.
+func (c *Cluster) sameHandle(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
+	if pv.Spec.CSI == nil {
+		return nil
+	}
+	for _, other := range c.Volumes {
+		if other.Name != pv.Name && other.Spec.CSI != nil && other.Spec.CSI.Driver == pv.Spec.CSI.Driver &&
+			other.Spec.CSI.VolumeHandle == pv.Spec.CSI.VolumeHandle && other.Status.Phase != corev1.VolumeReleased {
+			return other
+		}
+	}
+	return nil
+}
+
+// volumeDeletion explains a PersistentVolume that is being deleted and does not go.
+func (c *Cluster) volumeDeletion(pv *corev1.PersistentVolume) []Finding {
+	deleted := pv.DeletionTimestamp.Time
+	base := Finding{Object: volumeRef(pv), Cause: volumeRef(pv), Since: &deleted}
+	if pv.Status.Phase == corev1.VolumeBound && slices.Contains(pv.Finalizers, names.FinalizerPVProtection) {
+		base.Reason, base.Actor, base.Cause = verdict.VolumeStillUsed, User, Ref{Claim, claimOf(pv).Namespace, claimOf(pv).Name}
+		base.WaitsFor = fmt.Sprintf("claim %s, which has the volume, to be deleted", claimOf(pv))
+		base.Evidence = []Evidence{{volumeRef(pv), "spec.claimRef", describeClaimRef(pv), "the claim is gone"}}
+		base.Fix = []Step{{
+			Text: "Delete the claim as well if it is not needed", Command: fmt.Sprintf("kubectl -n %s delete pvc %s", claimOf(pv).Namespace, claimOf(pv).Name),
+			Risk: "with policy " + string(pv.Spec.PersistentVolumeReclaimPolicy) + " " + policyRisk(pv),
+		}}
+		return []Finding{base}
+	}
+	var findings []Finding
+	for _, finalizer := range pv.Finalizers {
+		f := base
+		f.Evidence = []Evidence{{volumeRef(pv), "metadata.finalizers", finalizer, "absent"}}
+		switch {
+		case finalizer == names.FinalizerPVProtection:
+			findings = append(findings, c.protectionSilent(f))
+		case finalizer == names.FinalizerVolume:
+			for _, found := range c.reclaiming(pv) {
+				found.Since = &deleted
+				findings = append(findings, found)
+			}
+		default:
+			findings = append(findings, c.attacherFinalizer(pv, finalizer, f))
+		}
+	}
+	return findings
+}
+
+func policyRisk(pv *corev1.PersistentVolume) string {
+	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		return "its data is destroyed"
+	}
+	return "its data stays on the backend, where nothing points to it"
+}
+
+// attacherFinalizer tells a volume that is attached from one whose attacher is gone.
+func (c *Cluster) attacherFinalizer(pv *corev1.PersistentVolume, finalizer string, f Finding) Finding {
+	if !strings.HasPrefix(finalizer, "external-attacher/") || pv.Spec.CSI == nil {
+		return c.heldBy(finalizer, f)
+	}
+	for _, va := range c.index.attachments[pv.Name] {
+		f.Evidence = append(f.Evidence, Evidence{attachmentRef(va), "spec.nodeName", va.Spec.NodeName, "the VolumeAttachment is gone"})
+		return c.attachment(va, f)
+	}
+	if state, _ := c.healthOf(attacher(pv.Spec.CSI.Driver)); state == noLease || state == expired {
+		f.Reason, f.Actor, f.Cause = verdict.AttacherSilent, Administrator, Ref{Kind: CSIDriver, Name: pv.Spec.CSI.Driver}
+		f.WaitsFor = attacher(pv.Spec.CSI.Driver).name + " to take its finalizer off; it shows no sign of life"
+		f.Evidence = append(f.Evidence, c.leaseEvidence(attacher(pv.Spec.CSI.Driver))...)
+		f.Fix = []Step{{Text: "Does the driver's controller pod have a csi-attacher container that runs?", Command: "kubectl get pods -A | grep -i csi"}}
+		return f
+	}
+	return c.heldBy(finalizer, f)
+}
+
+// boundVolume checks that the claim of a bound volume exists.
+func (c *Cluster) boundVolume(pv *corev1.PersistentVolume) []Finding {
+	if c.lacks(Claim) || pv.Spec.ClaimRef == nil {
+		return nil
+	}
+	claim := c.index.claims[claimOf(pv)]
+	if claim != nil && claim.UID == pv.Spec.ClaimRef.UID {
+		return nil
+	}
+	f := Finding{
+		Reason: verdict.BinderSilent, Object: volumeRef(pv), Cause: volumeRef(pv), Actor: Itself,
+		WaitsFor: "the PV controller to release the volume: its claim is gone",
+		Evidence: []Evidence{{volumeRef(pv), "spec.claimRef", describeClaimRef(pv), "a claim that exists"}},
+	}
+	f.Evidence = append(f.Evidence, c.leaseEvidence(controllerManager)...)
+	if state, _ := c.healthOf(controllerManager); state == expired {
+		f.Actor = Administrator
+		f.Fix = []Step{{Text: "kube-controller-manager shows no sign of life", Command: "kubectl -n kube-system get lease kube-controller-manager -o yaml"}}
+	}
+	return []Finding{f}
+}
+
+// reservedVolume compares a volume with the claim that it is kept for.
+func (c *Cluster) reservedVolume(pv *corev1.PersistentVolume) []Finding {
+	claim := c.index.claims[claimOf(pv)]
+	if claim == nil || c.lacks(Claim) {
+		return nil
+	}
+	if claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name {
+		return []Finding{{
+			Reason: verdict.VolumeTaken, Object: volumeRef(pv), Cause: claimRef(claim), Actor: Administrator,
+			WaitsFor: fmt.Sprintf("claim %s, which has another volume", claimOf(pv)),
+			Evidence: []Evidence{{claimRef(claim), "spec.volumeName", claim.Spec.VolumeName, pv.Name}},
+			Fix:      []Step{{Text: "Change spec.claimRef of the volume to a claim without one, or take it off"}},
+		}}
+	}
+	differences := compare(pv, claim)
+	differences = slices.DeleteFunc(differences, func(e Evidence) bool { return e.Field == "spec.storageClassName" || e.Field == "metadata.labels" })
+	if len(differences) == 0 || binding.TakesNamed(claim, pv) {
+		return nil
+	}
+	return []Finding{{
+		Reason: verdict.VolumeUnfit, Object: volumeRef(pv), Cause: claimRef(claim), Actor: Administrator, Evidence: differences,
+		WaitsFor: fmt.Sprintf("claim %s, which it is kept for and does not fit", claimOf(pv)),
+		Fix:      []Step{{Text: "Make the fields above agree: correct the PersistentVolume, or create the claim again"}},
+	}}
+}
+
+// olderThan reports whether t lies further back than d.
+func (c *Cluster) olderThan(t time.Time, d time.Duration) bool { return c.Now.Sub(t) > d }

@@ -1,0 +1,185 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+
+	core "github.com/purser-csi/purser/internal/core/explain"
+)
+
+// Streams are where the commands read and write.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+}
+
+// ExitError ends the program with a code and without a message: the answer has been printed.
+type ExitError struct{ Code int }
+
+// Error implements error.
+func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// ExitCode returns the code for main.
+func (e ExitError) ExitCode() int { return e.Code }
+
+// The exit codes of explain.
+const (
+	exitStuck   = 1
+	exitUnknown = 2
+)
+
+// New returns the commands explain, tree and dump.
+func New(streams Streams) []*cobra.Command {
+	return []*cobra.Command{newExplain(streams), newTree(streams), newDump(streams)}
+}
+
+// Answer is the output of explain with -o json or -o yaml. Reports has one entry for an object that was asked for; without an object,
+// Groups has the causes and Reports every object that is stuck.
+type Answer struct {
+	Time    time.Time     `json:"time"`
+	Reports []core.Report `json:"reports"`
+	Groups  []core.Group  `json:"groups,omitempty"`
+	Unread  []string      `json:"unread,omitempty"`
+}
+
+type explainOptions struct {
+	source
+	output string
+	watch  bool
+	out    io.Writer
+}
+
+func newExplain(streams Streams) *cobra.Command {
+	o := &explainOptions{source: source{in: streams.In}, out: streams.Out}
+	c := &cobra.Command{
+		Use:   "explain [KIND/NAME]",
+		Short: "Say why a claim, volume or pod is not getting on",
+		Long: `Says what an object waits for, which fields show that, what to do and who has
+to do it. Without an object: everything that is stuck, grouped by cause.
+
+KIND is pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass or
+namespace. It only reads. Exit codes: 0 well, 1 stuck, 2 cannot tell.`,
+		Example: `  # why is this claim Pending?
+  purser explain pvc/data -n shop
+
+  # everything that is stuck, from files that were sent
+  purser explain --from must-gather/`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
+	}
+	o.flags(c.Flags())
+	o.dumpFlags(c.Flags())
+	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the answer: text, json or yaml")
+	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "explain again every five seconds, and print what has changed, until the object is well")
+	return c
+}
+
+const watchEvery = 5 * time.Second
+
+func (o *explainOptions) run(ctx context.Context, args []string) error {
+	if o.output != "text" && o.output != "json" && o.output != "yaml" {
+		return fmt.Errorf("--output=%s: expected text, json or yaml", o.output)
+	}
+	if o.watch && len(o.from) > 0 {
+		return fmt.Errorf("--watch: a dump does not change; leave out --from or --watch")
+	}
+	last := ""
+	for {
+		answer, err := o.answer(ctx, args)
+		if err != nil {
+			return err
+		}
+		text, err := o.render(answer)
+		if err != nil {
+			return err
+		}
+		if text != last {
+			if _, err := io.WriteString(o.out, text); err != nil {
+				return err
+			}
+			last = text
+		}
+		code := exitCode(answer)
+		if !o.watch || code == 0 {
+			if code != 0 {
+				return ExitError{code}
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ExitError{code}
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+func (o *explainOptions) answer(ctx context.Context, args []string) (Answer, error) {
+	cluster, namespace, err := o.read(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer := Answer{Time: cluster.Now.UTC()}
+	if len(args) == 0 {
+		answer.Reports = cluster.Stuck(o.namespace)
+		answer.Groups = core.GroupByCause(answer.Reports)
+		answer.Unread = cluster.UnreadTexts()
+		return answer, nil
+	}
+	ref, err := parseRef(args, namespace)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer.Reports = []core.Report{cluster.Explain(ref)}
+	return answer, nil
+}
+
+func (o *explainOptions) render(answer Answer) (string, error) {
+	switch o.output {
+	case "json":
+		text, err := json.MarshalIndent(answer, "", "  ")
+		return string(text) + "\n", err
+	case "yaml":
+		text, err := yaml.Marshal(answer)
+		return string(text), err
+	}
+	p := printer{width: 80, style: styleFor(o.out)}
+	if answer.Groups == nil && len(answer.Reports) == 1 {
+		p.report(answer.Reports[0])
+	} else {
+		p.groups(answer)
+	}
+	return p.String(), nil
+}
+
+// exitCode is 1 if anything is stuck, 2 if an object could not be judged.
+func exitCode(answer Answer) int {
+	code := 0
+	for _, report := range answer.Reports {
+		switch report.State {
+		case core.Stuck:
+			return exitStuck
+		case core.Unknown:
+			code = exitUnknown
+		case core.Well:
+		}
+	}
+	return code
+}
+
+// styleFor uses colour on a terminal only, and not if NO_COLOR is set.
+func styleFor(out io.Writer) style {
+	file, ok := out.(*os.File)
+	if ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" {
+		return coloured
+	}
+	return plain
+}

@@ -1,0 +1,165 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	core "github.com/purser-csi/purser/internal/core/explain"
+	"github.com/purser-csi/purser/internal/world/inventory"
+)
+
+type dumpOptions struct {
+	source
+	rbac, hideNames bool
+	maxSize         string
+	out             io.Writer
+}
+
+func newDump(streams Streams) *cobra.Command {
+	o := &dumpOptions{source: source{in: streams.In}, out: streams.Out}
+	c := &cobra.Command{
+		Use:   "dump",
+		Short: "Write all that explain needs into a file that can be sent",
+		Long: `Writes the objects that explain reads, as one JSON List. Secrets are named
+and their values are never read; the commands, arguments and environment of
+containers are left out.`,
+		Example: `  purser dump > dump.json
+  purser explain --from dump.json pvc/data -n shop`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+	}
+	o.flags(c.Flags())
+	c.Flags().BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that is needed, and read nothing")
+	c.Flags().BoolVar(&o.hideNames, "hide-names", false, "replace the names of objects, namespaces and nodes, the same name always by the same word")
+	c.Flags().StringVar(&o.maxSize, "max-size", "50Mi", "`size` of the dump at most; the oldest events are left out first")
+	return c
+}
+
+func (o *dumpOptions) run(ctx context.Context) error {
+	if o.rbac {
+		_, err := io.WriteString(o.out, clusterRole())
+		return err
+	}
+	limit, err := resource.ParseQuantity(o.maxSize)
+	if err != nil {
+		return fmt.Errorf("--max-size=%s: expected a size such as 50Mi", o.maxSize)
+	}
+	reader, namespace, err := o.client()
+	if err != nil {
+		return err
+	}
+	if o.namespace != "" {
+		namespace = o.namespace
+	}
+	var items []map[string]any
+	var failed error
+	unread, err := inventory.List(ctx, reader, namespace, func(object client.Object) {
+		item, err := inventory.Content(object)
+		if err != nil {
+			failed = err
+			return
+		}
+		if ns := object.GetNamespace(); o.namespace == "" || ns == "" || ns == o.namespace || inventory.IsLease(object) {
+			items = append(items, item)
+		}
+	})
+	if err != nil || failed != nil {
+		return cmpError(err, failed)
+	}
+	if o.hideNames {
+		items = inventory.HideNames(items)
+	}
+	return o.write(items, unread, limit.Value())
+}
+
+func cmpError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write prints the List within the size, without the oldest events if there are too many.
+func (o *dumpOptions) write(items []map[string]any, unread map[core.Kind]string, limit int64) error {
+	annotations := map[string]string{inventory.AnnDumpTime: time.Now().UTC().Format(time.RFC3339)}
+	maps.Copy(annotations, inventory.UnreadAnnotations(unread))
+	items, dropped, err := fit(items, limit)
+	if err != nil {
+		return err
+	}
+	if dropped > 0 {
+		annotations["purser/events-left-out"] = fmt.Sprint(dropped)
+	}
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"annotations": annotations}, "items": items}
+	encoder := json.NewEncoder(o.out)
+	encoder.SetIndent("", " ")
+	return encoder.Encode(list)
+}
+
+// fit leaves out the oldest events until the rest is small enough.
+func fit(items []map[string]any, limit int64) (kept []map[string]any, dropped int, err error) {
+	sizes := make([]int64, len(items))
+	total := int64(0)
+	var events []int
+	for i, item := range items {
+		text, err := json.Marshal(item)
+		if err != nil {
+			return nil, 0, err
+		}
+		sizes[i] = int64(len(text)) * 5 / 4 // with the indentation
+		total += sizes[i]
+		if item["kind"] == "Event" {
+			events = append(events, i)
+		}
+	}
+	slices.SortFunc(events, func(a, b int) int { return strings.Compare(lastSeen(items[a]), lastSeen(items[b])) })
+	drop := map[int]bool{}
+	for _, i := range events {
+		if total <= limit {
+			break
+		}
+		drop[i] = true
+		total -= sizes[i]
+	}
+	if total > limit {
+		return nil, 0, fmt.Errorf("the dump would have %d bytes without any event, and --max-size allows %d; give -n for one namespace, or a larger size", total, limit)
+	}
+	for i, item := range items {
+		if !drop[i] {
+			kept = append(kept, item)
+		}
+	}
+	return kept, len(drop), nil
+}
+
+// lastSeen returns when an event was seen last, as text that sorts by time.
+func lastSeen(event map[string]any) string {
+	for _, field := range []string{"lastTimestamp", "eventTime"} {
+		if text, ok := event[field].(string); ok && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// clusterRole is the role that explain and dump need.
+func clusterRole() string {
+	var b strings.Builder
+	b.WriteString("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: purser-explain\nrules:\n")
+	for _, rule := range inventory.Rules() {
+		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [%s]\n  verbs: [list]\n", rule.Group, rule.Resource)
+	}
+	return b.String()
+}

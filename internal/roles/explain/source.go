@@ -1,0 +1,208 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	core "github.com/purser-csi/purser/internal/core/explain"
+	"github.com/purser-csi/purser/internal/world/inventory"
+)
+
+// source says where the objects come from. The flags are kubectl's, so that the commands work as its plugin.
+type source struct {
+	kubeconfig, context, namespace string
+	from                           []string
+	now                            string
+	in                             io.Reader // for --from -
+	api                            *rest.Config
+}
+
+func (s *source) flags(f *pflag.FlagSet) {
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "`path` of a kubeconfig; without it KUBECONFIG, then ~/.kube/config, then that of the pod")
+	f.StringVar(&s.context, "context", "", "`name` of the kubeconfig's context")
+	f.StringVarP(&s.namespace, "namespace", "n", "", "`namespace` of the object, in place of that of the context; without an object, only what is in it")
+}
+
+func (s *source) dumpFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&s.from, "from", nil, "a dump to read instead of a cluster: a `file` of YAML or JSON, a folder of such files, or - for standard input; may be given several times")
+	f.StringVar(&s.now, "now", "", "`time` of the dump, in RFC 3339; without it the newest time that the dump names")
+}
+
+// config returns how the API server is reached, and the namespace of the context.
+func (s *source) config() (*rest.Config, string, error) {
+	if s.api != nil {
+		return s.api, "default", nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = s.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context})
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("no cluster to read: %w; give --kubeconfig, or --from for a dump", err)
+	}
+	config.QPS, config.Burst = -1, -1 // some twenty requests in all
+	config.UserAgent = "purser-explain"
+	namespace, _, err := loader.Namespace()
+	return config, namespace, err
+}
+
+func (s *source) client() (client.Client, string, error) {
+	config, namespace, err := s.config()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := client.New(config, client.Options{Scheme: inventory.Scheme()})
+	if err != nil {
+		return nil, "", fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return c, namespace, nil
+}
+
+// read returns the cluster, and the namespace that objects without one are in.
+func (s *source) read(ctx context.Context) (*core.Cluster, string, error) {
+	if len(s.from) > 0 {
+		cluster, err := s.readDump()
+		namespace := s.namespace
+		if namespace == "" {
+			namespace = "default"
+		}
+		return cluster, namespace, err
+	}
+	if s.now != "" {
+		return nil, "", errors.New("--now: only a dump has a time of its own; give --from as well")
+	}
+	reader, namespace, err := s.client()
+	if err != nil {
+		return nil, "", err
+	}
+	if s.namespace != "" {
+		namespace = s.namespace
+	}
+	cluster, err := inventory.Read(ctx, reader, namespace, time.Now())
+	return cluster, namespace, err
+}
+
+func (s *source) readDump() (*core.Cluster, error) {
+	builder := inventory.NewBuilder(time.Time{})
+	var at time.Time
+	for _, from := range s.from {
+		found, err := s.readFrom(builder, from)
+		if err != nil {
+			return nil, err
+		}
+		if found.After(at) {
+			at = found
+		}
+	}
+	switch {
+	case s.now != "":
+		given, err := time.Parse(time.RFC3339, s.now)
+		if err != nil {
+			return nil, fmt.Errorf("--now=%s: expected a time such as 2026-01-31T12:00:00Z", s.now)
+		}
+		at = given
+	case at.IsZero():
+		at = builder.Latest()
+	}
+	if at.IsZero() {
+		at = time.Now()
+	}
+	builder.SetNow(at)
+	return builder.Cluster(), nil
+}
+
+func (s *source) readFrom(builder *inventory.Builder, from string) (time.Time, error) {
+	if from == "-" {
+		text, err := io.ReadAll(s.in)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("standard input: %w", err)
+		}
+		return builder.Parse("standard input", text)
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("--from=%s: %w", from, err)
+	}
+	if !info.IsDir() {
+		return readFile(builder, from)
+	}
+	return readFolder(builder, from)
+}
+
+// readFolder reads every YAML and JSON file below a folder: a must-gather, the output of kubectl cluster-info dump, or files by hand.
+// Such folders have files of other programs as well, so a file that has no API object in it is left out.
+func readFolder(builder *inventory.Builder, folder string) (at time.Time, err error) {
+	read := 0
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
+			return err
+		}
+		found, err := readFile(builder, path)
+		if err != nil {
+			return nil //nolint:nilerr // a folder may have other files
+		}
+		read++
+		if found.After(at) {
+			at = found
+		}
+		return nil
+	})
+	if err == nil && read == 0 {
+		err = fmt.Errorf("--from=%s: no .yaml, .yml or .json file in it has API objects", folder)
+	}
+	return at, err
+}
+
+func readFile(builder *inventory.Builder, path string) (time.Time, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("--from: %w", err)
+	}
+	return builder.Parse(path, text)
+}
+
+// kindNames are the words that the command line takes for a kind.
+var kindNames = map[string]core.Kind{
+	"pvc": core.Claim, "claim": core.Claim, "persistentvolumeclaim": core.Claim, "pv": core.Volume, "volume": core.Volume, "persistentvolume": core.Volume,
+	"pod": core.Pod, "po": core.Pod, "va": core.Attachment, "volumeattachment": core.Attachment, "vs": core.Snapshot, "snapshot": core.Snapshot,
+	"volumesnapshot": core.Snapshot, "node": core.Node, "no": core.Node, "sc": core.Class, "class": core.Class, "storageclass": core.Class,
+	"ns": core.Namespace, "namespace": core.Namespace,
+}
+
+// parseRef reads KIND/NAME, or KIND and NAME, in any spelling that kubectl takes: plural, with a group, in capitals.
+func parseRef(args []string, namespace string) (core.Ref, error) {
+	text := strings.Join(args, "/")
+	kindText, name, ok := strings.Cut(text, "/")
+	if !ok || name == "" || strings.Contains(name, "/") {
+		return core.Ref{}, fmt.Errorf("%q: expected KIND/NAME, such as pvc/data", strings.Join(args, " "))
+	}
+	word, _, _ := strings.Cut(strings.ToLower(kindText), ".")
+	kind, ok := kindNames[word]
+	if !ok {
+		kind, ok = kindNames[strings.TrimSuffix(word, "s")]
+	}
+	if !ok {
+		kind, ok = kindNames[strings.TrimSuffix(word, "es")]
+	}
+	if !ok {
+		return core.Ref{}, fmt.Errorf("%q: unknown kind; there are pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass and namespace", kindText)
+	}
+	ref := core.Ref{Kind: kind, Name: name}
+	if kind == core.Claim || kind == core.Pod || kind == core.Snapshot {
+		ref.Namespace = namespace
+	}
+	return ref, nil
+}

@@ -1,0 +1,125 @@
+package inventory
+
+import (
+	"sync"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/explain"
+)
+
+// Scheme returns the types that explanations read. It must not be changed.
+var Scheme = sync.OnceValue(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(corev1.AddToScheme(scheme))
+	utilruntime.Must(storagev1.AddToScheme(scheme))
+	utilruntime.Must(coordinationv1.AddToScheme(scheme))
+	utilruntime.Must(snapshotv1.AddToScheme(scheme))
+	return scheme
+})
+
+// kind is how one kind is listed, and where its objects go.
+type kind struct {
+	name       explain.Kind
+	resource   schema.GroupVersionResource
+	namespaced bool
+	list       func() client.ObjectList
+	add        func(*explain.Cluster, client.Object) bool // false: the object is of another kind
+}
+
+// into returns the add function for one field of the cluster.
+func into[T client.Object](field func(*explain.Cluster) *[]T) func(*explain.Cluster, client.Object) bool {
+	return func(c *explain.Cluster, o client.Object) bool {
+		object, ok := o.(T)
+		if ok {
+			list := field(c)
+			*list = append(*list, object)
+		}
+		return ok
+	}
+}
+
+func addSecret(c *explain.Cluster, o client.Object) bool {
+	_, full := o.(*corev1.Secret)
+	meta, partial := o.(*metav1.PartialObjectMetadata)
+	if full || partial && meta.Kind == "Secret" {
+		c.Secrets = append(c.Secrets, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()})
+		return true
+	}
+	return false
+}
+
+func secretNames() client.ObjectList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	return list
+}
+
+var (
+	core    = corev1.SchemeGroupVersion
+	storage = storagev1.SchemeGroupVersion
+	snaps   = snapshotv1.SchemeGroupVersion
+)
+
+// kinds are all kinds that explanations read, each with its one LIST.
+var kinds = []kind{
+	{explain.Claim, core.WithResource("persistentvolumeclaims"), true, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		into(func(c *explain.Cluster) *[]*corev1.PersistentVolumeClaim { return &c.Claims })},
+	{explain.Volume, core.WithResource("persistentvolumes"), false, func() client.ObjectList { return &corev1.PersistentVolumeList{} },
+		into(func(c *explain.Cluster) *[]*corev1.PersistentVolume { return &c.Volumes })},
+	{explain.Class, storage.WithResource("storageclasses"), false, func() client.ObjectList { return &storagev1.StorageClassList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.StorageClass { return &c.Classes })},
+	{explain.AttributesClass, storage.WithResource("volumeattributesclasses"), false, func() client.ObjectList { return &storagev1.VolumeAttributesClassList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttributesClass { return &c.AttributesClasses })},
+	{explain.Pod, core.WithResource("pods"), true, func() client.ObjectList { return &corev1.PodList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Pod { return &c.Pods })},
+	{explain.Node, core.WithResource("nodes"), false, func() client.ObjectList { return &corev1.NodeList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Node { return &c.Nodes })},
+	{explain.CSINode, storage.WithResource("csinodes"), false, func() client.ObjectList { return &storagev1.CSINodeList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSINode { return &c.CSINodes })},
+	{explain.CSIDriver, storage.WithResource("csidrivers"), false, func() client.ObjectList { return &storagev1.CSIDriverList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSIDriver { return &c.CSIDrivers })},
+	{explain.Attachment, storage.WithResource("volumeattachments"), false, func() client.ObjectList { return &storagev1.VolumeAttachmentList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttachment { return &c.Attachments })},
+	{explain.Capacity, storage.WithResource("csistoragecapacities"), true, func() client.ObjectList { return &storagev1.CSIStorageCapacityList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSIStorageCapacity { return &c.Capacities })},
+	{explain.Lease, coordinationv1.SchemeGroupVersion.WithResource("leases"), true, func() client.ObjectList { return &coordinationv1.LeaseList{} },
+		into(func(c *explain.Cluster) *[]*coordinationv1.Lease { return &c.Leases })},
+	{explain.Event, core.WithResource("events"), true, func() client.ObjectList { return &corev1.EventList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Event { return &c.Events })},
+	{explain.Namespace, core.WithResource("namespaces"), false, func() client.ObjectList { return &corev1.NamespaceList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Namespace { return &c.Namespaces })},
+	{explain.Quota, core.WithResource("resourcequotas"), true, func() client.ObjectList { return &corev1.ResourceQuotaList{} },
+		into(func(c *explain.Cluster) *[]*corev1.ResourceQuota { return &c.Quotas })},
+	{explain.Secret, core.WithResource("secrets"), true, secretNames, addSecret},
+	{explain.Snapshot, snaps.WithResource("volumesnapshots"), true, func() client.ObjectList { return &snapshotv1.VolumeSnapshotList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshot { return &c.Snapshots })},
+	{explain.Content, snaps.WithResource("volumesnapshotcontents"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotContentList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotContent { return &c.Contents })},
+	{explain.SnapshotClass, snaps.WithResource("volumesnapshotclasses"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotClass { return &c.SnapshotClasses })},
+}
+
+// Rule is a permission that explanations need.
+type Rule struct {
+	Group, Resource string
+	Namespaced      bool
+}
+
+// Rules returns the permissions to read everything, all of the verb list.
+func Rules() []Rule {
+	var rules []Rule
+	for _, k := range kinds {
+		rules = append(rules, Rule{k.resource.Group, k.resource.Resource, k.namespaced})
+	}
+	return rules
+}

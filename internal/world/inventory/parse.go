@@ -1,0 +1,119 @@
+package inventory
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// AnnDumpTime is the annotation on the List that `purser dump` writes: when the objects were read, in RFC 3339.
+const AnnDumpTime = "purser/dump-time"
+
+// AnnUnread is the prefix of annotations on that List that name the kinds that could not be read.
+const AnnUnread = "purser/unread-"
+
+// Parse reads YAML or JSON documents: single objects, lists of any kind, several documents in one stream. It returns the time that the
+// dump names, if it does. Documents that are no API objects are an error that names which one.
+func (b *Builder) Parse(name string, text []byte) (at time.Time, err error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for n := 1; ; n++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return at, nil
+		}
+		if err != nil {
+			return at, fmt.Errorf("%s: document %d: %w", name, n, err)
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		var content map[string]any
+		if err := yaml.Unmarshal(document, &content); err != nil {
+			return at, fmt.Errorf("%s: document %d is neither YAML nor JSON: %w", name, n, err)
+		}
+		if content == nil { // only comments
+			continue
+		}
+		found, err := b.parseObject(content)
+		if err != nil {
+			return at, fmt.Errorf("%s: document %d: %w", name, n, err)
+		}
+		if found.After(at) {
+			at = found
+		}
+	}
+}
+
+// parseObject adds one object or the items of a list.
+func (b *Builder) parseObject(content map[string]any) (at time.Time, err error) {
+	object := unstructured.Unstructured{Object: content}
+	kind := object.GroupVersionKind()
+	if kind.Kind == "" {
+		return at, errors.New("it has no kind: expected the output of kubectl get -o yaml, or of purser dump")
+	}
+	if items, ok := content["items"].([]any); ok {
+		at, _ = time.Parse(time.RFC3339, object.GetAnnotations()[AnnDumpTime])
+		b.Empty(kind)
+		for i, item := range items {
+			inner, ok := item.(map[string]any)
+			if !ok {
+				return at, fmt.Errorf("items[%d] is no object", i)
+			}
+			if inner["kind"] == nil { // as in the lists of an API server
+				inner["kind"], inner["apiVersion"] = trimList(kind.Kind), content["apiVersion"]
+			}
+			if _, err := b.parseObject(inner); err != nil {
+				return at, fmt.Errorf("items[%d]: %w", i, err)
+			}
+		}
+		for _, k := range kinds {
+			if cause, ok := object.GetAnnotations()[AnnUnread+k.resource.Resource]; ok {
+				b.unread[k.name] = cause
+			} else if at != (time.Time{}) {
+				b.kinds[k.name] = true
+			}
+		}
+		return at, nil
+	}
+	return at, b.addContent(kind, content)
+}
+
+func trimList(kind string) string {
+	const suffix = "List"
+	if len(kind) > len(suffix) && kind[len(kind)-len(suffix):] == suffix {
+		return kind[:len(kind)-len(suffix)]
+	}
+	return kind
+}
+
+// addContent converts an object of a known kind. The values of secrets are dropped here.
+func (b *Builder) addContent(kind schema.GroupVersionKind, content map[string]any) error {
+	if kind.Kind == "Secret" {
+		delete(content, "data")
+		delete(content, "stringData")
+	}
+	typed, err := Scheme().New(kind)
+	if runtime.IsNotRegisteredError(err) {
+		return nil // nothing that explanations read
+	}
+	if err != nil {
+		return err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, typed); err != nil {
+		return fmt.Errorf("%s %q: %w", kind.Kind, (&unstructured.Unstructured{Object: content}).GetName(), err)
+	}
+	if object, ok := typed.(client.Object); ok {
+		b.Add(object)
+	}
+	return nil
+}
