@@ -85,11 +85,28 @@ func setWritable(device *os.File) error {
 	return nil
 }
 
-// Detach gives the image back and closes the device. The kernel takes the
-// device away when the last one who has it open closes it: Attached tells.
+// Detach flushes the device, gives the image back and closes the device. The
+// kernel takes the device away when its last opener closes it: Attached tells.
+//
+// The flush comes first because clearing the device is not a last close: the
+// kernel drops what a pod has written to a raw block device and not synced. A
+// device that cannot be flushed stays attached and open, so that nothing is
+// dropped without an error; the kernel reports a failed write once, and the
+// next attempt goes through.
 func (d *Device) Detach() error {
-	// Whoever gets the number next may not know that it has to look. It is no
-	// reason to keep the device.
+	if err := d.Flush(); err != nil && !errors.Is(err, os.ErrClosed) {
+		if _, gone := d.Inode(); !errors.Is(gone, fs.ErrNotExist) {
+			return fmt.Errorf("write what %s still holds into its image: %w", d.Path(), err)
+		}
+	}
+	return d.Discard()
+}
+
+// Discard is Detach for a device whose image cannot be written any more, as
+// when the daemon that shows it has ended: what is not in the image is lost.
+func (d *Device) Discard() error {
+	// The next image to get the number may be attached by a program that does
+	// not look. A failure is no reason to keep the device.
 	_ = setWritable(d.file)
 	err := unix.IoctlSetInt(int(d.file.Fd()), unix.LOOP_CLR_FD, 0)
 	if errors.Is(err, unix.ENXIO) {

@@ -19,31 +19,77 @@ type Users struct {
 	// Stacked are the loop devices that have it as their image. kubelet
 	// makes one for each raw block volume of a pod.
 	Stacked []string
+
+	places map[string]place // of Mounted
 }
 
 // Users looks the device up in the mount table of this process.
 func (d *Device) Users() (Users, error) {
 	var users Users
 	number := unix.Mkdev(loopMajor, uint32(d.number))
-	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
-		// btrfs mounts have a device number of their own, so the source
-		// counts as well.
-		mounted := m.Source == d.Path() || unix.Mkdev(uint32(m.Major), uint32(m.Minor)) == number
-		return !mounted && filepath.Base(m.Root) != d.Name(), false
-	})
+	table, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return users, fmt.Errorf("look for users of %s: %w", d.Path(), err)
 	}
-	for _, m := range mounts {
+	byID := make(map[int]*mountinfo.Info, len(table))
+	for _, m := range table {
+		byID[m.ID] = m
+	}
+	users.places = map[string]place{}
+	for _, m := range table {
+		// btrfs mounts have a device number of their own, so the source
+		// counts as well.
+		mounted := m.Source == d.Path() || unix.Mkdev(uint32(m.Major), uint32(m.Minor)) == number
 		switch {
+		case !mounted && filepath.Base(m.Root) != d.Name():
 		case filepath.Base(m.Root) != d.Name() || m.Source == d.Path():
 			users.Mounted = append(users.Mounted, m.Mountpoint)
+			users.places[m.Mountpoint] = placeOf(m, byID[m.Parent])
 		case isNode(m.Mountpoint, number):
 			users.Bound = append(users.Bound, m.Mountpoint)
 		}
 	}
 	users.Stacked, err = d.stacked()
 	return users, err
+}
+
+// place is where a mount hangs, apart from the path that leads there: the
+// peer group of the mount below it, and the path within that filesystem. The
+// kernel repeats a mount below each member of a peer group, and takes all
+// copies away with any of them.
+type place struct {
+	peers string // empty: the mount below it is private, and the place is one of its own
+	path  string
+}
+
+func placeOf(m, parent *mountinfo.Info) place {
+	if parent == nil {
+		return place{}
+	}
+	for _, field := range strings.Fields(parent.Optional) {
+		if strings.HasPrefix(field, "shared:") {
+			inside, err := filepath.Rel(parent.Mountpoint, m.Mountpoint)
+			if err != nil {
+				return place{}
+			}
+			return place{field, filepath.Join(parent.Root, inside)}
+		}
+	}
+	return place{}
+}
+
+// MountedElsewhere returns the paths at which the filesystem is mounted apart
+// from one mount and its copies in the same peer group.
+func (u Users) MountedElsewhere(path string) []string {
+	own := u.places[path]
+	var others []string
+	for _, other := range u.Mounted {
+		isCopy := own.peers != "" && u.places[other] == own
+		if other != path && !isCopy {
+			others = append(others, other)
+		}
+	}
+	return others
 }
 
 // isNode tells a bind mount of the device from a file that has its name.

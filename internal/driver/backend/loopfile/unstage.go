@@ -38,10 +38,12 @@ func (b *Backend) bringDown(ctx context.Context, id backend.ID, r record) error 
 		if err := release(device, r); err != nil {
 			return err
 		}
-		b.drop(id)
+		// Dropped after it is detached: a device that could not be flushed is
+		// still attached, and the next attempt needs it.
 		if err := detach(context.WithoutCancel(ctx), device); err != nil {
 			return err
 		}
+		b.drop(id)
 	}
 	return b.removeRecord(id)
 }
@@ -56,8 +58,8 @@ func release(device *loopdev.Device, r record) error {
 	if err != nil {
 		return err
 	}
-	others := slices.DeleteFunc(users.Mounted, func(path string) bool { return path == real })
-	staged := len(others) < len(users.Mounted)
+	others := users.MountedElsewhere(real)
+	staged := slices.Contains(users.Mounted, real)
 	for what, paths := range map[string][]string{
 		"its filesystem is mounted at": others, "its device is published at": users.Bound,
 		"its device is the image of": users.Stacked,
@@ -97,7 +99,7 @@ func detach(ctx context.Context, device *loopdev.Device) error {
 	for loopdev.Attached(device.Path(), inode) {
 		select {
 		case <-ctx.Done():
-			return fault.InUse.Errorf("a process has %s open; it is detached when that process ends", device.Path())
+			return fault.InUse.Errorf("%s stays attached: %s", device.Path(), device.HeldBy())
 		case <-time.After(lookAgainAfter):
 		}
 	}

@@ -284,7 +284,7 @@ func detach(ctx context.Context, image Image, device *loopdev.Device) error {
 	has := func() bool {
 		return strings.HasSuffix(strings.TrimSuffix(device.BackingPath(), " (deleted)"), "/"+image.Name)
 	}
-	if err := device.Detach(); err != nil {
+	if err := device.Discard(); err != nil { // Unmap has flushed it, or its daemon has ended
 		return fault.Internal.Errorf("detach %s: %w", device.Path(), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lingering)
@@ -292,7 +292,7 @@ func detach(ctx context.Context, image Image, device *loopdev.Device) error {
 	for has() {
 		select {
 		case <-ctx.Done():
-			return fault.InUse.Errorf("a process has %s open; it is detached when that process ends", device.Path())
+			return fault.InUse.Errorf("%s stays attached: %s", device.Path(), device.HeldBy())
 		case <-time.After(lookAgainAfter):
 		}
 	}
