@@ -97,8 +97,12 @@ func parseRange(size *csi.CapacityRange) (backend.Range, error) {
 // that is restarted with other flags repeats a request without them.
 var provisionerPrefixes = []string{"csi.storage.k8s.io/", "purser/"}
 
+// deletionPolicy is a field of snapshot classes that older manifests have as a
+// parameter as well. It is for the snapshot-controller.
+const deletionPolicy = "deletionPolicy"
+
 func isProvisioners(key string) bool {
-	return slices.ContainsFunc(provisionerPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	return key == deletionPolicy || slices.ContainsFunc(provisionerPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // parseParameters drops what the provisioner added.

@@ -127,13 +127,14 @@ const (
 // chooseSize gives the size of a volume for a request: whole MiB, which every
 // program understands alike.
 func chooseSize(size backend.Range, least int64) (int64, error) {
-	bytes := max(size.Required, least)
+	bytes := size.Required
 	if bytes == 0 {
 		bytes = defaultBytes
 		if size.Limit > 0 {
 			bytes = min(bytes, size.Limit/mebi*mebi)
 		}
 	}
+	bytes = max(bytes, least)
 	bytes = (bytes + mebi - 1) / mebi * mebi
 	switch {
 	case bytes <= 0:
@@ -145,22 +146,23 @@ func chooseSize(size backend.Range, least int64) (int64, error) {
 	}
 }
 
-// checkMinimum refuses what mkfs would refuse on the node.
-func checkMinimum(capabilities []backend.Capability, bytes int64) error {
-	for _, c := range capabilities {
-		if c.Type != backend.Mount {
+// leastFor returns the smallest image that mkfs accepts on the node for the
+// capabilities of a request; 0 for CephFS and raw block. A request for less is
+// raised to it, unless its limit forbids that.
+func leastFor(kind handle.Kind, r backend.Request) (int64, error) {
+	var least int64
+	for _, c := range r.Capabilities {
+		if kind == handle.CephFS || c.Type != backend.Mount {
 			continue
 		}
 		t, err := filesystem.Parse(c.FSType)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if t == filesystem.Nothing {
 			t = filesystem.Default
 		}
-		if bytes < t.Minimum() {
-			return fault.OutOfRange.Errorf("capacity_range: %d bytes are too few for %s, which needs %d; ask for that or more", bytes, t, t.Minimum())
-		}
+		least = max(least, t.Minimum())
 	}
-	return nil
+	return least, nil
 }

@@ -64,15 +64,16 @@ func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume
 	if err != nil {
 		return backend.Volume{}, err
 	}
-	bytes, err := chooseSize(r.Size, 0)
+	least, err := leastFor(s.place.Kind, r)
+	if err != nil {
+		return backend.Volume{}, err
+	}
+	bytes, err := chooseSize(r.Size, least)
 	if err != nil {
 		return backend.Volume{}, err
 	}
 	if s.place.Kind == handle.CephFS {
 		return b.createSubvolume(ctx, s, cephfs.Blueprint{Object: o, Request: r, Bytes: bytes, DataPool: s.dataPool})
-	}
-	if err := checkMinimum(r.Capabilities, bytes); err != nil {
-		return backend.Volume{}, err
 	}
 	return b.createImage(ctx, s, rbd.Blueprint{Object: o, Request: r, Bytes: bytes, DataPool: s.dataPool, Features: s.features})
 }

@@ -124,7 +124,9 @@ func TestChooseSize(t *testing.T) {
 		{"rounded less under a limit", backend.Range{Required: 5*mebi + 1, Limit: 5*mebi + 5000}, mebi, 5*mebi + 4096},
 		{"no size between them", backend.Range{Required: 5*mebi + 1, Limit: 5*mebi + 2}, mebi, 0},
 		{"exact", backend.Range{Required: 5 * mebi, Limit: 5 * mebi}, mebi, 5 * mebi},
-		{"too small", backend.Range{Required: 299 * mebi}, 300 * mebi, 0},
+		{"raised to the minimum", backend.Range{Required: mebi}, 300 * mebi, 300 * mebi},
+		{"raised within the limit", backend.Range{Required: mebi, Limit: 300 * mebi}, 300 * mebi, 300 * mebi},
+		{"too small, and a limit forbids more", backend.Range{Required: mebi, Limit: 299 * mebi}, 300 * mebi, 0},
 		{"the minimum", backend.Range{Required: 300 * mebi}, 300 * mebi, 300 * mebi},
 		{"more than a file can have", backend.Range{Required: 1<<63 - 1}, mebi, 0},
 	}
@@ -137,7 +139,7 @@ func TestChooseSize(t *testing.T) {
 			t.Errorf("%s: %d is not in %+v", test.why, got, test.size)
 		}
 	}
-	if _, err := chooseSize(backend.Range{Required: mebi}, "xfs", 300*mebi); err == nil || !strings.Contains(err.Error(), "xfs; ask for at least 314572800 (300 Mi)") {
+	if _, err := chooseSize(backend.Range{Required: mebi, Limit: mebi}, "xfs", 300*mebi); err == nil || !strings.Contains(err.Error(), "xfs; allow at least 314572800 (300 Mi)") {
 		t.Errorf("the minimum is not named: %v", err)
 	}
 }

@@ -25,9 +25,9 @@ func leastOf(t filesystem.Type) (what string, bytes int64) {
 	return string(t), t.Minimum()
 }
 
-// chooseSize gives the size of a volume. A wish below the smallest size is
-// refused and not raised: whoever asks for less than a filesystem needs has
-// made a mistake, and should not pay for three times as much.
+// chooseSize gives the size of a volume. A request below the smallest size is
+// raised to it where the limit allows: a caller that sets no limit accepts a
+// larger volume ("capacity_range" of CreateVolumeRequest).
 func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
 	wish := size.Required
 	if wish == 0 {
@@ -36,9 +36,10 @@ func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
 			wish = min(wish, size.Limit/leastUnit*leastUnit)
 		}
 	}
-	if wish < minimum {
-		return 0, fault.OutOfRange.Errorf("capacity_range: %d bytes are too small for %s; ask for at least %d (%d Mi)", wish, what, minimum, (minimum+mebi-1)/mebi)
+	if wish < minimum && size.Limit > 0 && size.Limit < minimum {
+		return 0, fault.OutOfRange.Errorf("capacity_range: at most %d bytes are too small for %s; allow at least %d (%d Mi)", size.Limit, what, minimum, (minimum+mebi-1)/mebi)
 	}
+	wish = max(wish, minimum)
 	if wish > mostBytes {
 		return 0, fault.OutOfRange.Errorf("capacity_range: %d bytes are more than a file can have", wish)
 	}

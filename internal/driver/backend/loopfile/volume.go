@@ -83,6 +83,9 @@ func (b *Backend) plan(r backend.Request) (plan, error) {
 		if r.Size.Required == 0 {
 			r.Size.Required = minimum
 		}
+		if r.Size.Required < minimum { // a copy that is smaller than its source is a mistake, not a wish for the smallest
+			return p, fault.OutOfRange.Errorf("capacity_range: %d bytes are too small for %s; ask for at least %d (%d Mi)", r.Size.Required, what, minimum, (minimum+mebi-1)/mebi)
+		}
 		if p.filesystem != filesystem.Nothing {
 			if r.Size, err = whenGrown(r.Size, p.origin.holds, minimum); err != nil {
 				return p, err
