@@ -86,14 +86,14 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 		Workers: 2, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: clock.RealClock{}, Events: silent{},
 		Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 	}
-	protecting := protection.Config{Cached: v, Live: api, Writer: api, Settings: settings}
+	protecting := protection.Config{Cached: v, Live: api, Writer: api, Status: api.Status(), Settings: settings}
 	record := journal.New(journal.Config{Live: api, Writer: api, Namespace: "kube-system", Name: "j", Holder: "h"})
 	volumes := kube.NewOwnWrites[*corev1.PersistentVolume]()
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
 		binder.New(binder.Config{Live: api, Writer: api, Settings: settings}),
-		protection.NewClaims(protecting), protection.NewVolumes(protecting),
+		protection.NewClaims(protecting), protection.NewUnused(protecting), protection.NewVolumes(protecting),
 		expand.New(expand.Config{Cached: v, Writer: api, Settings: settings}),
 		ephemeral.New(ephemeral.Config{Cached: v, Live: api, Writer: api, Settings: settings}),
 		provision.New(provision.Config{

@@ -86,6 +86,19 @@ func DropFinalizerUnderPolicy(pv *corev1.PersistentVolume, finalizer string) cli
 	return client.RawPatch(types.JSONPatchType, raw)
 }
 
+// SetClaimCondition writes one condition into the status of the claim with this uid. It is a strategic merge patch on the list, whose
+// entries go by their type, so it does not conflict with a resizer that writes its own.
+func SetClaimCondition(uid types.UID, condition corev1.PersistentVolumeClaimCondition) client.Patch {
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid},
+		"status":   map[string]any{"conditions": []corev1.PersistentVolumeClaimCondition{condition}},
+	})
+	if err != nil {
+		panic(err) // strings and times only
+	}
+	return client.RawPatch(types.StrategicMergePatchType, raw)
+}
+
 func metadataPatch(metadata map[string]any) client.Patch {
 	raw, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {

@@ -59,6 +59,7 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{
 		Phase: shared(have.Phase), AccessModes: sharedModes(have.AccessModes), Capacity: sharedStorage(have.Capacity),
 		CurrentVolumeAttributesClassName: sharedText(have.CurrentVolumeAttributesClassName),
+		Conditions:                       unusedOnly(have.Conditions),
 	}
 	if modify := have.ModifyVolumeStatus; modify != nil {
 		claim.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: shared(modify.TargetVolumeAttributesClassName)}
@@ -75,6 +76,22 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 		VolumeMode: spec.VolumeMode, AccessModes: spec.AccessModes,
 		Resources: corev1.VolumeResourceRequirements{Requests: sharedStorage(spec.Resources.Requests)},
 	}
+}
+
+// The condition Unused with each of its values. Claims share them: only the status is read.
+var unusedConditions = map[corev1.ConditionStatus][]corev1.PersistentVolumeClaimCondition{
+	corev1.ConditionTrue:  {{Type: corev1.PersistentVolumeClaimUnused, Status: corev1.ConditionTrue}},
+	corev1.ConditionFalse: {{Type: corev1.PersistentVolumeClaimUnused, Status: corev1.ConditionFalse}},
+}
+
+// unusedOnly keeps of the conditions the status of Unused.
+func unusedOnly(conditions []corev1.PersistentVolumeClaimCondition) []corev1.PersistentVolumeClaimCondition {
+	for i := range conditions {
+		if conditions[i].Type == corev1.PersistentVolumeClaimUnused {
+			return unusedConditions[conditions[i].Status]
+		}
+	}
+	return nil
 }
 
 // isWaiting reports whether the claim is to be bound, or is just being bound.

@@ -27,7 +27,7 @@ var controllerGrants = []grant{
 	{"", []string{"persistentvolumes"}, write, []string{nameBinder, nameVolumeGuard}},
 	{"", []string{"persistentvolumes/status"}, write, []string{nameBinder}},
 	{"", []string{"persistentvolumeclaims"}, write, []string{nameBinder, nameClaimGuard}},
-	{"", []string{"persistentvolumeclaims/status"}, write, []string{nameBinder, nameExpander}},
+	{"", []string{"persistentvolumeclaims/status"}, write, []string{nameBinder, nameExpander, nameClaimGuard}},
 	{"", []string{"persistentvolumeclaims"}, []string{"create"}, []string{nameEphemeral}},
 	// A claim that blocks the deletion of its pod needs this where OwnerReferencesPermissionEnforcement is on.
 	{"", []string{"pods/finalizers"}, []string{"update"}, []string{nameEphemeral}},

@@ -214,7 +214,8 @@ func (b *bench) registrations() []registration {
 			return b.binder(events).AddTo(ctx, b.mgr)
 		}},
 		{nameClaimGuard, "pvc-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
-			return protection.NewClaims(b.protection(events)).AddTo(ctx, b.mgr)
+			cfg := b.protection(events)
+			return errors.Join(protection.NewClaims(cfg).AddTo(ctx, b.mgr), protection.NewUnused(cfg).AddTo(ctx, b.mgr))
 		}},
 		{nameVolumeGuard, "pv-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
 			return protection.NewVolumes(b.protection(events)).AddTo(ctx, b.mgr)
@@ -252,7 +253,7 @@ func (b *bench) binder(events reconcile.Recorder) *binder.Controller {
 
 func (b *bench) protection(events reconcile.Recorder) protection.Config {
 	cfg := protection.Config{
-		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.binding, Settings: b.settings(events),
+		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.binding, Status: b.mgr.GetClient().Status(), Settings: b.settings(events),
 	}
 	if b.role.Desk != nil {
 		cfg.Together = b.role.Desk.Drivers

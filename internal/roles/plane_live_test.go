@@ -40,7 +40,12 @@ func (p port) plane(args ...string) (plane *Plane, log *logbook) {
 	return plane, log
 }
 
-// The whole plane in one process, with the permissions as shipped: four writes give a claim its volume and four take it back, besides
+// isTracked reports whether the claim is bound and has its condition Unused, the last write of its beginning.
+func isTracked(claim *corev1.PersistentVolumeClaim) bool {
+	return isBound(claim) && len(claim.Status.Conditions) > 0
+}
+
+// The whole plane in one process, with the permissions as shipped: four writes give a claim its volume, one its condition Unused, and four take it back, besides
 // the journal that many claims share. Nothing is read, and no write is in vain (performance 6.2, 6.3).
 func TestPlaneProcess(t *testing.T) {
 	const many = 20
@@ -50,7 +55,7 @@ func TestPlaneProcess(t *testing.T) {
 	inBackground(t, plane.Run)
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "deck"}, Provisioner: driver.DefaultName})
 	first := p.claim("first", new("deck"))
-	await(p, "the first claim is bound", first, isBound) // by now both have asked what they ask when they start
+	await(p, "the first claim is bound", first, isTracked) // by now both have asked what they ask when they start
 
 	begin := p.mark()
 	var claims []*corev1.PersistentVolumeClaim
@@ -58,12 +63,13 @@ func TestPlaneProcess(t *testing.T) {
 		claims = append(claims, p.claim(fmt.Sprintf("claim-%d", i), new("deck")))
 	}
 	for _, claim := range claims {
-		await(p, "bound", claim, isBound)
+		await(p, "bound, and its condition Unused is written", claim, isTracked)
 	}
 	bound := p.mark()
 	mustWrite(t, p.asked(begin, bound, "plane"), map[string]int{
 		"create persistentvolumes": many, "update persistentvolumes/status": many,
 		"update persistentvolumeclaims": many, "update persistentvolumeclaims/status": many,
+		"patch persistentvolumeclaims/status": many, // the condition Unused
 	}, many)
 	for _, claim := range claims {
 		if err := p.user.Delete(t.Context(), claim); err != nil {

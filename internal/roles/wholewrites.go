@@ -20,7 +20,7 @@ import (
 
 // typesMinor is the minor version of Kubernetes that the API types of this program are of. A field that came later is not in them, and
 // would be lost with every object that is written whole.
-const typesMinor = 36
+const typesMinor = 37
 
 // wholeWrites decides whether objects may be written whole, which takes an API server that is not newer than the types.
 type wholeWrites struct {

@@ -225,8 +225,9 @@ func growth(w *world) {
 	w.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "growing"}, Provisioner: "d", AllowVolumeExpansion: new(true)})
 	counts := w.requests.since()
 	grow := func(c *corev1.PersistentVolumeClaim, to string) {
+		before := c.DeepCopy()
 		c.Spec.Resources.Requests = size(to)
-		if err := w.Update(w.t.Context(), c); err != nil {
+		if err := w.Patch(w.t.Context(), c, client.MergeFrom(before)); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -97,11 +97,11 @@ func (w *world) control(api *rest.Config) {
 		Workers: 16, Backoff: reconcile.Backoff{First: 100 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: events,
 		Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
 	}
-	guard := protection.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Settings: settings}
+	guard := protection.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Status: mgr.GetClient().Status(), Settings: settings}
 	for _, c := range []interface {
 		AddTo(ctx context.Context, mgr manager.Manager) error
 	}{
-		protection.NewClaims(guard), protection.NewVolumes(guard), protection.NewClasses(guard),
+		protection.NewClaims(guard), protection.NewUnused(guard), protection.NewVolumes(guard), protection.NewClasses(guard),
 		expand.New(expand.Config{Cached: mgr.GetClient(), Writer: mgr.GetClient(), Settings: settings}),
 		ephemeral.New(ephemeral.Config{Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Settings: settings}),
 	} {

@@ -87,12 +87,13 @@ func (p *process) runControllers() {
 		Live: live, Writer: writer, Settings: settings(4), AuditEvery: never,
 	}
 	protecting := protection.Config{
-		Cached: cached, Live: live, Writer: writer, Settings: settings(2),
+		Cached: cached, Live: live, Writer: writer, Status: api.Status(), Settings: settings(2),
 	}
 	if p.desk != nil {
 		binding.HandOver, protecting.Together = p.desk, p.desk.Drivers
 	}
-	err := errors.Join(protection.NewClaims(protecting).AddTo(p.ctx, mgr), protection.NewVolumes(protecting).AddTo(p.ctx, mgr))
+	err := errors.Join(protection.NewClaims(protecting).AddTo(p.ctx, mgr), protection.NewVolumes(protecting).AddTo(p.ctx, mgr),
+		protection.NewUnused(protecting).AddTo(p.ctx, mgr))
 	for range 1 + m.moreBinders {
 		b := binder.New(binding)
 		if p.desk != nil {

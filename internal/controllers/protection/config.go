@@ -16,6 +16,7 @@ type Config struct {
 	Cached client.Reader // answers from memory; pods, claims, volumes and classes may be trimmed (kube.TrimPod and the like)
 	Live   client.Reader // answers from the API server
 	Writer client.Writer
+	Status client.SubResourceWriter // for the condition Unused of claims
 
 	// Together are the drivers whose provisioner runs in this process and drops the finalizer of a PersistentVolume together with its
 	// own, at this moment; see core/protection.Volume. Nil for none.
@@ -29,6 +30,8 @@ const (
 	NameClasses = "vacprotection"
 	// NameNamespaces is the queue of the namespaces whose pods are to be listed; upstream has it inside of the first.
 	NameNamespaces = "pvcprotection_namespaces"
+	// NameUnused is the queue of the claims whose condition Unused may have to be written; upstream has it inside of the first.
+	NameUnused = "pvcprotection_unused"
 )
 
 // apiBound is the time of one run, for the API server to answer.

@@ -36,7 +36,7 @@ func (f *finalizer) apply(ctx context.Context, o client.Object, a action) (handl
 		return true, f.add(ctx, o)
 	case protection.DropFinalizer:
 		return true, f.drop(ctx, o)
-	case protection.Ask:
+	case protection.Ask, protection.SetUnused:
 	}
 	return false, nil
 }

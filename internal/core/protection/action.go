@@ -3,6 +3,7 @@ package protection
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -29,11 +30,16 @@ type (
 	DropFinalizer struct{}
 	// Ask has the API server say who uses the object, since memory may lag behind it.
 	Ask struct{}
+	// SetUnused writes the condition Unused into the claim's status, and leaves other conditions alone.
+	SetUnused struct {
+		Condition corev1.PersistentVolumeClaimCondition // without a time
+	}
 )
 
 func (AddFinalizer) action()  {}
 func (DropFinalizer) action() {}
 func (Ask) action()           {}
+func (SetUnused) action()     {}
 
 // state is how far an object is on its way, as far as its finalizer goes.
 type state int

@@ -15,6 +15,7 @@ func failedVolume(meaning, check string) Info {
 var infos = merge(
 	claimAndVolumeInfos,
 	explainInfos,
+	unusedInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.
