@@ -23,7 +23,7 @@ func run() int {
 	err := roles.Execute(ctx, roles.Program{
 		Name: os.Args[0], Args: os.Args[1:], Version: version, Out: os.Stdout, Err: os.Stderr,
 	})
-	if err != nil {
+	if err != nil && !roles.IsTold(err) {
 		fmt.Fprintln(os.Stderr, "purser:", err)
 	}
 	return roles.ExitCode(err)

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/purser-csi/purser/internal/roles/explain"
 )
 
 // Program is what main hands over.
@@ -40,10 +43,19 @@ func ExitCode(err error) int {
 	if _, unknown := errors.AsType[unknownGateError](err); unknown {
 		return 255
 	}
+	if answer, told := errors.AsType[explain.ExitError](err); told {
+		return answer.ExitCode()
+	}
 	if _, unparsed := errors.AsType[syntaxError](err); unparsed {
 		return 2
 	}
 	return 1
+}
+
+// IsTold reports whether all that the error has to say was printed already.
+func IsTold(err error) bool {
+	_, told := errors.AsType[explain.ExitError](err)
+	return told
 }
 
 // Execute runs the role that the command line asks for, until it ends or ctx does.
@@ -90,10 +102,14 @@ name that the program is called by.`,
 		Args:          knownRole,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
+	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupAsk, Title: "To ask why:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
 	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p), newControllers(p), newPlane(p))
 	for _, c := range root.Commands() {
 		patiently(c.Flags())
+	}
+	for _, c := range explain.New(explain.Streams{In: os.Stdin, Out: p.Out}) { // these take arguments, and one mistake is told at once
+		c.GroupID = groupAsk
+		root.AddCommand(c)
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetUsageTemplate(usage)
@@ -106,6 +122,7 @@ name that the program is called by.`,
 
 const (
 	groupTry = "try"
+	groupAsk = "ask"
 	groupRun = "run"
 )
 

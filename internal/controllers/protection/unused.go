@@ -127,7 +127,9 @@ func (u *Unused) Gather(ctx context.Context, key Key) (protection.Usage, error) 
 }
 
 // Decide implements reconcile.Task.
-func (u *Unused) Decide(s protection.Usage, now time.Time) next { return protection.DecideUnused(s, now) }
+func (u *Unused) Decide(s protection.Usage, now time.Time) next {
+	return protection.DecideUnused(s, now)
+}
 
 // Apply implements reconcile.Task. A claim that is gone, or was created again under its name, needs no condition of this one.
 func (u *Unused) Apply(ctx context.Context, s protection.Usage, a action) (next, error) {

@@ -184,6 +184,7 @@ func (c *Cluster) schedulerBypassed(claim *corev1.PersistentVolumeClaim, f Findi
 }
 
 func (c *Cluster) lostClaim(claim *corev1.PersistentVolumeClaim, f Finding) Finding {
+	f.Reason = verdict.ClaimLost
 	f.Actor, f.WaitsFor = Administrator, "its volume, which is not there or belongs to another claim; the claim does not get another one"
 	pv := c.index.volumes[claim.Spec.VolumeName]
 	switch {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/core/ephemeral"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -93,10 +94,10 @@ func (c *Cluster) podClaims(pod *corev1.Pod) []Finding {
 		if claim.Status.Phase == corev1.ClaimBound {
 			continue
 		}
+		if binding.Decide(c.bindingSnapshot(claim)).Because().Reason == verdict.WaitForPodScheduled {
+			continue // the claim waits for this very pod
+		}
 		for _, f := range c.pendingClaim(claim) {
-			if f.Reason == verdict.WaitForPodScheduled { // the claim waits for this very pod
-				continue
-			}
 			f.Object = podRef(pod)
 			f.Evidence = append([]Evidence{{podRef(pod), "spec.volumes[" + volume.name + "]", "claim " + claim.Name, "bound; it is " + string(claim.Status.Phase)}}, f.Evidence...)
 			findings = append(findings, f)

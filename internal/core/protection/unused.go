@@ -21,7 +21,7 @@ type Usage struct {
 }
 
 // volumeLook is how soon a claim is looked at again whose volume the cache does not have: the two come by different watches.
-const volumeLook = 5 * time.Second
+const volumeLook = time.Second
 
 // UnusedCondition returns the condition for a claim, as kube-controller-manager words it.
 func UnusedCondition(users []string) corev1.PersistentVolumeClaimCondition {

@@ -1,0 +1,268 @@
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	core "github.com/purser-csi/purser/internal/core/explain"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	command "github.com/purser-csi/purser/internal/roles/explain"
+)
+
+const now = "2026-01-31T12:00:00Z"
+
+// situation is one document of situations/.
+type situation struct {
+	Name    string           `json:"name"`
+	Thread  string           `json:"thread"`
+	Explain string           `json:"explain"`
+	State   core.State       `json:"state"` // stuck without one
+	Reason  verdict.Reason   `json:"reason"`
+	Cause   string           `json:"cause"`
+	Fix     string           `json:"fix"`      // part of a step
+	Risk    string           `json:"risk"`     // part of a risk that is named
+	Proof   string           `json:"evidence"` // OBJECT FIELD of one piece of evidence
+	Actor   core.Actor       `json:"actor"`
+	Objects []map[string]any `json:"objects"`
+}
+
+func readSituations(t *testing.T) (base []map[string]any, all []situation) {
+	t.Helper()
+	text, err := os.ReadFile("base.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &base); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join("situations", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err, files)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, document := range bytes.Split(text, []byte("\n---\n")) {
+			var s situation
+			if err := yaml.UnmarshalStrict(document, &s); err != nil {
+				t.Fatalf("%s, document %d: %v", file, i+1, err)
+			}
+			all = append(all, s)
+		}
+	}
+	return base, all
+}
+
+var groups = map[string]string{
+	"PersistentVolumeClaim": "v1", "PersistentVolume": "v1", "Pod": "v1", "Node": "v1", "Event": "v1", "Namespace": "v1", "StorageClass": "storage.k8s.io/v1",
+	"CSINode": "storage.k8s.io/v1", "CSIDriver": "storage.k8s.io/v1", "VolumeAttachment": "storage.k8s.io/v1", "CSIStorageCapacity": "storage.k8s.io/v1",
+	"Lease": "coordination.k8s.io/v1", "VolumeSnapshot": "snapshot.storage.k8s.io/v1",
+}
+
+var namespaced = map[string]bool{"PersistentVolumeClaim": true, "Pod": true, "Event": true, "VolumeSnapshot": true}
+
+// complete fills in what most objects of a situation have in common.
+func complete(o map[string]any) map[string]any {
+	kind, _ := o["kind"].(string)
+	o["apiVersion"] = groups[kind]
+	metadata, _ := o["metadata"].(map[string]any)
+	if namespaced[kind] && metadata["namespace"] == nil {
+		metadata["namespace"] = "shop"
+	}
+	if metadata["creationTimestamp"] == nil {
+		metadata["creationTimestamp"] = "2026-01-31T11:00:00Z"
+	}
+	if kind != "PersistentVolumeClaim" {
+		return o
+	}
+	spec, _ := o["spec"].(map[string]any)
+	if spec == nil {
+		spec = map[string]any{}
+		o["spec"] = spec
+	}
+	if metadata["uid"] == nil {
+		metadata["uid"] = "uid-" + fmt.Sprint(metadata["name"])
+	}
+	if spec["accessModes"] == nil {
+		spec["accessModes"] = []any{"ReadWriteOnce"}
+	}
+	if spec["resources"] == nil {
+		spec["resources"] = map[string]any{"requests": map[string]any{"storage": "1Gi"}}
+	}
+	if o["status"] == nil {
+		o["status"] = map[string]any{"phase": "Pending"}
+	}
+	return o
+}
+
+// dump is the base with the objects of the situation in place of those of the same name.
+func (s situation) dump(t *testing.T, base []map[string]any) string {
+	t.Helper()
+	name := func(o map[string]any) string {
+		metadata, _ := o["metadata"].(map[string]any)
+		return fmt.Sprint(o["kind"], "/", metadata["name"])
+	}
+	replaced := map[string]bool{}
+	var items []map[string]any
+	for _, o := range s.Objects {
+		items = append(items, complete(o))
+		replaced[name(o)] = true
+	}
+	for _, o := range base {
+		if !replaced[name(o)] {
+			items = append(items, o)
+		}
+	}
+	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "dump.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// run calls a command as a user would and returns what it prints.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	for _, c := range command.New(command.Streams{In: strings.NewReader(""), Out: &out}) {
+		if c.Name() == args[0] {
+			c.SetArgs(args[1:])
+			c.SilenceUsage, c.SilenceErrors = true, true
+			err := c.ExecuteContext(t.Context())
+			return out.String(), err
+		}
+	}
+	t.Fatalf("there is no command %s", args[0])
+	return "", nil
+}
+
+func TestSituations(t *testing.T) {
+	base, all := readSituations(t)
+	for _, s := range all {
+		t.Run(s.Name, func(t *testing.T) {
+			out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", s.dump(t, base))
+			var answer command.Answer
+			if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Reports) != 1 {
+				t.Fatalf("%v: %s", err, out)
+			}
+			s.check(t, answer.Reports[0])
+			if t.Failed() {
+				text, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "--from", s.dump(t, base))
+				t.Log(text)
+			}
+		})
+	}
+	t.Logf("%d situations", len(all))
+}
+
+func (s situation) check(t *testing.T, report core.Report) {
+	t.Helper()
+	if s.Thread == "" {
+		t.Error("the situation names no thread")
+	}
+	if s.State == core.Well {
+		if report.State != core.Well || report.Next == "" {
+			t.Errorf("state %s, next %q", report.State, report.Next)
+		}
+		return
+	}
+	if report.State != core.Stuck || len(report.Findings) == 0 {
+		t.Fatalf("state %s with %d findings, want stuck", report.State, len(report.Findings))
+	}
+	first := report.Findings[0]
+	if first.Reason != s.Reason || !strings.HasPrefix(first.Cause.String(), s.Cause) {
+		t.Errorf("reason %s, cause %s; want %s, %s", first.Reason, first.Cause, s.Reason, s.Cause)
+	}
+	if s.Actor != "" && first.Actor != s.Actor {
+		t.Errorf("actor %q, want %q", first.Actor, s.Actor)
+	}
+	var steps, risks, proof string
+	for _, step := range first.Fix {
+		steps, risks = steps+step.Text+" "+step.Command+"\n", risks+step.Risk+"\n"
+	}
+	for _, e := range first.Evidence {
+		proof += e.Object.Kind.Short() + "/" + e.Object.Name + " " + e.Field + "\n"
+	}
+	if !strings.Contains(steps, s.Fix) || !strings.Contains(risks, s.Risk) || !strings.Contains(proof, s.Proof) {
+		t.Errorf("fix %q, risks %q, evidence %q; want %q, %q, %q", steps, risks, proof, s.Fix, s.Risk, s.Proof)
+	}
+	if first.Actor != core.Itself && len(first.Fix) == 0 {
+		t.Error("a person has to act, and the answer does not say how")
+	}
+	if verdict.Describe(first.Reason).Meaning == "" {
+		t.Errorf("%s has no page in docs/reasons", first.Reason)
+	}
+}
+
+// No command that the answer offers removes a finalizer or forces a deletion without saying what that risks.
+func TestFixesNameTheirRisks(t *testing.T) {
+	base, all := readSituations(t)
+	for _, s := range all {
+		out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", s.dump(t, base))
+		var answer command.Answer
+		if err := json.Unmarshal([]byte(out), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for _, report := range answer.Reports {
+			for _, f := range report.Findings {
+				for _, step := range f.Fix {
+					destroys := strings.Contains(step.Command, "kubectl delete") || strings.Contains(step.Command, " delete p") ||
+						strings.Contains(step.Command, `"Delete"`) || strings.Contains(step.Command, "--force") || strings.Contains(step.Command, "finalizers\":")
+					if destroys && step.Risk == "" {
+						t.Errorf("%s: %q names no risk", s.Name, step.Command)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A cluster of 5,000 claims of which 50 are stuck is explained within seconds, and the stuck ones are one group.
+func TestWholeClusterIsQuick(t *testing.T) {
+	var items []map[string]any
+	for i := range 5000 {
+		name := fmt.Sprintf("c-%d", i)
+		claim := map[string]any{"kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": name}}
+		if i%100 == 0 {
+			claim["spec"] = map[string]any{"storageClassName": "missing"}
+			items = append(items, complete(claim))
+			continue
+		}
+		claim["spec"] = map[string]any{"storageClassName": "now", "volumeName": "pv-" + name}
+		claim["status"] = map[string]any{"phase": "Bound", "capacity": map[string]any{"storage": "1Gi"}}
+		items = append(items, complete(claim), complete(map[string]any{
+			"kind": "PersistentVolume", "metadata": map[string]any{"name": "pv-" + name},
+			"spec":   map[string]any{"claimRef": map[string]any{"namespace": "shop", "name": name, "uid": "uid-" + name}},
+			"status": map[string]any{"phase": "Bound"},
+		}))
+	}
+	base, _ := readSituations(t)
+	path := situation{Objects: items}.dump(t, base)
+	began := time.Now()
+	out, err := run(t, "explain", "--now", now, "-o", "json", "--from", path)
+	var answer command.Answer
+	if jsonErr := json.Unmarshal([]byte(out), &answer); jsonErr != nil {
+		t.Fatal(jsonErr)
+	}
+	if err == nil || len(answer.Groups) != 1 || len(answer.Groups[0].Objects) != 50 {
+		t.Errorf("%v; %d groups, %d reports", err, len(answer.Groups), len(answer.Reports))
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	t.Logf("5000 claims in %s, %d MB from the system", time.Since(began), memory.Sys>>20)
+}
