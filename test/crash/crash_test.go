@@ -225,7 +225,7 @@ func killOnce(t *testing.T, kind string, last int, goesOn bool, want []string) {
 		t.Errorf("killed before %q: the next start: %v", trace.fatal, err)
 		return
 	}
-	steps := l.end()
+	steps := l.giveUp(did)
 	if goesOn {
 		all := l.steps()
 		steps = all[min(did, len(all)-1):]

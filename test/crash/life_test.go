@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -105,6 +106,20 @@ func (l *life) leave(steps *[]step, id string) {
 		step{"unpublish " + id, func(ctx context.Context) error { return l.unpublish(ctx, id) }},
 		step{"unstage " + id, func(ctx context.Context) error { return l.unstage(ctx, id) }},
 	)
+}
+
+// giveUp is what a caller does that wants the volume no more. When the volume
+// has been written and its removal has not begun, the content is read first.
+func (l *life) giveUp(did int) []step {
+	all, end := l.steps(), l.end()
+	written := 1 + slices.IndexFunc(all, func(s step) bool { return s.name == "write vol" })
+	if did < written || did >= len(all)-len(end) {
+		return end
+	}
+	var steps []step
+	l.take(&steps, "vol")
+	steps = append(steps, step{"read vol", func(context.Context) error { return l.read("vol") }})
+	return append(steps, end...)
 }
 
 // end takes everything away, also what was never there.
@@ -212,6 +227,8 @@ func (l *life) file(id string) string {
 	return filepath.Join(l.target(id), "file")
 }
 
+// write does not sync: unstaging a volume, and a driver that is killed and
+// started again, must keep what a pod has written and closed.
 func (l *life) write(id string) error {
 	flags := os.O_WRONLY
 	if l.access.GetBlock() == nil {
@@ -222,7 +239,7 @@ func (l *life) write(id string) error {
 		return err
 	}
 	_, err = io.WriteString(file, content)
-	return errors.Join(err, file.Sync(), file.Close())
+	return errors.Join(err, file.Close())
 }
 
 func (l *life) read(id string) error {
@@ -232,8 +249,11 @@ func (l *life) read(id string) error {
 	}
 	defer file.Close()
 	got := make([]byte, len(content))
-	if _, err := io.ReadFull(file, got); err != nil || string(got) != content {
-		return fmt.Errorf("volume %s: read %q, %w", id, got, err)
+	if _, err := io.ReadFull(file, got); err != nil {
+		return fmt.Errorf("volume %s: %w", id, err)
+	}
+	if string(got) != content {
+		return fmt.Errorf("volume %s: data lost: read %q, want %q", id, got, content)
 	}
 	return nil
 }
