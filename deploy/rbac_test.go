@@ -88,3 +88,19 @@ func TestProvisionerRoleIsUpstreams(t *testing.T) {
 		t.Errorf("(-upstream +ours):\n%s", diff)
 	}
 }
+
+// RZ-R1: no permission beyond upstream's, and no PUT anywhere.
+func TestResizerRoleIsUpstreams(t *testing.T) {
+	want := map[string]string{
+		"/persistentvolumes":                     "get list patch watch",
+		"/persistentvolumeclaims":                "get list watch",
+		"/persistentvolumeclaims/status":         "patch",
+		"/pods":                                  "get list watch",
+		"/events":                                "create list patch update watch",
+		"storage.k8s.io/volumeattributesclasses": "get list watch",
+		"coordination.k8s.io/leases":             "create delete get list update watch",
+	}
+	if diff := cmp.Diff(want, rules(t, "rbac/csi-resizer.yaml")); diff != "" {
+		t.Errorf("(-upstream +ours):\n%s", diff)
+	}
+}

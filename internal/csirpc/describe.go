@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
 )
 
 // Description is what a driver says of itself.
@@ -60,4 +61,24 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 
 func (c *Conn) failed(rpc string, err error) error {
 	return fmt.Errorf("csi driver at %s: %s: %w", c.endpoint, rpc, err)
+}
+
+// NodeExpands reports whether the driver's node service has EXPAND_VOLUME, asked over the same socket (RZ-S2). A driver without a node
+// service there has not.
+func (c *Conn) NodeExpands(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	answer, err := c.Node().NodeGetCapabilities(ctx, &csi.NodeGetCapabilitiesRequest{})
+	if code, _, _ := Outcome(err); code == codes.Unimplemented {
+		return false, nil
+	}
+	if err != nil {
+		return false, c.failed("NodeGetCapabilities", err)
+	}
+	for _, capability := range answer.GetCapabilities() {
+		if capability.GetRpc().GetType() == csi.NodeServiceCapability_RPC_EXPAND_VOLUME {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +65,9 @@ func Execute(ctx context.Context, p Program) error {
 	if called := filepath.Base(p.Name); isRole(root, called) {
 		p.Args = append([]string{called}, p.Args...)
 	}
+	if len(p.Args) > 0 && slices.Contains(goFlagRoles, p.Args[0]) {
+		p.Args = append(p.Args[:1:1], withTwoDashes(p.Args[1:])...)
+	}
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = knownTopic
@@ -103,7 +107,7 @@ name that the program is called by.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddGroup(&cobra.Group{ID: groupTry, Title: "To try it:"}, &cobra.Group{ID: groupAsk, Title: "To ask why:"}, &cobra.Group{ID: groupRun, Title: "To run in a cluster:"})
-	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p), newControllers(p), newPlane(p))
+	root.AddCommand(newUp(p), newDriver(p), newProvisioner(p), newControllers(p), newPlane(p), newResizer(p))
 	for _, c := range root.Commands() {
 		patiently(c.Flags())
 	}

@@ -116,3 +116,10 @@ func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
 	}, func() float64 { return float64(uncertain()) }))
 	return m
 }
+
+// NewGauge registers a gauge.
+func NewGauge(registry prometheus.Registerer, m Metric) *prometheus.GaugeVec {
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
+	registry.MustRegister(gauge)
+	return gauge
+}

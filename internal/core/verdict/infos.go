@@ -16,6 +16,7 @@ var infos = merge(
 	claimAndVolumeInfos,
 	explainInfos,
 	unusedInfos,
+	resizeInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.

@@ -202,7 +202,8 @@ const (
 var upstreams = []string{
 	eventProvisioning, eventProvisioningFailed, eventProvisioningSucceeded, eventVolumeDelete, eventVolumeFailedDelete, eventExternalExpanding,
 	eventFailedBinding, eventVolumeMismatch, eventWaitForFirstConsumer, eventWaitForPodScheduled, eventExternalProvisioning, eventClaimLost,
-	eventClaimMisbound, eventVolumeFailedRecycle, eventUnknownReclaimPolicy,
+	eventClaimMisbound, eventVolumeFailedRecycle, eventUnknownReclaimPolicy, eventResizing, eventVolumeResizeFailed, eventVolumeResizeSuccessful,
+	eventFileSystemResizeRequired,
 }
 
 // IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.

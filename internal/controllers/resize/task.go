@@ -1,0 +1,226 @@
+package resize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/capability"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+type next = verdict.Verdict[resizing.Action]
+
+// Gather implements reconcile.Task.
+func (c *Controller) Gather(ctx context.Context, key resizing.Key) (resizing.Snapshot, error) {
+	s := resizing.Snapshot{Driver: c.Driver, AnnotateFS: c.AnnotateFS}
+	claim, err := read(ctx, c.Cached, c.claims, key.NamespacedName, &corev1.PersistentVolumeClaim{})
+	if err != nil || claim == nil || claim.UID != key.UID {
+		c.setOffline(key.UID, false)
+		return s, err
+	}
+	s.Claim = claim
+	if claim.Spec.VolumeName == "" {
+		return s, nil
+	}
+	if s.Volume, err = read(ctx, c.Cached, c.volumes, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{}); err != nil {
+		return s, err
+	}
+	retry := c.retries.Get(key)
+	s.Retry.NotBefore = retry.NotBefore
+	if retry.Inputs != "" {
+		s.Retry.Size, _ = resource.ParseQuantity(retry.Inputs)
+	}
+	if s.OfflineOnly = c.WatchPods && c.isOffline(key.UID); s.OfflineOnly {
+		s.Users, err = c.users(ctx, claim)
+	}
+	return s, err
+}
+
+// read returns the newer of the cached object and what this process wrote; nil if there is none.
+func read[T client.Object](ctx context.Context, cached client.Reader, own *kube.OwnWrites[T], key client.ObjectKey, into T) (T, error) {
+	var none T
+	found, ok, err := own.Read(key, func() (T, bool, error) {
+		object, err := kube.Get(ctx, cached, key, into)
+		return object, err == nil && any(object) != any(none), err
+	})
+	if err != nil || !ok {
+		return none, err
+	}
+	return found, nil
+}
+
+func (c *Controller) users(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]string, error) {
+	var pods corev1.PodList
+	if err := c.Cached.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{IndexUsers: claim.Name}); err != nil {
+		return nil, fmt.Errorf("read the pods that use claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	var users []string
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.Spec.NodeName != "" && protection.Refers(pod, claim) {
+			users = append(users, pod.Name)
+		}
+	}
+	return users, nil
+}
+
+// Decide implements reconcile.Task.
+func (c *Controller) Decide(s resizing.Snapshot, now time.Time) next { return resizing.Decide(s, now) }
+
+// About implements reconcile.Task.
+func (c *Controller) About(key resizing.Key, s resizing.Snapshot) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.NamespacedName.String()}}
+	if s.Claim == nil {
+		return about
+	}
+	about.Object = s.Claim
+	about.Inputs = func() string {
+		if todo, ok := resizing.Decide(s, s.Retry.NotBefore).(verdict.Do[resizing.Action]); ok {
+			for _, a := range todo.Actions {
+				if e, asks := a.(resizing.Expand); asks {
+					return e.Size.String()
+				}
+			}
+		}
+		return ""
+	}
+	if s.Volume != nil {
+		about.Log = append(about.Log, telemetry.KeyVolume, s.Volume.Name)
+	}
+	return about
+}
+
+// Apply implements reconcile.Task.
+func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resizing.Action) (next, error) {
+	switch a := action.(type) {
+	case resizing.Expand:
+		return c.expand(ctx, s, a), nil
+	case resizing.RaiseVolume:
+		return nil, c.patchVolume(ctx, s, func(pv *corev1.PersistentVolume) {
+			pv.Spec.Capacity[corev1.ResourceStorage] = a.Capacity
+			if a.OldSize != "" {
+				setAnnotation(pv, names.AnnPreResizeCapacity, a.OldSize)
+			}
+		})
+	case resizing.ForgetOldSize:
+		return nil, c.patchVolume(ctx, s, func(pv *corev1.PersistentVolume) { delete(pv.Annotations, names.AnnPreResizeCapacity) })
+	case resizing.Begin, resizing.HandToNode, resizing.Finish, resizing.Fail:
+		return nil, c.patchClaim(ctx, s, action)
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+func setAnnotation(o client.Object, key, value string) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	o.SetAnnotations(annotations)
+}
+
+// patchClaim writes the claim's status. The patch has the resource version, so that a size is never written over one that another
+// leader wrote; after this process's own writes it is the newer of its write and the cache.
+func (c *Controller) patchClaim(ctx context.Context, s resizing.Snapshot, a resizing.Action) error {
+	claim, err := read(ctx, c.Cached, c.claims, client.ObjectKeyFromObject(s.Claim), &corev1.PersistentVolumeClaim{})
+	if err != nil {
+		return err
+	}
+	if claim == nil || claim.UID != s.Claim.UID {
+		return nil // nothing to write to any more
+	}
+	changed, ok := resizing.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
+	if !ok {
+		return fmt.Errorf("%T is not about a claim", a)
+	}
+	patch := client.StrategicMergeFrom(claim.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	c.claims.Wrote(changed)
+	return nil
+}
+
+func (c *Controller) patchVolume(ctx context.Context, s resizing.Snapshot, change func(*corev1.PersistentVolume)) error {
+	changed := s.Volume.DeepCopy()
+	change(changed)
+	if err := c.Writer.Patch(ctx, changed, client.StrategicMergeFrom(s.Volume.DeepCopy())); err != nil {
+		return fmt.Errorf("write PersistentVolume %q: %w", s.Volume.Name, err)
+	}
+	c.volumes.Wrote(changed)
+	return nil
+}
+
+// expand calls the driver, and turns its answer into the next verdict.
+func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing.Expand) next {
+	if !c.Driver.Controller { // RZ-X13: the node does it
+		return resizing.AfterExpand(s, a.Size, resizing.Answer{Capacity: a.Size.Value(), OnNode: true})
+	}
+	answer, err := c.call(ctx, s.Volume, a.Size.Value())
+	if failure := answer.Failure; failure != nil {
+		c.setOffline(s.Claim.UID, failure.IsInUse())
+	} else {
+		c.setOffline(s.Claim.UID, false)
+	}
+	if err != nil {
+		return verdict.Refuse[resizing.Action]{Finding: verdict.Finding{Reason: verdict.ResizeFailed, Message: err.Error()}}
+	}
+	v := resizing.AfterExpand(s, a.Size, answer)
+	if answer.Failure != nil {
+		return verdict.Coded(v, answer.Failure.Code.String())
+	}
+	return v
+}
+
+// call makes one ControllerExpandVolume call. err says that the call could not be made at all.
+func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, bytes int64) (resizing.Answer, error) {
+	what, err := capability.Of(pv, capability.Options{MultiWriters: c.MultiWriters})
+	if err != nil {
+		return resizing.Answer{}, err
+	}
+	request := &csi.ControllerExpandVolumeRequest{
+		VolumeId: pv.Spec.CSI.VolumeHandle, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes}, VolumeCapability: what,
+	}
+	if ref := pv.Spec.CSI.ControllerExpandSecretRef; ref != nil {
+		secret, _, err := kube.SecretValues(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		if err != nil {
+			return resizing.Answer{}, fmt.Errorf("the secret %s/%s of PersistentVolume %q for the expansion cannot be read: %w", ref.Namespace, ref.Name, pv.Name, err)
+		}
+		request.Secrets = secret
+	}
+	inFlight := c.InFlight.WithLabelValues("ControllerExpandVolume")
+	inFlight.Inc()
+	defer inFlight.Dec()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	end, err := c.Calls.Begin("ControllerExpandVolume", pv.Name, pv.Spec.CSI.VolumeHandle)
+	if err != nil {
+		return resizing.Answer{}, errors.New(csirpc.Words(err, nil)) // another call for the volume is in flight; nothing was asked
+	}
+	defer end()
+	response, err := c.CSI.ControllerExpandVolume(ctx, request)
+	if err != nil {
+		code, _, foreign := csirpc.Outcome(err)
+		if foreign { // RZ-C1: nothing is known of the call
+			code = codes.Unavailable
+		}
+		return resizing.Answer{Failure: &resizing.Failure{Code: code, Message: csirpc.Words(err, request.GetSecrets())}}, nil
+	}
+	return resizing.Answer{Capacity: response.GetCapacityBytes(), OnNode: response.GetNodeExpansionRequired()}, nil
+}

@@ -1,0 +1,134 @@
+package resizing
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Decide says what to do for a claim. now is compared with the time of the next attempt only.
+func Decide(s Snapshot, now time.Time) Verdict {
+	switch {
+	case s.Claim == nil:
+		return idle("the claim does not exist any more")
+	case s.Volume == nil && s.Claim.Spec.VolumeName != "":
+		return wait{Finding: verdict.Finding{Reason: verdict.ResizeNotRequested, Message: "the cache does not have the claim's volume yet"}}
+	case s.Volume == nil:
+		return idle("the claim has no volume")
+	case !isOurs(s):
+		return idle("another driver serves the volume")
+	}
+	v := decide(s, now)
+	if !leftOver(s) {
+		return v
+	}
+	forget := verdict.Finding{Reason: verdict.ResizeNotRequested, Message: "the annotation with the size from before the expansion is not needed any more"}
+	if first, acts := v.(do); acts {
+		first.Actions = append([]Action{ForgetOldSize{}}, first.Actions...)
+		return first
+	}
+	return do{Finding: forget, Actions: []Action{ForgetOldSize{}}, Then: v}
+}
+
+// isOurs is RZ-D3 and RZ-D4. A migrated volume is ours if the claim says so.
+func isOurs(s Snapshot) bool {
+	ref := s.Volume.Spec.ClaimRef
+	if ref == nil || ref.Namespace != s.Claim.Namespace || ref.UID != s.Claim.UID {
+		return false
+	}
+	if s.Volume.Spec.CSI != nil {
+		return s.Volume.Spec.CSI.Driver == s.Driver.Name
+	}
+	return s.Claim.Annotations[names.AnnStorageResizer] == s.Driver.Name
+}
+
+// leftOver reports whether the volume has the annotation of an expansion that is over (RZ-D1).
+func leftOver(s Snapshot) bool {
+	_, annotated := s.Volume.Annotations[names.AnnPreResizeCapacity]
+	has, volume := capacity(s.Claim), s.Volume.Spec.Capacity[corev1.ResourceStorage]
+	return s.AnnotateFS && annotated && has.Cmp(volume) >= 0
+}
+
+func decide(s Snapshot, now time.Time) Verdict {
+	wants, has := requested(s.Claim), capacity(s.Claim)
+	if s.Claim.Status.Phase != corev1.ClaimBound || wants.Cmp(has) <= 0 { // RZ-D2
+		return idle("the claim has what it asks for, or is not bound")
+	}
+	size, call := target(s)
+	if !call {
+		return wait{Finding: verdict.Finding{
+			Reason: verdict.ResizeOnNode, Message: fmt.Sprintf("the node expands the filesystem to %s where the volume is mounted next", size.String()),
+		}}
+	}
+	same := s.Retry.Size.Cmp(size) == 0 && !s.Retry.Size.IsZero()
+	offline := s.OfflineOnly && len(s.Users) == 0
+	switch {
+	case same && now.Before(s.Retry.NotBefore) && !offline: // RZ-D13, RZ-C5: another size is tried at once
+		return wait{
+			Finding: verdict.Finding{Reason: verdict.ResizeAwaitsRetry, Message: fmt.Sprintf("the last attempt to expand to %s failed, and the next one is not due yet", size.String())},
+			Until:   s.Retry.NotBefore,
+		}
+	case s.OfflineOnly && len(s.Users) > 0: // RZ-D12
+		return refuse{Finding: verdict.Finding{
+			Reason: verdict.ResizeNeedsOffline, Message: fmt.Sprintf("Unable to expand %s/%s because CSI driver %s only supports offline expansion and volume is currently in-use",
+				s.Claim.Namespace, s.Claim.Name, s.Driver.Name),
+			Fix: "Stop " + strings.Join(s.Users, ", ") + ", which use it; the expansion goes on then",
+		}, Retry: verdict.RetrySlowly}
+	}
+	begin := verdict.Finding{Reason: verdict.ResizeStarted, Message: "External resizer is resizing volume " + s.Volume.Name}
+	actions := []Action{Expand{size}}
+	if mustBegin(s, size) {
+		actions = append([]Action{Begin{size}}, actions...)
+	}
+	return do{Finding: begin, Actions: actions}
+}
+
+// mustBegin is false if the status says already that this very size is asked for: a retry writes nothing (RZ-H9). An attempt that
+// ended with an error has its condition, which a new one takes back.
+func mustBegin(s Snapshot, size resource.Quantity) bool {
+	have, ok := allocated(s.Claim)
+	return !ok || have.Cmp(size) != 0 || status(s.Claim) != corev1.PersistentVolumeClaimControllerResizeInProgress ||
+		!hasCondition(s.Claim, corev1.PersistentVolumeClaimResizing) || hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
+}
+
+// target is the table RZ-D6 to RZ-D11c: which size is asked for next, and whether the driver is to be asked at all.
+func target(s Snapshot) (size resource.Quantity, call bool) {
+	wants, volume := requested(s.Claim), s.Volume.Spec.Capacity[corev1.ResourceStorage]
+	last, recorded := allocated(s.Claim)
+	smaller := volume.Cmp(wants) < 0
+	switch state := status(s.Claim); {
+	case state == corev1.PersistentVolumeClaimNodeResizePending || state == corev1.PersistentVolumeClaimNodeResizeInProgress:
+		return last, smaller && volume.Cmp(last) < 0 // D6, D10: else the node must finish first
+	case state == corev1.PersistentVolumeClaimNodeResizeInfeasible && smaller:
+		return last, true // D7
+	case state == corev1.PersistentVolumeClaimNodeResizeInfeasible && !s.Driver.Controller:
+		return wants, true // D11
+	case state == corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		return last, true // D11
+	case smaller && state == corev1.PersistentVolumeClaimControllerResizeInProgress && !hadFinalError(s):
+		return last, true // D8: an uncertain expansion is finished before another size is asked for
+	case smaller:
+		return wants, true // D8 after a final error, D9
+	case state != "" || recorded:
+		return last, true // D11a, D11b
+	case hasCondition(s.Claim, corev1.PersistentVolumeClaimFileSystemResizePending):
+		return wants, false // D11c
+	}
+	return wants, true // D11c
+}
+
+// hadFinalError reads from the status that the last attempt ended for certain: only a final error leaves its condition beside
+// ControllerResizeInProgress. So a restart knows it as well (RZ-H4).
+func hadFinalError(s Snapshot) bool {
+	return hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
+}
+
+func idle(message string) Verdict {
+	return nothing{Finding: verdict.Finding{Reason: verdict.ResizeNotRequested, Message: message}}
+}

@@ -1,0 +1,149 @@
+package resizing
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Verdict is what this package answers.
+type Verdict = verdict.Verdict[Action]
+
+type (
+	nothing = verdict.Nothing[Action]
+	wait    = verdict.Wait[Action]
+	refuse  = verdict.Refuse[Action]
+	do      = verdict.Do[Action]
+)
+
+// Key is one claim for as long as it exists: a claim created again under its name inherits nothing (RZ-H5).
+type Key struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// Driver is what must be known of the CSI driver.
+type Driver struct {
+	Name string
+	// Controller says that ControllerExpandVolume is there. Without it the node expands (the trivial resizer, RZ-S2).
+	Controller bool
+}
+
+// Snapshot is the world around one claim.
+type Snapshot struct {
+	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or is another one by now
+	Volume *corev1.PersistentVolume      // that the claim names; nil: the cache does not have it
+	Driver Driver
+	// OfflineOnly says that the driver has refused this claim's expansion with FAILED_PRECONDITION, as for a volume in use.
+	OfflineOnly bool
+	Users       []string // pods that use the claim and have not ended; read if OfflineOnly
+	AnnotateFS  bool     // gate AnnotateFsResize (RZ-G1)
+	Retry       Retry
+}
+
+// Retry is what the process remembers of the last failed attempt.
+type Retry struct {
+	Size      resource.Quantity // that was asked for; zero for none
+	NotBefore time.Time         // when the next attempt with this size is due
+}
+
+// Action is one thing to do. The interface is sealed.
+//
+//sumtype:decl
+type Action interface{ action() }
+
+type (
+	// ForgetOldSize removes the annotation with the capacity from before an expansion, which the node has finished (RZ-D1).
+	ForgetOldSize struct{}
+	// Begin writes into the claim's status which size is asked for, before the driver is asked (RZ-X1). The write has the claim's
+	// resource version.
+	Begin struct{ Size resource.Quantity }
+	// Expand asks the driver. What follows is for [AfterExpand] to say.
+	Expand struct{ Size resource.Quantity }
+	// RaiseVolume writes the capacity of the PersistentVolume (RZ-X5).
+	RaiseVolume struct {
+		Capacity resource.Quantity
+		OldSize  string // value of the annotation pre-resize-capacity; empty for none
+	}
+	// HandToNode writes into the claim's status that the node must expand (RZ-X6).
+	HandToNode struct{}
+	// Finish writes the new capacity into the claim's status (RZ-X7).
+	Finish struct{ Capacity resource.Quantity }
+	// Fail writes a condition with the error, and that the size is infeasible if it is (RZ-X8, RZ-X9).
+	Fail struct {
+		Message    string
+		Infeasible bool
+	}
+)
+
+func (ForgetOldSize) action() {}
+func (Begin) action()         {}
+func (Expand) action()        {}
+func (RaiseVolume) action()   {}
+func (HandToNode) action()    {}
+func (Finish) action()        {}
+func (Fail) action()          {}
+
+// Failure is how ControllerExpandVolume failed.
+type Failure struct {
+	Code    codes.Code
+	Message string // the driver's words with the code, without secret values
+}
+
+// The codes of RZ-C1 and RZ-C2. After a code that is not final the call may still have an effect.
+var (
+	notFinal   = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted}
+	infeasible = []codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.NotFound}
+)
+
+// IsFinal reports whether the driver is certain not to expand the volume any more for this call.
+func (f Failure) IsFinal() bool { return !slices.Contains(notFinal, f.Code) }
+
+// IsInfeasible reports whether the size can never be had.
+func (f Failure) IsInfeasible() bool { return slices.Contains(infeasible, f.Code) }
+
+// IsInUse reports whether the driver may want the volume offline first (RZ-C3).
+func (f Failure) IsInUse() bool { return f.Code == codes.FailedPrecondition }
+
+// conditions that an expansion writes (RZ-E1).
+var conditions = []corev1.PersistentVolumeClaimConditionType{
+	corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimFileSystemResizePending,
+	corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
+}
+
+// IsResizeCondition reports whether a condition is one that an expansion writes.
+func IsResizeCondition(kind corev1.PersistentVolumeClaimConditionType) bool {
+	return slices.Contains(conditions, kind)
+}
+
+func hasCondition(claim *corev1.PersistentVolumeClaim, kind corev1.PersistentVolumeClaimConditionType) bool {
+	return slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+}
+
+func requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
+}
+
+func capacity(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	return claim.Status.Capacity[corev1.ResourceStorage]
+}
+
+func status(claim *corev1.PersistentVolumeClaim) corev1.ClaimResourceStatus {
+	return claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
+}
+
+// allocated returns the size of the last attempt, or what is requested if there was none.
+func allocated(claim *corev1.PersistentVolumeClaim) (size resource.Quantity, ok bool) {
+	if size, ok = claim.Status.AllocatedResources[corev1.ResourceStorage]; ok {
+		return size, true
+	}
+	return requested(claim), false
+}

@@ -1,0 +1,89 @@
+package resizing
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// The message of the condition that a user looks for, in upstream's words (RZ-X6).
+const nodeMessage = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
+
+// Apply returns the claim with its status as it is to be after an action; ok is false if the action is not about the claim. The claim
+// that is given stays as it is.
+func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) (changed *corev1.PersistentVolumeClaim, ok bool) {
+	changed = claim.DeepCopy()
+	st := &changed.Status
+	switch a := a.(type) {
+	case Begin:
+		setAllocated(st, a.Size)
+		setState(st, corev1.PersistentVolumeClaimControllerResizeInProgress)
+		st.Conditions = replaced(st.Conditions, newCondition(corev1.PersistentVolumeClaimResizing, "", now))
+		delete(changed.Annotations, names.AnnNodeExpansionNotRequired)
+	case HandToNode:
+		setState(st, corev1.PersistentVolumeClaimNodeResizePending)
+		st.Conditions = merged(st.Conditions, newCondition(corev1.PersistentVolumeClaimFileSystemResizePending, nodeMessage, now))
+		delete(changed.Annotations, names.AnnNodeExpansionNotRequired)
+	case Finish:
+		if st.Capacity == nil {
+			st.Capacity = corev1.ResourceList{}
+		}
+		st.Capacity[corev1.ResourceStorage] = a.Capacity
+		st.Conditions = replaced(st.Conditions)
+		delete(st.AllocatedResourceStatuses, corev1.ResourceStorage)
+		if changed.Annotations == nil {
+			changed.Annotations = map[string]string{}
+		}
+		changed.Annotations[names.AnnNodeExpansionNotRequired] = "true"
+	case Fail:
+		if a.Infeasible {
+			setState(st, corev1.PersistentVolumeClaimControllerResizeInfeasible)
+		}
+		st.Conditions = merged(st.Conditions, newCondition(corev1.PersistentVolumeClaimControllerResizeError, a.Message, now))
+	case ForgetOldSize, Expand, RaiseVolume:
+		return nil, false
+	}
+	return changed, true
+}
+
+func newCondition(kind corev1.PersistentVolumeClaimConditionType, message string, now metav1.Time) corev1.PersistentVolumeClaimCondition {
+	return corev1.PersistentVolumeClaimCondition{Type: kind, Status: corev1.ConditionTrue, Message: message, LastTransitionTime: now}
+}
+
+// replaced drops all conditions of expansions and adds the given ones; others stay.
+func replaced(all []corev1.PersistentVolumeClaimCondition, by ...corev1.PersistentVolumeClaimCondition) []corev1.PersistentVolumeClaimCondition {
+	var out []corev1.PersistentVolumeClaimCondition
+	for _, c := range all {
+		if !IsResizeCondition(c.Type) {
+			out = append(out, c)
+		}
+	}
+	return append(out, by...)
+}
+
+// merged replaces the condition of the same type, or adds it.
+func merged(all []corev1.PersistentVolumeClaimCondition, one corev1.PersistentVolumeClaimCondition) []corev1.PersistentVolumeClaimCondition {
+	for i := range all {
+		if all[i].Type == one.Type {
+			all[i] = one
+			return all
+		}
+	}
+	return append(all, one)
+}
+
+func setAllocated(st *corev1.PersistentVolumeClaimStatus, size resource.Quantity) {
+	if st.AllocatedResources == nil {
+		st.AllocatedResources = corev1.ResourceList{}
+	}
+	st.AllocatedResources[corev1.ResourceStorage] = size
+}
+
+func setState(st *corev1.PersistentVolumeClaimStatus, state corev1.ClaimResourceStatus) {
+	if st.AllocatedResourceStatuses == nil {
+		st.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{}
+	}
+	st.AllocatedResourceStatuses[corev1.ResourceStorage] = state
+}
