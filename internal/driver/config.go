@@ -2,8 +2,10 @@ package driver
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,12 +42,32 @@ type Config struct {
 	// TopologyKey names the place of volumes that exist on this node only, see
 	// backend.Local. When it is empty, callers are not told of it.
 	TopologyKey string
+	// Topology has further segments that hold for this node and for all volumes
+	// of the backend, such as a zone. It is announced for every backend.
+	Topology map[string]string
+	// Attach is about ControllerPublishVolume.
+	Attach Attach
 	// Metrics count and time calls; nil for none.
 	Metrics *telemetry.Served
 	// StopTimeout bounds how long a stopping driver waits for calls in
 	// flight; 10 seconds when zero.
 	StopTimeout time.Duration
 }
+
+// Attach says whether volumes are attached to nodes, and to which.
+type Attach struct {
+	// Required makes the driver offer ControllerPublishVolume. It goes with
+	// attachRequired in the CSIDriver object.
+	Required bool
+	// Nodes are the ids of the nodes that can reach the volumes; others are
+	// NOT_FOUND. Empty stands for this node where the backend is
+	// backend.Local, and for every node where it is not. One that is "*"
+	// stands for every node.
+	Nodes []string
+}
+
+// anyNode in Attach.Nodes stands for every node.
+const anyNode = "*"
 
 // Limits of the CSI spec ("Size Limits", GetPluginInfoResponse.name,
 // NodeGetInfoResponse.node_id) and of the kernel (sockaddr_un.sun_path, less
@@ -117,17 +139,27 @@ func (c Config) settingMistakes() []Mistake {
 	return append(append(c.identityMistakes(), c.placeMistakes()...), c.topologyMistakes()...)
 }
 
-func (c Config) topologyMistakes() []Mistake {
+func (c Config) topologyMistakes() (mistakes []Mistake) {
 	if c.TopologyKey != "" && !topologyKey.MatchString(c.TopologyKey) {
-		return []Mistake{{
+		mistakes = append(mistakes, Mistake{
 			"TopologyKey", c.TopologyKey,
 			fmt.Sprintf("must be a domain, a slash and a name, for example topology.%s/node; or empty for none", DefaultName),
-		}}
+		})
+	} else if problem := nodeIDMistake(c.TopologyKey, c.NodeID); problem != "" {
+		mistakes = append(mistakes, Mistake{"NodeID", c.NodeID, problem})
 	}
-	if problem := (location{key: c.TopologyKey, node: c.NodeID}).mistake(); problem != "" {
-		return []Mistake{{"NodeID", c.NodeID, problem}}
+	for _, key := range slices.Sorted(maps.Keys(c.Topology)) {
+		if !topologyKey.MatchString(key) {
+			mistakes = append(mistakes, Mistake{"Topology", key, "must be a domain, a slash and a name, for example topology.kubernetes.io/zone"})
+		}
+		if value := c.Topology[key]; !labelValue.MatchString(value) {
+			mistakes = append(mistakes, Mistake{
+				"Topology", key + "=" + value,
+				"the value must have 1 to 63 letters, digits, dots, dashes and underscores, with a letter or digit at both ends",
+			})
+		}
 	}
-	return nil
+	return mistakes
 }
 
 func (c Config) identityMistakes() (mistakes []Mistake) {

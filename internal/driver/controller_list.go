@@ -11,8 +11,7 @@ import (
 // out of date as soon as it is given, and a question must not keep a call that
 // changes something from running.
 
-// ControllerGetVolume knows nothing of nodes: there is no
-// ControllerPublishVolume.
+// ControllerGetVolume describes one volume, with the nodes that it is attached to.
 func (s *controllerServer) ControllerGetVolume(ctx context.Context, r *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
 	id, err := parseVolumeID(r.GetVolumeId())
 	if err != nil {
@@ -24,7 +23,7 @@ func (s *controllerServer) ControllerGetVolume(ctx context.Context, r *csi.Contr
 	}
 	return &csi.ControllerGetVolumeResponse{
 		Volume: s.service.features.message(volume),
-		Status: &csi.ControllerGetVolumeResponse_VolumeStatus{},
+		Status: &csi.ControllerGetVolumeResponse_VolumeStatus{PublishedNodeIds: s.service.attachedTo(ctx, volume.ID)},
 	}, nil
 }
 
@@ -44,7 +43,11 @@ func (s *controllerServer) ListVolumes(ctx context.Context, r *csi.ListVolumesRe
 	}
 	response := &csi.ListVolumesResponse{NextToken: next}
 	for _, volume := range volumes {
-		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{Volume: s.service.features.message(volume)})
+		entry := &csi.ListVolumesResponse_Entry{Volume: s.service.features.message(volume)}
+		if nodes := s.service.attachedTo(ctx, volume.ID); len(nodes) > 0 {
+			entry.Status = &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: nodes}
+		}
+		response.Entries = append(response.Entries, entry)
 	}
 	return response, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/purser-csi/purser/internal/driver/attachment"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/parallel"
@@ -13,9 +14,11 @@ import (
 
 // nodeUse says how a volume is in use on this node.
 type nodeUse interface {
-	// mayDelete gives a fault.InUse error while the volume is staged or
+	// notInUse gives a fault.InUse error while the volume is staged or
 	// published here.
-	mayDelete(context.Context, backend.ID) error
+	notInUse(context.Context, backend.ID) error
+	// isNode says whether an id is that of this node.
+	isNode(id string) bool
 }
 
 // controllerService has the rules of the Controller service. It relies on
@@ -24,6 +27,8 @@ type controllerService struct {
 	backend  backend.Backend
 	features features
 	node     nodeUse
+	attached *attachment.Store
+	reach    reach
 }
 
 // create is idempotent by name: the name leads to the id. The source is looked
@@ -120,7 +125,10 @@ func (s *controllerService) remove(ctx context.Context, volumeID string) error {
 		logr.FromContextOrDiscard(ctx).Info("Nothing to delete: this driver makes no such ids")
 		return nil
 	}
-	if err := s.node.mayDelete(ctx, id); err != nil {
+	if err := s.notAttached(id); err != nil {
+		return err
+	}
+	if err := s.node.notInUse(ctx, id); err != nil {
 		return err
 	}
 	return s.backend.Delete(ctx, id)

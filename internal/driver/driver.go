@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 
+	"github.com/purser-csi/purser/internal/driver/attachment"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/inflight"
 	"github.com/purser-csi/purser/internal/driver/publication"
@@ -26,6 +27,7 @@ type Driver struct {
 	running   *inflight.Table
 	published *publication.Store
 	staged    *staging.Store
+	attached  *attachment.Store
 	calls     *Counter
 	ready     chan struct{}
 	// stopped is closed when the last call has ended.
@@ -39,7 +41,7 @@ func New(config Config) (*Driver, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	features := featuresOf(config.Backend, config.TopologyKey, config.NodeID)
+	features := featuresOf(config)
 	return &Driver{
 		config:   config,
 		features: features,
@@ -48,10 +50,11 @@ func New(config Config) (*Driver, error) {
 			Dir:     filepath.Join(config.StateDir, "published"),
 			Checker: features.publicationChecker(config.Mounter),
 		}),
-		staged:  staging.NewStore(filepath.Join(config.StateDir, "stagings")),
-		calls:   newCounter(),
-		ready:   make(chan struct{}),
-		stopped: make(chan struct{}),
+		staged:   staging.NewStore(filepath.Join(config.StateDir, "stagings")),
+		attached: attachment.NewStore(filepath.Join(config.StateDir, "attached")),
+		calls:    newCounter(),
+		ready:    make(chan struct{}),
+		stopped:  make(chan struct{}),
 	}, nil
 }
 
@@ -114,6 +117,11 @@ func (d *Driver) recoverState(ctx context.Context) error {
 	if err := d.staged.Recover(ctx); err != nil {
 		return err
 	}
+	if d.features.attaches {
+		if err := d.attached.Recover(ctx); err != nil {
+			return err
+		}
+	}
 	return d.published.Recover(ctx)
 }
 
@@ -160,7 +168,10 @@ func (d *Driver) newServer(log logr.Logger) *grpc.Server {
 		published: d.published,
 		staged:    d.staged,
 	}
-	controller := &controllerService{backend: d.config.Backend, features: d.features, node: node}
+	controller := &controllerService{
+		backend: d.config.Backend, features: d.features, node: node,
+		attached: d.attached, reach: reachOf(d.config),
+	}
 	csi.RegisterIdentityServer(server, &identityServer{config: d.config, features: d.features})
 	csi.RegisterControllerServer(server, &controllerServer{service: controller, running: d.running})
 	csi.RegisterNodeServer(server, &nodeServer{service: node, running: d.running})

@@ -29,11 +29,13 @@ type features struct {
 	particular   backend.Particular
 	ids          naming
 	location     location
+	// attaches says that volumes are attached to a node before it uses them.
+	attaches bool
 }
 
-// featuresOf asks the backend. The key is that of Config.TopologyKey.
-func featuresOf(b backend.Backend, key, nodeID string) features {
-	var f features
+// featuresOf asks the backend of a valid configuration.
+func featuresOf(c Config) features {
+	b, f := c.Backend, features{attaches: c.Attach.Required}
 	f.lister, _ = b.(backend.Lister)
 	f.pool, _ = b.(backend.Pool)
 	f.sized, _ = b.(backend.Sized)
@@ -56,9 +58,8 @@ func featuresOf(b backend.Backend, key, nodeID string) features {
 	if cloner, ok := b.(backend.Cloner); ok && cloner.CanClone() {
 		f.cloner = cloner
 	}
-	if local, ok := b.(backend.Local); ok && local.IsLocal() && key != "" {
-		f.location = location{key: key, node: nodeID}
-	}
+	local, _ := b.(backend.Local)
+	f.location = locationOf(c, local)
 	return f
 }
 
@@ -101,6 +102,8 @@ func (f features) controllerCapabilities() []*csi.ControllerServiceCapability {
 		}
 	}
 	add(f.lister != nil, csi.ControllerServiceCapability_RPC_LIST_VOLUMES)
+	add(f.attaches, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME)
+	add(f.attaches && f.lister != nil, csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES)
 	add(f.pool != nil, csi.ControllerServiceCapability_RPC_GET_CAPACITY)
 	add(f.expander != nil, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
 	add(f.modifier != nil, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME)

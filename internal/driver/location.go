@@ -2,25 +2,41 @@ package driver
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
+	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// location is where the volumes of a Local backend are: on this node. Its zero
-// value says that they can be reached from everywhere, or that nobody is told.
-type location struct{ key, node string }
+// location is the topology of the volumes of this driver: all its segments
+// hold for each volume and for this node. Empty, volumes can be reached from
+// everywhere, or callers are not told.
+type location map[string]string
 
-func (l location) matters() bool { return l.key != "" }
+// locationOf merges the segments that the operator gave with that of the node.
+// The key of the node is that of Config.TopologyKey; isLocal says that volumes
+// exist on this node only.
+func locationOf(c Config, local backend.Local) location {
+	l := location{}
+	maps.Copy(l, c.Topology)
+	if c.TopologyKey != "" && local != nil && local.IsLocal() {
+		l[c.TopologyKey] = c.NodeID
+	}
+	return l
+}
+
+func (l location) matters() bool { return len(l) > 0 }
 
 // topology is nil where the location does not matter.
 func (l location) topology() *csi.Topology {
 	if !l.matters() {
 		return nil
 	}
-	return &csi.Topology{Segments: map[string]string{l.key: l.node}}
+	return &csi.Topology{Segments: maps.Clone(l)}
 }
 
 // topologies is topology as a list.
@@ -31,15 +47,19 @@ func (l location) topologies() []*csi.Topology {
 	return []*csi.Topology{l.topology()}
 }
 
-// covers says whether a topology includes this node: a segment that this
-// driver does not know says nothing about it.
+// covers says whether a topology includes the volumes of this driver: a
+// segment that this driver does not know says nothing about them.
 func (l location) covers(t *csi.Topology) bool {
-	value, named := t.GetSegments()[l.key]
-	return !named || value == l.node
+	for key, value := range l {
+		if other, named := t.GetSegments()[key]; named && other != value {
+			return false
+		}
+	}
+	return true
 }
 
-// check refuses requirements that a volume on this node does not fulfil.
-// Whatever is preferred, there is no choice.
+// check refuses requirements that a volume here does not fulfil. Whatever is
+// preferred, there is no choice.
 func (l location) check(r *csi.TopologyRequirement) error {
 	if r == nil {
 		return nil
@@ -55,16 +75,25 @@ func (l location) check(r *csi.TopologyRequirement) error {
 		return nil
 	}
 	// "CreateVolume Errors": unable to provision in accessible_topology.
-	return fault.Exhausted.Errorf("accessibility_requirements: none of the %d topologies has %s=%q, and volumes of this driver are on that node only",
-		len(wanted), l.key, l.node)
+	return fault.Exhausted.Errorf("accessibility_requirements: none of the %d topologies includes %s, where all volumes of this driver are",
+		len(wanted), l)
 }
 
-// mistake says why a cluster cannot store the location, which becomes a label
-// of the node; empty when it can.
-func (l location) mistake() string {
-	if !l.matters() || labelValue.MatchString(l.node) {
+// String lists the segments in the order of their keys.
+func (l location) String() string {
+	segments := make([]string, 0, len(l))
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		segments = append(segments, key+"="+l[key])
+	}
+	return strings.Join(segments, ",")
+}
+
+// nodeIDMistake says why the node's id cannot be the value of a topology
+// segment, which becomes a label of the node; empty when it can.
+func nodeIDMistake(key, nodeID string) string {
+	if key == "" || labelValue.MatchString(nodeID) {
 		return ""
 	}
 	return fmt.Sprintf("volumes are tied to this node by the topology %s, whose values have at most 63 letters, "+
-		"digits, dots, dashes and underscores, with a letter or digit at both ends; choose another id or turn topology off", l.key)
+		"digits, dots, dashes and underscores, with a letter or digit at both ends; choose another id or turn topology off", key)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 )
 
 const testKey = "topology.csi.purser/node"
@@ -57,6 +58,65 @@ func TestVolumesAreOnThisNode(t *testing.T) {
 	wantCode(t, err, codes.OK)
 	if node.GetAccessibleTopology().GetSegments()[testKey] != "node-1" || node.GetMaxVolumesPerNode() != 7 {
 		t.Errorf("node info: %v", node)
+	}
+}
+
+const testZone = "topology.kubernetes.io/zone"
+
+func segments(pairs ...string) *csi.Topology {
+	t := &csi.Topology{Segments: map[string]string{}}
+	for i := 0; i < len(pairs); i += 2 {
+		t.Segments[pairs[i]] = pairs[i+1]
+	}
+	return t
+}
+
+// Segments by flag: all of them hold for the node and for each volume, beside
+// the segment of the node or instead of it.
+func TestVolumesAreInTheSegmentsOfTheDriver(t *testing.T) {
+	tests := []struct {
+		why     string
+		nodeKey string
+		at      *csi.Topology // what is asked for
+		fits    bool
+	}{
+		{"the zone", "", segments(testZone, "a"), true},
+		{"another zone", "", segments(testZone, "b"), false},
+		{"a segment of another driver", "", segments("other/rack", "r"), true},
+		{"the zone, any node", testKey, segments(testZone, "a"), true},
+		{"zone and node", testKey, segments(testZone, "a", testKey, "node-1"), true},
+		{"the zone, another node", testKey, segments(testZone, "a", testKey, "node-2"), false},
+		{"another zone, the node", testKey, segments(testZone, "b", testKey, "node-1"), false},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			r, _, _ := onShelf(t, settings{topologyKey: test.nodeKey, topology: map[string]string{testZone: "a"}})
+			want := segments(testZone, "a")
+			if test.nodeKey != "" {
+				want.Segments[test.nodeKey] = "node-1"
+			}
+			node, err := r.NodeGetInfo(t.Context(), &csi.NodeGetInfoRequest{})
+			wantCode(t, err, codes.OK)
+			request := createRequest("vol")
+			request.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{test.at}}
+			created, err := r.CreateVolume(t.Context(), request)
+			if !test.fits {
+				wantCode(t, err, codes.ResourceExhausted, testZone+"=a")
+			} else {
+				wantCode(t, err, codes.OK)
+				if at := created.GetVolume().GetAccessibleTopology(); len(at) != 1 || !proto.Equal(at[0], want) {
+					t.Errorf("the volume is at %v, want %v", at, want)
+				}
+			}
+			if !proto.Equal(node.GetAccessibleTopology(), want) {
+				t.Errorf("the node is at %v, want %v", node.GetAccessibleTopology(), want)
+			}
+			capacity, err := r.GetCapacity(t.Context(), &csi.GetCapacityRequest{AccessibleTopology: test.at})
+			wantCode(t, err, codes.OK)
+			if (capacity.GetAvailableCapacity() > 0) != test.fits {
+				t.Errorf("capacity at %v: %v", test.at, capacity)
+			}
+		})
 	}
 }
 

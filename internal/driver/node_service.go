@@ -22,6 +22,9 @@ type nodeService struct {
 	staged    *staging.Store
 }
 
+// isNode implements nodeUse.
+func (s *nodeService) isNode(id string) bool { return id == s.nodeID }
+
 func (s *nodeService) publish(ctx context.Context, r publishing) error {
 	id, err := s.features.ids.parse(r.volumeID)
 	if err != nil {

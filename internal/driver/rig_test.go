@@ -51,6 +51,8 @@ type settings struct {
 
 	stopTimeout time.Duration
 	topologyKey string
+	topology    map[string]string
+	attach      Attach
 }
 
 // newRig serves directories with symbolic links, so that it works for
@@ -69,7 +71,7 @@ func newRig(t *testing.T, with settings) *rig {
 	d, err := New(Config{
 		Version: "v1.2.3", NodeID: "node-1", Endpoint: "unix:///unused",
 		StateDir: with.state, Backend: with.backend, Mounter: with.mounter, StopTimeout: with.stopTimeout,
-		TopologyKey: with.topologyKey,
+		TopologyKey: with.topologyKey, Topology: with.topology, Attach: with.attach,
 	})
 	if err != nil {
 		t.Fatal(err)

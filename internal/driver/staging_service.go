@@ -123,8 +123,8 @@ func targets(records []publication.Record) string {
 	return strings.Join(paths, ", ")
 }
 
-// mayDelete implements nodeUse.
-func (s *nodeService) mayDelete(ctx context.Context, id backend.ID) error {
+// notInUse implements nodeUse.
+func (s *nodeService) notInUse(ctx context.Context, id backend.ID) error {
 	if err := s.notPublished(ctx, id); err != nil || s.features.stager == nil {
 		return err
 	}

@@ -29,10 +29,13 @@ type Driver struct {
 	StateDir string
 	NodeID   string
 	Name     string
-	Backend  string // one of backends; empty leaves it to the machine
-	Topology bool
-	Loopfile loopfileSettings
-	Ceph     cephSettings
+	Backend  string   // one of backends; empty leaves it to the machine
+	Topology []string // segments; "true" stands for that of the node, "false" for none
+	Attach   bool
+	// AttachNodes are the nodes that can reach the volumes; "*" for every node.
+	AttachNodes []string
+	Loopfile    loopfileSettings
+	Ceph        cephSettings
 
 	RegistrationDir    string
 	RegistrationSocket string // the CSI socket as the kubelet sees it; empty when it sees it where we do
@@ -111,7 +114,13 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 		f.StringVar(&d.Name, "driver-name", driver.DefaultName, "`name` of the driver, as StorageClasses refer to it")
 		f.StringVar(&d.Backend, "backend", "", "`kind` of storage: "+strings.Join(backends, ", ")+
 			"; by default loopfile where this process may use loop devices, else directory; a state directory keeps the kind that it began with")
-		f.BoolVar(&d.Topology, "topology", true, "tell that volumes are on this machine only, by the topology key topology.DRIVER-NAME/node")
+		f.StringSliceVar(&d.Topology, "topology", []string{"true"}, "where volumes can be reached: true for this machine only, by the topology key "+
+			"topology.DRIVER-NAME/node (images and directories); false to announce nothing; or a `segment` KEY=VALUE, such as "+
+			"topology.kubernetes.io/zone=a, which replaces the key of the machine unless true is given as well; may be given several times")
+		f.BoolVar(&d.Attach, "attach-required", false, "offer ControllerPublishVolume, which refuses a volume to a second node unless its access mode "+
+			"allows several; for a CSIDriver object with attachRequired: true")
+		f.StringSliceVar(&d.AttachNodes, "attach-nodes", nil, "`ids` of the nodes that volumes can be attached to, * for every node; by default this node "+
+			"for images and directories, and every node for Ceph")
 	})
 	grouped(f, "Loop images", func(f *pflag.FlagSet) {
 		f.Float64Var(&d.Loopfile.OverCommit, "loopfile-over-commit", loopfile.DefaultOverCommit, "how many times the space of the pool may be promised to volumes")
@@ -171,13 +180,14 @@ func (d *Driver) Validate() error {
 	errs = append(errs, d.Ceph.mistakes()...)
 	errs = append(errs, validateMetricsPath(d.HTTPEndpoint, d.MetricsPath)...)
 	errs = append(errs, validateLogging(d.Logging)...)
-	errs = append(errs, d.validateRegistration())
+	errs = append(errs, d.validateRegistration(), need(d.Attach || len(d.AttachNodes) == 0, "--attach-nodes: give --attach-required as well"))
+	errs = append(errs, d.topologyMistakes()...)
 	errs = append(errs, validateAddress("http-endpoint", d.HTTPEndpoint))
 	return errors.Join(append(errs, d.settingMistakes()...)...)
 }
 
 // flagOf are the flags behind the settings of the driver.
-var flagOf = map[string]string{"Name": "driver-name", "NodeID": "node-id", "Endpoint": "endpoint", "StateDir": "state-dir"}
+var flagOf = map[string]string{"Name": "driver-name", "NodeID": "node-id", "Endpoint": "endpoint", "StateDir": "state-dir", "Topology": "topology"}
 
 // settingMistakes leaves out the flags without which there is nothing to do, of which Validate has said so. The name of the driver is in
 // its topology key, which takes less than a name may have.
@@ -193,6 +203,26 @@ func (d *Driver) settingMistakes() (errs []error) {
 		case m.Setting == "TopologyKey" && named:
 			errs = append(errs, fmt.Errorf("--driver-name=%q: no name for a topology key, which has lower-case letters; choose another one, or give --topology=false", d.Name))
 		}
+	}
+	return errs
+}
+
+// The values of --topology that are no segments.
+const (
+	topologyOfNode = "true"
+	topologyOff    = "false"
+)
+
+// topologyMistakes are those that the driver's settings do not show: the form of the flag.
+func (d *Driver) topologyMistakes() (errs []error) {
+	seen := map[string]bool{}
+	for _, segment := range d.Topology {
+		key, _, isPair := strings.Cut(segment, "=")
+		errs = append(errs,
+			need(isPair || segment == topologyOfNode || segment == topologyOff, "--topology=%q: give true, false or a segment KEY=VALUE", segment),
+			need(segment != topologyOff || len(d.Topology) == 1, "--topology=false: leave the other values out, or this one"),
+			need(!isPair || !seen[key], "--topology=%q: the key is given twice; all volumes are in one place", segment))
+		seen[key] = true
 	}
 	return errs
 }
@@ -213,9 +243,20 @@ func (d *Driver) settings() driver.Config {
 	if err != nil {
 		state = d.StateDir // the driver says that it is not absolute
 	}
-	c := driver.Config{Name: d.Name, Version: d.Version, NodeID: d.NodeID, Endpoint: d.Endpoint, StateDir: state}
-	if d.Topology {
+	c := driver.Config{
+		Name: d.Name, Version: d.Version, NodeID: d.NodeID, Endpoint: d.Endpoint, StateDir: state,
+		Attach: driver.Attach{Required: d.Attach, Nodes: d.AttachNodes},
+	}
+	if slices.Contains(d.Topology, topologyOfNode) {
 		c.TopologyKey = "topology." + d.Name + "/node"
+	}
+	for _, segment := range d.Topology {
+		if key, value, isPair := strings.Cut(segment, "="); isPair {
+			if c.Topology == nil {
+				c.Topology = map[string]string{}
+			}
+			c.Topology[key] = value
+		}
 	}
 	return c
 }

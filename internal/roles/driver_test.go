@@ -38,6 +38,12 @@ func TestDriverMistakesLeaveNothingBehind(t *testing.T) {
 		"or give --topology=false":  func(d *Driver) { d.Name = "CSI.Example.com" },
 		"--http-endpoint=":          func(d *Driver) { d.HTTPEndpoint = ":99999" },
 		`--node-id="": missing`:     func(d *Driver) { d.NodeID = "" },
+		"--attach-nodes: give":      func(d *Driver) { d.AttachNodes = []string{"n1"} },
+		`--topology="zone"`:         func(d *Driver) { d.Topology = []string{"zone"} },
+		`--topology="zone": must`:   func(d *Driver) { d.Topology = []string{"zone=a"} },
+		`--topology="x.y/z=": the`:  func(d *Driver) { d.Topology = []string{"x.y/z="} },
+		"--topology=false: leave":   func(d *Driver) { d.Topology = []string{"false", "x.y/z=a"} },
+		"the key is given twice":    func(d *Driver) { d.Topology = []string{"x.y/z=a", "x.y/z=b"} },
 		"turn topology off":         func(d *Driver) { d.NodeID = strings.Repeat("n", 64) },
 	} {
 		d := NewDriver()

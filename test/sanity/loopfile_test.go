@@ -21,6 +21,14 @@ func TestLoopImagesAsBlockDevices(t *testing.T) {
 	runSanity(t, s)
 }
 
+// With ControllerPublishVolume, in a zone.
+func TestLoopImagesThatAreAttached(t *testing.T) {
+	s := loopImages(t, filesystem.Ext4, 16, 32)
+	s.attaches, s.topology = true, map[string]string{"topology.kubernetes.io/zone": "a"}
+	s.least += 8
+	runSanity(t, s)
+}
+
 // loopImages skips where loop devices or the programs of the filesystem are
 // missing.
 func loopImages(t *testing.T, fs filesystem.Type, first, grown int) subject {

@@ -37,6 +37,9 @@ const program = "csi-sanity"
 type subject struct {
 	backend func(t *testing.T, state string) backend.Backend
 	mounter mount.Mounter
+	// attaches turns ControllerPublishVolume on, and topology are segments beside that of the node.
+	attaches bool
+	topology map[string]string
 	// flags are more flags of csi-sanity.
 	flags []string
 	// least guards against a run that tests next to nothing, because the
@@ -138,6 +141,7 @@ func startDriver(t *testing.T, dir string, s subject) *driver.Driver {
 	d, err := driver.New(driver.Config{
 		Version: "v0.0.0-sanity", NodeID: "node-1", Endpoint: "unix://" + socketIn(dir),
 		StateDir: state, Backend: s.backend(t, state), Mounter: s.mounter, TopologyKey: "topology.csi.purser/node",
+		Topology: s.topology, Attach: driver.Attach{Required: s.attaches},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +173,9 @@ func serve(t *testing.T, d *driver.Driver) {
 // has nothing left.
 func wantClean(t *testing.T, dir string, folders []string) {
 	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "state", "attached")); err == nil {
+		folders = append([]string{"attached"}, folders...)
+	}
 	for _, folder := range append([]string{"published", "stagings"}, folders...) {
 		entries, err := os.ReadDir(filepath.Join(dir, "state", folder))
 		if err != nil || len(entries) > 0 {

@@ -37,6 +37,12 @@ func (m AccessMode) ReadsOnly() bool {
 	return m == SingleNodeReaderOnly || m == MultiNodeReaderOnly
 }
 
+// AllowsSeveralNodes says whether a volume may be attached to more than one
+// node at a time ("ControllerPublishVolume Errors").
+func (m AccessMode) AllowsSeveralNodes() bool {
+	return m == MultiNodeReaderOnly || m == MultiNodeSingleWriter || m == MultiNodeMultiWriter
+}
+
 // AllowsSeveralTargets is the second table of NodePublishVolume: may a volume
 // be published at more than one path of a node?
 func (m AccessMode) AllowsSeveralTargets() bool {
