@@ -104,3 +104,61 @@ func TestResizerRoleIsUpstreams(t *testing.T) {
 		t.Errorf("(-upstream +ours):\n%s", diff)
 	}
 }
+
+// RZ-R1, SN-R2, AT-R1: the roles of the sidecars beside the driver are upstream's, and the account is that of the driver's pod.
+func TestRolesOfTheDriversSidecars(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("optional", "driver-sidecars.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const look, change = "get list watch", "get list patch watch"
+	want := map[string]map[string]string{
+		"purser-driver-resizer": {
+			"/persistentvolumes": change, "/persistentvolumeclaims": look, "/persistentvolumeclaims/status": "patch", "/pods": look,
+			"/events": "create list patch update watch", "storage.k8s.io/volumeattributesclasses": look,
+		},
+		"purser-driver-snapshotter": {
+			"/events": "create list patch update watch",
+			"snapshot.storage.k8s.io/volumesnapshotclasses": look, "snapshot.storage.k8s.io/volumesnapshotcontents": "get list patch update watch",
+			"snapshot.storage.k8s.io/volumesnapshotcontents/status":           "patch update",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotclasses":         look,
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents":        "get list patch update watch",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents/status": "patch update",
+		},
+		"purser-driver-attacher": {
+			"/persistentvolumes": change, "storage.k8s.io/csinodes": look,
+			"storage.k8s.io/volumeattachments": change, "storage.k8s.io/volumeattachments/status": "patch",
+		},
+	}
+	got, bound := map[string]map[string]string{}, map[string]string{}
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		var object struct {
+			rbacv1.ClusterRole `json:",inline"`
+			Subjects           []rbacv1.Subject `json:"subjects"`
+			RoleRef            rbacv1.RoleRef   `json:"roleRef"`
+		}
+		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range object.Subjects {
+			bound[object.RoleRef.Name] = subject.Namespace + "/" + subject.Name
+		}
+		for _, rule := range object.Rules {
+			if got[object.Name] == nil {
+				got[object.Name] = map[string]string{}
+			}
+			verbs := strings.Join(slices.Sorted(slices.Values(rule.Verbs)), " ")
+			got[object.Name][rule.APIGroups[0]+"/"+rule.Resources[0]] = verbs
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for role := range want {
+		if bound[role] != "purser-system/csi-provisioner" {
+			t.Errorf("%s is bound to %q", role, bound[role])
+		}
+	}
+}
