@@ -8,6 +8,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/purser-csi/purser/internal/mount"
 )
 
 // Users are the paths at which a device is in use.
@@ -20,7 +22,7 @@ type Users struct {
 	// makes one for each raw block volume of a pod.
 	Stacked []string
 
-	places map[string]place // of Mounted
+	table []*mountinfo.Info
 }
 
 // Users looks the device up in the mount table of this process.
@@ -31,11 +33,7 @@ func (d *Device) Users() (Users, error) {
 	if err != nil {
 		return users, fmt.Errorf("look for users of %s: %w", d.Path(), err)
 	}
-	byID := make(map[int]*mountinfo.Info, len(table))
-	for _, m := range table {
-		byID[m.ID] = m
-	}
-	users.places = map[string]place{}
+	users.table = table
 	for _, m := range table {
 		// btrfs mounts have a device number of their own, so the source
 		// counts as well.
@@ -44,7 +42,6 @@ func (d *Device) Users() (Users, error) {
 		case !mounted && filepath.Base(m.Root) != d.Name():
 		case filepath.Base(m.Root) != d.Name() || m.Source == d.Path():
 			users.Mounted = append(users.Mounted, m.Mountpoint)
-			users.places[m.Mountpoint] = placeOf(m, byID[m.Parent])
 		case isNode(m.Mountpoint, number):
 			users.Bound = append(users.Bound, m.Mountpoint)
 		}
@@ -53,39 +50,13 @@ func (d *Device) Users() (Users, error) {
 	return users, err
 }
 
-// place is where a mount hangs, apart from the path that leads there: the
-// peer group of the mount below it, and the path within that filesystem. The
-// kernel repeats a mount below each member of a peer group, and takes all
-// copies away with any of them.
-type place struct {
-	peers string // empty: the mount below it is private, and the place is one of its own
-	path  string
-}
-
-func placeOf(m, parent *mountinfo.Info) place {
-	if parent == nil {
-		return place{}
-	}
-	for _, field := range strings.Fields(parent.Optional) {
-		if strings.HasPrefix(field, "shared:") {
-			inside, err := filepath.Rel(parent.Mountpoint, m.Mountpoint)
-			if err != nil {
-				return place{}
-			}
-			return place{field, filepath.Join(parent.Root, inside)}
-		}
-	}
-	return place{}
-}
-
 // MountedElsewhere returns the paths at which the filesystem is mounted apart
 // from one mount and its copies in the same peer group.
 func (u Users) MountedElsewhere(path string) []string {
-	own := u.places[path]
+	copies := mount.PeerCopies(u.table, path)
 	var others []string
 	for _, other := range u.Mounted {
-		isCopy := own.peers != "" && u.places[other] == own
-		if other != path && !isCopy {
+		if !copies[other] {
 			others = append(others, other)
 		}
 	}

@@ -114,7 +114,7 @@ func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Obje
 	if err != nil {
 		return "", err
 	}
-	if len(watchers) > 0 && isForOneNode(s.Capability.Mode) {
+	if len(watchers) > 0 && !s.Capability.Mode.AllowsSeveralNodes() {
 		return "", pool.InUse(o, watchers)
 	}
 	if err := b.forgetUndo(s.Volume); err != nil {
@@ -128,7 +128,7 @@ func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Obje
 	if fault.NotFound.Is(err) {
 		return "", backend.NoSuchVolume(s.Volume.String())
 	}
-	if err != nil || !isForOneNode(s.Capability.Mode) {
+	if err != nil || s.Capability.Mode.AllowsSeveralNodes() {
 		return device, err
 	}
 	// Two nodes can have looked before either had it open. Now both see both,
@@ -139,15 +139,6 @@ func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Obje
 		err = pool.InUse(o, watchers)
 	}
 	return device, err
-}
-
-func isForOneNode(m backend.AccessMode) bool {
-	switch m {
-	case backend.MultiNodeReaderOnly, backend.MultiNodeSingleWriter, backend.MultiNodeMultiWriter:
-		return false
-	default:
-		return true
-	}
 }
 
 // mountImage mounts the filesystem on a device, made and grown where needed.

@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
+	"github.com/purser-csi/purser/internal/mount"
 )
 
 // unstage needs no cluster and no user.
@@ -67,18 +68,26 @@ func (b *Backend) refuseInUse(ctx context.Context, id backend.ID, o handle.Objec
 	if err != nil {
 		return fault.Internal.Errorf("look for users of %s: %w", device, err)
 	}
-	if at := usedAt(mounts, device, r.Path); at != "" {
+	if at := usedAt(mounts, device, realPath(r.Path)); at != "" {
 		return fault.InUse.Errorf("volume %q is still in use at %s; unpublish it there first", id, at)
 	}
 	return nil
 }
 
-// usedAt is where a device or its filesystem is mounted beside its staging
-// path; "" for nowhere.
+// realPath is a path as the mount table shows it.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// usedAt returns where a device or its filesystem is mounted beside its staging
+// path and the copies of that in its peer group; "" for nowhere.
 func usedAt(mounts []*mountinfo.Info, device, staging string) string {
-	node := filepath.Base(device)
+	node, copies := filepath.Base(device), mount.PeerCopies(mounts, staging)
 	for _, m := range mounts {
-		published := m.Source == device && m.Mountpoint != staging
+		published := m.Source == device && !copies[m.Mountpoint]
 		bound := m.FSType == "devtmpfs" && filepath.Base(m.Root) == node
 		if published || bound {
 			return m.Mountpoint
@@ -112,7 +121,12 @@ func (b *Backend) tidy(ctx context.Context, id backend.ID, r stagedRecord, way m
 	if r.Formatting {
 		return eraseUnfinished(device)
 	}
-	return b.undoResize(ctx, id, device)
+	if err := b.undoResize(ctx, id, device); err != nil {
+		return err
+	}
+	// Taking a device away is no last close while a process has it open: what
+	// a pod has written and not synced is written here.
+	return flush(device)
 }
 
 func (b *Backend) recoverOne(ctx context.Context, name string) error {
