@@ -17,6 +17,7 @@ var infos = merge(
 	explainInfos,
 	unusedInfos,
 	resizeInfos,
+	attachingInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.

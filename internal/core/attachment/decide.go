@@ -1,0 +1,231 @@
+package attachment
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Decide returns what comes next for one volume on all of its nodes. Detaches come before attaches (4.4).
+func Decide(s Snapshot, now time.Time) Verdict {
+	if s.Key.Attachment != "" {
+		return orphan(s)
+	}
+	p := plan{Snapshot: s, now: now, wants: s.wanted(), here: map[string]*storagev1.VolumeAttachment{}}
+	for _, va := range s.Attachments {
+		p.here[va.Spec.NodeName] = va
+		if va.Name != names.AttachmentName(s.Key.Handle, s.Key.Driver, va.Spec.NodeName) {
+			p.foreign = append(p.foreign, va)
+		}
+	}
+	for _, node := range p.nodes() {
+		if _, wanted := p.wants[node]; !wanted {
+			p.detach(node)
+		}
+	}
+	for _, node := range p.inOrder() {
+		p.attach(node)
+	}
+	return p.verdict()
+}
+
+// plan collects the actions for all nodes of a volume.
+type plan struct {
+	Snapshot
+	now     time.Time
+	wants   map[string][]*corev1.Pod
+	here    map[string]*storagev1.VolumeAttachment
+	foreign []*storagev1.VolumeAttachment
+	actions []Action
+	begun   verdict.Finding // the first action's
+	waits   []wait
+}
+
+// nodes are all that have the volume or want it, sorted.
+func (p *plan) nodes() []string {
+	all := map[string]bool{}
+	for node := range p.here {
+		all[node] = true
+	}
+	for node := range p.wants {
+		all[node] = true
+	}
+	for node := range p.Nodes {
+		if p.isListed(node) {
+			all[node] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// inOrder are the nodes that want the volume: those that have it first, then by their oldest pod.
+func (p *plan) inOrder() []string {
+	return slices.SortedFunc(maps.Keys(p.wants), func(a, b string) int {
+		if hasA, hasB := p.here[a] != nil, p.here[b] != nil; hasA != hasB {
+			if hasA {
+				return -1
+			}
+			return 1
+		}
+		return comparePods(p.wants[a][0], p.wants[b][0])
+	})
+}
+
+func (p *plan) act(reason verdict.Reason, message string, actions ...Action) {
+	if len(p.actions) == 0 {
+		p.begun = verdict.Finding{Reason: reason, Message: message}
+	}
+	p.actions = append(p.actions, actions...)
+}
+
+func (p *plan) wait(reason verdict.Reason, until time.Time, message string) {
+	p.waits = append(p.waits, wait{Finding: verdict.Finding{Reason: reason, Message: message}, Until: until})
+}
+
+// attach brings the volume to a node that wants it.
+func (p *plan) attach(node string) {
+	va, pods := p.here[node], p.wants[node]
+	switch {
+	case va == nil:
+		p.create(node)
+	case va.DeletionTimestamp != nil:
+		p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("VolumeAttachment %s is being deleted; a new one follows", va.Name))
+	case va.Status.Attached && p.isListed(node):
+	case va.Status.Attached:
+		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node}, Tell{
+			Pods: pods, Event: Attached, Once: "attached " + string(va.UID),
+			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.Volumes[0].Name)})
+	case va.Status.AttachError != nil:
+		p.act(verdict.AttachRetried, "tell the pods of the attach error", Tell{
+			Pods: pods, Event: Failed, Once: "error " + va.Status.AttachError.Message,
+			Message: fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", p.Volumes[0].Name, va.Status.AttachError.Message)})
+		p.wait(verdict.AttachRetried, time.Time{}, "the attacher reports: "+va.Status.AttachError.Message)
+	default:
+		p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node))
+	}
+}
+
+// create asks for an attachment. A VolumeAttachment on another node blocks an exclusive volume whatever its status: until it is
+// gone, the volume may be there. So does a list of another node.
+func (p *plan) create(node string) {
+	if !p.isShared() {
+		for _, other := range p.nodes() {
+			if other != node && (p.here[other] != nil || p.isListed(other)) {
+				p.conflict(node, other)
+				return
+			}
+		}
+	}
+	name := names.AttachmentName(p.Key.Handle, p.Key.Driver, node)
+	volume := p.wantedVolume(node)
+	p.here[node] = &storagev1.VolumeAttachment{} // blocks the nodes that follow
+	p.act(verdict.AttachRequested, "attach the volume to node "+node, Create{Name: name, Node: node, Volume: volume.Name})
+	p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node))
+}
+
+// wantedVolume is the PersistentVolume that the node's pods use; one of several with the same handle (R11).
+func (p *plan) wantedVolume(node string) *corev1.PersistentVolume {
+	for _, pv := range p.Volumes {
+		ref := pv.Spec.ClaimRef
+		if ref != nil && slices.ContainsFunc(p.wants[node], func(pod *corev1.Pod) bool { return pod.Namespace == ref.Namespace }) {
+			return pv
+		}
+	}
+	return p.Volumes[0]
+}
+
+// detach takes the volume from a node that does not want it.
+func (p *plan) detach(node string) {
+	va, object := p.here[node], p.Nodes[node]
+	switch {
+	case va != nil && slices.Contains(p.foreign, va):
+		p.wait(verdict.AttachmentForeign, time.Time{}, fmt.Sprintf("VolumeAttachment %s on node %s was not made by this controller", va.Name, node))
+		return
+	case object != nil && !isManaged(object):
+		return // its kubelet attaches and detaches
+	}
+	force := NotForced
+	if isInUse(object, p.Key.UniqueName()) {
+		var until time.Time
+		if force, until = p.force(node); force == NotForced {
+			p.wait(verdict.DetachAwaitsUnmount, until, fmt.Sprintf("node %s reports the volume in use", node))
+			return
+		}
+	}
+	reason := verdict.DetachRequested
+	if force != NotForced {
+		reason = verdict.DetachForced
+	}
+	message := "detach the volume from node " + node
+	switch {
+	case p.isListed(node):
+		p.act(reason, message, Unlist{Node: node, Attachment: va, Force: force})
+	case va != nil && va.DeletionTimestamp == nil:
+		p.act(reason, message, Delete{Attachment: va, Force: force})
+	}
+	if va != nil {
+		p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q detaches the volume from node %s", p.Key.Driver, node))
+	}
+}
+
+// force says whether a volume in use is detached anyway (4.4 step 4), and if not, when to look again; the zero time is for an event.
+func (p *plan) force(node string) (Force, time.Time) {
+	object := p.Nodes[node]
+	switch {
+	case isOutOfService(object):
+		return ForcedByTaint, time.Time{}
+	case isHealthy(object) || p.Rules.ForceAfter == 0:
+		return NotForced, time.Time{}
+	}
+	since, noticed := p.Unwanted[node]
+	if !noticed {
+		since = p.now
+	}
+	if due := since.Add(p.Rules.ForceAfter); p.now.Before(due) {
+		return NotForced, due
+	}
+	return ForcedByTimeout, time.Time{}
+}
+
+// verdict is the actions, followed by what is waited for.
+func (p *plan) verdict() Verdict {
+	end := p.end()
+	if len(p.actions) == 0 {
+		return end
+	}
+	return do{Finding: p.begun, Actions: p.actions, Then: end}
+}
+
+// end is the first wait, with the earliest time of all.
+func (p *plan) end() Verdict {
+	if len(p.waits) == 0 {
+		if len(p.wants) > 0 {
+			return nothing{Finding: verdict.Finding{Reason: verdict.AttachSucceeded, Message: "the volume is attached where it is needed"}}
+		}
+		return nothing{Finding: verdict.Finding{Reason: verdict.AttachNotNeeded, Message: "no node needs the volume attached"}}
+	}
+	first := p.waits[0]
+	for _, w := range p.waits[1:] {
+		if !w.Until.IsZero() && (first.Until.IsZero() || w.Until.Before(first.Until)) {
+			first.Until = w.Until
+		}
+	}
+	return first
+}
+
+// AfterUnlist returns what follows an unlist, from the Node that its PATCH was answered with (C6): a volume that this Node reports
+// in use is listed again, unless the detach is forced. node is nil for one that does not exist any more.
+func AfterUnlist(s Snapshot, a Unlist, node *corev1.Node) Verdict {
+	if isInUse(node, s.Key.UniqueName()) && a.Force == NotForced {
+		end := wait{Finding: verdict.Finding{Reason: verdict.DetachAwaitsUnmount, Message: fmt.Sprintf("node %s reports the volume in use", a.Node)}}
+		return do{Finding: end.Finding, Actions: []Action{List{a.Node}}, Then: end}
+	}
+	return nil
+}
