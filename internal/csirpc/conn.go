@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -21,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Config says which driver to talk to.
+// Config is the driver to connect to.
 type Config struct {
 	Endpoint string                    // unix:///absolute/path or /absolute/path
 	Timeout  time.Duration             // for each call that has no shorter deadline
@@ -33,6 +34,7 @@ type Conn struct {
 	grpc     *grpc.ClientConn
 	timeout  time.Duration
 	endpoint string
+	metrics  metrics.CSIMetricsManager // nil for none
 }
 
 // Dial prepares the connection. It does not wait for the driver; see [Conn.WaitReady].
@@ -42,8 +44,10 @@ func Dial(cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	chain := []grpc.UnaryClientInterceptor{logCall}
-	if cfg.Metrics != nil {
-		chain = append(chain, connection.ExtendedCSIMetricsManager{CSIMetricsManager: cfg.Metrics}.RecordMetricsClientInterceptor)
+	measured := cfg.Metrics
+	if measured != nil {
+		measured = namedMetrics{measured, &sync.RWMutex{}}
+		chain = append(chain, connection.ExtendedCSIMetricsManager{CSIMetricsManager: measured}.RecordMetricsClientInterceptor)
 	}
 	conn, err := grpc.NewClient("unix://"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket file has its own permissions
@@ -56,10 +60,10 @@ func Dial(cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("csi driver at %s: %w", cfg.Endpoint, err)
 	}
-	return &Conn{grpc: conn, timeout: cfg.Timeout, endpoint: cfg.Endpoint}, nil
+	return &Conn{grpc: conn, timeout: cfg.Timeout, endpoint: cfg.Endpoint, metrics: measured}, nil
 }
 
-// SocketPath is the path of a CSI endpoint. Only UNIX sockets are possible (F-42).
+// SocketPath returns the path of a CSI endpoint, which must be a UNIX socket (F-42).
 func SocketPath(endpoint string) (string, error) {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	if !filepath.IsAbs(path) {
@@ -71,13 +75,13 @@ func SocketPath(endpoint string) (string, error) {
 // Close ends the connection; calls in flight fail.
 func (c *Conn) Close() error { return c.grpc.Close() }
 
-// Controller is the client of the controller service.
+// Controller returns the client of the controller service.
 func (c *Conn) Controller() csi.ControllerClient { return csi.NewControllerClient(c.grpc) }
 
-// Node is the client of the node service.
+// Node returns the client of the node service.
 func (c *Conn) Node() csi.NodeClient { return csi.NewNodeClient(c.grpc) }
 
-// Timeout bounds one call.
+// Timeout returns the bound of one call.
 func (c *Conn) Timeout() time.Duration { return c.timeout }
 
 // The pause between two probes of a driver that is not ready grows from the first to the second (ST-5).
@@ -86,7 +90,7 @@ const (
 	mostProbePause  = time.Second
 )
 
-// WaitReady probes until the driver says it is ready, or ctx ends. each is told of every failed probe.
+// WaitReady probes until the driver is ready, or ctx ends. It calls each with the error of every failed probe.
 func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
 	for pause := firstProbePause; ; pause = min(2*pause, mostProbePause) {
 		err := c.Probe(ctx)
@@ -97,7 +101,7 @@ func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err() // nobody wants to know any more; the driver is not to blame
+				return ctx.Err() // the caller stopped waiting; the driver is not at fault
 			}
 			return fmt.Errorf("csi driver at %s is not ready: %w", c.endpoint, err)
 		case <-time.After(pause):
@@ -107,7 +111,7 @@ func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
 
 var errNotReady = errors.New("the driver answers that it is not ready")
 
-// Probe asks once. A driver that does not say is ready.
+// Probe makes one Probe call. An answer without a value means that the driver is ready (ST-5).
 func (c *Conn) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -121,8 +125,8 @@ func (c *Conn) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Outcome splits an error of a call into its code and text. foreign says that it is not a gRPC status, so that nothing is known
-// of the call (C-44).
+// Outcome splits the error of a call into its code and text. foreign reports that the error is not a gRPC status, so that nothing
+// is known of the call (C-44).
 func Outcome(err error) (code codes.Code, message string, foreign bool) {
 	if err == nil {
 		return codes.OK, "", false
@@ -131,8 +135,8 @@ func Outcome(err error) (code codes.Code, message string, foreign bool) {
 	return s.Code(), s.Message(), !ok
 }
 
-// Words is what people are told of a failed call: with its code, as gRPC has it and upstream's events too, so that alerts find it (EV-2), and
-// without the values of the call's secrets.
+// Words returns the text of a failed call for events and logs. It has the code in gRPC's form, as upstream's events have it, so
+// that alerts find it (EV-2). It has no value of the call's secrets.
 func Words(err error, secrets map[string]string) string {
 	code, message, foreign := Outcome(err)
 	message = Redact(message, secrets)
@@ -153,7 +157,7 @@ func logCall(ctx context.Context, method string, req, reply any, cc *grpc.Client
 	return err
 }
 
-// WaitBroken returns nil when the connection, which has been there, is there no more, and an error when ctx ends first.
+// WaitBroken returns nil when the connection, which was ready, is lost. It returns an error when ctx ends first.
 func (c *Conn) WaitBroken(ctx context.Context) error {
 	for c.grpc.GetState() == connectivity.Ready {
 		if !c.grpc.WaitForStateChange(ctx, connectivity.Ready) {

@@ -85,6 +85,12 @@ func ready(edits ...func(*driver)) *driver {
 
 func dial(t testing.TB, d *driver, timeout time.Duration) *Conn {
 	t.Helper()
+	return dialWith(t, d, Config{Timeout: timeout})
+}
+
+// dialWith connects to the driver with a config whose endpoint it sets.
+func dialWith(t testing.TB, d *driver, cfg Config) *Conn {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +106,8 @@ func dial(t testing.TB, d *driver, timeout time.Duration) *Conn {
 	csi.RegisterControllerServer(server, d)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	conn, err := Dial(Config{Endpoint: "unix://" + socket, Timeout: timeout})
+	cfg.Endpoint = "unix://" + socket
+	conn, err := Dial(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Description is what a driver says of itself.
+// Description is the driver's name, version and capabilities.
 type Description struct {
 	Name       string
 	Version    string
@@ -33,6 +33,9 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 	}
 	if info.GetName() == "" {
 		return Description{}, fmt.Errorf("csi driver at %s: GetPluginInfo answers with an empty name; the CSI specification demands one", c.endpoint)
+	}
+	if c.metrics != nil {
+		c.metrics.SetDriverName(info.GetName())
 	}
 	plugin, err := identity.GetPluginCapabilities(ctx, &csi.GetPluginCapabilitiesRequest{})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -23,7 +22,7 @@ import (
 
 type next = verdict.Verdict[provision.Action]
 
-// Apply implements loop.Task.
+// Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action provision.Action) (next, error) {
 	switch a := action.(type) {
 	case provision.Record:
@@ -45,128 +44,133 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// createVolume knows of everything that can go wrong before the call that nothing was sent.
+// createVolume sends the recorded request, and turns the driver's answer into the next verdict.
 func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sent provision.CreateVolume) (next, error) {
-	release, err := c.slot(ctx)
-	if err != nil {
-		return provision.NotSent(s, err), nil
-	}
-	defer release()
-	ref := sent.Secrets.Of(secretref.Provisioner)
-	secrets, access, err := c.readSecret(ctx, ref)
-	if unfit, is := errors.AsType[kube.UnfitSecretError](err); is {
-		return provision.AfterUnfitSecret(s, ref, unfit.Key), nil
-	}
-	if err != nil {
-		return provision.NotSent(s, err), nil
-	}
-	if access != provision.Readable {
-		return provision.AfterSecret(s, ref, access), nil
-	}
-	ctx, cancel, err := c.Journal.Hold(ctx, s.Key.UID)
-	if err != nil {
-		return provision.NotSent(s, err), nil
-	}
-	defer cancel()
-	ctx, done := c.call(ctx, "CreateVolume", c.Timeout)
-	defer done()
 	var response *csi.CreateVolumeResponse
-	end, err := c.Calls.Begin("CreateVolume", sent.Request.GetName(), "")
-	if err == nil {
-		defer end()
-		response, err = c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets))
+	ref := sent.Secrets.Of(secretref.Provisioner)
+	failure := c.caller.Do(ctx, csirpc.Call{
+		Method: "CreateVolume", Volume: sent.Request.GetName(), Timeout: c.Timeout, Secret: ref,
+		Fence: func(ctx context.Context) (context.Context, context.CancelFunc, error) {
+			return c.Journal.Hold(ctx, s.Key.UID)
+		},
+		Send: func(ctx context.Context, secrets map[string]string) (err error) {
+			if response, err = c.CSI.CreateVolume(ctx, withSecrets(sent.Request, secrets)); err != nil {
+				return err
+			}
+			return c.keep(s.Key.UID, sent.Request.GetName(), response.GetVolume().GetVolumeId())
+		},
+	})
+	if failure != nil && failure.Step != csirpc.StepSent && failure.Step != csirpc.StepLock {
+		return notSent(s, ref, failure), nil
 	}
-	if err == nil {
-		err = c.keep(s.Key.UID, sent.Request.GetName(), response.GetVolume().GetVolumeId())
-	}
-	answer := answerOf(err, secrets)
+	answer := answerOf(failure)
 	answer.Volume = response.GetVolume()
 	return coded(provision.AfterCreate(s, sent, answer), answer), nil
 }
 
-// answered is a volume that a call for a claim was answered with, for as long as nobody may delete it.
-type answered struct {
-	end    func()
-	unsure bool // whether its PersistentVolume is written, since that had no answer
+// notSent returns the verdict after CreateVolume that was not sent.
+func notSent(s provision.Snapshot, ref types.NamespacedName, failure *csirpc.Failure) next {
+	if failure.Step != csirpc.StepSecret {
+		return provision.NotSent(s, failure.Cause)
+	}
+	if unfit, is := errors.AsType[kube.UnfitSecretError](failure.Cause); is {
+		return provision.AfterUnfitSecret(s, ref, unfit.Key)
+	}
+	access, err := accessOf(ref, failure.Cause)
+	if err != nil {
+		return provision.NotSent(s, err)
+	}
+	return provision.AfterSecret(s, ref, access)
 }
 
-// keep has nobody delete what a call was answered with, until it is known whether its PersistentVolume is written, or the run has ended
-// without an attempt. That nobody has begun to is part of the answer.
+// answered blocks DeleteVolume for the handle that CreateVolume returned for a claim.
+type answered struct {
+	end    func()
+	unsure bool // the write of its PersistentVolume had no answer, so the object may exist
+}
+
+// keep blocks DeleteVolume for the returned handle until the outcome of the PersistentVolume's write is known, or the run ends
+// without a write. The error says that a DeleteVolume call for the handle is in flight already.
 func (c *Controller) keep(claim types.UID, name, handle string) error {
 	end, err := c.Calls.Got(name, handle)
 	if err == nil {
-		c.letGo(claim)
-		c.kept.Store(claim, &answered{end: end})
+		c.release(claim)
+		c.answered.Store(claim, &answered{end: end})
 	}
 	return err
 }
 
-func (c *Controller) letGo(claim types.UID) {
-	if a, ok := c.kept.LoadAndDelete(claim); ok {
+// release ends the block of keep.
+func (c *Controller) release(claim types.UID) {
+	if a, ok := c.answered.LoadAndDelete(claim); ok {
 		a.(*answered).end()
 	}
 }
 
-// doubt says that the PersistentVolume may be written or not.
-func (c *Controller) doubt(claim types.UID) {
-	if a, ok := c.kept.Load(claim); ok {
+// markUnconfirmed marks the write of the PersistentVolume as unconfirmed.
+func (c *Controller) markUnconfirmed(claim types.UID) {
+	if a, ok := c.answered.Load(claim); ok {
 		a.(*answered).unsure = true // the runs of a claim follow each other
 	}
 }
 
-// ended is told of the end of each run. What may be written is kept until a later run has looked, for which its request stays on record.
+// ended runs at the end of each run of a claim. A handle whose PersistentVolume may have been written stays blocked until a later
+// run has read it; the journal entry, which stays unresolved, causes that run.
 func (c *Controller) ended(claim types.UID) {
-	a, ok := c.kept.Load(claim)
+	a, ok := c.answered.Load(claim)
 	if _, open := c.Journal.Pending(claim); !ok || !a.(*answered).unsure || !open {
-		c.letGo(claim)
+		c.release(claim)
 	}
 	c.Journal.Done(claim)
 }
 
-// discardVolume goes without a secret that does not exist, as deletion does (D-15): whether it is needed, the driver knows. Like the call
-// that made the volume it ends before a next holder of the journal finds the volume, and may want it. Who needs the volume is asked before
-// that, since it takes a while, and when nobody else can be answered with it any more.
+// errNeeded ends a DeleteVolume call whose check found a PersistentVolume that needs the volume.
+var errNeeded = errors.New("the volume is needed")
+
+// discardVolume deletes a volume that no claim wants. Like CreateVolume it is fenced: it ends before another leader may find the
+// volume and use it. The check runs when no request of this process can be answered with the volume any more (D-37).
 func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
-	secrets, access, err := c.readSecret(ctx, a.Secret)
-	if err == nil && access == provision.Forbidden {
-		err = fmt.Errorf("secret %q for deletion may not be read", a.Secret)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c.letGo(s.Key.UID)
-	end, err := c.Calls.Begin("DeleteVolume", a.Name, a.Handle)
-	if err != nil {
-		return notDiscarded(a, answerOf(err, secrets)), nil
-	}
-	defer end()
-	if kept, err := c.whoNeeds(ctx, s, a); kept != nil || err != nil {
-		return kept, err
-	}
-	release, err := c.slot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	ctx, cancel, err := c.Journal.Hold(ctx, s.Key.UID)
-	if err != nil {
-		return nil, err
-	}
-	defer cancel()
-	ctx, done := c.call(ctx, "DeleteVolume", c.Discard)
-	defer done()
-	if _, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets}); err == nil {
+	c.release(s.Key.UID)
+	var needed next
+	failure := c.caller.Do(ctx, csirpc.Call{
+		Method: "DeleteVolume", Volume: a.Name, Handle: a.Handle, Timeout: c.Discard, Secret: a.Secret, Absent: csirpc.CallWithoutSecret,
+		Check: func(ctx context.Context) (err error) {
+			if needed, err = c.whoNeeds(ctx, s, a); err == nil && needed != nil {
+				return errNeeded
+			}
+			return err
+		},
+		Fence: func(ctx context.Context) (context.Context, context.CancelFunc, error) {
+			return c.Journal.Hold(ctx, s.Key.UID)
+		},
+		Send: func(ctx context.Context, secrets map[string]string) error {
+			_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
+			return err
+		},
+	})
+	switch {
+	case failure == nil:
 		return nil, nil
+	case needed != nil:
+		return needed, nil
+	case failure.Step == csirpc.StepSecret:
+		access, err := accessOf(a.Secret, failure.Cause)
+		if err != nil {
+			return nil, err
+		}
+		return provision.AfterDiscardSecret(a, access), nil
+	case failure.Step != csirpc.StepSent && failure.Step != csirpc.StepLock:
+		return nil, failure.Cause
 	}
-	return notDiscarded(a, answerOf(err, secrets)), nil
+	return notDiscarded(a, answerOf(failure)), nil
 }
 
 func notDiscarded(a provision.DiscardVolume, answer provision.Answer) next {
 	return coded(provision.AfterDiscard(a.Handle, answer), answer)
 }
 
-// whoNeeds is asked when nobody else can be answered with the volume any more. It takes longer to find out who shares it than who has it under
-// the name of the request.
+// whoNeeds reads live which PersistentVolumes need the volume: first those that share its handle, which takes longer, then the
+// one with the name in the request.
 func (c *Controller) whoNeeds(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (kept next, err error) {
 	sharing, err := c.Sharing(ctx, a.Handle)
 	if err != nil {
@@ -179,15 +183,15 @@ func (c *Controller) whoNeeds(ctx context.Context, s provision.Snapshot, a provi
 	return provision.IsNeeded(s, a, now, sharing), nil
 }
 
-// answerOf is the last place that knows the secrets of a call, so what the driver said leaves it without them.
-func answerOf(err error, secrets map[string]string) provision.Answer {
-	var a provision.Answer
-	a.Code, _, a.Foreign = csirpc.Outcome(err)
-	a.Message = csirpc.Words(err, secrets)
-	return a
+// answerOf returns the answer of a call that was sent, or that failed with the code of a busy volume.
+func answerOf(failure *csirpc.Failure) provision.Answer {
+	if failure == nil {
+		return provision.Answer{}
+	}
+	return provision.Answer{Code: failure.Code, Foreign: failure.Foreign, Message: failure.Words}
 }
 
-// coded says in the log which code the driver answered with.
+// coded adds the code of the driver's answer to the log line.
 func coded(v next, answer provision.Answer) next {
 	if answer.Code == codes.OK {
 		return v
@@ -195,60 +199,42 @@ func coded(v next, answer provision.Answer) next {
 	return verdict.Coded(v, answer.Code.String())
 }
 
-// slot waits while as many calls are under way as there may be.
-func (c *Controller) slot(ctx context.Context) (release func(), err error) {
-	select {
-	case c.slots <- struct{}{}:
-		return func() { <-c.slots }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for one of %d calls to the driver to end: %w", c.Workers, ctx.Err())
-	}
-}
-
-// call bounds one call to the driver and counts it while it runs.
-func (c *Controller) call(ctx context.Context, method string, timeout time.Duration) (context.Context, func()) {
-	inFlight := c.InFlight.WithLabelValues(method)
-	inFlight.Inc()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	return ctx, func() { cancel(); inFlight.Dec() }
-}
-
-// writeVolume leaves it open whether the volume may be deleted by others while nobody knows whether it is written.
+// writeVolume creates the PersistentVolume. Without an answer, or when the name is taken, DeleteVolume stays blocked for the handle.
 func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVolume) (next, error) {
 	claim, created := want.Spec.ClaimRef.UID, want.DeepCopy()
 	err := c.Writer.Create(ctx, created)
 	if err == nil {
 		c.Volumes.Wrote(created)
-		c.letGo(claim)
+		c.release(claim)
 		c.finished.add(claim)
 		return nil, nil
 	}
 	if !kube.IsRefusal(err) || apierrors.IsAlreadyExists(err) {
-		c.doubt(claim)
+		c.markUnconfirmed(claim)
 	}
-	written := provision.Written{
-		Message:  err.Error(),
-		Rejected: apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err),
-	}
+	written := provision.Written{Message: err.Error(), Reason: apierrors.ReasonForError(err)}
 	if apierrors.IsAlreadyExists(err) {
 		if written.Existing, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(want), &corev1.PersistentVolume{}); err != nil {
 			return nil, err
 		}
-		c.letGo(claim)
+		c.release(claim)
 	}
 	return provision.AfterWrite(want, written), nil
 }
 
-// reschedule writes the claim as the API server has it, since the one in memory is trimmed; upstream's role allows update and
-// not patch (RB-2). Another node, which was selected meanwhile, stays.
+// reschedule removes the selected node from the claim. It writes the claim as the API server has it, since the cached object is
+// trimmed. Upstream's role allows update and not patch (RB-2).
 func (c *Controller) reschedule(ctx context.Context, key provision.Key, node string) error {
 	claim, err := c.claim(ctx, c.Live, key)
-	if err != nil || claim == nil || claim.Annotations[names.AnnSelectedNode] != node {
+	if err != nil {
 		return err
 	}
-	delete(claim.Annotations, names.AnnSelectedNode)
-	if err := c.Writer.Update(ctx, claim); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take back the node selection of claim %s: %w", key, err)
+	changed, ok := provision.WithoutNode(claim, node)
+	if !ok {
+		return nil
+	}
+	if err := c.Writer.Update(ctx, changed); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the selected node from claim %s: %w", key, err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	recorded := make(chan struct{})
 	r.Journal = scripted{Memory: r.journal, recorded: recorded}
-	release, err := r.slot(t.Context())
+	release, err := r.caller.Slot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	<-recorded
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.slot(impatient); !errors.Is(err, context.Canceled) {
+	if _, err := r.caller.Slot(impatient); !errors.Is(err, context.Canceled) {
 		t.Errorf("another call may begin: %v", err)
 	}
 	select {
@@ -198,7 +198,7 @@ func TestDiscardBeginsBeforeItAsks(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	var got error
 	r.Sharing = func(context.Context, string) ([]*corev1.PersistentVolume, error) {
-		if _, got = r.Calls.Got("pvc-other", "h"); len(r.slots) > 0 {
+		if _, got = r.Calls.Got("pvc-other", "h"); r.caller.Busy() > 0 {
 			t.Error("a call is held up meanwhile")
 		}
 		return nil, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -70,9 +71,9 @@ type Controller struct {
 	retries  *reconcile.Retries[provision.Key]
 	finished *finished
 	secrets  *secretVersions
-	outdated sync.Map      // uids of the classes whose deprecated parameters were told of
-	slots    chan struct{} // has an element for each call under way
-	kept     sync.Map      // *answered by the uid of the claim
+	outdated sync.Map // uids of the classes whose deprecated parameters were logged
+	answered sync.Map // *answered by the uid of the claim
+	caller   *csirpc.Caller
 }
 
 // New returns the controller without starting anything.
@@ -84,10 +85,13 @@ func New(cfg Config) *Controller {
 		cfg.Sharing = func(context.Context, string) ([]*corev1.PersistentVolume, error) { return nil, nil }
 	}
 	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
-	return &Controller{
+	c := &Controller{
 		Config: cfg, retries: reconcile.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions(),
-		slots: make(chan struct{}, max(cfg.Workers, 1)),
 	}
+	c.caller = csirpc.NewCaller(csirpc.CallerConfig{
+		Slots: max(cfg.Workers, 1), Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: c.readSecret,
+	})
+	return c
 }
 
 // Loop is the controller with the loop around it. A run may wait for the calls of those that share its place before it makes its own.

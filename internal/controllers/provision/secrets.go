@@ -80,18 +80,14 @@ func (c *Controller) lookAtSecret(ctx context.Context, ref types.NamespacedName)
 }
 
 // readSecret reads the values for one call. They must not be kept, nor be put anywhere but into the request of the call.
-func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (map[string]string, provision.Access, error) {
-	if ref.Name == "" {
-		return nil, provision.Readable, nil
-	}
+func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (map[string]string, error) {
 	values, version, err := kube.SecretValues(ctx, c.Live, ref)
-	access, err := accessOf(ref, err)
-	if access == provision.Readable {
-		c.secrets.saw(ref, version, c.Clock.Now())
-	} else {
+	if err != nil {
 		c.secrets.forget(ref)
+		return nil, err
 	}
-	return values, access, err
+	c.secrets.saw(ref, version, c.Clock.Now())
+	return values, nil
 }
 
 // accessOf tells what a person can mend from what will pass.

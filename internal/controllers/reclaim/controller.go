@@ -18,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -63,12 +64,14 @@ type Controller struct {
 	releases *releases
 	released *released
 	holders  *holders
+	caller   *csirpc.Caller
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
 	c := &Controller{Config: cfg, retries: reconcile.NewRetries[string](), releases: newReleases(), released: newReleased()}
 	c.holders = newHolders(c.listHolders)
+	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: c.readSecret})
 	return c
 }
 

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,62 +112,46 @@ func (c *Controller) unchanged(ctx context.Context, decided *corev1.PersistentVo
 	return now, nil
 }
 
+// deleteVolume sends DeleteVolume, and turns the driver's answer into the next verdict.
 func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a reclaim.DeleteVolume) next {
-	secrets, missing, refused := c.readSecret(ctx, a.Secret)
-	if refused != nil {
-		return refused
-	}
-	inFlight := c.InFlight.WithLabelValues("DeleteVolume")
-	inFlight.Inc()
-	defer inFlight.Dec()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	end, err := c.Calls.Begin("DeleteVolume", s.Volume.Name, a.Handle)
-	if err == nil {
-		defer end()
-		err = c.gotAnother(ctx, s)
-	}
-	if err == nil {
-		_, err = c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
-	}
-	if err == nil {
+	failure := c.caller.Do(ctx, csirpc.Call{
+		Method: "DeleteVolume", Volume: s.Volume.Name, Handle: a.Handle, Timeout: c.Timeout, Secret: a.Secret, Absent: csirpc.CallWithoutSecret,
+		Check: func(ctx context.Context) error { return c.gotAnother(ctx, s) },
+		Send: func(ctx context.Context, secrets map[string]string) error {
+			_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
+			return err
+		},
+	})
+	switch {
+	case failure == nil:
 		return nil
+	case failure.Step == csirpc.StepSecret:
+		return reclaim.AfterSecret(a.Secret, reclaim.SecretFailure{
+			Forbidden: apierrors.IsForbidden(failure.Cause), Message: failure.Cause.Error(),
+		})
 	}
-	code, message, _ := csirpc.Outcome(err)
-	failure := reclaim.DeleteFailure{Code: code, Message: csirpc.Redact(message, secrets), NoSecret: missing}
-	return verdict.Coded(reclaim.AfterDelete(a, failure), code.String())
+	return verdict.Coded(reclaim.AfterDelete(a, reclaim.DeleteFailure{
+		Code: failure.Code, Message: failure.Message, NoSecret: failure.NoSecret,
+	}), failure.Code.String())
 }
 
-// gotAnother looks whether this process gave the volume to another claim, after the world was seen and before the call begins; then it is
-// answered as the driver would, and tried again. It reads nothing unless there is such a one.
+// gotAnother looks whether this process wrote another PersistentVolume with the handle after the snapshot was read. The error then
+// has the code Aborted, and the deletion is decided again. It makes a live read only for such PersistentVolumes.
 func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
 	others, err := c.others(ctx, s.Volume)
 	if err != nil {
 		return err
 	}
-	unknown := slices.DeleteFunc(namesOf(others), func(name string) bool {
-		return slices.ContainsFunc(s.Twins, func(twin reclaim.Twin) bool { return twin.Volume.Name == name })
-	})
-	now, err := c.asTheyAre(ctx, c.handleOf(s.Volume), unknown)
+	now, err := c.asTheyAre(ctx, c.handleOf(s.Volume), reclaim.NewTwins(s, namesOf(others)))
 	if err != nil || len(now) == 0 {
 		return err
 	}
-	return status.Errorf(codes.Aborted, "PersistentVolume %s got the volume meanwhile", now[0].Name)
+	return csirpc.Aborted("PersistentVolume %s got the volume meanwhile", now[0].Name)
 }
 
-// readSecret reads the values for one call. Only a secret that does not exist is gone without (H-16).
-func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (values map[string]string, missing bool, refused next) {
-	if ref.Name == "" {
-		return nil, false, nil
-	}
+func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (map[string]string, error) {
 	values, _, err := kube.SecretValues(ctx, c.Live, ref)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, true, nil
-	case err != nil:
-		return nil, false, reclaim.AfterSecret(ref, reclaim.SecretFailure{Forbidden: apierrors.IsForbidden(err), Message: err.Error()})
-	}
-	return values, false, nil
+	return values, err
 }
 
 // deleteObject deletes this very object and not one that was created again under its name (D-18). It remembers first: the volume may

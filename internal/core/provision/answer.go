@@ -8,6 +8,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/secretref"
@@ -135,8 +136,17 @@ func misfit(request *csi.CreateVolumeRequest, created *csi.Volume) string {
 // Written is how the creation of a PersistentVolume failed.
 type Written struct {
 	Existing *corev1.PersistentVolume // the object in the way, when the name was taken
-	Rejected bool                     // the API server refuses this object, now and probably later
+	Reason   metav1.StatusReason      // of the API server's error; empty when there was no answer
 	Message  string                   // the API server's words
+}
+
+// isRejected reports whether the API server refuses the object itself, so that a later write of it will fail too (H-3).
+func (w Written) isRejected() bool {
+	switch w.Reason {
+	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest:
+		return true
+	}
+	return false
 }
 
 // AfterWrite says what a failed creation of the PersistentVolume means. The record stays unless the volume is known to have
@@ -152,7 +162,7 @@ func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 		return keepBoth(w.Existing, want.Spec.CSI.VolumeHandle)
 	case w.Existing != nil:
 		return refuse{Finding: conflict(w.Existing, "it is for another claim or another volume")}
-	case w.Rejected:
+	case w.isRejected():
 		return refuse{Finding: verdict.Finding{
 			Reason:  verdict.VolumeRejected,
 			Message: fmt.Sprintf("volume is created, but its PersistentVolume %q is refused: %s", want.Name, w.Message),
@@ -179,4 +189,18 @@ func AfterDiscard(handle string, a Answer) Verdict {
 		Message: fmt.Sprintf("deleting volume %q that nobody wants: %s", handle, a.Message),
 	}}
 	return do{Finding: failed.Finding, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: failed}
+}
+
+// AfterDiscardSecret says what it means that the secret for DeleteVolume exists and may not be read: the volume is not deleted
+// without it, since a driver that cannot log in may answer that there is nothing to delete (H-16). The handle stays known.
+func AfterDiscardSecret(a DiscardVolume, access Access) Verdict {
+	finding := verdict.Finding{
+		Reason:  verdict.SecretForbidden,
+		Message: fmt.Sprintf("secret %q, which is needed to delete volume %q, may not be read by the provisioner", a.Secret, a.Handle),
+		Fix:     mayReadSecret(a.Secret.Namespace),
+	}
+	if access != Forbidden {
+		finding = verdict.Finding{Reason: verdict.WriteFailed, Message: fmt.Sprintf("read secret %q", a.Secret)}
+	}
+	return do{Finding: finding, Actions: []Action{Note{intent.Known{Handle: a.Handle}}}, Then: refuse{Finding: finding}}
 }

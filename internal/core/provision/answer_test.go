@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -274,7 +275,7 @@ func TestAfterWrite(t *testing.T) {
 		{"H-5 another driver", Written{Existing: driven}, "refuse VolumeConflict"},
 		{"H-5 another claim", Written{Existing: foreign}, "refuse VolumeConflict"},
 		{"H-5 not a CSI volume", Written{Existing: &corev1.PersistentVolume{}}, "refuse VolumeConflict"},
-		{"H-3 refused: an event, and the record stays", Written{Rejected: true, Message: "denied"}, "refuse VolumeRejected"},
+		{"H-3 refused: an event, and the record stays", Written{Reason: metav1.StatusReasonForbidden, Message: "denied"}, "refuse VolumeRejected"},
 		{"C-24 not written: the record stays", Written{Message: "timeout"}, "refuse WriteFailed"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -285,5 +286,34 @@ func TestAfterWrite(t *testing.T) {
 	}
 	if got := shape(AfterDiscard("h", Answer{Code: codes.Internal})); got != "Note then refuse CreateResponseInvalid" {
 		t.Errorf("H-14: %s", got)
+	}
+}
+
+// H-16: a volume is not deleted without a secret that may not be read, and its handle stays known.
+func TestAfterDiscardSecret(t *testing.T) {
+	a := DiscardVolume{Name: "pvc-u", Handle: "h", Secret: types.NamespacedName{Namespace: "vault", Name: "delete"}}
+	for access, want := range map[Access]verdict.Reason{Forbidden: verdict.SecretForbidden, Unknown: verdict.WriteFailed} {
+		got, ok := AfterDiscardSecret(a, access).(do)
+		if !ok || got.Reason != want || len(got.Actions) != 1 {
+			t.Fatalf("%v: %+v", access, got)
+		}
+		if note, ok := got.Actions[0].(Note); !ok || note.Known.Handle != "h" {
+			t.Errorf("%v: %+v", access, got.Actions)
+		}
+		if then, ok := got.Then.(refuse); !ok || then.Reason != want || (access == Forbidden) != (then.Fix != "") {
+			t.Errorf("%v: %+v", access, got.Then)
+		}
+	}
+}
+
+// H-3: which answers of the API server are about the object itself.
+func TestIsRejected(t *testing.T) {
+	for reason, want := range map[metav1.StatusReason]bool{
+		metav1.StatusReasonInvalid: true, metav1.StatusReasonForbidden: true, metav1.StatusReasonBadRequest: true,
+		metav1.StatusReasonTimeout: false, metav1.StatusReasonConflict: false, metav1.StatusReasonAlreadyExists: false, "": false,
+	} {
+		if got := (Written{Reason: reason}).isRejected(); got != want {
+			t.Errorf("%q: %v, want %v", reason, got, want)
+		}
 	}
 }

@@ -238,7 +238,7 @@ func FuzzAfterCreate(f *testing.F) {
 		if !has {
 			return
 		}
-		sound(t, AfterWrite(want, Written{Existing: in.volume(), Rejected: in.yes()}))
+		sound(t, AfterWrite(want, Written{Existing: in.volume(), Reason: metav1.StatusReason(in.text())}))
 		sound(t, AfterDiscard(in.text(), a))
 	})
 }

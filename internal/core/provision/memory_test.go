@@ -117,7 +117,7 @@ func TestRegressionsOfUpstream(t *testing.T) {
 	})
 	t.Run("C-101 a PV that cannot be written does not cost the volume", func(t *testing.T) {
 		pv := NewVolume(world(), created, &csi.Volume{VolumeId: "h"})
-		for _, w := range []Written{{Message: "timeout"}, {Rejected: true, Message: "denied"}} {
+		for _, w := range []Written{{Message: "timeout"}, {Reason: metav1.StatusReasonForbidden, Message: "denied"}} {
 			if v, ok := AfterWrite(pv, w).(refuse); !ok || v.Retry != verdict.RetryWithBackoff {
 				t.Errorf("%+v: %+v, want to try again and neither DiscardVolume nor Settle", w, v)
 			}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/rpcerror"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -15,9 +16,9 @@ import (
 type outcome int
 
 const (
-	uncertain outcome = iota // nobody knows; the call may go on
-	halfDone                 // it has ended, and may have left something (H-15)
-	final                    // it has made nothing
+	uncertain outcome = iota // the call may be in progress
+	halfDone                 // the call has ended and may have left a volume (H-15)
+	final                    // no volume exists
 	infeasible
 	exhausted
 )
@@ -26,14 +27,14 @@ func meaning(a Answer) outcome {
 	if a.Foreign { // C-44
 		return uncertain
 	}
-	switch a.Code {
-	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable: // C-40
+	switch {
+	case rpcerror.IsUncertain(a.Code): // C-40
 		return uncertain
-	case codes.ResourceExhausted: // C-41
+	case a.Code == codes.ResourceExhausted: // C-41
 		return exhausted
-	case codes.InvalidArgument: // C-42
+	case a.Code == codes.InvalidArgument: // C-42
 		return infeasible
-	case codes.Unknown, codes.Internal, codes.DataLoss: // C-43, H-15
+	case rpcerror.MayLeaveVolume(a.Code): // C-43, H-15
 		return halfDone
 	default: // C-43
 		return final

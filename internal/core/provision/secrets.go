@@ -55,12 +55,15 @@ func problemOf(access Access, ref types.NamespacedName) *verdict.Finding {
 		return &verdict.Finding{
 			Reason:  verdict.SecretForbidden,
 			Message: fmt.Sprintf("secret %q, which the StorageClass names for CreateVolume, may not be read by the provisioner", ref),
-			Fix: fmt.Sprintf("Give its service account a Role in namespace %q with apiGroups [\"\"], resources [secrets], verbs [get]",
-				ref.Namespace),
+			Fix:     mayReadSecret(ref.Namespace),
 		}
 	case Unknown, Readable:
 	}
 	return nil
+}
+
+func mayReadSecret(namespace string) string {
+	return fmt.Sprintf("Give its service account a Role in namespace %q with apiGroups [\"\"], resources [secrets], verbs [get]", namespace)
 }
 
 // AfterSecret says what it means that the secret could not be read right before CreateVolume.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/rpcerror"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -96,14 +97,11 @@ type Failure struct {
 	Message string // the driver's words with the code, without secret values
 }
 
-// The codes of RZ-C1 and RZ-C2. After a code that is not final the call may still have an effect.
-var (
-	notFinal   = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted}
-	infeasible = []codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.NotFound}
-)
+// infeasible are the codes of RZ-C2.
+var infeasible = []codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.NotFound}
 
-// IsFinal reports whether the driver is certain not to expand the volume any more for this call.
-func (f Failure) IsFinal() bool { return !slices.Contains(notFinal, f.Code) }
+// IsFinal reports whether the driver is certain not to expand the volume any more for this call (RZ-C1).
+func (f Failure) IsFinal() bool { return !rpcerror.IsUncertainOrExhausted(f.Code) }
 
 // IsInfeasible reports whether the size can never be had.
 func (f Failure) IsInfeasible() bool { return slices.Contains(infeasible, f.Code) }

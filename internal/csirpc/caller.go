@@ -1,0 +1,194 @@
+package csirpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Locks lets one call at a time be in flight for a volume, by the name of its PersistentVolume and by its handle. An error is a
+// gRPC status with the code Aborted. The package volumelock has the implementation.
+type Locks interface {
+	Begin(method, volume, handle string) (end func(), err error)
+}
+
+// CallerConfig is what a [Caller] needs.
+type CallerConfig struct {
+	Slots    int   // calls in flight at once; 0 for no bound beside the number of workers
+	Locks    Locks // shared by all callers of the driver in this process
+	InFlight *prometheus.GaugeVec
+	// ReadSecret reads the values of a secret from the API server.
+	ReadSecret func(ctx context.Context, ref types.NamespacedName) (map[string]string, error)
+}
+
+// Caller owns the calls of one controller to the driver. Each call goes through [Caller.Do].
+type Caller struct {
+	cfg   CallerConfig
+	slots chan struct{}
+}
+
+// NewCaller returns a caller without calls in flight.
+func NewCaller(cfg CallerConfig) *Caller {
+	c := &Caller{cfg: cfg}
+	if cfg.Slots > 0 {
+		c.slots = make(chan struct{}, cfg.Slots)
+	}
+	return c
+}
+
+// AbsentSecret says what to do when the secret of a call does not exist.
+type AbsentSecret int
+
+const (
+	// RefuseWithoutSecret makes no call without the secret.
+	RefuseWithoutSecret AbsentSecret = iota
+	// CallWithoutSecret makes the call without a secret (D-15, H-16). A secret that exists and cannot be read prevents the call.
+	CallWithoutSecret
+)
+
+// Call is one call to the driver.
+type Call struct {
+	Method string // of the RPC, such as CreateVolume
+	Volume string // name of the PersistentVolume, or the name in a request that creates one
+	Handle string // of the volume; empty when it is not known yet
+	// Timeout bounds the RPC.
+	Timeout time.Duration
+	Secret  types.NamespacedName // empty for none
+	Absent  AbsentSecret
+	// Check runs when no other call for the volume can begin in this process. An error prevents the call. nil for no check.
+	Check func(ctx context.Context) error
+	// Fence bounds the RPC so that it ends before another leader may act on its effect. nil for no fence.
+	Fence func(ctx context.Context) (context.Context, context.CancelFunc, error)
+	// Send makes the RPC. The secret values may go into its request and nowhere else.
+	Send func(ctx context.Context, secrets map[string]string) error
+}
+
+// Step is how far a call came.
+type Step int
+
+// The steps of a call, in their order. The driver has seen a call only if it came to StepSent.
+const (
+	StepLock Step = iota
+	StepCheck
+	StepSlot
+	StepSecret
+	StepFence
+	StepSent
+)
+
+// Failure is a call that did not succeed. No text in it has a secret value.
+type Failure struct {
+	Step Step
+	// Cause is the error of a step before StepSent, for errors.As; nil for StepSent.
+	Cause error
+	Code  codes.Code
+	// Message is the text of the error without the gRPC code, and Words the text with it (EV-2).
+	Message, Words string
+	// Foreign reports that the error is not a gRPC status, so that nothing is known of the call (C-44).
+	Foreign bool
+	// NoSecret reports that the call was sent without its secret, which does not exist.
+	NoSecret bool
+}
+
+// Sent reports whether the driver may have seen the call.
+func (f *Failure) Sent() bool { return f.Step == StepSent }
+
+// Do makes one call, and returns nil when the driver answered with success. The order of the steps:
+//  1. lock the volume, or fail with the code Aborted;
+//  2. run the check;
+//  3. wait for a slot;
+//  4. read the secret, as late as possible, since values must not be held while the call waits;
+//  5. enter the fence;
+//  6. send, with the timeout, counted in the gauge of calls in flight.
+//
+// All that a step takes is given back when Do returns.
+func (c *Caller) Do(ctx context.Context, call Call) *Failure {
+	end, err := c.cfg.Locks.Begin(call.Method, call.Volume, call.Handle)
+	if err != nil {
+		return notSent(StepLock, err)
+	}
+	defer end()
+	if call.Check != nil {
+		if err := call.Check(ctx); err != nil {
+			return notSent(StepCheck, err)
+		}
+	}
+	release, err := c.Slot(ctx)
+	if err != nil {
+		return notSent(StepSlot, err)
+	}
+	defer release()
+	secrets, absent, err := c.secret(ctx, call)
+	if err != nil {
+		return notSent(StepSecret, err)
+	}
+	if call.Fence != nil {
+		bounded, cancel, err := call.Fence(ctx)
+		if err != nil {
+			return notSent(StepFence, err)
+		}
+		defer cancel()
+		ctx = bounded
+	}
+	if err := c.send(ctx, call, secrets); err != nil {
+		code, message, foreign := Outcome(err)
+		return &Failure{
+			Step: StepSent, Code: code, Message: Redact(message, secrets), Words: Words(err, secrets), Foreign: foreign, NoSecret: absent,
+		}
+	}
+	return nil
+}
+
+func notSent(step Step, err error) *Failure {
+	code, message, foreign := Outcome(err)
+	return &Failure{Step: step, Cause: err, Code: code, Message: message, Words: Words(err, nil), Foreign: foreign}
+}
+
+// Slot waits until one more call may be in flight. release must be called at its end.
+func (c *Caller) Slot(ctx context.Context) (release func(), err error) {
+	if c.slots == nil {
+		return func() {}, nil
+	}
+	select {
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for one of %d calls to the driver to end: %w", cap(c.slots), ctx.Err())
+	}
+}
+
+// Busy returns the number of calls that have a slot.
+func (c *Caller) Busy() int { return len(c.slots) }
+
+// secret returns the values for one call. absent reports that the call goes without its secret.
+func (c *Caller) secret(ctx context.Context, call Call) (values map[string]string, absent bool, err error) {
+	if call.Secret.Name == "" {
+		return nil, false, nil
+	}
+	values, err = c.cfg.ReadSecret(ctx, call.Secret)
+	if apierrors.IsNotFound(err) && call.Absent == CallWithoutSecret {
+		return nil, true, nil
+	}
+	return values, false, err
+}
+
+func (c *Caller) send(ctx context.Context, call Call, secrets map[string]string) error {
+	inFlight := c.cfg.InFlight.WithLabelValues(call.Method)
+	inFlight.Inc()
+	defer inFlight.Dec()
+	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	defer cancel()
+	return call.Send(ctx, secrets)
+}
+
+// Aborted returns the error of a check that finds another user of the volume. The call is tried again, as after a driver's
+// answer with this code.
+func Aborted(format string, args ...any) error {
+	return status.Errorf(codes.Aborted, format, args...)
+}
