@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/purser-csi/purser/internal/roles"
+	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
 // version is set by the linker.
@@ -20,7 +21,7 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once; its children die with it
-	err := roles.Execute(ctx, roles.Program{
+	err := roles.Execute(ctx, cli.Program{
 		Name: os.Args[0], Args: os.Args[1:], Version: version, Out: os.Stdout, Err: os.Stderr,
 	})
 	if err != nil && !roles.IsTold(err) {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
 // protocols notes with which protocol requests were answered, by what they were about.
@@ -52,8 +53,8 @@ func (p *protocols) wrap(next http.RoundTripper) http.RoundTripper {
 
 // The record of requests and the lease do not wait in line with the volumes.
 func TestRecordAndLeaseAreApart(t *testing.T) {
-	api := liveCluster(t)
-	socket, _ := liveDriver(t)
+	api := rolestest.LiveCluster(t)
+	socket, _ := rolestest.LiveDriver(t)
 	user, err := client.New(api, client.Options{Scheme: kube.NewScheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestRecordAndLeaseAreApart(t *testing.T) {
 	watched := rest.CopyConfig(api)
 	watched.Wrap(seen.wrap)
 	role, _ := liveProvisioner(t, watched, socket)
-	end := inBackground(t, role.Run)
+	end := rolestest.InBackground(t, role.Run)
 	claimVolume(t, user, "apart")
 	end()
 	for _, want := range []string{"persistentvolumes HTTP/2.0", "purser-intents HTTP/1.1", "csi-purser HTTP/1.1"} {

@@ -26,6 +26,10 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/controllers"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
+	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
@@ -35,20 +39,20 @@ type port struct {
 
 	server    *cluster.Cluster
 	user      client.Client
-	furnisher furnisher
+	furnisher bootstrap.Setup
 }
 
 func newPort(t *testing.T) port {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	server := liveServer(t)
-	user, err := client.New(server.RESTConfig(), client.Options{Scheme: rbacScheme(t)})
+	server := rolestest.LiveServer(t)
+	user, err := client.New(server.RESTConfig(), client.Options{Scheme: rolestest.Scheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := newFurnisher(server.RESTConfig())
+	f, err := bootstrap.New(server.RESTConfig())
 	if err == nil {
-		err = f.roles(t.Context())
+		err = f.ApplyRoles(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +62,7 @@ func newPort(t *testing.T) port {
 
 func (p port) as(account string) *rest.Config {
 	p.Helper()
-	api, err := p.furnisher.as(p.Context(), account)
+	api, err := p.furnisher.ConfigFor(p.Context(), account)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -67,23 +71,23 @@ func (p port) as(account string) *rest.Config {
 
 // quickly makes an election one for tests.
 var quickly = []string{
-	"--leader-election", "--leader-election-namespace=" + systemNamespace, "--http-endpoint=127.0.0.1:0",
+	"--leader-election", "--leader-election-namespace=" + process.SystemNamespace, "--http-endpoint=127.0.0.1:0",
 	"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
 }
 
 // controllers are the role, not started, where it serves and what it logs.
-func (p port) controllers(args ...string) (c *Controllers, address func() string, log *logbook) {
+func (p port) controllers(args ...string) (c *controllers.Controllers, address func() string, log *rolestest.Log) {
 	p.Helper()
-	c = NewControllers()
+	c = controllers.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.AddFlags(flags)
 	if err := flags.Parse(append(slices.Clone(quickly), args...)); err != nil || c.Validate() != nil {
 		p.Fatal(err, c.Validate())
 	}
-	log = &logbook{}
-	c.Version, c.API, c.Log = "test", p.as("controllers"), log.logger()
+	log = &rolestest.Log{}
+	c.Version, c.API, c.Log = "test", p.as("controllers"), log.Logger()
 	where := make(chan net.Addr, 1)
-	c.listened = func(a net.Addr) { where <- a }
+	c.Listened = func(a net.Addr) { where <- a }
 	return c, sync.OnceValue(func() string { return fmt.Sprintf("http://%s", <-where) }), log
 }
 
@@ -128,7 +132,7 @@ func (p port) claim(name string, class *string) *corev1.PersistentVolumeClaim {
 // await reads the object again until it is as it should be.
 func await[T client.Object](p port, what string, object T, holds func(T) bool) {
 	p.Helper()
-	eventually(p.T, what, func() error {
+	rolestest.Eventually(p.T, what, func() error {
 		if err := p.user.Get(p.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
@@ -149,7 +153,7 @@ func (p port) remove(object client.Object) {
 	if err := p.user.Delete(p.Context(), object); err != nil {
 		p.Fatal(err)
 	}
-	eventually(p.T, object.GetName()+" is gone", func() error { return p.gone(object) })
+	rolestest.Eventually(p.T, object.GetName()+" is gone", func() error { return p.gone(object) })
 }
 
 func (p port) gone(object client.Object) error {
@@ -183,31 +187,31 @@ func (p port) asked(from, to audit.Mark, account string) audit.Tally {
 	if err != nil {
 		p.Fatal(err)
 	}
-	return tally.By(audit.ServiceAccount(systemNamespace, account))
+	return tally.By(audit.ServiceAccount(process.SystemNamespace, account))
 }
 
 // One leader and one standby, every controller at work, an orderly end, and all of it with the permissions as shipped: what an
 // operator sees of `purser controllers` (1.16, 1.17, section 10).
 func TestControllersProcess(t *testing.T) {
 	p := newPort(t)
-	lease := client.ObjectKey{Namespace: systemNamespace, Name: controllersLease}
+	lease := client.ObjectKey{Namespace: process.SystemNamespace, Name: controllers.Lease}
 	first, firstAt, log := p.controllers()
-	endFirst := inBackground(t, first.Run)
-	eventually(t, "a leader", func() error { return holdsLease(t, p.user, lease, first.Election.Identity()) })
-	eventually(t, "the leader is ready", func() error { return ok(t, firstAt()+"/readyz") })
+	endFirst := rolestest.InBackground(t, first.Run)
+	rolestest.Eventually(t, "a leader", func() error { return holdsLease(t, p.user, lease, first.Election.Identity()) })
+	rolestest.Eventually(t, "the leader is ready", func() error { return ok(t, firstAt()+"/readyz") })
 	second, secondAt, _ := p.controllers()
-	inBackground(t, second.Run)
-	eventually(t, "the standby is ready before it leads", func() error { return ok(t, secondAt()+"/readyz") })
+	rolestest.InBackground(t, second.Run)
+	rolestest.Eventually(t, "the standby is ready before it leads", func() error { return ok(t, secondAt()+"/readyz") })
 
 	p.work()
-	eventually(t, "the last failure is counted", func() error { // a moment after one can see it
+	rolestest.Eventually(t, "the last failure is counted", func() error { // a moment after one can see it
 		if _, counted := scrape(t, firstAt()+"/metrics")["volume_operation_errors_total"]; !counted {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 	compareMetrics(t, scrape(t, firstAt()+"/metrics"), "controllers_metrics.txt")
-	for _, line := range log.all() {
+	for _, line := range log.Lines() {
 		if strings.Contains(line, "permission") {
 			t.Errorf("the shipped role lacks something: %s", line)
 		}
@@ -216,7 +220,7 @@ func TestControllersProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	endFirst()
-	eventually(t, "the standby leads", func() error { return holdsLease(t, p.user, lease, second.Election.Identity()) })
+	rolestest.Eventually(t, "the standby leads", func() error { return holdsLease(t, p.user, lease, second.Election.Identity()) })
 	p.volume("late", "static", func(*corev1.PersistentVolume) {})
 	await(p, "a claim is bound by the next leader", p.claim("late", new("static")), isBound)
 	if refused := p.asked(0, p.mark(), "controllers").Answered(401, 403); refused > 0 {
@@ -280,7 +284,7 @@ func (p port) expand(claim *corev1.PersistentVolumeClaim) {
 	if err := p.user.Update(p.Context(), claim); err != nil {
 		p.Fatal(err)
 	}
-	eventually(p.T, "the resizer is awaited", func() error {
+	rolestest.Eventually(p.T, "the resizer is awaited", func() error {
 		var events corev1.EventList
 		if err := p.user.List(p.Context(), &events, client.InNamespace(claim.Namespace)); err != nil {
 			return err
@@ -343,26 +347,26 @@ func TestControllersMetricsAreUpstreams(t *testing.T) {
 // One that is missed is named, also when nothing can begin without it (U-11).
 func TestControllersSelection(t *testing.T) {
 	p := newPort(t)
-	withoutBinder, _, log := p.controllers("--leader-election=false", "--controllers=*,-"+nameBinder+",-"+nameVolumeGuard)
-	forBinder := permission{Resource: "persistentvolumes/status", Verb: "patch"}
-	classes := permission{Group: "storage.k8s.io", Resource: "volumeattributesclasses", Verb: "list"}
+	withoutBinder, _, log := p.controllers("--leader-election=false", "--controllers=*,-"+controllers.NameBinder+",-"+controllers.NameVolumeProtection)
+	forBinder := process.Permission{Resource: "persistentvolumes/status", Verb: "patch"}
+	classes := process.Permission{Group: "storage.k8s.io", Resource: "volumeattributesclasses", Verb: "list"}
 	p.withhold(withoutBinder.API, forBinder, classes)
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "static"}, Provisioner: "kubernetes.io/no-provisioner"})
 	pv := p.volume("v", "static", func(*corev1.PersistentVolume) {})
 	bystander, passing := p.claim("bystander", new("static")), p.claim("passing", new("static"))
-	end := inBackground(t, withoutBinder.Run)
-	eventually(t, "the missing permissions are named", func() error {
-		if got := strings.Join(log.all(), "\n"); !strings.Contains(got, "missing permission: "+classes.String()) {
+	end := rolestest.InBackground(t, withoutBinder.Run)
+	rolestest.Eventually(t, "the missing permissions are named", func() error {
+		if got := strings.Join(log.Lines(), "\n"); !strings.Contains(got, "missing permission: "+classes.String()) {
 			return fmt.Errorf("logged %s", got)
 		}
 		return nil
 	})
-	if err := p.furnisher.roles(t.Context()); err != nil { // grants them
+	if err := p.furnisher.ApplyRoles(t.Context()); err != nil { // grants them
 		t.Fatal(err)
 	}
 	p.remove(passing) // by the protection of claims, which begins now
 	end()
-	if logged := strings.Join(log.all(), "\n"); strings.Contains(logged, "missing permission: "+forBinder.String()) {
+	if logged := strings.Join(log.Lines(), "\n"); strings.Contains(logged, "missing permission: "+forBinder.String()) {
 		t.Errorf("misses what only the binder needs: %s", logged)
 	}
 	if err := p.user.Get(t.Context(), client.ObjectKeyFromObject(bystander), bystander); err != nil || bystander.Spec.VolumeName != "" || bystander.Status.Phase != corev1.ClaimPending {
@@ -379,20 +383,20 @@ func TestControllersSelection(t *testing.T) {
 }
 
 // withhold takes the rules with these permissions out of the role, and waits until that is in force.
-func (p port) withhold(api *rest.Config, withheld ...permission) {
+func (p port) withhold(api *rest.Config, withheld ...process.Permission) {
 	p.Helper()
 	var role rbacv1.ClusterRole
 	if err := p.user.Get(p.Context(), client.ObjectKey{Name: "purser-controllers"}, &role); err != nil {
 		p.Fatal(err)
 	}
 	for _, w := range withheld {
-		role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(permissionsOf(r, ""), w) })
+		role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(process.PermissionsOf(r, ""), w) })
 	}
 	if err := p.user.Update(p.Context(), &role); err != nil {
 		p.Fatal(err)
 	}
-	eventually(p.T, "the smaller role is in force", func() error {
-		missing, err := missingPermissions(p.Context(), api, withheld)
+	rolestest.Eventually(p.T, "the smaller role is in force", func() error {
+		missing, err := process.MissingPermissions(p.Context(), api, withheld)
 		if err == nil && len(missing) < len(withheld) {
 			err = fmt.Errorf("missing only %v", missing)
 		}

@@ -18,10 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
-	"github.com/purser-csi/purser/internal/driver"
-	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	csidriver "github.com/purser-csi/purser/internal/driver"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/internal/roles/provisioner"
 )
 
 // manifest reads the objects of a file. A field that does not exist is an error, and so is a kind that is not known; snapshots
@@ -107,14 +111,14 @@ func checkImage(t *testing.T, container corev1.Container) {
 func checkCommandLine(t *testing.T, container corev1.Container) {
 	t.Helper()
 	flags := pflag.NewFlagSet(container.Name, pflag.ContinueOnError)
-	var checked role
+	var checked cli.Role
 	switch container.Args[0] {
 	case "driver":
-		d := NewDriver()
+		d := driver.New()
 		d.AddFlags(flags)
 		checked = d
 	case "csi-provisioner":
-		p := NewProvisioner()
+		p := provisioner.New()
 		p.AddFlags(flags)
 		checked = p
 	default:
@@ -144,7 +148,7 @@ func TestTheSidecarsImagePicksItsRole(t *testing.T) {
 		t.Fatalf("found %q", program)
 	}
 	var out strings.Builder
-	err = Execute(t.Context(), Program{Name: program[2], Version: "v1", Args: []string{"--version"}, Out: &out, Err: io.Discard})
+	err = Execute(t.Context(), cli.Program{Name: program[2], Version: "v1", Args: []string{"--version"}, Out: &out, Err: io.Discard})
 	if err != nil || out.String() != program[2]+" v1\n" {
 		t.Errorf("printed %q, %v", out.String(), err)
 	}
@@ -173,7 +177,7 @@ func TestTheClassesOfTheExamples(t *testing.T) {
 				continue
 			}
 			classes++
-			if err != nil || of != driver.DefaultName {
+			if err != nil || of != csidriver.DefaultName {
 				t.Errorf("%s: a class of %s: %v", file, of, err)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -20,9 +19,12 @@ import (
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-func dial(t *testing.T, p *Provisioner) *csirpc.Conn {
+func dial(t *testing.T, p *provisioner.Provisioner) *csirpc.Conn {
 	t.Helper()
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: p.CSIAddress, Timeout: p.Timeout})
 	if err != nil {
@@ -88,13 +90,13 @@ func (b *bridge) contend(t *testing.T, name string, lock resourcelock.Interface)
 
 // O-3: through an upgrade from v1 by way of --leader-election-type=endpoints to v6 and back there is never more than one leader.
 func TestUpgradeFromEndpoints(t *testing.T) {
-	api := liveCluster(t)
+	api := rolestest.LiveCluster(t)
 	newest := func(args ...string) resourcelock.Interface {
-		p, err := parsed(t, append(args, "--leader-election-namespace=default", "--leader-election-renew-deadline=1s")...)
+		p, err := parseProvisioner(t, append(args, "--leader-election-namespace=default", "--leader-election-renew-deadline=1s")...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lock, err := p.Election.newLock(api, "driver", nil)
+		lock, err := p.Election.NewLock(api, "driver", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +111,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 	}
 	b := &bridge{}
 	old := b.contend(t, "v1", v1("v1"))
-	eventually(t, "v1 leads", func() error { return b.leader("v1") })
+	rolestest.Eventually(t, "v1 leads", func() error { return b.leader("v1") })
 	both := b.contend(t, "both", newest("--enable-leader-election"))
 	other := b.contend(t, "other", newest("--leader-election", "--leader-election-type=endpoints"))
 	time.Sleep(3 * time.Second) // nothing may happen, though each contender tries several times meanwhile
@@ -117,7 +119,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	old()
-	eventually(t, "one of the two leads", func() error {
+	rolestest.Eventually(t, "one of the two leads", func() error {
 		if b.leader("both") == nil {
 			return nil
 		}
@@ -128,7 +130,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 	time.Sleep(3 * time.Second) // nothing may happen, though each contender tries several times meanwhile
 	both()
 	other()
-	eventually(t, "a new leader", func() error {
+	rolestest.Eventually(t, "a new leader", func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if len(b.leading) == 0 {
@@ -150,65 +152,10 @@ func quiet(api *rest.Config) *rest.Config {
 	return api
 }
 
-// U-11: what is missing is named, once, and what nobody needs is not asked for.
-func TestPermissionsAtStart(t *testing.T) {
-	api := liveCluster(t)
-	admin, err := client.New(api, client.Options{Scheme: rbacScheme(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := furnisher{admin: api, client: admin}
-	if err := f.roles(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	as := rest.CopyConfig(api)
-	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + systemNamespace + ":csi-provisioner"}
-	p, err := parsed(t, "--leader-election", "--leader-election-namespace="+systemNamespace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wiring{role: p, api: as}
-	wanted, err := w.wantedPermissions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slices.ContainsFunc(wanted, func(p permission) bool { return p.Resource == "volumeattachments" || p.Resource == "csinodes" }) {
-		t.Error("asks for what a driver without topology and attachment does not need")
-	}
-	if missing, err := missingPermissions(t.Context(), as, wanted); err != nil || len(missing) > 0 {
-		t.Errorf("the shipped role lacks %v, %v", missing, err)
-	}
-
-	var role rbacv1.ClusterRole
-	if err := admin.Get(t.Context(), client.ObjectKey{Name: "purser-csi-provisioner"}, &role); err != nil {
-		t.Fatal(err)
-	}
-	for i := range role.Rules {
-		if slices.Contains(role.Rules[i].Resources, "persistentvolumes") {
-			role.Rules[i].Verbs = slices.DeleteFunc(role.Rules[i].Verbs, func(v string) bool { return v == "patch" })
-		}
-	}
-	if err := admin.Update(t.Context(), &role); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the missing verb is named", func() error {
-		missing, err := missingPermissions(t.Context(), as, wanted)
-		if err != nil || len(missing) != 1 || missing[0].String() != "patch persistentvolumes" {
-			return fmt.Errorf("missing %v, %w", missing, err)
-		}
-		return nil
-	})
-	log := &logbook{}
-	w.checkPermissions(withLogger(t, log))
-	if lines := log.all(); len(lines) != 1 || !strings.Contains(lines[0], "missing permission: patch persistentvolumes") {
-		t.Errorf("logged %q", lines)
-	}
-}
-
 // ST-15: a lost lease is an error that travels up, and it does so before the next leader could act for long.
 func TestLostLease(t *testing.T) {
-	api := liveCluster(t)
-	socket, _ := liveDriver(t)
+	api := rolestest.LiveCluster(t)
+	socket, _ := rolestest.LiveDriver(t)
 	p, _ := liveProvisioner(t, api, socket)
 	user, err := client.New(api, client.Options{Scheme: kube.NewScheme()})
 	if err != nil {
@@ -216,12 +163,12 @@ func TestLostLease(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(t.Context()) }()
-	eventually(t, "a leader", func() error { return holds(t, user, p.Election.Identity()) })
-	usurper, err := (&Election{identity: "usurper", Namespace: "default", RenewDeadline: time.Second}).newLock(api, leaseName(driver.DefaultName), nil)
+	rolestest.Eventually(t, "a leader", func() error { return holds(t, user, p.Election.Identity()) })
+	usurper, err := (&process.Election{Holder: "usurper", Namespace: "default", RenewDeadline: time.Second}).NewLock(api, process.DriverLeaseName(driver.DefaultName), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the one that lost", func() error {
+	rolestest.Eventually(t, "the end of the one that lost", func() error {
 		if record, _, err := usurper.Get(t.Context()); err == nil {
 			now := metav1.Now()
 			record.HolderIdentity, record.RenewTime, record.AcquireTime = "usurper", now, now

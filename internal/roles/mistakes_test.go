@@ -2,10 +2,10 @@ package roles
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
 // A mistake is told with the flag, the value and what would do, in the words of people.
@@ -26,31 +26,10 @@ func TestMistakes(t *testing.T) {
 		{"csi-provisioner --min-volume-size=xfs", `--min-volume-size="xfs": `},
 		{"up --http-endpoint=[::1", `--http-endpoint="[::1": must be`},
 	} {
-		err := Execute(t.Context(), Program{Name: "purser", Args: strings.Fields(tc.args), Out: io.Discard, Err: io.Discard})
+		err := Execute(t.Context(), cli.Program{Name: "purser", Args: strings.Fields(tc.args), Out: io.Discard, Err: io.Discard})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("purser %s: %v, want %q", tc.args, err, tc.want)
 		}
-	}
-}
-
-func TestNoAPIServerToFind(t *testing.T) {
-	prose := filepath.Join(t.TempDir(), "prose")
-	if err := os.WriteFile(prose, []byte("not a kubeconfig"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", "")
-	for path, want := range map[string]string{
-		"/is/not/there": "--kubeconfig: open /is/not/there: no such file",
-		prose:           "--kubeconfig=" + prose + ": no kubeconfig that can be used",
-		"":              "give --kubeconfig when not running in a cluster",
-	} {
-		if _, err := (&apiAccess{Kubeconfig: path}).find(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", path, err, want)
-		}
-	}
-	t.Setenv("KUBECONFIG", "/is/not/there") // EN-1
-	if _, err := (&apiAccess{Kubeconfig: prose}).find(); err == nil || !strings.HasPrefix(err.Error(), "KUBECONFIG: ") {
-		t.Errorf("KUBECONFIG: %v", err)
 	}
 }
 
@@ -64,7 +43,7 @@ func TestMistakesInLoggingFlags(t *testing.T) {
 	} {
 		for _, role := range []string{"csi-provisioner", "controllers", "driver", "plane"} {
 			args := append([]string{role, "--http-endpoint=here"}, strings.Fields(tc.args)...)
-			err := Execute(t.Context(), Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
+			err := Execute(t.Context(), cli.Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
 			if err == nil || ExitCode(err) != 1 || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "--http-endpoint=") {
 				t.Errorf("%s %s: %v, want %q", role, tc.args, err, tc.want)
 			}
@@ -75,7 +54,7 @@ func TestMistakesInLoggingFlags(t *testing.T) {
 // CL-9, CL-2: all mistakes are told at once, those that cannot be read with those that are refused; the exit code is that of the former.
 func TestMistakesAreToldTogether(t *testing.T) {
 	args := []string{"csi-provisioner", "--timeout=abc", "--worker-threads=x", "--csi-address=relative", "--http-endpoint=:8080", "--metrics-path=metrics"}
-	err := Execute(t.Context(), Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
+	err := Execute(t.Context(), cli.Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
 	if err == nil || ExitCode(err) != 2 {
 		t.Fatalf("%v, exit code %d", err, ExitCode(err))
 	}

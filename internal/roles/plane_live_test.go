@@ -16,28 +16,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/driver"
+	"github.com/purser-csi/purser/internal/roles/plane"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-func (p port) plane(args ...string) (plane *Plane, log *logbook) {
+func (p port) plane(args ...string) (role *plane.Plane, log *rolestest.Log) {
 	p.Helper()
 	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "plane.yaml"))
 	if err != nil {
 		p.Fatal(err)
 	}
 	defer manifest.Close()
-	if err := p.furnisher.apply(p.Context(), manifest.Name(), manifest); err != nil {
+	if err := p.furnisher.Apply(p.Context(), manifest.Name(), manifest); err != nil {
 		p.Fatal(err)
 	}
-	plane = NewPlane()
+	role = plane.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	plane.AddFlags(flags)
-	if err := flags.Parse(append(slices.Clone(quickly), args...)); err != nil || plane.Validate() != nil {
-		p.Fatal(err, plane.Validate())
+	role.AddFlags(flags)
+	if err := flags.Parse(append(slices.Clone(quickly), args...)); err != nil || role.Validate() != nil {
+		p.Fatal(err, role.Validate())
 	}
-	log = &logbook{}
-	plane.Version, plane.API, plane.Log = "test", p.as("plane"), log.logger()
-	return plane, log
+	log = &rolestest.Log{}
+	role.Version, role.API, role.Log = "test", p.as("plane"), log.Logger()
+	return role, log
 }
 
 // isTracked reports whether the claim is bound and has its condition Unused, the last write of its beginning.
@@ -50,9 +52,9 @@ func isTracked(claim *corev1.PersistentVolumeClaim) bool {
 func TestPlaneProcess(t *testing.T) {
 	const many = 20
 	p := newPort(t)
-	socket, _ := liveDriver(t)
+	socket, _ := rolestest.LiveDriver(t)
 	plane, log := p.plane("--csi-address=" + socket)
-	inBackground(t, plane.Run)
+	rolestest.InBackground(t, plane.Run)
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "deck"}, Provisioner: driver.DefaultName})
 	first := p.claim("first", new("deck"))
 	await(p, "the first claim is bound", first, isTracked) // by now both have asked what they ask when they start
@@ -78,13 +80,13 @@ func TestPlaneProcess(t *testing.T) {
 	}
 	for _, claim := range claims {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
-		eventually(t, "the volume is gone", func() error { return p.gone(pv) })
+		rolestest.Eventually(t, "the volume is gone", func() error { return p.gone(pv) })
 	}
 	mustWrite(t, p.asked(bound, p.mark(), "plane"), map[string]int{
 		"update persistentvolumeclaims": many, "update persistentvolumes/status": many,
 		"delete persistentvolumes": many, "patch persistentvolumes": many,
 	}, many)
-	for _, line := range log.all() {
+	for _, line := range log.Lines() {
 		if strings.Contains(line, "permission") {
 			t.Errorf("the shipped roles lack something: %s", line)
 		}
@@ -124,11 +126,11 @@ func mustWrite(t *testing.T, asked audit.Tally, want map[string]int, many int) {
 }
 
 func TestPlaneValidatesBothParts(t *testing.T) {
-	p := NewPlane()
+	p := plane.New()
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	p.Controllers.Wanted, p.Controllers.Workers, p.Workers = []string{"nonsense"}, 0, 0
+	p.Controllers.Wanted, p.Controllers.Workers, p.Pace.Workers = []string{"nonsense"}, 0, 0
 	err := p.Validate()
 	if err == nil {
 		t.Fatal("no error")

@@ -2,8 +2,6 @@ package roles
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -30,27 +28,29 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
 // One leader, one standby, a volume, and an orderly end: what an operator sees of ST-12, ST-14, ST-15, LK-1, LK-2, HT-1 to HT-3,
 // ME-1 to ME-7, EV-1 and EV-5.
 func TestProvisionerProcess(t *testing.T) {
-	api := liveCluster(t)
-	socket, _ := liveDriver(t)
+	api := rolestest.LiveCluster(t)
+	socket, _ := rolestest.LiveDriver(t)
 	user, err := client.New(api, client.Options{Scheme: kube.NewScheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, firstAt := liveProvisioner(t, api, socket, "--leader-election-labels=team:storage", "--enable-pprof",
 		"--delete-timeout=1m", "--driver-metadata=label:app", "--volume-metadata=label:app")
-	endFirst := inBackground(t, first.Run)
-	eventually(t, "a leader", func() error { return holds(t, user, first.Election.Identity()) })
-	eventually(t, "the leader is ready", func() error { return ok(t, firstAt()+"/readyz") })
+	endFirst := rolestest.InBackground(t, first.Run)
+	rolestest.Eventually(t, "a leader", func() error { return holds(t, user, first.Election.Identity()) })
+	rolestest.Eventually(t, "the leader is ready", func() error { return ok(t, firstAt()+"/readyz") })
 
 	second, secondAt := liveProvisioner(t, api, socket)
-	inBackground(t, second.Run)
-	eventually(t, "the standby is ready before it leads", func() error { return ok(t, secondAt()+"/readyz") })
-	eventually(t, "health of the standby", func() error { return ok(t, secondAt()+"/healthz/leader-election") })
+	rolestest.InBackground(t, second.Run)
+	rolestest.Eventually(t, "the standby is ready before it leads", func() error { return ok(t, secondAt()+"/readyz") })
+	rolestest.Eventually(t, "health of the standby", func() error { return ok(t, secondAt()+"/healthz/leader-election") })
 	if err := holds(t, user, first.Election.Identity()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestProvisionerProcess(t *testing.T) {
 		t.Errorf("U-29: %v", err)
 	}
 	mishaps(t, user)
-	eventually(t, "the mishaps are counted", func() error {
+	rolestest.Eventually(t, "the mishaps are counted", func() error {
 		seen := scrape(t, firstAt()+"/metrics")
 		for _, name := range []string{"controller_persistentvolumeclaim_provision_failed_total", "controller_persistentvolume_delete_failed_total", "controller_persistentvolume_delete_total"} {
 			if value(seen[name]) == 0 {
@@ -79,7 +79,7 @@ func TestProvisionerProcess(t *testing.T) {
 			t.Errorf("ME-8: no %s", name)
 		}
 	}
-	eventually(t, "EV-9 the lease tells of its leader", func() error { return mentionsLeader(t, user, first.Election.Identity()) })
+	rolestest.Eventually(t, "EV-9 the lease tells of its leader", func() error { return mentionsLeader(t, user, first.Election.Identity()) })
 	mustTellOnce(t, user, "logbook", "Provisioning", "ProvisioningSucceeded")
 	if err := ok(t, firstAt()+"/debug/pprof/"); err != nil {
 		t.Error(err)
@@ -95,7 +95,7 @@ func TestProvisionerProcess(t *testing.T) {
 
 	endFirst()
 	if err := holds(t, user, ""); err != nil {
-		eventually(t, "the lease goes to the standby at once", func() error { return holds(t, user, second.Election.Identity()) })
+		rolestest.Eventually(t, "the lease goes to the standby at once", func() error { return holds(t, user, second.Election.Identity()) })
 	}
 	claimVolume(t, user, "second-logbook")
 }
@@ -118,7 +118,7 @@ func mentionsLeader(t *testing.T, user client.Client, identity string) error {
 // holds compares the holder of the lease. An empty one is a lease that was released.
 func holds(t *testing.T, user client.Client, holder string) error {
 	t.Helper()
-	return holdsLease(t, user, client.ObjectKey{Namespace: "default", Name: leaseName(driver.DefaultName)}, holder)
+	return holdsLease(t, user, client.ObjectKey{Namespace: "default", Name: process.DriverLeaseName(driver.DefaultName)}, holder)
 }
 
 func holdsLease(t *testing.T, user client.Client, name client.ObjectKey, holder string) error {
@@ -154,7 +154,7 @@ func claimVolume(t *testing.T, user client.Client, name string) *corev1.Persiste
 	if err := user.Create(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a volume", func() error {
+	rolestest.Eventually(t, "a volume", func() error {
 		if err := user.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(claim.UID)}, pv); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func claimVolume(t *testing.T, user client.Client, name string) *corev1.Persiste
 func leaves(t *testing.T, user client.Client, want time.Duration) error {
 	t.Helper()
 	var page coordinationv1.Lease
-	if err := user.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "purser-intents-" + leaseName(driver.DefaultName)}, &page); err != nil {
+	if err := user.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "purser-intents-" + process.DriverLeaseName(driver.DefaultName)}, &page); err != nil {
 		return err
 	}
 	if seconds := page.Spec.LeaseDurationSeconds; seconds == nil || time.Duration(*seconds)*time.Second != want {
@@ -296,7 +296,7 @@ func compareMetrics(t *testing.T, families map[string]*dto.MetricFamily, file st
 
 func mustTellOnce(t *testing.T, user client.Client, claim string, reasons ...string) {
 	t.Helper()
-	eventually(t, "the events of "+claim, func() error {
+	rolestest.Eventually(t, "the events of "+claim, func() error {
 		var events corev1.EventList
 		if err := user.List(t.Context(), &events, client.InNamespace("default")); err != nil {
 			return err
@@ -316,57 +316,4 @@ func mustTellOnce(t *testing.T, user client.Client, claim string, reasons ...str
 		}
 		return nil
 	})
-}
-
-// ST-4, U-46: a connection that breaks ends the process only when the flag says so, and then with upstream's last words.
-func TestConnectionLoss(t *testing.T) {
-	dir, err := os.MkdirTemp("", "purser")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	words := filepath.Join(dir, "termination-log")
-	if err := os.WriteFile(words, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	socket, end := startLiveDriver(t, dir)
-	meet := func(args ...string) lookout {
-		p, err := parsed(t, append(args, "--csi-address="+socket)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := lookout{role: p, conn: dial(t, p), terminationLog: words}
-		if l.driver, err = p.meet(t.Context(), l.conn); err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	leaves, stays, changed := meet("--exit-on-connection-loss"), meet(), meet()
-	changed.driver.Name = "another"
-	ctx, cancel := context.WithCancel(t.Context())
-	ends := map[string]chan error{"leaves": make(chan error, 1), "stays": make(chan error, 1), "changed": make(chan error, 1)}
-	for name, l := range map[string]lookout{"leaves": leaves, "stays": stays, "changed": changed} {
-		go func() { ends[name] <- l.Start(ctx) }()
-	}
-	end()
-	if err := <-ends["leaves"]; !errors.Is(err, errLostConnection) {
-		t.Errorf("with the flag: %v", err)
-	}
-	if text, _ := os.ReadFile(words); string(text) != lostConnection+"\n" {
-		t.Errorf("termination log: %q", text)
-	}
-	startLiveDriver(t, dir)
-	if err := <-ends["changed"]; !errors.Is(err, errOtherDriver) {
-		t.Errorf("a driver with another name: %v", err)
-	}
-	eventually(t, "the connection is back", func() error { return stays.conn.Probe(t.Context()) })
-	select {
-	case err := <-ends["stays"]:
-		t.Errorf("without the flag: %v", err)
-	default:
-	}
-	cancel()
-	if err := <-ends["stays"]; err != nil {
-		t.Errorf("at the end of the process: %v", err)
-	}
 }

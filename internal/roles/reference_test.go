@@ -23,6 +23,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/provision"
 	"github.com/purser-csi/purser/internal/controllers/reclaim"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -79,7 +80,7 @@ func flagsPage(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("# Flags\n\nFlags marked new are not in upstream; deprecated ones are accepted for old manifests, with a warning that says what they do now.\n")
-	for _, c := range newRoot(Program{Version: "v", Out: io.Discard, Err: io.Discard}).Commands() {
+	for _, c := range newRoot(cli.Program{Version: "v", Out: io.Discard, Err: io.Discard}).Commands() {
 		if !c.Hidden {
 			fmt.Fprintf(&b, "\n## purser %s\n\n%s.\n", c.Name(), c.Short)
 			flagTables(&b, c)
@@ -92,7 +93,7 @@ func flagsPage(t *testing.T) string {
 var hostDefaults = map[string]string{"node-id": "the host name", "state-dir": "/var/lib/purser for root"}
 
 func flagTables(b *strings.Builder, c *cobra.Command) {
-	for _, g := range groupsOf(withRetired(c.Flags())) {
+	for _, g := range cli.FlagGroups(withRetired(c.Flags())) {
 		if len(g.Flags) == 0 {
 			continue
 		}
@@ -103,7 +104,7 @@ func flagTables(b *strings.Builder, c *cobra.Command) {
 			if host, ok := hostDefaults[f.Name]; ok {
 				def = host
 			}
-			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), def, markOf(f), strings.ReplaceAll(usage, "<uid of the claim>", "(uid of the claim)"))
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), def, cli.MarkOf(f), strings.ReplaceAll(usage, "<uid of the claim>", "(uid of the claim)"))
 		}
 	}
 }
@@ -111,7 +112,7 @@ func flagTables(b *strings.Builder, c *cobra.Command) {
 // withRetired shows the flags that the help page is silent about because nobody should use them any more.
 func withRetired(f *pflag.FlagSet) *pflag.FlagSet {
 	f.VisitAll(func(flag *pflag.Flag) {
-		if markOf(flag) == markDeprecated {
+		if cli.MarkOf(flag) == cli.MarkDeprecated {
 			flag.Hidden = false
 		}
 	})
@@ -162,7 +163,7 @@ func markOfEvent(event string) string {
 	if verdict.IsUpstreams(event) {
 		return ""
 	}
-	return markNew
+	return cli.MarkNew
 }
 
 func severityName(s verdict.Severity) string {

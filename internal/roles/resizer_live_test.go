@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,18 +20,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
 // resizer is the role, not started, with the permissions as shipped.
-func (p port) resizer(socket string, args ...string) *Resizer {
+func (p port) resizer(socket string, args ...string) *resizer.Resizer {
 	p.Helper()
-	r := NewResizer()
+	r := resizer.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	r.AddFlags(flags)
 	if err := flags.Parse(append(append(slices.Clone(quickly), "--csi-address="+socket), args...)); err != nil || r.Validate() != nil {
 		p.Fatal(err, r.Validate())
 	}
-	r.Version, r.API, r.Log = "test", p.as("csi-resizer"), (&logbook{}).logger()
+	r.Version, r.API, r.Log = "test", p.as("csi-resizer"), (&rolestest.Log{}).Logger()
 	return r
 }
 
@@ -77,7 +78,7 @@ func growing(t *testing.T, d *scriptedDriver, args ...string) port {
 	started := make(chan struct{})
 	r := p.resizer(d.serve(t), args...)
 	r.Started = func() { close(started) }
-	inBackground(t, r.Run)
+	rolestest.InBackground(t, r.Run)
 	select {
 	case <-started:
 	case <-time.After(time.Minute):
@@ -114,7 +115,7 @@ func TestResizerExpands(t *testing.T) {
 	if err := p.user.Get(t.Context(), client.ObjectKeyFromObject(pv), pv); err != nil || pv.Spec.Capacity.Storage().String() != "2Gi" {
 		t.Errorf("the PersistentVolume has %s, %v", pv.Spec.Capacity.Storage(), err)
 	}
-	eventually(t, "both events of the expansion", func() error { return p.events(claim, "Resizing", "VolumeResizeSuccessful") })
+	rolestest.Eventually(t, "both events of the expansion", func() error { return p.events(claim, "Resizing", "VolumeResizeSuccessful") })
 	mustWrite(t, p.asked(begin, p.mark(), "csi-resizer"), map[string]int{
 		"patch persistentvolumeclaims/status": 2, "patch persistentvolumes": 1,
 	}, 1)
@@ -149,13 +150,13 @@ func TestResizerRecovers(t *testing.T) {
 	if err := p.user.Get(t.Context(), client.ObjectKeyFromObject(pv), pv); err != nil || pv.Annotations[names.AnnPreResizeCapacity] != "1Gi" {
 		t.Errorf("RZ-X5: annotations %v, %v", pv.Annotations, err)
 	}
-	eventually(t, "events", func() error { return p.events(claim, "VolumeResizeFailed", "FileSystemResizeRequired") })
+	rolestest.Eventually(t, "events", func() error { return p.events(claim, "VolumeResizeFailed", "FileSystemResizeRequired") })
 	before := claim.DeepCopy() // as the kubelet does (RZ-K2)
 	claim.Status.Capacity, claim.Status.AllocatedResourceStatuses, claim.Status.Conditions = claim.Spec.Resources.Requests, nil, nil
 	if err := p.user.Status().Patch(t.Context(), claim, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "RZ-D1: the annotation goes", func() error {
+	rolestest.Eventually(t, "RZ-D1: the annotation goes", func() error {
 		if err := p.user.Get(t.Context(), client.ObjectKeyFromObject(pv), pv); err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func TestResizerWaitsForPods(t *testing.T) {
 	}}
 	p.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: "default"}}, pod)
 	p.ask(claim, "2Gi")
-	eventually(t, "the failure is told", func() error { return p.events(claim, "VolumeResizeFailed") })
+	rolestest.Eventually(t, "the failure is told", func() error { return p.events(claim, "VolumeResizeFailed") })
 	inUse.Store(false)
 	if err := p.user.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
@@ -211,38 +212,6 @@ func (p port) events(about client.Object, reasons ...string) error {
 		}
 	}
 	return errors.Join(missing...)
-}
-
-// RZ-P1, RZ-P2, RZ-F1, RZ-F2: one dash, the removed gate, and which time-out wins.
-func TestResizerFlags(t *testing.T) {
-	for _, tc := range []struct {
-		args   []string
-		want   time.Duration
-		failed bool
-	}{
-		{[]string{"-csi-address=/s", "-handle-volume-inuse-error=false", "-v=5"}, 10 * time.Second, false},
-		{[]string{"--feature-gates=RecoverVolumeExpansionFailure=true", "--feature-gates=AnnotateFsResize=false"}, 10 * time.Second, false},
-		{[]string{"--feature-gates=Nonsense=true"}, 0, true},
-		{[]string{"--resize-timeout=1m"}, time.Minute, false},
-		{[]string{"--resize-timeout=1m", "--timeout=30s"}, 30 * time.Second, false},
-		{[]string{"--csiTimeout=30s", "--logtostderr"}, 10 * time.Second, false},
-		{[]string{"--workers=0"}, 0, true},
-	} {
-		r := NewResizer()
-		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		r.AddFlags(flags)
-		err := flags.Parse(withTwoDashes(tc.args))
-		if err == nil {
-			err = r.Validate()
-		}
-		if (err != nil) != tc.failed || err == nil && r.callTimeout() != tc.want {
-			t.Errorf("%v: %v, time-out %s, want %s", tc.args, err, r.callTimeout(), tc.want)
-		}
-	}
-	want := []string{"--csi-address=x", "-v", "5", "-v=5", "--leader-election", "--", "-x-y"}
-	if diff := cmp.Diff(want, withTwoDashes([]string{"-csi-address=x", "-v", "5", "-v=5", "--leader-election", "--", "-x-y"})); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func metav1Name(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }

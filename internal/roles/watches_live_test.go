@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
 // paper is a driver that has volumes in name only.
@@ -85,12 +87,12 @@ func (p *paper) serve(t *testing.T) (socket string) {
 }
 
 // provisioner runs one under the shipped role, until the test or the caller ends it.
-func (p port) provisioner(socket string) (end func(), log *logbook) {
+func (p port) provisioner(socket string) (end func(), log *rolestest.Log) {
 	p.Helper()
-	role, _ := liveProvisioner(p.T, p.as("csi-provisioner"), socket, "--leader-election-namespace="+systemNamespace)
-	log = &logbook{}
-	role.Log = log.logger()
-	return inBackground(p.T, role.Run), log
+	role, _ := liveProvisioner(p.T, p.as("csi-provisioner"), socket, "--leader-election-namespace="+process.SystemNamespace)
+	log = &rolestest.Log{}
+	role.Log = log.Logger()
+	return rolestest.InBackground(p.T, role.Run), log
 }
 
 func (p port) asks(name, class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
@@ -163,25 +165,25 @@ func TestSecretsNeedTheirOwnPermission(t *testing.T) {
 	driver := &paper{secrets: make(chan map[string]string, 10)}
 	p.create(
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "locked"}, Provisioner: paperName, Parameters: map[string]string{
-			names.ParameterProvisionerSecretName: "key", names.ParameterProvisionerSecretNamespace: systemNamespace,
+			names.ParameterProvisionerSecretName: "key", names.ParameterProvisionerSecretNamespace: process.SystemNamespace,
 		}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "key"}, Data: map[string][]byte{"password": []byte("hunter2")}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: "key"}, Data: map[string][]byte{"password": []byte("hunter2")}},
 	)
 	_, log := p.provisioner(driver.serve(t))
 	claim := p.asks("locked", "locked", nil)
-	eventually(t, "the event", func() error {
+	rolestest.Eventually(t, "the event", func() error {
 		var events corev1.EventList
 		if err := p.user.List(t.Context(), &events); err != nil {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.InvolvedObject.UID == claim.UID && e.Reason == "ProvisioningFailed" && strings.Contains(e.Message, systemNamespace+"/key") && strings.Contains(e.Message, "[get]") {
+			if e.InvolvedObject.UID == claim.UID && e.Reason == "ProvisioningFailed" && strings.Contains(e.Message, process.SystemNamespace+"/key") && strings.Contains(e.Message, "[get]") {
 				return nil
 			}
 		}
 		return fmt.Errorf("none of %d", len(events.Items))
 	})
-	if lines := log.all(); slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "missing permission") }) {
+	if lines := log.Lines(); slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "missing permission") }) {
 		t.Errorf("RB-8: a permission that few need is missed: %q", lines)
 	}
 	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "csi-provisioner-secrets.yaml"))
@@ -189,7 +191,7 @@ func TestSecretsNeedTheirOwnPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer manifest.Close()
-	if err := p.furnisher.apply(t.Context(), manifest.Name(), manifest); err != nil {
+	if err := p.furnisher.Apply(t.Context(), manifest.Name(), manifest); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitVolume(claim)

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Program is how main was called.
+type Program struct {
+	Name    string // argv[0]; the name of a role picks that role, so that one image serves several
+	Args    []string
+	Version string
+	Out     io.Writer
+	Err     io.Writer
+}
+
+// UsageError is a value in the command line that is refused, as opposed to a failure at work.
+type UsageError struct{ Err error }
+
+// Error implements error.
+func (e UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e UsageError) Unwrap() error { return e.Err }
+
+// SyntaxError is a command line that cannot be parsed.
+type SyntaxError struct{ Err error }
+
+// Error implements error.
+func (e SyntaxError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e SyntaxError) Unwrap() error { return e.Err }
+
+// The groups of commands on the help page.
+const (
+	GroupTry = "try"
+	GroupAsk = "ask"
+	GroupRun = "run"
+)
+
+// Role is what the commands have in common.
+type Role interface {
+	// Validate lists every mistake in the configuration.
+	Validate() error
+	// Run works until ctx ends, which is no error.
+	Run(ctx context.Context) error
+}
+
+// Run validates and runs a role as the body of a command.
+func Run(r Role) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		unread := Mistakes(c.Flags())
+		if err := errors.Join(unread, r.Validate()); err != nil {
+			err = fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())
+			if unread != nil {
+				return SyntaxError{Err: err}
+			}
+			return UsageError{Err: err}
+		}
+		err := r.Run(c.Context())
+		if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
+			return nil
+		}
+		return err
+	}
+}
+
+// NoArguments refuses what is not a flag, which is most often a flag without its dashes.
+func NoArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return SyntaxError{Err: fmt.Errorf("unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath())}
+}

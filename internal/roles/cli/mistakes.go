@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// Need is an error unless ok.
+func Need(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// ValidateAddress is for where a role serves HTTP.
+func ValidateAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("--%s=%q: must be HOST:PORT or :PORT", flag, address)
+	}
+	_, err = net.LookupPort("tcp", port)
+	return Need(err == nil, "--%s=%q: %q is not a port; give a number from 0 to 65535", flag, address, port)
+}
+
+// loggingFlag has the flags behind the settings of the logs.
+var loggingFlag = map[string]string{
+	"format": "logging-format", "flushFrequency": "log-flush-frequency", "verbosity": "v", "vmodule": "vmodule",
+	"options.text.splitStream": "log-text-split-stream", "options.text.infoBufferSize": "log-text-info-buffer-size",
+	"options.json.splitStream": "log-json-split-stream", "options.json.infoBufferSize": "log-json-info-buffer-size",
+}
+
+// ValidateLogging is for the flags of the logs, so that they are told with the others (CL-9).
+func ValidateLogging(logging *logsapi.LoggingConfiguration) (errs []error) {
+	for _, mistake := range logsapi.Validate(logging, nil, nil) {
+		setting, _, _ := strings.Cut(mistake.Field, "[")
+		flag := "--" + cmp.Or(loggingFlag[setting], setting)
+		if value, ok := mistake.BadValue.(string); ok && value != "" {
+			flag += fmt.Sprintf("=%q", value)
+		}
+		errs = append(errs, fmt.Errorf("%s: %s", flag, mistake.Detail))
+	}
+	return errs
+}
+
+// wants is what a flag of each type takes.
+var wants = map[string]string{
+	"bool":     "true or false",
+	"duration": "a duration, such as 500ms, 10s or 1h30m",
+	"float32":  "a number",
+	"float64":  "a number",
+	"int":      "a whole number",
+	"int64":    "a whole number",
+	"uint":     "a whole number that is not negative",
+}
+
+// patientValue is the value of a flag that lets the command line be read to its end, so that all mistakes are told at once (CL-9).
+type patientValue struct {
+	pflag.Value
+	flag    string
+	mistake error
+}
+
+// Set implements pflag.Value. The words are not those of the flag library, which are about Go.
+func (p *patientValue) Set(value string) error {
+	before := p.String()
+	err := p.Value.Set(value)
+	if err == nil {
+		return nil
+	}
+	if want, plain := wants[p.Type()]; plain {
+		_ = p.Value.Set(before) // which the library has overwritten, and a zero would be one more mistake
+		p.mistake = fmt.Errorf("--%s=%q: must be %s", p.flag, value, want)
+	} else {
+		p.mistake = fmt.Errorf("--%s=%q: %w", p.flag, value, err)
+	}
+	return nil
+}
+
+// CollectMistakes makes every flag wait with its mistakes.
+func CollectMistakes(f *pflag.FlagSet) {
+	f.VisitAll(func(flag *pflag.Flag) { flag.Value = &patientValue{Value: flag.Value, flag: flag.Name} })
+}
+
+// Mistakes are the values that flags did not take.
+func Mistakes(f *pflag.FlagSet) error {
+	var errs []error
+	f.VisitAll(func(flag *pflag.Flag) {
+		if p, ok := flag.Value.(*patientValue); ok {
+			errs = append(errs, p.mistake)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// LoggingFlags are those of the Kubernetes components (F-60 to F-62). Four of them need a gate that no program of this kind can
+// set; upstream shows them all the same (F-63).
+func LoggingFlags(logging *logsapi.LoggingConfiguration) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		logsapi.AddFlags(logging, f)
+		for _, name := range []string{"log-text-split-stream", "log-text-info-buffer-size", "log-json-split-stream", "log-json-info-buffer-size"} {
+			if flag := f.Lookup(name); flag != nil {
+				flag.Hidden = true
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/process"
+)
+
+// Controllers is the role controllers: those controllers of kube-controller-manager that concern claims and volumes.
+type Controllers struct {
+	Version string
+	Log     logr.Logger // overrides the logging flags when set, for the roles inside of `up`
+
+	process.APIAccess
+
+	Wanted     []string // --controllers
+	Workers    uint
+	RetryStart time.Duration
+	RetryMax   time.Duration
+
+	process.HTTPSettings
+
+	Election process.Election
+	Logging  *logsapi.LoggingConfiguration
+
+	Queue   *handoff.Queue // of the provisioner in the same process; nil for none
+	Started func()         // is called once the caches are filled and the lease is held; may be nil
+
+	Registry *prometheus.Registry // of this run; the libraries have one of the process
+	ready    atomic.Pointer[process.HTTPServer]
+	lock     atomic.Pointer[process.ElectionLock]
+}
+
+// The controllers, by the names that kube-controller-manager has for them (10).
+const (
+	NameBinder           = "persistentvolume-binder-controller"
+	NameClaimProtection  = "persistentvolumeclaim-protection-controller"
+	NameVolumeProtection = "persistentvolume-protection-controller"
+	NameClassProtection  = "volumeattributesclass-protection-controller"
+	NameExpand           = "persistentvolume-expander-controller"
+	NameEphemeral        = "ephemeral-volume-controller"
+	everyController      = "*"
+	Lease                = "purser-controllers"
+)
+
+// controllerAliases are the names of older versions, which kube-controller-manager accepts too.
+var controllerAliases = map[string]string{
+	"persistentvolume-binder": NameBinder, "pvc-protection": NameClaimProtection, "pv-protection": NameVolumeProtection,
+	"volumeattributesclass-protection": NameClassProtection, "persistentvolume-expander": NameExpand, "ephemeral-volume": NameEphemeral,
+}
+
+var controllerNames = []string{NameEphemeral, NameBinder, NameExpand, NameVolumeProtection, NameClaimProtection, NameClassProtection}
+
+// New has the default of every setting.
+func New() *Controllers {
+	c := &Controllers{Logging: logsapi.NewLoggingConfiguration(), Registry: prometheus.NewRegistry()}
+	c.Election.Holder = process.NewIdentity()
+	c.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return c
+}
+
+// Command returns the command of the role.
+func Command(program cli.Program) *cobra.Command {
+	r := New()
+	r.Version = program.Version
+	c := &cobra.Command{
+		Use: "controllers", GroupID: cli.GroupRun, Args: cli.NoArguments,
+		Short: "Bind claims to volumes, and protect both while they are in use",
+		Long: `Bind claims to volumes, and protect both while they are in use.
+
+It takes the place of the controllers of kube-controller-manager that concern
+claims and volumes: the PV controller (binder), the protection of claims,
+volumes and VolumeAttributesClasses, expansion for CSI drivers, and generic
+ephemeral volumes. Switch them off there, each by its name:
+
+  --controllers=*,-persistentvolume-binder-controller,...
+
+Attaching and detaching stays with kube-controller-manager. Half of the
+machine's processors, at most four, do the work unless GOMAXPROCS says
+otherwise.`,
+		Example: `  purser controllers --kubeconfig ~/.kube/config
+  purser controllers --leader-election --controllers=persistentvolume-binder-controller`,
+		Version: program.Version,
+		PreRun:  process.LimitProcessors,
+		RunE:    cli.Run(r),
+	}
+	r.AddFlags(c.Flags())
+	return c
+}
+
+// AddFlags binds every setting to its flag.
+func (c *Controllers) AddFlags(f *pflag.FlagSet) {
+	cli.Grouped(f, "Controllers", func(f *pflag.FlagSet) {
+		c.WantedFlag(f)
+		f.UintVar(&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are worked on at once")
+		f.DurationVar(&c.RetryStart, "retry-interval-start", 100*time.Millisecond, "first delay after a failure; it doubles with each further one")
+		f.DurationVar(&c.RetryMax, "retry-interval-max", time.Minute, "longest delay after a failure")
+	})
+	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
+	cli.Grouped(f, "Leader election", c.Election.AddFlags)
+	cli.Grouped(f, "Metrics and health", c.HTTPSettings.AddFlags)
+	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
+}
+
+// WantedFlag adds --controllers, which `plane` has too.
+func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
+	f.StringSliceVar(&c.Wanted, "controllers", []string{everyController},
+		"`names` of the controllers to run, as kube-controller-manager calls them; * for all, -NAME for all but this one: "+strings.Join(controllerNames, ", "))
+}
+
+// DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With fewer than whoever asks, what
+// is asked for waits in our queue for longer than it takes: with 32, the slowest of a thousand claims took a quarter longer.
+const DefaultWorkers = 100
+
+// Validate implements role.
+func (c *Controllers) Validate() error {
+	_, names := c.Enabled()
+	return errors.Join(slices.Concat(
+		[]error{
+			names,
+			cli.Need(c.Workers > 0, "--worker-threads=0: must be at least 1, or nothing is worked on"),
+			cli.Need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
+			cli.Need(c.RetryMax >= c.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", c.RetryMax, c.RetryStart),
+		},
+		c.APIAccess.Validate(), c.HTTPSettings.Validate(&cli.Notices{}), cli.ValidateLogging(c.Logging), c.Election.Validate())...)
+}
+
+// Enabled says which controllers run. Each can be swapped by itself: they meet at the API server only.
+func (c *Controllers) Enabled() (map[string]bool, error) {
+	on := map[string]bool{}
+	var unknown []error
+	for _, item := range c.Wanted {
+		name, off := strings.CutPrefix(item, "-")
+		if current, ok := controllerAliases[name]; ok {
+			name = current
+		}
+		switch {
+		case name == everyController && !off:
+			for _, n := range controllerNames {
+				if _, said := on[n]; !said {
+					on[n] = true
+				}
+			}
+		case slices.Contains(controllerNames, name):
+			on[name] = !off
+		default:
+			unknown = append(unknown, fmt.Errorf("--controllers: %q is not known; there are *, %s", item, strings.Join(controllerNames, ", ")))
+		}
+	}
+	if len(unknown) == 0 && !slices.Contains(slices.Collect(maps.Values(on)), true) {
+		unknown = append(unknown, errors.New("--controllers: nothing is left to run; name at least one, or *"))
+	}
+	return on, errors.Join(unknown...)
+}

@@ -1,0 +1,29 @@
+package roles
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/purser-csi/purser/internal/roles/controllers"
+)
+
+// The manifest is what the table says.
+func TestReferenceControllersManifest(t *testing.T) {
+	path := filepath.Join("..", "..", "deploy", "rbac", "controllers.yaml")
+	if *update {
+		if err := os.WriteFile(path, []byte(controllers.Manifest()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(controllers.Manifest(), string(have)); diff != "" {
+		t.Errorf("%s is out of date; run 'make generate':\n%s", path, diff)
+	}
+}

@@ -1,0 +1,126 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/backend/directory"
+	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
+	"github.com/purser-csi/purser/internal/driver/durable"
+)
+
+const (
+	backendLoopfile  = "loopfile"
+	BackendDirectory = "directory"
+	backendCeph      = "ceph"
+)
+
+var backends = []string{backendLoopfile, BackendDirectory, backendCeph}
+
+// chosen is a backend, and one sentence for the user that says why it is this one.
+type chosen struct {
+	kind   string
+	reason string
+}
+
+// chooseBackend never changes the kind of a state directory: the volumes of one kind are nothing to another, and a driver that
+// was upgraded, or started once without root, must not lose sight of them.
+func (d *Driver) chooseBackend(state string) (chosen, error) {
+	began, err := beganWith(state)
+	switch {
+	case err != nil:
+		return chosen{}, err
+	case began == "":
+		return d.firstChoice(state)
+	case d.Backend != "" && d.Backend != began:
+		return chosen{}, fmt.Errorf("--backend=%s: the state directory %s holds volumes of the backend %s; choose another --state-dir, or that backend", d.Backend, state, began)
+	case began == backendLoopfile:
+		if err := loopfile.Usable(state); err != nil {
+			return chosen{}, fmt.Errorf("the state directory %s holds loop images, and they cannot be used here: %w; choose another --state-dir, or mend that", state, err)
+		}
+	}
+	return chosen{kind: began, reason: "volumes are " + whatAre[began] + ", as before in this state directory"}, nil
+}
+
+// firstChoice is for a state directory without volumes.
+func (d *Driver) firstChoice(state string) (chosen, error) {
+	switch d.Backend {
+	case BackendDirectory:
+		return chosen{kind: BackendDirectory, reason: "volumes are " + whatAre[BackendDirectory]}, nil
+	case backendCeph:
+		if err := d.Ceph.usable(state); err != nil {
+			return chosen{}, fmt.Errorf("--backend=%s: %w", d.Backend, err)
+		}
+		return chosen{kind: backendCeph, reason: "volumes are " + whatAre[backendCeph]}, nil
+	}
+	err := loopfile.Usable(state)
+	switch {
+	case err == nil:
+		return chosen{kind: backendLoopfile, reason: "volumes are " + whatAre[backendLoopfile]}, nil
+	case d.Backend == backendLoopfile:
+		return chosen{}, fmt.Errorf("--backend=%s: %w", d.Backend, err)
+	default:
+		return chosen{kind: BackendDirectory, reason: fmt.Sprintf("volumes are %s: %v", whatAre[BackendDirectory], err)}, nil
+	}
+}
+
+var whatAre = map[string]string{
+	backendLoopfile:  "image files on loop devices, with a hard size",
+	BackendDirectory: "directories without a size limit",
+	backendCeph:      "images and subvolumes in Ceph clusters",
+}
+
+func (d *Driver) newBackend(kind, state string) (backend.Backend, error) {
+	switch kind {
+	case backendLoopfile:
+		return loopfile.New(loopfile.Config{
+			StateDir: state, OverCommit: d.Loopfile.OverCommit, MaxVolumes: d.Loopfile.MaxVolumes, FreezeBound: d.Loopfile.FreezeBound,
+		})
+	case backendCeph:
+		return d.Ceph.newBackend(state)
+	default:
+		return directory.New(directory.Config{StateDir: state})
+	}
+}
+
+// kindFile holds the backend of a state directory.
+const kindFile = "backend"
+
+// beganWith is empty for a state directory without volumes. One of an older version has no file, and its volumes are
+// directories.
+func beganWith(state string) (string, error) {
+	path := filepath.Join(state, kindFile)
+	content, err := os.ReadFile(path)
+	if err == nil {
+		kind := strings.TrimSpace(string(content))
+		if !slices.Contains(backends, kind) {
+			return "", fmt.Errorf("%s: backend %q is not known to this version; it knows %s", path, kind, strings.Join(backends, ", "))
+		}
+		return kind, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("find out the backend of the state directory: %w", err)
+	}
+	volumes, err := os.ReadDir(filepath.Join(state, "volumes"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("find out the backend of the state directory: %w", err)
+	}
+	if len(volumes) > 0 {
+		return BackendDirectory, nil
+	}
+	return "", nil
+}
+
+// keepKind makes the choice last.
+func keepKind(state, kind string) error {
+	if began, err := beganWith(state); err == nil && began == kind {
+		return nil
+	}
+	return durable.WriteFile(filepath.Join(state, kindFile), state, []byte(kind+"\n"))
+}

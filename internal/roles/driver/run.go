@@ -1,0 +1,172 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/driver"
+	kubelet "github.com/purser-csi/purser/internal/driver/registration"
+	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Run implements role.
+func (d *Driver) Run(ctx context.Context) error {
+	log := d.Log
+	if log.GetSink() == nil {
+		if err := logsapi.ValidateAndApply(d.Logging, nil); err != nil {
+			return cli.UsageError{Err: fmt.Errorf("logging: %w", err)}
+		}
+		log = klog.Background()
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	plugin, err := d.plugin(telemetry.NewServed(registry))
+	if err != nil {
+		return err
+	}
+	return d.serve(logr.NewContext(ctx, log), plugin, registry)
+}
+
+func (d *Driver) plugin(served *telemetry.Served) (*driver.Driver, error) {
+	settings := d.settings()
+	state := settings.StateDir
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, fmt.Errorf("--state-dir=%s: %w", d.StateDir, err)
+	}
+	publishing, err := mount.Detect(state)
+	if err != nil {
+		return nil, fmt.Errorf("--state-dir=%s: %w", d.StateDir, err)
+	}
+	choice, err := d.chooseBackend(state)
+	if err != nil {
+		return nil, err
+	}
+	if d.Notice != nil {
+		d.Notice(choice.reason)
+		d.Notice(publishing.Reason)
+	}
+	settings.Mounter, settings.Metrics = publishing.Mounter, served
+	if settings.Backend, err = d.newBackend(choice.kind, state); err != nil {
+		return nil, fmt.Errorf("backend %s: %w", choice.kind, err)
+	}
+	plugin, err := driver.New(settings)
+	if err != nil {
+		return nil, err
+	}
+	return plugin, keepKind(state, choice.kind)
+}
+
+// serve runs the driver and what stands around it. The kubelet hears of the driver when it accepts calls, and of its end
+// before that.
+func (d *Driver) serve(ctx context.Context, plugin *driver.Driver, registry prometheus.Gatherer) error {
+	web, err := d.newWeb(plugin, registry)
+	if err != nil {
+		return err
+	}
+	defer web.close()
+	if err := web.start(ctx); err != nil {
+		return err
+	}
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error {
+		err := plugin.Run(ctx)
+		if err == nil && ctx.Err() == nil {
+			err = errors.New("the driver ended by itself")
+		}
+		return err
+	})
+	parts.Go(func() error { return web.Start(ctx) })
+	if d.RegistrationDir != "" {
+		parts.Go(func() error { return d.register(ctx, plugin, web) })
+	}
+	return parts.Wait()
+}
+
+// register waits until the kubelet can call what it is told of.
+func (d *Driver) register(ctx context.Context, plugin *driver.Driver, web *web) error {
+	desk, err := kubelet.New(d.registration())
+	if err != nil {
+		return fmt.Errorf("--registration-dir=%s: %w", d.RegistrationDir, err)
+	}
+	web.SetCheck("registration", func(context.Context) error { return desk.Check() })
+	select {
+	case <-plugin.Ready():
+		return desk.Run(ctx)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// web is what the driver serves over HTTP.
+type web struct {
+	*process.HTTPServer
+	address  string
+	own      *csirpc.Conn
+	listened func(string)
+}
+
+// probeTimeout bounds one answer of /livez and /readyz.
+const probeTimeout = 5 * time.Second
+
+// newWeb asks over the driver's own socket: that is what callers do, and it finds out when the socket is gone.
+func (d *Driver) newWeb(plugin *driver.Driver, registry prometheus.Gatherer) (*web, error) {
+	own, err := csirpc.Dial(csirpc.Config{Endpoint: d.Endpoint, Timeout: probeTimeout})
+	if err != nil {
+		return nil, err
+	}
+	w := &web{address: d.HTTPEndpoint, own: own, listened: d.listened}
+	w.HTTPServer = process.NewHTTPServer(process.HTTPConfig{
+		Address: d.HTTPEndpoint, MetricsPath: d.MetricsPath, Metrics: registry, Pprof: d.Pprof,
+		Live: func(ctx context.Context) error {
+			select {
+			case <-plugin.Ready():
+				return own.Probe(ctx)
+			default: // to go over many volumes takes time, and a restart would begin anew
+				return nil
+			}
+		},
+	})
+	w.SetCheck("driver", func(ctx context.Context) error {
+		select {
+		case <-plugin.Ready():
+			return own.Probe(ctx)
+		default:
+			return errors.New("going over the volumes of the last run")
+		}
+	})
+	return w, nil
+}
+
+func (w *web) start(ctx context.Context) error {
+	if w.address == "" {
+		return nil
+	}
+	var where net.Addr
+	where, err := w.HTTPServer.Listen(ctx)
+	if err == nil && w.listened != nil {
+		w.listened(where.String())
+	}
+	return err
+}
+
+func (w *web) close() {
+	if w.address != "" {
+		w.Stop()
+	}
+	_ = w.own.Close()
+}

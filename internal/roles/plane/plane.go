@@ -1,0 +1,94 @@
+package plane
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/controllers"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/provisioner"
+)
+
+// Plane is the role plane: the controllers and a provisioner in one process, which then need fewer writes.
+type Plane struct {
+	*provisioner.Provisioner
+	Controllers *controllers.Controllers
+}
+
+// New has the default of every setting.
+func New() *Plane {
+	return &Plane{Provisioner: provisioner.New(), Controllers: controllers.New()}
+}
+
+// Command returns the command of the role.
+func Command(program cli.Program) *cobra.Command {
+	p := New()
+	p.Version, p.Controllers.Version = program.Version, program.Version
+	c := &cobra.Command{
+		Use: "plane", GroupID: cli.GroupRun, Args: cli.NoArguments,
+		Short: "Controllers and csi-provisioner in one process, with fewer writes",
+		Long: `The roles controllers and csi-provisioner in one process. A claim is handed
+from one to the other in memory, so that four writes give it a volume and four
+take it back. Other drivers keep their own provisioners and are asked as ever.
+
+The flags are those of csi-provisioner, and --controllers. The service account
+needs the permissions of both roles. Half of the machine's processors, at most
+four, do the work unless GOMAXPROCS or --automaxprocs says otherwise.`,
+		Example: `  purser plane --csi-address=/run/csi/socket --leader-election`,
+		Version: program.Version,
+		PreRun:  process.LimitProcessors,
+		RunE:    cli.Run(p),
+	}
+	p.AddFlags(c.Flags())
+	return c
+}
+
+// AddFlags binds every setting to its flag.
+func (p *Plane) AddFlags(f *pflag.FlagSet) {
+	cli.Grouped(f, "Controllers", func(f *pflag.FlagSet) {
+		p.Controllers.WantedFlag(f)
+		f.UintVar(&p.Controllers.Workers, "controller-threads", controllers.DefaultWorkers, "objects of one controller that are worked on at once")
+	})
+	p.Provisioner.AddFlags(f)
+}
+
+// Validate implements role.
+func (p *Plane) Validate() error {
+	_, wanted := p.Controllers.Enabled()
+	return errors.Join(wanted,
+		cli.Need(p.Controllers.Workers > 0, "--controller-threads=0: must be at least 1, or nothing is worked on"),
+		p.Provisioner.Validate())
+}
+
+// Run implements role. When one of the two ends, so does the other: the next process begins with both.
+func (p *Plane) Run(ctx context.Context) error {
+	ctx, err := p.StartLogging(ctx)
+	if err != nil {
+		return err
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	queue := handoff.New()
+	c := p.Controllers
+	p.Traffic, p.Cache = &kube.Traffic{}, process.NewSharedCache(ctx)
+	defer p.Cache.Close()
+	p.ShareThrottle()
+	c.APIAccess, c.Queue, c.Log = p.APIAccess, queue, log.WithName("controllers")
+	c.Election = electionOfControllers(p.Election, c.Election.Holder)
+	p.Together, p.Log = provisioner.TogetherSettings{Queue: queue, DropProtection: true}, log.WithName("csi-provisioner")
+	p.Notices = &cli.Notices{} // they are logged already
+	p.Beside = process.Colocated{Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Registry}
+	return process.RunTogether(ctx, map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run})
+}
+
+// electionOfControllers is that of the controllers in the same process: another lease, a holder that says so, and no lock of v1, which had none (O-3).
+func electionOfControllers(provisioner process.Election, identity string) process.Election {
+	provisioner.Holder, provisioner.LockType = identity, process.LockLeases
+	return provisioner
+}

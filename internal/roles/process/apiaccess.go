@@ -1,0 +1,121 @@
+package process
+
+import (
+	"fmt"
+	"math"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// APIAccess is how a role reaches the API server.
+type APIAccess struct {
+	API          *rest.Config // overrides Kubeconfig when set, for the roles inside of `up`
+	Kubeconfig   string
+	Master       string
+	KubeAPIQPS   float32
+	KubeAPIBurst int
+
+	Traffic  *kube.Traffic  // of all that this process writes; made with the first configuration unless it is shared
+	throttle *kube.Throttle // by --kube-api-qps; nil for none
+	Cache    *SharedCache   // that the roles of this process share; nil for one of its own
+}
+
+// AddFlags are F-1, F-41, F-49 and F-50.
+func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&a.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
+	f.StringVar(&a.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
+	f.Float32Var(&a.KubeAPIQPS, "kube-api-qps", 0, "API requests per second of the process, besides as many for its events; 0 or less leaves the limit to the API server's priority and fairness")
+	f.IntVar(&a.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
+}
+
+// Validate lists the mistakes.
+func (a *APIAccess) Validate() []error {
+	return []error{
+		cli.Need(!math.IsNaN(float64(a.KubeAPIQPS)), "--kube-api-qps=%v: must be a number", a.KubeAPIQPS),
+		cli.Need(a.KubeAPIBurst >= 0, "--kube-api-burst=%d: must not be negative", a.KubeAPIBurst),
+	}
+}
+
+// find reads the kubeconfig, or looks at what a pod is given (ST-2, EN-6). KUBECONFIG wins over the flag (EN-1).
+func (a *APIAccess) find() (*rest.Config, error) {
+	from, path := "--kubeconfig", a.Kubeconfig
+	if env := os.Getenv("KUBECONFIG"); env != "" {
+		from, path = "KUBECONFIG", env
+	}
+	if a.Master == "" && path == "" {
+		api, err := rest.InClusterConfig()
+		if err != nil {
+			err = fmt.Errorf("api server: %w; give --kubeconfig when not running in a cluster", err)
+		}
+		return api, err
+	}
+	if path != "" {
+		if _, err := os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	api, err := clientcmd.BuildConfigFromFlags(a.Master, path)
+	if err != nil {
+		if path == "" {
+			return nil, fmt.Errorf("--master=%s: %w", a.Master, err)
+		}
+		return nil, fmt.Errorf("%s=%s: no kubeconfig that can be used: %w", from, path, err)
+	}
+	return api, nil
+}
+
+// Config finds the API server; without any setting it is the one of the cluster around us.
+func (a *APIAccess) Config(userAgent string) (*rest.Config, error) {
+	api := a.API
+	if api == nil {
+		var err error
+		if api, err = a.find(); err != nil {
+			return nil, err
+		}
+	}
+	api = rest.CopyConfig(api)
+	api.UserAgent = userAgent
+	api.QPS, api.Burst = a.limits()
+	if a.ShareThrottle(); a.throttle != nil {
+		api.RateLimiter = a.throttle
+	}
+	if a.Traffic == nil {
+		a.Traffic = &kube.Traffic{}
+	}
+	a.Traffic.Count(api)
+	return api, nil
+}
+
+// limits are --kube-api-qps and --kube-api-burst; less than 0 is no limit of our own.
+func (a *APIAccess) limits() (qps float32, burst int) {
+	switch {
+	case a.KubeAPIQPS <= 0: // a negative one is upstream's way to have none (F-49)
+		return -1, a.KubeAPIBurst
+	case a.KubeAPIBurst == 0:
+		return a.KubeAPIQPS, int(2*a.KubeAPIQPS) + 1
+	}
+	return a.KubeAPIQPS, a.KubeAPIBurst
+}
+
+// ShareThrottle makes the limit for all requests of the process but those for its leases, which have their own: a leader that is busy
+// must not lose its lease for that.
+func (a *APIAccess) ShareThrottle() {
+	if qps, burst := a.limits(); a.throttle == nil && qps > 0 {
+		a.throttle = kube.NewThrottle(qps, burst)
+	}
+}
+
+// CountThrottle has the time counted that requests wait for the limit (8.9).
+func (a *APIAccess) CountThrottle(registry prometheus.Registerer) {
+	if a.throttle != nil {
+		a.throttle.Tell(telemetry.NewCounter(registry, telemetry.MetricThrottled).WithLabelValues().Add)
+	}
+}

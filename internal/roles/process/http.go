@@ -1,0 +1,250 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+
+	"github.com/purser-csi/purser/internal/roles/cli"
+)
+
+// Where things are served, beside the metrics (HT-1 to HT-3).
+const (
+	pathLive   = "/livez"
+	pathReady  = "/readyz"
+	pathLeader = "/healthz/leader-election"
+	pathPprof  = "/debug/pprof/"
+)
+
+// HTTPConfig says what a role serves, and where.
+type HTTPConfig struct {
+	Address     string // empty for nowhere
+	MetricsPath string
+	Metrics     prometheus.Gatherer
+	Leader      func() error // of [pathLeader]; nil for no such path
+	Live        Check        // of [pathLive]; nil when a process that answers is alive
+	Pprof       bool
+}
+
+// HTTPServer serves metrics and health of a role, on leaders and standbys alike. It answers from before the driver is met and
+// the caches are filled until everything else has ended, so that a slow start is not taken for a dead process.
+type HTTPServer struct {
+	mux    *http.ServeMux
+	server *http.Server
+	failed chan error
+
+	mu     sync.Mutex
+	checks map[string]Check
+}
+
+// Check is a named part of /readyz.
+type Check func(context.Context) error
+
+// NewHTTPServer returns a server that does not listen yet.
+func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
+	s := &HTTPServer{mux: http.NewServeMux(), failed: make(chan error, 1), checks: map[string]Check{}}
+	if cfg.Address != "" { // else nobody has looked at the path, and one that is none is a panic (HT-1)
+		own := prometheus.NewRegistry() // how often it was scraped (ME-8)
+		metrics := promhttp.HandlerFor(prometheus.Gatherers{cfg.Metrics, own}, promhttp.HandlerOpts{})
+		s.mux.Handle(cfg.MetricsPath, promhttp.InstrumentMetricHandler(own, metrics))
+	}
+	s.mux.HandleFunc(pathLive, func(w http.ResponseWriter, r *http.Request) {
+		if cfg.Live != nil {
+			if err := cfg.Live(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	s.mux.HandleFunc(pathReady, s.readyz)
+	if cfg.Leader != nil {
+		s.mux.HandleFunc(pathLeader, func(w http.ResponseWriter, _ *http.Request) {
+			if err := cfg.Leader(); err != nil {
+				http.Error(w, "internal server error: "+err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprint(w, "ok")
+		})
+	}
+	writing := 30 * time.Second
+	if cfg.Pprof {
+		servePprof(s.mux)
+		writing = 5 * time.Minute // a profile takes as long as the caller asks
+	}
+	s.server = &http.Server{
+		Addr: cfg.Address, Handler: s.mux,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writing, IdleTimeout: 2 * time.Minute,
+	}
+	return s
+}
+
+func servePprof(mux *http.ServeMux) {
+	mux.HandleFunc(pathPprof, pprof.Index)
+	mux.HandleFunc(pathPprof+"cmdline", pprof.Cmdline)
+	mux.HandleFunc(pathPprof+"profile", pprof.Profile)
+	mux.HandleFunc(pathPprof+"symbol", pprof.Symbol)
+	mux.HandleFunc(pathPprof+"trace", pprof.Trace)
+}
+
+// SetCheck adds a named check to /readyz, or takes the place of the one with this name.
+func (s *HTTPServer) SetCheck(name string, c Check) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checks[name] = c
+}
+
+// NotYet is the check of a part that is not there yet.
+func NotYet(what string) Check {
+	return func(context.Context) error { return errors.New(what) }
+}
+
+// readyz lists every check, so that the one that fails is named.
+func (s *HTTPServer) readyz(w http.ResponseWriter, r *http.Request) {
+	checks := s.named()
+	var lines []string
+	code := http.StatusOK
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		if err := checks[name](r.Context()); err != nil {
+			code = http.StatusServiceUnavailable
+			lines = append(lines, fmt.Sprintf("[-] %s: %v", name, err))
+			continue
+		}
+		lines = append(lines, "[+] "+name+": ok")
+	}
+	w.WriteHeader(code)
+	for _, line := range lines {
+		fmt.Fprintln(w, line)
+	}
+}
+
+func (s *HTTPServer) named() map[string]Check {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.checks)
+}
+
+// CheckAll is nil when every check is.
+func (s *HTTPServer) CheckAll(ctx context.Context) error {
+	checks := s.named()
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		if err := checks[name](ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Listen listens and serves in the background. It returns where: a port of 0 is any free one.
+func (s *HTTPServer) Listen(ctx context.Context) (net.Addr, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.server.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("--http-endpoint=%s: %w", s.server.Addr, err)
+	}
+	logr.FromContextOrDiscard(ctx).Info("serving metrics and health", "address", listener.Addr().String())
+	go func() { s.failed <- s.server.Serve(listener) }()
+	return listener.Addr(), nil
+}
+
+// Start implements manager.Runnable: a server that fails ends the role.
+func (s *HTTPServer) Start(ctx context.Context) error {
+	select {
+	case err := <-s.failed:
+		return fmt.Errorf("--http-endpoint=%s: %w", s.server.Addr, err)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (s *HTTPServer) NeedLeaderElection() bool { return false }
+
+// Stop lets answers that have begun end.
+func (s *HTTPServer) Stop() {
+	bound, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.server.Shutdown(bound) // what has not ended by then is cut off with the process
+}
+
+// ownPaths are taken, so the metrics cannot be there.
+var ownPaths = []string{pathLive, pathReady, pathLeader}
+
+// ValidateMetricsPath lets any path be where nothing is served, as upstream does (F-53).
+func ValidateMetricsPath(address, path string) []error {
+	if address == "" {
+		return nil
+	}
+	return []error{
+		cli.Need(strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "{} "), "--metrics-path=%q: must begin with / and name one path", path),
+		cli.Need(!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof), "--metrics-path=%q: something else is served there", path),
+	}
+}
+
+// HTTPSettings are the flags about what a role serves over HTTP.
+type HTTPSettings struct {
+	HTTPEndpoint   string
+	MetricsAddress string // older name of HTTPEndpoint; upstream's sidecars have it
+	MetricsPath    string
+	Pprof          bool
+	Listened       func(net.Addr) // receives the address that HTTP is served at; may be nil
+}
+
+// AddFlags are F-51 and F-53, and --enable-pprof.
+func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&h.HTTPEndpoint, "http-endpoint", "", "`address`, such as :8080, to serve metrics and health on; empty for none")
+	f.StringVar(&h.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+	f.BoolVar(&h.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
+}
+
+// AddSidecarFlags are F-14 and F-51 to F-53.
+func (h *HTTPSettings) AddSidecarFlags(f *pflag.FlagSet) {
+	h.AddFlags(f)
+	f.StringVar(&h.MetricsAddress, "metrics-address", "",
+		"older name of http-endpoint, an `address` without /healthz/leader-election; give only one of the two")
+	cli.Marked(f, cli.MarkDeprecated, "metrics-address")
+}
+
+// Validate lists the mistakes.
+func (h *HTTPSettings) Validate(n *cli.Notices) []error {
+	if h.MetricsAddress != "" {
+		n.Add("--metrics-address", "is the older name of --http-endpoint, and does not serve /healthz/leader-election") // F-52
+	}
+	return append(ValidateMetricsPath(h.address(), h.MetricsPath),
+		cli.ValidateAddress("http-endpoint", h.HTTPEndpoint), cli.ValidateAddress("metrics-address", h.MetricsAddress),
+		cli.Need(h.HTTPEndpoint == "" || h.MetricsAddress == "", // CL-4
+			"--metrics-address and --http-endpoint: only one of them may be given; use --http-endpoint"))
+}
+
+// address is where HTTP is served; empty for nowhere.
+func (h *HTTPSettings) address() string { return cmp.Or(h.MetricsAddress, h.HTTPEndpoint) }
+
+// ServerConfig returns the configuration of the server by the flags.
+func (h *HTTPSettings) ServerConfig(metrics prometheus.Gatherer) HTTPConfig {
+	return HTTPConfig{Address: h.address(), MetricsPath: h.MetricsPath, Metrics: metrics, Pprof: h.Pprof}
+}
+
+// Listen starts the server where an address is configured.
+func (h *HTTPSettings) Listen(ctx context.Context, server *HTTPServer) error {
+	if h.address() == "" {
+		return nil
+	}
+	where, err := server.Listen(ctx)
+	if err == nil && h.Listened != nil {
+		h.Listened(where)
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+// ManagerConfig is what the managers of the roles differ in.
+type ManagerConfig struct {
+	API      *rest.Config
+	Trim     toolscache.TransformFunc
+	NewCache ctrlcache.NewCacheFunc // nil for one that is nobody else's
+	Drain    time.Duration          // for what is under way when the process is asked to end
+	Election *Election
+	Lease    string
+	Lock     *ElectionLock
+	Release  bool // the lease at the end
+}
+
+// forever is how long a controller waits for the first list of a kind: one kind that cannot be listed, for want of a permission say,
+// must not end the controllers that do not need it. /readyz says that the cache is not complete, and the log which list fails.
+const forever = 365 * 24 * time.Hour
+
+// NewManager has the caches, the election and the work queues of a role. Metrics and health are served by our own endpoint.
+func NewManager(ctx context.Context, cfg ManagerConfig) (manager.Manager, error) {
+	watches, err := kube.WatchClient(cfg.API)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := manager.New(cfg.API, manager.Options{
+		Scheme:                  kube.Scheme(),
+		Logger:                  logr.FromContextOrDiscard(ctx),
+		BaseContext:             func() context.Context { return context.WithoutCancel(ctx) }, // else runnables have no logger
+		NewCache:                cfg.NewCache,
+		Cache:                   ctrlcache.Options{HTTPClient: watches, DefaultTransform: cfg.Trim, DefaultUnsafeDisableDeepCopy: new(false)},
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: new(cfg.Drain),
+		Controller:              config.Controller{SkipNameValidation: new(true), CacheSyncTimeout: forever},
+
+		LeaderElection:                      cfg.Election.Enabled,
+		LeaderElectionID:                    cfg.Lease, // the label of its metrics
+		LeaderElectionResourceLockInterface: cfg.Lock,
+		LeaderElectionReleaseOnCancel:       cfg.Release,
+		LeaseDuration:                       &cfg.Election.LeaseDuration,
+		RenewDeadline:                       &cfg.Election.RenewDeadline,
+		RetryPeriod:                         &cfg.Election.RetryPeriod,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("api server at %s: %w", cfg.API.Host, err)
+	}
+	return mgr, nil
+}
+
+// RunBeside does something beside a manager. Unlike a runnable of it, that does not wait for caches, which may never be warm.
+func RunBeside(ctx context.Context, do func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var doing sync.WaitGroup
+	doing.Go(func() { do(ctx) })
+	return func() { cancel(); doing.Wait() }
+}
+
+// OnStarted calls started when the caches are warm and the lease, where there is one, is held.
+func OnStarted(mgr manager.Manager, started func()) error {
+	if started == nil {
+		return nil
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		if mgr.GetCache().WaitForCacheSync(ctx) {
+			started()
+		}
+		return nil
+	}))
+}
+
+// EventSource is the same after a restart (H-41).
+func EventSource(driver string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		return driver
+	}
+	return driver + "_" + host
+}
+
+// CacheSynced returns an error while the first lists of the cache are not complete.
+func CacheSynced(ctx context.Context, mgr manager.Manager) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if !mgr.GetCache().WaitForCacheSync(ctx) {
+		return fmt.Errorf("the first list of objects is not complete")
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package process
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// What a runnable of a manager has to say gets into the log: that the journal is not allowed, that the driver is gone, what the audit
+// found.
+func TestRunnablesHaveALogger(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	logger := funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, prefix+" "+args)
+	}, funcr.Options{})
+	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), logger))
+	mgr, err := NewManager(ctx, ManagerConfig{API: &rest.Config{Host: "127.0.0.1:1"}, Election: &Election{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		logr.FromContextOrDiscard(ctx).Info("land ahoy")
+		cancel()
+		return nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mgr.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Join(lines, "\n"); !strings.Contains(lines, "land ahoy") {
+		t.Errorf("logged %s", lines)
+	}
+}

@@ -1,0 +1,50 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// goodbye is how long a part may take to end when another one has failed: long enough to give its lease back. It is short, since the
+// one that failed may have lost its lease, and what it had begun goes on for as long as the process lives.
+const goodbye = 2 * time.Second
+
+// RunTogether runs the parts until one of them ends, and then ends the others.
+func RunTogether(ctx context.Context, parts map[string]func(context.Context) error) error {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(parts))
+	for name, run := range parts {
+		go func() { ended <- orEnded(running, name, run(running)) }()
+	}
+	err := <-ended
+	asked := ctx.Err() != nil
+	cancel()
+	var late <-chan time.Time
+	if !asked {
+		late = time.After(goodbye)
+	}
+	for range len(parts) - 1 {
+		select {
+		case other := <-ended:
+			err = errors.Join(err, other)
+		case <-late:
+			return err
+		}
+	}
+	return err
+}
+
+// orEnded is nil for a role that has ended because it was asked to, and otherwise says which one has ended and why.
+func orEnded(asked context.Context, name string, err error) error {
+	switch {
+	case asked.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s ended by itself", name)
+	default:
+		return fmt.Errorf("%s: %w", name, err)
+	}
+}

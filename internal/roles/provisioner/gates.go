@@ -1,0 +1,59 @@
+package provisioner
+
+import (
+	"k8s.io/component-base/featuregate"
+
+	"github.com/purser-csi/purser/internal/roles/cli"
+)
+
+// The feature gates of upstream's latest version (G-1 to G-4).
+const (
+	GateTopology               featuregate.Feature = "Topology"
+	GateCrossNamespaceSource   featuregate.Feature = "CrossNamespaceVolumeDataSource"
+	GateVolumeAttributesClass  featuregate.Feature = "VolumeAttributesClass"
+	GateReleaseLeaseOnShutdown featuregate.Feature = "ReleaseLeaderElectionOnExit"
+)
+
+// gateTable differs from upstream in one default: the lease is released when the process ends, so that the next leader need not
+// wait for it to expire (U-59).
+var gateTable = cli.GateTable{
+	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
+		GateTopology:               {Default: true, PreRelease: featuregate.GA},
+		GateCrossNamespaceSource:   {Default: false, PreRelease: featuregate.Alpha},
+		GateVolumeAttributesClass:  {Default: true, PreRelease: featuregate.GA},
+		GateReleaseLeaseOnShutdown: {Default: true, PreRelease: featuregate.Alpha},
+	},
+	// Upstream does not start when a chart still sets one of these (CL-8, G-5, U-62).
+	Removed: map[string]string{
+		"HonorPVReclaimPolicy": "the reclaim policy is always honoured",
+		"CSINodeInfo":          "CSINode objects are always used",
+	},
+	Ignored:   cli.ServerGates,
+	Fixed:     []featuregate.Feature{GateReleaseLeaseOnShutdown},
+	Note:      noteGate,
+	NoteStage: noteStage,
+}
+
+// noteGate warns of gates of features that this version does not have. With its gate off, upstream ignores what a claim names;
+// such claims are refused here.
+func noteGate(name featuregate.Feature, on bool) string {
+	switch {
+	case name == GateCrossNamespaceSource && on:
+		return "this version does not do it yet: claims with a source in another namespace are refused, each with an event"
+	case name == GateVolumeAttributesClass:
+		return "has no effect yet: claims that name a VolumeAttributesClass are refused, each with an event"
+	}
+	return ""
+}
+
+// noteStage says what a switch for all gates of a stage comes to.
+func noteStage(stage featuregate.Feature, on bool) string {
+	switch {
+	case stage == cli.GateAllAlpha && on:
+		return "of the alpha gates, this version does not do CrossNamespaceVolumeDataSource yet: " +
+			"claims with a source in another namespace are refused, each with an event"
+	case stage == cli.GateAllAlpha:
+		return "the alpha gate ReleaseLeaderElectionOnExit, which is on by default here, stays as it is unless it is named"
+	}
+	return "no gate of this version is beta, so it has no effect"
+}

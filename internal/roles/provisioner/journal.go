@@ -1,0 +1,61 @@
+package provisioner
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/journal"
+	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/process"
+)
+
+// The values of --intents.
+const (
+	intentsRequire    = "require"
+	intentsBestEffort = "best-effort"
+	intentsOff        = "off"
+)
+
+// validateIntents checks --intents.
+func (p *Provisioner) validateIntents() error {
+	switch p.Journal.Intents {
+	case intentsRequire, intentsBestEffort, intentsOff:
+		return nil
+	}
+	return fmt.Errorf("--intents=%q: not known; use %s, %s or %s", p.Journal.Intents, intentsRequire, intentsBestEffort, intentsOff)
+}
+
+// counted is a journal that knows how much it holds.
+type counted interface {
+	provisioning.Journal
+	Len() int
+}
+
+// journal is what remembers unsettled requests, registered with the manager where it needs to run. Every volume waits for it, so it does not
+// wait in line behind the writes of those before.
+func (w *builder) journal() (counted, error) {
+	if w.role.Journal.Intents == intentsOff {
+		return provisioning.NewMemory(), nil
+	}
+	need := journal.BestEffort
+	if w.role.Journal.Intents == intentsRequire {
+		need = journal.Required
+	}
+	dedicated := kube.DedicatedTransport(w.API)
+	dedicated.Timeout = w.role.longestCall()
+	api, err := client.New(dedicated, client.Options{Scheme: w.Manager.GetScheme(), Mapper: w.Manager.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("journal of volume requests: %w", err)
+	}
+	j := journal.New(journal.Config{
+		Live: api, Writer: api,
+		Namespace: w.role.Election.LeaseNamespace(), Name: "purser-intents-" + process.DriverLeaseName(w.Driver.Name), Holder: w.role.Election.Identity(),
+		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.Journal.PreviousEnded,
+	})
+	if err := w.Manager.Add(j); err != nil {
+		return nil, fmt.Errorf("journal of volume requests: %w", err)
+	}
+	return j, nil
+}

@@ -1,0 +1,104 @@
+package provisioner
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/roles/process"
+)
+
+// optionalPermissions are for what not every class uses, with the effect of lacking them.
+var optionalPermissions = map[string]string{
+	"secrets": "StorageClasses of this driver name secrets, which are read where the claims need them; " +
+		"deploy/optional/csi-provisioner-secrets.yaml gives it for a namespace",
+}
+
+// optionalManifests are the manifests of what a flag needs beyond the role, by resource (RB-12, U-51).
+var optionalManifests = map[string]string{
+	"namespaces": "deploy/optional/csi-provisioner-namespaces.yaml",
+	"endpoints":  "deploy/optional/csi-provisioner-endpoints.yaml",
+}
+
+// unusedVerbs are the verbs of upstream's role that nothing here needs: events are not read, and leases are created once and
+// kept (RB-4, RB-11).
+var unusedVerbs = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}}
+
+// wantedPermissions are those shipped that this driver and these flags need.
+func (w *builder) wantedPermissions() ([]process.Permission, error) {
+	namespace := w.role.Election.LeaseNamespace()
+	shipped, err := process.ShippedPermissions("csi-provisioner", namespace)
+	if err != nil {
+		return nil, err
+	}
+	unneeded := map[string]bool{
+		"nodes": !w.topology(), "csinodes": !w.topology(), "volumeattachments": !w.attaches(),
+		"leases": !w.role.Election.Enabled && w.role.Journal.Intents == intentsOff,
+	}
+	var wanted []process.Permission
+	for _, p := range shipped {
+		if !unneeded[p.Resource] && !slices.Contains(unusedVerbs[p.Resource], p.Verb) {
+			wanted = append(wanted, p)
+		}
+	}
+	if w.role.readsNamespaces() { // U-51
+		wanted = append(wanted, process.Permission{Resource: "namespaces", Verb: "get"})
+	}
+	if w.role.Election.TakesEndpoints() { // RB-12
+		for _, verb := range []string{"get", "create", "update"} {
+			wanted = append(wanted, process.Permission{Namespace: namespace, Resource: "endpoints", Verb: verb})
+		}
+	}
+	return wanted, nil
+}
+
+// secretPermissions are for the secrets that the classes of a driver name for CreateVolume and DeleteVolume. Where the namespace depends on the
+// claim, all are meant (RB-8, U-42).
+func secretPermissions(classes []storagev1.StorageClass, driver string) []process.Permission {
+	in := map[string]bool{}
+	for _, class := range classes {
+		if class.Provisioner != driver {
+			continue
+		}
+		for _, kind := range []secretref.Kind{secretref.Provisioner, secretref.Deletion} {
+			switch namespace := secretref.Namespace(kind, class.Parameters); {
+			case strings.Contains(namespace, "$"):
+				in[""] = true
+			case namespace != "":
+				in[namespace] = true
+			}
+		}
+	}
+	var wanted []process.Permission
+	for _, namespace := range slices.Sorted(maps.Keys(in)) {
+		wanted = append(wanted, process.Permission{Namespace: namespace, Resource: "secrets", Verb: "get"})
+	}
+	return wanted
+}
+
+func (w *builder) permissionCheck(ctx context.Context) (process.PermissionCheck, error) {
+	wanted, err := w.wantedPermissions()
+	return process.PermissionCheck{
+		Role: "csi-provisioner", Wanted: append(wanted, secretPermissions(w.classes(ctx), w.Driver.Name)...),
+		Optional: optionalPermissions, Manifests: optionalManifests,
+	}, err
+}
+
+// classes are those that the API server has; none when it does not say, which the permissions to read them tell of.
+func (w *builder) classes(ctx context.Context) []storagev1.StorageClass {
+	client, err := storageclient.NewForConfig(w.API)
+	if err != nil {
+		return nil
+	}
+	list, err := client.StorageClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	return list.Items
+}

@@ -1,0 +1,108 @@
+package provisioner
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
+)
+
+// Provisioner is the role csi-provisioner: the drop-in for the external-provisioner. The names and defaults of the flags are
+// upstream's (docs/rows.md section 1).
+type Provisioner struct {
+	sidecar.Config
+
+	Volumes  VolumeSettings
+	Topology TopologySettings
+	Pace     PaceSettings
+	Sources  SourceSettings
+	Together TogetherSettings
+	Journal  JournalSettings
+
+	Capacity       Capacity
+	NodeDeployment NodeDeployment
+	Gates          *cli.Gates
+}
+
+// VolumeSettings are how volumes are named, made and described.
+type VolumeSettings struct {
+	NamePrefix     string
+	NameUUIDLength int
+	NameTemplate   string // empty for the prefix and the uid
+	DefaultFSType  string
+	ExtraMetadata  bool
+	PublishRO      bool
+	MinVolumeSize  map[string]int64 // bytes, by filesystem
+	DriverMetadata []provision.MetadataKey
+	VolumeMetadata []provision.MetadataKey
+}
+
+// TopologySettings say which topology is requested of the driver.
+type TopologySettings struct {
+	Strict    bool
+	Immediate bool // --immediate-topology
+}
+
+// PaceSettings are the workers, timeouts and retries.
+type PaceSettings struct {
+	CreateTimeout time.Duration // of CreateVolume; 0 for the timeout of all calls
+	DeleteTimeout time.Duration // of DeleteVolume; 0 for the timeout of all calls
+	Workers       uint
+	DeleteWorkers uint // 0 for Workers
+	RetryStart    time.Duration
+	RetryMax      time.Duration
+}
+
+// SourceSettings are about snapshots and clones as the sources of volumes.
+type SourceSettings struct {
+	KeepVolumeMode bool // --prevent-volume-mode-conversion
+	CloneWorkers   uint
+	SnapshotSweep  time.Duration
+}
+
+// JournalSettings are about requests whose outcome is not known, and about volumes without a PersistentVolume.
+type JournalSettings struct {
+	Intents       string // --intents: whether volumes may be created without the journal
+	OrphanAudit   time.Duration
+	PreviousEnded bool // no process before this one can have calls to the driver in flight, as in `up`
+}
+
+// TogetherSettings say which controllers run in the same process.
+type TogetherSettings struct {
+	Queue          *handoff.Queue // receives claims from the binder; nil when it is in another process
+	DropProtection bool           // the pv-protection controller is in the same process
+}
+
+// New returns a provisioner with the default of every setting.
+func New() *Provisioner {
+	p := &Provisioner{Config: sidecar.NewConfig()}
+	p.Gates = cli.NewGates(gateTable, p.Notices)
+	p.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return p
+}
+
+// Command returns the command of the role.
+func Command(program cli.Program) *cobra.Command {
+	p := New()
+	p.Version = program.Version
+	c := &cobra.Command{
+		Use: "csi-provisioner", GroupID: cli.GroupRun, Args: p.takeStray,
+		Short: "Create and delete volumes for claims, through one CSI driver",
+		Long: `Create and delete volumes for PersistentVolumeClaims, through one CSI driver.
+
+It takes the place of the external-provisioner beside a CSI driver: it watches
+claims that the PV controller gave to the driver, calls CreateVolume and
+DeleteVolume, and writes and deletes the PersistentVolumes.`,
+		Example: `  purser csi-provisioner --csi-address=/run/csi/socket --leader-election`,
+		Version: program.Version,
+		RunE:    cli.Run(p),
+	}
+	p.AddFlags(c.Flags())
+	c.SetVersionTemplate(program.Name + " {{.Version}}\n") // CL-3
+	return c
+}

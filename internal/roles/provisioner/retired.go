@@ -1,0 +1,57 @@
+package provisioner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/purser-csi/purser/internal/roles/cli"
+)
+
+// takeStray lets what is no flag be, as upstream does: most often the value of a switch, which needs its = (CL-1).
+func (p *Provisioner) takeStray(_ *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if arg != "" {
+			p.Notices.Add(arg, "is no flag and has no effect; if it is the value of a flag, write it behind the flag and =")
+		}
+	}
+	return nil
+}
+
+func (p *Provisioner) retiredFlags(f *pflag.FlagSet) {
+	cli.AddRetired(f, p.Notices, slices.Concat(p.retiredOwn(), cli.RetiredKlog())...)
+}
+
+// retiredOwn are upstream's own flags of v0 to v2 (O-1, O-2).
+func (p *Provisioner) retiredOwn() []cli.RetiredFlag {
+	return []cli.RetiredFlag{
+		{Name: "provisioner", Kind: "string", Now: "has no effect: the driver says its name itself"},
+		{Name: "connection-timeout", Kind: "duration", Now: "has no effect: the driver is waited for as long as it takes"},
+		{
+			Name: "enable-leader-election", Kind: "bool", Accept: p.Election.EnableOld,
+			Now: "does what --leader-election does, and takes v1's lock on an Endpoints object too unless --leader-election-type=leases is given",
+		},
+		{
+			Name: "leader-election-type", Kind: "string", Accept: p.Election.SetType,
+			Now: "leases is what every version since v2 takes; endpoints takes the lock of v1 and the lease, so that neither works beside this instance",
+		},
+		{
+			Name: "capacity-controller-deployment-mode", Kind: "string", Accept: p.Capacity.setMode,
+			Now: "central and local do what --enable-capacity does, none has no effect",
+		},
+	}
+}
+
+// setMode is --capacity-controller-deployment-mode of v2.0.
+func (c *Capacity) setMode(mode string) error {
+	switch mode {
+	case "", "none":
+		return nil
+	case "central", "local":
+		c.Enabled = true
+		return nil
+	}
+	return fmt.Errorf("%q: must be none, central or local", mode)
+}

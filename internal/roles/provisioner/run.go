@@ -1,0 +1,123 @@
+package provisioner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/purser-csi/purser/internal/controllers/handoff"
+	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
+	"github.com/purser-csi/purser/internal/telemetry"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+)
+
+// Run implements Role.
+func (p *Provisioner) Run(ctx context.Context) error {
+	return sidecar.Run(ctx, &p.Config, sidecar.Role{
+		Name: "csi-provisioner", Lease: process.DriverLeaseName, EventSource: process.EventSource, Trim: kube.Trim, Drain: p.drainTime(),
+		KeepLease: !p.Gates.Enabled(GateReleaseLeaseOnShutdown),
+		Permissions: func(ctx context.Context, s *sidecar.Sidecar) (process.PermissionCheck, error) {
+			return (&builder{s, p}).permissionCheck(ctx)
+		},
+		Add: func(ctx context.Context, s *sidecar.Sidecar) error {
+			w := &builder{s, p}
+			w.warnOfTopology(ctx)
+			return w.controllers(ctx)
+		},
+	})
+}
+
+// builder builds the controllers of the provisioner from the parts of the sidecar.
+type builder struct {
+	*sidecar.Sidecar
+
+	role *Provisioner
+}
+
+// drainTime is how long calls in flight may take when the process is asked to end: as long as the driver may take for one, and
+// the write that follows.
+func (p *Provisioner) drainTime() time.Duration {
+	return max(20*time.Second, p.longestCall()+5*time.Second)
+}
+
+// createTimeout and deleteTimeout are how long one call may take (U-29).
+func (p *Provisioner) createTimeout() time.Duration { return cmp.Or(p.Pace.CreateTimeout, p.Timeout) }
+func (p *Provisioner) deleteTimeout() time.Duration { return cmp.Or(p.Pace.DeleteTimeout, p.Timeout) }
+
+// deleteWorkers are the calls that delete under way at once (U-21).
+func (p *Provisioner) deleteWorkers() int { return int(cmp.Or(p.Pace.DeleteWorkers, p.Pace.Workers)) }
+
+func (p *Provisioner) longestCall() time.Duration { return max(p.createTimeout(), p.deleteTimeout()) }
+
+func (w *builder) controllers(ctx context.Context) error {
+	journal, err := w.journal()
+	if err != nil {
+		return err
+	}
+	measures := telemetry.NewMetrics(w.Registry, journal.Len)
+	volumes, underWay := kube.NewOwnWrites[*corev1.PersistentVolume](), &volumelock.Locks{}
+	settings := reconcile.Settings{
+		Workers: int(w.role.Pace.Workers), Backoff: reconcile.Backoff{First: w.role.Pace.RetryStart, Most: w.role.Pace.RetryMax}, Clock: clock.RealClock{},
+		Events: w.Events, Decided: measures.Decisions,
+	}
+	given, err := w.receiveFromBinder()
+	if err != nil {
+		return err
+	}
+	deleting := settings
+	deleting.Workers = w.role.deleteWorkers()
+	reclaims := reclaiming.New(reclaiming.Config{
+		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(), Volumes: volumes, CSI: w.Conn.Controller(), Calls: underWay,
+		Driver: reclaim.Driver{Name: w.Driver.Name, Controller: w.Driver.Controller}, Deletions: telemetry.NewDeletions(w.Registry),
+		DropProtection: w.role.Together.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: deleting,
+	})
+	claims := provisioning.New(provisioning.Config{
+		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),
+		Volumes: volumes, Journal: journal, HandedOver: given, Sharing: reclaims.Sharing, CSI: w.Conn.Controller(), Calls: underWay,
+		Driver: provision.Driver{
+			Name: w.Driver.Name, Plugin: w.Driver.Plugin, Controller: w.Driver.Controller, HasTopology: w.topology(),
+			MultiWriters: w.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
+		},
+		Options: w.role.options(w.Driver.Name), Provisions: telemetry.NewProvisions(w.Registry),
+		Timeout: w.role.createTimeout(), Discard: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: settings,
+	})
+	if err := errors.Join(claims.AddTo(ctx, w.Manager), reclaims.AddTo(ctx, w.Manager)); err != nil {
+		return err
+	}
+	telemetry.NewOldest(w.Registry, claims.Oldest)
+	return w.audit(ctx, journal)
+}
+
+// receiveFromBinder returns the queue of claims from the binder in this process, registered for as long as this provisioner
+// leads; nil without such a binder.
+func (w *builder) receiveFromBinder() (provisioning.HandedOver, error) {
+	queue := w.role.Together.Queue
+	if queue == nil {
+		return nil, nil
+	}
+	return queue, w.Manager.Add(handoff.Registration{Queue: queue, Driver: w.Driver.Name})
+}
+
+func (p *Provisioner) options(driver string) provision.Options {
+	return provision.Options{
+		NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: p.Volumes.NameUUIDLength, NameTemplate: p.Volumes.NameTemplate, DefaultFSType: p.Volumes.DefaultFSType, MinVolumeSize: p.Volumes.MinVolumeSize,
+		ExtraCreateMetadata: p.Volumes.ExtraMetadata, ControllerPublishReadOnly: p.Volumes.PublishRO,
+		DriverMetadata: p.Volumes.DriverMetadata, VolumeMetadata: p.Volumes.VolumeMetadata,
+		Identity: fmt.Sprintf("%d-%d-%s", time.Now().UnixMilli(), rand.IntN(10_000), driver), //nolint:gosec // ST-9: it is no secret
+	}
+}

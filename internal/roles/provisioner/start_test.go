@@ -1,0 +1,376 @@
+package provisioner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
+)
+
+// CL-1: upstream starts whatever stands beside its flags, so that manifests have a value without its =, or an empty line. They go on.
+func TestStrayArguments(t *testing.T) {
+	p := New()
+	if err := p.takeStray(nil, []string{"true", "", "false", "true"}); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, n := range p.Notices.Lines {
+		told = append(told, n.Flag)
+	}
+	if want := []string{"true", "false"}; !slices.Equal(told, want) {
+		t.Errorf("CL-1: told about %q, want %q", told, want)
+	}
+}
+
+// F-5: who gives only one of the two delays starts, as with upstream, where the longest one counts. Who gives both has made a mistake.
+func TestRetryIntervals(t *testing.T) {
+	for _, tc := range []struct {
+		args    string
+		good    bool
+		notices int
+	}{
+		{"", true, 0},
+		{"--retry-interval-start=10m", true, 1},
+		{"--retry-interval-max=500ms", true, 1},
+		{"--retry-interval-start=10s --retry-interval-max=5s", false, 0},
+		{"--retry-interval-start=5s --retry-interval-max=10s", true, 0},
+		{"--retry-interval-max=0s", false, 0},
+	} {
+		p, err := parsed(t, strings.Fields(tc.args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != tc.good || tc.good && len(p.Notices.Lines) != tc.notices {
+			t.Errorf("F-5 %s: %v, notices %v", tc.args, err, p.Notices.Lines)
+		}
+	}
+}
+
+// G-6: upstream shares its table of gates with the API server's library, so its gates are no mistake. They say that they do nothing.
+func TestGatesOfTheServer(t *testing.T) {
+	p, err := parsed(t, "--feature-gates=APIServerTracing=true,Topology=false,WatchList=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, n := range p.Notices.Lines {
+		told = append(told, n.Flag)
+	}
+	if want := []string{"--feature-gates=APIServerTracing", "--feature-gates=WatchList"}; !slices.Equal(told, want) {
+		t.Errorf("G-6: told about %q, want %q", told, want)
+	}
+	if p.Gates.Enabled(GateTopology) || p.Gates.Given("APIServerTracing") {
+		t.Error("G-6: the gates are not as given")
+	}
+	for gate := range gateTable.Specs {
+		if slices.Contains(cli.ServerGates, string(gate)) {
+			t.Errorf("G-6: %s is ours", gate)
+		}
+	}
+}
+
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\ncurrent-context: x\n", server)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ST-2, EN-1, F-41: where the API server is. The environment wins over the flag, and with neither it is the cluster around the pod.
+func TestAPIServerIsFound(t *testing.T) {
+	flag, env := kubeconfig(t, "https://flag"), kubeconfig(t, "https://env")
+	for _, tc := range []struct {
+		row, env, flag, master, want string
+	}{
+		{"F-41 the flag", "", flag, "", "https://flag"},
+		{"EN-1 the environment wins", env, flag, "", "https://env"},
+		{"EN-1 the environment alone", env, "", "", "https://env"},
+		{"F-1 the master's address wins over the kubeconfig's", "", flag, "https://master", "https://master"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", tc.env)
+			a := process.APIAccess{Kubeconfig: tc.flag, Master: tc.master}
+			api, err := a.Config("agent")
+			if err != nil || api.Host != tc.want || api.UserAgent != "agent" {
+				t.Errorf("%+v, %v, want %s", api, err, tc.want)
+			}
+		})
+	}
+}
+
+// EN-6: in a cluster, the address comes from the environment, and without it the error says what to do.
+func TestAPIServerAroundThePod(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := (&process.APIAccess{}).Config(""); !errors.Is(err, rest.ErrNotInCluster) || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Errorf("EN-6 outside of a cluster: %v", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	api, err := (&process.APIAccess{}).Config("")
+	if errors.Is(err, os.ErrNotExist) { // the pod's token, since this is no pod
+		return
+	}
+	if err != nil || api.Host != "https://10.0.0.1:443" {
+		t.Errorf("EN-6 in a cluster: %+v, %v", api, err)
+	}
+}
+
+// ST-2, F-49, F-50: requests are limited only where a flag says so, and the caller's configuration stays as it is.
+func TestAPIServerLimits(t *testing.T) {
+	given := &rest.Config{Host: "https://h", QPS: 3, Burst: 4}
+	for _, tc := range []struct {
+		row   string
+		qps   float32
+		burst int
+		want  string
+	}{
+		{"F-49 none", 0, 0, "-1 0"},
+		{"F-49 less than none is none", -1, 7, "-1 7"},
+		{"F-49 F-50 both", 5, 10, "5 10"},
+		{"F-50 burst follows", 5, 0, "5 11"},
+	} {
+		api, err := (&process.APIAccess{API: given, KubeAPIQPS: tc.qps, KubeAPIBurst: tc.burst}).Config("")
+		if got := fmt.Sprint(api.QPS, " ", api.Burst); err != nil || got != tc.want {
+			t.Errorf("%s: %s, %v, want %s", tc.row, got, err, tc.want)
+		}
+	}
+	// 8.9: it is one limit, whatever is asked for, for the roles of one process together; without one nothing waits.
+	one := process.APIAccess{API: given, KubeAPIQPS: 1}
+	one.ShareThrottle()
+	two := one
+	first, err1 := one.Config("")
+	second, err2 := two.Config("")
+	if err1 != nil || err2 != nil || first.RateLimiter == nil || first.RateLimiter != second.RateLimiter || rest.CopyConfig(first).RateLimiter != first.RateLimiter {
+		t.Errorf("8.9: %v, %v, %v, %v", first.RateLimiter, second.RateLimiter, err1, err2)
+	}
+	if free, err := (&process.APIAccess{API: given}).Config(""); err != nil || free.RateLimiter != nil {
+		t.Errorf("8.9 no limit: %v, %v", free.RateLimiter, err)
+	}
+	if given.QPS != 3 || given.UserAgent != "" {
+		t.Errorf("H-31: the caller's configuration was changed: %+v", given)
+	}
+}
+
+// EN-7, F-54: GOMAXPROCS of the environment counts unless --automaxprocs is given.
+func TestAutoMaxProcs(t *testing.T) {
+	runtime.SetDefaultGOMAXPROCS()
+	all := runtime.GOMAXPROCS(0)
+	if all == 1 {
+		t.Skip("one processor: there is no difference to see")
+	}
+	defer runtime.SetDefaultGOMAXPROCS()
+	for _, tc := range []struct {
+		args []string
+		want int
+	}{{nil, 1}, {[]string{"--automaxprocs"}, all}} {
+		runtime.GOMAXPROCS(1) // as the environment variable does
+		p, err := parsed(t, tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Log = (&rolestest.Log{}).Logger()
+		if _, err := p.StartLogging(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := runtime.GOMAXPROCS(0); got != tc.want {
+			t.Errorf("EN-7 %q: %d, want %d", tc.args, got, tc.want)
+		}
+	}
+}
+
+// ST-9: who made a volume is told in upstream's form.
+func TestIdentityOfVolumes(t *testing.T) {
+	before := time.Now().UnixMilli()
+	identity := New().options("csi.example").Identity
+	parts := regexp.MustCompile(`^(\d{13})-(\d{1,4})-csi\.example$`).FindStringSubmatch(identity)
+	if parts == nil || parts[1] < fmt.Sprint(before) {
+		t.Errorf("ST-9: %q", identity)
+	}
+}
+
+// C-56, F-2, H-11: a name that cannot be a volume's is refused at the start, and not claim by claim.
+func TestVolumeNamesAtTheStart(t *testing.T) {
+	for flag, good := range map[string]bool{
+		"--volume-name-prefix=pvc": true, "--volume-name-prefix=team.a-vol": true, "--volume-name-prefix=": false, "--volume-name-prefix=Vol": false,
+		"--volume-name-prefix=" + strings.Repeat("p", 216): true, "--volume-name-prefix=" + strings.Repeat("p", 217): false, // with a uid: 253 and 254
+		"--volume-name-prefix=-x": false, "--volume-name-prefix=a_b": false, "--volume-name-uuid-length=-1": true, "--volume-name-uuid-length=32": true,
+		"--volume-name-uuid-length=8": true, "--volume-name-uuid-length=7": false, "--volume-name-uuid-length=33": false, "--volume-name-uuid-length=-2": false,
+	} {
+		p, err := parsed(t, flag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != good {
+			t.Errorf("C-56 %s: %v", flag, err)
+		}
+	}
+}
+
+// U-53: a template of names is refused when a claim could get a bad name from it, or two claims the same.
+func TestVolumeNameTemplate(t *testing.T) {
+	for template, want := range map[string]string{
+		"${pvc.namespace}-${pvc.name}-${pvc.uid}": "", "x.${pvc.uid}": "", "": "", "${pvc.name}": "must have ${pvc.uid}", "${pvc.uid}-": "cannot be the name",
+		"X${pvc.uid}": "cannot be the name", "${pvc.label}-${pvc.uid}": "known are", "${pvc.uid}" + strings.Repeat("x", 100): "at most 128",
+	} {
+		p, err := parsed(t, "--volume-name-template="+template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Errorf("U-53 %q: %v", template, err)
+		}
+		if p.options("csi.example").NameTemplate != template {
+			t.Errorf("U-53 %q: names are not made of it", template)
+		}
+	}
+	if p, _ := parsed(t, "--volume-name-template=${pvc.uid}", "--volume-name-prefix=pv"); p.Validate() == nil {
+		t.Error("U-53: with a prefix it is accepted")
+	}
+}
+
+// T-13, T-16: whose driver has topology is told, unless the two flags ask for what this version does in any case.
+func TestTopologyIsToldOf(t *testing.T) {
+	for _, tc := range []struct {
+		row, args string
+		driver    bool // has topology
+		told      int
+	}{
+		{"T-13 T-16 the defaults", "", true, 1},
+		{"T-16 immediate binding alone", "--strict-topology", true, 1},
+		{"T-13 first use alone", "--immediate-topology=false", true, 1},
+		{"T-10 T-17 as we do", "--strict-topology --immediate-topology=false", true, 0},
+		{"T-1 a driver without", "", false, 0},
+		{"G-1 the gate is off", "--feature-gates=Topology=false", true, 0},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			p, err := parsed(t, strings.Fields(tc.args)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := builder{&sidecar.Sidecar{Config: &p.Config}, p}
+			w.Driver.Plugin = map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS: tc.driver}
+			log := &rolestest.Log{}
+			w.warnOfTopology(logr.NewContext(t.Context(), log.Logger()))
+			if lines := log.Lines(); len(lines) != tc.told {
+				t.Errorf("told %q, want %d lines", lines, tc.told)
+			}
+		})
+	}
+}
+
+// RB-12, U-51: what a flag needs beyond upstream's role is asked for with it and not without, and the manifest for it has exactly that.
+func TestPermissionsOfFlags(t *testing.T) {
+	for _, tc := range []struct{ row, flag, resource, manifest string }{
+		{"RB-12 v1's lock", "--enable-leader-election", "endpoints", "csi-provisioner-endpoints.yaml"},
+		{"U-51 labels of namespaces", "--driver-metadata=namespace-label:team", "namespaces", "csi-provisioner-namespaces.yaml"},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			file, err := os.Open(filepath.Join("..", "..", "..", "deploy", "optional", tc.manifest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			var role rbacv1.ClusterRole // a Role has the same rules
+			if err := yaml.NewYAMLOrJSONDecoder(file, 4096).Decode(&role); err != nil {
+				t.Fatal(err)
+			}
+			if got := wantedVerbs(t, tc.resource, tc.flag); len(role.Rules) != 1 || !slices.Equal(got, role.Rules[0].Verbs) || !slices.Equal(role.Rules[0].Resources, []string{tc.resource}) {
+				t.Errorf("wants %q, the manifest has %v", got, role.Rules)
+			}
+			log := &rolestest.Log{}
+			check := process.PermissionCheck{Role: "csi-provisioner", Optional: optionalPermissions, Manifests: optionalManifests}
+			check.Log(log.Logger(), []process.Permission{{Resource: tc.resource, Verb: "get"}, {Resource: "persistentvolumes", Verb: "get"}})
+			if lines := log.Lines(); len(lines) != 2 || !strings.Contains(lines[0], "deploy/optional/"+tc.manifest) || !strings.Contains(lines[1], "deploy/rbac/csi-provisioner.yaml") {
+				t.Errorf("told %q", lines)
+			}
+			if got := wantedVerbs(t, tc.resource, "--leader-election", "--driver-metadata=label:team"); len(got) > 0 {
+				t.Errorf("wants %q without the flag", got)
+			}
+		})
+	}
+}
+
+// RB-4, RB-11: upstream's role has verbs that nothing here needs, and a narrower one is complete.
+func TestPermissionsThatNobodyNeeds(t *testing.T) {
+	for resource, want := range map[string]string{"events": "[create patch]", "leases": "[get update create]"} {
+		if got := fmt.Sprint(wantedVerbs(t, resource, "--leader-election")); got != want {
+			t.Errorf("%s: %s, want %s", resource, got, want)
+		}
+	}
+}
+
+// RB-8, U-42: secrets are asked about where classes of this driver have them, and nowhere else.
+func TestPermissionsForSecrets(t *testing.T) {
+	class := func(driver string, parameters ...string) storagev1.StorageClass {
+		c := storagev1.StorageClass{Provisioner: driver, Parameters: map[string]string{}}
+		for i := 0; i < len(parameters); i += 2 {
+			c.Parameters[parameters[i]] = parameters[i+1]
+		}
+		return c
+	}
+	const name, namespace = names.ParameterProvisionerSecretName, names.ParameterProvisionerSecretNamespace
+	for row, tc := range map[string]struct {
+		class storagev1.StorageClass
+		want  string
+	}{
+		"RB-8 none":                     {class("csi.example"), "[]"},
+		"RB-8 one namespace":            {class("csi.example", name, "s", namespace, "vault"), "[get secrets in namespace vault]"},
+		"RB-8 the claim's":              {class("csi.example", name, "s", namespace, "${pvc.namespace}"), "[get secrets]"},
+		"RB-8 another driver's":         {class("csi.other", name, "s", namespace, "vault"), "[]"},
+		"RB-8 for every call":           {class("csi.example", names.ParameterSecretName, "s", names.ParameterSecretNamespace, "vault"), "[get secrets in namespace vault]"},
+		"RB-8 the kubelet's alone":      {class("csi.example", names.ParameterNodeStageSecretName, "s", names.ParameterNodeStageSecretNamespace, "vault"), "[]"},
+		"O-32 another one for deletion": {class("csi.example", name, "s", namespace, "a", names.OwnParameterDeletionSecretName, "s", names.OwnParameterDeletionSecretNamespace, "b"), "[get secrets in namespace a get secrets in namespace b]"},
+		"RB-8 malformed":                {class("csi.example", name, "s"), "[]"},
+	} {
+		if got := fmt.Sprint(secretPermissions([]storagev1.StorageClass{tc.class}, "csi.example")); got != tc.want {
+			t.Errorf("%s: %s, want %s", row, got, tc.want)
+		}
+	}
+	log := &rolestest.Log{}
+	check := process.PermissionCheck{Role: "csi-provisioner", Optional: optionalPermissions, Manifests: optionalManifests}
+	check.Log(log.Logger(), []process.Permission{{Namespace: "vault", Resource: "secrets", Verb: "get"}})
+	if lines := log.Lines(); len(lines) != 1 || strings.Contains(lines[0], "missing permission") || !strings.Contains(lines[0], "get secrets in namespace vault") {
+		t.Errorf("U-42: logged %q", lines)
+	}
+}
+
+func wantedVerbs(t *testing.T, resource string, args ...string) (verbs []string) {
+	t.Helper()
+	p, err := parsed(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := (&builder{&sidecar.Sidecar{Config: &p.Config}, p}).wantedPermissions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range wanted {
+		if w.Resource == resource {
+			verbs = append(verbs, w.Verb)
+		}
+	}
+	return verbs
+}

@@ -1,0 +1,105 @@
+package provisioner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/roles/cli"
+)
+
+// Validate implements role. It lists every mistake at once (CL-9).
+func (p *Provisioner) Validate() error {
+	p.noteAhead()
+	return errors.Join(slices.Concat(
+		p.ValidateShared(), p.validateVolumes(), p.validatePace(), p.Capacity.validate(), p.NodeDeployment.validate())...)
+}
+
+// A short name is a shared volume: 0 gives all claims one name (H-11).
+const (
+	minUUIDLength = 8
+	maxUUIDLength = 32
+
+	defaultNamePrefix = "pvc"
+)
+
+func (p *Provisioner) validateVolumes() []error {
+	return []error{
+		cli.Need(p.Volumes.NameUUIDLength == -1 || (p.Volumes.NameUUIDLength >= minUUIDLength && p.Volumes.NameUUIDLength <= maxUUIDLength),
+			"--volume-name-uuid-length=%d: must be -1 or from %d to %d", p.Volumes.NameUUIDLength, minUUIDLength, maxUUIDLength),
+		cli.Need(p.Journal.OrphanAudit >= 0, "--orphan-audit-interval=%s: must not be negative", p.Journal.OrphanAudit),
+		p.validateIntents(), p.validateLeaseName(), p.validateNamePrefix(), p.validateNameTemplate(),
+	}
+}
+
+const sampleUID = "00000000-0000-4000-8000-000000000000"
+
+// validateNamePrefix looks at a whole name, since the prefix may leave the uid no room (R-1, P-1).
+func (p *Provisioner) validateNamePrefix() error {
+	length := cmp.Or(p.Volumes.NameUUIDLength, -1) // 0 is told of by itself
+	name := provision.VolumeName(provision.Key{UID: sampleUID}, provision.Options{NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: length})
+	return cli.Need(len(validation.IsDNS1123Subdomain(name)) == 0,
+		"--volume-name-prefix=%q: cannot begin the name of a PersistentVolume, which has lower-case letters, digits, dots and dashes only, at most %d with the claim's uid",
+		p.Volumes.NamePrefix, validation.DNS1123SubdomainMaxLength)
+}
+
+func (p *Provisioner) validateLeaseName() error {
+	problems := validation.IsDNS1123Subdomain(p.LeaseName)
+	if p.LeaseName != "" && p.Election.TakesEndpoints() { // O-3, LK-1
+		return fmt.Errorf("--leader-election-lease-name=%q: cannot be given with --enable-leader-election or --leader-election-type=endpoints: "+
+			"version 1 and newer ones know the locks by the driver's name only, and would work beside this instance; give it when none of them is left", p.LeaseName)
+	}
+	return cli.Need(p.LeaseName == "" || len(problems) == 0, "--leader-election-lease-name=%q: %s", p.LeaseName, strings.Join(problems, "; "))
+}
+
+// validateNameTemplate looks at the names of the shortest and of the longest claims.
+func (p *Provisioner) validateNameTemplate() error {
+	if p.Volumes.NameTemplate == "" {
+		return nil
+	}
+	if p.Volumes.NamePrefix != defaultNamePrefix {
+		return errors.New("--volume-name-template and --volume-name-prefix: only one of them may be given")
+	}
+	if !strings.Contains(p.Volumes.NameTemplate, "${pvc.uid}") {
+		return fmt.Errorf("--volume-name-template=%q: must have ${pvc.uid}, or claims share volumes", p.Volumes.NameTemplate)
+	}
+	for _, claim := range []string{"a", strings.Repeat("a-1.", 60) + "a"} {
+		key := provision.Key{NamespacedName: types.NamespacedName{Namespace: claim[:min(len(claim), 63)], Name: claim}, UID: sampleUID}
+		name := provision.VolumeName(key, provision.Options{NameTemplate: p.Volumes.NameTemplate, NameUUIDLength: p.Volumes.NameUUIDLength})
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > provision.MaxVolumeName {
+			return fmt.Errorf("--volume-name-template=%q: %q cannot be the name of a PersistentVolume, which has at most %d lower-case letters, digits, dots and dashes; "+
+				"known are ${pvc.uid}, ${pvc.namespace} and ${pvc.name}", p.Volumes.NameTemplate, name, provision.MaxVolumeName)
+		}
+	}
+	return nil
+}
+
+func (p *Provisioner) validatePace() []error {
+	return []error{
+		cli.Need(p.Pace.CreateTimeout >= 0, "--create-timeout=%s: must not be negative", p.Pace.CreateTimeout),
+		cli.Need(p.Pace.DeleteTimeout >= 0, "--delete-timeout=%s: must not be negative", p.Pace.DeleteTimeout),
+		cli.Need(p.Pace.Workers > 0, "--worker-threads=0: must be at least 1, or no claim is worked on"),
+		cli.Need(p.Pace.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", p.Pace.RetryStart),
+		cli.Need(p.Pace.RetryMax > 0, "--retry-interval-max=%s: must be more than 0", p.Pace.RetryMax),
+		p.validateRetry(),
+	}
+}
+
+// validateRetry lets a first delay that is longer than the longest one be, unless both were given: the other one is a default, and the
+// longest delay counts, as with upstream (F-5).
+func (p *Provisioner) validateRetry() error {
+	if p.Pace.RetryMax >= p.Pace.RetryStart {
+		return nil
+	}
+	if p.Given("retry-interval-start") && p.Given("retry-interval-max") {
+		return fmt.Errorf("--retry-interval-max=%s: must not be less than --retry-interval-start=%s", p.Pace.RetryMax, p.Pace.RetryStart)
+	}
+	p.Notices.Add("--retry-interval-max", fmt.Sprintf("is %s and less than --retry-interval-start, which is %s: each delay is as long as the former", p.Pace.RetryMax, p.Pace.RetryStart))
+	return nil
+}

@@ -1,0 +1,149 @@
+package resizer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/purser-csi/purser/internal/controllers/resize"
+	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
+)
+
+// Resizer is the role csi-resizer: the drop-in for the external-resizer.
+type Resizer struct {
+	sidecar.Common
+
+	ResizeTimeout time.Duration // of ControllerExpandVolume; 0 for Timeout
+	ModifyTimeout time.Duration
+	WatchPods     bool // --handle-volume-inuse-error
+	ExtraMetadata bool
+
+	resync time.Duration
+}
+
+// Gates of external-resizer 2.3 (RZ-G1 to RZ-G4).
+const (
+	gateAnnotateFsResize      featuregate.Feature = "AnnotateFsResize"
+	gateVolumeAttributesClass featuregate.Feature = "VolumeAttributesClass"
+)
+
+var gateTable = cli.GateTable{
+	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
+		gateAnnotateFsResize:      {Default: true, PreRelease: featuregate.GA},
+		gateVolumeAttributesClass: {Default: true, PreRelease: featuregate.GA},
+		sidecar.GateReleaseLease:  {Default: true, PreRelease: featuregate.Alpha},
+	},
+	Removed: map[string]string{"RecoverVolumeExpansionFailure": "a failed expansion can always be recovered from (RZ-P2)"},
+	Ignored: cli.ServerGates,
+	Fixed:   []featuregate.Feature{sidecar.GateReleaseLease},
+}
+
+// New returns the role with the default of every setting.
+func New() *Resizer {
+	r := &Resizer{}
+	r.Common = sidecar.NewCommon(sidecar.Kind{
+		Name: "csi-resizer", LeasePrefix: "external-resizer-", EventsPrefix: "external-resizer ", Timeout: 10 * time.Second,
+		WorkersFlag: "workers", Gates: gateTable, Trim: trim, Add: r.add,
+		Retired: []string{"csiTimeout", "logtostderr", "alsologtostderr", "stderrthreshold", "log_dir", "log_file", "skip_headers"},
+	})
+	r.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return r
+}
+
+// Command returns the command of the role.
+func Command(program cli.Program) *cobra.Command {
+	r := New()
+	r.Version = program.Version
+	c := &cobra.Command{
+		Use: "csi-resizer", GroupID: cli.GroupRun, Args: cli.NoArguments,
+		Annotations: map[string]string{cli.SingleDash: "true"},
+		Short:       "Expand volumes of one CSI driver",
+		Long: `Expand the volumes of claims that ask for more, through one CSI driver.
+
+It takes the place of the external-resizer beside a CSI driver. Flags can be
+written with one dash as well, as upstream's.`,
+		Example: `  purser csi-resizer --csi-address=/run/csi/socket --leader-election`,
+		Version: program.Version,
+		RunE:    cli.Run(r),
+	}
+	r.AddFlags(c.Flags())
+	c.SetVersionTemplate(program.Name + " {{.Version}}\n")
+	return c
+}
+
+// AddFlags binds every setting to its flag.
+func (r *Resizer) AddFlags(f *pflag.FlagSet) {
+	cli.Grouped(f, "Expansion", func(f *pflag.FlagSet) {
+		f.DurationVar(&r.ResizeTimeout, "resize-timeout", 0, "for ControllerExpandVolume; --timeout wins if it is given; 0 for that")
+		f.DurationVar(&r.ModifyTimeout, "modify-timeout", 0, "for ControllerModifyVolume; this version does not modify volumes")
+		f.BoolVar(&r.WatchPods, "handle-volume-inuse-error", true, "watch pods, and let an expansion that the driver refuses while a volume is in use wait for them to end")
+		f.BoolVar(&r.ExtraMetadata, "extra-modify-metadata", false, "tell the driver the names of claim and volume when it modifies one; this version does not modify volumes")
+		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: every change is seen as it comes")
+	})
+	r.AddCommonFlags(f)
+}
+
+// Validate implements cli.Role.
+func (r *Resizer) Validate() error {
+	return errors.Join(r.ValidateCommon(),
+		cli.Need(r.ResizeTimeout >= 0, "--resize-timeout=%s: must not be negative", r.ResizeTimeout))
+}
+
+// callTimeout is RZ-F1 and RZ-F2.
+func (r *Resizer) callTimeout() time.Duration {
+	if r.Given("timeout") {
+		return r.Timeout
+	}
+	return cmp.Or(r.ResizeTimeout, r.Timeout)
+}
+
+var errCannotExpand = errors.New("the csi driver has EXPAND_VOLUME neither in its controller nor on its nodes, " +
+	"so this program has nothing to do; take it out of the pod")
+
+// add registers the controller (RZ-S2).
+func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
+	controller := run.Driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME]
+	if !controller {
+		onNode, err := run.Conn.NodeExpands(ctx)
+		if err != nil {
+			return err
+		}
+		if !onNode {
+			return errCannotExpand
+		}
+	}
+	if run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME] {
+		logr.FromContextOrDiscard(ctx).Info("the csi driver can modify volumes, and this version of purser csi-resizer does not: changes of a claim's VolumeAttributesClass wait")
+	}
+	return resize.New(resize.Config{
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{Name: run.Driver.Name, Controller: controller},
+		MultiWriters: run.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
+		Timeout:      r.callTimeout(), AnnotateFS: r.Gates.Enabled(gateAnnotateFsResize), WatchPods: r.WatchPods, InFlight: run.InFlight,
+	}).AddTo(ctx, run.Manager)
+}
+
+// trim keeps claims and volumes whole but for their managed fields: patches are made from them. Of pods it keeps what
+// kube.TrimPod does.
+func trim(in any) (any, error) {
+	switch o := in.(type) {
+	case *corev1.Pod:
+		return kube.TrimPod(o)
+	case *corev1.PersistentVolumeClaim:
+		o.ManagedFields = nil
+	case *corev1.PersistentVolume:
+		o.ManagedFields = nil
+	}
+	return in, nil
+}

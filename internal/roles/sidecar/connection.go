@@ -1,0 +1,146 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// complainEvery is the least time between two log lines that say that the driver does not answer (ST-4).
+const complainEvery = 10 * time.Second
+
+// Connection is how a sidecar reaches its driver.
+type Connection struct {
+	CSIAddress           string
+	Timeout              time.Duration // of each call
+	ExitOnConnectionLoss bool
+}
+
+// AddFlags are F-10 and F-42 with the default timeout of the role, and --exit-on-connection-loss of our own.
+func (c *Connection) AddFlags(f *pflag.FlagSet, timeout time.Duration) {
+	f.StringVar(&c.CSIAddress, "csi-address", "/run/csi/socket", "the driver's socket: an absolute `path`, or unix:// with one")
+	f.DurationVar(&c.Timeout, "timeout", timeout, "for each call to the driver")
+	f.BoolVar(&c.ExitOnConnectionLoss, "exit-on-connection-loss", false,
+		"end when the connection to the driver breaks, as upstream does, instead of connecting again")
+	cli.Marked(f, cli.MarkNew, "exit-on-connection-loss")
+}
+
+// Validate lists the mistakes.
+func (c *Connection) Validate() []error {
+	_, address := csirpc.SocketPath(c.CSIAddress)
+	if address != nil {
+		address = fmt.Errorf("--csi-address: %w", address)
+	}
+	return []error{address, cli.Need(c.Timeout > 0, "--timeout=%s: must be more than 0", c.Timeout)}
+}
+
+// meet waits for the driver and returns its name and capabilities.
+func (c *Connection) meet(ctx context.Context, conn *csirpc.Conn) (csirpc.Description, error) {
+	log := logr.FromContextOrDiscard(ctx)
+	var told time.Time
+	err := conn.WaitReady(ctx, func(err error) {
+		if time.Since(told) >= complainEvery {
+			told = time.Now()
+			log.Info("waiting for the csi driver", "address", c.CSIAddress, "problem", err.Error())
+		}
+	})
+	if err != nil {
+		return csirpc.Description{}, err
+	}
+	driver, err := conn.Describe(ctx)
+	if err == nil {
+		log.Info("found the csi driver", telemetry.KeyDriver, driver.Name, "version", driver.Version)
+	}
+	return driver, err
+}
+
+// connectionMonitor notices that the connection to the driver breaks. It is a runnable of the manager, on leaders and standbys
+// alike.
+type connectionMonitor struct {
+	settings       *Connection
+	conn           *csirpc.Conn
+	driver         csirpc.Description
+	terminationLog string
+}
+
+const (
+	terminationLog = "/dev/termination-log"
+	lostConnection = "Lost connection to CSI driver, exiting" // upstream's words (ST-4), which alerts look for
+)
+
+var (
+	errLostConnection = errors.New("lost the connection to the csi driver, and --exit-on-connection-loss is set")
+	errOtherDriver    = errors.New("the csi driver that came back is another one; start again to serve it")
+)
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (m connectionMonitor) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable. When the driver comes back with the same name and capabilities, the process goes on.
+// Otherwise the process ends, since capabilities decide which objects are watched and which calls are made (ST-8, U-46).
+func (m connectionMonitor) Start(ctx context.Context) error {
+	log := logr.FromContextOrDiscard(ctx)
+	for {
+		if err := m.conn.WaitBroken(ctx); err != nil {
+			return nil //nolint:nilerr // the process ends, the connection is well
+		}
+		if m.settings.ExitOnConnectionLoss {
+			m.writeTerminationMessage(log)
+			return errLostConnection
+		}
+		log.Info("lost the connection to the csi driver, connecting again")
+		driver, err := m.meetAgain(ctx)
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // the process ends
+		case driver.Name != m.driver.Name || !maps.Equal(driver.Controller, m.driver.Controller) || !maps.Equal(driver.Plugin, m.driver.Plugin):
+			return otherDriver(m.driver, driver)
+		}
+	}
+}
+
+// meetAgain retries until the driver says its name: it may accept connections before it can answer.
+func (m connectionMonitor) meetAgain(ctx context.Context) (driver csirpc.Description, err error) {
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		var failed error
+		if driver, failed = m.settings.meet(ctx, m.conn); failed != nil && ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Error(failed, "cannot get the name of the csi driver; trying again")
+		}
+		return failed == nil, nil
+	})
+	return driver, err
+}
+
+// otherDriver returns an error that says how the driver differs from the one at the start.
+func otherDriver(was, is csirpc.Description) error {
+	if was.Name != is.Name {
+		return fmt.Errorf("%w: it was %q and is %q", errOtherDriver, was.Name, is.Name)
+	}
+	return fmt.Errorf("%w: %q has other capabilities than before", errOtherDriver, is.Name)
+}
+
+// writeTerminationMessage writes the reason for the end into the pod's status. The file exists where a kubelet reads it.
+func (m connectionMonitor) writeTerminationMessage(log logr.Logger) {
+	file, err := os.OpenFile(m.terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(file, lostConnection)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		log.Error(err, "cannot write why the process ends", "file", m.terminationLog)
+	}
+}

@@ -1,0 +1,219 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"runtime"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/purser-csi/purser/deploy"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/process"
+)
+
+const (
+	fieldOwner   = client.FieldOwner("purser-up")
+	DefaultClass = "purser"
+)
+
+// Setup puts the objects into a new cluster that a real one has from elsewhere. It does what the administrator does.
+type Setup struct {
+	Admin  *rest.Config
+	Client client.Client
+}
+
+// New returns a Setup that acts as the administrator.
+func New(admin *rest.Config) (Setup, error) {
+	scheme := kube.NewScheme()
+	if err := authenticationv1.AddToScheme(scheme); err != nil {
+		return Setup{}, fmt.Errorf("scheme: %w", err)
+	}
+	c, err := client.New(admin, client.Options{Scheme: scheme})
+	if err != nil {
+		return Setup{}, fmt.Errorf("api server: %w", err)
+	}
+	return Setup{Admin: admin, Client: c}, nil
+}
+
+// ApplyRoles applies the shipped manifests of every role.
+func (f Setup) ApplyRoles(ctx context.Context) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: process.SystemNamespace}}
+	if err := f.create(ctx, namespace); err != nil {
+		return err
+	}
+	return fs.WalkDir(deploy.RBAC, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		file, err := deploy.RBAC.Open(path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		defer file.Close()
+		return f.Apply(ctx, path, file)
+	})
+}
+
+// Apply applies the manifests of a file with server-side apply.
+func (f Setup) Apply(ctx context.Context, path string, manifests io.Reader) error {
+	decoder := yaml.NewYAMLOrJSONDecoder(manifests, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = f.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
+		}
+		if err != nil {
+			return fmt.Errorf("apply %s: %w", path, err)
+		}
+	}
+}
+
+// tokenLifetime outlasts any development session; each `up` asks for a new token.
+const tokenLifetime = 365 * 24 * time.Hour
+
+// ConfigFor is the configuration of a role under its own service account.
+func (f Setup) ConfigFor(ctx context.Context, serviceAccount string) (*rest.Config, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: serviceAccount}}
+	token := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLifetime.Seconds()))},
+	}
+	if err := f.Client.SubResource("token").Create(ctx, account, token); err != nil {
+		return nil, fmt.Errorf("token for service account %s: %w", serviceAccount, err)
+	}
+	config := rest.AnonymousClientConfig(f.Admin)
+	config.BearerToken = token.Status.Token
+	return config, nil
+}
+
+// Place is where the node stands for the driver.
+type Place struct {
+	Node     string
+	Driver   csirpc.Description
+	nodeID   string
+	segments map[string]string
+}
+
+// FindPlace asks the driver's node service. A driver that has none on this socket stands on a node without a place.
+func FindPlace(ctx context.Context, conn *csirpc.Conn, node string, driver csirpc.Description) Place {
+	p := Place{Node: node, Driver: driver, nodeID: node}
+	ctx, cancel := context.WithTimeout(ctx, conn.Timeout())
+	defer cancel()
+	if info, err := conn.Node().NodeGetInfo(ctx, &csi.NodeGetInfoRequest{}); err == nil {
+		p.nodeID, p.segments = info.GetNodeId(), info.GetAccessibleTopology().GetSegments()
+	}
+	return p
+}
+
+// RegisterNode does what kubelet does when a driver appears: a node that can be scheduled to, and the driver on it.
+func (f Setup) RegisterNode(ctx context.Context, p Place) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Node}}
+	if err := f.create(ctx, node); err != nil {
+		return err
+	}
+	if err := f.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+		return fmt.Errorf("node %s: %w", p.Node, err)
+	}
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	node.Labels[corev1.LabelHostname], node.Labels[corev1.LabelOSStable], node.Labels[corev1.LabelArchStable] = p.Node, runtime.GOOS, runtime.GOARCH
+	maps.Copy(node.Labels, p.segments)
+	node.Spec.Taints = nil // admission taints every new node as not ready
+	if err := f.Client.Update(ctx, node); err != nil {
+		return fmt.Errorf("node %s: %w", p.Node, err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PurserUp", Message: "a node without a kubelet",
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+	node.Status.Capacity = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("10000"),
+	}
+	node.Status.Allocatable = node.Status.Capacity
+	if err := f.Client.Status().Update(ctx, node); err != nil {
+		return fmt.Errorf("status of node %s: %w", p.Node, err)
+	}
+	return f.registerDriver(ctx, p)
+}
+
+func (f Setup) registerDriver(ctx context.Context, p Place) error {
+	keys := make([]string, 0, len(p.segments))
+	for key := range p.segments {
+		keys = append(keys, key)
+	}
+	csiNode := &storagev1.CSINode{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"},
+		ObjectMeta: metav1.ObjectMeta{Name: p.Node},
+		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: p.Driver.Name, NodeID: p.nodeID, TopologyKeys: keys}}},
+	}
+	// Another driver may have been here with the same data folder, and an entry cannot be changed.
+	if err := f.Client.Delete(ctx, csiNode.DeepCopy()); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("CSINode %s: %w", p.Node, err)
+	}
+	if err := f.create(ctx, csiNode); err != nil {
+		return err
+	}
+	return f.create(ctx, &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Driver.Name},
+		Spec: storagev1.CSIDriverSpec{
+			AttachRequired: new(p.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]),
+		},
+	})
+}
+
+// CreateClass makes the driver's volumes the default, unless the user has chosen a default already.
+func (f Setup) CreateClass(ctx context.Context, driver string) error {
+	var classes storagev1.StorageClassList
+	if err := f.Client.List(ctx, &classes); err != nil {
+		return fmt.Errorf("storage classes: %w", err)
+	}
+	for i := range classes.Items {
+		class := &classes.Items[i]
+		if class.Name == DefaultClass && class.Provisioner != driver {
+			if err := f.Client.Delete(ctx, class); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("storage class %s of another driver: %w", DefaultClass, err)
+			}
+		}
+	}
+	class := &storagev1.StorageClass{
+		ObjectMeta:        metav1.ObjectMeta{Name: DefaultClass, Annotations: map[string]string{names.AnnDefaultStorageClass: "true"}},
+		Provisioner:       driver,
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
+		ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimDelete),
+	}
+	return f.create(ctx, class)
+}
+
+// create leaves alone what exists.
+func (f Setup) create(ctx context.Context, object client.Object) error {
+	err := f.Client.Create(ctx, object)
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create %T %s: %w", object, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, err)
+	}
+	return nil
+}

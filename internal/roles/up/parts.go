@@ -1,0 +1,111 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/controllers"
+	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
+)
+
+func (h *upRun) startDriver(ctx context.Context) error {
+	d := driver.New()
+	d.Version, d.Log = h.Version, logr.FromContextOrDiscard(ctx).WithName("driver")
+	d.Endpoint, d.StateDir, d.NodeID = "unix://"+filepath.Join(h.dir, socketName), filepath.Join(h.dir, "driver"), h.NodeName
+	d.Notice = func(text string) { h.screen.say("  %s", text) }
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("driver: %w", err)
+	}
+	h.parts = append(h.parts, process.StartPart(ctx, "driver", d.Run))
+	return nil
+}
+
+// meetDriver waits for the driver, which must answer in time: a user's own is running already, or it is a mistake.
+func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Place, error) {
+	began := time.Now()
+	conn, err := csirpc.Dial(csirpc.Config{Endpoint: endpoint, Timeout: 3 * time.Second})
+	if err != nil {
+		return bootstrap.Place{}, err
+	}
+	defer conn.Close()
+	bound, cancel := context.WithTimeout(ctx, h.DriverWait)
+	defer cancel()
+	if len(h.parts) > 0 {
+		go func() { // a driver that has ended will not answer
+			select {
+			case <-h.parts[0].Ended:
+				cancel()
+			case <-bound.Done():
+			}
+		}()
+	}
+	if err := conn.WaitReady(bound, func(error) {}); err != nil {
+		if ctx.Err() != nil {
+			return bootstrap.Place{}, ctx.Err()
+		}
+		for _, p := range h.parts {
+			if failed := p.Err(); failed != nil {
+				return bootstrap.Place{}, failed
+			}
+		}
+		return bootstrap.Place{}, fmt.Errorf("%w; start the driver first, or give the right --csi-address (waited %s)", err, h.DriverWait)
+	}
+	driver, err := conn.Describe(ctx)
+	if err != nil {
+		return bootstrap.Place{}, err
+	}
+	h.screen.step(fmt.Sprintf("driver %s %s", driver.Name, driver.Version), time.Since(began))
+	return bootstrap.FindPlace(ctx, conn, h.NodeName, driver), nil
+}
+
+// startProvisioner returns when the provisioner works: ready means that a claim gets its volume at once.
+func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *handoff.Queue) error {
+	api, err := h.furnisher.ConfigFor(ctx, "csi-provisioner")
+	if err != nil {
+		return err
+	}
+	p := provisioner.New()
+	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
+	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, process.SystemNamespace
+	p.Journal.PreviousEnded = h.CSIAddress == "" // the lock on the data folder says that the last `up` is gone, and with it its driver
+	p.Together = provisioner.TogetherSettings{Queue: queue, DropProtection: queue != nil}
+	return h.startRole(ctx, "csi-provisioner", func(started func()) cli.Role { p.Started = started; return p })
+}
+
+func (h *upRun) startControllers(ctx context.Context, queue *handoff.Queue) error {
+	api, err := h.furnisher.ConfigFor(ctx, "controllers")
+	if err != nil {
+		return err
+	}
+	c := controllers.New()
+	c.Version, c.Log, c.API, c.Queue = h.Version, logr.FromContextOrDiscard(ctx).WithName("controllers"), api, queue
+	c.Election.Namespace = process.SystemNamespace
+	return h.startRole(ctx, "controllers", func(started func()) cli.Role { c.Started = started; return c })
+}
+
+// startRole returns when the role works, or has ended instead.
+func (h *upRun) startRole(ctx context.Context, name string, prepare func(started func()) cli.Role) error {
+	began := time.Now()
+	started := make(chan struct{})
+	part := process.StartPart(ctx, name, prepare(func() { close(started) }).Run)
+	h.parts = append(h.parts, part)
+	select {
+	case <-started:
+		h.screen.step(name, time.Since(began))
+		return nil
+	case <-part.Ended:
+		return part.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

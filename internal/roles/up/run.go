@@ -1,0 +1,335 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/cluster/privatefile"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
+)
+
+// upRun is one run of `up`: what is started, in which order, and how it all ends.
+type upRun struct {
+	*Up
+	dir    string
+	screen *screen
+	began  time.Time
+
+	binaries  cluster.Binaries
+	cluster   *cluster.Cluster
+	furnisher bootstrap.Setup
+	driver    csirpc.Description
+	parts     []*process.Part // in the order of their start
+}
+
+// run starts everything, stays until ctx ends or a part fails, and ends everything.
+func (h *upRun) run(ctx context.Context) (err error) {
+	h.began = time.Now()
+	if err := h.openDataDir(); err != nil {
+		return err
+	}
+	if h.binaries, err = findPrograms(); err != nil {
+		return err
+	}
+	lock, err := cluster.LockDir(h.dir)
+	if err != nil {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := h.clear(); err != nil {
+		return err
+	}
+	ctx, closeLog, err := h.logToFile(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	defer func() { err = errors.Join(err, h.stop(ctx)) }()
+	if err := h.start(ctx, lock); err != nil {
+		return err
+	}
+	h.welcome()
+	err = h.stay(ctx)
+	if err != nil {
+		reason, _, _ := strings.Cut(err.Error(), "\n")
+		h.screen.say("  %s %s; stopping the rest", h.screen.paint(red, "✗"), reason) // in full when all has stopped, which takes a while
+	}
+	return err
+}
+
+const marker = "purser-data-folder"
+
+// openDataDir makes the folder, and refuses one that holds anything else, since --fresh empties it.
+func (h *upRun) openDataDir() error {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	ours := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == marker })
+	if len(entries) > 0 && !ours {
+		return fmt.Errorf("--data-dir=%s: the folder has files that 'purser up' did not make; choose an empty or a new one", h.DataDir)
+	}
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, marker), []byte("made by 'purser up'; 'purser up --fresh' empties this folder\n"), 0o600); err != nil {
+		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
+	}
+	return nil
+}
+
+// findPrograms looks where the user says, beside this program, and in the path.
+func findPrograms() (cluster.Binaries, error) {
+	var dirs []string
+	if self, err := os.Executable(); err == nil {
+		dirs = append(dirs, filepath.Dir(self))
+	}
+	return cluster.FindBinaries(clusterComponents.Programs(), dirs...)
+}
+
+var clusterComponents = cluster.Components{cluster.Scheduler, cluster.ControllerManager}
+
+// clear takes away what an `up` that was killed left behind, and with --fresh everything.
+func (h *upRun) clear() error {
+	began := time.Now()
+	removed, err := h.unpublish()
+	if err != nil {
+		return err
+	}
+	if len(removed) > 0 {
+		h.screen.step(fmt.Sprintf("unmounted what was left (%d)", len(removed)), time.Since(began))
+	}
+	if !h.Fresh {
+		return nil
+	}
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
+		return fmt.Errorf("--fresh: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == marker || e.Name() == "lock" {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(h.dir, e.Name())); err != nil {
+			return fmt.Errorf("--fresh: %w", err)
+		}
+	}
+	return nil
+}
+
+// unpublish takes away what was published for pods: mounts, and the links that stand in for them. It says what was mounted.
+func (h *upRun) unpublish() ([]string, error) {
+	removed, err := mount.CleanBelow(h.dir)
+	if err == nil {
+		err = removeLinks(filepath.Join(h.dir, "pods"))
+	}
+	if err != nil {
+		return removed, fmt.Errorf("unpublish what was left below %s: %w", h.dir, err)
+	}
+	return removed, nil
+}
+
+// removeLinks removes the symbolic links below a folder, which are publications without a mount. It follows none of them.
+func removeLinks(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.Type()&os.ModeSymlink == 0 {
+			return err
+		}
+		return os.Remove(path)
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// logToFile sends the logs of all roles to one file; the terminal is for people.
+func (h *upRun) logToFile(ctx context.Context) (context.Context, func(), error) {
+	path := h.logFile()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, nil, fmt.Errorf("logs: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("logs: %w", err)
+	}
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(file)))
+	klog.SetLogger(log)
+	ctrllog.SetLogger(log)
+	return logr.NewContext(ctx, log), func() { klog.ClearLogger(); _ = file.Close() }, nil
+}
+
+func (h *upRun) logFile() string { return filepath.Join(h.dir, "logs", "purser.log") }
+
+// start brings up the parts in the order in which they need each other.
+func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
+	h.screen.say("Starting a development cluster in %s", h.dir)
+	endpoint := h.CSIAddress
+	if endpoint == "" {
+		if err := h.startDriver(ctx); err != nil {
+			return err
+		}
+		endpoint = "unix://" + filepath.Join(h.dir, socketName)
+	}
+	where, err := h.meetDriver(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	h.driver = where.Driver
+	if h.cluster, err = cluster.Start(ctx, cluster.Config{
+		Dir: h.dir, Lock: lock, Binaries: h.binaries, Components: clusterComponents, Audit: h.Audit,
+		Controllers: h.stockControllers(),
+		Progress:    func(s cluster.Step) { h.screen.step(s.Name, s.Took) },
+	}); err != nil {
+		return err
+	}
+	if h.furnisher, err = bootstrap.New(h.cluster.RESTConfig()); err != nil {
+		return err
+	}
+	if err := h.furnish(ctx, where); err != nil {
+		return err
+	}
+	var queue *handoff.Queue // of the controllers, when they are ours
+	if !h.Stock {
+		queue = handoff.New()
+	}
+	if err := h.startProvisioner(ctx, endpoint, queue); err != nil {
+		return err
+	}
+	if queue != nil {
+		if err := h.startControllers(ctx, queue); err != nil {
+			return err
+		}
+	}
+	return h.copyKubeconfig()
+}
+
+// stockControllers are those of kube-controller-manager. Claims and volumes are left to ours.
+func (h *upRun) stockControllers() []string {
+	if h.Stock {
+		return append(cluster.HousekeepingControllers(), cluster.VolumeControllers()...)
+	}
+	return cluster.HousekeepingControllers()
+}
+
+func (h *upRun) furnish(ctx context.Context, where bootstrap.Place) error {
+	began := time.Now()
+	for _, furnish := range []func() error{
+		func() error { return h.furnisher.ApplyRoles(ctx) },
+		func() error { return h.furnisher.RegisterNode(ctx, where) },
+		func() error { return h.furnisher.CreateClass(ctx, where.Driver.Name) },
+	} {
+		if err := furnish(); err != nil {
+			return err
+		}
+	}
+	h.screen.step(fmt.Sprintf("node %s, roles, default StorageClass %s", where.Node, bootstrap.DefaultClass), time.Since(began))
+	return nil
+}
+
+func (h *upRun) copyKubeconfig() error {
+	if h.Kubeconfig == "" {
+		return nil
+	}
+	content, err := os.ReadFile(h.cluster.Kubeconfig())
+	if err == nil {
+		err = privatefile.Write(h.Kubeconfig, append([]byte(kubeconfigMark), content...)) // an old file may be readable by others
+	}
+	if err != nil {
+		return fmt.Errorf("--kubeconfig=%s: %w", h.Kubeconfig, err)
+	}
+	return nil
+}
+
+func (h *upRun) welcome() {
+	kubeconfig := h.cluster.Kubeconfig()
+	if h.Kubeconfig != "" {
+		kubeconfig = h.Kubeconfig
+	}
+	kubectl := "kubectl"
+	if _, err := exec.LookPath(kubectl); err != nil {
+		if self, err := os.Executable(); err == nil {
+			kubectl = filepath.Join(filepath.Dir(self), kubectl)
+		}
+	}
+	h.screen.say("\n%s in %.1f s. Try next, in another terminal:\n", h.screen.paint(bold, "Ready"), time.Since(h.began).Seconds())
+	h.screen.say("  export KUBECONFIG=%s", kubeconfig)
+	h.screen.say("  %s get storageclass,csidriver,csinode", kubectl)
+	h.screen.say("  %s apply -f examples/claim.yaml", kubectl)
+	h.screen.say("  %s describe pvc logbook", kubectl)
+	h.screen.say("\nLogs are in %s. Ctrl-C stops everything.\n", filepath.Dir(h.logFile()))
+}
+
+// stay shows the status until ctx ends or something that should run has ended.
+func (h *upRun) stay(ctx context.Context) error {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines, err := watchStatus(watching, h.cluster.RESTConfig(), h.driver.Name)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, len(h.parts))
+	for _, p := range h.parts {
+		go func() { <-p.Ended; ended <- p.Err() }()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.cluster.Done():
+			return h.cluster.Err()
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		case line := <-lines:
+			h.screen.status(line)
+		}
+	}
+}
+
+// stopTime bounds the end of all parts together.
+const stopTime = 30 * time.Second
+
+// stop ends everything in the reverse order of its start, so that no part misses one that it needs.
+func (h *upRun) stop(ctx context.Context) error {
+	began := time.Now()
+	h.screen.clear()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	var errs []error
+	if h.cluster != nil && h.cluster.Err() != nil { // a part would wait in vain for answers from what is left of it
+		errs = append(errs, h.cluster.Stop(ctx))
+	}
+	for _, p := range slices.Backward(h.parts) {
+		errs = append(errs, p.Stop(ctx))
+	}
+	if _, err := h.unpublish(); err != nil {
+		errs = append(errs, err)
+	}
+	if h.cluster != nil {
+		errs = append(errs, h.cluster.Stop(ctx))
+	}
+	if h.cluster != nil && errors.Join(errs...) == nil {
+		h.screen.step("stopped, nothing is left running or mounted", time.Since(began))
+	}
+	return errors.Join(errs...)
+}
