@@ -25,7 +25,7 @@ func (s *controllerServer) CreateVolume(ctx context.Context, r *csi.CreateVolume
 		return nil, err
 	}
 	claims := append(aloneAll(request.ID.String()), sourceClaim(request.Source)...)
-	return guarded(s.running, "CreateVolume", claims, func() (*csi.CreateVolumeResponse, error) {
+	return exclusively(s.running, "CreateVolume", claims, func() (*csi.CreateVolumeResponse, error) {
 		volume, err := s.service.create(ctx, request)
 		if err != nil {
 			return nil, err
@@ -40,7 +40,7 @@ func (s *controllerServer) DeleteVolume(ctx context.Context, r *csi.DeleteVolume
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "DeleteVolume", aloneAll(id), func() (*csi.DeleteVolumeResponse, error) {
+	return exclusively(s.running, "DeleteVolume", aloneAll(id), func() (*csi.DeleteVolumeResponse, error) {
 		if err := s.service.remove(ctx, id); err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ func (s *controllerServer) ControllerPublishVolume(ctx context.Context, r *csi.C
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "ControllerPublishVolume", aloneAll(request.volumeID), func() (*csi.ControllerPublishVolumeResponse, error) {
+	return exclusively(s.running, "ControllerPublishVolume", aloneAll(request.volumeID), func() (*csi.ControllerPublishVolumeResponse, error) {
 		if err := s.service.attach(ctx, request); err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func (s *controllerServer) ControllerUnpublishVolume(ctx context.Context, r *csi
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "ControllerUnpublishVolume", aloneAll(id), func() (*csi.ControllerUnpublishVolumeResponse, error) {
+	return exclusively(s.running, "ControllerUnpublishVolume", aloneAll(id), func() (*csi.ControllerUnpublishVolumeResponse, error) {
 		if err := s.service.detach(ctx, id, r.GetNodeId()); err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ func (s *controllerServer) ControllerExpandVolume(ctx context.Context, r *csi.Co
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "ControllerExpandVolume", aloneAll(request.volumeID), func() (*csi.ControllerExpandVolumeResponse, error) {
+	return exclusively(s.running, "ControllerExpandVolume", aloneAll(request.volumeID), func() (*csi.ControllerExpandVolumeResponse, error) {
 		grown, err := s.service.expand(ctx, request)
 		if err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func (s *controllerServer) ControllerModifyVolume(ctx context.Context, r *csi.Co
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "ControllerModifyVolume", aloneAll(request.volumeID), func() (*csi.ControllerModifyVolumeResponse, error) {
+	return exclusively(s.running, "ControllerModifyVolume", aloneAll(request.volumeID), func() (*csi.ControllerModifyVolumeResponse, error) {
 		if err := s.service.modify(ctx, request); err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func (s *controllerServer) CreateSnapshot(ctx context.Context, r *csi.CreateSnap
 		return nil, err
 	}
 	claims := aloneAll(snapshotObject(request.ID.String()), request.Source.String())
-	return guarded(s.running, "CreateSnapshot", claims, func() (*csi.CreateSnapshotResponse, error) {
+	return exclusively(s.running, "CreateSnapshot", claims, func() (*csi.CreateSnapshotResponse, error) {
 		snapshot, err := s.service.createSnapshot(ctx, request)
 		if err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (s *controllerServer) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnap
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "DeleteSnapshot", aloneAll(snapshotObject(id)), func() (*csi.DeleteSnapshotResponse, error) {
+	return exclusively(s.running, "DeleteSnapshot", aloneAll(snapshotObject(id)), func() (*csi.DeleteSnapshotResponse, error) {
 		if err := s.service.deleteSnapshot(ctx, id); err != nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func (s *groupServer) CreateVolumeGroupSnapshot(ctx context.Context, r *csi.Crea
 	for _, source := range request.Sources {
 		claims = append(claims, inflight.Alone(source.String()))
 	}
-	return guarded(s.running, "CreateVolumeGroupSnapshot", claims, func() (*csi.CreateVolumeGroupSnapshotResponse, error) {
+	return exclusively(s.running, "CreateVolumeGroupSnapshot", claims, func() (*csi.CreateVolumeGroupSnapshotResponse, error) {
 		group, err := s.service.createGroup(ctx, request)
 		if err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func (s *groupServer) DeleteVolumeGroupSnapshot(ctx context.Context, r *csi.Dele
 	for _, id := range request.snapshotIDs {
 		claims = append(claims, inflight.Alone(snapshotObject(id)))
 	}
-	return guarded(s.running, "DeleteVolumeGroupSnapshot", claims, func() (*csi.DeleteVolumeGroupSnapshotResponse, error) {
+	return exclusively(s.running, "DeleteVolumeGroupSnapshot", claims, func() (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 		if err := s.service.deleteGroup(ctx, request); err != nil {
 			return nil, err
 		}

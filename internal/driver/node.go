@@ -26,7 +26,7 @@ func (s *nodeServer) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolume
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "NodeStageVolume", aloneAll(volumeID, request.Path), func() (*csi.NodeStageVolumeResponse, error) {
+	return exclusively(s.running, "NodeStageVolume", aloneAll(volumeID, request.Path), func() (*csi.NodeStageVolumeResponse, error) {
 		if err := s.service.stage(ctx, volumeID, request); err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func (s *nodeServer) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVo
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "NodeUnstageVolume", aloneAll(request.volumeID, request.path), func() (*csi.NodeUnstageVolumeResponse, error) {
+	return exclusively(s.running, "NodeUnstageVolume", aloneAll(request.volumeID, request.path), func() (*csi.NodeUnstageVolumeResponse, error) {
 		if err := s.service.unstage(ctx, request); err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (s *nodeServer) NodePublishVolume(ctx context.Context, r *csi.NodePublishVo
 		return nil, err
 	}
 	claims := aloneAll(request.volumeID, request.target)
-	return guarded(s.running, "NodePublishVolume", claims, func() (*csi.NodePublishVolumeResponse, error) {
+	return exclusively(s.running, "NodePublishVolume", claims, func() (*csi.NodePublishVolumeResponse, error) {
 		if err := s.service.publish(ctx, request); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (s *nodeServer) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpubli
 		return nil, err
 	}
 	claims := aloneAll(request.volumeID, request.path)
-	return guarded(s.running, "NodeUnpublishVolume", claims, func() (*csi.NodeUnpublishVolumeResponse, error) {
+	return exclusively(s.running, "NodeUnpublishVolume", claims, func() (*csi.NodeUnpublishVolumeResponse, error) {
 		if err := s.service.unpublish(ctx, request); err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (s *nodeServer) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolu
 	if err != nil {
 		return nil, err
 	}
-	return guarded(s.running, "NodeExpandVolume", aloneAll(request.volumeID), func() (*csi.NodeExpandVolumeResponse, error) {
+	return exclusively(s.running, "NodeExpandVolume", aloneAll(request.volumeID), func() (*csi.NodeExpandVolumeResponse, error) {
 		bytes, err := s.service.expand(ctx, request)
 		if err != nil {
 			return nil, err

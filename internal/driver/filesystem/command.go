@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// patience bounds a program that hangs. One that checks a large filesystem
+	// maxRunTime bounds a program that hangs. One that checks a large filesystem
 	// takes its time.
-	patience = time.Hour
+	maxRunTime = time.Hour
 	// keptOutput is how much of what a program says goes into an error, at
 	// each end: some say the cause first and then how they want to be used.
 	keptOutput = 300
@@ -63,7 +63,7 @@ func runAndRead(ctx context.Context, packaged, program string, arguments ...stri
 	if err != nil {
 		return "", err
 	}
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, maxRunTime)
 	defer cancel()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -14,11 +14,13 @@ import (
 // devices.
 const loopMajor = 7
 
-// Device is a loop device that is kept open, so that nobody else can detach
-// it and its number is not handed to another image.
+// Device is a loop device that is kept open, so that no other program can
+// detach it and its number is not handed to another image.
 type Device struct {
 	number int
 	file   *os.File
+	// unflushed says that a Detach has failed because the device could not be flushed.
+	unflushed bool
 }
 
 // Path is the device node.
@@ -91,12 +93,15 @@ func setWritable(device *os.File) error {
 // The flush comes first because clearing the device is not a last close: the
 // kernel drops what a pod has written to a raw block device and not synced. A
 // device that cannot be flushed stays attached and open, so that nothing is
-// dropped without an error; the kernel reports a failed write once, and the
-// next attempt goes through.
+// dropped without an error. A repeated Detach that cannot flush either goes on:
+// the kernel does not keep pages that it failed to write, and an image on a
+// filesystem that has shut down keeps that from being unmounted and repaired.
 func (d *Device) Detach() error {
 	if err := d.Flush(); err != nil && !errors.Is(err, os.ErrClosed) {
-		if _, gone := d.Inode(); !errors.Is(gone, fs.ErrNotExist) {
-			return fmt.Errorf("write what %s still holds into its image: %w", d.Path(), err)
+		_, gone := d.Inode()
+		if !errors.Is(gone, fs.ErrNotExist) && !d.unflushed {
+			d.unflushed = true
+			return fmt.Errorf("write what %s still holds into its image: %w; what its user did not sync is lost, and the device is detached by the next attempt", d.Path(), err)
 		}
 	}
 	return d.Discard()

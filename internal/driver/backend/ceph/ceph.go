@@ -11,9 +11,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/patience"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/rbd"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/sharing"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/timelimit"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -50,7 +50,7 @@ type Backend struct {
 	ways   []mapping.Way
 	shares []sharing.Way
 	reach  *reach
-	keeper *patience.Keeper
+	keeper *timelimit.Keeper
 	trash  *rbd.Sweeper
 	staged string
 
@@ -100,7 +100,7 @@ func New(c Config) (*Backend, error) {
 	return &Backend{
 		tools: c.Tools, ways: c.Ways, shares: c.Shares,
 		reach:  newReach(c.ConfDir, filepath.Join(c.StateDir, "ceph", "places")),
-		keeper: patience.NewKeeper(c.Grace), trash: &rbd.Sweeper{Every: c.SweepEvery},
+		keeper: timelimit.NewKeeper(c.Grace), trash: &rbd.Sweeper{Every: c.SweepEvery},
 		staged: filepath.Join(c.StateDir, "ceph", "staged"), copyWait: c.CopyWait,
 	}, nil
 }

@@ -6,7 +6,7 @@
 // away again (staging), and that nothing which hangs keeps anybody (node). The
 // parts are packages: handle has the ids, naming the names, command runs the
 // tools, rbd and cephfs keep the volumes, mapping and sharing bring them to the
-// node, patience lets go of what does not end.
+// node, timelimit lets go of what does not end.
 //
 // Nothing is kept here that the clusters know: an id leads to its volume. The
 // state directory has

@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/patience"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/timelimit"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -29,8 +29,8 @@ const (
 
 // onNode runs what touches the machine.
 func onNode[T any](ctx context.Context, b *Backend, id backend.ID, bound time.Duration, run func(context.Context) (T, error)) (T, error) {
-	work := patience.Work{Target: id.String(), Doing: "the work on the device or mount of volume " + id.String(), Bound: bound}
-	return patience.Do(ctx, b.keeper, work, run)
+	work := timelimit.Work{Target: id.String(), Doing: "the work on the device or mount of volume " + id.String(), Bound: bound}
+	return timelimit.Do(ctx, b.keeper, work, run)
 }
 
 type nothing struct{}
@@ -107,8 +107,8 @@ func (b *Backend) Recover(ctx context.Context) error {
 }
 
 func (b *Backend) recoverPatiently(ctx context.Context, name string) {
-	work := patience.Work{Target: name, Doing: "looking at volume " + name, Bound: recovering}
-	_, err := patience.Do(ctx, b.keeper, work, noAnswer(func(ctx context.Context) error { return b.recoverOne(ctx, name) }))
+	work := timelimit.Work{Target: name, Doing: "looking at volume " + name, Bound: recovering}
+	_, err := timelimit.Do(ctx, b.keeper, work, noAnswer(func(ctx context.Context) error { return b.recoverOne(ctx, name) }))
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "What was staged before the driver started could not be taken away; it is tried again when it is staged or unstaged", "volume", name)
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
+	"github.com/purser-csi/purser/test/ceph/faketool"
 )
 
 type (

@@ -19,12 +19,12 @@ import (
 	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/sharing"
 	"github.com/purser-csi/purser/internal/driver/loopdev"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/test/ceph/faketool"
 )
 
 func TestMain(m *testing.M) { os.Exit(faketool.Main(m)) }

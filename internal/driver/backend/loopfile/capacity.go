@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measureEvery is how old the ledger's knowledge of what images take may be:
+// measureEvery is how old the knowledge of what images take may be:
 // pods write without telling us.
 const measureEvery = 5 * time.Second
 
-// The names of ledger entries are directories.
+// The names of its entries are directories.
 func (b *Backend) volumeEntry(id backend.ID) string   { return b.volumeDir(id) }
 func (b *Backend) snapshotEntry(id backend.ID) string { return b.snapshotDir(id) }
 
@@ -38,7 +38,7 @@ func (b *Backend) Available(context.Context) (int64, error) {
 		return 0, err
 	}
 	b.remeasure()
-	return b.ledger.Left(disk, b.config.OverCommit), nil
+	return b.promises.Left(disk, b.config.OverCommit), nil
 }
 
 // LeastSize implements backend.Sized.
@@ -62,7 +62,7 @@ func (b *Backend) promise(entry string, bytes int64, s settings) error {
 	if s.overCommit > 0 {
 		limit = min(limit, s.overCommit)
 	}
-	return b.ledger.Promise(entry, bytes, disk, limit)
+	return b.promises.Promise(entry, bytes, disk, limit)
 }
 
 // account enters what an image takes. A volume may come to take its whole
@@ -70,14 +70,14 @@ func (b *Backend) promise(entry string, bytes int64, s settings) error {
 func (b *Backend) account(entry string) {
 	space, err := image.Measure(filepath.Join(entry, imageFile))
 	if err != nil {
-		b.ledger.Remove(entry)
+		b.promises.Remove(entry)
 		return
 	}
 	e := pool.Entry{Promised: max(space.Size, space.Allocated), Allocated: space.Allocated}
 	if filepath.Dir(entry) != b.volumes {
 		e.Promised = space.Allocated
 	}
-	b.ledger.Set(entry, e)
+	b.promises.Set(entry, e)
 }
 
 // remeasure is one look at every image, so it is not done for every call.
@@ -87,15 +87,15 @@ func (b *Backend) remeasure() {
 	if time.Since(b.measured) < measureEvery {
 		return
 	}
-	for _, name := range b.ledger.Names() {
+	for _, name := range b.promises.Names() {
 		if space, err := image.Measure(filepath.Join(name, imageFile)); err == nil {
-			b.ledger.Measured(name, space.Allocated)
+			b.promises.Measured(name, space.Allocated)
 		}
 	}
 	b.measured = time.Now()
 }
 
-// accountAll fills the ledger at the start.
+// accountAll fills the record of promises at the start.
 func (b *Backend) accountAll() error {
 	volumes, err := idsIn(b.volumes)
 	if err != nil {

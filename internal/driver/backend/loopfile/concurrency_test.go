@@ -51,8 +51,8 @@ func TestManyCallsAtOnce(t *testing.T) {
 	for _, dir := range r.folders() {
 		wantEntries(t, dir)
 	}
-	if names := r.ledger.Names(); len(names) > 0 {
-		t.Errorf("the ledger still has %q", names)
+	if names := r.promises.Names(); len(names) > 0 {
+		t.Errorf("the record of promises still has %q", names)
 	}
 }
 

@@ -17,7 +17,7 @@ func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range)
 	if err := ctx.Err(); err != nil {
 		return backend.Expansion{}, err
 	}
-	release, err := b.turns.take(id, "expand")
+	release, err := b.locks.tryLock(id, "expand")
 	if err != nil {
 		return backend.Expansion{}, err
 	}
@@ -70,7 +70,7 @@ func (b *Backend) enlarge(id backend.ID, m volumeMetadata, bytes int64) error {
 	if err := b.promise(b.volumeEntry(id), bytes, wishes); err != nil {
 		return err
 	}
-	// Whatever happens, the ledger learns how large the image is afterwards.
+	// Whatever happens, the record of promises learns how large the image is afterwards.
 	defer b.account(b.volumeEntry(id))
 	if wishes.thick {
 		err = b.enlargeThick(id, bytes)
@@ -110,7 +110,7 @@ func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int6
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	release, err := b.turns.take(e.Volume, "expand")
+	release, err := b.locks.tryLock(e.Volume, "expand")
 	if err != nil {
 		return 0, err
 	}

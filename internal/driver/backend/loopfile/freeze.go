@@ -117,7 +117,7 @@ const endingBound = 5 * time.Second
 // and no work goes on without one.
 func (b *Backend) Close() error {
 	err := b.freezes.stop()
-	b.errands.End(endingBound)
+	b.tasks.End(endingBound)
 	return err
 }
 

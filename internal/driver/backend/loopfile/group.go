@@ -32,7 +32,7 @@ func (b *Backend) CreateGroup(ctx context.Context, r backend.GroupRequest) (back
 	if err := ctx.Err(); err != nil {
 		return backend.Group{}, err
 	}
-	return patiently(ctx, b, grouping, r.ID, r, func(ctx context.Context) (backend.Group, error) { return b.createGroup(ctx, r) })
+	return inBackground(ctx, b, grouping, r.ID, r, func(ctx context.Context) (backend.Group, error) { return b.createGroup(ctx, r) })
 }
 
 func (b *Backend) createGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
@@ -76,7 +76,7 @@ func (b *Backend) promiseGroup(r backend.GroupRequest) error {
 		}
 		if err := b.promise(b.memberDir(r, source), space.Allocated, settings{}); err != nil {
 			for _, source := range r.Sources {
-				b.ledger.Remove(b.memberDir(r, source))
+				b.promises.Remove(b.memberDir(r, source))
 			}
 			return err
 		}
@@ -161,7 +161,7 @@ func (b *Backend) DeleteGroup(ctx context.Context, id backend.ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.errands.Running(errandOf(grouping, id)); err != nil {
+	if err := b.tasks.Running(taskOf(grouping, id)); err != nil {
 		return err
 	}
 	if !exists(b.groupDir(id)) {
@@ -175,7 +175,7 @@ func (b *Backend) DeleteGroup(ctx context.Context, id backend.ID) error {
 		return classify("delete group snapshot "+id.String(), err)
 	}
 	for _, member := range members {
-		b.ledger.Remove(filepath.Join(b.groupDir(id), member.String()))
+		b.promises.Remove(filepath.Join(b.groupDir(id), member.String()))
 	}
 	return nil
 }

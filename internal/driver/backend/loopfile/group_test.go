@@ -128,7 +128,7 @@ func TestAGroupThatCannotBe(t *testing.T) {
 	}
 	wantEntries(t, r.groups)
 	wantEntries(t, r.temp)
-	if names := r.ledger.Names(); len(names) != 2 {
-		t.Errorf("the ledger has %q, want the two volumes", names)
+	if names := r.promises.Names(); len(names) != 2 {
+		t.Errorf("the record of promises has %q, want the two volumes", names)
 	}
 }

@@ -437,15 +437,21 @@ func TestPoolOfOneFailedCreate(t *testing.T) {
 	}
 }
 
-// A loop device of somebody else, on a filesystem that answers nothing but
-// errors any more, is no reason not to find ours.
+// A loop device of another program, on a filesystem that answers nothing but
+// errors any more, does not keep ours from being found. To detach that device
+// fails once, since it cannot be flushed, and then works: the filesystem can be
+// unmounted and repaired only without it.
 func TestTheDeviceOfOthersIsOutOfOrder(t *testing.T) {
 	const goingDown, atOnce = 0x8004587d, 2 // XFS_IOC_GOINGDOWN, without writing the log
 	broken := poolRig(t, filesystem.XFS, 300*mebi, Config{})
 	theirs := broken.create(request("theirs", blockAccess, mebi))
 	broken.stage(theirs.ID, blockAccess)
 	t.Cleanup(func() {
-		if err := broken.drop(theirs.ID).Detach(); err != nil {
+		device := broken.drop(theirs.ID)
+		if err := device.Detach(); err == nil {
+			t.Error("a device that cannot be flushed was detached without an error")
+		}
+		if err := device.Detach(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -39,7 +39,7 @@ func (b *Backend) Health(_ context.Context, id backend.ID) (string, error) {
 	if r == nil {
 		return "", nil
 	}
-	device, err := b.glance(id)
+	device, err := b.devicePath(id)
 	if err != nil {
 		return "", classify("look at volume "+id.String(), err)
 	}

@@ -48,10 +48,10 @@ type Backend struct {
 
 	volumes, snapshots, groups, staged, frozen, temp, trash string
 
-	turns  turns
-	ledger pool.Ledger
-	room   pool.Room
-	// measured is when the ledger learned what the images take.
+	locks    volumeLocks
+	promises pool.Promises
+	room     pool.Room
+	// measured is when the record of promises learned what the images take.
 	measuredLock sync.Mutex
 	measured     time.Time
 
@@ -60,7 +60,7 @@ type Backend struct {
 
 	freezes freezes
 	slow    slow
-	errands *background.Runner
+	tasks   *background.Runner
 }
 
 var (
@@ -111,7 +111,7 @@ func New(config Config) (*Backend, error) {
 		devices: map[backend.ID]*loopdev.Device{},
 		freezes: freezes{lasting: map[*freeze]struct{}{}},
 		slow:    slow{failed: map[backend.ID]time.Time{}},
-		errands: background.NewRunner(),
+		tasks:   background.NewRunner(),
 	}
 	b.room.Look = b.disk
 	return b, nil

@@ -20,7 +20,7 @@ func (b *Backend) Modify(ctx context.Context, id backend.ID, mutable map[string]
 	if err := b.CheckMutable(mutable); err != nil {
 		return err
 	}
-	release, err := b.turns.take(id, "modify")
+	release, err := b.locks.tryLock(id, "modify")
 	if err != nil {
 		return err
 	}

@@ -176,18 +176,18 @@ func TestConfig(t *testing.T) {
 }
 
 func TestTurns(t *testing.T) {
-	var all turns
+	var all volumeLocks
 	id := backend.IDOf("vol")
-	release, err := all.take(id, "stage")
+	release, err := all.tryLock(id, "stage")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all.take(id, "delete"); !fault.Busy.Is(err) || !strings.Contains(err.Error(), "to stage it has been running for ") {
+	if _, err := all.tryLock(id, "delete"); !fault.Busy.Is(err) || !strings.Contains(err.Error(), "to stage it has been running for ") {
 		t.Errorf("a second call: %v, want busy with what runs", err)
 	}
 	waited := make(chan error)
 	go func() {
-		next, err := all.await(t.Context(), id, "copy")
+		next, err := all.lock(t.Context(), id, "copy")
 		if err == nil {
 			next()
 		}
@@ -197,7 +197,7 @@ func TestTurns(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	if again, err := all.take(id, "delete"); err != nil {
+	if again, err := all.tryLock(id, "delete"); err != nil {
 		t.Error(err)
 	} else {
 		again()

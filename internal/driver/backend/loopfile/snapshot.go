@@ -33,7 +33,7 @@ func (b *Backend) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest)
 	if err := ctx.Err(); err != nil {
 		return backend.Snapshot{}, err
 	}
-	return patiently(ctx, b, snapshotting, r.ID, r, func(ctx context.Context) (backend.Snapshot, error) { return b.createSnapshot(ctx, r) })
+	return inBackground(ctx, b, snapshotting, r.ID, r, func(ctx context.Context) (backend.Snapshot, error) { return b.createSnapshot(ctx, r) })
 }
 
 func (b *Backend) createSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
@@ -49,7 +49,7 @@ func (b *Backend) createSnapshot(ctx context.Context, r backend.SnapshotRequest)
 	}
 	m := snapshotMetadata{Format: metadataFormat, Name: r.Name, Source: r.Source.String()}
 	if err := b.buildSnapshot(ctx, r, &m); err != nil {
-		b.ledger.Remove(b.snapshotEntry(r.ID))
+		b.promises.Remove(b.snapshotEntry(r.ID))
 		return backend.Snapshot{}, classify("create snapshot "+r.ID.String(), err)
 	}
 	b.account(b.snapshotEntry(r.ID))
@@ -127,7 +127,7 @@ func (b *Backend) DeleteSnapshot(ctx context.Context, id backend.ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.errands.Running(errandOf(snapshotting, id)); err != nil {
+	if err := b.tasks.Running(taskOf(snapshotting, id)); err != nil {
 		return err
 	}
 	dir := b.snapshotDir(id)
@@ -141,6 +141,6 @@ func (b *Backend) DeleteSnapshot(ctx context.Context, id backend.ID) error {
 	if err := b.discard(ctx, dir); err != nil {
 		return classify("delete snapshot "+id.String(), err)
 	}
-	b.ledger.Remove(entry)
+	b.promises.Remove(entry)
 	return nil
 }

@@ -24,12 +24,12 @@ func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := patiently(ctx, b, staging, s.Volume, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.stage(ctx, s) })
+	_, err := inBackground(ctx, b, staging, s.Volume, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.stage(ctx, s) })
 	return err
 }
 
 func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
-	release, err := b.turns.take(s.Volume, "stage")
+	release, err := b.locks.tryLock(s.Volume, "stage")
 	if err != nil {
 		return err
 	}
@@ -240,10 +240,10 @@ func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 	return device, err
 }
 
-// glance gives the path of the device of a volume, "" when it has none. It is
+// devicePath gives the path of the device of a volume, "" when it has none. It is
 // for questions, which wait for no turn: it holds nothing, because who is just
 // detaching the device would wait for that.
-func (b *Backend) glance(id backend.ID) (path string, err error) {
+func (b *Backend) devicePath(id backend.ID) (path string, err error) {
 	inode, err := loopdev.InodeOf(b.imageOf(id))
 	removed := errors.Is(err, os.ErrNotExist)
 	if err != nil && !removed {
@@ -286,7 +286,7 @@ func (b *Backend) Staged(_ context.Context, id backend.ID, path string, access b
 	if r == nil || r.Path != path || r.Access != access {
 		return "", fault.Unready.Errorf("volume %q is not staged at %s for access as %s; stage it there first", id, path, access)
 	}
-	device, err := b.glance(id)
+	device, err := b.devicePath(id)
 	if err != nil || device == "" {
 		return "", errors.Join(fault.Unready.Errorf("volume %q has no loop device any more; stage it again", id), err)
 	}

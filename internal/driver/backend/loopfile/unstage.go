@@ -16,7 +16,7 @@ import (
 
 // Unstage implements backend.Stager.
 func (b *Backend) Unstage(ctx context.Context, id backend.ID, path string) error {
-	release, err := b.turns.take(id, "unstage")
+	release, err := b.locks.tryLock(id, "unstage")
 	if err != nil {
 		return err
 	}

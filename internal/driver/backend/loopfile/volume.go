@@ -34,11 +34,11 @@ func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume
 	if r.Source.IsNothing() {
 		return b.create(ctx, r)
 	}
-	return patiently(ctx, b, creating, r.ID, r, func(ctx context.Context) (backend.Volume, error) { return b.create(ctx, r) })
+	return inBackground(ctx, b, creating, r.ID, r, func(ctx context.Context) (backend.Volume, error) { return b.create(ctx, r) })
 }
 
 func (b *Backend) create(ctx context.Context, r backend.Request) (backend.Volume, error) {
-	release, err := b.turns.take(r.ID, "create")
+	release, err := b.locks.tryLock(r.ID, "create")
 	if err != nil {
 		return backend.Volume{}, err
 	}
@@ -52,7 +52,7 @@ func (b *Backend) create(ctx context.Context, r backend.Request) (backend.Volume
 	}
 	m := metadataOf(r, p.filesystem)
 	if err := b.build(ctx, r.ID, m, p); err != nil {
-		b.ledger.Remove(b.volumeEntry(r.ID))
+		b.promises.Remove(b.volumeEntry(r.ID))
 		return backend.Volume{}, classify("create volume "+r.ID.String(), err)
 	}
 	b.account(b.volumeEntry(r.ID))
@@ -209,7 +209,7 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	release, err := b.turns.take(id, "delete")
+	release, err := b.locks.tryLock(id, "delete")
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 	if err := b.discard(ctx, b.volumeDir(id)); err != nil {
 		return classify("delete volume "+id.String(), err)
 	}
-	b.ledger.Remove(b.volumeEntry(id))
+	b.promises.Remove(b.volumeEntry(id))
 	return nil
 }
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/capacity"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/test/ceph/faketool"
 )
 
 func TestMain(m *testing.M) { os.Exit(faketool.Main(m)) }

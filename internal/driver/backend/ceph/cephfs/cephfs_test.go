@@ -11,9 +11,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/cephfs"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/test/ceph/faketool"
 )
 
 func TestMain(m *testing.M) { os.Exit(faketool.Main(m)) }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/patience"
+	"github.com/purser-csi/purser/internal/driver/backend/ceph/timelimit"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -21,7 +21,7 @@ type Config struct {
 	// Patience bounds a call that names no bound; a minute when zero.
 	Patience time.Duration
 	// Grace is how long a killed process may take to go away;
-	// patience.DefaultGrace when zero.
+	// timelimit.DefaultGrace when zero.
 	Grace time.Duration
 	// AtOnce is how many tools run at a time; 16 when zero. Each costs a
 	// processor some 30 ms.
@@ -39,7 +39,7 @@ type Runner struct {
 	config Config
 	slots  chan struct{}
 	// keeper lets go of processes that do not even react to SIGKILL.
-	keeper *patience.Keeper
+	keeper *timelimit.Keeper
 }
 
 // NewRunner has the defaults.
@@ -56,7 +56,7 @@ func NewRunner(c Config) *Runner {
 	if c.Kill == nil {
 		c.Kill = func(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }
 	}
-	return &Runner{config: c, slots: make(chan struct{}, c.AtOnce), keeper: patience.NewKeeper(c.Grace)}
+	return &Runner{config: c, slots: make(chan struct{}, c.AtOnce), keeper: timelimit.NewKeeper(c.Grace)}
 }
 
 // Present says what is missing to run a program; nil when nothing is.
@@ -88,8 +88,8 @@ func (r *Runner) Run(ctx context.Context, c Call) (stdout []byte, err error) {
 	if c.Patience == 0 {
 		c.Patience = r.config.Patience
 	}
-	work := patience.Work{Target: c.Target, Doing: c.doing(), Bound: c.Patience}
-	return patience.Do(ctx, r.keeper, work, func(bounded context.Context) ([]byte, error) {
+	work := timelimit.Work{Target: c.Target, Doing: c.doing(), Bound: c.Patience}
+	return timelimit.Do(ctx, r.keeper, work, func(bounded context.Context) ([]byte, error) {
 		return r.runOnce(ctx, bounded, c, path)
 	})
 }

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/test/ceph/faketool"
 )
 
 func TestMain(m *testing.M) { os.Exit(faketool.Main(m)) }

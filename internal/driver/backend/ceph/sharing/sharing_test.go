@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
-	"github.com/purser-csi/purser/internal/driver/backend/ceph/command/faketool"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/sharing"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/test/ceph/faketool"
 )
 
 func TestMain(m *testing.M) { os.Exit(faketool.Main(m)) }

@@ -23,7 +23,7 @@ func TestRefusalsAreToldOnce(t *testing.T) {
 	const gibi = 1 << 30
 	said := map[string]bool{}
 	for _, free := range []int64{100*gibi + 5, 100*gibi + 1<<20, 100*gibi + 77<<20} {
-		var l Ledger
+		var l Promises
 		l.Set("a", Entry{Promised: 60 * gibi})
 		err := l.Promise("b", 5000*gibi, Disk{Free: free}, 20)
 		if !fault.Exhausted.Is(err) || !strings.Contains(err.Error(), "--loopfile-over-commit") || !strings.Contains(err.Error(), "1.8Ti") {

@@ -19,21 +19,21 @@ type Entry struct {
 	Allocated int64
 }
 
-// Ledger is safe for use by several goroutines.
-type Ledger struct {
+// Promises is safe for use by several goroutines.
+type Promises struct {
 	mu      sync.Mutex
 	entries map[string]Entry
 	total   Entry
 }
 
 // Set enters or replaces an entry.
-func (l *Ledger) Set(name string, e Entry) {
+func (l *Promises) Set(name string, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(name, e)
 }
 
-func (l *Ledger) set(name string, e Entry) {
+func (l *Promises) set(name string, e Entry) {
 	if l.entries == nil {
 		l.entries = map[string]Entry{}
 	}
@@ -44,7 +44,7 @@ func (l *Ledger) set(name string, e Entry) {
 }
 
 // Remove takes an entry out.
-func (l *Ledger) Remove(name string) {
+func (l *Promises) Remove(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(name, Entry{})
@@ -53,7 +53,7 @@ func (l *Ledger) Remove(name string) {
 
 // Measured corrects how much an entry takes. One that went meanwhile stays
 // away.
-func (l *Ledger) Measured(name string, allocated int64) {
+func (l *Promises) Measured(name string, allocated int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e, known := l.entries[name]; known {
@@ -63,7 +63,7 @@ func (l *Ledger) Measured(name string, allocated int64) {
 }
 
 // Names lists the entries.
-func (l *Ledger) Names() []string {
+func (l *Promises) Names() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := make([]string, 0, len(l.entries))
@@ -74,7 +74,7 @@ func (l *Ledger) Names() []string {
 }
 
 // Left is how much can still be promised under an over-commit limit.
-func (l *Ledger) Left(d Disk, overCommit float64) int64 {
+func (l *Promises) Left(d Disk, overCommit float64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(0, l.left(d, overCommit))
@@ -83,14 +83,14 @@ func (l *Ledger) Left(d Disk, overCommit float64) int64 {
 // left can be negative: the limit was lowered, or somebody else fills the
 // disk. Copies that share space count it once each, but together they cannot
 // take more than is used at all.
-func (l *Ledger) left(d Disk, overCommit float64) int64 {
+func (l *Promises) left(d Disk, overCommit float64) int64 {
 	ours := min(l.total.Allocated, d.Used)
 	return int64(float64(d.Free+ours)*overCommit) - l.total.Promised
 }
 
 // Promise raises what is promised to name, or refuses with fault.Exhausted.
 // Whoever fails afterwards takes it back with Set or Remove.
-func (l *Ledger) Promise(name string, bytes int64, d Disk, overCommit float64) error {
+func (l *Promises) Promise(name string, bytes int64, d Disk, overCommit float64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[name]

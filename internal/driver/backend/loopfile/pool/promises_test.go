@@ -24,7 +24,7 @@ func TestLeft(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
-			var l Ledger
+			var l Promises
 			for i, e := range test.entries {
 				l.Set(string(rune('a'+i)), e)
 			}
@@ -36,7 +36,7 @@ func TestLeft(t *testing.T) {
 }
 
 func TestPromise(t *testing.T) {
-	var l Ledger
+	var l Promises
 	disk := Disk{Free: 100}
 	if err := l.Promise("a", 60, disk, 1); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestPromise(t *testing.T) {
 // Whatever happens, the totals are the sums of the entries.
 func TestTotalsAreSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var l Ledger
+		var l Promises
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
 			bytes := rapid.Int64Range(0, 100).Draw(t, "bytes")

@@ -9,33 +9,33 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// turns lets one call at a time work on a volume: a snapshot must not be taken
+// volumeLocks lets one call at a time work on a volume: a snapshot must not be taken
 // of a volume that is just being staged, and no driver has to know that.
-type turns struct {
+type volumeLocks struct {
 	mu      sync.Mutex
-	running map[backend.ID]turn
+	running map[backend.ID]lockHolder
 }
 
-type turn struct {
+type lockHolder struct {
 	what  string
 	since time.Time
 	done  chan struct{}
 }
 
-// take does not wait: the caller of the driver repeats.
-func (t *turns) take(id backend.ID, what string) (release func(), err error) {
-	release, other := t.try(id, what)
+// tryLock does not wait: the caller of the driver repeats.
+func (t *volumeLocks) tryLock(id backend.ID, what string) (release func(), err error) {
+	release, other := t.acquire(id, what)
 	if release == nil {
 		return nil, busy(id, what, other)
 	}
 	return release, nil
 }
 
-// await waits for its turn. It is for copies, of which many can be asked for
+// lock waits until the volume is free. It is for copies, of which many can be asked for
 // at once and which others seldom hold up for long.
-func (t *turns) await(ctx context.Context, id backend.ID, what string) (release func(), err error) {
+func (t *volumeLocks) lock(ctx context.Context, id backend.ID, what string) (release func(), err error) {
 	for {
-		release, other := t.try(id, what)
+		release, other := t.acquire(id, what)
 		if release != nil {
 			return release, nil
 		}
@@ -47,25 +47,25 @@ func (t *turns) await(ctx context.Context, id backend.ID, what string) (release 
 	}
 }
 
-func (t *turns) try(id backend.ID, what string) (release func(), other turn) {
+func (t *volumeLocks) acquire(id backend.ID, what string) (release func(), other lockHolder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if other, busy := t.running[id]; busy {
 		return nil, other
 	}
 	if t.running == nil {
-		t.running = map[backend.ID]turn{}
+		t.running = map[backend.ID]lockHolder{}
 	}
-	own := turn{what: what, since: time.Now(), done: make(chan struct{})}
+	own := lockHolder{what: what, since: time.Now(), done: make(chan struct{})}
 	t.running[id] = own
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.running, id)
 		close(own.done)
-	}, turn{}
+	}, lockHolder{}
 }
 
-func busy(id backend.ID, what string, other turn) error {
+func busy(id backend.ID, what string, other lockHolder) error {
 	return fault.Busy.Errorf("cannot %s volume %q now: to %s it has been running for %s; try again", what, id, other.what, time.Since(other.since).Round(time.Millisecond))
 }

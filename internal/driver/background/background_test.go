@@ -12,10 +12,10 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-var copying = Errand{Key: "vol", Doing: "copy vol", Request: "a"}
+var copying = Task{Key: "vol", Doing: "copy vol", Request: "a"}
 
 // brief calls with a time that is over soon.
-func brief(r *Runner, e Errand, work func(context.Context) (int, error)) (int, error) {
+func brief(r *Runner, e Task, work func(context.Context) (int, error)) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return Do(ctx, r, e, work)
@@ -108,7 +108,7 @@ func TestEnd(t *testing.T) {
 		if took := time.Since(since); took > 0 {
 			t.Errorf("it took %s to end", took)
 		}
-		if _, err := brief(r, Errand{Key: "other"}, long(begun, 7, nil)); !fault.Unready.Is(err) || begun.Load() != 1 {
+		if _, err := brief(r, Task{Key: "other"}, long(begun, 7, nil)); !fault.Unready.Is(err) || begun.Load() != 1 {
 			t.Errorf("after the end: %v, begun %d times", err, begun.Load())
 		}
 	})

@@ -5,10 +5,10 @@ import (
 	"github.com/purser-csi/purser/internal/driver/inflight"
 )
 
-// guarded runs an operation while it has what it claims. A busy object is an
+// exclusively runs an operation while it has what it claims. A busy object is an
 // error at once: the caller repeats the call anyway, and a queue of calls
 // waiting for one that hangs would take the driver down with it.
-func guarded[T any](running *inflight.Table, operation string, claims []inflight.Claim, run func() (T, error)) (T, error) {
+func exclusively[T any](running *inflight.Table, operation string, claims []inflight.Claim, run func() (T, error)) (T, error) {
 	release, err := running.Start(operation, claims...)
 	if err != nil {
 		var none T

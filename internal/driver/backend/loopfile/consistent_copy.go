@@ -39,7 +39,7 @@ func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, er
 	slices.SortFunc(all, func(x, y copying) int { return strings.Compare(x.volume.String(), y.volume.String()) })
 	inUse := false
 	for i := range all {
-		release, err := b.turns.await(ctx, all[i].volume, "copy")
+		release, err := b.locks.lock(ctx, all[i].volume, "copy")
 		if err != nil {
 			return image.Full, err
 		}

@@ -1,4 +1,4 @@
-// Package patience bounds how long a caller is kept by something that may
+// Package timelimit bounds how long a caller is kept by something that may
 // never end: a call into a filesystem whose daemon waits for a cluster that is
 // away, or a process that the kernel does not let go of.
 //
@@ -7,4 +7,4 @@
 // alone: nothing in a program can end it.
 //
 // It must not know what the work is.
-package patience
+package timelimit

@@ -13,8 +13,8 @@ import (
 // true.
 const keptFor = 10 * time.Minute
 
-// Errand is what is to be done.
-type Errand struct {
+// Task is what is to be done.
+type Task struct {
 	// Key names what the work changes: one at a time with the same one.
 	Key string
 	// Doing is what errors say of it.
@@ -24,7 +24,7 @@ type Errand struct {
 	Request string
 }
 
-// Runner runs errands.
+// Runner runs tasks.
 type Runner struct {
 	all sync.WaitGroup
 
@@ -34,7 +34,7 @@ type Runner struct {
 }
 
 type running struct {
-	errand  Errand
+	task    Task
 	since   time.Time
 	waiting int
 	cancel  context.CancelFunc
@@ -51,7 +51,7 @@ func NewRunner() *Runner { return &Runner{byKey: map[string]*running{}} }
 // Do runs some work, or waits for the same work that an earlier caller began.
 // When the caller's time is over it gives a fault.Busy error and the work goes
 // on.
-func Do[T any](ctx context.Context, r *Runner, e Errand, work func(context.Context) (T, error)) (T, error) {
+func Do[T any](ctx context.Context, r *Runner, e Task, work func(context.Context) (T, error)) (T, error) {
 	var none T
 	w, err := r.join(ctx, e, func(ctx context.Context) (any, error) { return work(ctx) })
 	if err != nil {
@@ -75,7 +75,7 @@ func Do[T any](ctx context.Context, r *Runner, e Errand, work func(context.Conte
 }
 
 // Running says with a fault.Busy error that there is work with this key.
-func (r *Runner) Running(e Errand) error {
+func (r *Runner) Running(e Task) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w := r.byKey[e.Key]; w != nil && !w.isDone() {
@@ -103,12 +103,12 @@ func (r *Runner) End(bound time.Duration) {
 	}
 }
 
-func (r *Runner) join(ctx context.Context, e Errand, work func(context.Context) (any, error)) (*running, error) {
+func (r *Runner) join(ctx context.Context, e Task, work func(context.Context) (any, error)) (*running, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(time.Now())
 	w := r.byKey[e.Key]
-	if w != nil && w.errand.Request != e.Request {
+	if w != nil && w.task.Request != e.Request {
 		if !w.isDone() {
 			return nil, w.busy(e)
 		}
@@ -124,9 +124,9 @@ func (r *Runner) join(ctx context.Context, e Errand, work func(context.Context) 
 	return w, nil
 }
 
-func (r *Runner) begin(ctx context.Context, e Errand, work func(context.Context) (any, error)) *running {
+func (r *Runner) begin(ctx context.Context, e Task, work func(context.Context) (any, error)) *running {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	w := &running{errand: e, since: time.Now(), cancel: cancel, done: make(chan struct{})}
+	w := &running{task: e, since: time.Now(), cancel: cancel, done: make(chan struct{})}
 	r.byKey[e.Key] = w
 	r.all.Go(func() {
 		defer cancel()
@@ -172,8 +172,8 @@ func (r *Runner) take(w *running) {
 }
 
 func (r *Runner) drop(w *running) {
-	if r.byKey[w.errand.Key] == w {
-		delete(r.byKey, w.errand.Key)
+	if r.byKey[w.task.Key] == w {
+		delete(r.byKey, w.task.Key)
 	}
 }
 
@@ -194,7 +194,7 @@ func (w *running) isDone() bool {
 	}
 }
 
-func (w *running) busy(e Errand) error {
+func (w *running) busy(e Task) error {
 	return fault.Busy.Errorf("to %s takes long: it has been running for %s and goes on; to %s try again",
-		w.errand.Doing, time.Since(w.since).Round(time.Millisecond), e.Doing)
+		w.task.Doing, time.Since(w.since).Round(time.Millisecond), e.Doing)
 }
