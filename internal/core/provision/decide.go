@@ -82,9 +82,6 @@ func lookAgain(s Snapshot, now time.Time) time.Time {
 	return s.Retry.NotBefore
 }
 
-// unchanged reports whether the next attempt would ask for the same as the last.
-func unchanged(s Snapshot) bool { return isRepeated(s) || s.Retry.Inputs == Inputs(s) }
-
 func decide(s Snapshot) Verdict {
 	for _, c := range checks {
 		if v := c(s); v != nil {

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -294,7 +295,14 @@ func TestDecideRepeatsTheRecordedRequest(t *testing.T) {
 	}
 }
 
-// H-43: a delay ends when any input changes, and holds otherwise.
+func annotated(s *Snapshot) {
+	s.Claim.Annotations = maps.Clone(s.Claim.Annotations)
+	s.Claim.Annotations["example.com/note"] = "try again"
+}
+
+func labelled(s *Snapshot) { s.Claim.Labels = map[string]string{"example.com/note": "try-again"} }
+
+// H-43, C-1, C-3: a delay ends when any input changes, and holds otherwise.
 func TestDecideRetryState(t *testing.T) {
 	now := time.Unix(1000, 0)
 	held := RetryState{NotBefore: now.Add(time.Minute), Inputs: Inputs(world())}
@@ -310,6 +318,12 @@ func TestDecideRetryState(t *testing.T) {
 			s.Claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 		}), verdict.Provisioning},
 		{"H-43 mount options edited", world(func(s *Snapshot) { s.Class.MountOptions = []string{"noatime"} }), verdict.Provisioning},
+		{"C-1 C-3 an annotation edited", world(annotated), verdict.Provisioning},
+		{"C-1 C-3 a label edited", world(labelled), verdict.Provisioning},
+		{"C-1 C-3 an annotation edited, the outcome is uncertain", world(pending, annotated), verdict.Provisioning},
+		{"C-1 C-3 a label edited, the outcome is uncertain", world(pending, labelled), verdict.Provisioning},
+		{"nothing edited, the outcome is uncertain", world(pending), verdict.WaitForRetry},
+		{"only the resource version changed", world(func(s *Snapshot) { s.Claim.ResourceVersion = "other" }), verdict.WaitForRetry},
 		{"a verdict without action is given at once", world(bound), verdict.ClaimBound},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

@@ -178,8 +178,11 @@ func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
 
 // Inputs is a digest of all that a request would be made from, so that a change of any of it ends a delay (H-43).
 func Inputs(s Snapshot) string {
-	if s.Claim == nil || s.Class == nil {
+	if s.Claim == nil {
 		return ""
+	}
+	if s.Class == nil {
+		return edits(s.Claim)
 	}
 	digest := sha256.New()
 	fmt.Fprint(digest, s.Class.UID, Provisioner(s.Claim), ClassName(s.Claim), s.Class.AllowedTopologies)
@@ -190,7 +193,7 @@ func Inputs(s Snapshot) string {
 	} else {
 		fmt.Fprint(digest, finding.Text())
 	}
-	return hex.EncodeToString(digest.Sum(nil))
+	return hex.EncodeToString(digest.Sum(nil)) + edits(s.Claim)
 }
 
 func isBlock(claim *corev1.PersistentVolumeClaim) bool {
