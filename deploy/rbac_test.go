@@ -162,3 +162,17 @@ func TestRolesOfTheDriversSidecars(t *testing.T) {
 		}
 	}
 }
+
+// AT-R1: no permission beyond upstream's, and none for events.
+func TestAttacherRoleIsUpstreams(t *testing.T) {
+	want := map[string]string{
+		"/persistentvolumes":                      "get list patch watch",
+		"storage.k8s.io/csinodes":                 "get list watch",
+		"storage.k8s.io/volumeattachments":        "get list patch watch",
+		"storage.k8s.io/volumeattachments/status": "patch",
+		"coordination.k8s.io/leases":              "create delete get list update watch",
+	}
+	if diff := cmp.Diff(want, rules(t, "rbac/csi-attacher.yaml")); diff != "" {
+		t.Errorf("(-upstream +ours):\n%s", diff)
+	}
+}

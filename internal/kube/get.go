@@ -19,3 +19,16 @@ func Get[T client.Object](ctx context.Context, from client.Reader, key client.Ob
 	}
 	return into, nil
 }
+
+// ReadOwn returns the newer of the cached object and what this process wrote; nil if there is none.
+func ReadOwn[T client.Object](ctx context.Context, cached client.Reader, own *OwnWrites[T], key client.ObjectKey, into T) (T, error) {
+	var none T
+	found, ok, err := own.Read(key, func() (T, bool, error) {
+		object, err := Get(ctx, cached, key, into)
+		return object, err == nil && any(object) != any(none), err
+	})
+	if err != nil || !ok {
+		return none, err
+	}
+	return found, nil
+}

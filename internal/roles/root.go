@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
@@ -107,6 +108,7 @@ name that the program is called by.`,
 		controllers.Command(p),
 		plane.Command(p),
 		resizer.Command(p),
+		attacher.Command(p),
 	)
 	for _, c := range root.Commands() {
 		cli.CollectMistakes(c.Flags())

@@ -21,6 +21,8 @@ type scriptedDriver struct {
 	name         string
 	capabilities []csi.ControllerServiceCapability_RPC_Type
 	expand       func(*csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error)
+	publish      func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error)
+	unpublish    func(*csi.ControllerUnpublishVolumeRequest) error
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -89,4 +91,15 @@ func (d *scriptedDriver) ControllerGetCapabilities(context.Context, *csi.Control
 
 func (d *scriptedDriver) ControllerExpandVolume(_ context.Context, r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	return d.expand(r)
+}
+
+func (d *scriptedDriver) ControllerPublishVolume(_ context.Context, r *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+	return d.publish(r)
+}
+
+func (d *scriptedDriver) ControllerUnpublishVolume(_ context.Context, r *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+	if err := d.unpublish(r); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerUnpublishVolumeResponse{}, nil
 }

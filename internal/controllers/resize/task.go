@@ -30,7 +30,7 @@ type next = verdict.Verdict[resizing.Action]
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key resizing.Key) (resizing.Snapshot, error) {
 	s := resizing.Snapshot{Driver: c.Driver, AnnotateFS: c.AnnotateFS}
-	claim, err := read(ctx, c.Cached, c.claims, key.NamespacedName, &corev1.PersistentVolumeClaim{})
+	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key.NamespacedName, &corev1.PersistentVolumeClaim{})
 	if err != nil || claim == nil || claim.UID != key.UID {
 		c.setOffline(key.UID, false)
 		return s, err
@@ -39,7 +39,7 @@ func (c *Controller) Gather(ctx context.Context, key resizing.Key) (resizing.Sna
 	if claim.Spec.VolumeName == "" {
 		return s, nil
 	}
-	if s.Volume, err = read(ctx, c.Cached, c.volumes, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{}); err != nil {
+	if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{}); err != nil {
 		return s, err
 	}
 	retry := c.retries.Get(key)
@@ -51,19 +51,6 @@ func (c *Controller) Gather(ctx context.Context, key resizing.Key) (resizing.Sna
 		s.Users, err = c.users(ctx, claim)
 	}
 	return s, err
-}
-
-// read returns the newer of the cached object and what this process wrote; nil if there is none.
-func read[T client.Object](ctx context.Context, cached client.Reader, own *kube.OwnWrites[T], key client.ObjectKey, into T) (T, error) {
-	var none T
-	found, ok, err := own.Read(key, func() (T, bool, error) {
-		object, err := kube.Get(ctx, cached, key, into)
-		return object, err == nil && any(object) != any(none), err
-	})
-	if err != nil || !ok {
-		return none, err
-	}
-	return found, nil
 }
 
 func (c *Controller) users(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]string, error) {
@@ -138,7 +125,7 @@ func setAnnotation(o client.Object, key, value string) {
 // patchClaim writes the claim's status. The patch has the resource version, so that a size is never written over one that another
 // leader wrote; after this process's own writes it is the newer of its write and the cache.
 func (c *Controller) patchClaim(ctx context.Context, s resizing.Snapshot, a resizing.Action) error {
-	claim, err := read(ctx, c.Cached, c.claims, client.ObjectKeyFromObject(s.Claim), &corev1.PersistentVolumeClaim{})
+	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, client.ObjectKeyFromObject(s.Claim), &corev1.PersistentVolumeClaim{})
 	if err != nil {
 		return err
 	}

@@ -3,214 +3,181 @@ package publishing
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Decide returns the next step for one VolumeAttachment (AT-Q8).
+// Decide says what to do for a VolumeAttachment. now is compared with the time of the next attempt only.
 func Decide(s Snapshot, now time.Time) Verdict {
 	va := s.Attachment
 	switch {
-	case va == nil:
-		return idle(verdict.AttachmentGone, "the VolumeAttachment does not exist")
-	case va.Spec.Attacher != s.Driver.Name:
-		return idle(verdict.AttachmentNotOurs, fmt.Sprintf("the VolumeAttachment is for driver %q", va.Spec.Attacher))
-	case s.Driver.IsTrivial():
-		return trivial(s)
+	case va == nil || va.Spec.Attacher != s.Driver.Name:
+		return idle(verdict.AttachmentNotOurs, "the VolumeAttachment does not exist, or another driver attaches it")
+	case va.DeletionTimestamp != nil && !hasFinalizer(s):
+		return idle(verdict.AttachmentReleased, "the volume is detached, and the VolumeAttachment goes")
+	}
+	v := decide(s)
+	if todo, acts := v.(do); acts && now.Before(s.NotBefore) {
+		return wait{Finding: verdict.Finding{Reason: todo.Reason, Message: "the last attempt failed, and the next one is not due yet"}, Until: s.NotBefore}
+	}
+	return v
+}
+
+func decide(s Snapshot) Verdict {
+	va := s.Attachment
+	switch {
 	case va.DeletionTimestamp != nil:
 		return detach(s)
-	case va.Status.Attached && s.Mismatched == Matching:
-		return idle(verdict.AttachmentPublished, "the volume is attached")
+	case va.Status.Attached && !s.Mismatch:
+		return idle(verdict.AttachmentDone, "the volume is attached")
+	case !s.Driver.Publishes: // AT-T1
+		done := verdict.Finding{Reason: verdict.AttachmentDone, Message: "the driver attaches nothing, so the volume counts as attached"}
+		return do{Finding: done, Actions: []Action{MarkAttached{}}, Then: nothing{Finding: done}}
 	}
-	return attach(s, now)
+	return attach(s)
 }
 
-// trivial is for drivers without ControllerPublishVolume (section 9). A finalizer that a former version of the driver left on a
-// VolumeAttachment is removed: the driver has no call to detach (AT-T2, AT-H8).
-func trivial(s Snapshot) Verdict {
-	va := s.Attachment
-	finalizer := names.AttacherFinalizer(s.Driver.Name)
+// attach is AT-A1 to AT-A13, in upstream's order: the first error is the one that people see.
+func attach(s Snapshot) Verdict {
+	source := s.Attachment.Spec.Source
+	pv := s.Volume
 	switch {
-	case va.DeletionTimestamp != nil && slices.Contains(va.Finalizers, finalizer):
-		return then(verdict.UnpublishRequested, "the driver has no ControllerUnpublishVolume; the finalizer is removed",
-			idle(verdict.AttachmentGone, "the driver has nothing to detach"), RemoveFinalizer{finalizer})
-	case va.Status.Attached:
-		return idle(verdict.AttachmentPublished, "the driver needs no call to attach")
+	case source.PersistentVolumeName == nil && source.InlineVolumeSpec == nil:
+		return failed(s, "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")
+	case source.PersistentVolumeName != nil && source.InlineVolumeSpec != nil:
+		return failed(s, "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source")
+	case source.PersistentVolumeName == nil:
+		return failed(s, "the volume is given inline, as for a migrated in-tree volume, which this version does not attach")
+	case pv == nil:
+		return failed(s, fmt.Sprintf("persistentvolume %q not found", *source.PersistentVolumeName))
+	case pv.DeletionTimestamp != nil:
+		return failed(s, fmt.Sprintf("PersistentVolume %q is marked for deletion", pv.Name))
+	case pv.Spec.CSI == nil:
+		return failed(s, "pv spec contained non-csi source that was not migrated")
 	}
-	return then(verdict.PublishRequested, "the driver needs no call to attach",
-		idle(verdict.AttachmentPublished, "the driver needs no call to attach"), MarkAttached{})
-}
-
-func attach(s Snapshot, now time.Time) Verdict {
-	if message := invalid(s); message != "" {
-		return failed(s, Attaching, verdict.PublishInvalid, message, nil)
-	}
-	finalizer := names.AttacherFinalizer(s.Driver.Name)
-	next := attachProtected(s, now)
-	if s.Volume != nil && !slices.Contains(s.Volume.Finalizers, finalizer) {
-		return then(verdict.PublishRequested, "the PersistentVolume gets the attacher's finalizer", next, AddVolumeFinalizer{finalizer})
-	}
-	return next
-}
-
-// attachProtected is the attach of a volume whose PersistentVolume has the finalizer.
-func attachProtected(s Snapshot, now time.Time) Verdict {
-	va, source := s.Attachment, s.Spec.CSI
-	capability, err := Capability(s.Spec, s.Driver)
-	if err != nil {
-		return failed(s, Attaching, verdict.PublishInvalid, err.Error(), nil)
-	}
-	id, ok := registeredID(s.Node, s.Driver.Name)
-	if !ok {
-		if until := va.CreationTimestamp.Add(joinGrace); now.Before(until) {
-			return wait{Finding: finding(verdict.PublishBlocked, unregistered(s)), Until: until}
-		}
-		return failed(s, Attaching, verdict.PublishInvalid, unregistered(s), nil)
-	}
-	if other := Blocker(s); other != nil {
-		return Blocked(other)
-	}
-	request := &csi.ControllerPublishVolumeRequest{
-		VolumeId: source.VolumeHandle, NodeId: id, VolumeCapability: capability, VolumeContext: source.VolumeAttributes,
-		Readonly: source.ReadOnly && s.Driver.can(csi.ControllerServiceCapability_RPC_PUBLISH_READONLY),
+	node, problem := nodeID(s)
+	if problem != "" {
+		// A node that has just joined has no CSINode entry yet: its event starts the attach, and no error makes the attach-detach
+		// controller back off (AT-H1, AT-H13).
+		return wait{Finding: verdict.Finding{Reason: verdict.AttachmentNodeAwaited, Message: problem}}
 	}
 	var actions []Action
-	if !MayBeOnManyNodes(s.Spec) {
-		actions = append(actions, Reserve{source.VolumeHandle})
+	if !slices.Contains(pv.Finalizers, Finalizer(s.Driver.Name)) {
+		actions = append(actions, ProtectVolume{})
 	}
-	finalizer, annotations := names.AttacherFinalizer(s.Driver.Name), remembered(s, id)
-	if !slices.Contains(va.Finalizers, finalizer) || !annotated(va, annotations) {
-		actions = append(actions, Prepare{finalizer, annotations})
+	if va := s.Attachment; !hasFinalizer(s) || va.Annotations[AnnNodeID] != node || va.Annotations[AnnHandle] != pv.Spec.CSI.VolumeHandle {
+		actions = append(actions, Prepare{NodeID: node, Handle: pv.Spec.CSI.VolumeHandle})
 	}
-	actions = append(actions, Publish{request, secretOf(source)})
-	return then(verdict.PublishRequested, fmt.Sprintf("attach volume %q to node %q", source.VolumeHandle, id), nil, actions...)
+	return do{
+		Finding: verdict.Finding{Reason: verdict.Attaching, Message: fmt.Sprintf("attaching PersistentVolume %s to node %s", pv.Name, s.Attachment.Spec.NodeName)},
+		Actions: append(actions, Publish{NodeID: node}),
+	}
 }
 
-// invalid returns why the volume cannot be attached, in upstream's order (AT-A1 to AT-A7).
-func invalid(s Snapshot) string {
-	source := s.Attachment.Spec.Source
-	named, inline := source.PersistentVolumeName, source.InlineVolumeSpec
-	switch {
-	case named != nil && inline != nil:
-		return "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source"
-	case named == nil && inline == nil:
-		return "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source"
-	case named != nil && s.Volume == nil:
-		return fmt.Sprintf("persistentvolume %q not found", *named)
-	case named != nil && s.Volume.DeletionTimestamp != nil:
-		return fmt.Sprintf("PersistentVolume %q is marked for deletion", *named)
-	case s.Untranslated != "":
-		return "failed to translate in tree pv to CSI: " + s.Untranslated
-	case s.Spec == nil || s.Spec.CSI == nil:
-		if named == nil {
-			return "inline volume spec contains nil CSI source"
-		}
-		return "pv spec contained non-csi source that was not migrated"
+// nodeID returns the driver's id of the node for an attach. A volume that was asked for with another id keeps it until it is
+// unpublished: a node that was created again under its name is another machine (AT-H2).
+func nodeID(s Snapshot) (id, problem string) {
+	if before := s.Attachment.Annotations[AnnNodeID]; before != "" && hasFinalizer(s) {
+		return before, ""
 	}
-	return ""
-}
-
-func unregistered(s Snapshot) string {
-	node := s.Attachment.Spec.NodeName
 	if s.Node == nil {
-		return fmt.Sprintf("csinode.storage.k8s.io %q not found", node)
+		return "", fmt.Sprintf("csinode.storage.k8s.io %q not found", s.Attachment.Spec.NodeName)
 	}
-	return fmt.Sprintf("CSINode %s does not contain driver %s", node, s.Driver.Name)
-}
-
-func registeredID(node *storagev1.CSINode, driver string) (string, bool) {
-	if node == nil {
-		return "", false
-	}
-	for _, d := range node.Spec.Drivers {
-		if d.Name == driver {
-			return d.NodeID, true
+	for _, d := range s.Node.Spec.Drivers {
+		if d.Name == s.Driver.Name {
+			return d.NodeID, ""
 		}
 	}
-	return "", false
+	return "", fmt.Sprintf("CSINode %s does not contain driver %s", s.Node.Name, s.Driver.Name)
 }
 
-// Blocker returns another VolumeAttachment that may have a single-node volume published (AT-H11); nil for none. Of two that have
-// not been published yet, or that an attacher without this rule has begun, the older one goes first.
-func Blocker(s Snapshot) *storagev1.VolumeAttachment {
-	if MayBeOnManyNodes(s.Spec) {
+// detach uses what was written before the attach: the node id and the handle on the VolumeAttachment. Those of an attachment that
+// upstream's attacher made are taken from the PersistentVolume and the CSINode (AT-D1, AT-D4).
+func detach(s Snapshot) Verdict {
+	handle, node := s.Attachment.Annotations[AnnHandle], s.Attachment.Annotations[AnnNodeID]
+	if handle == "" && s.Volume != nil && s.Volume.Spec.CSI != nil {
+		handle = s.Volume.Spec.CSI.VolumeHandle
+	}
+	if node == "" && s.Node != nil {
+		for _, d := range s.Node.Spec.Drivers {
+			if d.Name == s.Driver.Name {
+				node = d.NodeID
+			}
+		}
+	}
+	switch {
+	case !s.Driver.Publishes: // AT-H8: the driver lost the capability, so nothing is attached any more
+		return released(s, nil)
+	case handle == "":
+		return failed(s, "the PersistentVolume is gone, and the VolumeAttachment does not have the volume's handle; detach the volume on the backend, "+
+			"then remove the finalizer "+Finalizer(s.Driver.Name))
+	case node == "":
+		return failed(s, fmt.Sprintf("neither CSINode %q nor the annotation %s says which node the volume was attached to", s.Attachment.Spec.NodeName, AnnNodeID))
+	}
+	return released(s, []Action{Unpublish{Handle: handle, NodeID: node}})
+}
+
+func released(s Snapshot, first []Action) Verdict {
+	actions := append(first, Release{})
+	if s.Attachment.Status.Attached && len(s.Attachment.Finalizers) > 1 {
+		actions = append(actions, MarkDetached{})
+	}
+	done := verdict.Finding{Reason: verdict.AttachmentReleased, Message: fmt.Sprintf("the volume is detached from node %s", s.Attachment.Spec.NodeName)}
+	return do{
+		Finding: verdict.Finding{Reason: verdict.Detaching, Message: "detaching the volume from node " + s.Attachment.Spec.NodeName},
+		Actions: actions, Then: nothing{Finding: done},
+	}
+}
+
+// AfterPublish says what follows after the driver was asked to publish.
+func AfterPublish(s Snapshot, metadata map[string]string, failure *Failure) Verdict {
+	if failure != nil {
+		return callFailed(s, *failure)
+	}
+	done := verdict.Finding{Reason: verdict.AttachmentDone, Message: fmt.Sprintf("the volume is attached to node %s", s.Attachment.Spec.NodeName)}
+	return do{Finding: done, Actions: []Action{MarkAttached{Metadata: metadata}}, Then: nothing{Finding: done}}
+}
+
+// AfterUnpublish returns nil if the driver has unpublished the volume.
+func AfterUnpublish(s Snapshot, failure *Failure) Verdict {
+	if failure == nil {
 		return nil
 	}
-	finalizer := names.AttacherFinalizer(s.Driver.Name)
-	mine := slices.Contains(s.Attachment.Finalizers, finalizer)
-	for _, other := range s.Others {
-		if other.Spec.NodeName == s.Attachment.Spec.NodeName {
-			continue
-		}
-		begun := slices.Contains(other.Finalizers, finalizer) || other.Status.Attached
-		switch {
-		case begun && (!mine || other.Status.Attached || other.DeletionTimestamp != nil):
-			return other
-		case begun == mine && other.DeletionTimestamp == nil && older(other, s.Attachment):
-			return other
-		}
+	return callFailed(s, *failure)
+}
+
+func callFailed(s Snapshot, f Failure) Verdict {
+	mark := MarkFailed{Message: Cut(f.Message)}
+	if f.Code != 0 && s.Attachment.DeletionTimestamp == nil {
+		code := int32(f.Code) //nolint:gosec // gRPC codes are below 17
+		mark.Code = &code
 	}
-	return nil
+	return markOnce(s, mark, verdict.Finding{Reason: verdict.AttachmentFailed, Message: f.Message, Code: f.Code.String()})
 }
 
-// Blocked returns the verdict for a volume that another VolumeAttachment may have published.
-func Blocked(other *storagev1.VolumeAttachment) Verdict {
-	return wait{Finding: finding(verdict.PublishBlocked, fmt.Sprintf(
-		"VolumeAttachment %s may have the volume published on node %s", other.Name, other.Spec.NodeName))}
+// failed is about a mistake that is found before the driver is asked.
+func failed(s Snapshot, message string) Verdict {
+	return markOnce(s, MarkFailed{Message: Cut(message)}, verdict.Finding{Reason: verdict.AttachmentFailed, Message: message})
 }
 
-// BusyVolume returns the verdict for a volume that another worker of this process is about to publish elsewhere.
-func BusyVolume(handle string) Verdict {
-	return wait{Finding: finding(verdict.PublishBlocked, fmt.Sprintf("volume %q is being published for another node", handle))}
-}
-
-func older(a, b *storagev1.VolumeAttachment) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+// markOnce leaves the status alone if it has this very error: a retry that fails in the same way writes nothing (AT-H16).
+func markOnce(s Snapshot, mark MarkFailed, f verdict.Finding) Verdict {
+	then := refuse{Finding: f}
+	had := s.Attachment.Status.AttachError
+	if s.Attachment.DeletionTimestamp != nil {
+		had = s.Attachment.Status.DetachError
 	}
-	return a.UID < b.UID
-}
-
-// MayBeOnManyNodes reports whether a volume may be attached to more than one node at a time (volume-controllers 4.4).
-func MayBeOnManyNodes(spec *corev1.PersistentVolumeSpec) bool {
-	return len(spec.AccessModes) == 0 || slices.Contains(spec.AccessModes, corev1.ReadWriteMany) ||
-		slices.Contains(spec.AccessModes, corev1.ReadOnlyMany)
-}
-
-// remembered is what a detach needs when the CSINode or the PersistentVolume is gone (AT-H2, AT-H7).
-func remembered(s Snapshot, id string) map[string]string {
-	all := map[string]string{names.AnnAttachedNodeID: id, names.AnnVolumeHandle: s.Spec.CSI.VolumeHandle}
-	if ref := secretOf(s.Spec.CSI); ref.Name != "" {
-		all[names.AnnPublishSecret] = ref.String()
+	if had != nil && had.Message == mark.Message {
+		return then
 	}
-	return all
+	return do{Finding: f, Actions: []Action{mark}, Then: then}
 }
 
-func annotated(va *storagev1.VolumeAttachment, want map[string]string) bool {
-	for key, value := range want {
-		if have, ok := va.Annotations[key]; !ok || have != value {
-			return false
-		}
-	}
-	return true
+func hasFinalizer(s Snapshot) bool {
+	return slices.Contains(s.Attachment.Finalizers, Finalizer(s.Driver.Name))
 }
 
-func secretOf(source *corev1.CSIPersistentVolumeSource) types.NamespacedName {
-	if ref := source.ControllerPublishSecretRef; ref != nil {
-		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-	}
-	return types.NamespacedName{}
-}
-
-func parseSecret(text string) types.NamespacedName {
-	namespace, name, _ := strings.Cut(text, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}
+func idle(reason verdict.Reason, message string) Verdict {
+	return nothing{Finding: verdict.Finding{Reason: reason, Message: message}}
 }

@@ -1,5 +1,7 @@
-// Package publishing decides for external-attacher's side of a VolumeAttachment: which finalizers are written before the driver is
-// called, what the driver is asked, what its answer means for the status, and when a PersistentVolume loses the attacher's finalizer.
+// Package publishing decides what becomes of a VolumeAttachment: when its volume is published to the node, with which node id it is
+// unpublished, and which finalizers and status fields say so. It is external-attacher's part; which volume belongs on which node is
+// decided by the attach-detach controller.
 //
-// It must not know clients, caches, secret values or connections. Rows AT-* are in docs/spec/external-attacher.md.
+// Everything that a detach needs is written on the VolumeAttachment before the attach begins, so that a restart, a node that was created
+// again and a PersistentVolume that is gone change nothing about it. The package must not know how objects are read or written.
 package publishing

@@ -1,17 +1,17 @@
 package publishing
 
 import (
+	"strings"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is the answer of this package.
+// Verdict is what this package answers.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -21,111 +21,99 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Driver is what the decisions need to know of the CSI driver and of the flags.
+// Driver is what must be known of the CSI driver.
 type Driver struct {
-	Name          string
-	Controller    map[csi.ControllerServiceCapability_RPC_Type]bool
+	Name string
+	// Publishes says that the driver has PUBLISH_UNPUBLISH_VOLUME. Without it attachments are marked and nothing is called (AT-T1).
+	Publishes     bool
+	ReadOnly      bool // PUBLISH_READONLY
+	MultiWriters  bool // SINGLE_NODE_MULTI_WRITER
 	DefaultFSType string
 }
 
-func (d Driver) can(c csi.ControllerServiceCapability_RPC_Type) bool { return d.Controller[c] }
-
-// IsTrivial reports whether the driver has no ControllerPublishVolume, so that every attachment succeeds at once (AT-T1).
-func (d Driver) IsTrivial() bool {
-	return !d.can(csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME)
-}
-
-// Snapshot is the input of the decision for one VolumeAttachment.
+// Snapshot is the world around one VolumeAttachment.
 type Snapshot struct {
+	Attachment *storagev1.VolumeAttachment // nil: it does not exist
+	Volume     *corev1.PersistentVolume    // that it names; nil: it does not exist
+	Node       *storagev1.CSINode          // of its node; nil: it does not exist
 	Driver     Driver
-	Attachment *storagev1.VolumeAttachment
-	Volume     *corev1.PersistentVolume // nil if it does not exist
-	// Spec is the volume's spec, translated to CSI for a migrated volume, or the inline spec of the VolumeAttachment.
-	Spec *corev1.PersistentVolumeSpec
-	// Untranslated is the error of the translation to CSI; empty for none.
-	Untranslated string
-	Node         *storagev1.CSINode // nil if it does not exist
-	// Others are VolumeAttachments of the same driver and handle on other nodes.
-	Others []*storagev1.VolumeAttachment
-	// Mismatched is set when ListVolumes contradicts the status; the driver is called again (AT-L4).
-	Mismatched Mismatch
+	// Mismatch says that the driver lists the volume otherwise than the status says (AT-L4).
+	Mismatch bool
+	// NotBefore is when the next attempt is due after a failed one with the same objects.
+	NotBefore time.Time
 }
 
-// Mismatch says whether the driver's ListVolumes contradicts the VolumeAttachment.
-type Mismatch int
-
-const (
-	// Matching is the zero value: no contradiction is known.
-	Matching Mismatch = iota
-	// Contradicted makes the decision call the driver although the status says that it is done.
-	Contradicted
-)
-
-// Action is one step. The interface is sealed.
+// Action is one thing to do. The interface is sealed.
 //
 //sumtype:decl
 type Action interface{ action() }
 
-// Reserve keeps other workers of this process from beginning to publish a single-node volume for another node (AT-H11). After it
-// Others are read again.
-type Reserve struct{ Handle string }
-
-// AddVolumeFinalizer adds the attacher's finalizer to the PersistentVolume (AT-A4).
-type AddVolumeFinalizer struct{ Finalizer string }
-
-// Prepare writes the finalizer and the annotations of the VolumeAttachment in one patch, before the first call (AT-A12).
-type Prepare struct {
-	Finalizer   string
-	Annotations map[string]string
-}
-
-// Publish calls ControllerPublishVolume.
-type Publish struct {
-	Request *csi.ControllerPublishVolumeRequest // without secrets
-	Secret  types.NamespacedName                // empty for none
-}
-
-// Unpublish calls ControllerUnpublishVolume.
-type Unpublish struct {
-	Request *csi.ControllerUnpublishVolumeRequest // without secrets
-	Secret  types.NamespacedName
-}
-
-// MarkAttached writes status.attached=true with the metadata and clears attachError (AT-A14).
-type MarkAttached struct{ Metadata map[string]string }
-
-// SaveError writes status.attachError or status.detachError (AT-A15, AT-D9).
-type SaveError struct {
-	Direction Direction
-	Message   string
-	Code      *int32 // errorCode; nil for none
-}
-
-// Direction tells an attach from a detach.
-type Direction int
-
-const (
-	// Attaching is ControllerPublishVolume.
-	Attaching Direction = iota
-	// Detaching is ControllerUnpublishVolume.
-	Detaching
+type (
+	// ProtectVolume adds the finalizer to the PersistentVolume (AT-A4).
+	ProtectVolume struct{}
+	// Prepare writes onto the attachment what a detach needs, before the driver is asked: the finalizer, the node id and the volume's
+	// handle (AT-A12).
+	Prepare struct{ NodeID, Handle string }
+	// Publish calls ControllerPublishVolume.
+	Publish struct{ NodeID string }
+	// MarkAttached writes status.attached (AT-A14).
+	MarkAttached struct{ Metadata map[string]string }
+	// Unpublish calls ControllerUnpublishVolume.
+	Unpublish struct{ Handle, NodeID string }
+	// Release removes the finalizer of the attachment, whose volume is unpublished (AT-D7).
+	Release struct{}
+	// MarkDetached takes status.attached back; it is done only if another finalizer keeps the object (AT-D8, AT-H15).
+	MarkDetached struct{}
+	// MarkFailed writes status.attachError, or status.detachError of an attachment that is being deleted.
+	MarkFailed struct {
+		Message string
+		Code    *int32 // of the driver's answer; nil for other errors (AT-A16)
+	}
 )
 
-// RemoveFinalizer removes the attacher's finalizer from the VolumeAttachment (AT-D7).
-type RemoveFinalizer struct{ Finalizer string }
+func (ProtectVolume) action() {}
+func (Prepare) action()       {}
+func (Publish) action()       {}
+func (MarkAttached) action()  {}
+func (Unpublish) action()     {}
+func (Release) action()       {}
+func (MarkDetached) action()  {}
+func (MarkFailed) action()    {}
 
-// MarkDetached writes status.attached=false (AT-D8). It is sent only if another finalizer keeps the object (AT-H15).
-type MarkDetached struct{}
+// AnnNodeID is upstream's annotation on a VolumeAttachment: the node id that the volume was published with (AT-N2).
+const AnnNodeID = "csi.alpha.kubernetes.io/node-id"
 
-func (Reserve) action()            {}
-func (AddVolumeFinalizer) action() {}
-func (Prepare) action()            {}
-func (Publish) action()            {}
-func (Unpublish) action()          {}
-func (MarkAttached) action()       {}
-func (SaveError) action()          {}
-func (RemoveFinalizer) action()    {}
-func (MarkDetached) action()       {}
+// AnnHandle is ours beside it: the volume's handle, so that a detach does not need the PersistentVolume (AT-H7).
+const AnnHandle = "purser/volume-handle"
 
-// joinGrace is how long a node may take to register the driver before an error is saved (AT-H1, AT-H13).
-const joinGrace = 30 * time.Second
+// Finalizer returns the finalizer on VolumeAttachments and PersistentVolumes of a driver (AT-N1).
+func Finalizer(driver string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, driver)
+	if strings.HasSuffix(name, "-") {
+		name += "X"
+	}
+	return "external-attacher/" + name
+}
+
+// Failure is how a call failed.
+type Failure struct {
+	Code    codes.Code // OK: the call could not be made
+	Message string     // without secret values
+}
+
+// maxMessage is how many bytes of an error the API server accepts in the status (AT-H3, AT-A17).
+const maxMessage = 1024
+
+// Cut shortens a message to what the API server accepts, on the boundary of a character.
+func Cut(message string) string {
+	const more = "…"
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage-len(more)], "") + more
+}

@@ -18,6 +18,7 @@ var infos = merge(
 	unusedInfos,
 	resizeInfos,
 	attachingInfos,
+	publishInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.

@@ -43,6 +43,7 @@ type Kind struct {
 	WorkersFlag  string // upstream's name of the flag
 	Gates        cli.GateTable
 	Retired      []string // flags of older versions; accepted with a warning (AT-P8, RZ-F10)
+	NoEvents     bool     // upstream's role may write no events (AT-R2)
 	Trim         toolscache.TransformFunc
 	Permissions  Permissions // nil for no check
 	Add          func(context.Context, *Work) error
@@ -104,6 +105,7 @@ func (c *Common) Run(ctx context.Context) error {
 		Trim:        c.kind.Trim,
 		Drain:       c.Timeout + 5*time.Second,
 		KeepLease:   !c.Gates.Enabled(GateReleaseLease),
+		NoEvents:    c.kind.NoEvents,
 		Permissions: c.kind.Permissions,
 		Add: func(ctx context.Context, s *Sidecar) error {
 			return c.kind.Add(ctx, c.work(s))

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -67,6 +68,7 @@ type Role struct {
 	Trim        toolscache.TransformFunc              // which fields the cache keeps
 	Drain       time.Duration                         // for calls in flight when the process is asked to end
 	KeepLease   bool                                  // do not release the lease at the end
+	NoEvents    bool                                  // upstream's role may write none, so the election tells of itself in the log only
 	Permissions Permissions                           // checked and logged at the start; nil for no check
 	Add         func(context.Context, *Sidecar) error // adds the controllers to the manager
 }
@@ -201,7 +203,11 @@ func (s *Sidecar) run(ctx context.Context) error {
 
 func (s *Sidecar) newManager(ctx context.Context) (manager.Manager, error) {
 	name := s.LeaseName()
-	lock, err := s.Config.Election.NewLock(s.API, name, s.Events)
+	var recorder resourcelock.EventRecorder // nil for no events
+	if !s.Role.NoEvents {
+		recorder = s.Events
+	}
+	lock, err := s.Config.Election.NewLock(s.API, name, recorder)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,192 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// Config is what the controllers need.
+type Config struct {
+	reconcile.Settings
+	Cached client.Reader // the informer cache; attachments must be whole but for their managed fields
+	Live   client.Reader // the API server, for secrets
+	Writer client.Client
+
+	CSI      csi.ControllerClient
+	Calls    *volumelock.Locks // shared by all controllers of the driver in this process
+	Driver   publishing.Driver
+	Timeout  time.Duration // of one call to the driver
+	InFlight *prometheus.GaugeVec
+}
+
+// Names of the controllers and their work queues, as upstream's metrics have them (AT-Q1).
+const (
+	Name        = "csi-attacher-va"
+	NameVolumes = "csi-attacher-pv"
+)
+
+// The indexes of VolumeAttachments.
+const (
+	IndexVolume = "attachedVolume"
+	IndexNode   = "attachedNode"
+)
+
+// apiBound is the part of the time of one run that is for the API server.
+const apiBound = 30 * time.Second
+
+// Controller is the task that the reconcile loop runs for VolumeAttachments.
+type Controller struct {
+	Config
+	retries     *reconcile.Retries[string]
+	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
+	volumes     *kube.OwnWrites[*corev1.PersistentVolume]
+}
+
+// New returns the controller without starting anything.
+func New(cfg Config) *Controller {
+	return &Controller{
+		Config: cfg, retries: reconcile.NewRetries[string](),
+		attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
+	}
+}
+
+// Loop returns the controller with the loop around it.
+func (c *Controller) Loop() *reconcile.Loop[string, publishing.Snapshot, publishing.Action] {
+	return reconcile.New(reconcile.Config[string, publishing.Snapshot, publishing.Action]{
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+	})
+}
+
+// AddTo registers the controllers, their indexes and event handlers with a manager. All caches are filled before the first attachment
+// is looked at, the one of CSINodes too (AT-H1).
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	for name, index := range map[string]client.IndexerFunc{IndexVolume: volumeOf, IndexNode: nodeOf} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, name, index); err != nil {
+			return fmt.Errorf("index attachments by %s: %w", name, err)
+		}
+	}
+	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolume{}, &storagev1.CSINode{}); err != nil {
+		return err
+	}
+	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	for _, s := range []source.TypedSource[string]{
+		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, c.attachmentEvents()),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.volumeEvents()),
+		source.TypedKind(mgr.GetCache(), &storagev1.CSINode{}, c.nodeEvents()),
+	} {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("controller %s: %w", Name, err)
+		}
+	}
+	return volumeFinalizer{c}.addTo(mgr)
+}
+
+func volumeOf(o client.Object) []string {
+	va, ok := o.(*storagev1.VolumeAttachment)
+	if !ok || va.Spec.Source.PersistentVolumeName == nil {
+		return nil
+	}
+	return []string{*va.Spec.Source.PersistentVolumeName}
+}
+
+func nodeOf(o client.Object) []string {
+	if va, ok := o.(*storagev1.VolumeAttachment); ok {
+		return []string{va.Spec.NodeName}
+	}
+	return nil
+}
+
+type queue = workqueue.TypedRateLimitingInterface[string]
+
+// attachmentEvents leaves out changes of errors, which are this controller's own writes (AT-Q3).
+func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.VolumeAttachment, string] {
+	ours := func(va *storagev1.VolumeAttachment) bool { return va.Spec.Attacher == c.Driver.Name }
+	return handler.TypedFuncs[*storagev1.VolumeAttachment, string]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*storagev1.VolumeAttachment], q queue) {
+			c.attachments.Saw(e.Object)
+			if ours(e.Object) {
+				q.Add(e.Object.Name)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*storagev1.VolumeAttachment], q queue) {
+			c.attachments.Saw(e.ObjectNew)
+			deleted := e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil
+			if ours(e.ObjectNew) && (deleted || e.ObjectOld.Status.Attached != e.ObjectNew.Status.Attached || e.ObjectOld.UID != e.ObjectNew.UID) {
+				q.Add(e.ObjectNew.Name)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
+			c.attachments.Gone(e.Object)
+			if ours(e.Object) {
+				q.Add(e.Object.Name)
+			}
+		},
+	}
+}
+
+// volumeEvents enqueues the attachments of a volume that comes after them.
+func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.PersistentVolume, string] {
+	return handler.TypedFuncs[*corev1.PersistentVolume, string]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
+			c.volumes.Saw(e.Object)
+			c.enqueue(ctx, client.MatchingFields{IndexVolume: e.Object.Name}, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], _ queue) {
+			c.volumes.Saw(e.ObjectNew)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], _ queue) {
+			c.volumes.Gone(e.Object)
+		},
+	}
+}
+
+// nodeEvents enqueues the attachments to a node on which the driver is registered by now.
+func (c *Controller) nodeEvents() handler.TypedEventHandler[*storagev1.CSINode, string] {
+	changed := func(ctx context.Context, node *storagev1.CSINode, q queue) {
+		c.enqueue(ctx, client.MatchingFields{IndexNode: node.Name}, q)
+	}
+	return handler.TypedFuncs[*storagev1.CSINode, string]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.CSINode], q queue) {
+			changed(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*storagev1.CSINode], q queue) {
+			changed(ctx, e.ObjectNew, q)
+		},
+	}
+}
+
+// enqueue adds the attachments that are not attached yet.
+func (c *Controller) enqueue(ctx context.Context, which client.ListOption, q queue) {
+	var list storagev1.VolumeAttachmentList
+	if err := c.Cached.List(ctx, &list, which); err != nil {
+		return // the cache does not fail once it is filled
+	}
+	for i := range list.Items {
+		if va := &list.Items[i]; va.Spec.Attacher == c.Driver.Name && !va.Status.Attached {
+			q.Add(va.Name)
+		}
+	}
+}

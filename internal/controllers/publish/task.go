@@ -1,0 +1,223 @@
+package publish
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/capability"
+	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+type next = verdict.Verdict[publishing.Action]
+
+// Gather implements reconcile.Task.
+func (c *Controller) Gather(ctx context.Context, name string) (publishing.Snapshot, error) {
+	s := publishing.Snapshot{Driver: c.Driver}
+	va, err := kube.ReadOwn(ctx, c.Cached, c.attachments, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
+	if err != nil || va == nil {
+		return s, err
+	}
+	s.Attachment = va
+	if va.DeletionTimestamp == nil || c.retries.Get(name).Inputs == string(va.UID)+" deleted" {
+		s.NotBefore = c.retries.Get(name).NotBefore // a deletion ends the delay of a failed attach (AT-Q3)
+	}
+	if pv := va.Spec.Source.PersistentVolumeName; pv != nil {
+		if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: *pv}, &corev1.PersistentVolume{}); err != nil {
+			return s, err
+		}
+	}
+	s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
+	return s, err
+}
+
+// Decide implements reconcile.Task.
+func (c *Controller) Decide(s publishing.Snapshot, now time.Time) next {
+	return publishing.Decide(s, now)
+}
+
+// About implements reconcile.Task.
+func (c *Controller) About(name string, s publishing.Snapshot) reconcile.About {
+	about := reconcile.About{Log: []any{"attachment", name}}
+	if s.Attachment == nil {
+		return about
+	}
+	about.Inputs = func() string {
+		if s.Attachment.DeletionTimestamp != nil {
+			return string(s.Attachment.UID) + " deleted"
+		}
+		return string(s.Attachment.UID)
+	}
+	if s.Volume != nil {
+		about.Log = append(about.Log, telemetry.KeyVolume, s.Volume.Name)
+	}
+	return about
+}
+
+// Apply implements reconcile.Task.
+func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action publishing.Action) (next, error) {
+	switch a := action.(type) {
+	case publishing.ProtectVolume:
+		return nil, c.protect(ctx, s.Volume)
+	case publishing.Prepare:
+		return nil, c.prepare(ctx, s.Attachment, a)
+	case publishing.Publish:
+		metadata, failure := c.publish(ctx, s, a)
+		return publishing.AfterPublish(s, metadata, failure), nil
+	case publishing.Unpublish:
+		return publishing.AfterUnpublish(s, c.unpublish(ctx, s, a)), nil
+	case publishing.Release:
+		return nil, c.patch(ctx, s.Attachment, kube.DropFinalizer(s.Attachment, publishing.Finalizer(c.Driver.Name)))
+	case publishing.MarkAttached:
+		return nil, c.status(ctx, s.Attachment, map[string]any{"attached": true, "attachmentMetadata": a.Metadata, "attachError": nil})
+	case publishing.MarkDetached:
+		return nil, client.IgnoreNotFound(c.status(ctx, s.Attachment, map[string]any{"attached": false, "attachmentMetadata": nil, "detachError": nil}))
+	case publishing.MarkFailed:
+		return nil, c.fail(ctx, s.Attachment, a)
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// protect adds the finalizer to the volume by a patch on that one entry, so that two attachments of one volume cannot add it twice
+// (AT-A18).
+func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) error {
+	changed := pv.DeepCopy()
+	if err := c.Writer.Patch(ctx, changed, kube.AddFinalizer(pv.UID, publishing.Finalizer(c.Driver.Name))); err != nil {
+		return fmt.Errorf("could not add PersistentVolume finalizer: %w", err)
+	}
+	c.volumes.Wrote(changed)
+	return nil
+}
+
+// prepare writes finalizer and annotations in one patch; other finalizers stay (AT-H4).
+func (c *Controller) prepare(ctx context.Context, va *storagev1.VolumeAttachment, a publishing.Prepare) error {
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": va.UID, "finalizers": []string{publishing.Finalizer(c.Driver.Name)},
+		"annotations": map[string]string{publishing.AnnNodeID: a.NodeID, publishing.AnnHandle: a.Handle},
+	}})
+	if err != nil {
+		return err
+	}
+	if err := c.patch(ctx, va, client.RawPatch(types.StrategicMergePatchType, raw)); err != nil {
+		return fmt.Errorf("could not save VolumeAttachment: %w", err)
+	}
+	return nil
+}
+
+func (c *Controller) patch(ctx context.Context, va *storagev1.VolumeAttachment, patch client.Patch) error {
+	changed := va.DeepCopy()
+	err := c.Writer.Patch(ctx, changed, patch)
+	if apierrors.IsNotFound(err) {
+		return nil // what was to be written about it does not matter any more
+	}
+	if err == nil {
+		c.attachments.Wrote(changed)
+	}
+	return err
+}
+
+// status writes fields of the status of this very attachment.
+func (c *Controller) status(ctx context.Context, va *storagev1.VolumeAttachment, fields map[string]any) error {
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": va.UID}, "status": fields})
+	if err != nil {
+		return err
+	}
+	changed := va.DeepCopy()
+	if err := c.Writer.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		return fmt.Errorf("write the status of VolumeAttachment %s: %w", va.Name, err)
+	}
+	c.attachments.Wrote(changed)
+	return nil
+}
+
+func (c *Controller) fail(ctx context.Context, va *storagev1.VolumeAttachment, a publishing.MarkFailed) error {
+	field := "attachError"
+	if va.DeletionTimestamp != nil {
+		field = "detachError"
+	}
+	failure := storagev1.VolumeError{Time: metav1.NewTime(c.Clock.Now()), Message: a.Message, ErrorCode: a.Code}
+	return client.IgnoreNotFound(c.status(ctx, va, map[string]any{field: failure}))
+}
+
+func (c *Controller) publish(ctx context.Context, s publishing.Snapshot, a publishing.Publish) (map[string]string, *publishing.Failure) {
+	pv := s.Volume
+	what, err := capability.Of(pv, capability.Options{DefaultFSType: c.Driver.DefaultFSType, MultiWriters: c.Driver.MultiWriters})
+	if err != nil {
+		return nil, &publishing.Failure{Message: err.Error()}
+	}
+	secrets, failure := c.secrets(ctx, pv)
+	if failure != nil {
+		return nil, failure
+	}
+	request := &csi.ControllerPublishVolumeRequest{
+		VolumeId: pv.Spec.CSI.VolumeHandle, NodeId: a.NodeID, VolumeCapability: what, Readonly: c.Driver.ReadOnly && pv.Spec.CSI.ReadOnly,
+		VolumeContext: pv.Spec.CSI.VolumeAttributes, Secrets: secrets,
+	}
+	var response *csi.ControllerPublishVolumeResponse
+	failure = c.call(ctx, "ControllerPublishVolume", s, secrets, func(ctx context.Context) (err error) {
+		response, err = c.CSI.ControllerPublishVolume(ctx, request)
+		return err
+	})
+	return response.GetPublishContext(), failure
+}
+
+func (c *Controller) unpublish(ctx context.Context, s publishing.Snapshot, a publishing.Unpublish) *publishing.Failure {
+	secrets, failure := c.secrets(ctx, s.Volume)
+	if failure != nil {
+		return failure
+	}
+	return c.call(ctx, "ControllerUnpublishVolume", s, secrets, func(ctx context.Context) error {
+		_, err := c.CSI.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: a.Handle, NodeId: a.NodeID, Secrets: secrets})
+		return err
+	})
+}
+
+// secrets reads the values for a call. A volume that is gone has none that could be named.
+func (c *Controller) secrets(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, *publishing.Failure) {
+	if pv == nil || pv.Spec.CSI == nil || pv.Spec.CSI.ControllerPublishSecretRef == nil {
+		return nil, nil
+	}
+	ref := pv.Spec.CSI.ControllerPublishSecretRef
+	values, _, err := kube.SecretValues(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return nil, &publishing.Failure{Message: fmt.Sprintf("failed to load secret %q: %v", ref.Namespace+"/"+ref.Name, err)}
+	}
+	return values, nil
+}
+
+// call makes one call for the attachment's volume and node, within the time-out and with the volume locked.
+func (c *Controller) call(ctx context.Context, method string, s publishing.Snapshot, secrets map[string]string, do func(context.Context) error) *publishing.Failure {
+	inFlight := c.InFlight.WithLabelValues(method)
+	inFlight.Inc()
+	defer inFlight.Dec()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	end, err := c.Calls.Begin(method, s.Attachment.Name, "") // calls for one volume on two nodes may go on at once, as upstream's
+	if err != nil {
+		return &publishing.Failure{Message: errors.New(csirpc.Words(err, nil)).Error()}
+	}
+	defer end()
+	if err := do(ctx); err != nil {
+		code, _, foreign := csirpc.Outcome(err)
+		if foreign {
+			code = 0
+		}
+		return &publishing.Failure{Code: code, Message: csirpc.Words(err, secrets)}
+	}
+	return nil
+}

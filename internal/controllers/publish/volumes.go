@@ -1,0 +1,85 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are being deleted and attached nowhere (AT-V1 to AT-V4).
+type volumeFinalizer struct{ *Controller }
+
+func (v volumeFinalizer) addTo(mgr manager.Manager) error {
+	ctrl, err := controller.NewTyped(NameVolumes, mgr, controller.TypedOptions[string]{
+		Reconciler: v, MaxConcurrentReconciles: v.Workers, NewQueue: reconcile.NewQueue[string],
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", NameVolumes, err)
+	}
+	deleting := func(pv *corev1.PersistentVolume, q queue) {
+		if publishing.MayRelease(pv, v.Driver.Name, 0) {
+			q.Add(pv.Name)
+		}
+	}
+	volumes := handler.TypedFuncs[*corev1.PersistentVolume, string]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
+			deleting(e.Object, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
+			deleting(e.ObjectNew, q)
+		},
+	}
+	attachments := handler.TypedFuncs[*storagev1.VolumeAttachment, string]{
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
+			for _, name := range volumeOf(e.Object) {
+				q.Add(name)
+			}
+		},
+	}
+	for _, s := range []source.TypedSource[string]{
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, volumes),
+		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, attachments),
+	} {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("controller %s: %w", NameVolumes, err)
+		}
+	}
+	return nil
+}
+
+// Reconcile implements reconcile.TypedReconciler.
+func (v volumeFinalizer) Reconcile(ctx context.Context, name string) (crreconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiBound)
+	defer cancel()
+	pv, err := kube.ReadOwn(ctx, v.Cached, v.volumes, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
+	if err != nil || pv == nil {
+		return crreconcile.Result{}, err
+	}
+	var list storagev1.VolumeAttachmentList
+	if err := v.Cached.List(ctx, &list, client.MatchingFields{IndexVolume: name}); err != nil {
+		return crreconcile.Result{}, err
+	}
+	if !publishing.MayRelease(pv, v.Driver.Name, len(list.Items)) {
+		return crreconcile.Result{}, nil
+	}
+	changed := pv.DeepCopy()
+	err = v.Writer.Patch(ctx, changed, kube.DropFinalizer(pv, publishing.Finalizer(v.Driver.Name)))
+	if err == nil {
+		v.volumes.Wrote(changed)
+	}
+	return crreconcile.Result{}, client.IgnoreNotFound(err)
+}

@@ -1,0 +1,124 @@
+package attacher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/purser-csi/purser/internal/controllers/publish"
+	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
+)
+
+// Attacher is the role csi-attacher: the drop-in for the external-attacher.
+type Attacher struct {
+	sidecar.Common
+
+	DefaultFSType string
+	resync        time.Duration
+	reconcileSync time.Duration
+	maxEntries    int
+	maxLogLength  int
+}
+
+var gateTable = cli.GateTable{
+	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
+		"MutableCSINodeAllocatableCount": {Default: true, PreRelease: featuregate.GA},
+		sidecar.GateReleaseLease:         {Default: true, PreRelease: featuregate.Alpha},
+	},
+	Ignored: cli.ServerGates,
+	Fixed:   []featuregate.Feature{"MutableCSINodeAllocatableCount"},
+}
+
+// New returns the role with the default of every setting.
+func New() *Attacher {
+	a := &Attacher{}
+	a.Common = sidecar.NewCommon(sidecar.Kind{
+		Name: "csi-attacher", LeasePrefix: "external-attacher-leader-", EventsPrefix: "external-attacher ", Timeout: 15 * time.Second,
+		WorkersFlag: "worker-threads", Gates: gateTable, NoEvents: true, Trim: trim, Add: a.add,
+		Retired: []string{
+			"dummy", "connection-timeout", "leader-election-type", "leader-election-identity", "logtostderr", "alsologtostderr", "stderrthreshold",
+			"log_dir", "log_file", "skip_headers",
+		},
+	})
+	a.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return a
+}
+
+// Command returns the command of the role.
+func Command(program cli.Program) *cobra.Command {
+	a := New()
+	a.Version = program.Version
+	c := &cobra.Command{
+		Use: "csi-attacher", GroupID: cli.GroupRun, Args: cli.NoArguments,
+		Annotations: map[string]string{cli.SingleDash: "true"},
+		Short:       "Attach and detach volumes of one CSI driver",
+		Long: `Attach and detach the volumes that VolumeAttachments name, through one CSI
+driver.
+
+It takes the place of the external-attacher beside a CSI driver. Flags can be
+written with one dash as well, as upstream's.`,
+		Example: `  purser csi-attacher --csi-address=/run/csi/socket --leader-election`,
+		Version: program.Version,
+		RunE:    cli.Run(a),
+	}
+	a.AddFlags(c.Flags())
+	c.SetVersionTemplate(program.Name + " {{.Version}}\n") // AT-P5
+	return c
+}
+
+// AddFlags binds every setting to its flag (AT-F1 to AT-F10).
+func (a *Attacher) AddFlags(f *pflag.FlagSet) {
+	cli.Grouped(f, "Attaching", func(f *pflag.FlagSet) {
+		f.StringVar(&a.DefaultFSType, "default-fstype", "", "filesystem for volumes whose PersistentVolume names none; empty leaves it to the driver")
+		f.DurationVar(&a.resync, "resync", 10*time.Minute, "has no effect: every change is seen as it comes")
+		f.DurationVar(&a.reconcileSync, "reconcile-sync", time.Minute, "how often to compare attachments with what the driver lists; this version does not compare")
+		f.IntVar(&a.maxEntries, "max-entries", 0, "volumes on one page of what the driver lists; this version does not compare")
+		f.IntVar(&a.maxLogLength, "max-grpc-log-length", -1, "has no effect")
+	})
+	a.AddCommonFlags(f)
+}
+
+// Validate implements cli.Role.
+func (a *Attacher) Validate() error {
+	return errors.Join(a.ValidateCommon(), cli.Need(a.maxEntries >= 0, "--max-entries=%d: must not be negative", a.maxEntries))
+}
+
+// add registers the controllers (AT-S3, AT-S4).
+func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
+	has := func(c csi.ControllerServiceCapability_RPC_Type) bool { return run.Driver.Controller[c] }
+	rules := publishing.Driver{
+		Name: run.Driver.Name, Publishes: has(csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME),
+		ReadOnly: has(csi.ControllerServiceCapability_RPC_PUBLISH_READONLY), MultiWriters: has(csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
+		DefaultFSType: a.DefaultFSType,
+	}
+	if !rules.Publishes {
+		logr.FromContextOrDiscard(ctx).Info("the csi driver attaches nothing: attachments are marked as attached and nothing is called; CSIDriver attachRequired=false saves them")
+	}
+	return publish.New(publish.Config{
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight,
+	}).AddTo(ctx, run.Manager)
+}
+
+// trim drops managed fields and the annotations of volumes, which say nothing about attaching them.
+func trim(in any) (any, error) {
+	switch o := in.(type) {
+	case *corev1.PersistentVolume:
+		o.ManagedFields, o.Annotations = nil, nil
+	case *storagev1.VolumeAttachment:
+		o.ManagedFields = nil
+	case *storagev1.CSINode:
+		o.ManagedFields, o.Annotations = nil, nil
+	}
+	return in, nil
+}
