@@ -93,7 +93,13 @@ func lonely(have, missing string) *Problem {
 	return &Problem{have, "is there without " + missing, "Give both or neither"}
 }
 
-func resolve(name, namespace half, scope Scope) (types.NamespacedName, *Problem) {
+// tokens are the values of the tokens of a template.
+type tokens interface {
+	forNamespace(token string) (string, bool)
+	forName(token string) (string, bool)
+}
+
+func resolve(name, namespace half, scope tokens) (types.NamespacedName, *Problem) {
 	var ref types.NamespacedName
 	var problem *Problem
 	if ref.Namespace, problem = namespace.fill(scope.forNamespace, validation.IsDNS1123Label, "namespace"); problem != nil {

@@ -207,4 +207,6 @@ var upstreams = []string{
 }
 
 // IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.
-func IsUpstreams(event string) bool { return slices.Contains(upstreams, event) }
+func IsUpstreams(event string) bool {
+	return slices.Contains(upstreams, event) || slices.Contains(snapshotEvents, event)
+}

@@ -1,0 +1,133 @@
+package snapshotting
+
+import (
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// begin makes the content of a dynamic snapshot (SN-Q2, SN-Q8). What protects comes first: the finalizers of the VolumeSnapshot and of
+// its source, then the content, which has its finalizer from the start.
+func begin(s Snapshot, now time.Time) Verdict {
+	vs := s.Snapshot
+	if problem, bad := sourceProblem(s); bad {
+		return fail(s, now, problem)
+	}
+	class, problem, bad := chooseClass(s)
+	if bad {
+		return fail(s, now, problem)
+	}
+	if driver := s.Volume.Spec.CSI.Driver; class.Driver != driver { // SN-H5
+		return fail(s, now, contentFailure("VolumeSnapshotClass %q is for the driver %q, and the volume of claim %q belongs to %q",
+			class.Name, class.Driver, s.Claim.Name, driver))
+	}
+	content, problem, bad := newContent(s, class)
+	if bad {
+		return fail(s, now, problem)
+	}
+	finalizers := []string{names.FinalizerSnapshotSource}
+	if class.DeletionPolicy == snapshotv1.VolumeSnapshotContentDelete {
+		finalizers = append(finalizers, names.FinalizerSnapshotBound)
+	}
+	named := ""
+	if vs.Spec.VolumeSnapshotClassName == nil {
+		named = class.Name
+	}
+	actions := prepare(s, finalizers, named)
+	if !hasFinalizer(s.Claim, names.FinalizerSnapshotClaim) {
+		actions = append(actions, ProtectClaim{})
+	}
+	actions = append(actions, CreateContent{content})
+	return do{
+		Finding: finding(verdict.SnapshotStarted, "Waiting for a snapshot %s/%s to be created by the CSI driver.", vs.Namespace, vs.Name),
+		Actions: append(actions, WriteStatus{copied(vs, content)}),
+		Then:    wait{Finding: finding(verdict.SnapshotAwaitsDriver, "the driver has not taken the snapshot yet")},
+	}
+}
+
+func hasFinalizer(o metav1.Object, finalizer string) bool {
+	for _, f := range o.GetFinalizers() {
+		if f == finalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// sourceProblem says why no snapshot can be taken of the claim.
+func sourceProblem(s Snapshot) (problem verdict.Finding, bad bool) {
+	name, claim := SourceClaim(s.Snapshot), s.Claim
+	switch {
+	case claim == nil:
+		return contentFailure("snapshot controller failed to update %s/%s: the claim %q does not exist", s.Key.Namespace, s.Key.Name, name), true
+	case claim.DeletionTimestamp != nil && !hasFinalizer(claim, names.FinalizerSnapshotClaim):
+		return contentFailure("the claim %q is being deleted", name), true
+	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
+		return contentFailure("the claim %q is not yet bound to a PV, will not attempt to take a snapshot", name), true
+	case s.Volume == nil:
+		return contentFailure("the volume %q of claim %q does not exist", claim.Spec.VolumeName, name), true
+	case s.Volume.Spec.ClaimRef == nil || s.Volume.Spec.ClaimRef.UID != claim.UID:
+		return contentFailure("the volume %q is not bound to claim %q", claim.Spec.VolumeName, name), true
+	case s.Volume.Spec.CSI == nil:
+		return contentFailure("the volume %q of claim %q is not a CSI volume", claim.Spec.VolumeName, name), true
+	}
+	return verdict.Finding{}, false
+}
+
+// chooseClass is SN-Q2.
+func chooseClass(s Snapshot) (class *snapshotv1.VolumeSnapshotClass, problem verdict.Finding, bad bool) {
+	if name := s.Snapshot.Spec.VolumeSnapshotClassName; name != nil {
+		if s.Class == nil {
+			return nil, finding(verdict.SnapshotClassNotFound, "Failed to get snapshot class with error volumesnapshotclass %q not found", *name), true
+		}
+		return s.Class, verdict.Finding{}, false
+	}
+	count := 0
+	for i := range s.Defaults {
+		if s.Defaults[i].Driver == s.Volume.Spec.CSI.Driver {
+			class, count = &s.Defaults[i], count+1
+		}
+	}
+	switch count {
+	case 1:
+		return class, verdict.Finding{}, false
+	case 0:
+		return nil, finding(verdict.SnapshotClassUnclear, "Failed to set default snapshot class with error cannot find default snapshot class"), true
+	}
+	return nil, finding(verdict.SnapshotClassUnclear, "Failed to set default snapshot class with error %d default snapshot classes were found", count), true
+}
+
+func newContent(s Snapshot, class *snapshotv1.VolumeSnapshotClass) (content *snapshotv1.VolumeSnapshotContent, problem verdict.Finding, bad bool) {
+	vs := s.Snapshot
+	content = &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-" + string(vs.UID), Finalizers: []string{names.FinalizerSnapshotContent}},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			VolumeSnapshotRef: corev1.ObjectReference{
+				APIVersion: names.SnapshotGroup + "/v1", Kind: "VolumeSnapshot", Namespace: vs.Namespace, Name: vs.Name, UID: vs.UID,
+				ResourceVersion: vs.ResourceVersion,
+			},
+			DeletionPolicy: class.DeletionPolicy, Driver: class.Driver, VolumeSnapshotClassName: ptr.To(class.Name),
+			Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To(s.Volume.Spec.CSI.VolumeHandle)},
+		},
+	}
+	if s.SourceMode {
+		content.Spec.SourceVolumeMode = s.Volume.Spec.VolumeMode
+	}
+	secret, wrong := secretref.Snapshotter(class.Parameters, secretref.SnapshotScope{Snapshot: s.Key, Content: content.Name})
+	if wrong != nil {
+		return nil, contentFailure("VolumeSnapshotClass %q: parameter %s %s", class.Name, wrong.Parameter, wrong.Text), true
+	}
+	if secret.Name != "" { // SN-N10
+		content.Annotations = map[string]string{
+			names.AnnSnapshotDeletionSecretName: secret.Name, names.AnnSnapshotDeletionSecretNamespace: secret.Namespace,
+		}
+	}
+	return content, verdict.Finding{}, false
+}

@@ -1,0 +1,235 @@
+package snapshotting
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+type (
+	contentNothing = verdict.Nothing[ContentAction]
+	contentWait    = verdict.Wait[ContentAction]
+	contentRefuse  = verdict.Refuse[ContentAction]
+	contentDo      = verdict.Do[ContentAction]
+)
+
+func finding(reason verdict.Reason, format string, args ...any) verdict.Finding {
+	return verdict.Finding{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// DecideContent says what the sidecar does for a content (SN-A4, SN-E1).
+func DecideContent(s ContentSnapshot, now time.Time) ContentVerdict {
+	c := s.Content
+	switch {
+	case c == nil:
+		return contentNothing{Finding: finding(verdict.ContentIdle, "the VolumeSnapshotContent does not exist any more")}
+	case c.Spec.Driver != s.Driver || s.Class != nil && s.Class.Driver != s.Driver: // SN-A2
+		return contentNothing{Finding: finding(verdict.ContentIdle, "another driver serves the VolumeSnapshotContent")}
+	case c.DeletionTimestamp != nil && !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent):
+		return contentNothing{Finding: finding(verdict.ContentIdle, "the VolumeSnapshotContent does not wait for the driver")}
+	}
+	creating := has(c.Annotations, names.AnnSnapshotBeingCreated)
+	switch {
+	case c.DeletionTimestamp != nil && !(creating && handle(c) == ""):
+		return remove(s, now)
+	case isReady(c) && creating:
+		return contentDo{
+			Finding: finding(verdict.ContentIdle, "the snapshot is ready"), Actions: []ContentAction{ClearCreating{}}, Then: idleReady(),
+		}
+	case isReady(c):
+		return idleReady()
+	case isMember(c) && (c.Status == nil || c.Spec.Source.SnapshotHandle == nil): // SN-A10, SN-G3
+		return contentNothing{Finding: finding(verdict.ContentIdle, "the snapshot belongs to a group")}
+	case s.NotBefore.After(now):
+		return contentWait{Finding: finding(verdict.ContentAwaitsRetry, "the next attempt is due at %s", s.NotBefore.UTC().Format(time.RFC3339)), Until: s.NotBefore}
+	case !s.Asked.IsZero() && s.Asked.Add(pause(s)).After(now):
+		return polled(s, s.Asked)
+	case c.Spec.Source.SnapshotHandle != nil:
+		return find(s)
+	case c.Spec.Source.VolumeHandle == nil:
+		return contentRefuse{Finding: finding(verdict.ContentCheckFailed, "spec.source has neither volumeHandle nor snapshotHandle")}
+	}
+	return create(s)
+}
+
+func idleReady() ContentVerdict {
+	return contentNothing{Finding: finding(verdict.ContentIdle, "the snapshot is ready")}
+}
+
+// The driver is asked again after a quarter of the snapshot's age, within these bounds: a snapshot that takes long is polled less often,
+// and is seen as ready soon all the same (SN-H17).
+const (
+	shortestPause = time.Second
+	longestPause  = 15 * time.Second
+)
+
+func pause(s ContentSnapshot) time.Duration {
+	return min(max(s.Asked.Sub(s.Content.CreationTimestamp.Time)/4, shortestPause), longestPause)
+}
+
+func polled(s ContentSnapshot, asked time.Time) ContentVerdict {
+	s.Asked = asked
+	return contentWait{Finding: finding(verdict.ContentPolled, "the driver is still processing the snapshot"), Until: asked.Add(pause(s))}
+}
+
+// create asks for a snapshot of a volume. The content's finalizer is there first, so that neither the handle nor the name is lost when
+// the process ends during the call.
+func create(s ContentSnapshot) ContentVerdict {
+	c := s.Content
+	if !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent) {
+		return contentWait{Finding: finding(verdict.ContentAwaitsFinalizer, "the VolumeSnapshotContent does not have its finalizer yet")}
+	}
+	if c.Spec.VolumeSnapshotRef.UID == "" {
+		return contentWait{Finding: finding(verdict.ContentAwaitsFinalizer, "spec.volumeSnapshotRef has no uid yet, from which the snapshot is named")}
+	}
+	class := ptr.Deref(c.Spec.VolumeSnapshotClassName, "")
+	if s.Class == nil {
+		return failCreate(s, "the VolumeSnapshotClass %q does not exist", class)
+	}
+	parameters, problem := driverParameters(s)
+	if problem != "" {
+		return failCreate(s, "VolumeSnapshotClass %q: %s", class, problem)
+	}
+	todo := contentDo{Finding: finding(verdict.ContentCreating, "the driver is asked for a snapshot of volume %q", *c.Spec.Source.VolumeHandle)}
+	if !has(c.Annotations, names.AnnSnapshotBeingCreated) {
+		todo.Actions = append(todo.Actions, MarkCreating{})
+	}
+	todo.Actions = append(todo.Actions, CreateSnapshot{
+		Name: s.Naming.Name(c.Spec.VolumeSnapshotRef.UID), SourceVolume: *c.Spec.Source.VolumeHandle, Parameters: parameters, Secret: deletionSecret(c),
+	})
+	return todo
+}
+
+func failCreate(s ContentSnapshot, format string, args ...any) ContentVerdict {
+	return AfterCreate(s, Answer{}, &Failure{Message: fmt.Sprintf(format, args...), Unasked: true}, time.Time{})
+}
+
+// secretKeys are the parameters that the driver does not get (SN-P4).
+var secretKeys = []string{
+	names.ParameterSnapshotterSecretName, names.ParameterSnapshotterSecretNamespace,
+	names.ParameterSnapshotterListSecretName, names.ParameterSnapshotterListSecretNamespace,
+	names.ParameterGroupSnapshotterSecretName, names.ParameterGroupSnapshotterSecretNamespace,
+	names.ParameterGroupSnapshotterGetName, names.ParameterGroupSnapshotterGetNamespace,
+}
+
+func driverParameters(s ContentSnapshot) (parameters map[string]string, problem string) {
+	parameters = map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
+		switch {
+		case slices.Contains(secretKeys, key):
+		case strings.HasPrefix(key, names.ParameterPrefix):
+			return nil, fmt.Sprintf("found unknown parameter key %q with reserved namespace %s; remove it", key, names.ParameterPrefix)
+		default:
+			parameters[key] = s.Class.Parameters[key]
+		}
+	}
+	if s.ExtraMetadata { // SN-P3
+		parameters[names.ParameterSnapshotName] = s.Content.Spec.VolumeSnapshotRef.Name
+		parameters[names.ParameterSnapshotNamespace] = s.Content.Spec.VolumeSnapshotRef.Namespace
+		parameters[names.ParameterSnapshotContentName] = s.Content.Name
+	}
+	return parameters, ""
+}
+
+// find confirms a snapshot that exists already (SN-A9).
+func find(s ContentSnapshot) ContentVerdict {
+	known := *s.Content.Spec.Source.SnapshotHandle
+	if !s.Lists {
+		return contentDo{
+			Finding: finding(verdict.ContentIdle, "the driver cannot list snapshots, so the snapshot %q counts as ready", known),
+			Actions: []ContentAction{FindSnapshot{Handle: known}},
+		}
+	}
+	a := FindSnapshot{Handle: known, Secret: deletionSecret(s.Content)}
+	if s.Class != nil && !isMember(s.Content) {
+		secret, problem := secretref.SnapshotLister(s.Class.Parameters, secretref.SnapshotScope{Content: s.Content.Name})
+		if problem != nil {
+			return AfterFind(s, Answer{}, &Failure{Message: fmt.Sprintf("VolumeSnapshotClass %q: %s %s", s.Class.Name, problem.Parameter, problem.Text)}, time.Time{})
+		}
+		a.Secret = secret
+	} else if !isMember(s.Content) {
+		a.Secret = types.NamespacedName{}
+	}
+	return contentDo{Finding: finding(verdict.ContentCreating, "the driver is asked about the snapshot %q", known), Actions: []ContentAction{a}}
+}
+
+// remove deletes the snapshot, or keeps it, and lets the content go (section 10 of the rows).
+func remove(s ContentSnapshot, now time.Time) ContentVerdict {
+	c := s.Content
+	unbound := c.Spec.Source.SnapshotHandle != nil && c.Spec.VolumeSnapshotRef.UID == ""
+	if !unbound && !has(c.Annotations, names.AnnSnapshotBeingDeleted) { // SN-E1, SN-E4
+		return contentWait{Finding: finding(verdict.ContentAwaitsDeletion, "the VolumeSnapshot %s/%s is not being deleted",
+			c.Spec.VolumeSnapshotRef.Namespace, c.Spec.VolumeSnapshotRef.Name)}
+	}
+	known := handle(c)
+	// A content of policy Delete whose snapshot was never confirmed is deleted by the handle in its spec, where upstream leaves the
+	// snapshot behind (SN-E3).
+	if c.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete || known == "" || isMember(c) {
+		return contentDo{
+			Finding: finding(verdict.ContentDeleting, "there is no snapshot to delete with the VolumeSnapshotContent"),
+			Actions: []ContentAction{ReleaseContent{}}, Then: gone(),
+		}
+	}
+	if s.NotBefore.After(now) {
+		return contentWait{Finding: finding(verdict.ContentAwaitsRetry, "the next attempt is due at %s", s.NotBefore.UTC().Format(time.RFC3339)), Until: s.NotBefore}
+	}
+	return contentDo{
+		Finding: finding(verdict.ContentDeleting, "the driver is asked to delete the snapshot %q", known),
+		Actions: []ContentAction{DeleteSnapshot{Handle: known, Secret: deletionSecret(c)}},
+	}
+}
+
+func gone() ContentVerdict {
+	return contentNothing{Finding: finding(verdict.ContentDeleting, "the VolumeSnapshotContent is free to go")}
+}
+
+// statusOf merges an answer into the status (SN-A11, SN-A12): what is set stays, and readiness follows the driver.
+func statusOf(c *snapshotv1.VolumeSnapshotContent, a Answer, now time.Time) *snapshotv1.VolumeSnapshotContentStatus {
+	status := &snapshotv1.VolumeSnapshotContentStatus{}
+	if c.Status != nil {
+		status = c.Status.DeepCopy()
+	}
+	if status.SnapshotHandle == nil {
+		status.SnapshotHandle = ptr.To(a.Handle)
+	}
+	if status.CreationTime == nil {
+		if a.Created.IsZero() { // the driver does not say when: not 1970 (SN-H7)
+			a.Created = now
+		}
+		status.CreationTime = ptr.To(a.Created.UnixNano())
+	}
+	if status.RestoreSize == nil && a.Size > 0 {
+		status.RestoreSize = ptr.To(a.Size)
+	}
+	status.ReadyToUse = ptr.To(a.Ready)
+	status.Error = nil
+	return status
+}
+
+// failed returns the write of an error into the status; none when it is there already (SN-A6).
+func failed(c *snapshotv1.VolumeSnapshotContent, message string, now time.Time) []ContentAction {
+	if c.Status != nil && c.Status.Error != nil && ptr.Deref(c.Status.Error.Message, "") == message {
+		return nil
+	}
+	status := &snapshotv1.VolumeSnapshotContentStatus{}
+	if c.Status != nil {
+		status = c.Status.DeepCopy()
+	}
+	status.ReadyToUse = ptr.To(false)
+	status.Error = &snapshotv1.VolumeSnapshotError{Message: ptr.To(message)}
+	if !now.IsZero() {
+		status.Error.Time = ptr.To(metav1.NewTime(now))
+	}
+	return []ContentAction{WriteContentStatus{status}}
+}

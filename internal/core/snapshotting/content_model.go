@@ -1,0 +1,143 @@
+package snapshotting
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// ContentVerdict is what [DecideContent] answers.
+type ContentVerdict = verdict.Verdict[ContentAction]
+
+// Naming is how a snapshot is named on the storage side (SN-F4).
+type Naming struct {
+	Prefix string
+	Length int // of the uid without dashes; -1 for the whole uid
+}
+
+// Name returns the name of the snapshot for a VolumeSnapshot.
+func (n Naming) Name(uid types.UID) string {
+	if n.Length < 0 {
+		return n.Prefix + "-" + string(uid)
+	}
+	short := strings.ReplaceAll(string(uid), "-", "")
+	return n.Prefix + "-" + short[:min(n.Length, len(short))]
+}
+
+// ContentSettings are what the sidecar's decisions depend on besides the objects.
+type ContentSettings struct {
+	Driver        string
+	Naming        Naming
+	Lists         bool // the driver has LIST_SNAPSHOTS
+	ExtraMetadata bool // --extra-create-metadata
+}
+
+// ContentSnapshot is the world around one VolumeSnapshotContent.
+type ContentSnapshot struct {
+	ContentSettings
+	Content   *snapshotv1.VolumeSnapshotContent // nil: it does not exist
+	Class     *snapshotv1.VolumeSnapshotClass   // that the content names; nil: the cache does not have it
+	NotBefore time.Time                         // when the next attempt after a failure is due
+	Asked     time.Time                         // when the driver last said that the snapshot is not ready; zero for never
+}
+
+// ContentAction is one thing to do. The interface is sealed.
+//
+//sumtype:decl
+type ContentAction interface{ contentAction() }
+
+type (
+	// MarkCreating sets the annotation volumesnapshot-being-created, before the driver is asked (SN-N7).
+	MarkCreating struct{}
+	// ClearCreating removes it, once the outcome is known.
+	ClearCreating struct{}
+	// CreateSnapshot asks the driver. What follows is for [AfterCreate] to say.
+	CreateSnapshot struct {
+		Name, SourceVolume string
+		Parameters         map[string]string
+		Secret             types.NamespacedName // zero for none
+	}
+	// FindSnapshot asks the driver with ListSnapshots. What follows is for [AfterFind] to say.
+	FindSnapshot struct {
+		Handle string
+		Secret types.NamespacedName
+	}
+	// DeleteSnapshot asks the driver. What follows is for [AfterDelete] to say.
+	DeleteSnapshot struct {
+		Handle string
+		Secret types.NamespacedName
+	}
+	// WriteContentStatus replaces the status.
+	WriteContentStatus struct {
+		Status *snapshotv1.VolumeSnapshotContentStatus
+	}
+	// ReleaseContent removes the finalizer.
+	ReleaseContent struct{}
+)
+
+func (MarkCreating) contentAction()       {}
+func (ClearCreating) contentAction()      {}
+func (CreateSnapshot) contentAction()     {}
+func (FindSnapshot) contentAction()       {}
+func (DeleteSnapshot) contentAction()     {}
+func (WriteContentStatus) contentAction() {}
+func (ReleaseContent) contentAction()     {}
+
+// Failure is how a call to the driver failed, or why it was not made.
+type Failure struct {
+	Code    codes.Code
+	Message string // without secret values
+	// Unasked says that the call was not made, as when its secret cannot be read.
+	Unasked bool
+}
+
+// uncertain are the codes after which the driver may still make the snapshot (SN-K1).
+var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted}
+
+// IsFinal reports whether the driver is certain not to make a snapshot for the call any more.
+func (f Failure) IsFinal() bool { return !f.Unasked && !slices.Contains(uncertain, f.Code) }
+
+// Answer is what a driver says of one snapshot. An answer without a snapshot has the zero value.
+type Answer struct {
+	Handle  string
+	Ready   bool
+	Size    int64
+	Created time.Time // zero when the driver does not say
+}
+
+func isReady(c *snapshotv1.VolumeSnapshotContent) bool {
+	return c.Status != nil && ptr.Deref(c.Status.ReadyToUse, false)
+}
+
+// handle returns the snapshot's handle; empty when it is not known.
+func handle(c *snapshotv1.VolumeSnapshotContent) string {
+	if c.Status != nil && c.Status.SnapshotHandle != nil {
+		return *c.Status.SnapshotHandle
+	}
+	return ptr.Deref(c.Spec.Source.SnapshotHandle, "")
+}
+
+func isMember(c *snapshotv1.VolumeSnapshotContent) bool {
+	_, member := c.Annotations[names.AnnGroupSnapshotHandle]
+	return member || c.Status != nil && c.Status.VolumeGroupSnapshotHandle != nil
+}
+
+func has(annotations map[string]string, key string) bool {
+	_, ok := annotations[key]
+	return ok
+}
+
+// deletionSecret is the secret for CreateSnapshot and DeleteSnapshot, which the snapshot-controller wrote down (SN-N10).
+func deletionSecret(c *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: c.Annotations[names.AnnSnapshotDeletionSecretNamespace], Name: c.Annotations[names.AnnSnapshotDeletionSecretName],
+	}
+}

@@ -1,0 +1,227 @@
+package snapshotting
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+var now = time.Unix(1000, 0)
+
+type editContent func(*snapshotv1.VolumeSnapshotContent)
+
+func content(edits ...editContent) *snapshotv1.VolumeSnapshotContent {
+	c := &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "snapcontent-u", UID: "cu", Finalizers: []string{names.FinalizerSnapshotContent}, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+			Annotations: map[string]string{},
+		},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			VolumeSnapshotRef: corev1.ObjectReference{Namespace: "n", Name: "s", UID: "u"}, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+			Driver: "d", VolumeSnapshotClassName: ptr.To("c"), Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To("h")},
+		},
+	}
+	for _, edit := range edits {
+		edit(c)
+	}
+	return c
+}
+
+func annotated(key string) editContent {
+	return func(c *snapshotv1.VolumeSnapshotContent) { c.Annotations[key] = "yes" }
+}
+
+func terminating(c *snapshotv1.VolumeSnapshotContent) {
+	c.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+}
+
+func taken(c *snapshotv1.VolumeSnapshotContent) {
+	c.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: ptr.To("snap"), ReadyToUse: ptr.To(false), CreationTime: ptr.To(int64(5))}
+}
+
+func ready(c *snapshotv1.VolumeSnapshotContent) {
+	taken(c)
+	c.Status.ReadyToUse = ptr.To(true)
+}
+
+func static(c *snapshotv1.VolumeSnapshotContent) {
+	c.Spec.Source = snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: ptr.To("snap")}
+	c.Spec.VolumeSnapshotClassName = nil
+}
+
+func unfinalized(c *snapshotv1.VolumeSnapshotContent) { c.Finalizers = nil }
+func retained(c *snapshotv1.VolumeSnapshotContent) {
+	c.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
+}
+
+func class(driver string) *snapshotv1.VolumeSnapshotClass {
+	return &snapshotv1.VolumeSnapshotClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+		Parameters: map[string]string{"a": "b", names.ParameterSnapshotterSecretName: "x", names.ParameterSnapshotterSecretNamespace: "y"},
+	}
+}
+
+// show writes a verdict as its kind, its reason and the names of its actions.
+func show[A any](v verdict.Verdict[A]) string {
+	switch v := v.(type) {
+	case verdict.Nothing[A]:
+		return "nothing " + string(v.Reason)
+	case verdict.Wait[A]:
+		return "wait " + string(v.Reason)
+	case verdict.Refuse[A]:
+		return "refuse " + string(v.Reason)
+	case verdict.Do[A]:
+		var all []string
+		for _, a := range v.Actions {
+			all = append(all, strings.TrimPrefix(fmt.Sprintf("%T", a), "snapshotting."))
+		}
+		text := "do " + strings.Join(all, ",")
+		if v.Then != nil {
+			text += "; " + show(v.Then)
+		}
+		return text
+	}
+	return "?"
+}
+
+func TestDecideContent(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		content *snapshotv1.VolumeSnapshotContent
+		edit    func(*ContentSnapshot)
+		want    string
+	}{
+		{"gone", nil, nil, "nothing ContentIdle"},
+		{"SN-A2: of another driver", content(func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.Driver = "e" }), nil, "nothing ContentIdle"},
+		{"SN-A2: class of another driver", content(), func(s *ContentSnapshot) { s.Class = class("e") }, "nothing ContentIdle"},
+		{"SN-A5: created", content(), nil, "do MarkCreating,CreateSnapshot"},
+		{"SN-A5: created again after a crash", content(annotated(names.AnnSnapshotBeingCreated)), nil, "do CreateSnapshot"},
+		{"no call before the finalizer", content(unfinalized), nil, "wait ContentAwaitsFinalizer"},
+		{"SN-V2: no call before the uid", content(func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.VolumeSnapshotRef.UID = "" }), nil, "wait ContentAwaitsFinalizer"},
+		{"class missing", content(), func(s *ContentSnapshot) { s.Class = nil }, "do WriteContentStatus; refuse ContentCreateFailed"},
+		{"SN-P4: reserved key", content(), func(s *ContentSnapshot) { s.Class.Parameters["csi.storage.k8s.io/x"] = "" }, "do WriteContentStatus; refuse ContentCreateFailed"},
+		{"backoff", content(), func(s *ContentSnapshot) { s.NotBefore = now.Add(1) }, "wait ContentAwaitsRetry"},
+		{"SN-A8: polled", content(taken), nil, "do MarkCreating,CreateSnapshot"},
+		{"SN-H17: polled later", content(taken), func(s *ContentSnapshot) { s.Asked = now }, "wait ContentPolled"},
+		{"ready", content(ready), nil, "nothing ContentIdle"},
+		{"SN-A4: ready, with the annotation of a crash", content(ready, annotated(names.AnnSnapshotBeingCreated)), nil, "do ClearCreating; nothing ContentIdle"},
+		{"SN-A9: pre-provisioned", content(static), nil, "do FindSnapshot"},
+		{"SN-A10: member", content(annotated(names.AnnGroupSnapshotHandle)), nil, "nothing ContentIdle"},
+		{"no source", content(func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.Source.VolumeHandle = nil }), nil, "refuse ContentCheckFailed"},
+		{"SN-E1: deleted by hand", content(ready, terminating), nil, "wait ContentAwaitsDeletion"},
+		{"SN-E2: deleted", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), nil, "do DeleteSnapshot"},
+		{"SN-E3: retained", content(ready, retained, terminating, annotated(names.AnnSnapshotBeingDeleted)), nil, "do ReleaseContent; nothing ContentDeleting"},
+		{"SN-E3: never taken", content(terminating, annotated(names.AnnSnapshotBeingDeleted)), nil, "do ReleaseContent; nothing ContentDeleting"},
+		{"SN-E3: pre-provisioned, never confirmed", content(static, terminating, annotated(names.AnnSnapshotBeingDeleted)), nil, "do DeleteSnapshot"},
+		{"SN-E1: pre-provisioned, never bound", content(static, ready, terminating, func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.VolumeSnapshotRef.UID = "" }), nil, "do DeleteSnapshot"},
+		{"SN-E1: outcome unknown", content(terminating, annotated(names.AnnSnapshotBeingCreated), annotated(names.AnnSnapshotBeingDeleted)), nil, "do CreateSnapshot"},
+		{"taken, crash before the annotation went", content(taken, terminating, annotated(names.AnnSnapshotBeingCreated), annotated(names.AnnSnapshotBeingDeleted)), nil, "do DeleteSnapshot"},
+		{"deleted, without the finalizer", content(ready, terminating, unfinalized), nil, "nothing ContentIdle"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := ContentSnapshot{
+				ContentSettings: ContentSettings{Driver: "d", Naming: Naming{"snapshot", -1}, Lists: true}, Content: tc.content, Class: class("d"),
+			}
+			if tc.edit != nil {
+				tc.edit(&s)
+			}
+			if got := show(DecideContent(s, now)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// SN-F4, SN-P3, SN-P4, SN-N10.
+func TestCreateRequest(t *testing.T) {
+	c := content(func(c *snapshotv1.VolumeSnapshotContent) {
+		c.Annotations[names.AnnSnapshotDeletionSecretName], c.Annotations[names.AnnSnapshotDeletionSecretNamespace] = "x", "y"
+	})
+	s := ContentSnapshot{ContentSettings: ContentSettings{Driver: "d", Naming: Naming{"snapshot", -1}, ExtraMetadata: true}, Content: c, Class: class("d")}
+	todo, ok := DecideContent(s, now).(contentDo)
+	if !ok {
+		t.Fatal("does nothing")
+	}
+	got := fmt.Sprint(todo.Actions[1])
+	want := fmt.Sprint(CreateSnapshot{"snapshot-u", "h", map[string]string{
+		"a": "b", names.ParameterSnapshotName: "s", names.ParameterSnapshotNamespace: "n", names.ParameterSnapshotContentName: "snapcontent-u",
+	}, types.NamespacedName{Namespace: "y", Name: "x"}})
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if short := (Naming{"p", 4}).Name("ab-cdef"); short != "p-abcd" {
+		t.Errorf("SN-F4: %s", short)
+	}
+	if short := (Naming{"p", 40}).Name("ab"); short != "p-ab" {
+		t.Errorf("SN-H8: %s", short)
+	}
+}
+
+// SN-K1, SN-K2: after a code that leaves the outcome open the annotation stays.
+func TestAfterCreate(t *testing.T) {
+	all := Answer{Handle: "snap", Ready: true, Size: 7, Created: time.Unix(9, 0)}
+	for _, tc := range []struct {
+		name    string
+		answer  Answer
+		failure *Failure
+		content *snapshotv1.VolumeSnapshotContent
+		want    string
+	}{
+		{"ready", all, nil, content(), "do WriteContentStatus,ClearCreating; nothing ContentIdle"},
+		{"not ready", Answer{Handle: "snap"}, nil, content(), "do WriteContentStatus,ClearCreating; wait ContentPolled"},
+		{"still not ready", Answer{Handle: "snap"}, nil, content(taken, annotated(names.AnnSnapshotBeingCreated)), "do ClearCreating; wait ContentPolled"},
+		{"SN-K1", Answer{}, &Failure{Code: codes.DeadlineExceeded}, content(), "do WriteContentStatus; refuse ContentCreateFailed"},
+		{"SN-K2", Answer{}, &Failure{Code: codes.Internal}, content(), "do ClearCreating,WriteContentStatus; refuse ContentCreateFailed"},
+		{"SN-H8: no snapshot in the answer", Answer{}, nil, content(), "do WriteContentStatus; refuse ContentCreateFailed"},
+		{"not asked", Answer{}, &Failure{Unasked: true}, content(), "do WriteContentStatus; refuse ContentCreateFailed"},
+	} {
+		s := ContentSnapshot{Content: tc.content}
+		if got := show(AfterCreate(s, tc.answer, tc.failure, now)); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// SN-H7, SN-A11, SN-A12.
+func TestContentStatus(t *testing.T) {
+	first := statusOf(content(), Answer{Handle: "snap", Size: -1}, now)
+	if *first.CreationTime != now.UnixNano() || first.RestoreSize != nil || *first.ReadyToUse {
+		t.Errorf("SN-H7: %+v", first)
+	}
+	c := content(taken)
+	again := statusOf(c, Answer{Handle: "other", Ready: true, Size: 3, Created: now}, now)
+	if *again.SnapshotHandle != "snap" || *again.CreationTime != 5 || *again.RestoreSize != 3 || !*again.ReadyToUse {
+		t.Errorf("SN-A12: %+v", again)
+	}
+	failed := AfterCreate(ContentSnapshot{Content: c}, Answer{}, &Failure{Code: codes.Internal, Message: "m"}, now).(contentDo)
+	c.Status = failed.Actions[1].(WriteContentStatus).Status
+	if got := show(AfterCreate(ContentSnapshot{Content: c}, Answer{}, &Failure{Code: codes.Internal, Message: "m"}, now)); got != "do ClearCreating; refuse ContentCreateFailed" {
+		t.Errorf("SN-A6: the same message is written again: %s", got)
+	}
+}
+
+func TestAfterFindAndDelete(t *testing.T) {
+	s := ContentSnapshot{Content: content(static)}
+	for want, got := range map[string]ContentVerdict{
+		"do WriteContentStatus; nothing ContentIdle":       AfterFind(s, Answer{Handle: "snap", Ready: true}, nil, now),
+		"do WriteContentStatus; wait ContentPolled":        AfterFind(s, Answer{Handle: "snap"}, nil, now),
+		"do WriteContentStatus; refuse ContentCheckFailed": AfterFind(s, Answer{}, nil, now),
+		"do ReleaseContent; nothing ContentDeleting":       AfterDelete(nil),
+		"refuse ContentDeleteFailed":                       AfterDelete(&Failure{Code: codes.NotFound}),
+	} {
+		if show(got) != want {
+			t.Errorf("got %q, want %q", show(got), want)
+		}
+	}
+}

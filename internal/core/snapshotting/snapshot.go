@@ -1,0 +1,252 @@
+package snapshotting
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+type (
+	nothing = verdict.Nothing[Action]
+	wait    = verdict.Wait[Action]
+	refuse  = verdict.Refuse[Action]
+	do      = verdict.Do[Action]
+)
+
+// DecideSnapshot says what the snapshot-controller does for a VolumeSnapshot and its content.
+func DecideSnapshot(s Snapshot, now time.Time) Verdict {
+	v := decide(s, now)
+	if len(s.Unprotected) == 0 {
+		return v
+	}
+	var protect []Action // SN-V3
+	for _, content := range s.Unprotected {
+		protect = append(protect, ProtectContent{content})
+	}
+	if next, acts := v.(do); acts {
+		next.Actions = append(protect, next.Actions...)
+		return next
+	}
+	return do{Finding: finding(verdict.SnapshotAwaitsDriver, "the VolumeSnapshotContent gets its finalizer"), Actions: protect, Then: v}
+}
+
+func decide(s Snapshot, now time.Time) Verdict {
+	vs := s.Snapshot
+	switch {
+	case vs == nil: // nothing is deleted for it: the content may be a copied one (SN-V4)
+		return nothing{Finding: finding(verdict.SnapshotIdle, "the VolumeSnapshot does not exist")}
+	case isGroupMember(vs):
+		return wait{Finding: finding(verdict.SnapshotInGroup, "the VolumeSnapshot belongs to a VolumeGroupSnapshot")}
+	case vs.DeletionTimestamp != nil:
+		return removeSnapshot(s)
+	case (SourceClaim(vs) == "") == (ptr.Deref(vs.Spec.Source.VolumeSnapshotContentName, "") == ""):
+		return fail(s, now, finding(verdict.SnapshotInvalid, "exactly one of spec.source.persistentVolumeClaimName and volumeSnapshotContentName must be set"))
+	case IsReady(vs):
+		return keepReady(s, now)
+	case s.Content == nil && SourceClaim(vs) == "":
+		return fail(s, now, finding(verdict.SnapshotContentAbsent, "VolumeSnapshotContent %q does not exist", ContentName(vs)))
+	case s.Content == nil && vs.Status != nil && vs.Status.CreationTime != nil:
+		// The snapshot was taken. One that is taken now would have other data under the old name.
+		return fail(s, now, finding(verdict.SnapshotContentAbsent, "VolumeSnapshotContent is missing"))
+	case s.Content == nil:
+		return begin(s, now)
+	}
+	return follow(s, now)
+}
+
+// keepReady is SN-Q4.
+func keepReady(s Snapshot, now time.Time) Verdict {
+	switch {
+	case s.Content == nil:
+		return fail(s, now, finding(verdict.SnapshotContentAbsent, "VolumeSnapshotContent is missing"))
+	case !refersTo(s.Content, s.Snapshot):
+		return fail(s, now, finding(verdict.SnapshotNotBoundBack, "VolumeSnapshotContent %q is bound to %s/%s with uid %q", s.Content.Name,
+			s.Content.Spec.VolumeSnapshotRef.Namespace, s.Content.Spec.VolumeSnapshotRef.Name, s.Content.Spec.VolumeSnapshotRef.UID))
+	}
+	ready := nothing{Finding: finding(verdict.SnapshotIdle, "the snapshot is ready")}
+	actions := append(protect(s), releaseClaim(s)...)
+	if len(actions) == 0 {
+		return ready
+	}
+	return do{Finding: ready.Finding, Actions: actions, Then: ready}
+}
+
+// releaseClaim takes the finalizer off the source when no VolumeSnapshot needs it any more (SN-N5).
+func releaseClaim(s Snapshot) []Action {
+	if s.Claim == nil || !slices.Contains(s.Claim.Finalizers, names.FinalizerSnapshotClaim) || len(s.Others) > 0 {
+		return nil
+	}
+	return []Action{ReleaseClaim{}}
+}
+
+// protect adds the finalizers that the VolumeSnapshot lacks (SN-N2, SN-N3).
+func protect(s Snapshot) []Action {
+	want := []string{names.FinalizerSnapshotSource}
+	if s.Content != nil && s.Content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentDelete {
+		want = append(want, names.FinalizerSnapshotBound)
+	}
+	return prepare(s, want, "")
+}
+
+func prepare(s Snapshot, finalizers []string, class string) []Action {
+	missing := slices.DeleteFunc(finalizers, func(f string) bool { return slices.Contains(s.Snapshot.Finalizers, f) })
+	if len(missing) == 0 && class == "" {
+		return nil
+	}
+	return []Action{PrepareSnapshot{missing, class}}
+}
+
+// follow copies what the sidecar learned of the driver (SN-Q5, SN-Q7, SN-Q10).
+func follow(s Snapshot, now time.Time) Verdict {
+	vs, c := s.Snapshot, s.Content
+	preProvisioned := SourceClaim(vs) == ""
+	ref := c.Spec.VolumeSnapshotRef
+	switch {
+	case preProvisioned != (c.Spec.Source.SnapshotHandle != nil):
+		return fail(s, now, finding(verdict.SnapshotContentUnfit, "VolumeSnapshotContent %q has the source of the other kind: %s", c.Name,
+			map[bool]string{true: "a volumeHandle where a snapshotHandle is needed", false: "a snapshotHandle where a volumeHandle is needed"}[preProvisioned]))
+	case !namesIt(c, vs), ref.UID != vs.UID && !(preProvisioned && ref.UID == ""):
+		return fail(s, now, finding(verdict.SnapshotContentTaken, "VolumeSnapshotContent %q refers to VolumeSnapshot %s/%s with uid %q",
+			c.Name, ref.Namespace, ref.Name, ref.UID))
+	}
+	actions := protect(s)
+	class := ptr.Deref(vs.Spec.VolumeSnapshotClassName, "")
+	if preProvisioned && (ref.UID == "" || class != "" && class != ptr.Deref(c.Spec.VolumeSnapshotClassName, "")) {
+		actions = append(actions, BindContent{class})
+	}
+	status := copied(vs, c)
+	if !sameStatus(vs.Status, status) {
+		actions = append(actions, WriteStatus{status})
+	}
+	return progress(s, status, actions)
+}
+
+// progress names how far the snapshot is.
+func progress(s Snapshot, status *snapshotv1.VolumeSnapshotStatus, actions []Action) Verdict {
+	key := s.Snapshot.Namespace + "/" + s.Snapshot.Name
+	first := finding(verdict.SnapshotAwaitsDriver, "the driver has not taken the snapshot yet")
+	var then Verdict = wait{Finding: first}
+	if status.CreationTime != nil && (s.Snapshot.Status == nil || s.Snapshot.Status.CreationTime == nil) {
+		first = finding(verdict.SnapshotTaken, "Snapshot %s was successfully created by the CSI driver.", key)
+		then = wait{Finding: finding(verdict.SnapshotAwaitsDriver, "the driver is processing the snapshot")}
+	}
+	if ptr.Deref(status.ReadyToUse, false) {
+		then = nothing{Finding: finding(verdict.SnapshotUsable, "Snapshot %s is ready to use.", key)}
+		after := s.Snapshot.DeepCopy()
+		after.Status = status
+		if s.Snapshot = after; s.Claim != nil {
+			actions = append(actions, releaseClaim(s)...)
+		}
+	}
+	if len(actions) == 0 {
+		return then
+	}
+	return do{Finding: first, Actions: actions, Then: then}
+}
+
+// copied is the status that follows from the content (SN-Q10).
+func copied(vs *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent) *snapshotv1.VolumeSnapshotStatus {
+	status := &snapshotv1.VolumeSnapshotStatus{}
+	if vs.Status != nil {
+		status = vs.Status.DeepCopy()
+	}
+	status.BoundVolumeSnapshotContentName = ptr.To(c.Name)
+	status.ReadyToUse = ptr.To(isReady(c))
+	status.Error = nil
+	if c.Status == nil {
+		return status
+	}
+	if status.CreationTime == nil && c.Status.CreationTime != nil {
+		status.CreationTime = ptr.To(metav1.NewTime(time.Unix(0, *c.Status.CreationTime)))
+	}
+	if c.Status.RestoreSize != nil && (status.RestoreSize == nil || status.RestoreSize.IsZero()) {
+		status.RestoreSize = resource.NewQuantity(*c.Status.RestoreSize, resource.BinarySI)
+	}
+	if !isReady(c) {
+		status.Error = c.Status.Error.DeepCopy()
+	}
+	return status
+}
+
+// sameStatus compares what the API server keeps: times in whole seconds, and values rather than pointers (SN-H3).
+func sameStatus(a, b *snapshotv1.VolumeSnapshotStatus) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	sameTime := func(x, y *metav1.Time) bool {
+		return (x == nil) == (y == nil) && (x == nil || x.Unix() == y.Unix())
+	}
+	sameSize := (a.RestoreSize == nil) == (b.RestoreSize == nil) && (a.RestoreSize == nil || a.RestoreSize.Cmp(*b.RestoreSize) == 0)
+	return sameSize && sameTime(a.CreationTime, b.CreationTime) && sameError(a.Error, b.Error) &&
+		(a.ReadyToUse == nil) == (b.ReadyToUse == nil) && ptr.Deref(a.ReadyToUse, false) == ptr.Deref(b.ReadyToUse, false) &&
+		ptr.Deref(a.BoundVolumeSnapshotContentName, "") == ptr.Deref(b.BoundVolumeSnapshotContentName, "")
+}
+
+func sameError(a, b *snapshotv1.VolumeSnapshotError) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return ptr.Deref(a.Message, "") == ptr.Deref(b.Message, "")
+}
+
+// fail writes the error into the status, once per message (SN-Q9), and refuses.
+func fail(s Snapshot, now time.Time, f verdict.Finding) Verdict {
+	then := refuse{Finding: f}
+	status := &snapshotv1.VolumeSnapshotStatus{}
+	if s.Snapshot.Status != nil {
+		status = s.Snapshot.Status.DeepCopy()
+	}
+	status.ReadyToUse = ptr.To(false)
+	status.Error = &snapshotv1.VolumeSnapshotError{Time: ptr.To(metav1.NewTime(now)), Message: ptr.To(f.Text())}
+	if sameStatus(s.Snapshot.Status, status) {
+		return then
+	}
+	return do{Finding: f, Actions: []Action{WriteStatus{status}}, Then: then}
+}
+
+// removeSnapshot is section 8 of the rows. The finalizers stay until the content is gone or kept, and go in one write.
+func removeSnapshot(s Snapshot) Verdict {
+	vs := s.Snapshot
+	held := slices.DeleteFunc([]string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}, func(f string) bool {
+		return !slices.Contains(vs.Finalizers, f)
+	})
+	deleting := finding(verdict.SnapshotDeleting, "the VolumeSnapshot is being deleted")
+	if len(held) == 0 { // SN-D2
+		return nothing{Finding: deleting}
+	}
+	var actions []Action
+	if c := s.Content; refersTo(c, vs) {
+		if len(s.Restoring) > 0 { // SN-D3
+			f := finding(verdict.SnapshotRestoring, "Snapshot is being used to restore a PVC: %s", strings.Join(s.Restoring, ", "))
+			return refuse{Finding: f}
+		}
+		if !has(c.Annotations, names.AnnSnapshotBeingDeleted) { // SN-D5
+			actions = append(actions, MarkDeleting{})
+		}
+		if c.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentDelete {
+			if c.DeletionTimestamp == nil {
+				actions = append(actions, DeleteContent{})
+			}
+			then := wait{Finding: finding(verdict.SnapshotDeleting, "VolumeSnapshotContent %q is being deleted first", c.Name)}
+			if len(actions) == 0 {
+				return then
+			}
+			return do{Finding: deleting, Actions: actions, Then: then}
+		}
+	}
+	actions = append(actions, releaseClaim(s)...)
+	return do{Finding: deleting, Actions: append(actions, ReleaseSnapshot{held}), Then: nothing{Finding: deleting}}
+}
+
+func contentFailure(format string, args ...any) verdict.Finding {
+	return verdict.Finding{Reason: verdict.SnapshotContentCreateFailed, Message: fmt.Sprintf("Failed to create snapshot content with error "+format, args...)}
+}
