@@ -204,7 +204,7 @@ func (s *controllerService) getGroup(ctx context.Context, q groupQuestion) (back
 	return have, sameSnapshots(have, q.snapshotIDs)
 }
 
-// deleteGroup refuses a list of snapshots that is not the group's: somebody
+// deleteGroup refuses a list of snapshots that is not the group's: another caller
 // has mixed up two groups.
 func (s *controllerService) deleteGroup(ctx context.Context, q groupQuestion) error {
 	id, err := s.features.ids.parse(q.groupID)

@@ -46,7 +46,7 @@ func (s *controllerServer) ControllerModifyVolume(ctx context.Context, r *csi.Co
 }
 
 // CreateSnapshot claims the snapshot and the volume: a volume that goes, grows
-// or is unmounted meanwhile has no content of one moment.
+// or is unmounted meanwhile has no content of one point in time.
 func (s *controllerServer) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	if s.service.features.snapshotter == nil {
 		return s.UnimplementedControllerServer.CreateSnapshot(ctx, r)

@@ -94,7 +94,7 @@ func (d *Driver) serve(ctx context.Context, open func() (net.Listener, error)) e
 	case <-d.stopped:
 		unlock()
 	default:
-		// A call that outlives the stop still changes the state: nobody else
+		// A call that outlives the stop still changes the state: no other process
 		// may have it until the call ends, or the process.
 		go func() { <-d.stopped; unlock() }()
 	}

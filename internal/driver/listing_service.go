@@ -75,7 +75,7 @@ func (s *controllerService) health(ctx context.Context, volumeID string) (*csi.V
 }
 
 // healthOf reports a backend that cannot even look at the volume as a volume
-// that nobody can use; the difference to a volume that is gone is that the
+// that no pod can use; the difference to a volume that is gone is that the
 // caller can do something about it.
 func healthOf(ctx context.Context, reader backend.HealthReader, id backend.ID) (*csi.VolumeHealth, error) {
 	health := &csi.VolumeHealth{VolumeId: id.String()}

@@ -111,7 +111,7 @@ func (s *nodeService) make(want publication.Record) error {
 	return errors.Join(err, s.published.Remove(want.Volume, want.Target))
 }
 
-// unpublish undoes what is on record. Without a record it believes nobody: see
+// unpublish undoes what is on record. Without a record it takes nothing for granted: see
 // unpublishUnrecorded.
 func (s *nodeService) unpublish(ctx context.Context, p place) error {
 	have, found := s.published.At(p.path)

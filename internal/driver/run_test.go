@@ -108,7 +108,7 @@ func wantMode(t *testing.T, path string, want os.FileMode) {
 	}
 }
 
-// deadSocket is what a killed driver leaves: a file that nobody listens on.
+// deadSocket is what a killed driver leaves: a file without a listener.
 func deadSocket(t *testing.T, path string) {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -197,7 +197,7 @@ func TestStopGivesUpOnACallThatHangs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "calls were still running after 1ms") {
 		t.Errorf("Serve: %v", err)
 	}
-	// What still runs may still write, so nobody else gets the state.
+	// What still runs may still write, so no other process gets the state.
 	if unlock, err := lockState(state); err == nil {
 		unlock()
 		t.Error("the state was given up with a call in flight")

@@ -32,7 +32,7 @@ func mayShare(others []publication.Record, want publication.Record) error {
 			return fault.InUse.Errorf("volume %q is published at %q as %s, which excludes %q as %s; unpublish it first, or use an access mode for several targets",
 				want.Volume, have.Target, have.Arguments(), want.Target, want.Arguments())
 		}
-		// A device is read-only for everybody or for nobody: the flag of a
+		// A device is read-only for all its users or for none: the flag of a
 		// mount does not hold for what a device node leads to.
 		if want.Type == backend.Block && have.Access() != want.Access() {
 			return fault.InUse.Errorf("volume %q is published at %q as %s, and a block volume cannot be read-only at one path and writable at another; unpublish it first",

@@ -43,7 +43,7 @@ func (s *surveyServer) GetMetadataDelta(r *csi.GetMetadataDeltaRequest, stream c
 
 // run holds the snapshots as long as they are read: they stay, and others may
 // read them too. It also holds the groups that they were made with, since a
-// group goes with all its snapshots and whoever deletes it need not name them.
+// group goes with all its snapshots, and the caller that deletes it need not name them.
 func (s *surveyServer) run(ctx context.Context, operation string, q survey, send func(capacity int64, part []backend.Extent) error) error {
 	var claims []inflight.Claim
 	for _, id := range q.snapshots {

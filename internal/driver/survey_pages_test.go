@@ -92,7 +92,7 @@ func TestSurveyPagesEndWithAFailedMessage(t *testing.T) {
 	}
 }
 
-// Whoever goes on behind the last byte that arrived misses nothing and gets
+// A caller that goes on behind the last byte that arrived misses nothing and gets
 // nothing twice, wherever the stream broke and however large its messages are.
 func TestSurveyPagesCanBeResumed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -51,7 +51,7 @@ func bindAt(source, target string, what kind, access Access) error {
 		}
 	}
 	// The kernel ignores MS_RDONLY in the call that makes a bind mount, so
-	// it takes a second one. Nobody has the target open in between: its
+	// it takes a second one. No pod has the target open in between: its
 	// path is given out only after Bind returned.
 	if err := setAccess(target, access); err != nil {
 		if !mounted {

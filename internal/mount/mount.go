@@ -102,7 +102,7 @@ func mustBeFree(path string, source kind) error {
 }
 
 // removeTarget removes an empty directory, an empty file or a symbolic link.
-// Anything else may be somebody's data and stays.
+// Anything else may be a user's data and stays.
 func removeTarget(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

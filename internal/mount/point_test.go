@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// silentMount mounts a FUSE filesystem whose daemon never answers: whoever
+// silentMount mounts a FUSE filesystem whose daemon never answers: a process that
 // asks it anything waits. When the daemon ends, everything is an error.
 func silentMount(t *testing.T, target string) (end func()) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 )
 
 // SymlinkMounter publishes with symbolic links, for processes that may not
-// mount. ReadOnly cannot be enforced through a link: whoever may write to the
+// mount. ReadOnly cannot be enforced through a link: a process that may write to the
 // source may write through the target. Say so to the user (Detection.Reason
 // does) instead of relying on it.
 type SymlinkMounter struct{}

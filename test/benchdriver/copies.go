@@ -116,7 +116,7 @@ func (c copying) play(ctx context.Context, driver calls, ours, theirs *[2]times)
 		if err != nil {
 			return err
 		}
-		// First, second, second, first: whoever comes second finds more in memory.
+		// First, second, second, first: the second finds more in memory.
 		if (turn+1)/2%2 == 0 {
 			err = driver.copies(ctx, id, turn, c.bytes, ours)
 		} else {

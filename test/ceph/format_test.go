@@ -34,7 +34,7 @@ func TestAnOldMarkOfANodeFormatsNothing(t *testing.T) {
 }
 
 // A node that lost its power during mkfs never comes back. The next one sees
-// that what is on the image is nobody's.
+// that what is on the image is no user's data.
 func TestAHalfMadeFilesystemIsMadeAnew(t *testing.T) {
 	r := newRig(t)
 	volume := r.create(r.request("half-made", images))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The cluster can make a clone independent by itself, and tells nobody that its
+// The cluster can make a clone independent by itself, and does not tell that its
 // parent can go. The next deletion looks.
 func TestAParentGoesAfterItsLastCloneIsIndependent(t *testing.T) {
 	r := newRig(t)
@@ -27,7 +27,7 @@ func TestAParentGoesAfterItsLastCloneIsIndependent(t *testing.T) {
 	wantEmptyPool(t)
 }
 
-// Somebody else's trash is not ours to empty.
+// The trash of other programs is not ours to empty.
 func TestSomebodyElsesTrashStays(t *testing.T) {
 	r := newRig(t)
 	for _, step := range [][]string{{"rbd", "create", pool + "/theirs", "--size=1M"}, {"rbd", "trash", "mv", pool + "/theirs"}} {

@@ -173,7 +173,7 @@ func (l *life) expand(ctx context.Context) error {
 	return err
 }
 
-// expandNode accepts that the kernel lets nobody here grow a mounted ext4: it
+// expandNode accepts that the kernel lets no process here grow a mounted ext4: it
 // grows when it is staged again.
 func (l *life) expandNode(ctx context.Context) error {
 	_, err := l.conn.Node().NodeExpandVolume(ctx, &csi.NodeExpandVolumeRequest{

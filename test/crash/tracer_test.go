@@ -13,7 +13,7 @@ import (
 )
 
 // changing are the system calls that leave something behind. write(2) is not
-// one of them: until it is synced nobody relies on it.
+// one of them: until it is synced nothing relies on it.
 var changing = []uint32{
 	unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINK, unix.SYS_LINKAT, unix.SYS_SYMLINK, unix.SYS_SYMLINKAT,
 	unix.SYS_UNLINK, unix.SYS_UNLINKAT, unix.SYS_RMDIR, unix.SYS_MKDIR, unix.SYS_MKDIRAT, unix.SYS_MKNODAT,
@@ -70,7 +70,7 @@ func filter() []unix.SockFilter {
 }
 
 // beTraced puts this process and all that it will start under the filter, and
-// sends the other end to whoever holds the socket. From here on every such
+// sends the other end to the holder of the socket. From here on every such
 // call waits for an answer.
 func beTraced(socket int) error {
 	program := filter()

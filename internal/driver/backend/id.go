@@ -10,7 +10,7 @@ import (
 )
 
 // ID names a volume, a snapshot or a group. The only way to one that is not
-// empty is through IDOf, ParseID and MakeID, so whoever holds an ID may use it as one component of a path: it is
+// empty is through IDOf, ParseID and MakeID, so an ID can be used as one component of a path: it is
 // never "." or "..", and it has no slash.
 //
 // It is derived from the name of the volume, so that a repeated CreateVolume

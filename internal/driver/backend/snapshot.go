@@ -10,7 +10,7 @@ import (
 // volume can begin with a snapshot (Request.Source).
 type Snapshotter interface {
 	// CreateSnapshot makes a snapshot that does not exist. The content is
-	// that of one moment. When it fails it leaves nothing behind, or
+	// that of one point in time. When it fails it leaves nothing behind, or
 	// something that a repeated call repairs.
 	CreateSnapshot(ctx context.Context, r SnapshotRequest) (Snapshot, error)
 	// GetSnapshot describes a snapshot; fault.NotFound when there is none.
@@ -62,7 +62,7 @@ type Source struct {
 // IsNothing says that the volume begins empty.
 func (s Source) IsNothing() bool { return s == Source{} }
 
-// Grouper is a backend that can snapshot several volumes at one moment:
+// Grouper is a backend that can snapshot several volumes at one point in time:
 // CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT. Its group's snapshots are those of
 // Snapshotter too.
 type Grouper interface {

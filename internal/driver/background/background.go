@@ -45,7 +45,7 @@ type running struct {
 	until time.Time
 }
 
-// NewRunner makes one. Whoever has it ends it.
+// NewRunner makes one. Its owner calls End.
 func NewRunner() *Runner { return &Runner{byKey: map[string]*running{}} }
 
 // Do runs some work, or waits for the same work that an earlier caller began.
@@ -112,7 +112,7 @@ func (r *Runner) join(ctx context.Context, e Task, work func(context.Context) (a
 		if !w.isDone() {
 			return nil, w.busy(e)
 		}
-		w = nil // nobody asks for that result any more
+		w = nil // no caller asks for that result any more
 	}
 	if w == nil {
 		if r.ended {
@@ -142,7 +142,7 @@ func (r *Runner) begin(ctx context.Context, e Task, work func(context.Context) (
 	return w
 }
 
-// safely turns a bug into an error: here nobody else would, and the program
+// safely turns a bug into an error: no interceptor would here, and the program
 // would end for all.
 func safely(ctx context.Context, work func(context.Context) (any, error)) (value any, err error) {
 	defer func() {

@@ -57,8 +57,8 @@ func TestWorkGoesOnAndIsDoneOnce(t *testing.T) {
 	})
 }
 
-// An error that nobody waited for is for the next caller, once. A success is
-// for nobody: what was made is there.
+// An error that no caller waited for is for the next caller, once. A success is
+// for no caller: what was made is there.
 func TestWhatNobodyWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, begun := NewRunner(), new(atomic.Int32)

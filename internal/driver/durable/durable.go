@@ -12,7 +12,7 @@ import (
 const TempPrefix = "file-"
 
 // WriteFile makes or replaces the file at path. The bytes are collected in a
-// file below tempDir, which must be on the same filesystem: whoever lists the
+// file below tempDir, which must be on the same filesystem: a process that lists the
 // directory of path never sees half a file.
 func WriteFile(path, tempDir string, data []byte) error {
 	temp, err := os.CreateTemp(tempDir, TempPrefix+"*")

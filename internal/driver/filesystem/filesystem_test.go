@@ -229,11 +229,11 @@ func TestIsAboutResizeInode(t *testing.T) {
 		questions string
 		want      bool
 	}{
-		"in order":             {"Pass 1: Checking inodes, blocks, and sizes\n", false},
-		"the resize inode":     {bad + "img: 11/1024 files (9.1% non-contiguous), 1330/6144 blocks\n", true},
-		"and its size":         {bad + "Inode 7, i_blocks is 514, should be 2.  Fix? no\n\nWARNING: Filesystem still has errors\n", true},
-		"an inode of somebody": {bad + "Inode 71, i_blocks is 514, should be 2.  Fix? no\n", false},
-		"a lost file":          {bad + "Unattached inode 12\nConnect to /lost+found? no\n", false},
+		"in order":           {"Pass 1: Checking inodes, blocks, and sizes\n", false},
+		"the resize inode":   {bad + "img: 11/1024 files (9.1% non-contiguous), 1330/6144 blocks\n", true},
+		"and its size":       {bad + "Inode 7, i_blocks is 514, should be 2.  Fix? no\n\nWARNING: Filesystem still has errors\n", true},
+		"an inode of a user": {bad + "Inode 71, i_blocks is 514, should be 2.  Fix? no\n", false},
+		"a lost file":        {bad + "Unattached inode 12\nConnect to /lost+found? no\n", false},
 	} {
 		if got := isAboutResizeInode(test.questions); got != test.want {
 			t.Errorf("%s: %v", name, got)

@@ -113,8 +113,8 @@ func (m *Mounted) isBtrfs() bool {
 }
 
 // thawApart lets a process of its own thaw a btrfs, which goes on when we are
-// killed. The kernel reads the superblock then, and takes it for somebody
-// else's when a signal that kills interrupts the reading: the filesystem would
+// killed. The kernel reads the superblock then, and takes it for that of another
+// filesystem when a signal that kills interrupts the reading: the filesystem would
 // be read-only until it is mounted anew. Where the program is missing, or it
 // is not frozen, the caller finds out.
 func (m *Mounted) thawApart() {

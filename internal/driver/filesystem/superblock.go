@@ -32,7 +32,7 @@ func newUUID() (uuid [uuidBytes]byte, err error) {
 	return uuid, err
 }
 
-// renameBtrfs gives a btrfs that nobody has mounted another uuid.
+// renameBtrfs gives a btrfs that is not mounted another uuid.
 func renameBtrfs(file *os.File, uuid [uuidBytes]byte) error {
 	for i, at := range btrfsCopiesAt {
 		block := make([]byte, btrfsBytes)

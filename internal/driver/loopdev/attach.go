@@ -30,7 +30,7 @@ const (
 	UntilDetached Lifetime = 0
 	// UntilUnused ends when the last one who has the device open or mounted
 	// lets go of it. It leaves nothing behind for a device that is mounted,
-	// whoever unmounts it.
+	// the process that unmounts it.
 	UntilUnused Lifetime = unix.LO_FLAGS_AUTOCLEAR
 )
 

@@ -44,7 +44,7 @@ func (d *Device) Inode() (Inode, error) {
 
 // Like says of what the kernel calls an image whether it can be one that is
 // looked for. Only such devices are opened: to open one whose filesystem does
-// not answer can take for ever, and somebody else's must not hold us up.
+// not answer can take for ever, and another program's must not hold us up.
 type Like func(path string) bool
 
 // Named is for an image that has this name in its folder. The kernel follows
@@ -90,7 +90,7 @@ func All(like Like) (map[Inode][]*Device, error) {
 // each visits the devices that have an image and closes those that the
 // visitor does not keep. One that goes away meanwhile is not an error, and one
 // that does not tell its image is not ours: the kernel asks the filesystem that
-// the image is on, and that of somebody else can be out of order, a dead FUSE
+// the image is on, and that of another program can be out of order, a dead FUSE
 // or NFS server for example. It must not take our volumes along.
 func each(like Like, visit func(*Device, Inode) (keep bool)) error {
 	numbers, err := attachedNumbers()

@@ -71,7 +71,7 @@ func TestAReadOnlyDeviceLeavesNothingBehind(t *testing.T) {
 		if err := errors.Join(unix.IoctlSetPointerInt(int(file.Fd()), unix.BLKROSET, 1), file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		// As somebody else would, who resets nothing.
+		// As another program would, which resets nothing.
 		if err := unix.IoctlSetInt(int(device.file.Fd()), unix.LOOP_CLR_FD, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestADeviceIsFoundByItsInode(t *testing.T) {
 }
 
 // awaitGone returns when no device has the image. Another program on the machine may look at all devices at the moment, and the kernel keeps
-// one that was detached for as long as somebody has it open.
+// one that was detached for as long as a process has it open.
 func awaitGone(t *testing.T, inode Inode) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -197,7 +197,7 @@ func TestManyAttachAtOnce(t *testing.T) {
 	}
 }
 
-// What is held open is not given to another image, even when somebody detaches
+// What is held open is not given to another image, even when another program detaches
 // it by hand.
 func TestAHeldDeviceStays(t *testing.T) {
 	mayLoop(t)

@@ -22,7 +22,7 @@ func TestStepsAreTakenAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever fails first in time, the first in order counts.
+// The error of the first in order counts, not that of the first in time.
 func TestTheFirstErrorInOrderCounts(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	later := make(chan struct{})

@@ -53,7 +53,7 @@ func NewStore(config Config) *Store {
 }
 
 // Recover reads the records of a predecessor and drops those whose mount did
-// not survive: the machine was restarted, or somebody cleaned up by hand.
+// not survive: the machine was restarted, or the mount was removed by hand.
 func (s *Store) Recover(ctx context.Context) error {
 	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of publications: %w", err)

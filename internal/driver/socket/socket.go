@@ -22,7 +22,7 @@ const (
 	dialTimeout = time.Second
 )
 
-// Listen makes the socket. Whoever may connect to it may delete every volume,
+// Listen makes the socket. Every process that may connect to it may delete every volume,
 // so it is for this user only from its first moment.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
@@ -51,7 +51,7 @@ func restrictMode(_, _ string, raw syscall.RawConn) error {
 }
 
 // removeStale removes the socket of a killed predecessor, and only that: if
-// somebody answers, or if it is not a socket, it stays.
+// a process answers, or if it is not a socket, it stays.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,7 @@ func NewStore(dir string) *Store {
 }
 
 // Recover reads the records of a predecessor. It does not look at what is
-// really there: a backend elsewhere could hang over it, and nobody has asked.
+// really there: a backend elsewhere could hang over it, and no call has asked.
 func (s *Store) Recover(ctx context.Context) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of stagings: %w", err)

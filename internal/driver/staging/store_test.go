@@ -53,7 +53,7 @@ func TestRecordsOutliveTheProgram(t *testing.T) {
 }
 
 // A damaged record is one of its volume alone, which counts as staged until
-// somebody has unstaged it.
+// a caller has unstaged it.
 func TestADamagedRecord(t *testing.T) {
 	for why, content := range map[string]string{
 		"half":       `{"format":1,"volu`,

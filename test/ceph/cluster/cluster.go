@@ -13,12 +13,16 @@ import (
 	"time"
 )
 
-// programs are what a cluster consists of, and what uses one on any kernel.
-var programs = []string{"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-authtool", "monmaptool", "ceph", "rbd", "rbd-fuse", "ceph-fuse"}
+// programs are what a cluster consists of, what uses one on any kernel, and what makes the filesystems of the tests.
+var programs = []string{
+	"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-authtool", "monmaptool", "ceph", "rbd", "rbd-fuse", "ceph-fuse",
+	"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs",
+}
 
 // Packages are those of Debian that have the programs, and those of clients.
 var Packages = []string{
 	"ceph-mon", "ceph-mgr", "ceph-mgr-modules-core", "ceph-osd", "ceph-mds", "ceph-common", "rbd-fuse", "ceph-fuse", "rbd-nbd", "fuse3",
+	"e2fsprogs", "xfsprogs", "btrfs-progs", // the filesystems of the tests
 }
 
 // Missing says which programs this machine lacks; empty when none.
@@ -32,7 +36,7 @@ func Missing() string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no Ceph on this machine (%s missing): run make test-ceph as root, or install %s",
+	return fmt.Sprintf("no Ceph on this machine, or no filesystems for its tests (%s missing): run make test-ceph as root, or install %s",
 		strings.Join(missing, ", "), strings.Join(Packages, " "))
 }
 
@@ -243,7 +247,7 @@ func (c *Cluster) Stop() error {
 	return errors.Join(failures...)
 }
 
-// Pause lets the cluster answer nobody, as behind a network that drops
+// Pause lets the cluster answer no client, as behind a network that drops
 // everything.
 func (c *Cluster) Pause() error { return c.signal(syscall.SIGSTOP) }
 

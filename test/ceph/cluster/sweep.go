@@ -23,7 +23,7 @@ type client struct {
 // Sweep ends everything on this machine that uses the cluster of a folder, and
 // takes away what it showed: daemons of mounts, the mounts, and what stands on
 // them. It must come before the cluster ends. With the cluster gone, what is
-// written through such a mount waits in the kernel for ever, and whoever waits
+// written through such a mount waits in the kernel for ever, and a process that waits
 // for it cannot be killed; with its daemon killed, it fails at once.
 func Sweep(dir string) error {
 	clients, err := clientsOf(dir)

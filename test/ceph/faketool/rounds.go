@@ -78,7 +78,7 @@ func (f *Tools) CheckRounds() {
 		}
 	}
 	for _, call := range calls {
-		f.t.Errorf("nobody wants %q", call.Words())
+		f.t.Errorf("no step expects %q", call.Words())
 	}
 }
 

@@ -22,7 +22,7 @@
 //
 // RBD lets any number of nodes map an image for writing, and two filesystems
 // on one image destroy it. So an image for a single node is mapped only when
-// nobody watches it (a client that has an image open is a watcher of its
+// no client watches it (a client that has an image open is a watcher of its
 // header), and looked at again when it is mapped: of two nodes that mapped it
 // at the same moment each sees the other, and both give way.
 //
@@ -39,7 +39,7 @@
 // Then nothing that the node still has in memory reaches the cluster. Its
 // mounts hang, and so does taking them away, until the node is restarted or
 // the daemons of its images are killed; only after that may it be let in again
-// (ceph osd blocklist rm ADDRESS). The driver fences nobody: it cannot tell a
+// (ceph osd blocklist rm ADDRESS). The driver fences no node: it cannot tell a
 // dead node from one that it does not reach.
 //
 // # A cluster that is away

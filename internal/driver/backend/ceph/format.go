@@ -34,7 +34,7 @@ func (b *Backend) prepareImage(ctx context.Context, s backend.Staging, r stagedR
 	case has && (mounted || s.Capability.Mode.ReadsOnly()):
 		return content.Type, nil
 	case s.Capability.Mode.ReadsOnly():
-		return wanted, fault.Incompatible.Errorf("volume %q has no filesystem and is to be mounted for reading only; let somebody mount it for writing first", s.Volume)
+		return wanted, fault.Incompatible.Errorf("volume %q has no filesystem and is to be mounted for reading only; mount it for writing on a node first", s.Volume)
 	case has:
 		return content.Type, b.repair(ctx, s.Volume, device)
 	case wanted == filesystem.Nothing:
@@ -243,7 +243,7 @@ func (b *Backend) undoably(ctx context.Context, id backend.ID, device string, do
 
 func (b *Backend) undoPath(id backend.ID) string { return filepath.Join(b.stagedDir(id), "undo") }
 
-// forgetUndo also drops a file from before the image was mapped: somebody else
+// forgetUndo also drops a file from before the image was mapped: another node
 // may have written to it since.
 func (b *Backend) forgetUndo(id backend.ID) error {
 	if err := durable.Remove(b.undoPath(id)); err != nil {

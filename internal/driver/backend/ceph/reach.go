@@ -88,7 +88,7 @@ var (
 	keyText  = regexp.MustCompile(`^[a-zA-Z0-9+/]{16,128}={0,2}$`)
 )
 
-// userOf reads the secrets of a request; nobody when there are none. The words
+// userOf reads the secrets of a request; the zero user when there are none. The words
 // admin* are those of other drivers.
 func userOf(s backend.Secrets) (user, error) {
 	name, key := s.Get("userID"), s.Get("userKey")

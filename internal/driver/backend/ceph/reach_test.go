@@ -60,7 +60,7 @@ func ask(ctx context.Context, t *testing.T, r *reach, p handle.Place, says error
 	_, _ = witness{tools: answer{says}, reach: r, place: p}.Run(ctx, command.Call{Access: access})
 }
 
-// wantUser says who a request without secrets is; nobody for "".
+// wantUser says who a request without secrets is; "" for none.
 func wantUser(t *testing.T, r *reach, p handle.Place, want string) {
 	t.Helper()
 	a, err := r.access(t.Context(), p)
@@ -83,7 +83,7 @@ func TestAMissingClusterIsNamed(t *testing.T) {
 	}
 }
 
-// Whoever was the last at a place is who lists it.
+// The user that was the last at a place lists it.
 func TestARequestWithoutSecretsIsTheLastUsers(t *testing.T) {
 	r := clusters(t)()
 	wantUser(t, r, fast, "")

@@ -24,7 +24,7 @@ type stagedRecord struct {
 	// Way is the name of the mapping.Way or sharing.Way.
 	Way string `json:"way"`
 	// Formatting says that a filesystem is being made: what is on the image
-	// is nobody's.
+	// is no user's data.
 	Formatting bool `json:"formatting,omitempty"`
 }
 

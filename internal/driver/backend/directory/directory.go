@@ -83,7 +83,7 @@ func (b *Backend) CheckParameters(parameters map[string]string) error {
 	return fault.Invalid.Errorf("parameters: unknown keys %q; directory volumes take no parameters, remove them from the storage class", keys)
 }
 
-// IsLocal implements backend.Local: nobody else sees the directories.
+// IsLocal implements backend.Local: no other node sees the directories.
 func (b *Backend) IsLocal() bool { return true }
 
 // Check implements backend.Checker. It asks instead of writing: probes are

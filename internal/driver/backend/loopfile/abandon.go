@@ -8,8 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/loopdev"
 )
 
-// DetachBelow detaches the loop devices that nobody uses and whose image lies
-// below a folder. It is for whoever is about to remove the folder with the
+// DetachBelow detaches the loop devices that have no users and whose image lies
+// below a folder. It is for a program that is about to remove the folder with the
 // state of a driver that has ended: a block volume keeps its device, which
 // would otherwise stay with an image that is gone.
 func DetachBelow(ctx context.Context, dir string) (detached []string, err error) {

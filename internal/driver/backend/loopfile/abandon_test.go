@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The driver was killed and its folder is cleared away by somebody else.
+// The driver was killed and its folder is removed by another program.
 func TestNothingStaysOfAnAbandonedDriver(t *testing.T) {
 	r := newRig(t)
 	c := mountOf("")

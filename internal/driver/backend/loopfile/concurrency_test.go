@@ -56,7 +56,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Questions wait for no turn. They hold no device that somebody is about to
+// Questions wait for no lock. They hold no device that another call is about to
 // detach, and use none that was closed.
 func TestQuestionsHoldNothing(t *testing.T) {
 	r := newRig(t)

@@ -26,13 +26,13 @@ type copying struct {
 	device  *loopdev.Device
 }
 
-// copyVolume copies the content that a volume has at one moment, in use or
+// copyVolume copies the content that a volume has at one point in time, in use or
 // not.
 func (b *Backend) copyVolume(ctx context.Context, id backend.ID, to string) (image.Way, error) {
 	return b.copyVolumes(ctx, []copying{{volume: id, to: to}})
 }
 
-// copyVolumes copies the content that all of them have at one moment. They are
+// copyVolumes copies the content that all of them have at one point in time. They are
 // different volumes. The order of their ids keeps two such calls from waiting
 // for each other.
 func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, error) {
@@ -136,7 +136,7 @@ func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way,
 	if err := b.slow.refuse(all); err != nil {
 		return image.Full, err
 	}
-	// While nobody waits yet: what is in memory can be much.
+	// Before the pods have to wait: what is in memory can be much.
 	for _, c := range all {
 		if c.mounted == nil {
 			continue

@@ -203,7 +203,7 @@ func TestExpand(t *testing.T) {
 	})
 }
 
-// A volume that was expanded while nobody used it grows when it is staged.
+// A volume that was expanded while no pod used it grows when it is staged.
 func TestExpandUnstaged(t *testing.T) {
 	eachKind(t, func(r *rig, c backend.Capability, bytes int64) {
 		v := r.create(request("vol", c, bytes))

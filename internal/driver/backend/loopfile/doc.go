@@ -1,6 +1,6 @@
 // Package loopfile keeps every volume in an image file of its own, which the
 // kernel's loop driver makes a block device. The file is as large as the
-// volume, so that a volume that is full hurts nobody but its pod, and `df`
+// volume, so that a volume that is full hurts only its own pod, and `df`
 // tells the truth.
 //
 // It decides the layout on disk and the order of the steps, so that a crash of

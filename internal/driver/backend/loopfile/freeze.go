@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/loopdev"
 )
 
-// freeze keeps the pods of some volumes waiting. It ends once, whoever ends it:
+// freeze keeps the pods of some volumes waiting. It ends once, when
 // the copy is made, its time is over, or the program ends.
 type freeze struct {
 	marks string

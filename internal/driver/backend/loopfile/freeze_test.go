@@ -54,7 +54,7 @@ func isFrozen(t *testing.T, fs *filesystem.Mounted) bool {
 }
 
 // A record without a mount: what is at its path is not the volume's, and is
-// never frozen. Somebody froze it already here, so that to try is an error.
+// never frozen. It is frozen already here, so that to try is an error.
 func TestASnapshotOfARecordWithoutAMount(t *testing.T) {
 	r := newRig(t)
 	v := r.create(request("vol", mountOf(filesystem.Ext4), 16*mebi))

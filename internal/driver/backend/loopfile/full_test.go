@@ -203,7 +203,7 @@ func TestThickVolumes(t *testing.T) {
 }
 
 // A pool that copies every byte refuses what there is no room for before it
-// writes any of it, and nobody else finds the pool full: neither a volume that
+// writes any of it, and no other call finds the pool full: neither a volume that
 // is written to meanwhile nor a copy that is made at the same time.
 func TestACopyThatDoesNotFit(t *testing.T) {
 	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
@@ -260,7 +260,7 @@ func TestAThickVolumeGrowsWithItsSpaceOrNot(t *testing.T) {
 	q := request("vol", blockAccess, 64*mebi)
 	q.Parameters = map[string]string{provisioningKey: "thick"}
 	v := r.create(q)
-	// Somebody is faster: the room that was asked for is gone.
+	// Another call is faster: the room that was asked for is gone.
 	look := r.room.Look
 	r.room.Look = func() (pool.Disk, error) { return pool.Disk{Free: 1 << 40, Used: 1}, nil }
 	for range 2 {

@@ -64,7 +64,7 @@ func problemOf(device string, r record) (string, error) {
 			return fmt.Sprintf("the kernel found %s errors in its filesystem; it is checked when it is staged the next time, so restart its pods", found), nil
 		}
 	}
-	// Whoever asks for read-only has a mount that is. One that is not, of a
+	// A pod that asks for read-only has a mount that is. One that is not, of a
 	// filesystem that is, was the kernel's decision.
 	if m := mounts[0]; has(m.VFSOptions, "ro") && !has(m.Options, "ro") {
 		return "the kernel made its filesystem read-only after an error; its log says why. Restart its pods", nil

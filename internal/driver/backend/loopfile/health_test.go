@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel makes a filesystem read-only when it finds an error; whoever asked
-// for that has nothing to hear of it.
+// The kernel makes a filesystem read-only when it finds an error; a pod that asked
+// for that is not told of a problem.
 func TestHealthOfWhatBecameReadOnly(t *testing.T) {
 	eachKind(t, func(r *rig, c backend.Capability, bytes int64) {
 		if c.Type == backend.Block {

@@ -20,7 +20,7 @@ const (
 	snapshotFile = "snapshot.json"
 	imageFile    = "image"
 	// formattingFile stands beside an image while mkfs runs. What is in such
-	// an image was written by mkfs and by nobody else.
+	// an image was written by mkfs only.
 	formattingFile = "formatting"
 	// undoFile stands beside an image while its ext4 is grown, and can take
 	// that back.

@@ -105,7 +105,7 @@ func (b *Backend) recoverVolume(ctx context.Context, id backend.ID, devices []*l
 			rest = append(rest, device)
 		default:
 			if err := detach(ctx, device); err != nil {
-				log.Error(err, "A loop device that nobody uses stays", "device", device.Path())
+				log.Error(err, "A loop device without users stays attached", "device", device.Path())
 				continue
 			}
 			log.Info("Detached a loop device of an interrupted call", "device", device.Path())

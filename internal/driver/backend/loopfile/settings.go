@@ -110,7 +110,7 @@ func (b *Backend) CheckMutable(mutable map[string]string) error {
 }
 
 // CheckCapability implements backend.Rules. All access modes are accepted: a
-// volume is on one machine, and whoever uses it there uses the same mount.
+// volume is on one machine, and all its pods there use the same mount.
 func (b *Backend) CheckCapability(c backend.Capability) error {
 	if c.Type == backend.Block {
 		return nil

@@ -8,7 +8,7 @@ import (
 
 const (
 	mebi = 1 << 20
-	// defaultBytes is the size of a volume for which nobody asks one.
+	// defaultBytes is the size of a volume that is asked for without one.
 	defaultBytes = 1 << 30
 	// unit is what sizes are rounded up to, and leastUnit what they must be a
 	// multiple of when the limit is tight: a page.

@@ -9,7 +9,7 @@ import (
 )
 
 // slow remembers which volumes in use could not be copied before their pods had
-// to go on. Whoever wants the copy asks again and again, and the pods would
+// to go on. The caller asks for the copy again and again, and the pods would
 // wait each time for nothing.
 type slow struct {
 	mu     sync.Mutex

@@ -216,8 +216,8 @@ func (b *Backend) held(id backend.ID) *loopdev.Device {
 }
 
 // deviceOf gives the device of a volume that has a record, nil when it has
-// none. It is for those who have the turn of the volume: it holds what it finds,
-// and what it gives can be detached by whoever comes next. A device that was taken away from under us is forgotten. One whose
+// none. It is for callers that have the lock of the volume: it holds what it finds,
+// and what it gives can be detached by the next holder of the lock. A device that was taken away from under us is forgotten. One whose
 // image was removed is not: it may still be mounted.
 func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 	inode, err := loopdev.InodeOf(b.imageOf(id))
@@ -241,7 +241,7 @@ func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 }
 
 // devicePath gives the path of the device of a volume, "" when it has none. It is
-// for questions, which wait for no turn: it holds nothing, because who is just
+// for questions, which wait for no lock: it holds nothing, because a call that is just
 // detaching the device would wait for that.
 func (b *Backend) devicePath(id backend.ID) (path string, err error) {
 	inode, err := loopdev.InodeOf(b.imageOf(id))

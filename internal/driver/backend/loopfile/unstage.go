@@ -82,7 +82,7 @@ const (
 )
 
 // detach sees to it that the device is gone: the image must not be deleted or
-// attached again while somebody can still write to it.
+// attached again while a process can still write to it.
 func detach(ctx context.Context, device *loopdev.Device) error {
 	inode, err := device.Inode()
 	if errors.Is(err, fs.ErrNotExist) {

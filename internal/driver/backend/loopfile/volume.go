@@ -167,7 +167,7 @@ func (b *Backend) Get(_ context.Context, id backend.ID) (backend.Volume, error) 
 	return v, nil
 }
 
-// look reads what there is of a volume. Nobody waits for a turn to ask: between
+// look reads what there is of a volume. Reading waits for no lock: between
 // two looks at its files a volume can go, and another one come under its name.
 func (b *Backend) look(id backend.ID) (m volumeMetadata, space image.Space, err error) {
 	for range 3 {

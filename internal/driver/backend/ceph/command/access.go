@@ -46,7 +46,7 @@ func (k Key) redact(text string) string {
 // inherited is where the first of exec.Cmd.ExtraFiles appears in the child.
 const inherited = "/proc/self/fd/3"
 
-// keyring is the key as a file that exists only as long as somebody has it
+// keyring is the key as a file that exists only as long as a process has it
 // open: nothing is left behind by a process that was killed.
 func (a Access) keyring() (*os.File, error) {
 	return inMemory("keyring", fmt.Sprintf("[client.%s]\n\tkey = %s\n", a.User, a.Key.text))

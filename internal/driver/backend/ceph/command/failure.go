@@ -35,8 +35,8 @@ func (f *Failure) Error() string {
 // Unwrap is the errno.
 func (f *Failure) Unwrap() error { return f.Errno }
 
-// kindOf is what an errno means to a caller of the driver, as long as nobody
-// knows better.
+// kindOf is what an errno means to a caller of the driver, unless the
+// caller of the program knows better.
 var kindOf = map[unix.Errno]fault.Kind{
 	unix.ENOENT:    fault.NotFound,
 	unix.EEXIST:    fault.Incompatible,

@@ -144,7 +144,7 @@ const lateOutput = time.Second
 // run starts the child and waits for it. The kernel kills the child when the
 // thread that started it ends, so the thread is not let go before: with this
 // driver killed, no tool goes on beside those of the next one. A daemon that a
-// tool leaves behind is a child of nobody and lives on.
+// tool leaves behind is a child of no process here and lives on.
 func (p *process) run(started chan<- error, done chan<- ending) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -175,7 +175,7 @@ func (p *process) outcome(c Call, err error) ([]byte, error) {
 	if status, exited := exitStatus(state); exited {
 		return nil, c.failed(status, p.stderr.bytes())
 	}
-	return nil, fault.Internal.Errorf("%s was ended by somebody else: %w", c.doing(), err)
+	return nil, fault.Internal.Errorf("%s was ended by another process: %w", c.doing(), err)
 }
 
 // tail keeps the last of what is written to it.

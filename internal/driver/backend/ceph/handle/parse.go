@@ -29,7 +29,7 @@ func nameOf(name string) string {
 }
 
 // IsName says whether a volume can have this name: others in the same pool are
-// somebody else's.
+// another program's.
 func IsName(text string) bool {
 	return hashedName.MatchString(text) || plainName.MatchString(text) && !strings.HasPrefix(text, hashedPrefix)
 }

@@ -66,7 +66,7 @@ func TestANameIsForOneSnapshot(t *testing.T) {
 	}
 	book.written[second.Snap] = "scribble"
 	if err := claim(t, book, second); err != nil {
-		t.Errorf("a line that nobody can read: %v", err)
+		t.Errorf("a line that cannot be read: %v", err)
 	}
 	book.broken = errors.New("no cluster")
 	if err := claim(t, book, first); !errors.Is(err, book.broken) {

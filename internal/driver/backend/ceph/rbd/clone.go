@@ -98,7 +98,7 @@ func isCloneSnap(name string) bool {
 // origin is a snapshot that is cloned.
 type origin struct {
 	image, snap string
-	// bytes is its size; 0 when nobody has asked.
+	// bytes is its size; 0 when it has not been read yet.
 	bytes int64
 	// depth is how many images it reads through.
 	depth int
@@ -147,7 +147,7 @@ func (p Pool) flatten(ctx context.Context, image string) {
 }
 
 // adopt removes what a copy brought along from its source and gives it its
-// size. It has so many bytes; 0 when nobody has asked.
+// size. It has so many bytes; 0 when it has not been read yet.
 func (p Pool) adopt(ctx context.Context, b Blueprint, has int64) error {
 	image := ImageName(b.Object)
 	var along map[string]string

@@ -52,7 +52,7 @@ func (answers *script) half() *script {
 		add("rbd image-meta get", missing).add("rbd status", step{Stdout: `{}`})
 }
 
-// Nobody asks before whether the name is free.
+// No call asks before whether the name is free.
 func TestWhatAnInterruptedCreateLeftMakesRoom(t *testing.T) {
 	var s script
 	s.add("rbd create", step{Status: 17, Stderr: "(17) File exists\n", Times: 1}).half().add("rbd", step{})

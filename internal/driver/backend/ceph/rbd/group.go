@@ -21,7 +21,7 @@ const groupSnap = "snapshots"
 
 func groupName(g handle.Object) string { return ours + g.Name + "." + g.Snap }
 
-// CreateGroup snapshots several images at one moment. RBD lets an image be in
+// CreateGroup snapshots several images at one point in time. RBD lets an image be in
 // one group only, so they are in this one for as long as it takes.
 func (p Pool) CreateGroup(ctx context.Context, g handle.Object, r backend.GroupRequest, sources []handle.Object) (backend.Group, error) {
 	takeName, err := naming.Claim(ctx, book{p}, g)
@@ -52,7 +52,7 @@ func (p Pool) snapTogether(ctx context.Context, g handle.Object, sources []handl
 	if err := unlessThere(p.rbd(ctx, "group", "create", group)); err != nil {
 		return err
 	}
-	// What an interrupted call left is not of one moment, or not complete.
+	// What an interrupted call left is not of one point in time, or not complete.
 	if err := unlessMissing(p.rbd(ctx, "group", "snap", "rm", group+"@"+groupSnap)); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (p Pool) join(ctx context.Context, group, image string) error {
 	}
 	_, err = p.rbd(ctx, "group", "image", "add", group, image)
 	if errors.Is(err, unix.EEXIST) {
-		return fault.InUse.Errorf("image %s is in an RBD group that somebody else made, and can be in one only; take it out there: %w", image, err)
+		return fault.InUse.Errorf("image %s is in an RBD group that another program made, and can be in one only; take it out there: %w", image, err)
 	}
 	return err
 }

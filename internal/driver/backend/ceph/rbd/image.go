@@ -89,7 +89,7 @@ func (p Pool) createEmpty(ctx context.Context, b Blueprint) error {
 	return p.explainMissingPool(err, b)
 }
 
-// begin is the step that makes the image. Most names are free, so nobody asks
+// begin is the step that makes the image. Most names are free, so no call asks
 // before: where one is not, that step changes nothing and says so.
 func (p Pool) begin(ctx context.Context, b Blueprint, arguments ...string) error {
 	arguments = append(arguments, b.options()...)
@@ -129,8 +129,8 @@ func (p Pool) explainMissingPool(err error, b Blueprint) error {
 // bytesOf spells a size for the program.
 func bytesOf(bytes int64) string { return strconv.FormatInt(bytes, 10) + "B" }
 
-// discardIncomplete removes an image without a record of its own. Somebody
-// else could be about to complete it: another driver with the same name to
+// discardIncomplete removes an image without a record of its own. Another
+// process could be about to complete it: another driver with the same name to
 // make. Then one of the two fails, and is repeated.
 func (p Pool) discardIncomplete(ctx context.Context, o handle.Object) error {
 	image := ImageName(o)

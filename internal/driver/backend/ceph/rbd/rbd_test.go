@@ -97,7 +97,7 @@ func TestOnlyItsOwnRecordMakesAVolume(t *testing.T) {
 
 const noWatchers = `{"watchers":[]}`
 
-// While somebody has made snapshots of it, a deleted volume only changes its
+// While a volume has snapshots of other programs, a deleted volume only changes its
 // name; otherwise it goes through the trash in one step.
 func TestWhatADeleteDoes(t *testing.T) {
 	const info = `{"id":"1a","name":"purser.vol","size":7}`
@@ -163,20 +163,20 @@ func TestAVolumeIsGoneOnceItIsInTheTrash(t *testing.T) {
 
 func TestAVolumeThatIsGoneIsDeleted(t *testing.T) {
 	var s script
-	s.add("rbd trash ls", step{Stdout: `[{"id":"9","name":"somebody"}]`}).add("rbd", missing)
+	s.add("rbd trash ls", step{Stdout: `[{"id":"9","name":"foreign"}]`}).add("rbd", missing)
 	pool, tools := play(t, s...)
 	if err := pool.Delete(t.Context(), volume); err != nil {
 		t.Error(err)
 	}
 	if len(tools.Calls()) != 4 {
-		t.Errorf("what is somebody else's was touched: %q", tools.Lines())
+		t.Errorf("an image of another program was touched: %q", tools.Lines())
 	}
 }
 
-// trash has an image of somebody else, and some of ours of which the first is
+// trash has an image of another program, and some of ours of which the first is
 // still read.
 func trash(ids ...string) script {
-	all := []map[string]string{{"id": "0", "name": "somebody"}}
+	all := []map[string]string{{"id": "0", "name": "foreign"}}
 	for _, id := range ids {
 		all = append(all, map[string]string{"id": id, "name": "purser.vol" + id})
 	}
@@ -196,7 +196,7 @@ func removed(tools *faketool.Tools) (ids []string) {
 	return ids
 }
 
-// A clone that was made independent tells nobody that its parent can go.
+// A clone that was made independent does not tell that its parent can go.
 func TestASweepTriesWhatIsOursInTheTrash(t *testing.T) {
 	pool, tools := play(t, trash("1", "2", "3")...)
 	s := rbd.Sweeper{For: time.Hour}

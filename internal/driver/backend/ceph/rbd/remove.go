@@ -120,7 +120,7 @@ func (p Pool) trash(ctx context.Context, pool string) (all []trashed, err error)
 	return all, p.ask(ctx, &all, "trash", "ls", pool)
 }
 
-// waitsInTrash says whether an image is one that we put there: somebody else's
+// waitsInTrash says whether an image is one that we put there: another program's
 // stays.
 func (p Pool) waitsInTrash(ctx context.Context, image *parent) bool {
 	all, err := p.trash(ctx, image.Pool)

@@ -43,7 +43,7 @@ func (s snap) is(o handle.Object) bool {
 	return s.isUser() && s.Name == o.Snap
 }
 
-// countLive counts the snapshots that keep a deleted volume: all that somebody
+// countLive counts the snapshots that keep a deleted volume: all that a caller
 // made, and not those that only clones still read.
 func countLive(snaps []snap) (live int) {
 	for _, s := range snaps {

@@ -13,7 +13,7 @@ import (
 )
 
 // Sweeper removes deleted images that were left in the trash because clones
-// read from them, and that nobody reads any more. The last clone takes them
+// read from them, and that no clone reads any more. The last clone takes them
 // along when the driver removes it; but it may have been made independent since,
 // or removed by the cluster in the background, and neither tells anybody. So
 // deletions look from time to time what else there is to delete.
@@ -50,7 +50,7 @@ func (s *Sweeper) Sweep(ctx context.Context, p Pool) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("pool", p.Place.Pool)
 	ours, err := p.trashOfOurs(ctx)
 	if err != nil {
-		log.Info("Images that nobody reads any more may be left in the trash", "cause", err.Error())
+		log.Info("Images that no clone reads any more may be left in the trash", "cause", err.Error())
 		return
 	}
 	for began := time.Now(); len(ours) > 0; {

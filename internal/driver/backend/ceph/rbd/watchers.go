@@ -38,7 +38,7 @@ func (p Pool) isMigrating(ctx context.Context, image string) (bool, error) {
 	return s.Migration != nil, err
 }
 
-// InUse is the error for an image that somebody has open.
+// InUse is the error for an image that a client has open.
 func (p Pool) InUse(o handle.Object, w []Watcher) error {
 	var addresses []string
 	for _, one := range w {

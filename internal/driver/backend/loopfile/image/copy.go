@@ -47,7 +47,7 @@ func (s *Source) Size() (int64, error) {
 }
 
 // Share makes a copy that shares the space of the source: the content of one
-// moment even while somebody writes.
+// point in time even while a pod writes.
 func (s *Source) Share(path string) error {
 	return s.into(path, func(target *os.File) error {
 		return unix.IoctlFileClone(int(target.Fd()), int(s.file.Fd()))
@@ -71,7 +71,7 @@ func (s *Source) Data(ctx context.Context) (bytes int64, err error) {
 }
 
 // CopyFully makes an image with the content of the source at this moment, as
-// long as nobody writes to it. It asks before each part, by the number of bytes
+// long as no process writes to it. It asks before each part, by the number of bytes
 // that follow. When it fails a part of the copy may be there.
 func (s *Source) CopyFully(ctx context.Context, path string, ask func(bytes int64) error) error {
 	return s.into(path, func(target *os.File) error {

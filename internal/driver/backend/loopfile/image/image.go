@@ -138,7 +138,7 @@ func Measure(path string) (Space, error) {
 }
 
 // IsBlank says whether every byte is zero. Holes are not read, so that it is
-// quick for an image that nobody wrote to, and it ends at the first other
+// quick for an image that was never written to, and it ends at the first other
 // byte.
 func IsBlank(ctx context.Context, path string) (bool, error) {
 	file, err := os.Open(path)

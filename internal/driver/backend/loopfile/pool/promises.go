@@ -80,7 +80,7 @@ func (l *Promises) Left(d Disk, overCommit float64) int64 {
 	return max(0, l.left(d, overCommit))
 }
 
-// left can be negative: the limit was lowered, or somebody else fills the
+// left can be negative: the limit was lowered, or another program fills the
 // disk. Copies that share space count it once each, but together they cannot
 // take more than is used at all.
 func (l *Promises) left(d Disk, overCommit float64) int64 {
@@ -89,7 +89,7 @@ func (l *Promises) left(d Disk, overCommit float64) int64 {
 }
 
 // Promise raises what is promised to name, or refuses with fault.Exhausted.
-// Whoever fails afterwards takes it back with Set or Remove.
+// A caller that fails afterwards takes it back with Set or Remove.
 func (l *Promises) Promise(name string, bytes int64, d Disk, overCommit float64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

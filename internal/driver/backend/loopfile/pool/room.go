@@ -6,9 +6,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// Room books what somebody is about to write into the pool. A promise is about
+// Room books what a call is about to write into the pool. A promise is about
 // what may come to be taken; this is about what is taken now: without it a
-// copy would take all that there is before it fails, and whoever writes to
+// copy would take all that there is before it fails, and every pod that writes to
 // another volume meanwhile would find the pool full.
 type Room struct {
 	// Look says how full the filesystem is.
@@ -30,7 +30,7 @@ type Booking struct {
 	left, writing int64
 }
 
-// Book keeps space, or refuses with fault.Exhausted. Whoever got it calls
+// Book keeps space, or refuses with fault.Exhausted. The caller that got it calls
 // Release when everything is written, or nothing more is.
 func (r *Room) Book(bytes int64) (*Booking, error) {
 	r.mu.Lock()
