@@ -22,7 +22,7 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[provision.Key]
 
-// Gather reads the world around a claim, from memory except where memory could lose or double a volume.
+// Gather reads the objects around a claim: from the cache, except where a stale cache could lose or double a volume.
 func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.Snapshot, error) {
 	s := provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options, HandedOver: c.HandedOver.Has(key.UID)}
 	if err := c.Journal.Wait(ctx); err != nil {
@@ -43,9 +43,7 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 	if s.Pending != nil && provision.GotVolume(s) {
 		c.finished.add(key.UID)
 	}
-	if s.Volume == nil && c.finished.has(key.UID) {
-		// We gave this claim a volume which is gone: it was deleted, or the view of the claim is old. Acting on an old one would create
-		// the volume again for a claim that is long gone (H-5, #1469).
+	if provision.NeedsLiveClaimWithoutVolume(s.Volume, c.finished.has(key.UID)) {
 		if s.Claim, err = c.claim(ctx, c.Live, key); err != nil || s.Claim == nil {
 			return s, err
 		}
@@ -53,7 +51,7 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 	return c.surroundings(ctx, s)
 }
 
-// surroundings are the class, the place and the secret.
+// surroundings reads the class, the selected node, the namespace and the secret.
 func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
 	var err error
 	if name := provision.ClassName(s.Claim); name != "" {
@@ -71,7 +69,7 @@ func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (pr
 	return s, err
 }
 
-// lookAtNamespace reads what upstream's role may not watch, and what most drivers are not told of (U-51).
+// lookAtNamespace reads the namespace live: upstream's role may not watch namespaces, and most drivers need none (U-51).
 func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provision.Namespace, error) {
 	if name == "" {
 		return provision.Namespace{}, nil
@@ -86,12 +84,10 @@ func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provisio
 	return provision.Namespace{Access: provision.Readable, Labels: found.Labels}, nil
 }
 
-// claimOf finds the claim. What was begun is undone, or taken for done, only by what the API server says: memory may not have the claim yet, or
-// still show it bound long after it and its volume are gone, and a repeated call has made another one. Where nobody has kept the record for
-// long, the volume may have had an owner since, and a claim that memory shows without one is no proof: it may have been bound, and be gone.
+// claimOf returns the cached claim, or the live one where the cache is not fresh enough.
 func (c *Controller) claimOf(ctx context.Context, key provision.Key, pending *intent.Entry) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.claim(ctx, c.Cached, key)
-	if err != nil || pending == nil || claim != nil && claim.Spec.VolumeName == "" && !pending.IsStale() {
+	if err != nil || !provision.NeedsLiveClaim(claim, pending) {
 		return claim, err
 	}
 	return c.claim(ctx, c.Live, key)
@@ -106,10 +102,7 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, key provisio
 	return claim, nil
 }
 
-// volume finds the claim's PersistentVolume, and says whether memory does not show it. Where a request is on record, the API server is asked:
-// what memory has may be gone together with its volume, and made again by a repeated call, or memory does not have yet what a write with a
-// lost answer or a process before us made. The one would be forgotten, and the other taken for nobody's. And so it is where we know of a
-// volume that memory does not have: the call would be repeated, while its answer goes the way of all volumes.
+// volume returns the claim's PersistentVolume. unseen reports that the API server has it and the cache does not.
 func (c *Controller) volume(ctx context.Context, key provision.Key, pending *intent.Entry) (pv *corev1.PersistentVolume, unseen bool, err error) {
 	name := client.ObjectKey{Name: provision.VolumeName(key, c.Options)}
 	if pending != nil {
@@ -119,14 +112,14 @@ func (c *Controller) volume(ctx context.Context, key provision.Key, pending *int
 		cached, err := kube.Get(ctx, c.Cached, name, &corev1.PersistentVolume{})
 		return cached, cached != nil, err
 	})
-	if err != nil || pending == nil && (newest != nil || !c.finished.has(key.UID)) {
+	if err != nil || !provision.NeedsLiveVolume(newest, pending, c.finished.has(key.UID)) {
 		return newest, false, err
 	}
 	pv, err = kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{})
 	return pv, pv != nil && newest == nil, err
 }
 
-// place reads the selected node when the driver wants to know where volumes are used.
+// place reads the selected node when the driver has topology.
 func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
 	node := s.Claim.Annotations[names.AnnSelectedNode]
 	if !c.Driver.HasTopology || node == "" {
@@ -143,8 +136,8 @@ func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision
 	return s, err
 }
 
-// node reads what memory does not have from the API server, as place does: the scheduler may know of a new node before we do, and the
-// selection of one that is gone is taken back.
+// node reads a node that the cache does not have from the API server: the scheduler may know a new node before this cache, and the
+// selection of a node that is gone is removed.
 func (c *Controller) node(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &corev1.Node{})
 	if node != nil || err != nil {

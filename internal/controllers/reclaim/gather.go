@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// Gather implements loop.Task. What surrounds the volume is read only when it can matter, which for most events it cannot.
+// Gather implements reconcile.Task. It reads the objects around the volume only when the volume may be reclaimed.
 func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapshot, err error) {
 	s = reclaim.Snapshot{Name: name, Driver: c.Driver, Protector: c.DropProtection}
 	if s.Volume, s.Fresh, err = c.volume(ctx, name); err != nil {
@@ -36,8 +36,8 @@ func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapsho
 	return s, nil
 }
 
-// volume is the one of the name, unless nothing is left to do for it. A view that is too old to show that a write had its effect, though its
-// answer was lost, is followed by one that does.
+// volume returns the volume of the name; nil when nothing is left to do for it. When the cache is too old to show a write whose
+// answer was lost, a later event shows it.
 func (c *Controller) volume(ctx context.Context, name string) (pv *corev1.PersistentVolume, fresh bool, err error) {
 	released := c.released.before(name)
 	newest, found, err := c.Volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
@@ -53,29 +53,28 @@ func (c *Controller) volume(ctx context.Context, name string) (pv *corev1.Persis
 	return pv, fresh, nil
 }
 
-// asItIs is the volume as the API server has it, where what is remembered may be too old to delete it: its release is a while ago, or its
-// deletion failed before, or it has another claim than it was released from. What follows upon the release at once, as nearly all deletions
-// do, costs no read: that the watch has shown it is the proof that the claim is gone.
-func (c *Controller) asItIs(ctx context.Context, remembered *corev1.PersistentVolume) (now *corev1.PersistentVolume, fresh bool, err error) {
-	if reclaim.Owner(remembered) != c.Driver.Name || reclaim.Rests(remembered) || !reclaim.MayReclaim(remembered) {
-		return remembered, false, nil
+// asItIs returns the cached volume, or the live one where the cache is not fresh enough to delete it.
+func (c *Controller) asItIs(ctx context.Context, cached *corev1.PersistentVolume) (now *corev1.PersistentVolume, fresh bool, err error) {
+	switch reclaim.ViewOf(cached, c.Driver.Name, c.sawRelease(cached), c.Clock.Now()) {
+	case reclaim.ViewSuffices:
+		return cached, false, nil
+	case reclaim.ViewIsFresh:
+		return cached, true, nil
+	case reclaim.ViewNeedsLive:
 	}
-	if reclaim.IsFresh(remembered, c.Clock.Now()) && c.sawRelease(remembered) {
-		return remembered, true, nil
-	}
-	now, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(remembered), &corev1.PersistentVolume{})
-	if err != nil || now == nil || now.UID != remembered.UID { // another one has a wake-up of its own
+	now, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(cached), &corev1.PersistentVolume{})
+	if err != nil || now == nil || now.UID != cached.UID { // another object of the name is enqueued by its own event
 		return nil, false, err
 	}
 	return now, false, nil
 }
 
-// sawRelease reports whether the watch has shown the release, however long the volume had to wait for its turn, and no attempt has failed since.
+// sawRelease reports whether the watch has shown the release of the volume, and no attempt has failed since.
 func (c *Controller) sawRelease(pv *corev1.PersistentVolume) bool {
 	return c.retries.Get(pv.Name).Failed == 0 && c.releases.have(pv)
 }
 
-// attachments are those of the storage, by whichever name (D-16, D-37).
+// attachments reads the VolumeAttachments of the volume and of all PersistentVolumes with its handle (D-16, D-37).
 func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error {
 	if !c.attaches() {
 		return nil
@@ -96,7 +95,7 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 	return nil
 }
 
-// twins are the other volumes with the same handle that memory knows of. Nearly always there are none.
+// twins reads the other volumes with the same handle that the cache shows. Nearly always there are none.
 func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
 	others, err := c.others(ctx, s.Volume)
 	if err != nil {
@@ -120,7 +119,7 @@ func (c *Controller) twinsAre(ctx context.Context, s *reclaim.Snapshot, all []*c
 	return nil
 }
 
-// others are the other volumes that memory shows with the handle of a volume. Nobody may change them.
+// others returns the other volumes with the handle of a volume from the cache. The caller must not change them.
 func (c *Controller) others(ctx context.Context, pv *corev1.PersistentVolume) ([]*corev1.PersistentVolume, error) {
 	handle := c.handleOf(pv)
 	if handle == "" {
@@ -130,12 +129,12 @@ func (c *Controller) others(ctx context.Context, pv *corev1.PersistentVolume) ([
 	return slices.DeleteFunc(all, func(other *corev1.PersistentVolume) bool { return other.Name == pv.Name }), err
 }
 
-// remembered are the volumes of the driver that memory shows with a handle, those included that this process wrote and no watch has shown
-// yet. Nobody may change them.
+// remembered returns the volumes of the driver with a handle from the cache, and those that this process wrote and the cache does not
+// show yet. The caller must not change them.
 func (c *Controller) remembered(ctx context.Context, handle string) (all []*corev1.PersistentVolume, err error) {
 	own := c.Volumes.Unseen(func(pv *corev1.PersistentVolume) bool { return c.handleOf(pv) == handle })
 	var near corev1.PersistentVolumeList
-	// Not copied, since nearly all are of no interest, and nobody changes those that are.
+	// Not copied: the caller only reads them.
 	if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: bucketOf(handle)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("read the PersistentVolumes with handle %q: %w", handle, err)
 	}
@@ -152,13 +151,13 @@ func (c *Controller) remembered(ctx context.Context, handle string) (all []*core
 	return all, nil
 }
 
-// Sharing are the volumes of the driver with a handle, as the API server has them: data is at stake, and memory may be behind (D-37).
+// Sharing returns the volumes of the driver with a handle from live reads, since a stale cache could cost data (D-37).
 func (c *Controller) Sharing(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
 	return c.sharing(ctx, handle, "", true)
 }
 
-// sharing are those but the one with a name. Memory is asked after the list, for what this process wrote meanwhile. Who asks again spares the
-// API server.
+// sharing is [Controller.Sharing] without the volume of one name. The cache is read after the list, for what this process wrote
+// meanwhile. again says that the caller has asked before, so that the next list may wait.
 func (c *Controller) sharing(ctx context.Context, handle, but string, again bool) ([]*corev1.PersistentVolume, error) {
 	listed, err := c.holders.of(ctx, handle, again)
 	if err != nil {
@@ -172,7 +171,7 @@ func (c *Controller) sharing(ctx context.Context, handle, but string, again bool
 	return c.asTheyAre(ctx, handle, slices.DeleteFunc(all, func(name string) bool { return name == but }))
 }
 
-// asTheyAre are those of the named volumes, which are few, that have the handle in the API server.
+// asTheyAre reads the named volumes live, which are few, and returns those with the handle.
 func (c *Controller) asTheyAre(ctx context.Context, handle string, names []string) (all []*corev1.PersistentVolume, err error) {
 	for _, name := range names {
 		now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
@@ -200,7 +199,7 @@ func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error)
 	return err
 }
 
-// claim is not asked for where the release of the volume was seen, so that an ordinary deletion costs no read.
+// claim reads the claim unless this process has seen the release, so that an ordinary deletion costs no read.
 func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error) {
 	if s.Claim != reclaim.NotAsked {
 		return nil
@@ -210,13 +209,13 @@ func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error)
 	}
 	ref := s.Volume.Spec.ClaimRef
 	shown, err := kube.Get(ctx, c.Cached, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
-	if err == nil && (shown == nil || ref.UID != "" && shown.UID != ref.UID) {
+	if err == nil && reclaim.IsClaimUnseen(ref, shown) {
 		s.Claim, s.Now = reclaim.ClaimUnseen, c.Clock.Now()
 	}
 	return err
 }
 
-// proof asks the API server, since the answer decides over data: the cache may be older than the claim (I3).
+// proof reads the claim live, since the cache may be older than the claim and data depends on the answer (I3).
 func (c *Controller) proof(ctx context.Context, pv *corev1.PersistentVolume) (reclaim.Proof, error) {
 	if !reclaim.NeedsProof(pv) {
 		return reclaim.NotAsked, nil

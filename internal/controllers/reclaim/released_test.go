@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // lagging is a cache that still has a volume as it was before our last write.
@@ -47,7 +48,7 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 				Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
 			}}
-			c := New(Config{Cached: lagging{pv: pv}, Writer: lastFinalizer{err: failed}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
+			c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: lagging{pv: pv}, Writer: lastFinalizer{err: failed}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 			c.Volumes.Handler().OnAdd(pv, false) // the watch is where the cache is
 			before, err := c.Gather(t.Context(), "pv")
 			if err != nil || before.Volume == nil {
@@ -115,7 +116,7 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7"}}
-			c := New(Config{Cached: lagging{pv: pv}, Writer: goneObject{err: tc.err}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
+			c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: lagging{pv: pv}, Writer: goneObject{err: tc.err}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); !errors.Is(err, tc.err) {
 				t.Fatalf("apply: %v", err)
 			}
@@ -212,7 +213,7 @@ func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
 // in between would be a released volume without our finalizer.
 func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
 	pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "7" })
-	c := New(Config{Cached: newRig(nil).api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
+	c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: newRig(nil).api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 	none := func() (*corev1.PersistentVolume, bool, error) { return nil, false, nil }
 	written := pv.DeepCopy()
 	written.ResourceVersion, written.Finalizers = "8", nil
