@@ -74,6 +74,9 @@ func growing(t *testing.T, d *scriptedDriver, args ...string) port {
 	t.Helper()
 	p := newPort(t)
 	d.name, d.capabilities = "csi.example", []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_EXPAND_VOLUME}
+	if d.self != nil {
+		d.capabilities = append(d.capabilities, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME)
+	}
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name, AllowVolumeExpansion: new(true)})
 	started := make(chan struct{})
 	r := p.resizer(d.serve(t), args...)

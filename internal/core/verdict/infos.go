@@ -17,6 +17,7 @@ var infos = merge(
 	explainInfos,
 	unusedInfos,
 	resizeInfos,
+	modifyInfos,
 	snapshotInfos,
 	attachingInfos,
 	publishInfos,

@@ -203,7 +203,7 @@ var upstreams = []string{
 	eventProvisioning, eventProvisioningFailed, eventProvisioningSucceeded, eventVolumeDelete, eventVolumeFailedDelete, eventExternalExpanding,
 	eventFailedBinding, eventVolumeMismatch, eventWaitForFirstConsumer, eventWaitForPodScheduled, eventExternalProvisioning, eventClaimLost,
 	eventClaimMisbound, eventVolumeFailedRecycle, eventUnknownReclaimPolicy, eventResizing, eventVolumeResizeFailed, eventVolumeResizeSuccessful,
-	eventFileSystemResizeRequired,
+	eventFileSystemResizeRequired, eventVolumeModify, eventVolumeModifyFailed, eventVolumeModifySuccessful, eventVolumeModifyCanceled,
 }
 
 // IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.

@@ -11,9 +11,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/component-base/featuregate"
 
+	"github.com/purser-csi/purser/internal/controllers/modify"
 	"github.com/purser-csi/purser/internal/controllers/resize"
+	"github.com/purser-csi/purser/internal/core/attributes"
 	"github.com/purser-csi/purser/internal/core/resizing"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
@@ -68,8 +72,9 @@ func Command(program cli.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use: "csi-resizer", GroupID: cli.GroupRun, Args: cli.NoArguments,
 		Annotations: map[string]string{cli.SingleDash: "true"},
-		Short:       "Expand volumes of one CSI driver",
-		Long: `Expand the volumes of claims that ask for more, through one CSI driver.
+		Short:       "Expand and modify volumes of one CSI driver",
+		Long: `Expand the volumes of claims that ask for more, and apply the
+VolumeAttributesClass that a claim names, through one CSI driver.
 
 It takes the place of the external-resizer beside a CSI driver. Flags can be
 written with one dash as well, as upstream's.`,
@@ -86,9 +91,9 @@ written with one dash as well, as upstream's.`,
 func (r *Resizer) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Expansion", func(f *pflag.FlagSet) {
 		f.DurationVar(&r.ResizeTimeout, "resize-timeout", 0, "for ControllerExpandVolume; --timeout wins if it is given; 0 for that")
-		f.DurationVar(&r.ModifyTimeout, "modify-timeout", 0, "for ControllerModifyVolume; this version does not modify volumes")
+		f.DurationVar(&r.ModifyTimeout, "modify-timeout", 0, "for ControllerModifyVolume; --timeout wins if it is given; 0 for that")
 		f.BoolVar(&r.WatchPods, "handle-volume-inuse-error", true, "watch pods, and let an expansion that the driver refuses while a volume is in use wait for them to end")
-		f.BoolVar(&r.ExtraMetadata, "extra-modify-metadata", false, "tell the driver the names of claim and volume when it modifies one; this version does not modify volumes")
+		f.BoolVar(&r.ExtraMetadata, "extra-modify-metadata", false, "tell the driver the names of claim and volume when it modifies one")
 		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: every change is seen as it comes")
 	})
 	r.AddCommonFlags(f)
@@ -97,21 +102,22 @@ func (r *Resizer) AddFlags(f *pflag.FlagSet) {
 // Validate implements cli.Role.
 func (r *Resizer) Validate() error {
 	return errors.Join(r.ValidateCommon(),
+		cli.Need(r.ModifyTimeout >= 0, "--modify-timeout=%s: must not be negative", r.ModifyTimeout),
 		cli.Need(r.ResizeTimeout >= 0, "--resize-timeout=%s: must not be negative", r.ResizeTimeout))
 }
 
-// callTimeout is RZ-F1 and RZ-F2.
-func (r *Resizer) callTimeout() time.Duration {
+// callTimeout returns the timeout of a call with a flag of its own (RZ-F1, RZ-F2).
+func (r *Resizer) callTimeout(own time.Duration) time.Duration {
 	if r.Given("timeout") {
 		return r.Timeout
 	}
-	return cmp.Or(r.ResizeTimeout, r.Timeout)
+	return cmp.Or(own, r.Timeout)
 }
 
-var errCannotExpand = errors.New("the csi driver has EXPAND_VOLUME neither in its controller nor on its nodes, " +
+var errNothingToDo = errors.New("the csi driver has EXPAND_VOLUME neither in its controller nor on its nodes, and no MODIFY_VOLUME, " +
 	"so this program has nothing to do; take it out of the pod")
 
-// add registers the controller (RZ-S2).
+// add registers the controllers (RZ-S2 to RZ-S4).
 func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 	controller := run.Driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME]
 	if !controller {
@@ -120,17 +126,44 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 			return err
 		}
 		if !onNode {
-			return errCannotExpand
+			if !run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME] {
+				return errNothingToDo
+			}
+			return r.addModifier(ctx, run)
 		}
 	}
-	if run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME] {
-		logr.FromContextOrDiscard(ctx).Info("the csi driver can modify volumes, and this version of purser csi-resizer does not: changes of a claim's VolumeAttributesClass wait")
+	if err := r.addModifier(ctx, run); err != nil {
+		return err
 	}
 	return resize.New(resize.Config{
 		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
 		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{Name: run.Driver.Name, Controller: controller},
 		MultiWriters: run.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
-		Timeout:      r.callTimeout(), AnnotateFS: r.Gates.Enabled(gateAnnotateFsResize), WatchPods: r.WatchPods, InFlight: run.InFlight,
+		Timeout:      r.callTimeout(r.ResizeTimeout), AnnotateFS: r.Gates.Enabled(gateAnnotateFsResize), WatchPods: r.WatchPods, InFlight: run.InFlight,
+	}).AddTo(ctx, run.Manager)
+}
+
+// addModifier registers the controller of VolumeAttributesClasses. It runs beside a driver that cannot modify volumes as
+// well, and says so on the claims that ask for it.
+func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work) error {
+	if !r.Gates.Enabled(gateVolumeAttributesClass) {
+		return nil
+	}
+	kind := storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")
+	_, err := run.Manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) { // RZ-G2
+		logr.FromContextOrDiscard(ctx).Info("the API server does not serve VolumeAttributesClasses, so volumes are not modified")
+		return nil
+	}
+	metadata := modify.ParametersOnly
+	if r.ExtraMetadata {
+		metadata = modify.WithNames
+	}
+	modifies := run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME]
+	return modify.New(modify.Config{
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{Name: run.Driver.Name, Modifies: modifies},
+		Timeout: r.callTimeout(r.ModifyTimeout), Metadata: metadata, InFlight: run.InFlight,
 	}).AddTo(ctx, run.Manager)
 }
 

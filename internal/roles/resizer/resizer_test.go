@@ -31,8 +31,8 @@ func TestResizerFlags(t *testing.T) {
 		if err == nil {
 			err = r.Validate()
 		}
-		if (err != nil) != tc.failed || err == nil && r.callTimeout() != tc.want {
-			t.Errorf("%v: %v, time-out %s, want %s", tc.args, err, r.callTimeout(), tc.want)
+		if (err != nil) != tc.failed || err == nil && r.callTimeout(r.ResizeTimeout) != tc.want {
+			t.Errorf("%v: %v, time-out %s, want %s", tc.args, err, r.callTimeout(r.ResizeTimeout), tc.want)
 		}
 	}
 }

@@ -1,0 +1,211 @@
+package modify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/attributes"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+type next = verdict.Verdict[attributes.Action]
+
+// Gather implements reconcile.Task.
+func (c *Controller) Gather(ctx context.Context, key attributes.Key) (attributes.Snapshot, error) {
+	s := attributes.Snapshot{Driver: c.Driver}
+	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key.NamespacedName, &corev1.PersistentVolumeClaim{})
+	if err != nil || claim == nil || claim.UID != key.UID {
+		return s, err
+	}
+	s.Claim = claim
+	if claim.Spec.VolumeName == "" {
+		return s, nil
+	}
+	s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	if err != nil {
+		return s, err
+	}
+	if target := attributes.Target(claim); target != "" {
+		s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: target}, &storagev1.VolumeAttributesClass{})
+	}
+	retry := c.retries.Get(key)
+	s.Retry = attributes.Retry{Class: retry.Inputs, NotBefore: retry.NotBefore}
+	return s, err
+}
+
+// Decide implements reconcile.Task.
+func (c *Controller) Decide(s attributes.Snapshot, now time.Time) next {
+	return attributes.Decide(s, now)
+}
+
+// About implements reconcile.Task.
+func (c *Controller) About(key attributes.Key, s attributes.Snapshot) reconcile.About {
+	about := reconcile.About{
+		Log: []any{telemetry.KeyClaim, key.NamespacedName.String()}, Inputs: func() string { return attributes.ClassID(s.Class) },
+	}
+	if s.Claim != nil {
+		about.Object = s.Claim
+	}
+	if s.Volume != nil {
+		about.Log = append(about.Log, telemetry.KeyVolume, s.Volume.Name)
+	}
+	return about
+}
+
+// Apply implements reconcile.Task.
+func (c *Controller) Apply(ctx context.Context, s attributes.Snapshot, action attributes.Action) (next, error) {
+	switch a := action.(type) {
+	case attributes.Modify:
+		return c.modify(ctx, s), nil
+	case attributes.SetVolumeClass:
+		return nil, c.patchVolume(ctx, s, a.Target)
+	case attributes.MarkPending, attributes.Begin, attributes.Finish, attributes.Fail, attributes.Cancel:
+		return nil, c.patchClaim(ctx, s, action)
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// patchClaim writes the claim's status if the action changes it. The patch has the resource version, so that a target is
+// never written over one that another leader wrote.
+func (c *Controller) patchClaim(ctx context.Context, s attributes.Snapshot, a attributes.Action) error {
+	key := client.ObjectKeyFromObject(s.Claim)
+	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key, &corev1.PersistentVolumeClaim{})
+	if err != nil {
+		return err
+	}
+	err = c.writeStatus(ctx, s, claim, a)
+	if _, begins := a.(attributes.Begin); begins || !apierrors.IsConflict(err) {
+		return err
+	}
+	// Something else of the claim was changed during the call, as by an expansion. The outcome is written all the same, or the call
+	// would be repeated.
+	if claim, err = kube.Get(ctx, c.Live, key, &corev1.PersistentVolumeClaim{}); err != nil {
+		return err
+	}
+	return c.writeStatus(ctx, s, claim, a)
+}
+
+func (c *Controller) writeStatus(ctx context.Context, s attributes.Snapshot, claim *corev1.PersistentVolumeClaim, a attributes.Action) error {
+	if claim == nil || claim.UID != s.Claim.UID {
+		return nil // nothing to write to any more
+	}
+	changed, ok := attributes.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
+	if !ok {
+		return fmt.Errorf("%T is not about a claim", a)
+	}
+	if equality.Semantic.DeepEqual(claim.Status, changed.Status) {
+		return nil
+	}
+	patch := client.StrategicMergeFrom(claim.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	c.claims.Wrote(changed)
+	return nil
+}
+
+func (c *Controller) patchVolume(ctx context.Context, s attributes.Snapshot, class string) error {
+	changed := s.Volume.DeepCopy()
+	changed.Spec.VolumeAttributesClassName = &class
+	if err := c.Writer.Patch(ctx, changed, client.StrategicMergeFrom(s.Volume.DeepCopy())); err != nil {
+		return fmt.Errorf("write PersistentVolume %q: %w", s.Volume.Name, err)
+	}
+	c.volumes.Wrote(changed)
+	return nil
+}
+
+// modify calls the driver, and turns its answer into the next verdict.
+func (c *Controller) modify(ctx context.Context, s attributes.Snapshot) next {
+	failure, err := c.call(ctx, s)
+	if errors.Is(err, errBusy) {
+		return verdict.Wait[attributes.Action]{
+			Finding: verdict.Finding{Reason: verdict.ModifyAwaitsRetry, Message: "another call for the volume is in flight"},
+			Until:   c.Clock.Now().Add(c.Backoff.First),
+		}
+	}
+	if err != nil { // the call was not made
+		return verdict.Refuse[attributes.Action]{Finding: verdict.Finding{Reason: verdict.ModifyFailed, Message: err.Error()}}
+	}
+	return attributes.AfterModify(s, failure)
+}
+
+// errBusy says that another call for the volume is in flight in this process (RZ-H17).
+var errBusy = errors.New("another call for the volume is in flight")
+
+// call makes one ControllerModifyVolume call. err says that the call could not be made at all.
+func (c *Controller) call(ctx context.Context, s attributes.Snapshot) (*attributes.Failure, error) {
+	request := &csi.ControllerModifyVolumeRequest{
+		VolumeId: s.Volume.Spec.CSI.VolumeHandle, MutableParameters: parameters(s, c.Metadata),
+	}
+	var err error
+	if ref := secretOf(s.Volume); ref != nil {
+		if request.Secrets, _, err = kube.SecretValues(ctx, c.Live, *ref); err != nil {
+			return nil, fmt.Errorf("the secret %s of PersistentVolume %q for the modification cannot be read: %w", ref, s.Volume.Name, err)
+		}
+	}
+	inFlight := c.InFlight.WithLabelValues("ControllerModifyVolume")
+	inFlight.Inc()
+	defer inFlight.Dec()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	end, err := c.Calls.Begin("ControllerModifyVolume", s.Volume.Name, request.GetVolumeId())
+	if err != nil {
+		return nil, errBusy
+	}
+	defer end()
+	if _, err = c.CSI.ControllerModifyVolume(ctx, request); err == nil {
+		return nil, nil //nolint:nilnil // no failure, and the call was made
+	}
+	code, message, foreign := csirpc.Outcome(err)
+	if foreign { // RZ-C1: nothing is known of the call
+		code, message = codes.Unavailable, err.Error()
+	}
+	return &attributes.Failure{Code: code, Message: csirpc.Redact(message, request.GetSecrets())}, nil
+}
+
+// The keys of the names that [WithNames] adds (RZ-F7).
+const (
+	keyClaimName      = "csi.storage.k8s.io/pvc/name"
+	keyClaimNamespace = "csi.storage.k8s.io/pvc/namespace"
+	keyVolumeName     = "csi.storage.k8s.io/pv/name"
+)
+
+func parameters(s attributes.Snapshot, metadata Metadata) map[string]string {
+	if metadata != WithNames {
+		return s.Class.Parameters
+	}
+	all := map[string]string{}
+	maps.Copy(all, s.Class.Parameters)
+	all[keyClaimName], all[keyClaimNamespace], all[keyVolumeName] = s.Claim.Name, s.Claim.Namespace, s.Volume.Name
+	return all
+}
+
+// secretOf returns the secret of the volume's annotations, else the one for expansions, else nil (RZ-M9).
+func secretOf(pv *corev1.PersistentVolume) *types.NamespacedName {
+	name, namespace := pv.Annotations[names.AnnControllerModifySecret], pv.Annotations[names.AnnControllerModifySecretNS]
+	if name != "" && namespace != "" {
+		return &types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	if ref := pv.Spec.CSI.ControllerExpandSecretRef; ref != nil {
+		return &types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	}
+	return nil
+}

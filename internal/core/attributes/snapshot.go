@@ -1,0 +1,109 @@
+package attributes
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Verdict is what this package answers.
+type Verdict = verdict.Verdict[Action]
+
+type (
+	nothing = verdict.Nothing[Action]
+	wait    = verdict.Wait[Action]
+	refuse  = verdict.Refuse[Action]
+	do      = verdict.Do[Action]
+)
+
+// Key is one claim for as long as it exists: a claim created again under its name inherits nothing (RZ-H5).
+type Key struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// Driver is what must be known of the CSI driver.
+type Driver struct {
+	Name     string
+	Modifies bool // the driver has the capability MODIFY_VOLUME
+}
+
+// Snapshot is the world around one claim.
+type Snapshot struct {
+	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or another one has its name by now
+	Volume *corev1.PersistentVolume      // that the claim names; nil: the cache does not have it
+	Class  *storagev1.VolumeAttributesClass
+	// Class is the one that [Target] names; nil: it does not exist.
+	Driver Driver
+	Retry  Retry
+}
+
+// Retry is what the process remembers of the last failed attempt.
+type Retry struct {
+	Class     string    // [ClassID] of the attempt; empty for none
+	NotBefore time.Time // when the next attempt with this class is due
+}
+
+// Action is one thing to do. The interface is sealed.
+//
+//sumtype:decl
+type Action interface{ action() }
+
+type (
+	// MarkPending writes into the claim's status that the class does not exist (RZ-M6).
+	MarkPending struct{}
+	// Begin writes the target into the claim's status before the driver is asked (RZ-M7).
+	Begin struct{ Target string }
+	// Modify asks the driver to apply the snapshot's class. [AfterModify] decides what follows.
+	Modify struct{}
+	// SetVolumeClass writes the class into the PersistentVolume (RZ-M10).
+	SetVolumeClass struct{ Target string }
+	// Finish writes the class into the claim's status (RZ-M10).
+	Finish struct{ Target string }
+	// Fail writes the driver's error into the claim's status (RZ-M11).
+	Fail struct {
+		Target  string
+		Failure Failure
+	}
+	// Cancel removes the condition of a modification that the user took back (RZ-M4).
+	Cancel struct{}
+)
+
+func (MarkPending) action()    {}
+func (Begin) action()          {}
+func (Modify) action()         {}
+func (SetVolumeClass) action() {}
+func (Finish) action()         {}
+func (Fail) action()           {}
+func (Cancel) action()         {}
+
+// Failure is how ControllerModifyVolume failed.
+type Failure struct {
+	Code    codes.Code
+	Message string // the driver's words, without secret values
+}
+
+// The codes after which a call may still have an effect (RZ-C1).
+var uncertain = []codes.Code{
+	codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted,
+}
+
+// IsFinal reports whether the driver is certain not to modify the volume any more for this call.
+func (f Failure) IsFinal() bool { return !slices.Contains(uncertain, f.Code) }
+
+// IsInfeasible reports whether the driver can never apply the class (RZ-C2).
+func (f Failure) IsInfeasible() bool { return f.Code == codes.InvalidArgument }
+
+// ClassID identifies a class for as long as it exists: one that is created again is another one, and is tried at once.
+func ClassID(class *storagev1.VolumeAttributesClass) string {
+	if class == nil {
+		return ""
+	}
+	return class.Name + "/" + string(class.UID)
+}
