@@ -2,16 +2,18 @@ package telemetry
 
 // Keys of log lines. Every line of a controller has the object's key and the reason.
 const (
-	KeyClaim      = "claim"
-	KeyVolume     = "volume"
-	KeyClass      = "class"
-	KeyPod        = "pod"
-	KeyAttributes = "attributesClass"
-	KeyDriver     = "driver"
-	KeyNode       = "node"
-	KeySize       = "size" // that the claim asks for
-	KeyCode       = "code" // gRPC code of the driver's answer
-	KeyReason     = "reason"
-	KeyAttempt    = "attempt"
-	KeyRetry      = "retryIn"
+	KeyClaim           = "claim"
+	KeyVolume          = "volume"
+	KeySnapshot        = "snapshot"
+	KeySnapshotContent = "snapshotContent"
+	KeyClass           = "class"
+	KeyPod             = "pod"
+	KeyAttributes      = "attributesClass"
+	KeyDriver          = "driver"
+	KeyNode            = "node"
+	KeySize            = "size" // that the claim asks for
+	KeyCode            = "code" // gRPC code of the driver's answer
+	KeyReason          = "reason"
+	KeyAttempt         = "attempt"
+	KeyRetry           = "retryIn"
 )

@@ -1,0 +1,189 @@
+package snapshotting
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// ControllerName is the name of the snapshot-controller and of its work queue, as upstream's (SN-Q1).
+const ControllerName = "snapshot-controller-snapshot"
+
+// Indexes of the cache.
+const (
+	indexSource   = "snapshotSourceClaim" // VolumeSnapshots by the claim that they are taken of
+	indexRef      = "snapshotRef"         // contents by the VolumeSnapshot that they refer to
+	indexRestored = "restoredSnapshot"    // claims by the VolumeSnapshot that they are restored from
+)
+
+// ControllerConfig is what the snapshot-controller needs.
+type ControllerConfig struct {
+	reconcile.Settings
+	// SourceMode is that of [core.Settings].
+	SourceMode bool
+	Cached     client.Reader // objects must be whole but for their managed fields
+	Live       client.Reader
+	Writer     client.Client
+}
+
+// Controller works on all VolumeSnapshots of a cluster.
+type Controller struct {
+	ControllerConfig
+	retries   *reconcile.Retries[types.NamespacedName]
+	snapshots *kube.OwnWrites[*snapshotv1.VolumeSnapshot]
+	contents  *kube.OwnWrites[*snapshotv1.VolumeSnapshotContent]
+	claims    *kube.OwnWrites[*corev1.PersistentVolumeClaim]
+
+	claimWrites sync.Mutex // two snapshots of one claim would conflict
+}
+
+// NewController returns the controller without starting anything.
+func NewController(cfg ControllerConfig) *Controller {
+	return &Controller{
+		ControllerConfig: cfg, retries: reconcile.NewRetries[types.NamespacedName](),
+		snapshots: kube.NewOwnWrites[*snapshotv1.VolumeSnapshot](), contents: kube.NewOwnWrites[*snapshotv1.VolumeSnapshotContent](),
+		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+	}
+}
+
+// AddTo registers the controller, its indexes and its event handlers with a manager.
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	loop := reconcile.New(reconcile.Config[types.NamespacedName, core.Snapshot, core.Action]{
+		Settings: c.Settings, Name: ControllerName, Task: c, Retries: c.retries, Bound: apiBound,
+	})
+	ctrl, err := controller.NewTyped(ControllerName, mgr, controller.TypedOptions[types.NamespacedName]{
+		Reconciler: loop, MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[types.NamespacedName],
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", ControllerName, err)
+	}
+	for _, index := range []struct {
+		of   client.Object
+		name string
+		by   client.IndexerFunc
+	}{
+		{&snapshotv1.VolumeSnapshot{}, indexSource, bySource},
+		{&snapshotv1.VolumeSnapshotContent{}, indexRef, byRef},
+		{&corev1.PersistentVolumeClaim{}, indexRestored, byRestored},
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, index.of, index.name, index.by); err != nil {
+			return fmt.Errorf("index %s: %w", index.name, err)
+		}
+	}
+	for _, s := range []source.TypedSource[types.NamespacedName]{
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, onAny(c.snapshots, c.sawSnapshot)),
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, onAny(c.contents, sawContent)),
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, onAny(nil, c.sawClass)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, onAny(c.claims, c.sawClaim)),
+	} {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("controller %s: %w", ControllerName, err)
+		}
+	}
+	return nil
+}
+
+func bySource(o client.Object) []string {
+	if vs, ok := o.(*snapshotv1.VolumeSnapshot); ok && core.SourceClaim(vs) != "" {
+		return []string{core.SourceClaim(vs)}
+	}
+	return nil
+}
+
+func byRef(o client.Object) []string {
+	if content, ok := o.(*snapshotv1.VolumeSnapshotContent); ok {
+		return []string{refOf(content).String()}
+	}
+	return nil
+}
+
+func byRestored(o client.Object) []string {
+	claim, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return nil
+	}
+	if from, is := core.RestoredFrom(claim); is {
+		return []string{from.String()}
+	}
+	return nil
+}
+
+func refOf(content *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
+	return types.NamespacedName{Namespace: content.Spec.VolumeSnapshotRef.Namespace, Name: content.Spec.VolumeSnapshotRef.Name}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+// onAny tells the memory of own writes of every event of a kind, and then enqueues what the object is about.
+func onAny[T client.Object](own *kube.OwnWrites[T], enqueue func(context.Context, T, queue)) handler.TypedEventHandler[T, types.NamespacedName] {
+	saw := func(ctx context.Context, o T, q queue) {
+		if own != nil {
+			own.Saw(o)
+		}
+		enqueue(ctx, o, q)
+	}
+	return handler.TypedFuncs[T, types.NamespacedName]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { saw(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) { saw(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
+			if own != nil {
+				own.Gone(e.Object)
+			}
+			enqueue(ctx, e.Object, q)
+		},
+	}
+}
+
+func (c *Controller) sawSnapshot(_ context.Context, vs *snapshotv1.VolumeSnapshot, q queue) {
+	q.Add(client.ObjectKeyFromObject(vs))
+}
+
+func sawContent(_ context.Context, content *snapshotv1.VolumeSnapshotContent, q queue) {
+	if ref := refOf(content); ref.Name != "" {
+		q.Add(ref)
+	}
+}
+
+// sawClass enqueues the snapshots that may wait for a class: those without a content.
+func (c *Controller) sawClass(ctx context.Context, _ *snapshotv1.VolumeSnapshotClass, q queue) {
+	var all snapshotv1.VolumeSnapshotList
+	if err := c.Cached.List(ctx, &all); err != nil {
+		return // the retry of each snapshot finds the class
+	}
+	for i := range all.Items {
+		if vs := &all.Items[i]; vs.Status == nil || vs.Status.BoundVolumeSnapshotContentName == nil {
+			q.Add(client.ObjectKeyFromObject(vs))
+		}
+	}
+}
+
+// sawClaim enqueues the snapshots that are taken of a claim, and the one that it is restored from.
+func (c *Controller) sawClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, q queue) {
+	if from, is := core.RestoredFrom(claim); is {
+		q.Add(from)
+	}
+	var all snapshotv1.VolumeSnapshotList
+	if err := c.Cached.List(ctx, &all, client.InNamespace(claim.Namespace), client.MatchingFields{indexSource: claim.Name}); err != nil {
+		return // the retry of each snapshot finds the claim
+	}
+	for i := range all.Items {
+		if core.NeedsClaim(&all.Items[i]) {
+			q.Add(client.ObjectKeyFromObject(&all.Items[i]))
+		}
+	}
+}

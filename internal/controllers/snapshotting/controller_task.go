@@ -1,0 +1,285 @@
+package snapshotting
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Gather implements reconcile.Task.
+func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (core.Snapshot, error) {
+	s := core.Snapshot{Settings: core.Settings{SourceMode: c.SourceMode}, Key: key}
+	var err error
+	if s.Unprotected, err = c.unprotected(ctx, key); err != nil {
+		return s, err
+	}
+	if s.Snapshot, err = read(ctx, c.Cached, c.snapshots, key, &snapshotv1.VolumeSnapshot{}); err != nil || s.Snapshot == nil {
+		return s, err
+	}
+	if s.Content, err = c.content(ctx, s.Snapshot); err != nil {
+		return s, err
+	}
+	if err := c.gatherClaim(ctx, &s); err != nil {
+		return s, err
+	}
+	if s.Snapshot.DeletionTimestamp != nil {
+		s.Restoring, err = c.restoring(ctx, key)
+		return s, err
+	}
+	if s.Content == nil {
+		err = c.gatherClass(ctx, &s)
+	}
+	return s, err
+}
+
+// content returns the content of a VolumeSnapshot. What follows from its absence, that the snapshot is lost or that its finalizers may
+// go, must not follow from a stale cache: the API server is asked.
+func (c *Controller) content(ctx context.Context, vs *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshotContent, error) {
+	key := types.NamespacedName{Name: core.ContentName(vs)}
+	content, err := read(ctx, c.Cached, c.contents, key, &snapshotv1.VolumeSnapshotContent{})
+	bound := vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil
+	if err != nil || content != nil || !bound && vs.DeletionTimestamp == nil {
+		return content, err
+	}
+	return kube.Get(ctx, c.Live, key, &snapshotv1.VolumeSnapshotContent{})
+}
+
+// unprotected returns the contents that refer to a VolumeSnapshot with a uid and lack their finalizer (SN-V3).
+func (c *Controller) unprotected(ctx context.Context, key types.NamespacedName) ([]*snapshotv1.VolumeSnapshotContent, error) {
+	var all snapshotv1.VolumeSnapshotContentList
+	if err := c.Cached.List(ctx, &all, client.MatchingFields{indexRef: key.String()}); err != nil {
+		return nil, fmt.Errorf("read the contents of VolumeSnapshot %s: %w", key, err)
+	}
+	var found []*snapshotv1.VolumeSnapshotContent
+	for i := range all.Items {
+		one, err := read(ctx, c.Cached, c.contents, client.ObjectKeyFromObject(&all.Items[i]), &snapshotv1.VolumeSnapshotContent{})
+		if err != nil {
+			return nil, err
+		}
+		if one != nil && one.Spec.VolumeSnapshotRef.UID != "" && one.DeletionTimestamp == nil &&
+			!slices.Contains(one.Finalizers, names.FinalizerSnapshotContent) {
+			found = append(found, one)
+		}
+	}
+	return found, nil
+}
+
+// gatherClaim reads the source and the other snapshots that need it, and the volume while there is no content (SN-W7).
+func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
+	name := core.SourceClaim(s.Snapshot)
+	if name == "" {
+		return nil
+	}
+	var err error
+	key := types.NamespacedName{Namespace: s.Key.Namespace, Name: name}
+	if s.Claim, err = read(ctx, c.Cached, c.claims, key, &corev1.PersistentVolumeClaim{}); err != nil || s.Claim == nil {
+		return err
+	}
+	if s.Content == nil && s.Claim.Spec.VolumeName != "" && s.Snapshot.DeletionTimestamp == nil {
+		if s.Volume, err = kube.Get(ctx, c.Live, types.NamespacedName{Name: s.Claim.Spec.VolumeName}, &corev1.PersistentVolume{}); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(s.Claim.Finalizers, names.FinalizerSnapshotClaim) {
+		return nil
+	}
+	var all snapshotv1.VolumeSnapshotList
+	if err := c.Cached.List(ctx, &all, client.InNamespace(key.Namespace), client.MatchingFields{indexSource: name}); err != nil {
+		return fmt.Errorf("read the VolumeSnapshots of claim %s: %w", key, err)
+	}
+	for i := range all.Items {
+		if other := &all.Items[i]; other.Name != s.Key.Name && core.NeedsClaim(other) {
+			s.Others = append(s.Others, other.Name)
+		}
+	}
+	return nil
+}
+
+func (c *Controller) gatherClass(ctx context.Context, s *core.Snapshot) error {
+	if name := s.Snapshot.Spec.VolumeSnapshotClassName; name != nil {
+		var err error
+		s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: *name}, &snapshotv1.VolumeSnapshotClass{})
+		return err
+	}
+	var all snapshotv1.VolumeSnapshotClassList
+	if err := c.Cached.List(ctx, &all); err != nil {
+		return fmt.Errorf("read VolumeSnapshotClasses: %w", err)
+	}
+	for i := range all.Items {
+		if core.IsDefaultClass(&all.Items[i]) {
+			s.Defaults = append(s.Defaults, all.Items[i])
+		}
+	}
+	return nil
+}
+
+func (c *Controller) restoring(ctx context.Context, key types.NamespacedName) ([]string, error) {
+	var all corev1.PersistentVolumeClaimList
+	if err := c.Cached.List(ctx, &all, client.MatchingFields{indexRestored: key.String()}); err != nil {
+		return nil, fmt.Errorf("read the claims that are restored from %s: %w", key, err)
+	}
+	var found []string
+	for i := range all.Items {
+		if all.Items[i].Status.Phase == corev1.ClaimPending {
+			found = append(found, client.ObjectKeyFromObject(&all.Items[i]).String())
+		}
+	}
+	return found, nil
+}
+
+// Decide implements reconcile.Task.
+func (c *Controller) Decide(s core.Snapshot, now time.Time) core.Verdict {
+	return core.DecideSnapshot(s, now)
+}
+
+// About implements reconcile.Task.
+func (c *Controller) About(key types.NamespacedName, s core.Snapshot) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeySnapshot, key.String()}}
+	if s.Snapshot != nil {
+		about.Object = s.Snapshot
+	}
+	return about
+}
+
+// Apply implements reconcile.Task.
+func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Action) (core.Verdict, error) {
+	switch a := action.(type) {
+	case core.PrepareSnapshot:
+		return nil, c.patchSnapshot(ctx, s, func(vs *snapshotv1.VolumeSnapshot) {
+			addFinalizers(vs, a.Finalizers...)
+			if a.Class != "" {
+				vs.Spec.VolumeSnapshotClassName = ptr.To(a.Class)
+			}
+		})
+	case core.ReleaseSnapshot:
+		return nil, client.IgnoreNotFound(c.patchSnapshot(ctx, s, func(vs *snapshotv1.VolumeSnapshot) { removeFinalizers(vs, a.Finalizers...) }))
+	case core.WriteStatus:
+		return nil, c.writeStatus(ctx, s, a.Status)
+	case core.ProtectClaim:
+		return nil, c.updateClaim(ctx, s, func(claim *corev1.PersistentVolumeClaim) { addFinalizers(claim, names.FinalizerSnapshotClaim) })
+	case core.ReleaseClaim:
+		return nil, client.IgnoreNotFound(c.updateClaim(ctx, s, func(claim *corev1.PersistentVolumeClaim) {
+			removeFinalizers(claim, names.FinalizerSnapshotClaim)
+		}))
+	case core.CreateContent:
+		return nil, c.createContent(ctx, a.Content)
+	case core.BindContent:
+		return nil, c.patchContent(ctx, s.Content, func(content *snapshotv1.VolumeSnapshotContent) {
+			content.Spec.VolumeSnapshotRef.UID = s.Snapshot.UID
+			if a.Class != "" {
+				content.Spec.VolumeSnapshotClassName = ptr.To(a.Class)
+			}
+		})
+	case core.ProtectContent:
+		return nil, c.patchContent(ctx, a.Content, func(content *snapshotv1.VolumeSnapshotContent) {
+			addFinalizers(content, names.FinalizerSnapshotContent)
+		})
+	case core.MarkDeleting:
+		changed := s.Content.DeepCopy()
+		return nil, c.wrote(changed, c.Writer.Patch(ctx, changed, annotation(changed.UID, names.AnnSnapshotBeingDeleted, ptr.To("yes"))))
+	case core.DeleteContent:
+		return nil, c.deleteContent(ctx, s.Content)
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// patchSnapshot changes the newest version of the VolumeSnapshot that this process knows, if the API server has no newer one.
+func (c *Controller) patchSnapshot(ctx context.Context, s core.Snapshot, change func(*snapshotv1.VolumeSnapshot)) error {
+	vs, err := read(ctx, c.Cached, c.snapshots, s.Key, &snapshotv1.VolumeSnapshot{})
+	if err != nil {
+		return err
+	}
+	if vs == nil || vs.UID != s.Snapshot.UID {
+		return apierrors.NewNotFound(snapshotv1.Resource("volumesnapshots"), s.Key.Name)
+	}
+	changed := vs.DeepCopy()
+	change(changed)
+	if err := c.Writer.Patch(ctx, changed, locked(vs)); err != nil {
+		return fmt.Errorf("write VolumeSnapshot %s: %w", s.Key, err)
+	}
+	c.snapshots.Wrote(changed)
+	return nil
+}
+
+func (c *Controller) writeStatus(ctx context.Context, s core.Snapshot, status *snapshotv1.VolumeSnapshotStatus) error {
+	changed := s.Snapshot.DeepCopy()
+	changed.Status = status
+	patch, err := fieldsOf(s.Snapshot, changed)
+	if err != nil {
+		return err
+	}
+	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("write the status of VolumeSnapshot %s: %w", s.Key, err)
+	}
+	c.snapshots.Wrote(changed)
+	return nil
+}
+
+// updateClaim replaces the claim, for which alone there is permission (SN-R1).
+func (c *Controller) updateClaim(ctx context.Context, s core.Snapshot, change func(*corev1.PersistentVolumeClaim)) error {
+	c.claimWrites.Lock()
+	defer c.claimWrites.Unlock()
+	key := client.ObjectKeyFromObject(s.Claim)
+	claim, err := read(ctx, c.Cached, c.claims, key, &corev1.PersistentVolumeClaim{})
+	if err != nil {
+		return err
+	}
+	if claim == nil || claim.UID != s.Claim.UID {
+		return apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), key.Name)
+	}
+	changed := claim.DeepCopy()
+	if change(changed); slices.Equal(changed.Finalizers, claim.Finalizers) {
+		return nil // another snapshot of the claim was quicker
+	}
+	if err := c.Writer.Update(ctx, changed); err != nil {
+		return fmt.Errorf("write claim %s: %w", key, err)
+	}
+	c.claims.Wrote(changed)
+	return nil
+}
+
+// createContent writes a content. One that exists already is of the same VolumeSnapshot: its name has the uid.
+func (c *Controller) createContent(ctx context.Context, content *snapshotv1.VolumeSnapshotContent) error {
+	made := content.DeepCopy()
+	err := c.Writer.Create(ctx, made)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return c.wrote(made, err)
+}
+
+func (c *Controller) patchContent(ctx context.Context, content *snapshotv1.VolumeSnapshotContent, change func(*snapshotv1.VolumeSnapshotContent)) error {
+	changed := content.DeepCopy()
+	change(changed)
+	return c.wrote(changed, c.Writer.Patch(ctx, changed, locked(content)))
+}
+
+func (c *Controller) wrote(content *snapshotv1.VolumeSnapshotContent, err error) error {
+	if err != nil {
+		return fmt.Errorf("write VolumeSnapshotContent %q: %w", content.Name, err)
+	}
+	c.contents.Wrote(content)
+	return nil
+}
+
+func (c *Controller) deleteContent(ctx context.Context, content *snapshotv1.VolumeSnapshotContent) error {
+	err := c.Writer.Delete(ctx, content.DeepCopy(), client.Preconditions{UID: &content.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete VolumeSnapshotContent %q: %w", content.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package snapshotting
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// apiBound is the part of the time of one run that is for the API server.
+const apiBound = 30 * time.Second
+
+// SidecarName is the name of the sidecar's controller and of its work queue, as upstream's (SN-A1).
+const SidecarName = "csi-snapshotter-content"
+
+// SidecarConfig is what the sidecar's controller needs.
+type SidecarConfig struct {
+	reconcile.Settings
+	core.ContentSettings
+	Cached  client.Reader
+	Live    client.Reader // for secrets
+	Writer  client.Client
+	CSI     csi.ControllerClient
+	Timeout time.Duration // of one call to the driver
+	// InFlight counts the calls by method.
+	InFlight *prometheus.GaugeVec
+}
+
+// Sidecar works on the VolumeSnapshotContents of one driver.
+type Sidecar struct {
+	SidecarConfig
+	retries  *reconcile.Retries[string]
+	contents *kube.OwnWrites[*snapshotv1.VolumeSnapshotContent]
+
+	mu    sync.Mutex
+	asked map[types.UID]time.Time // when the driver last said that a snapshot is not ready
+}
+
+// NewSidecar returns the controller without starting anything.
+func NewSidecar(cfg SidecarConfig) *Sidecar {
+	return &Sidecar{
+		SidecarConfig: cfg, retries: reconcile.NewRetries[string](), asked: map[types.UID]time.Time{},
+		contents: kube.NewOwnWrites[*snapshotv1.VolumeSnapshotContent](),
+	}
+}
+
+// AddTo registers the controller and its event handlers with a manager.
+func (c *Sidecar) AddTo(mgr manager.Manager) error {
+	loop := reconcile.New(reconcile.Config[string, core.ContentSnapshot, core.ContentAction]{
+		Settings: c.Settings, Name: SidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+	})
+	ctrl, err := controller.NewTyped(SidecarName, mgr, controller.TypedOptions[string]{
+		Reconciler: loop, MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", SidecarName, err)
+	}
+	for _, s := range []source.TypedSource[string]{
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, c.contentEvents()),
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, c.classEvents()),
+	} {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("controller %s: %w", SidecarName, err)
+		}
+	}
+	return nil
+}
+
+type contentQueue = workqueue.TypedRateLimitingInterface[string]
+
+func (c *Sidecar) contentEvents() handler.TypedEventHandler[*snapshotv1.VolumeSnapshotContent, string] {
+	saw := func(content *snapshotv1.VolumeSnapshotContent, q contentQueue) {
+		c.contents.Saw(content)
+		if content.Spec.Driver == c.Driver {
+			q.Add(content.Name)
+		}
+	}
+	return handler.TypedFuncs[*snapshotv1.VolumeSnapshotContent, string]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*snapshotv1.VolumeSnapshotContent], q contentQueue) {
+			saw(e.Object, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*snapshotv1.VolumeSnapshotContent], q contentQueue) {
+			saw(e.ObjectNew, q)
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*snapshotv1.VolumeSnapshotContent], q contentQueue) {
+			c.contents.Gone(e.Object)
+			c.note(e.Object.UID, time.Time{})
+			q.Add(e.Object.Name)
+		},
+	}
+}
+
+// classEvents enqueues the contents that wait for a class.
+func (c *Sidecar) classEvents() handler.TypedEventHandler[*snapshotv1.VolumeSnapshotClass, string] {
+	changed := func(ctx context.Context, class *snapshotv1.VolumeSnapshotClass, q contentQueue) {
+		var contents snapshotv1.VolumeSnapshotContentList
+		if err := c.Cached.List(ctx, &contents); err != nil {
+			return // the retry of each content finds the class
+		}
+		for i := range contents.Items {
+			one := &contents.Items[i]
+			if ptr.Deref(one.Spec.VolumeSnapshotClassName, "") == class.Name && one.Spec.Driver == c.Driver {
+				q.Add(one.Name)
+			}
+		}
+	}
+	return handler.TypedFuncs[*snapshotv1.VolumeSnapshotClass, string]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*snapshotv1.VolumeSnapshotClass], q contentQueue) {
+			changed(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*snapshotv1.VolumeSnapshotClass], q contentQueue) {
+			changed(ctx, e.ObjectNew, q)
+		},
+	}
+}
+
+func (c *Sidecar) note(uid types.UID, asked time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if asked.IsZero() {
+		delete(c.asked, uid)
+	} else {
+		c.asked[uid] = asked
+	}
+}
+
+func (c *Sidecar) lastAsked(uid types.UID) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked[uid]
+}
