@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Redact takes secret values out of what a driver said, where they would go into events, logs and errors. Drivers hand on what
+// Redact removes secret values from the text of a driver's error, before it goes into events, logs and errors. Drivers pass on what
 // their backend's tools print, and some of those print their arguments (R-59, U-48).
 //
 // A value is looked for as it is, quoted, in JSON, in a URL, in base64, and line by line, since keys come in several; of a line that sets
@@ -33,7 +33,7 @@ const (
 	leastLine   = 8
 )
 
-// formsOf are the forms in which a value, or a part of it that is a secret by itself, may stand in a message.
+// formsOf returns the forms in which a value, or a part of it that is a secret by itself, may stand in a message.
 func formsOf(value string) []string {
 	var forms []string
 	add := func(least int, text string) {
@@ -53,7 +53,7 @@ func formsOf(value string) []string {
 	return forms
 }
 
-// encodings are a text as it is, and as programs write it into messages.
+// encodings returns a text as it is, and as programs write it into messages.
 func encodings(text string) []string {
 	quoted := strconv.Quote(text)
 	return []string{
@@ -63,7 +63,7 @@ func encodings(text string) []string {
 	}
 }
 
-// inJSON is a text in JSON without the quotes around it. What means something to a browser has two forms there.
+// inJSON returns a text in JSON without the quotes around it. What means something to a browser has two forms there.
 func inJSON(text string, escapeHTML bool) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
@@ -74,7 +74,7 @@ func inJSON(text string, escapeHTML bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(out.String()), `"`), `"`)
 }
 
-// setBy is what a line of a file of settings gives to its key; empty for a line of another kind.
+// setBy returns the value in a line of a settings file, such as `key = value`; empty for a line of another kind.
 func setBy(line string) string {
 	if i := strings.IndexAny(line, "=:"); i >= 0 {
 		return strings.Trim(line[i+1:], " \t\r\"',;")

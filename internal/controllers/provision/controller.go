@@ -28,9 +28,9 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
-	reconcile.Settings               // Workers are the calls to the driver that are under way at once
-	Cached             client.Reader // answers from memory
-	Live               client.Reader // answers from the API server
+	reconcile.Settings               // Workers are the calls to the driver in flight at once
+	Cached             client.Reader // the informer cache
+	Live               client.Reader // the API server
 	Writer             client.Writer
 	Volumes            *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/reclaim
 	Journal            Journal
@@ -61,11 +61,11 @@ const IndexDriver = "driver"
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
 
-// runsPerCall is how many claims are worked on for each call that may be under way: while one is with the driver, the next one waits
-// for its record to be written.
+// runsPerCall is how many claims are reconciled for each call that may be in flight: while one calls the driver, the next one waits
+// for the write of its journal entry.
 const runsPerCall = 2
 
-// Controller is the task that controllers/loop runs.
+// Controller is the task that the reconcile loop runs.
 type Controller struct {
 	Config
 	retries  *reconcile.Retries[provision.Key]
@@ -79,7 +79,7 @@ type Controller struct {
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
 	if cfg.HandedOver == nil {
-		cfg.HandedOver = nobody{}
+		cfg.HandedOver = noHandOver{}
 	}
 	if cfg.Sharing == nil {
 		cfg.Sharing = func(context.Context, string) ([]*corev1.PersistentVolume, error) { return nil, nil }
@@ -94,7 +94,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Loop is the controller with the loop around it. A run may wait for the calls of those that share its place before it makes its own.
+// Loop returns the controller with the loop around it. A run may wait for the calls of other runs to end before it makes its own.
 func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return reconcile.New(reconcile.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*max(c.Timeout, c.Discard) + apiBound,
@@ -103,7 +103,7 @@ func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, p
 	})
 }
 
-// AddTo registers the controller, its index and its wake-ups with a manager.
+// AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	for name, value := range map[string]func(*corev1.PersistentVolumeClaim) []string{IndexClass: className, IndexDriver: provision.Asked} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolumeClaim{}, name, unbound(value)); err != nil {
@@ -117,7 +117,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if _, err := claims.AddEventHandler(settledClaims(c.finished.forget, c.HandedOver.Forget)); err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
-	if _, here := c.HandedOver.(nobody); here { // a binder in this process asks at once
+	if _, here := c.HandedOver.(noHandOver); here { // a binder in this process asks at once
 		if _, err := claims.AddEventHandler(c.expecting(ctx)); err != nil {
 			return fmt.Errorf("watch claims: %w", err)
 		}

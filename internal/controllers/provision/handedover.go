@@ -8,7 +8,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// HandedOver are the claims that a binder in this process asks for. It does not write on them whom it asks.
+// HandedOver are the claims that a binder in this process asks for. It does not write the provisioner into their annotations.
 type HandedOver interface {
 	// Has reports whether a claim is among them.
 	Has(uid types.UID) bool
@@ -18,14 +18,14 @@ type HandedOver interface {
 	Forget(uid types.UID)
 }
 
-// nobody hands claims over.
-type nobody struct{}
+// noHandOver is a HandedOver without claims, for a process without a binder.
+type noHandOver struct{}
 
-func (nobody) Has(types.UID) bool                              { return false }
-func (nobody) Subscribe(func(types.NamespacedName, types.UID)) {}
-func (nobody) Forget(types.UID)                                {}
+func (noHandOver) Has(types.UID) bool                              { return false }
+func (noHandOver) Subscribe(func(types.NamespacedName, types.UID)) {}
+func (noHandOver) Forget(types.UID)                                {}
 
-// fromBinder wakes up for the claims that are handed over.
+// fromBinder enqueues the claims that are handed over.
 func (c *Controller) fromBinder(_ context.Context, q queue) error {
 	c.HandedOver.Subscribe(func(claim types.NamespacedName, uid types.UID) {
 		q.Add(provision.Key{NamespacedName: claim, UID: uid})

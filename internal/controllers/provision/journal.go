@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 )
 
-// Journal remembers the CreateVolume requests whose outcome is not known.
+// Journal has an entry for each CreateVolume request whose outcome is not known.
 //
 //nolint:interfacebloat // one thing with a life of its own: it opens, records, settles, and is asked
 type Journal interface {
@@ -23,7 +23,7 @@ type Journal interface {
 	// recorded.
 	Expect(e intent.Entry)
 	Unexpect(claim types.UID)
-	// Hold is asked right before a call for a claim that is on record, and bounds it: nobody else repeats or undoes it sooner.
+	// Hold returns a context for one call for a claim with an entry. It is cancelled before another leader may repeat or undo the call.
 	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
 	// Settle forgets the entry of a claim, if there is one.
 	Settle(ctx context.Context, claim types.UID) error
@@ -35,7 +35,7 @@ type Journal interface {
 	Pending(claim types.UID) (intent.Entry, bool)
 	// Entries are all entries.
 	Entries() []intent.Entry
-	// Adopted has an element when there are entries that nobody recorded here, and that were not there when the journal was opened.
+	// Adopted has an element when there are entries that this process did not record, and that were not there when the journal was opened.
 	Adopted() <-chan struct{}
 }
 
@@ -65,7 +65,7 @@ func (m *Memory) Unexpect(types.UID) {}
 // Adopted implements Journal. There are none.
 func (m *Memory) Adopted() <-chan struct{} { return nil }
 
-// Hold implements Journal. Nobody else knows of the entries.
+// Hold implements Journal. No other process has the entries.
 func (m *Memory) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {
 	bounded, cancel := context.WithCancel(ctx)
 	return bounded, cancel, nil

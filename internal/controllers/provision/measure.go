@@ -36,7 +36,7 @@ func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, to
 	}
 }
 
-// listTime bounds a look at the claims, since one that waits for the first list must not hold up whoever asks.
+// listTime bounds the list of claims, since a scrape must not wait for the first list of the cache.
 const listTime = time.Second
 
 // Oldest is the age of the oldest claim that was given to the driver and has no volume, by class.
@@ -45,7 +45,7 @@ func (c *Controller) Oldest() map[string]time.Duration {
 	defer cancel()
 	var claims corev1.PersistentVolumeClaimList
 	ages := map[string]time.Duration{}
-	for _, asked := range []string{c.Driver.Name, ""} { // claims that ask for nobody may have been handed over
+	for _, asked := range []string{c.Driver.Name, ""} { // claims that name no driver may have been handed over
 		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: asked}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil // the first list of claims is not complete
 		}

@@ -27,8 +27,8 @@ import (
 // Config is what the controller needs.
 type Config struct {
 	reconcile.Settings
-	Cached  client.Reader // answers from memory
-	Live    client.Reader // answers from the API server
+	Cached  client.Reader // the informer cache
+	Live    client.Reader // the API server
 	Writer  client.Writer
 	Volumes *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/provision
 	CSI     csi.ControllerClient
@@ -57,7 +57,7 @@ const IndexAwaited = "awaited"
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
 
-// Controller is the task that controllers/loop runs.
+// Controller is the task that the reconcile loop runs.
 type Controller struct {
 	Config
 	retries  *reconcile.Retries[string]
@@ -75,7 +75,7 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Loop is the controller with the loop around it.
+// Loop returns the controller with the loop around it.
 func (c *Controller) Loop() *reconcile.Loop[string, reclaim.Snapshot, reclaim.Action] {
 	return reconcile.New(reconcile.Config[string, reclaim.Snapshot, reclaim.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
@@ -88,7 +88,7 @@ func (c *Controller) attaches() bool {
 	return c.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
 }
 
-// AddTo registers the controller, its indexes and its wake-ups with a manager.
+// AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	for name, value := range map[string]client.IndexerFunc{IndexHandle: c.handle, IndexAwaited: awaited} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolume{}, name, value); err != nil {

@@ -17,13 +17,13 @@ type holders struct {
 	turn chan struct{} // one list at a time
 
 	mu   sync.Mutex
-	next *inquiry // that has not begun; nil when nobody waits for it
+	next *inquiry // that has not begun; nil when no caller waits for it
 }
 
 // inquiry is one list.
 type inquiry struct {
 	names map[string][]string // of volumes, by the handles that were asked for
-	again bool                // somebody has asked before, in vain
+	again bool                // a caller has asked before, in vain
 	err   error
 	ended chan struct{} // closed when the two above are known
 }
@@ -31,7 +31,7 @@ type inquiry struct {
 const (
 	// pageSize bounds the memory of one list.
 	pageSize = 500
-	// restsFor is how many times as long as a list took nobody lists again, and restsMost is the most, if the list was for one who asks again:
+	// restsFor is how many times as long as a list took no other list begins, and restsMost is the most, if the list was for one who asks again:
 	// while a driver is down there are attempts all the time, and the API server has others to serve.
 	restsFor  = 4
 	restsMost = 10 * time.Second
@@ -52,7 +52,7 @@ func (h *holders) of(ctx context.Context, handle string, again bool) ([]string, 
 	}
 }
 
-// join is the next list. It does not end with whoever asked for it first.
+// join returns the next list. It does not end with the context of the caller that asked first.
 func (h *holders) join(ctx context.Context, handle string, again bool) *inquiry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +78,7 @@ func (h *holders) run(ctx context.Context) {
 	}
 }
 
-// begin lets nobody join any more.
+// begin closes the list to further callers.
 func (h *holders) begin() *inquiry {
 	h.mu.Lock()
 	defer h.mu.Unlock()

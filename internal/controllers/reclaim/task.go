@@ -74,8 +74,8 @@ func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next,
 	return nil, err
 }
 
-// lookForTwins sees what surrounds the storage as the API server has it. That takes a while, in which somebody may have saved the volume, so
-// that and its claim are looked at once more after it.
+// lookForTwins reads live which PersistentVolumes share the handle. That takes a while, in which an administrator may have retained the
+// volume, so the volume and its claim are read once more after it.
 func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next, error) {
 	all, err := c.sharing(ctx, c.handleOf(s.Volume), s.Name, c.retries.Get(s.Name).Failed > 0)
 	if err != nil {

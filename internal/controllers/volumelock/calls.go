@@ -8,21 +8,21 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Locks are those under way, by the name of the volume and by its handle. The zero value has none. It is safe for concurrent use.
+// Locks are the calls in flight, by the name of the volume and by its handle. The zero value has none. It is safe for concurrent use.
 type Locks struct {
 	mu       sync.Mutex
 	underWay []call
 }
 
-// call is one under way, or one that was answered. There are as many as a process has workers.
+// call is a call in flight, or one that was answered. There are at most as many as the process has workers.
 type call struct {
 	method, volume, handle string
 	answered               bool
 }
 
-// Begin notes a call for a volume, by the name of its PersistentVolume, and by its handle, which another PersistentVolume can have too
-// (D-37); empty where nobody knows it yet. end must be called when it has ended. The error is a gRPC status with the code Aborted, when
-// another call for the volume is under way. A call that makes the volume may follow one that was answered, which it repeats.
+// Begin locks a volume for a call, by the name of its PersistentVolume and by its handle, which another PersistentVolume can have
+// too (D-37). The handle is empty where it is not known yet. end must be called when the call has ended. The error is a gRPC status
+// with the code Aborted: another call for the volume is in flight. CreateVolume may follow an answered one, which it repeats.
 func (c *Locks) Begin(method, volume, handle string) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,9 +35,9 @@ func (c *Locks) Begin(method, volume, handle string) (end func(), err error) {
 	return c.add(call{method: method, volume: volume, handle: handle}), nil
 }
 
-// Got notes with which handle a call was answered that makes volumes, until that is written down: nobody deletes it before. Another
-// request may be answered with it too. The error, as that of [Locks.Begin], is for a volume that is being deleted, so that nobody knows
-// whether there is one.
+// Got blocks DeleteVolume for the handle that CreateVolume returned, until end is called, which is when its PersistentVolume is
+// written. Another request may be answered with the same handle. The error, as that of [Locks.Begin], is for a volume that is being
+// deleted, so that its existence is uncertain.
 func (c *Locks) Got(volume, handle string) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *Locks) Got(volume, handle string) (end func(), err error) {
 	return c.add(call{method: "CreateVolume", volume: volume, handle: handle, answered: true}), nil
 }
 
-// add says how the call ends. The caller holds mu.
+// add returns the function that ends the call. The caller holds mu.
 func (c *Locks) add(own call) (end func()) {
 	c.underWay = append(c.underWay, own)
 	return func() {

@@ -76,7 +76,8 @@ func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
 
 // IsNeeded says what follows when there is a PersistentVolume for what was to be discarded. Under the name of the request, an earlier
 // attempt wrote it, it is in use as like as not, and whether it goes is for the reclaim policy. Among those that share the handle, the driver
-// has answered with the volume of somebody else, as where a class stands for one share (D-37). It answers nil when the volume is nobody's.
+// has answered with the volume of another claim, as where a class stands for one share (D-37). It returns nil when no object needs the
+// volume.
 func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing []*corev1.PersistentVolume) Verdict {
 	if now != nil && now.Spec.CSI != nil && now.Spec.CSI.Driver == s.Driver.Name {
 		switch {
@@ -186,7 +187,7 @@ func isTwin(want, have *corev1.PersistentVolume) bool {
 func AfterDiscard(handle string, a Answer) Verdict {
 	failed := refuse{Finding: verdict.Finding{
 		Reason:  verdict.CreateResponseInvalid,
-		Message: fmt.Sprintf("deleting volume %q that nobody wants: %s", handle, a.Message),
+		Message: fmt.Sprintf("deleting volume %q, which no claim wants: %s", handle, a.Message),
 	}}
 	return do{Finding: failed.Finding, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: failed}
 }

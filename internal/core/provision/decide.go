@@ -39,7 +39,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 		return wait{
 			Finding: verdict.Finding{
 				Reason:  verdict.WaitForPreviousLeaderCalls,
-				Message: "a former process may still have a call for this claim under way",
+				Message: "the previous leader may have a call for this claim in flight",
 			},
 			Until: s.Pending.NotBefore,
 		}
@@ -53,7 +53,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	return untilSeen(s, v, now)
 }
 
-// volumeLook is how often a volume is looked at that no watch shows: nobody would tell us that it went.
+// volumeLook is how often a volume is looked at that no watch shows: no event would show its deletion.
 const volumeLook = 30 * time.Second
 
 // untilSeen has what is finished looked at again while memory does not show the volume.
@@ -145,8 +145,9 @@ func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 // checkGone settles what was begun for a claim that no longer exists: the recorded call is repeated to learn the handle,
 // and the volume is deleted by the answer (C-91, H-1). When its PersistentVolume exists the call had succeeded, and the
 // reclaim controller owns the rest. One of another driver is no proof: a class that was made again for that driver has led the
-// claim there. Of a record that nobody has kept for long there is none either: another provisioner may have made the PersistentVolume
-// meanwhile, by the same name, and an administrator kept the data when it went. Only a claim that lives, and has none, tells that nobody did.
+// claim there. Of a stale entry there is none either: another provisioner may have made the PersistentVolume
+// meanwhile, by the same name, and an administrator kept the data when it went. Only a claim that exists, and has no PersistentVolume,
+// proves that no other provisioner did.
 func checkGone(s Snapshot) Verdict {
 	switch {
 	case s.Claim != nil:
@@ -156,9 +157,9 @@ func checkGone(s Snapshot) Verdict {
 	case isAnswered(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
 	case s.Pending.IsStale():
-		return settled(verdict.CleanupGivenUp, fmt.Sprintf("a volume %q may have been created for the claim, which does not exist. Nobody has kept the record "+
-			"of it for more than %.0f hours, so that somebody else may have served the claim, and kept its data: it is not deleted. If the storage system has "+
-			"one of this name that nobody needs, delete it there", s.Pending.VolumeName, intent.MostUnattended.Hours()))
+		return settled(verdict.CleanupGivenUp, fmt.Sprintf("a volume %q may have been created for the claim, which does not exist. The journal entry "+
+			"was not renewed for more than %.0f hours, so another provisioner may have served the claim since, and its data may be kept: the volume is "+
+			"not deleted. If the storage system has one of this name that is not needed, delete it there", s.Pending.VolumeName, intent.MostUnattended.Hours()))
 	}
 	return redo(s)
 }
@@ -176,14 +177,14 @@ func checkBound(s Snapshot) Verdict { // C-11
 	return redo(s)
 }
 
-// wasBound reports whether the PersistentVolume of the name, which does not exist any more, was written: nobody binds a claim to one that
-// does not exist. Somebody has taken it away by force, and keeps the data under it.
+// wasBound reports whether the PersistentVolume of the name, which does not exist any more, was written: a claim is not bound to one that
+// does not exist. An administrator has removed it by force, and keeps the data.
 func wasBound(claim *corev1.PersistentVolumeClaim, volume string) bool {
 	phase := claim.Status.Phase
 	return claim.Spec.VolumeName == volume && (phase == corev1.ClaimBound || phase == corev1.ClaimLost)
 }
 
-// checkOurs goes on with what was begun, whomever the claim asks by now. What a former process left for a claim that asks nobody may have
+// checkOurs goes on with what was begun, whichever driver the claim names by now. What a previous leader left for a claim that names none may have
 // been on record before anybody asked (see [Ahead]): it stays there until the claim asks, has a volume, or goes.
 func checkOurs(s Snapshot) Verdict { // C-12, C-13
 	begun := s.Pending != nil && (s.Pending.Unattended == 0 || !isUnasked(s.Claim))
@@ -199,7 +200,7 @@ func checkExisting(s Snapshot) Verdict { // C-20
 	switch {
 	case s.Volume == nil:
 		return nil
-	case s.Pending != nil && isAnswered(s): // nobody has said so, since the answer to its creation was lost
+	case s.Pending != nil && isAnswered(s): // no event said so, since the answer to its creation was lost
 		done := provisioned(s.Volume)
 		return do{Finding: done.Because(), Actions: []Action{Settle{}}, Then: done}
 	case belongsTo(s.Volume, s.Key) && s.Pending == nil:

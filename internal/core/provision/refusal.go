@@ -58,7 +58,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	record, enough := afterRefusal(s, sent, m)
 	if enough {
 		return settled(verdict.CleanupGivenUp, fmt.Sprintf(
-			"CSI driver %q refused %d times in a row to say whether there is a volume %q, which nobody wants, the last time with: %s. "+
+			"CSI driver %q refused %d times in a row to say whether there is a volume %q, which no claim wants, the last time with: %s. "+
 				"If the storage system has one of this name, delete it there", s.Driver.Name, MostRefusals, sent.Request.GetName(), a.Message))
 	}
 	switch {
@@ -82,7 +82,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 }
 
 // former is the next request that an earlier call may have met, when the one that was sent is another one; nil when there is none. A volume
-// that is in the way of a request, or that nobody wants, is that of one of those.
+// that is in the way of a request, or that no claim wants, is that of one of those.
 func former(s Snapshot, sent CreateVolume) *intent.Entry {
 	owners := mayOwn(s)
 	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.Asks(sent.Request) }); next < len(owners) {
@@ -101,7 +101,7 @@ func mayOwn(s Snapshot) (owners []*intent.Entry) {
 	return owners
 }
 
-// MostRefusals is how often the requests that nobody wants any more are repeated, one after the other, while the driver refuses all of them:
+// MostRefusals is how often the requests that no claim wants any more are repeated, one after the other, while the driver refuses all of them:
 // with the delays of the flags' defaults for a quarter of an hour.
 const MostRefusals = 10
 
@@ -124,7 +124,7 @@ func isRepeated(s Snapshot) bool {
 	return s.Pending != nil && (s.Pending.Known.Refusals == 0 || !wants(s))
 }
 
-// redo ends what was begun. A volume that is known to be there for nobody is deleted, and a claim that wants one begins anew then; else
+// redo ends what was begun. A volume that is known by its handle and that no claim wants is deleted, and a claim that wants one begins anew then; else
 // the call is repeated, and its answer tells what is next. One that no call has met has no volume: to repeat it could only make one (H-1).
 func redo(s Snapshot) Verdict {
 	e := *s.Pending

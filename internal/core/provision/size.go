@@ -12,7 +12,7 @@ import (
 )
 
 // tooSmall refuses a volume on which its filesystem could not be made. Without it the volume is created, and the pod hangs at the
-// first mount, where nobody looks (O-30). The class's own limit wins over the one by filesystem, for better or worse.
+// first mount, with an event on the pod only (O-30). The class's own limit wins over the one by filesystem, for better or worse.
 func tooSmall(s Snapshot, fsType string) *verdict.Finding {
 	least, whose, finding := leastSize(s, fsType)
 	if finding != nil {

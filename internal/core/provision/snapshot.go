@@ -73,7 +73,7 @@ type Namespace struct {
 type Access int
 
 const (
-	// Unknown is the access to what nobody asked for.
+	// Unknown is the access to an object that was not read.
 	Unknown Access = iota
 	// Readable ones exist and may be read.
 	Readable

@@ -48,7 +48,7 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 	return pv
 }
 
-// affinity is where the volume is, unless topology is off for this driver: then nobody may have given the nodes the labels that it speaks of,
+// affinity is where the volume is, unless topology is off for this driver: then the nodes may lack the labels of its topology keys,
 // and the pods would wait for ever (P-12, T-1).
 func affinity(s Snapshot, created *csi.Volume) *corev1.VolumeNodeAffinity {
 	if !s.Driver.HasTopology {
@@ -109,7 +109,7 @@ func readOnly(request *csi.CreateVolumeRequest) bool { // P-8
 	return len(c) == 1 && c[0].GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY
 }
 
-// belongsTo reports whether the PersistentVolume is for the claim, whoever made it.
+// belongsTo reports whether the PersistentVolume is for the claim, whichever provisioner created it.
 func belongsTo(pv *corev1.PersistentVolume, key Key) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == key.UID
 }
@@ -119,14 +119,14 @@ func describes(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI != nil && s.Volume.Spec.CSI.Driver == s.Driver.Name
 }
 
-// hasAnother reports whether the claim has got its PersistentVolume from somebody else, as when its class was made again for another
-// driver: all that ours made for it is nobody's.
+// hasAnother reports whether the claim has got its PersistentVolume from another provisioner, as when its class was made again for another
+// driver: no claim wants what ours made for it.
 func hasAnother(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && !describes(s)
 }
 
 // isAnswered reports whether the PersistentVolume is that of the volume which the request on record is about. It is not when the driver is
-// known to have made another volume since: that one is nobody's, and to forget it would leave it for ever (H-1).
+// known to have made another volume since: no claim wants that one, and without its entry it would be leaked (H-1).
 func isAnswered(s Snapshot) bool {
 	known := s.Pending.Known.Handle
 	return describes(s) && (known == "" || known == s.Volume.Spec.CSI.VolumeHandle)

@@ -32,7 +32,7 @@ type Snapshot struct {
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
 	Driver Driver
-	// Protector says that whoever protects volumes in this cluster is in this process, so that its finalizer goes with ours in one
+	// Protector says that the volume protection controller of this cluster is in this process, so that its finalizer goes with ours in one
 	// write. It would drop it in the next moment, and does not mind that there is nothing left to drop.
 	Protector bool
 	// Fresh says that this is the first attempt since the watch has shown the release of the volume, and with it all volumes that there were
@@ -178,17 +178,17 @@ func reclaim(s Snapshot) Verdict {
 			Message: fmt.Sprintf("persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(s.Attached, ", ")),
 		}}
 	}
-	// Two writes for each volume that we made. The finalizer goes before the object: whoever else has one there drops it when the object
+	// Two writes for each volume that we made. The finalizer goes before the object: another owner of a finalizer there removes it when the object
 	// is deleted, and not at the same moment as we do ours. A crash between the two leaves an object that says what is left to do (H-51).
 	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DropFinalizer{s.Volume, finalizers(s)}, DeleteObject{s.Volume}}
 	if !s.Fresh {
 		// Memory may be older than another volume with the handle, as that of a new leader is whose watch is behind, and what is under it is
-		// somebody's data. That takes a list of all volumes, which the ordinary deletion does without (D-37).
+		// another claim's data. That takes a list of all volumes, which the ordinary deletion does without (D-37).
 		actions = append([]Action{LookForTwins{}}, actions...)
 	}
 	if !HasFinalizer(s.Volume) {
-		// Written by hand and never seen bound. Somebody may delete the object while the driver is at work, and then nothing would
-		// say that there was a volume (H-20). The third write is for these few only. It takes time, in which nobody may have saved the volume.
+		// Written by hand and never seen bound. The object may be deleted while the driver is at work, and then nothing would
+		// say that there was a volume (H-20). The third write is for these few only. It takes time, in which the volume must not have been retained.
 		actions = append([]Action{AddFinalizer{s.Volume, true}}, actions...)
 	}
 	return do{
@@ -217,7 +217,7 @@ func foreign(pv *corev1.PersistentVolume) verdict.Finding {
 	}
 }
 
-// finalizers that nobody needs once the volume is deleted.
+// finalizers that are not needed once the volume is deleted.
 func finalizers(s Snapshot) []string {
 	if s.Protector {
 		return []string{names.FinalizerVolume, names.FinalizerPVProtection}

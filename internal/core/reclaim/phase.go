@@ -9,7 +9,7 @@ import (
 )
 
 // What happens to a volume of ours with the policy Delete. "claim" is what spec.claimRef says; a claimRef without a uid reserves
-// the volume for whoever has the name, and one without a name or namespace is none (H-19). Upstream knows the second row only (D-4); the rest of what is marked * is never picked up
+// the volume for any claim of the name, and one without a name or namespace is none (H-19). Upstream knows the second row only (D-4); the rest of what is marked * is never picked up
 // there (D-34, D-35, H-19), or is deleted although an administrator has just taken the reference away to save the data.
 //
 //	phase      deleting  our finalizer  claim         what happens
@@ -20,9 +20,9 @@ import (
 //	Failed     any       any            uid           reclaimed if the claim is proved to be gone (D-35, U-8) *
 //	Bound      no        no             any           gets the finalizer (C-81)
 //	other      no        any            any           nothing: it may be waiting for a claim
-//	not Bound  yes       yes            none          reclaimed: nobody can get it any more (D-34, U-10) *
+//	not Bound  yes       yes            none          reclaimed: no claim can get it any more (D-34, U-10) *
 //	not Bound  yes       yes            other         reclaimed if the claim is proved to be gone *
-//	Released   yes       no             any           nothing: dealt with before, or lost (D-33); whoever did not deal with it says so
+//	Released   yes       no             any           nothing: dealt with before, or lost (D-33); the controller that did not reclaim it says so
 //	other      yes       no             any           nothing
 //
 // With any other policy our finalizer goes, in every phase (C-80).
@@ -33,7 +33,7 @@ type Proof int
 const (
 	// NotAsked is not to know, which is as good as a claim that exists.
 	NotAsked Proof = iota
-	// ClaimExists says that the volume belongs to somebody, or may come to.
+	// ClaimExists says that the volume belongs to a claim, or may come to.
 	ClaimExists
 	// ClaimUnseen says the same of a claim that memory does not show: when it goes, no watch may tell.
 	ClaimUnseen
@@ -50,7 +50,7 @@ func MayReclaim(pv *corev1.PersistentVolume) bool {
 // freshFor is for how long after its release a volume is believed to be as it was seen.
 const freshFor = 10 * time.Second
 
-// IsFresh reports whether the volume was released just now. Later, somebody may have changed it to save the data, and a view that has
+// IsFresh reports whether the volume was released just now. Later, an administrator may have changed it to retain the data, and a view that has
 // not heard of that must not decide. An API server that does not say when, which are those before 1.29, cannot be relied on.
 func IsFresh(pv *corev1.PersistentVolume, now time.Time) bool {
 	since := pv.Status.LastPhaseTransitionTime
@@ -71,7 +71,7 @@ func IsRelease(was, is *corev1.PersistentVolume) bool {
 		hasOwner(is) && hasOwner(was) && is.Spec.ClaimRef.UID == was.Spec.ClaimRef.UID
 }
 
-// NeedsProof reports whether only a claim that is gone lets the volume be deleted. Where nobody has seen its release, the API server is to
+// NeedsProof reports whether only a claim that is gone lets the volume be deleted. Where this process has not seen its release, the API server is to
 // be asked (I3).
 func NeedsProof(pv *corev1.PersistentVolume) bool {
 	switch {
@@ -122,7 +122,7 @@ func needsVolume(twin Twin) bool {
 	return !IsAbandoned(twin.Volume) && !reclaimable(twin.Volume, twin.Claim)
 }
 
-// IsAbandoned reports whether nobody waits for the volume to be deleted on the storage side any more. Nearly always it is, and whoever dealt
+// IsAbandoned reports whether no controller waits for the volume to be deleted in the backend any more. Nearly always it is, and the one that dealt
 // with it has taken the finalizer off; else it was never protected, and is left there (D-33, H-20).
 func IsAbandoned(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp != nil && !HasFinalizer(pv)
@@ -132,7 +132,7 @@ func deletes(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// namesClaim reports whether there can be a claim that the volume is for. Without a name or a namespace nobody can be asked for it.
+// namesClaim reports whether there can be a claim that the volume is for. Without a name or a namespace no claim can be read.
 func namesClaim(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Name != "" && pv.Spec.ClaimRef.Namespace != ""
 }

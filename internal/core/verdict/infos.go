@@ -107,7 +107,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"This is a fault of the driver. The message says what does not fit."),
 	CleanedUp: silent("A volume that nobody needs any more was deleted on the storage side.",
 		"Nothing to do."),
-	CleanupGivenUp: failedClaim("A call for a volume that nobody wants any more ended without a clear answer, and the driver has refused ever since to say whether there is one; or nobody has kept the record of that call for a day, so that the volume may be somebody's by now.",
+	CleanupGivenUp: failedClaim("A CreateVolume call for a volume that no claim wants any more ended with an uncertain error, and the driver has refused every repetition since; or the journal entry was not renewed for a day, so that the volume may belong to another claim by now.",
 		"Look for a volume of the name in the message at the storage system, and delete it there unless somebody has kept its data. The driver should answer a repeated CreateVolume with the volume that is there."),
 	Rescheduled: silent("The node selection was taken back, so the scheduler picks again.",
 		"Nothing to do."),
