@@ -1,3 +1,3 @@
 // Package controllers holds one folder per controller. Each gathers a snapshot, lets core decide, and applies the verdict;
-// controllers/loop is the loop around them. No rule of its own stands here.
+// internal/reconcile is the loop around them. No rule of its own stands here.
 package controllers

@@ -105,7 +105,7 @@ func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 	return e
 }
 
-// Event implements the recorder of controllers/loop.
+// Event implements the recorder of package reconcile.
 func (e *Events) Event(object runtime.Object, eventType, reason, message string) {
 	event, err := e.make(object, eventType, reason, message)
 	if err != nil {

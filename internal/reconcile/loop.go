@@ -82,7 +82,7 @@ func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] {
 	return &Loop[K, S, A]{Config: cfg}
 }
 
-// maxDecisions ends a chain of verdicts that leads nowhere, which would be a fault in core.
+// maxDecisions ends a chain of verdicts without an end, which is a bug in a decision of core.
 const maxDecisions = 10
 
 // Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run that has begun is finished
@@ -129,7 +129,9 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 		}
 		v = l.perform(ctx, snapshot, todo)
 	}
-	return l.unreadable(fmt.Errorf("%d decisions in a row, the last %s", maxDecisions, v.Because().Reason))
+	return verdict.Refuse[A]{Retry: verdict.RetrySlowly, Finding: verdict.Finding{Reason: verdict.DecisionsEndless, Message: fmt.Sprintf(
+		"%d decisions in a row did not come to an end, the last for the reason %s: %s; this is a bug of Purser, please report it",
+		maxDecisions, v.Because().Reason, v.Because().Text())}}
 }
 
 // notice slows a key down that is changed in run after run. A run that failed is followed by a delay in any case.

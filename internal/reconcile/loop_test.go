@@ -264,12 +264,16 @@ func TestReconcileDrains(t *testing.T) {
 	}
 }
 
+// A chain of decisions without an end is a bug of ours and has its own reason: the API server did nothing wrong.
 func TestReconcileEndsAnEndlessChain(t *testing.T) {
 	again := verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}}
 	s := &script{decide: again, answers: map[string]v{"a": again}}
 	l, _ := newLoop(s)
 	if result, _ := l.Reconcile(t.Context(), "k"); result.RequeueAfter == 0 || len(s.done) != maxDecisions {
 		t.Errorf("after %s, %d actions", result.RequeueAfter, len(s.done))
+	}
+	if got := testutil.ToFloat64(l.Decided.WithLabelValues("test", string(verdict.DecisionsEndless))); got != 1 {
+		t.Errorf("counted %v endless chains, want 1", got)
 	}
 }
 

@@ -49,7 +49,7 @@ const (
 	DefaultAudit = 10 * time.Minute
 )
 
-// Controller is the task that controllers/loop runs.
+// Controller is the task that package reconcile runs.
 type Controller struct {
 	Config
 	ledger   *ledger

@@ -4,45 +4,31 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/ephemeral"
 	"github.com/purser-csi/purser/internal/core/verdict"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[ephemeral.Action]
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key ephemeral.Key) (ephemeral.Snapshot, error) {
-	s := ephemeral.Snapshot{Key: key}
-	pod, err := kube.Get(ctx, c.Cached, podKey(key), &corev1.Pod{})
-	if err != nil || pod == nil || pod.UID != key.UID {
-		return s, err
-	}
-	s.Pod = pod
-	s.Claim, err = c.claim(ctx, c.Cached, s)
-	return s, err
-}
-
-func (c *Controller) claim(ctx context.Context, from client.Reader, s ephemeral.Snapshot) (*corev1.PersistentVolumeClaim, error) {
-	name := types.NamespacedName{Namespace: s.Pod.Namespace, Name: ephemeral.ClaimName(s.Pod, s.Key.Volume)}
-	return kube.Get(ctx, from, name, &corev1.PersistentVolumeClaim{})
+	return world.Ephemeral(ctx, c.Cached, key)
 }
 
 // Decide implements reconcile.Task.
 func (c *Controller) Decide(s ephemeral.Snapshot, _ time.Time) next { return ephemeral.Decide(s) }
 
-// Apply implements reconcile.Task. Where the claim exists after all, memory was old, and it is decided anew with the claim as it is.
+// Apply implements reconcile.Task. A claim that exists already shows that the cache is stale: the
+// claim is read from the API server and the decision is made again.
 func (c *Controller) Apply(ctx context.Context, s ephemeral.Snapshot, a ephemeral.Action) (next, error) {
 	err := c.Writer.Create(ctx, a.Create.DeepCopy())
 	if apierrors.IsAlreadyExists(err) {
-		found, readErr := c.claim(ctx, c.Live, s)
+		found, readErr := world.EphemeralClaim(ctx, c.Live, s)
 		if readErr != nil {
 			return nil, readErr
 		}

@@ -6,30 +6,22 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/expansion"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[expansion.Action]
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key expansion.Key) (expansion.Snapshot, error) {
-	s := expansion.Snapshot{Key: key}
-	claim, err := kube.Get(ctx, c.Cached, key.NamespacedName, &corev1.PersistentVolumeClaim{})
-	if err != nil || claim == nil || claim.UID != key.UID {
-		return s, err
-	}
-	s.Claim = claim
-	s.Volume, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
-	return s, err
+	return world.Expansion(ctx, c.Cached, key)
 }
 
 // Decide implements reconcile.Task.

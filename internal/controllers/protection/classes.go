@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -19,10 +18,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
-
-// IndexAttributes finds claims and volumes by the VolumeAttributesClasses that they name.
-const IndexAttributes = "attributesClass"
 
 // Classes protects VolumeAttributesClasses that claims or volumes name.
 type Classes struct {
@@ -35,14 +32,12 @@ func NewClasses(cfg Config) *Classes {
 	return &Classes{cfg: cfg, finalizer: newFinalizer(names.FinalizerVACProtection, cfg.Writer)}
 }
 
-// AddTo registers the controller, its indexes and its wake-ups with a manager.
+// AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Classes) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for _, kind := range []client.Object{&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, IndexAttributes, classesOf); err != nil {
-			return fmt.Errorf("index %T by VolumeAttributesClass: %w", kind, err)
-		}
+	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.ClassProtectionIndexes()...); err != nil {
+		return err
 	}
-	return addTo(mgr, NameClasses, c.cfg.Workers, loopFor(c.cfg, NameClasses, reconcile.Task[Key, protection.Class, action](c)),
+	return register(mgr, c.cfg, NameClasses, task[protection.Class](c),
 		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttributesClass{}, changes(movesClass)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, userEnds[*corev1.PersistentVolumeClaim](c)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, userEnds[*corev1.PersistentVolume](c)),
@@ -53,37 +48,25 @@ func movesClass(class *storagev1.VolumeAttributesClass) bool {
 	return !protection.Rests(class, names.FinalizerVACProtection)
 }
 
-// classesOf is the index.
-func classesOf(o client.Object) []string {
-	switch o := o.(type) {
-	case *corev1.PersistentVolumeClaim:
-		return protection.ClassesOfClaim(o)
-	case *corev1.PersistentVolume:
-		return protection.ClassesOfVolume(o)
-	}
-	return nil
-}
-
-// userEnds wakes up the classes that a claim or a volume named, as soon as it names them no more.
+// userEnds enqueues the classes that a claim or a volume named and does not name any more.
 func userEnds[T client.Object](c *Classes) handler.TypedEventHandler[T, Key] {
-	return handler.TypedFuncs[T, Key]{
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
-			now := classesOf(e.ObjectNew)
-			for _, name := range classesOf(e.ObjectOld) {
-				if !slices.Contains(now, name) {
-					c.wake(ctx, name, q)
-				}
+	return reconcile.OnChange(func(ctx context.Context, change reconcile.Change[T], q queue) {
+		if change.IsCreated() {
+			return
+		}
+		var now []string
+		if !change.IsDeleted() {
+			now = world.AttributesClasses(change.New)
+		}
+		for _, name := range world.AttributesClasses(change.Old) {
+			if !slices.Contains(now, name) {
+				c.enqueueTerminating(ctx, name, q)
 			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
-			for _, name := range classesOf(e.Object) {
-				c.wake(ctx, name, q)
-			}
-		},
-	}
+		}
+	})
 }
 
-func (c *Classes) wake(ctx context.Context, name string, q queue) {
+func (c *Classes) enqueueTerminating(ctx context.Context, name string, q queue) {
 	class, err := kube.Get(ctx, c.cfg.Cached, client.ObjectKey{Name: name}, &storagev1.VolumeAttributesClass{})
 	if err == nil && class != nil && class.DeletionTimestamp != nil {
 		enqueue(class, movesClass, q)
@@ -91,69 +74,33 @@ func (c *Classes) wake(ctx context.Context, name string, q queue) {
 }
 
 // Gather implements reconcile.Task.
-func (c *Classes) Gather(ctx context.Context, key Key) (s protection.Class, err error) {
-	s.Object, err = see(ctx, c.cfg.Cached, c.finalizer, key, &storagev1.VolumeAttributesClass{})
-	if err != nil || s.Object == nil || s.Object.DeletionTimestamp == nil {
-		return s, err
-	}
-	s.Users, err = c.remembered(ctx, key.Name)
-	return s, err
+func (c *Classes) Gather(ctx context.Context, key Key) (protection.Class, error) {
+	return world.ClassProtection(ctx, c.cfg.Cached, world.ClassMemory{Removed: c.finalizer.isRemoved(key.UID)}, key)
 }
 
-// remembered are the claims and volumes in memory that name the class.
-func (c *Classes) remembered(ctx context.Context, class string) ([]string, error) {
-	var users []string
-	for _, newList := range usersLists {
-		list := newList()
-		if err := c.cfg.Cached.List(ctx, list, client.MatchingFields{IndexAttributes: class}); err != nil {
-			return nil, fmt.Errorf("read who uses VolumeAttributesClass %q: %w", class, err)
-		}
-		users = append(users, naming(class, list)...)
+func (c *Classes) ended(key Key, s protection.Class) {
+	if s.Object == nil {
+		c.finalizer.forget(key.UID)
 	}
-	return users, nil
 }
 
-// listed are claims and volumes that name the class, as the API server has them; not all of them once there are some.
-func (c *Classes) listed(ctx context.Context, class string) ([]string, error) {
-	for _, newList := range usersLists {
-		for more := ""; ; {
-			page := newList()
-			if err := c.cfg.Live.List(ctx, page, client.Limit(pageSize), client.Continue(more)); err != nil {
-				return nil, fmt.Errorf("list who uses VolumeAttributesClass %q: %w", class, err)
+// listUsers lists the claims and volumes that name the class from the API server. It stops at the
+// first page that has any.
+func (c *Classes) listUsers(ctx context.Context, class string) ([]string, error) {
+	for _, newList := range []func() client.ObjectList{
+		func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		func() client.ObjectList { return &corev1.PersistentVolumeList{} },
+	} {
+		for page, err := range kube.Pages(ctx, c.cfg.Live, newList) {
+			if err != nil {
+				return nil, fmt.Errorf("list what uses VolumeAttributesClass %q: %w", class, err)
 			}
-			if users := naming(class, page); len(users) > 0 {
+			if users := world.ClassUsers(class, page); len(users) > 0 {
 				return users, nil
-			}
-			if more = page.GetContinue(); more == "" {
-				break
 			}
 		}
 	}
 	return nil, nil
-}
-
-var usersLists = []func() client.ObjectList{
-	func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
-	func() client.ObjectList { return &corev1.PersistentVolumeList{} },
-}
-
-func naming(class string, list client.ObjectList) []string {
-	var users []string
-	switch list := list.(type) {
-	case *corev1.PersistentVolumeClaimList:
-		for i := range list.Items {
-			if claim := &list.Items[i]; slices.Contains(protection.ClassesOfClaim(claim), class) {
-				users = append(users, "claim "+claim.Namespace+"/"+claim.Name)
-			}
-		}
-	case *corev1.PersistentVolumeList:
-		for i := range list.Items {
-			if pv := &list.Items[i]; slices.Contains(protection.ClassesOfVolume(pv), class) {
-				users = append(users, "PersistentVolume "+pv.Name)
-			}
-		}
-	}
-	return users
 }
 
 // Decide implements reconcile.Task.
@@ -164,7 +111,7 @@ func (c *Classes) Apply(ctx context.Context, s protection.Class, a action) (next
 	if handled, err := c.finalizer.apply(ctx, s.Object, a); handled {
 		return nil, err
 	}
-	users, err := c.listed(ctx, s.Object.Name)
+	users, err := c.listUsers(ctx, s.Object.Name)
 	if err != nil {
 		return nil, err
 	}

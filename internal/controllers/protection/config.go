@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -34,16 +36,23 @@ const (
 	NameUnused = "pvcprotection_unused"
 )
 
-// apiBound is the time of one run, for the API server to answer.
-const apiBound = 30 * time.Second
-
 type (
 	next   = verdict.Verdict[protection.Action]
 	action = protection.Action
 )
 
-func loopFor[K comparable, S any](c Config, name string, task reconcile.Task[K, S, action]) *reconcile.Loop[K, S, action] {
-	return reconcile.New(reconcile.Config[K, S, action]{
-		Settings: c.Settings, Name: name, Task: task, Retries: reconcile.NewRetries[K](), Bound: apiBound,
+// task is a controller of this package. After a run, ended drops what was used up by it and what was
+// remembered of an object that is gone.
+type task[S any] interface {
+	reconcile.Task[Key, S, action]
+	ended(key Key, s S)
+}
+
+// register adds a controller with its loop to a manager.
+func register[S any](mgr manager.Manager, c Config, name string, t task[S], sources ...source.TypedSource[Key]) error {
+	loop := reconcile.New(reconcile.Config[Key, S, action]{
+		Settings: c.Settings, Name: name, Task: t, Retries: reconcile.NewRetries[Key](), Bound: reconcile.APITimeout,
+		Observe: func(key Key, s S, _ next, _ time.Duration) { t.ended(key, s) },
 	})
+	return reconcile.Register(mgr, reconcile.Registration[Key]{Name: name, Workers: c.Workers, Reconciler: loop, Sources: sources})
 }

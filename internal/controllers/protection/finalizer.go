@@ -14,9 +14,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// finalizer writes one finalizer, and remembers the objects that it was taken from until they are gone from memory: nobody can put it
-// on again, since they are being deleted, and a view that still shows it is old. Without this, each object that goes slowly has
-// its finalizer dropped, and the API server asked, more than once.
+// finalizer adds and removes one finalizer. It remembers the objects from which it removed it until
+// the cache does not have them any more, for core/protection to recognize a stale cache.
 type finalizer struct {
 	name   string
 	writer client.Writer
@@ -41,8 +40,8 @@ func (f *finalizer) apply(ctx context.Context, o client.Object, a action) (handl
 	return false, nil
 }
 
-// add does nothing for an object that is gone, or is being deleted or was created again meanwhile, for which the API server calls the
-// patch invalid: the watch tells of each.
+// add does nothing for an object that is gone, terminating or created again meanwhile, for which the
+// API server calls the patch invalid: an event enqueues each of these.
 func (f *finalizer) add(ctx context.Context, o client.Object) error {
 	err := f.patch(ctx, o, kube.AddFinalizer(o.GetUID(), f.name))
 	if apierrors.IsInvalid(err) {
@@ -53,7 +52,7 @@ func (f *finalizer) add(ctx context.Context, o client.Object) error {
 
 func (f *finalizer) drop(ctx context.Context, o client.Object) error {
 	uid := o.GetUID()
-	f.remember(uid) // before the write: a wake-up may come before the answer
+	f.remember(uid) // before the write: the event of the write may come before its response
 	err := f.patch(ctx, o, f.dropping(o))
 	if err != nil {
 		f.forget(uid)
@@ -61,7 +60,7 @@ func (f *finalizer) drop(ctx context.Context, o client.Object) error {
 	return err
 }
 
-// dropping is the patch that drops it.
+// dropping returns the patch that removes the finalizer.
 func (f *finalizer) dropping(o client.Object) client.Patch {
 	switch o := o.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -97,8 +96,8 @@ func (f *finalizer) forget(uid types.UID) {
 	delete(f.dropped, uid)
 }
 
-// had reports whether the finalizer was taken from the object.
-func (f *finalizer) had(uid types.UID) bool {
+// isRemoved reports whether this process removed the finalizer from the object.
+func (f *finalizer) isRemoved(uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dropped[uid]

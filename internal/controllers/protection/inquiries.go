@@ -12,13 +12,14 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // inquiries asks the API server which pods use claims, once for all claims of a namespace that wait when it is asked. It is the
@@ -32,42 +33,26 @@ type inquiries struct {
 	mu         sync.Mutex
 	open       map[string]map[Key]*corev1.PersistentVolumeClaim // by namespace
 	asked      map[Key]time.Time
-	answers    map[Key]answer
+	answers    map[Key]world.PodAnswer
 	namespaces workqueue.TypedInterface[string]
 	claims     queue
 }
 
-// answer is who used a claim at a resource version.
-type answer struct {
-	users   []string
-	version string
-}
-
-const (
-	// listWorkers bounds how many namespaces are listed at the same time.
-	listWorkers = 4
-	// pageSize bounds the memory of one list.
-	pageSize = 500
-)
+// listWorkers bounds how many namespaces are listed at the same time.
+const listWorkers = 4
 
 func newInquiries(cfg Config) *inquiries {
 	return &inquiries{
 		live: cfg.Live, clock: cfg.Clock, limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](cfg.Backoff.First, cfg.Backoff.Most),
-		open: map[string]map[Key]*corev1.PersistentVolumeClaim{}, asked: map[Key]time.Time{}, answers: map[Key]answer{},
+		open: map[string]map[Key]*corev1.PersistentVolumeClaim{}, asked: map[Key]time.Time{}, answers: map[Key]world.PodAnswer{},
 	}
 }
 
 func (i *inquiries) addTo(mgr manager.Manager) error {
-	ctrl, err := controller.NewTyped(NameNamespaces, mgr, controller.TypedOptions[string]{
-		Reconciler: i, MaxConcurrentReconciles: listWorkers, RateLimiter: i.limiter, NewQueue: reconcile.NewQueue[string],
+	return reconcile.Register(mgr, reconcile.Registration[string]{
+		Name: NameNamespaces, Workers: listWorkers, Reconciler: i, RateLimiter: i.limiter,
+		Sources: []source.TypedSource[string]{source.TypedFunc[string](i.askFrom)},
 	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", NameNamespaces, err)
-	}
-	if err := ctrl.Watch(source.TypedFunc[string](i.askFrom)); err != nil {
-		return fmt.Errorf("controller %s: %w", NameNamespaces, err)
-	}
-	return nil
 }
 
 // askFrom is given the queue of namespaces; what was asked before is asked now.
@@ -104,19 +89,25 @@ func (i *inquiries) ask(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// take is the answer, which can be used once: it is about a moment.
-func (i *inquiries) take(key Key) (answer, bool) {
+// memory returns what is known of a claim, and changes nothing.
+func (i *inquiries) memory(key Key) world.ClaimMemory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	a, ok := i.answers[key]
-	delete(i.answers, key)
-	return a, ok
+	m := world.ClaimMemory{Asked: i.asked[key]}
+	if a, ok := i.answers[key]; ok {
+		m.Answer = &a
+	}
+	return m
 }
 
-func (i *inquiries) askedAt(key Key) time.Time {
+// use drops an answer that a run was decided on. An answer that came meanwhile, which is of a newer
+// version, stays.
+func (i *inquiries) use(key Key, version string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.asked[key]
+	if i.answers[key].Version == version {
+		delete(i.answers, key)
+	}
 }
 
 // forget drops what is known of a claim that is gone.
@@ -142,7 +133,7 @@ func (i *inquiries) Reconcile(ctx context.Context, namespace string) (crreconcil
 	if len(asking) == 0 {
 		return crreconcile.Result{}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiBound)
+	ctx, cancel := context.WithTimeout(ctx, reconcile.APITimeout)
 	defer cancel()
 	users, version, err := i.list(ctx, namespace, asking)
 	if err != nil {
@@ -167,7 +158,7 @@ func (i *inquiries) answer(namespace string, asking map[Key]*corev1.PersistentVo
 			continue
 		}
 		delete(i.open[namespace], key)
-		i.answers[key] = answer{users: users[key], version: version}
+		i.answers[key] = world.PodAnswer{Users: users[key], Version: version}
 		if i.claims != nil {
 			i.claims.Add(key)
 		}
@@ -182,19 +173,17 @@ func (i *inquiries) list(ctx context.Context, namespace string, asking map[Key]*
 		byName[claim.Name] = append(byName[claim.Name], claim)
 	}
 	users = map[Key][]string{}
-	for more := ""; ; {
-		var page corev1.PodList
-		if err := i.live.List(ctx, &page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(more)); err != nil {
+	newPage := func() *corev1.PodList { return &corev1.PodList{} }
+	for page, err := range kube.Pages(ctx, i.live, newPage, client.InNamespace(namespace)) {
+		if err != nil {
 			return nil, "", err
 		}
 		version = page.ResourceVersion
 		for p := range page.Items {
 			note(users, byName, &page.Items[p])
 		}
-		if more = page.Continue; more == "" {
-			return users, version, nil
-		}
 	}
+	return users, version, nil
 }
 
 func note(users map[Key][]string, byName map[string][]*corev1.PersistentVolumeClaim, pod *corev1.Pod) {

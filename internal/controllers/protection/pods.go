@@ -5,31 +5,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// podEnds wakes up the claims that a pod may have been the last to hold: when it goes, also where an update hides that, and when the
-// kubelet is done with it. That a pod came, or runs, never lets a claim go.
+// podEnds enqueues the claims of a pod that is gone, or whose containers the kubelet has ended: it
+// may have been the last one that used them. A pod that comes or runs never releases a claim.
 func (c *Claims) podEnds() handler.TypedEventHandler[*corev1.Pod, Key] {
-	return handler.TypedFuncs[*corev1.Pod, Key]{
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
-			if replaced := e.ObjectOld.UID != e.ObjectNew.UID; replaced || protection.ShutDown(e.ObjectNew) && !protection.ShutDown(e.ObjectOld) {
-				c.wakeClaims(ctx, e.ObjectOld, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q queue) {
-			c.wakeClaims(ctx, e.Object, q)
-		},
-	}
+	return reconcile.OnChange(func(ctx context.Context, change reconcile.Change[*corev1.Pod], q queue) {
+		switch {
+		case change.IsCreated():
+		case change.IsDeleted(), protection.ShutDown(change.New) && !protection.ShutDown(change.Old):
+			c.enqueueTerminating(ctx, change.Old, q)
+		}
+	})
 }
 
-// wakeClaims wakes up the claims of the pod that are being deleted. For one whose deletion is not in memory yet, that comes later
-// than the pod's end and wakes it up itself.
-func (c *Claims) wakeClaims(ctx context.Context, pod *corev1.Pod, q queue) {
+// enqueueTerminating enqueues the claims of the pod that are being deleted. A claim whose deletion
+// the cache does not have yet is enqueued by its own event, which comes later.
+func (c *Claims) enqueueTerminating(ctx context.Context, pod *corev1.Pod, q queue) {
 	if pod.Spec.NodeName == "" {
 		return
 	}

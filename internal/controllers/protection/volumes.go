@@ -14,6 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Volumes protects PersistentVolumes that claims have.
@@ -27,24 +28,30 @@ func NewVolumes(cfg Config) *Volumes {
 	return &Volumes{cfg: cfg, finalizer: newFinalizer(names.FinalizerPVProtection, cfg.Writer)}
 }
 
-// AddTo registers the controller and its wake-ups with a manager.
+// AddTo registers the controller and its event handlers with a manager.
 func (c *Volumes) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolume{}); err != nil {
 		return err
 	}
 	wants := func(pv *corev1.PersistentVolume) bool { return !protection.Rests(pv, names.FinalizerPVProtection) }
-	return addTo(mgr, NameVolumes, c.cfg.Workers, loopFor(c.cfg, NameVolumes, reconcile.Task[Key, protection.Volume, action](c)),
+	return register(mgr, c.cfg, NameVolumes, task[protection.Volume](c),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, changes(wants)),
 	)
 }
 
 // Gather implements reconcile.Task.
-func (c *Volumes) Gather(ctx context.Context, key Key) (s protection.Volume, err error) {
+func (c *Volumes) Gather(ctx context.Context, key Key) (protection.Volume, error) {
+	memory := world.VolumeMemory{Removed: c.finalizer.isRemoved(key.UID)}
 	if c.cfg.Together != nil {
-		s.Together = c.cfg.Together()
+		memory.Together = c.cfg.Together()
 	}
-	s.Object, err = see(ctx, c.cfg.Cached, c.finalizer, key, &corev1.PersistentVolume{})
-	return s, err
+	return world.VolumeProtection(ctx, c.cfg.Cached, memory, key)
+}
+
+func (c *Volumes) ended(key Key, s protection.Volume) {
+	if s.Object == nil {
+		c.finalizer.forget(key.UID)
+	}
 }
 
 // Decide implements reconcile.Task.

@@ -78,6 +78,13 @@ func act(action Action, reason verdict.Reason, message string) Verdict {
 	return do{Finding: then.Because(), Actions: []Action{action}, Then: then}
 }
 
+// removed is the verdict on a terminating object from which this process removed the finalizer
+// already. No finalizer can be added to a terminating object, so a cached object that still has it
+// is stale, and a second patch would only cost the API server a write.
+func removed(reason verdict.Reason, kind string) Verdict {
+	return idle(reason, "the finalizer of the "+kind+" was removed; the cache does not show it yet")
+}
+
 // Rests reports whether there is nothing to do for an object, whoever uses it, nor to say: as good as all objects rest.
 func Rests(o metav1.Object, finalizer string) bool {
 	s := stateOf(o, finalizer)

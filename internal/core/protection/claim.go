@@ -22,7 +22,8 @@ const (
 
 // Claim is the world around one claim.
 type Claim struct {
-	Object *corev1.PersistentVolumeClaim // nil: it does not exist, or was dealt with
+	Object  *corev1.PersistentVolumeClaim // nil: it does not exist
+	Removed bool                          // this process removed the finalizer, which a stale cache may still show
 	// Users are the pods in memory that use it. When there is an answer, only those that are newer than it.
 	Users []string
 	// Answer of the API server since the last decision; nil for none.
@@ -31,8 +32,11 @@ type Claim struct {
 	Asked time.Time
 }
 
-// Answer says which pods used a claim at a moment that was not long ago.
-type Answer struct{ Users []string }
+// Answer says which pods used a claim at a resourceVersion of a moment ago.
+type Answer struct {
+	Users   []string
+	Version string
+}
 
 // DecideClaim says what to do for a claim. The finalizer comes off only after the API server was asked: memory may not have a pod
 // yet that was given a node a moment ago, and then a running pod would lose its data (8.30).
@@ -48,6 +52,9 @@ func DecideClaim(s Claim, now time.Time) Verdict {
 	case let:
 		return heldByOthers(s.Object, verdict.ClaimUnprotected, verdict.ClaimBlockedByFinalizers, "claim", now)
 	case going:
+		if s.Removed {
+			return removed(verdict.ClaimUnprotected, "claim")
+		}
 	}
 	users := s.users()
 	switch {

@@ -49,6 +49,7 @@ func claim(edits ...func(*Claim)) Claim {
 
 func alive(s *Claim)              { s.Object.DeletionTimestamp = nil }
 func unheld(s *Claim)             { s.Object.Finalizers = []string{"x"} }
+func removedBefore(s *Claim)      { s.Removed = true }
 func answered(s *Claim)           { s.Answer = &Answer{} }
 func remembers(s *Claim)          { s.Users = []string{"p"} }
 func answeredUsed(s *Claim)       { s.Answer = &Answer{Users: []string{"q", "p", "p"}} }
@@ -75,6 +76,7 @@ func TestDecideClaim(t *testing.T) {
 		{"8.26 told when others stay", claim(unheld), at(TellAfter), "wait ClaimBlockedByFinalizers until 32m0s"},
 		{"8.26 the last is gone", claim(func(s *Claim) { s.Object.Finalizers = nil }), at(TellAfter), "nothing ClaimUnprotected"},
 		{"8.30 75980 unused in memory is no proof", claim(), 0, "Ask then wait ClaimConfirming until 30s"},
+		{"8.30 removed by this process, the cache is stale", claim(removedBefore), 0, "nothing ClaimUnprotected"},
 		{"I10 unused at the API server", claim(answered), 0, "DropFinalizer then nothing ClaimUnprotected"},
 		{"8.30 76703 used at the API server only", claim(answeredUsed), 0, "wait ClaimUsed until 30s"},
 		{"8.30 used in memory by a pod newer than the answer", claim(answered, remembers), 0, "wait ClaimUsed until 30s"},

@@ -13,8 +13,9 @@ import (
 
 // Class is the world around one VolumeAttributesClass.
 type Class struct {
-	Object *storagev1.VolumeAttributesClass // nil: it does not exist, or was dealt with
-	Users  []string                         // claims and volumes in memory that name it
+	Object  *storagev1.VolumeAttributesClass // nil: it does not exist
+	Removed bool                             // this process removed the finalizer, which a stale cache may still show
+	Users   []string                         // cached claims and volumes that name it
 }
 
 // DecideClass says what to do for a VolumeAttributesClass.
@@ -30,6 +31,9 @@ func DecideClass(s Class) Verdict {
 	case let:
 		return idle(verdict.AttributesClassUnprotected, "the VolumeAttributesClass is being deleted and is not held by its protection")
 	case going:
+		if s.Removed {
+			return removed(verdict.AttributesClassUnprotected, "VolumeAttributesClass")
+		}
 	}
 	if len(s.Users) > 0 {
 		return classUsed(s.Users, time.Time{}) // a change of each of them wakes us up

@@ -27,6 +27,11 @@ func volume(phase corev1.PersistentVolumePhase, edits ...func(*corev1.Persistent
 	return Volume{Object: pv}
 }
 
+func removedVolume(s Volume) Volume {
+	s.Removed = true
+	return s
+}
+
 func TestDecideVolume(t *testing.T) {
 	live := func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = nil }
 	none := func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }
@@ -72,6 +77,7 @@ func TestDecideVolume(t *testing.T) {
 		{"3.2 released to be kept: added", together(volume(corev1.VolumeReleased, live, none, given)), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 the provisioner is not ours: added", volume(corev1.VolumeReleased, live, none, given, deletes), 0, "AddFinalizer then nothing VolumeProtected"},
 		{"3.2 in use by the phase: added", together(volume(corev1.VolumeBound, live, none, given, deletes)), 0, "AddFinalizer then nothing VolumeProtected"},
+		{"3.2 removed by this process, the cache is stale", removedVolume(volume(corev1.VolumeReleased, given)), 0, "nothing VolumeUnprotected"},
 		{"8.26 our provisioner let go already", together(volume(corev1.VolumeReleased, given)), 0, drop},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -91,6 +97,8 @@ func TestDecideClass(t *testing.T) {
 		return s
 	}
 	used := []string{"claim ns/c"}
+	stale := class(true, nil, names.FinalizerVACProtection)
+	stale.Removed = true
 	for _, tc := range []struct {
 		row  string
 		got  Verdict
@@ -102,6 +110,7 @@ func TestDecideClass(t *testing.T) {
 		{"3.3 deleting without it", DecideClass(class(true, used)), "nothing AttributesClassUnprotected"},
 		{"3.3 used", DecideClass(class(true, used, names.FinalizerVACProtection)), "wait AttributesClassUsed"},
 		{"3.3 unused in memory is no proof", DecideClass(class(true, nil, names.FinalizerVACProtection)), "Ask then nil"},
+		{"3.3 removed by this process, the cache is stale", DecideClass(stale), "nothing AttributesClassUnprotected"},
 		{"3.3 used at the API server", AfterAsking(used, deletedAt), "wait AttributesClassUsed until 30s"},
 		{"3.3 unused at the API server", AfterAsking(nil, deletedAt), "DropFinalizer then nothing AttributesClassUnprotected"},
 	} {

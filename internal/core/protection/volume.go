@@ -14,7 +14,8 @@ import (
 
 // Volume is the world around one PersistentVolume.
 type Volume struct {
-	Object *corev1.PersistentVolume // nil: it does not exist, or was dealt with
+	Object  *corev1.PersistentVolume // nil: it does not exist
+	Removed bool                     // this process removed the finalizer, which a stale cache may still show
 	// Together are the drivers whose provisioner drops this finalizer together with its own, in one write.
 	Together []string
 }
@@ -35,6 +36,9 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 	case let:
 		return heldByOthers(s.Object, verdict.VolumeUnprotected, verdict.VolumeBlockedByFinalizers, "PersistentVolume", now)
 	case going:
+		if s.Removed {
+			return removed(verdict.VolumeUnprotected, "PersistentVolume")
+		}
 	}
 	switch {
 	case InUse(s.Object):

@@ -325,6 +325,8 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"The message names the request and the error. Is a rule of the role missing, or does an admission policy refuse the write?"),
 	HotLoopThrottled: silent("The object was changed in run after run, which nothing calls for. It is left alone for up to half a minute, and so on.",
 		"Does another controller change the same fields, such as the volume controllers of kube-controller-manager? The log names the object and what was last done."),
+	DecisionsEndless: silent("The decisions about the object did not come to an end in one run. This is a bug of Purser, and no fault of the API server or the driver.",
+		"Report it with the log line, which names the last decision, and the object (kubectl get -o yaml). The object is tried again with the longest delay."),
 	WriteFailed: silent("The API server did not take a write or did not answer a read. It is tried again with growing delays.",
 		"The log names the request and the error. Is the API server reachable, and is the role of the service account complete?"),
 }

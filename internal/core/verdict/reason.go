@@ -101,6 +101,9 @@ const WriteFailed Reason = "WriteFailed"
 // HotLoopThrottled is about either: a controller has changed it in too many runs, one after the other.
 const HotLoopThrottled Reason = "HotLoopThrottled"
 
+// DecisionsEndless is about any object: the decisions about it did not come to an end, which is a bug of Purser.
+const DecisionsEndless Reason = "DecisionsEndless"
+
 // These take the place of WriteFailed, for people, when it goes on.
 const (
 	ProvisioningHeldUp Reason = "ProvisioningHeldUp"

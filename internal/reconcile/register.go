@@ -1,0 +1,49 @@
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// APITimeout is the deadline of a run that only talks to the API server. A run that calls a driver
+// adds the timeout of that call.
+const APITimeout = 30 * time.Second
+
+// Queue is the work queue that event handlers add keys to.
+type Queue[K comparable] = workqueue.TypedRateLimitingInterface[K]
+
+// Registration is a controller as [Register] adds it to a manager.
+type Registration[K comparable] struct {
+	Name       string // of the controller and of its work queue
+	Workers    int    // keys that are worked on at once
+	Reconciler reconcile.TypedReconciler[K]
+	Sources    []source.TypedSource[K] // what enqueues keys
+	// RateLimiter is the backoff of a reconciler that returns errors, which a [Loop] never does; nil
+	// for the default of controller-runtime.
+	RateLimiter workqueue.TypedRateLimiter[K]
+	// Warmup starts the sources before the process has the lease; nil for the manager's default.
+	Warmup *bool
+}
+
+// Register adds a controller to a manager. Its work queue comes from [NewQueue].
+func Register[K comparable](mgr manager.Manager, r Registration[K]) error {
+	ctrl, err := controller.NewTyped(r.Name, mgr, controller.TypedOptions[K]{
+		Reconciler: r.Reconciler, MaxConcurrentReconciles: r.Workers, RateLimiter: r.RateLimiter, EnableWarmup: r.Warmup,
+		NewQueue: NewQueue[K],
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", r.Name, err)
+	}
+	for _, s := range r.Sources {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("controller %s: %w", r.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package dump
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Reader is a list of objects. It implements client.Reader, and client.FieldIndexer for the indexes
+// that the informer cache has. What it returns are copies.
+type Reader struct {
+	scheme  *runtime.Scheme
+	objects map[schema.GroupVersionKind][]client.Object // by namespace and name
+	indexes map[schema.GroupVersionKind]map[string]client.IndexerFunc
+}
+
+// New returns a reader over the objects. An error names an object whose type the scheme lacks, or
+// whose namespace and name another one has.
+func New(scheme *runtime.Scheme, objects ...client.Object) (*Reader, error) {
+	r := &Reader{
+		scheme: scheme, objects: map[schema.GroupVersionKind][]client.Object{},
+		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
+	}
+	for _, o := range objects {
+		kind, err := apiutil.GVKForObject(o, scheme)
+		if err != nil {
+			return nil, fmt.Errorf("%T %q: %w", o, client.ObjectKeyFromObject(o), err)
+		}
+		r.objects[kind] = append(r.objects[kind], o)
+	}
+	for kind, list := range r.objects {
+		slices.SortFunc(list, byKey)
+		for i := 1; i < len(list); i++ {
+			if byKey(list[i-1], list[i]) == 0 {
+				return nil, fmt.Errorf("the dump has the %s %q twice", kind.Kind, client.ObjectKeyFromObject(list[i]))
+			}
+		}
+	}
+	return r, nil
+}
+
+func byKey(a, b client.Object) int {
+	return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+}
+
+// IndexField implements client.FieldIndexer.
+func (r *Reader) IndexField(_ context.Context, of client.Object, field string, values client.IndexerFunc) error {
+	kind, err := apiutil.GVKForObject(of, r.scheme)
+	if err != nil {
+		return err
+	}
+	if r.indexes[kind] == nil {
+		r.indexes[kind] = map[string]client.IndexerFunc{}
+	}
+	if r.indexes[kind][field] != nil {
+		return fmt.Errorf("%s has the index %q already", kind.Kind, field)
+	}
+	r.indexes[kind][field] = values
+	return nil
+}
+
+// Get implements client.Reader.
+func (r *Reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind, err := apiutil.GVKForObject(into, r.scheme)
+	if err != nil {
+		return err
+	}
+	for _, o := range r.objects[kind] {
+		if client.ObjectKeyFromObject(o) == key {
+			reflect.ValueOf(into).Elem().Set(reflect.ValueOf(o.DeepCopyObject()).Elem())
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, key.String())
+}
+
+// List implements client.Reader. Like the informer cache it selects by namespace, labels and indexed
+// fields, and has no pages.
+func (r *Reader) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	kind, err := apiutil.GVKForObject(into, r.scheme)
+	if err != nil {
+		return err
+	}
+	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	if o.Continue != "" {
+		return fmt.Errorf("list %s: a dump has no pages", kind.Kind)
+	}
+	matches, err := r.byField(kind, o.FieldSelector)
+	if err != nil {
+		return err
+	}
+	var found []runtime.Object
+	for _, object := range r.objects[kind] {
+		if o.Limit > 0 && int64(len(found)) == o.Limit {
+			break
+		}
+		if (o.Namespace == "" || object.GetNamespace() == o.Namespace) && matches(object) &&
+			(o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(object.GetLabels()))) {
+			found = append(found, object.DeepCopyObject())
+		}
+	}
+	return meta.SetList(into, found)
+}
+
+// byField returns the predicate of a field selector. A field without an index is an error, as it is
+// for the informer cache.
+func (r *Reader) byField(kind schema.GroupVersionKind, selector fields.Selector) (func(client.Object) bool, error) {
+	if selector == nil {
+		return func(client.Object) bool { return true }, nil
+	}
+	requirements := selector.Requirements()
+	for _, q := range requirements {
+		if r.indexes[kind][q.Field] == nil {
+			return nil, fmt.Errorf("list %s: there is no index on the field %q", kind.Kind, q.Field)
+		}
+		if q.Operator != selection.Equals && q.Operator != selection.DoubleEquals {
+			return nil, fmt.Errorf("list %s: the field %q can only be compared for equality", kind.Kind, q.Field)
+		}
+	}
+	return func(o client.Object) bool {
+		return !slices.ContainsFunc(requirements, func(q fields.Requirement) bool {
+			return !slices.Contains(r.indexes[kind][q.Field](o), q.Value)
+		})
+	}, nil
+}

@@ -1,0 +1,221 @@
+package world_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/purser-csi/purser/internal/core/ephemeral"
+	"github.com/purser-csi/purser/internal/core/expansion"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/world/dump"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+// populate creates a cluster in which each decision has something to find, and returns its objects.
+func populate(t *testing.T, server *apiserver.Server) []client.Object {
+	t.Helper()
+	api := server.Client()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := func(of string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(of)}
+	}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	for _, name := range []string{"used", "unused", "finished", "pending", "waits-scratch"} {
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: []string{names.FinalizerPVCProtection}},
+			Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size("2Gi")}},
+		}
+		if name != "pending" {
+			claim.Spec.VolumeName, claim.Spec.VolumeAttributesClassName = "pv-"+name, new("gold")
+		}
+		must(api.Create(t.Context(), claim))
+		if name == "pending" {
+			continue
+		}
+		claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, size("1Gi")
+		must(api.Status().Update(t.Context(), claim))
+		pv := &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name, Finalizers: []string{names.FinalizerPVProtection}},
+			Spec: corev1.PersistentVolumeSpec{
+				Capacity: size("1Gi"), AccessModes: modes, ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: name, UID: claim.UID},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: name}},
+			},
+		}
+		must(api.Create(t.Context(), pv))
+		pv.Status.Phase = corev1.VolumeBound
+		must(api.Status().Update(t.Context(), pv))
+	}
+	pod := func(name, node string, phase corev1.PodPhase, source corev1.VolumeSource) {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+			Spec:       corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: source}}},
+		}
+		must(api.Create(t.Context(), p))
+		p.Status.Phase = phase
+		must(api.Status().Update(t.Context(), p))
+	}
+	claimed := func(name string) corev1.VolumeSource {
+		return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+	}
+	template := corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}
+	pod("runs", "node", corev1.PodRunning, claimed("used"))
+	pod("ended", "node", corev1.PodSucceeded, claimed("finished"))
+	pod("new", "", corev1.PodPending, template)
+	pod("waits", "", corev1.PodPending, template) // the claim of its name is not its own
+	for _, claim := range apiserver.Objects(server, &corev1.PersistentVolumeClaim{}) {
+		if claim.Name != "unused" {
+			must(api.Delete(t.Context(), claim.DeepCopy()))
+		}
+	}
+	must(api.Delete(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-used"}}))
+	var all []client.Object
+	for _, o := range apiserver.Objects(server, &corev1.PersistentVolumeClaim{}) {
+		all = append(all, o)
+	}
+	for _, o := range apiserver.Objects(server, &corev1.PersistentVolume{}) {
+		all = append(all, o)
+	}
+	for _, o := range apiserver.Objects(server, &corev1.Pod{}) {
+		all = append(all, o)
+	}
+	return all
+}
+
+func text[A any](v verdict.Verdict[A], err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return fmt.Sprintf("%T %s: %s", v, v.Because().Reason, v.Because().Text())
+}
+
+// decisions returns what is decided about each object, by decision and object.
+func decisions(ctx context.Context, from client.Reader, objects []client.Object, now time.Time) map[string]string {
+	all := map[string]string{}
+	for _, o := range objects {
+		key := world.KeyOf(o)
+		switch o := o.(type) {
+		case *corev1.PersistentVolumeClaim:
+			for memory, m := range map[string]world.ClaimMemory{
+				"": {}, " answered": {Answer: &world.PodAnswer{Version: "1"}, Asked: now}, " removed": {Removed: true},
+			} {
+				s, err := world.ClaimProtection(ctx, from, m, key)
+				all["protect claim "+o.Name+memory] = text(protection.DecideClaim(s, now), err)
+			}
+			u, err := world.ClaimUsage(ctx, from, world.UsageMemory{}, key)
+			all["use of "+o.Name] = text(protection.DecideUnused(u, now), err)
+			e, err := world.Expansion(ctx, from, expansion.Key{NamespacedName: key.NamespacedName, UID: key.UID, Size: expansion.Wish(o)})
+			all["expand "+o.Name] = text(expansion.Decide(e), err)
+		case *corev1.PersistentVolume:
+			s, err := world.VolumeProtection(ctx, from, world.VolumeMemory{}, key)
+			all["protect volume "+o.Name] = text(protection.DecideVolume(s, now), err)
+		case *storagev1.VolumeAttributesClass:
+			s, err := world.ClassProtection(ctx, from, world.ClassMemory{}, key)
+			all["protect class "+o.Name] = text(protection.DecideClass(s), err)
+		case *corev1.Pod:
+			for _, volume := range ephemeral.Volumes(o) {
+				s, err := world.Ephemeral(ctx, from, ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume})
+				all["ephemeral "+o.Name] = text(ephemeral.Decide(s), err)
+			}
+		}
+	}
+	return all
+}
+
+func addIndexes(t *testing.T, to client.FieldIndexer) {
+	t.Helper()
+	indexes := slices.Concat(world.EphemeralIndexes(), world.ClaimProtectionIndexes(), world.ClaimUsageIndexes(), world.ClassProtectionIndexes())
+	if err := world.AddIndexes(t.Context(), to, indexes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newDump(t *testing.T, objects []client.Object) *dump.Reader {
+	t.Helper()
+	r, err := dump.New(kube.Scheme(), objects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addIndexes(t, r)
+	return r
+}
+
+// Each decision has the same verdict over a dump as over the cache, which trims its objects; and a
+// second gather finds what the first one found.
+func TestVerdictsOverDumpAndCache(t *testing.T) {
+	server := apiserver.New()
+	objects := populate(t, server)
+	cached := view.New(server)
+	cached.Transform = kube.TrimForBinding(kube.BindingTrim{})
+	addIndexes(t, cached)
+	dumped := newDump(t, objects)
+	now := time.Now()
+	overCache := decisions(t.Context(), cached, objects, now)
+	if diff := cmp.Diff(overCache, decisions(t.Context(), cached, objects, now)); diff != "" {
+		t.Errorf("a gather changed something (-first +second):\n%s", diff)
+	}
+	if diff := cmp.Diff(overCache, decisions(t.Context(), dumped, objects, now)); diff != "" {
+		t.Errorf("-cache +dump:\n%s", diff)
+	}
+	reasons := map[string]bool{}
+	for _, v := range overCache {
+		reasons[v] = true
+	}
+	const least = 12
+	if len(reasons) < least {
+		t.Errorf("only %d different verdicts, want at least %d: %v", len(reasons), least, overCache)
+	}
+}
+
+// 3.3: a class is used by the claims and the volumes that the index leads to.
+func TestClassProtection(t *testing.T) {
+	terminating := func(name string) *storagev1.VolumeAttributesClass {
+		return &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: "u", Finalizers: []string{names.FinalizerVACProtection}, DeletionTimestamp: new(metav1.Unix(1000, 0)),
+		}}
+	}
+	objects := []client.Object{
+		terminating("gold"), terminating("silver"),
+		&corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeAttributesClassName: new("gold")},
+		},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: new("gold")}},
+	}
+	builder := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(objects...)
+	for _, index := range world.ClassProtectionIndexes() {
+		builder.WithIndex(index.Kind, index.Field, index.Values)
+	}
+	for name, from := range map[string]client.Reader{"dump": newDump(t, objects), "client": builder.Build()} {
+		for class, want := range map[string][]string{"gold": {"claim ns/c", "PersistentVolume v"}, "silver": nil} {
+			s, err := world.ClassProtection(t.Context(), from, world.ClassMemory{}, world.KeyOf(terminating(class)))
+			if diff := cmp.Diff(want, s.Users); err != nil || s.Object == nil || diff != "" {
+				t.Errorf("%s, class %s: %v, %v\n%s", name, class, s.Object, err, diff)
+			}
+		}
+		other := world.KeyOf(terminating("gold"))
+		other.UID = "other"
+		if s, err := world.ClassProtection(t.Context(), from, world.ClassMemory{}, other); err != nil || s.Object != nil {
+			t.Errorf("%s: a class of another uid: %v, %v", name, s.Object, err)
+		}
+	}
+}
