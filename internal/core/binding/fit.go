@@ -8,14 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // ClassName is the StorageClass that the claim asks for; the old annotation wins over the field.
 func ClassName(claim *corev1.PersistentVolumeClaim) string {
-	if class, ok := claim.Annotations[names.AnnBetaStorageClass]; ok {
-		return class
-	}
-	return deref(claim.Spec.StorageClassName)
+	return objects.ClaimClass(claim)
 }
 
 // AsksNoClass reports whether the claim leaves the class to the default. An empty name is a choice: no class.
@@ -26,10 +24,7 @@ func AsksNoClass(claim *corev1.PersistentVolumeClaim) bool {
 
 // VolumeClass is the StorageClass of the volume; the old annotation wins over the field.
 func VolumeClass(pv *corev1.PersistentVolume) string {
-	if class, ok := pv.Annotations[names.AnnBetaStorageClass]; ok {
-		return class
-	}
-	return pv.Spec.StorageClassName
+	return objects.VolumeClass(pv)
 }
 
 // DelaysBinding reports whether the class waits for a pod. A class that does not exist delays nothing.
@@ -85,7 +80,7 @@ func fits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why
 	switch {
 	case pv.DeletionTimestamp != nil && !isGivenTo(pv, claim):
 		return "the volume is marked for deletion \"" + pv.Name + "\""
-	case size(pv.Spec.Capacity) < size(claim.Spec.Resources.Requests):
+	case isTooSmall(pv, claim):
 		return "requested PV is too small"
 	case deref(pv.Spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName):
 		return "volumeAttributesClassName does not match"
@@ -97,14 +92,16 @@ func fits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why
 	return ""
 }
 
+func isTooSmall(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	return size(pv.Spec.Capacity) < size(claim.Spec.Resources.Requests)
+}
+
 // satisfies is fits for a volume that the claim names and that names nobody: the class must be the same as well (1.7).
 func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
-	why = fits(pv, claim)
-	tooSmall := why == "requested PV is too small"
-	if pv.DeletionTimestamp == nil && !tooSmall && VolumeClass(pv) != ClassName(claim) {
+	if pv.DeletionTimestamp == nil && !isTooSmall(pv, claim) && VolumeClass(pv) != ClassName(claim) {
 		return "storageClassName does not match"
 	}
-	return why
+	return fits(pv, claim)
 }
 
 // Suits reports whether a volume that is there for any claim may be chosen for this one (1.9). [Index.BestVolume] finds only such.
@@ -137,7 +134,7 @@ func size(of corev1.ResourceList) int64 {
 }
 
 func isBlock(mode *corev1.PersistentVolumeMode) bool {
-	return deref(mode) == corev1.PersistentVolumeBlock
+	return objects.IsBlock(mode)
 }
 
 func completed(claim *corev1.PersistentVolumeClaim) bool {

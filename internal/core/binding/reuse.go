@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -54,7 +55,7 @@ func isReusable(pv *corev1.PersistentVolume) bool {
 	case corev1.PersistentVolumeReclaimRetain:
 		return true
 	case corev1.PersistentVolumeReclaimDelete:
-		return !isSettled(pv)
+		return !objects.IsReleasedOrFailed(pv)
 	case corev1.PersistentVolumeReclaimRecycle:
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -49,21 +50,16 @@ func decideVolume(s Snapshot, pv *corev1.PersistentVolume) (actions []Action, as
 	case s.Claim != nil && s.Claim.UID == owner:
 		// Somebody found that this claim is gone, and may know better than a memory that has it: of two leaders of which one is behind,
 		// that one would call the volume bound for ever.
-		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here && isSettled(pv) && !s.ClaimAsked {
+		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here && objects.IsReleasedOrFailed(pv) && !s.ClaimAsked {
 			return nil, true
 		}
 		return decideOwned(s.Claim, pv), false
 	case s.gone(owner), s.ClaimAsked:
 		return abandoned(s, pv), false
-	case isSettled(pv) && !isReusable(pv): // who wrote so knew
+	case objects.IsReleasedOrFailed(pv) && !isReusable(pv): // who wrote so knew
 		return release(pv), false
 	}
 	return nil, true
-}
-
-// isSettled reports whether somebody has found that the volume's claim is gone.
-func isSettled(pv *corev1.PersistentVolume) bool {
-	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
 // takes reports whether the claim's verdict is about this volume.
