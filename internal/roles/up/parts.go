@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -15,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 )
 
@@ -70,7 +72,7 @@ func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Plac
 
 // startProvisioner returns when the provisioner works: ready means that a claim gets its volume at once.
 func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *handoff.Queue) error {
-	api, err := h.furnisher.ConfigFor(ctx, "csi-provisioner")
+	api, err := h.bootstrap.ConfigFor(ctx, "csi-provisioner")
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *ha
 }
 
 func (h *upRun) startControllers(ctx context.Context, queue *handoff.Queue) error {
-	api, err := h.furnisher.ConfigFor(ctx, "controllers")
+	api, err := h.bootstrap.ConfigFor(ctx, "controllers")
 	if err != nil {
 		return err
 	}
@@ -91,6 +93,24 @@ func (h *upRun) startControllers(ctx context.Context, queue *handoff.Queue) erro
 	c.Version, c.Log, c.API, c.Queue = h.Version, logr.FromContextOrDiscard(ctx).WithName("controllers"), api, queue
 	c.Election.Namespace = process.SystemNamespace
 	return h.startRole(ctx, "controllers", func(started func()) cli.Role { c.Started = started; return c })
+}
+
+func (h *upRun) startResizer(ctx context.Context, endpoint string) error {
+	api, err := h.bootstrap.ConfigFor(ctx, "csi-resizer")
+	if err != nil {
+		return err
+	}
+	r := resizer.New()
+	r.Version, r.Log, r.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-resizer"), api
+	r.CSIAddress, r.Election.Namespace = endpoint, process.SystemNamespace
+	return h.startRole(ctx, "csi-resizer", func(started func()) cli.Role { r.Started = started; return r })
+}
+
+func (h *upRun) startPodRemover(ctx context.Context) {
+	api := rest.CopyConfig(h.cluster.RESTConfig())
+	api.UserAgent = "purser-up/" + h.Version
+	remover := podRemover{api: api, node: h.NodeName, folder: h.dir}
+	h.parts = append(h.parts, process.StartPart(ctx, "removal of terminated pods", remover.run))
 }
 
 // startRole returns when the role works, or has ended instead.

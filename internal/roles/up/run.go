@@ -34,7 +34,7 @@ type upRun struct {
 
 	binaries  cluster.Binaries
 	cluster   *cluster.Cluster
-	furnisher bootstrap.Setup
+	bootstrap bootstrap.Setup
 	driver    csirpc.Description
 	parts     []*process.Part // in the order of their start
 }
@@ -200,10 +200,10 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	}); err != nil {
 		return err
 	}
-	if h.furnisher, err = bootstrap.New(h.cluster.RESTConfig()); err != nil {
+	if h.bootstrap, err = bootstrap.New(h.cluster.RESTConfig()); err != nil {
 		return err
 	}
-	if err := h.furnish(ctx, where); err != nil {
+	if err := h.createObjects(ctx, where); err != nil {
 		return err
 	}
 	var queue *handoff.Queue // of the controllers, when they are ours
@@ -218,6 +218,12 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 			return err
 		}
 	}
+	if bootstrap.Expands(h.driver) {
+		if err := h.startResizer(ctx, endpoint); err != nil {
+			return err
+		}
+	}
+	h.startPodRemover(ctx)
 	return h.copyKubeconfig()
 }
 
@@ -229,14 +235,16 @@ func (h *upRun) stockControllers() []string {
 	return cluster.HousekeepingControllers()
 }
 
-func (h *upRun) furnish(ctx context.Context, where bootstrap.Place) error {
+func (h *upRun) createObjects(ctx context.Context, where bootstrap.Place) error {
 	began := time.Now()
-	for _, furnish := range []func() error{
-		func() error { return h.furnisher.ApplyRoles(ctx) },
-		func() error { return h.furnisher.RegisterNode(ctx, where) },
-		func() error { return h.furnisher.CreateClass(ctx, where.Driver.Name) },
+	for _, create := range []func() error{
+		func() error { return h.bootstrap.ApplyRoles(ctx) },
+		func() error { return h.bootstrap.RegisterNode(ctx, where) },
+		func() error {
+			return h.bootstrap.CreateClass(ctx, where.Driver)
+		},
 	} {
-		if err := furnish(); err != nil {
+		if err := create(); err != nil {
 			return err
 		}
 	}

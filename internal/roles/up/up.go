@@ -41,13 +41,14 @@ func Command(program cli.Program) *cobra.Command {
 		Use: "up", GroupID: cli.GroupTry, Args: cli.NoArguments,
 		Short: "Start a development cluster with storage, in one terminal",
 		Long: `Start a development cluster with storage: a real etcd, kube-apiserver and
-kube-scheduler, a node, a CSI driver, the provisioner and the volume
-controllers. kube-controller-manager runs too, for namespaces, service accounts
+kube-scheduler, a node, a CSI driver, the provisioner, the resizer and the
+volume controllers. kube-controller-manager runs too, for namespaces, service accounts
 and garbage, without any controller of volumes. Everything it makes is in the
 data folder; Ctrl-C stops it all and leaves nothing running and nothing
 mounted. The next 'up' on the same folder goes on where it stopped.
 
-The node has no kubelet: pods are scheduled, but their containers do not run.`,
+The node has no kubelet: pods are scheduled, but their containers do not run.
+A deleted pod goes as soon as none of its volumes is published.`,
 		Example: `  purser up
   purser up --fresh --data-dir /tmp/try
   purser up --csi-address unix:///tmp/my-driver.sock`,

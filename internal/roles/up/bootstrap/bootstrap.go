@@ -187,29 +187,35 @@ func (f Setup) registerDriver(ctx context.Context, p Place) error {
 }
 
 // CreateClass makes the driver's volumes the default, unless the user has chosen a default already.
-func (f Setup) CreateClass(ctx context.Context, driver string) error {
+func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description) error {
 	var classes storagev1.StorageClassList
 	if err := f.Client.List(ctx, &classes); err != nil {
 		return fmt.Errorf("storage classes: %w", err)
 	}
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		if class.Name == DefaultClass && class.Provisioner != driver {
+		if class.Name == DefaultClass && class.Provisioner != driver.Name {
 			if err := f.Client.Delete(ctx, class); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("storage class %s of another driver: %w", DefaultClass, err)
 			}
 		}
 	}
 	class := &storagev1.StorageClass{
-		ObjectMeta:        metav1.ObjectMeta{Name: DefaultClass, Annotations: map[string]string{names.AnnDefaultStorageClass: "true"}},
-		Provisioner:       driver,
-		VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
-		ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimDelete),
+		ObjectMeta:           metav1.ObjectMeta{Name: DefaultClass, Annotations: map[string]string{names.AnnDefaultStorageClass: "true"}},
+		Provisioner:          driver.Name,
+		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingImmediate),
+		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
+		AllowVolumeExpansion: new(Expands(driver)),
 	}
 	return f.create(ctx, class)
 }
 
-// create leaves alone what exists.
+// Expands reports whether the driver can expand volumes, which takes csi-resizer.
+func Expands(driver csirpc.Description) bool {
+	return driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME]
+}
+
+// create creates the object unless it exists.
 func (f Setup) create(ctx context.Context, object client.Object) error {
 	err := f.Client.Create(ctx, object)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
