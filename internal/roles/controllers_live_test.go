@@ -28,6 +28,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 	"github.com/purser-csi/purser/test/e2e/audit"
@@ -347,7 +348,7 @@ func TestControllersMetricsAreUpstreams(t *testing.T) {
 // One that is missed is named, also when nothing can begin without it (U-11).
 func TestControllersSelection(t *testing.T) {
 	p := newPort(t)
-	withoutBinder, _, log := p.controllers("--leader-election=false", "--controllers=*,-"+controllers.NameBinder+",-"+controllers.NameVolumeProtection)
+	withoutBinder, _, log := p.controllers("--leader-election=false", "--controllers=*,-"+registry.NameBinder+",-"+registry.NameVolumeProtection)
 	forBinder := process.Permission{Resource: "persistentvolumes/status", Verb: "patch"}
 	classes := process.Permission{Group: "storage.k8s.io", Resource: "volumeattributesclasses", Verb: "list"}
 	p.withhold(withoutBinder.API, forBinder, classes)

@@ -7,14 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/purser-csi/purser/internal/roles/controllers"
+	"github.com/purser-csi/purser/internal/roles/registry"
 )
 
 // The manifest is what the table says.
 func TestReferenceControllersManifest(t *testing.T) {
 	path := filepath.Join("..", "..", "deploy", "rbac", "controllers.yaml")
 	if *update {
-		if err := os.WriteFile(path, []byte(controllers.Manifest()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(registry.Manifest()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -23,7 +23,7 @@ func TestReferenceControllersManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(controllers.Manifest(), string(have)); diff != "" {
+	if diff := cmp.Diff(registry.Manifest(), string(have)); diff != "" {
 		t.Errorf("%s is out of date; run 'make generate':\n%s", path, diff)
 	}
 }

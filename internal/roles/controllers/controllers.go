@@ -18,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
 )
 
 // Controllers is the role controllers: those controllers of kube-controller-manager that concern claims and volumes.
@@ -45,25 +46,11 @@ type Controllers struct {
 	lock     atomic.Pointer[process.ElectionLock]
 }
 
-// The controllers, by the names that kube-controller-manager has for them (10).
 const (
-	NameBinder           = "persistentvolume-binder-controller"
-	NameClaimProtection  = "persistentvolumeclaim-protection-controller"
-	NameVolumeProtection = "persistentvolume-protection-controller"
-	NameClassProtection  = "volumeattributesclass-protection-controller"
-	NameExpand           = "persistentvolume-expander-controller"
-	NameEphemeral        = "ephemeral-volume-controller"
-	everyController      = "*"
-	Lease                = "purser-controllers"
+	everyController = "*"
+	// Lease is the name of the lease.
+	Lease = "purser-controllers"
 )
-
-// controllerAliases are the names of older versions, which kube-controller-manager accepts too.
-var controllerAliases = map[string]string{
-	"persistentvolume-binder": NameBinder, "pvc-protection": NameClaimProtection, "pv-protection": NameVolumeProtection,
-	"volumeattributesclass-protection": NameClassProtection, "persistentvolume-expander": NameExpand, "ephemeral-volume": NameEphemeral,
-}
-
-var controllerNames = []string{NameEphemeral, NameBinder, NameExpand, NameVolumeProtection, NameClaimProtection, NameClassProtection}
 
 // New has the default of every setting.
 func New() *Controllers {
@@ -119,7 +106,7 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 // WantedFlag adds --controllers, which `plane` has too.
 func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.Wanted, "controllers", []string{everyController},
-		"`names` of the controllers to run, as kube-controller-manager calls them; * for all, -NAME for all but this one: "+strings.Join(controllerNames, ", "))
+		"`names` of the controllers to run, as kube-controller-manager calls them; * for all, -NAME for all but this one: "+strings.Join(registry.Names(), ", "))
 }
 
 // DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With fewer than whoever asks, what
@@ -145,20 +132,18 @@ func (c *Controllers) Enabled() (map[string]bool, error) {
 	var unknown []error
 	for _, item := range c.Wanted {
 		name, off := strings.CutPrefix(item, "-")
-		if current, ok := controllerAliases[name]; ok {
-			name = current
-		}
+		name = registry.CurrentName(name)
 		switch {
 		case name == everyController && !off:
-			for _, n := range controllerNames {
+			for _, n := range registry.Names() {
 				if _, said := on[n]; !said {
 					on[n] = true
 				}
 			}
-		case slices.Contains(controllerNames, name):
+		case slices.Contains(registry.Names(), name):
 			on[name] = !off
 		default:
-			unknown = append(unknown, fmt.Errorf("--controllers: %q is not known; there are *, %s", item, strings.Join(controllerNames, ", ")))
+			unknown = append(unknown, fmt.Errorf("--controllers: %q is not known; there are *, %s", item, strings.Join(registry.Names(), ", ")))
 		}
 	}
 	if len(unknown) == 0 && !slices.Contains(slices.Collect(maps.Values(on)), true) {

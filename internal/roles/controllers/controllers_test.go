@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/purser-csi/purser/internal/roles/registry"
 )
 
 // Section 10: each controller can be swapped by itself, under the names of kube-controller-manager.
@@ -17,15 +19,15 @@ func TestControllersEnabled(t *testing.T) {
 		on     []string
 		err    string
 	}{
-		{[]string{"*"}, controllerNames, ""},
-		{[]string{"*", "-" + NameBinder}, []string{NameEphemeral, NameExpand, NameVolumeProtection, NameClaimProtection, NameClassProtection}, ""},
-		{[]string{"-" + NameBinder, "*"}, []string{NameEphemeral, NameExpand, NameVolumeProtection, NameClaimProtection, NameClassProtection}, ""},
-		{[]string{NameBinder}, []string{NameBinder}, ""},
-		{[]string{"persistentvolume-binder"}, []string{NameBinder}, ""},
-		{[]string{"*", "-pvc-protection"}, []string{NameEphemeral, NameBinder, NameExpand, NameVolumeProtection, NameClassProtection}, ""},
+		{[]string{"*"}, registry.Names(), ""},
+		{[]string{"*", "-" + registry.NameBinder}, []string{registry.NameEphemeral, registry.NameExpand, registry.NameVolumeProtection, registry.NameClaimProtection, registry.NameClassProtection}, ""},
+		{[]string{"-" + registry.NameBinder, "*"}, []string{registry.NameEphemeral, registry.NameExpand, registry.NameVolumeProtection, registry.NameClaimProtection, registry.NameClassProtection}, ""},
+		{[]string{registry.NameBinder}, []string{registry.NameBinder}, ""},
+		{[]string{"persistentvolume-binder"}, []string{registry.NameBinder}, ""},
+		{[]string{"*", "-pvc-protection"}, []string{registry.NameEphemeral, registry.NameBinder, registry.NameExpand, registry.NameVolumeProtection, registry.NameClassProtection}, ""},
 		{[]string{"attachdetach"}, nil, `"attachdetach" is not known`},
 		{[]string{"-*"}, nil, `"-*" is not known`},
-		{[]string{"-" + NameBinder}, nil, "nothing is left to run"},
+		{[]string{"-" + registry.NameBinder}, nil, "nothing is left to run"},
 	} {
 		c := Controllers{Wanted: tc.wanted}
 		on, err := c.Enabled()
@@ -36,7 +38,7 @@ func TestControllersEnabled(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, name := range controllerNames {
+		for _, name := range registry.Names() {
 			if on[name] {
 				got = append(got, name)
 			}
@@ -53,7 +55,7 @@ func TestControllersToSwitchOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if flag := "   --controllers=*,-" + strings.Join(controllerNames, ",-") + "\n"; !strings.Contains(string(page), flag) {
+	if flag := "   --controllers=*,-" + strings.Join(registry.Names(), ",-") + "\n"; !strings.Contains(string(page), flag) {
 		t.Errorf("no %s in docs/migrating.md", flag)
 	}
 }

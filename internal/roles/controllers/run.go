@@ -8,8 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -18,14 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/purser-csi/purser/internal/controllers/binder"
-	"github.com/purser-csi/purser/internal/controllers/ephemeral"
-	"github.com/purser-csi/purser/internal/controllers/expand"
-	"github.com/purser-csi/purser/internal/controllers/protection"
 	"github.com/purser-csi/purser/internal/controllers/statemetrics"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -70,6 +65,8 @@ func (c *Controllers) Run(ctx context.Context) error {
 		return err
 	}
 	defer process.RunBeside(ctx, b.checkPermissions)()
+	// A lost lease makes Start return an error, which ends the process. Nothing else fences these controllers: every write has the
+	// resourceVersion or uid of the object that was decided on as its precondition.
 	return b.mgr.Start(ctx)
 }
 
@@ -113,9 +110,13 @@ func (b *builder) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	trim, err := b.trim(logr.FromContextOrDiscard(ctx))
+	if err != nil {
+		return err
+	}
 	lock.Slow = telemetry.NewCounter(b.registry, telemetry.MetricSlowPath).WithLabelValues(Lease).Inc
 	cfg := process.ManagerConfig{
-		API: b.api, Trim: b.trim(logr.FromContextOrDiscard(ctx)), Drain: drainTime,
+		API: b.api, Trim: trim, Drain: drainTime,
 		Election: &b.role.Election, Lease: Lease, Lock: lock, Release: true,
 	}
 	if b.role.Cache != nil {
@@ -160,117 +161,62 @@ func (b *builder) settings(events reconcile.Recorder) reconcile.Settings {
 	}
 }
 
-// registration is a controller that the role can run.
-type registration struct {
-	name      string
-	component string // the source of its events, as upstream has it
-	add       func(context.Context, reconcile.Recorder) error
-}
-
-// add registers the controllers that are wanted.
+// add builds the enabled controllers and adds them to the manager.
 func (b *builder) add(ctx context.Context) error {
-	on, err := b.role.Enabled()
+	enabled, err := b.role.enabledControllers()
 	if err != nil {
 		return err
 	}
-	for _, r := range b.registrations() {
-		if !on[r.name] || r.name == NameClassProtection && !b.hasAttributesClasses(ctx) {
+	parts := registry.Parts{Manager: b.mgr, Binding: b.binding, Metrics: b.registry, Queue: b.role.Queue, Settings: b.settings}
+	for _, c := range enabled {
+		if !b.isServed(c) {
+			logr.FromContextOrDiscard(ctx).Info(c.Absent, "controller", c.Name)
 			continue
 		}
-		events, err := b.recorder(ctx, r.component)
+		events, err := b.recorder(ctx, c.Component)
 		if err == nil {
-			err = r.add(ctx, events)
+			err = c.Add(ctx, parts, events)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
 	return nil
 }
 
-// hasAttributesClasses reports whether the API server serves VolumeAttributesClasses: older ones do not, and it can be switched off.
-func (b *builder) hasAttributesClasses(ctx context.Context) bool {
-	kind := storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")
-	_, err := b.mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	if !meta.IsNoMatchError(err) {
+// isServed reports whether the API server serves the kind that the controller needs: older ones do not, and it can be switched off.
+func (b *builder) isServed(c registry.Controller) bool {
+	if c.Needs.Empty() {
 		return true
 	}
-	logr.FromContextOrDiscard(ctx).Info("the API server does not serve VolumeAttributesClasses, which therefore are not protected", "controller", NameClassProtection)
-	return false
+	_, err := b.mgr.GetRESTMapper().RESTMapping(c.Needs.GroupKind(), c.Needs.Version)
+	return !meta.IsNoMatchError(err)
 }
 
-func (b *builder) registrations() []registration {
-	return []registration{
-		{NameBinder, "persistentvolume-controller", func(ctx context.Context, events reconcile.Recorder) error {
-			return b.binder(events).AddTo(ctx, b.mgr)
-		}},
-		{NameClaimProtection, "pvc-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
-			cfg := b.protection(events)
-			return errors.Join(protection.NewClaims(cfg).AddTo(ctx, b.mgr), protection.NewUnused(cfg).AddTo(ctx, b.mgr))
-		}},
-		{NameVolumeProtection, "pv-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
-			return protection.NewVolumes(b.protection(events)).AddTo(ctx, b.mgr)
-		}},
-		{NameClassProtection, "volumeattributesclass-protection-controller", func(ctx context.Context, events reconcile.Recorder) error {
-			return protection.NewClasses(b.protection(events)).AddTo(ctx, b.mgr)
-		}},
-		{NameExpand, "volume_expand", func(ctx context.Context, events reconcile.Recorder) error {
-			return expand.New(expand.Config{
-				Cached: b.mgr.GetClient(), Writer: b.mgr.GetClient(), Settings: b.settings(events),
-			}).AddTo(ctx, b.mgr)
-		}},
-		{NameEphemeral, "ephemeral_volume", func(ctx context.Context, events reconcile.Recorder) error {
-			return ephemeral.New(ephemeral.Config{
-				Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.mgr.GetClient(),
-				Created: telemetry.NewEphemeral(b.registry), Settings: b.settings(events),
-			}).AddTo(ctx, b.mgr)
-		}},
+// enabledControllers returns the entries of the controllers that run.
+func (c *Controllers) enabledControllers() ([]registry.Controller, error) {
+	on, err := c.Enabled()
+	var enabled []registry.Controller
+	for _, one := range registry.All() {
+		if on[one.Name] {
+			enabled = append(enabled, one)
+		}
 	}
-}
-
-func (b *builder) binder(events reconcile.Recorder) *binder.Controller {
-	cfg := binder.Config{
-		Live: b.mgr.GetAPIReader(), Writer: b.binding, Settings: b.settings(events), Measures: telemetry.NewBinding(b.registry), AuditEvery: binder.DefaultAudit,
-	}
-	queue := b.role.Queue
-	if queue == nil {
-		return binder.New(cfg)
-	}
-	cfg.HandOver = queue
-	controller := binder.New(cfg)
-	queue.OnChange(controller.Recheck)
-	return controller
-}
-
-func (b *builder) protection(events reconcile.Recorder) protection.Config {
-	cfg := protection.Config{
-		Cached: b.mgr.GetClient(), Live: b.mgr.GetAPIReader(), Writer: b.binding, Status: b.mgr.GetClient().Status(), Settings: b.settings(events),
-	}
-	if b.role.Queue != nil {
-		cfg.Together = b.role.Queue.Drivers
-	}
-	return cfg
+	return enabled, err
 }
 
 // trim keeps of each object what the controllers read.
-func (b *builder) trim(log logr.Logger) toolscache.TransformFunc {
+func (b *builder) trim(log logr.Logger) (toolscache.TransformFunc, error) {
 	trim := kube.TrimForBinding
 	if b.role.Cache != nil {
 		trim = kube.TrimForPlane
 	}
 	binding := trim(kube.BindingTrim{Manager: managerName, Since: time.Now(), Foreign: func(manager, claim string) {
 		b.foreign.WithLabelValues(manager).Inc()
-		log.Error(nil, "somebody else binds claims too; switch one of the two off", "writer", manager, telemetry.KeyClaim, claim)
+		log.Error(nil, "another program binds claims too; switch one of the two off", "writer", manager, telemetry.KeyClaim, claim)
 	}})
-	return func(in any) (any, error) {
-		switch in.(type) {
-		case *corev1.Pod:
-			return kube.TrimPod(in)
-		case *storagev1.VolumeAttributesClass:
-			return kube.TrimAttributesClass(in)
-		}
-		return binding(in)
-	}
+	enabled, err := b.role.enabledControllers()
+	return registry.Trim(enabled, binding), err
 }
 
 // managerName is what the API server notes of our writes: the user agent up to the first slash.
@@ -278,8 +224,8 @@ const managerName = "purser-controllers"
 
 // wantedPermissions are those that the controllers which run need.
 func (b *builder) wantedPermissions() ([]process.Permission, error) {
-	on, err := b.role.Enabled()
-	wanted := controllerPermissions(on)
+	enabled, err := b.role.enabledControllers()
+	wanted := registry.Permissions(enabled)
 	if b.role.Election.Enabled {
 		for _, verb := range []string{"get", "create", "update"} {
 			wanted = append(wanted, process.Permission{Namespace: b.role.Election.LeaseNamespace(), Group: "coordination.k8s.io", Resource: "leases", Verb: verb})
