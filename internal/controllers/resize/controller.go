@@ -202,7 +202,7 @@ func (c *Controller) isOffline(uid types.UID) bool {
 	return c.offline[uid]
 }
 
-func (c *Controller) setOffline(uid types.UID, offline bool) { //nolint:revive // what is set is a bool
+func (c *Controller) setOffline(uid types.UID, offline bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if offline {

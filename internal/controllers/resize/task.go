@@ -72,7 +72,7 @@ func (c *Controller) Decide(s resizing.Snapshot, now time.Time) next { return re
 
 // About implements reconcile.Task.
 func (c *Controller) About(key resizing.Key, s resizing.Snapshot) reconcile.About {
-	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.NamespacedName.String()}}
+	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
 	if s.Claim == nil {
 		return about
 	}

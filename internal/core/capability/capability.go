@@ -35,7 +35,7 @@ func Of(pv *corev1.PersistentVolume, o Options) (*csi.VolumeCapability, error) {
 }
 
 // AccessMode returns the CSI access mode for all access modes of a volume (AT-A20).
-func AccessMode(modes []corev1.PersistentVolumeAccessMode, multiWriters bool) (csi.VolumeCapability_AccessMode_Mode, error) { //nolint:revive // a capability of the driver
+func AccessMode(modes []corev1.PersistentVolumeAccessMode, multiWriters bool) (csi.VolumeCapability_AccessMode_Mode, error) {
 	has := func(mode corev1.PersistentVolumeAccessMode) bool { return slices.Contains(modes, mode) }
 	switch {
 	case has(corev1.ReadWriteOncePod) && len(modes) > 1:

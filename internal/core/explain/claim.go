@@ -122,9 +122,10 @@ func (c *Cluster) pendingClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 		return c.preBound(claim, why, f)
 	case verdict.ClaimLost, verdict.ClaimStaysLost, verdict.ClaimMisbound:
 		return []Finding{c.lostClaim(claim, f)}
+	default:
+		f.WaitsFor, f.Actor = why.Message, Itself
+		return []Finding{f}
 	}
-	f.WaitsFor, f.Actor = why.Message, Itself
-	return []Finding{f}
 }
 
 // binderSilent is about a claim for which the binder has something to do that it has not done.

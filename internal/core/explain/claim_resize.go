@@ -45,10 +45,11 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
 		return []Finding{c.infeasible(claim, has, f)}
 	case corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress:
-		return []Finding{c.nodeExpansion(claim, pv, f)}
+		return []Finding{c.nodeExpansion(claim, f)}
+	default:
 	}
 	if condition := conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending); condition != nil && status == "" {
-		return []Finding{c.nodeExpansion(claim, pv, f)}
+		return []Finding{c.nodeExpansion(claim, f)}
 	}
 	return []Finding{c.controllerExpansion(claim, pv, f)}
 }
@@ -79,7 +80,7 @@ func (c *Cluster) infeasible(claim *corev1.PersistentVolumeClaim, has resource.Q
 }
 
 // nodeExpansion is about a volume that is larger and a filesystem that is not yet.
-func (c *Cluster) nodeExpansion(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, f Finding) Finding {
+func (c *Cluster) nodeExpansion(claim *corev1.PersistentVolumeClaim, f Finding) Finding {
 	f.Reason = verdict.ExpansionOnNode
 	running := c.runningUser(claim)
 	if running == nil {

@@ -178,7 +178,7 @@ func (c *Cluster) preBound(claim *corev1.PersistentVolumeClaim, why verdict.Find
 	}
 	f.Evidence = append([]Evidence{{claimRef(claim), "spec.volumeName", claim.Spec.VolumeName, ""}}, compare(pv, claim)...)
 	if why.Reason == verdict.VolumeTaken {
-		f.Fix = c.takenFix(claim, pv)
+		f.Fix = c.takenFix(pv)
 		return []Finding{f}
 	}
 	f.Fix = []Step{{Text: "Make the fields above agree: create the claim again with what the volume has, or correct the PersistentVolume"}}
@@ -186,7 +186,7 @@ func (c *Cluster) preBound(claim *corev1.PersistentVolumeClaim, why verdict.Find
 }
 
 // takenFix depends on whether the other claim exists.
-func (c *Cluster) takenFix(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) []Step {
+func (c *Cluster) takenFix(pv *corev1.PersistentVolume) []Step {
 	ref := pv.Spec.ClaimRef
 	if pv.Status.Phase == corev1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 		return []Step{{

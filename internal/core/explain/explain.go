@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -15,43 +16,48 @@ var Explainable = []Kind{Claim, Volume, Pod, Attachment, Snapshot, Node, Class, 
 // Explain answers about one object. An object that is not there, or a kind that was not read, gives the state [Unknown].
 func (c *Cluster) Explain(ref Ref) Report {
 	key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	var report *Report
 	switch ref.Kind {
 	case Claim:
-		if claim := c.index.claims[key]; claim != nil {
-			return c.explainClaim(claim)
-		}
+		report = about(c.index.claims[key], c.explainClaim)
 	case Volume:
-		if pv := c.index.volumes[ref.Name]; pv != nil {
-			return c.explainVolume(pv)
-		}
+		report = about(c.index.volumes[ref.Name], c.explainVolume)
 	case Pod:
-		if pod := c.index.pods[key]; pod != nil {
-			return c.explainPod(pod)
-		}
+		report = about(c.index.pods[key], c.explainPod)
 	case Attachment:
-		for _, va := range c.Attachments {
-			if va.Name == ref.Name {
-				return c.explainAttachment(va)
-			}
-		}
+		report = about(c.attachmentNamed(ref.Name), c.explainAttachment)
 	case Snapshot:
-		if s := c.index.snapshots[key]; s != nil {
-			return c.explainSnapshot(s)
-		}
+		report = about(c.index.snapshots[key], c.explainSnapshot)
 	case Node:
-		if node := c.index.nodes[ref.Name]; node != nil {
-			return c.explainNode(node)
-		}
+		report = about(c.index.nodes[ref.Name], c.explainNode)
 	case Class:
-		if class := c.index.classes[ref.Name]; class != nil {
-			return c.explainClass(class)
-		}
+		report = about(c.index.classes[ref.Name], c.explainClass)
 	case Namespace:
-		if ns := c.index.namespaces[ref.Name]; ns != nil {
-			return c.explainNamespace(ns)
+		report = about(c.index.namespaces[ref.Name], c.explainNamespace)
+	default:
+	}
+	if report == nil {
+		return c.absent(ref)
+	}
+	return *report
+}
+
+// about returns nil for an object that is not there.
+func about[T any](object *T, explain func(*T) Report) *Report {
+	if object == nil {
+		return nil
+	}
+	report := explain(object)
+	return &report
+}
+
+func (c *Cluster) attachmentNamed(name string) *storagev1.VolumeAttachment {
+	for _, va := range c.Attachments {
+		if va.Name == name {
+			return va
 		}
 	}
-	return c.absent(ref)
+	return nil
 }
 
 func (c *Cluster) absent(ref Ref) Report {
@@ -66,48 +72,57 @@ func (c *Cluster) absent(ref Ref) Report {
 // Stuck returns a report on each object that is not getting on, in one namespace, or in all if it is empty. Cluster-scoped objects
 // are left out of the answer for one namespace.
 func (c *Cluster) Stuck(namespace string) []Report {
-	var all []Report
-	add := func(report Report) {
-		if report.State == Stuck && (namespace == "" || report.Object.Namespace == namespace) {
-			all = append(all, report)
-		}
-	}
-	for _, claim := range c.Claims {
-		if claim.DeletionTimestamp == nil && claim.Status.Phase == corev1.ClaimBound && !wantsChange(claim) && c.holdsItsVolume(claim) {
-			continue // nearly all
-		}
-		add(c.explainClaim(claim))
-	}
-	for _, pod := range c.Pods {
-		if pod.DeletionTimestamp != nil || len(podVolumes(pod)) > 0 && !isStarted(pod) {
-			add(c.explainPod(pod))
-		}
-	}
+	all := slices.Concat(c.claimReports(), c.podReports(), c.quotaReports())
 	for _, s := range c.Snapshots {
-		add(c.explainSnapshot(s))
+		all = append(all, c.explainSnapshot(s))
 	}
+	all = slices.DeleteFunc(all, func(r Report) bool {
+		return r.State != Stuck || namespace != "" && r.Object.Namespace != namespace
+	})
 	for _, ns := range c.Namespaces {
 		if namespace == "" || namespace == ns.Name {
 			all = append(all, c.namespaceReports(ns)...)
 		}
 	}
-	for _, report := range c.quotaReports() {
-		add(report)
+	if namespace != "" {
+		return all
 	}
-	if namespace == "" {
-		for _, pv := range c.Volumes {
-			add(c.explainVolume(pv))
-		}
-		for _, va := range c.Attachments {
-			add(c.explainAttachment(va))
-		}
-		for _, node := range c.Nodes {
-			if !isReady(node) {
-				add(c.explainNode(node))
-			}
+	return append(all, c.clusterReports()...)
+}
+
+// claimReports leaves out nearly all claims: those that are bound and want no change.
+func (c *Cluster) claimReports() (all []Report) {
+	for _, claim := range c.Claims {
+		if claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound || wantsChange(claim) || !c.holdsItsVolume(claim) {
+			all = append(all, c.explainClaim(claim))
 		}
 	}
 	return all
+}
+
+func (c *Cluster) podReports() (all []Report) {
+	for _, pod := range c.Pods {
+		if pod.DeletionTimestamp != nil || len(podVolumes(pod)) > 0 && !isStarted(pod) {
+			all = append(all, c.explainPod(pod))
+		}
+	}
+	return all
+}
+
+// clusterReports are about objects without a namespace that are stuck.
+func (c *Cluster) clusterReports() (all []Report) {
+	for _, pv := range c.Volumes {
+		all = append(all, c.explainVolume(pv))
+	}
+	for _, va := range c.Attachments {
+		all = append(all, c.explainAttachment(va))
+	}
+	for _, node := range c.Nodes {
+		if !isReady(node) {
+			all = append(all, c.explainNode(node))
+		}
+	}
+	return slices.DeleteFunc(all, func(r Report) bool { return r.State != Stuck })
 }
 
 func wantsChange(claim *corev1.PersistentVolumeClaim) bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -234,50 +235,54 @@ func (c *Cluster) usedOnce(pod *corev1.Pod, f Finding) []Finding {
 func (c *Cluster) noCapacity(pod *corev1.Pod, f Finding) []Finding {
 	for _, volume := range podVolumes(pod) {
 		claim := c.index.claims[volume.claim]
-		if claim == nil || claim.Spec.VolumeName != "" {
+		if claim == nil || claim.Spec.VolumeName != "" || c.lacks(Capacity) {
 			continue
 		}
 		class := c.index.classes[deref(claim.Spec.StorageClassName)]
 		if class == nil {
 			continue
 		}
-		driver := c.driverOf(class.Provisioner)
-		if driver == nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity || c.lacks(Capacity) {
-			continue
-		}
-		wants := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-		f.Evidence = []Evidence{{claimRef(claim), "spec.resources.requests.storage", wants.String(), ""}}
-		room := false
-		for _, capacity := range c.Capacities {
-			if capacity.StorageClassName != class.Name {
-				continue
+		if driver := c.driverOf(class.Provisioner); driver != nil && deref(driver.Spec.StorageCapacity) {
+			if found := c.roomFor(claim, class, f); found != nil {
+				return []Finding{*found}
 			}
-			has := "absent"
-			limit := capacity.MaximumVolumeSize
-			if limit == nil {
-				limit = capacity.Capacity
-			}
-			if limit != nil {
-				has = limit.String()
-				room = room || limit.Cmp(wants) >= 0
-			}
-			f.Evidence = append(f.Evidence, Evidence{Ref{Capacity, capacity.Namespace, capacity.Name}, "capacity, maximumVolumeSize", has, "at least " + wants.String()})
 		}
-		if room {
-			continue
-		}
-		f.Reason, f.Actor, f.Cause = verdict.CapacityMissing, Administrator, Ref{Kind: Class, Name: class.Name}
-		f.WaitsFor = fmt.Sprintf("%s of room for class %q: what driver %q publishes has it nowhere", wants.String(), class.Name, driver.Name)
-		if len(f.Evidence) == 1 {
-			f.WaitsFor = fmt.Sprintf("driver %q to publish its capacity for class %q: its CSIDriver says that it does (storageCapacity: true), and there is no CSIStorageCapacity object", driver.Name, class.Name)
-			f.Evidence = append(f.Evidence, Evidence{Ref{Kind: CSIDriver, Name: driver.Name}, "spec.storageCapacity", "true", "with CSIStorageCapacity objects of the class, or false"})
-			f.Fix = []Step{{Text: "Does the provisioner run with --enable-capacity, and may it write CSIStorageCapacity objects?", Command: "kubectl get csistoragecapacities -A"}}
-			return []Finding{f}
-		}
-		f.Fix = []Step{{Text: "Free or add storage, or ask for less; the scheduler tries again when the published capacity changes", Command: "kubectl get csistoragecapacities -A"}}
-		return []Finding{f}
 	}
 	return nil
+}
+
+// roomFor compares the claim with each CSIStorageCapacity of its class; nil if one has room.
+func (c *Cluster) roomFor(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f Finding) *Finding {
+	wants := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	f.Evidence = []Evidence{{claimRef(claim), "spec.resources.requests.storage", wants.String(), ""}}
+	for _, capacity := range c.Capacities {
+		if capacity.StorageClassName != class.Name {
+			continue
+		}
+		has, limit := "absent", capacity.MaximumVolumeSize
+		if limit == nil {
+			limit = capacity.Capacity
+		}
+		if limit != nil {
+			if limit.Cmp(wants) >= 0 {
+				return nil
+			}
+			has = limit.String()
+		}
+		ref := Ref{Capacity, capacity.Namespace, capacity.Name}
+		f.Evidence = append(f.Evidence, Evidence{ref, "capacity, maximumVolumeSize", has, "at least " + wants.String()})
+	}
+	driver := class.Provisioner
+	f.Reason, f.Actor, f.Cause = verdict.CapacityMissing, Administrator, Ref{Kind: Class, Name: class.Name}
+	if len(f.Evidence) > 1 {
+		f.WaitsFor = fmt.Sprintf("%s of room for class %q: what driver %q publishes has it nowhere", wants.String(), class.Name, driver)
+		f.Fix = []Step{{Text: "Free or add storage, or ask for less; the scheduler tries again when the published capacity changes", Command: "kubectl get csistoragecapacities -A"}}
+		return &f
+	}
+	f.WaitsFor = fmt.Sprintf("driver %q to publish its capacity for class %q: its CSIDriver says that it does, and there is no CSIStorageCapacity object", driver, class.Name)
+	f.Evidence = append(f.Evidence, Evidence{Ref{Kind: CSIDriver, Name: driver}, "spec.storageCapacity", "true", "with CSIStorageCapacity objects of the class, or false"})
+	f.Fix = []Step{{Text: "Does the provisioner run with --enable-capacity, and may it write CSIStorageCapacity objects?", Command: "kubectl get csistoragecapacities -A"}}
+	return &f
 }
 
 // fullNodes finds drivers that have reached their attach limit on every node that the pod may use.
@@ -318,39 +323,43 @@ func (c *Cluster) fullNodes(pod *corev1.Pod, f Finding) []Finding {
 	return nil
 }
 
-// attachLimit returns how many volumes of the driver a node takes, -1 for no limit, and how many pods on it use.
+// attachLimit returns how many volumes of the driver a node takes, -1 for no limit, and how many are in use there.
 func (c *Cluster) attachLimit(node, driver string) (limit, used int) {
-	limit = -1
-	if csiNode := c.index.csiNodes[node]; csiNode != nil {
-		for _, d := range csiNode.Spec.Drivers {
-			if d.Name == driver && d.Allocatable != nil && d.Allocatable.Count != nil {
-				limit = int(*d.Allocatable.Count)
-			}
-		}
-	}
-	if limit < 0 {
+	if limit = allocatable(c.index.csiNodes[node], driver); limit < 0 {
 		return limit, 0
 	}
 	handles := map[string]bool{}
+	note := func(pv *corev1.PersistentVolume) {
+		if pv != nil && pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driver {
+			handles[pv.Spec.CSI.VolumeHandle] = true
+		}
+	}
 	for _, pod := range c.Pods {
 		if pod.Spec.NodeName != node || isFinished(pod) {
 			continue
 		}
 		for _, volume := range podVolumes(pod) {
 			if claim := c.index.claims[volume.claim]; claim != nil {
-				if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driver {
-					handles[pv.Spec.CSI.VolumeHandle] = true
-				}
+				note(c.index.volumes[claim.Spec.VolumeName])
 			}
 		}
 	}
 	for _, va := range c.Attachments { // attached and not in use by a pod any more counts as well
-		if va.Spec.NodeName != node || va.Spec.Attacher != driver || va.Spec.Source.PersistentVolumeName == nil {
-			continue
-		}
-		if pv := c.index.volumes[*va.Spec.Source.PersistentVolumeName]; pv != nil && pv.Spec.CSI != nil {
-			handles[pv.Spec.CSI.VolumeHandle] = true
+		if va.Spec.NodeName == node && va.Spec.Attacher == driver && va.Spec.Source.PersistentVolumeName != nil {
+			note(c.index.volumes[*va.Spec.Source.PersistentVolumeName])
 		}
 	}
 	return limit, len(handles)
+}
+
+func allocatable(node *storagev1.CSINode, driver string) int {
+	if node == nil {
+		return -1
+	}
+	for _, d := range node.Spec.Drivers {
+		if d.Name == driver && d.Allocatable != nil && d.Allocatable.Count != nil {
+			return int(*d.Allocatable.Count)
+		}
+	}
+	return -1
 }

@@ -36,15 +36,15 @@ func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
 		switch {
 		case source == nil && !c.lacks(Claim):
 			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, Ref{Claim, s.Namespace, *claim},
-				fmt.Sprintf("claim %q, which does not exist", *claim), "spec.source.persistentVolumeClaimName", *claim, "a claim that exists")
+				fmt.Sprintf("claim %q, which does not exist", *claim), Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim, "a claim that exists"})
 		case source != nil && source.Status.Phase != corev1.ClaimBound:
 			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, claimRef(source),
-				fmt.Sprintf("claim %q to be bound", *claim), "spec.source.persistentVolumeClaimName", *claim+" is "+string(source.Status.Phase), "Bound")
+				fmt.Sprintf("claim %q to be bound", *claim), Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim + " is " + string(source.Status.Phase), "Bound"})
 		}
 	}
 	if name := s.Spec.Source.VolumeSnapshotContentName; name != nil && content == nil && !c.lacks(Content) {
 		return snapshotFinding(f, verdict.SnapshotSourceMissing, Administrator, Ref{Kind: Content, Name: *name},
-			fmt.Sprintf("VolumeSnapshotContent %q, which does not exist", *name), "spec.source.volumeSnapshotContentName", *name, "a content that exists")
+			fmt.Sprintf("VolumeSnapshotContent %q, which does not exist", *name), Evidence{f.Object, "spec.source.volumeSnapshotContentName", *name, "a content that exists"})
 	}
 	if class == nil && content == nil && !c.lacks(SnapshotClass) {
 		name := deref(s.Spec.VolumeSnapshotClassName)
@@ -53,7 +53,7 @@ func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
 		if name == "" {
 			what, wanted = "a VolumeSnapshotClass: it names none, and its driver has no default class", "a class, or one marked snapshot.storage.kubernetes.io/is-default-class"
 		}
-		return snapshotFinding(f, verdict.SnapshotClassMissing, Administrator, Ref{Kind: SnapshotClass, Name: name}, what, "spec.volumeSnapshotClassName", quoted(name), wanted)
+		return snapshotFinding(f, verdict.SnapshotClassMissing, Administrator, Ref{Kind: SnapshotClass, Name: name}, what, Evidence{f.Object, "spec.volumeSnapshotClassName", quoted(name), wanted})
 	}
 	return c.snapshotting(s, content, driver, f)
 }
@@ -90,9 +90,9 @@ func (c *Cluster) snapshotting(s *snapshotv1.VolumeSnapshot, content *snapshotv1
 	return f
 }
 
-func snapshotFinding(f Finding, reason verdict.Reason, actor Actor, cause Ref, waits, field, value, wanted string) Finding {
+func snapshotFinding(f Finding, reason verdict.Reason, actor Actor, cause Ref, waits string, proof Evidence) Finding {
 	f.Reason, f.Actor, f.Cause, f.WaitsFor = reason, actor, cause, waits
-	f.Evidence = []Evidence{{f.Object, field, value, wanted}}
+	f.Evidence = []Evidence{proof}
 	f.Fix = []Step{{Text: "Create what is missing, or create the snapshot again: its spec cannot be changed", Command: fmt.Sprintf("kubectl get %s%s", cause.Kind.Short(), namespaceFlag(cause))}}
 	return f
 }

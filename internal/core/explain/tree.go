@@ -26,40 +26,38 @@ type Branch struct {
 // Tree returns the object and what hangs on it: pods to claims to volumes to attachments, classes and snapshots. Two levels of
 // indirection are followed, and no object is named twice. ok is false if the object is not there.
 func (c *Cluster) Tree(ref Ref) (root Branch, ok bool) {
-	walk := &walk{Cluster: c, seen: map[Ref]bool{}}
+	w := &walk{Cluster: c, seen: map[Ref]bool{}}
+	var found *Branch
 	switch ref.Kind {
 	case Pod:
-		if pod := c.index.pods[key(ref)]; pod != nil {
-			return walk.pod(pod), true
-		}
+		found = branchOf(c.index.pods[key(ref)], w.pod)
 	case Claim:
-		if claim := c.index.claims[key(ref)]; claim != nil {
-			return walk.claim(claim), true
-		}
+		found = branchOf(c.index.claims[key(ref)], w.claim)
 	case Volume:
-		if pv := c.index.volumes[ref.Name]; pv != nil {
-			return walk.volume(pv), true
-		}
+		found = branchOf(c.index.volumes[ref.Name], w.volume)
 	case Class:
-		if class := c.index.classes[ref.Name]; class != nil {
-			return walk.class(class), true
-		}
+		found = branchOf(c.index.classes[ref.Name], w.class)
 	case Node:
-		if node := c.index.nodes[ref.Name]; node != nil {
-			return walk.node(node), true
-		}
+		found = branchOf(c.index.nodes[ref.Name], w.node)
 	case Snapshot:
-		if s := c.index.snapshots[key(ref)]; s != nil {
-			return walk.snapshot(s), true
-		}
+		found = branchOf(c.index.snapshots[key(ref)], w.snapshot)
 	case Attachment:
-		for _, va := range c.Attachments {
-			if va.Name == ref.Name {
-				return walk.attachment(va), true
-			}
-		}
+		found = branchOf(c.attachmentNamed(ref.Name), w.attachment)
+	default:
 	}
-	return Branch{Object: ref}, false
+	if found == nil {
+		return Branch{Object: ref}, false
+	}
+	return *found, true
+}
+
+// branchOf returns nil for an object that is not there.
+func branchOf[T any](object *T, branch func(*T) Branch) *Branch {
+	if object == nil {
+		return nil
+	}
+	b := branch(object)
+	return &b
 }
 
 func key(ref Ref) types.NamespacedName {

@@ -160,10 +160,10 @@ func (c *Cluster) volumeDeletion(pv *corev1.PersistentVolume) []Finding {
 	for _, finalizer := range pv.Finalizers {
 		f := base
 		f.Evidence = []Evidence{{volumeRef(pv), "metadata.finalizers", finalizer, "absent"}}
-		switch {
-		case finalizer == names.FinalizerPVProtection:
+		switch finalizer {
+		case names.FinalizerPVProtection:
 			findings = append(findings, c.protectionSilent(f))
-		case finalizer == names.FinalizerVolume:
+		case names.FinalizerVolume:
 			for _, found := range c.reclaiming(pv) {
 				found.Since = &deleted
 				findings = append(findings, found)

@@ -119,7 +119,7 @@ func detach(s Snapshot) Verdict {
 }
 
 func released(s Snapshot, first []Action) Verdict {
-	actions := append(first, Release{})
+	actions := slices.Concat(first, []Action{Release{}})
 	if s.Attachment.Status.Attached && len(s.Attachment.Finalizers) > 1 {
 		actions = append(actions, MarkDetached{})
 	}

@@ -98,7 +98,7 @@ func mustBegin(s Snapshot, size resource.Quantity) bool {
 }
 
 // target is the table RZ-D6 to RZ-D11c: which size is asked for next, and whether the driver is to be asked at all.
-func target(s Snapshot) (size resource.Quantity, call bool) {
+func target(s Snapshot) (size resource.Quantity, call bool) { //nolint:gocyclo // the table of the specification, row by row
 	wants, volume := requested(s.Claim), s.Volume.Spec.Capacity[corev1.ResourceStorage]
 	last, recorded := allocated(s.Claim)
 	smaller := volume.Cmp(wants) < 0

@@ -75,6 +75,7 @@ func asked(v Verdict) string {
 				return text + a.Size.String()
 			case ForgetOldSize:
 				text = "forget "
+			default:
 			}
 		}
 		return text + fmt.Sprint(v.Then != nil)

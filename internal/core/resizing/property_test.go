@@ -17,7 +17,6 @@ type model struct {
 	volume    *corev1.PersistentVolume
 	size      int64 // of the volume on the backend
 	uncertain int64 // a size that the driver may still be working on; 0 for none
-	offline   bool
 }
 
 // step runs one reconcile; crash ends it before an action with this number, as a killed process.

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -89,37 +90,36 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 		return fmt.Errorf("--output=%s: expected text, json or yaml", o.output)
 	}
 	if o.watch && len(o.from) > 0 {
-		return fmt.Errorf("--watch: a dump does not change; leave out --from or --watch")
+		return errors.New("--watch: a dump does not change; leave out --from or --watch")
 	}
-	last := ""
-	for {
-		answer, err := o.answer(ctx, args)
-		if err != nil {
-			return err
-		}
-		text, err := o.render(answer)
-		if err != nil {
-			return err
-		}
-		if text != last {
-			if _, err := io.WriteString(o.out, text); err != nil {
-				return err
-			}
-			last = text
-		}
-		code := exitCode(answer)
-		if !o.watch || code == 0 {
-			if code != 0 {
-				return ExitError{code}
-			}
-			return nil
-		}
+	code, text, err := o.once(ctx, args, "")
+	for err == nil && o.watch && code != 0 {
 		select {
 		case <-ctx.Done():
 			return ExitError{code}
 		case <-time.After(watchEvery):
+			code, text, err = o.once(ctx, args, text)
 		}
 	}
+	if err == nil && code != 0 {
+		return ExitError{code}
+	}
+	return err
+}
+
+// once prints the answer if it is another than before.
+func (o *explainOptions) once(ctx context.Context, args []string, before string) (code int, text string, err error) {
+	answer, err := o.answer(ctx, args)
+	if err != nil {
+		return 0, "", err
+	}
+	if text, err = o.render(answer); err != nil {
+		return 0, "", err
+	}
+	if text != before {
+		_, err = io.WriteString(o.out, text)
+	}
+	return exitCode(answer), text, err
 }
 
 func (o *explainOptions) answer(ctx context.Context, args []string) (Answer, error) {

@@ -146,7 +146,7 @@ func (p *printer) paragraph(label, prefix, text string) {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(label))
 	line, room := label, p.width-len(indent)
 	column := 0
-	for _, word := range strings.Fields(prefix + text) {
+	for word := range strings.FieldsSeq(prefix + text) {
 		size := utf8.RuneCountInString(word)
 		if column > 0 && column+1+size > room {
 			p.line("%s", line)

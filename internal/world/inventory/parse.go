@@ -61,31 +61,43 @@ func (b *Builder) parseObject(content map[string]any) (at time.Time, err error) 
 	if kind.Kind == "" {
 		return at, errors.New("it has no kind: expected the output of kubectl get -o yaml, or of purser dump")
 	}
-	if items, ok := content["items"].([]any); ok {
-		at, _ = time.Parse(time.RFC3339, object.GetAnnotations()[AnnDumpTime])
-		b.Empty(kind)
-		for i, item := range items {
-			inner, ok := item.(map[string]any)
-			if !ok {
-				return at, fmt.Errorf("items[%d] is no object", i)
-			}
-			if inner["kind"] == nil { // as in the lists of an API server
-				inner["kind"], inner["apiVersion"] = trimList(kind.Kind), content["apiVersion"]
-			}
-			if _, err := b.parseObject(inner); err != nil {
-				return at, fmt.Errorf("items[%d]: %w", i, err)
-			}
-		}
-		for _, k := range kinds {
-			if cause, ok := object.GetAnnotations()[AnnUnread+k.resource.Resource]; ok {
-				b.unread[k.name] = cause
-			} else if at != (time.Time{}) {
-				b.kinds[k.name] = true
-			}
-		}
-		return at, nil
+	items, ok := content["items"].([]any)
+	if !ok {
+		return at, b.addContent(kind, content)
 	}
-	return at, b.addContent(kind, content)
+	at, _ = time.Parse(time.RFC3339, object.GetAnnotations()[AnnDumpTime])
+	b.Empty(kind)
+	for i, item := range items {
+		if err := b.parseItem(item, kind, content["apiVersion"]); err != nil {
+			return at, fmt.Errorf("items[%d]: %w", i, err)
+		}
+	}
+	b.noteUnread(object.GetAnnotations(), !at.IsZero())
+	return at, nil
+}
+
+// parseItem adds one item of a list; in the lists of an API server an item does not have a kind of its own.
+func (b *Builder) parseItem(item any, list schema.GroupVersionKind, apiVersion any) error {
+	inner, ok := item.(map[string]any)
+	if !ok {
+		return errors.New("it is no object")
+	}
+	if inner["kind"] == nil {
+		inner["kind"], inner["apiVersion"] = trimList(list.Kind), apiVersion
+	}
+	_, err := b.parseObject(inner)
+	return err
+}
+
+// noteUnread takes over what a dump of ours says of kinds that could not be read. In such a dump any other kind was read.
+func (b *Builder) noteUnread(annotations map[string]string, ours bool) {
+	for _, k := range kinds {
+		if cause, ok := annotations[AnnUnread+k.resource.Resource]; ok {
+			b.unread[k.name] = cause
+		} else if ours {
+			b.kinds[k.name] = true
+		}
+	}
 }
 
 func trimList(kind string) string {
