@@ -105,6 +105,35 @@ func TestResizerRoleIsUpstreams(t *testing.T) {
 	}
 }
 
+// SN-R1 and SN-R2, without groups and nodes, which are not worked on.
+func TestSnapshotRolesAreUpstreams(t *testing.T) {
+	const leases = "create delete get list update watch"
+	for file, want := range map[string]map[string]string{
+		"rbac/csi-snapshotter.yaml": {
+			"/events": "create list patch update watch",
+			"snapshot.storage.k8s.io/volumesnapshotclasses":         "get list watch",
+			"snapshot.storage.k8s.io/volumesnapshotcontents":        "get list patch update watch",
+			"snapshot.storage.k8s.io/volumesnapshotcontents/status": "patch update",
+			"coordination.k8s.io/leases":                            leases,
+		},
+		"rbac/snapshot-controller.yaml": {
+			"/persistentvolumes":      "get list watch",
+			"/persistentvolumeclaims": "get list update watch",
+			"/events":                 "create list patch update watch",
+			"snapshot.storage.k8s.io/volumesnapshotclasses":         "get list watch",
+			"snapshot.storage.k8s.io/volumesnapshotcontents":        "create delete get list patch update watch",
+			"snapshot.storage.k8s.io/volumesnapshotcontents/status": "patch",
+			"snapshot.storage.k8s.io/volumesnapshots":               "create delete get list patch update watch",
+			"snapshot.storage.k8s.io/volumesnapshots/status":        "patch update",
+			"coordination.k8s.io/leases":                            leases,
+		},
+	} {
+		if diff := cmp.Diff(want, rules(t, file)); diff != "" {
+			t.Errorf("%s (-upstream +ours):\n%s", file, diff)
+		}
+	}
+}
+
 // RZ-R1, SN-R2, AT-R1: the roles of the sidecars beside the driver are upstream's, and the account is that of the driver's pod.
 func TestRolesOfTheDriversSidecars(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("optional", "driver-sidecars.yaml"))

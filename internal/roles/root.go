@@ -17,6 +17,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/plane"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/snapshotter"
 	"github.com/purser-csi/purser/internal/roles/up"
 )
 
@@ -109,6 +110,8 @@ name that the program is called by.`,
 		plane.Command(p),
 		resizer.Command(p),
 		attacher.Command(p),
+		snapshotter.Command(p),
+		snapshotter.ControllerCommand(p),
 	)
 	for _, c := range root.Commands() {
 		cli.CollectMistakes(c.Flags())

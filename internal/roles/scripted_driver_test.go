@@ -23,6 +23,7 @@ type scriptedDriver struct {
 	expand       func(*csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error)
 	publish      func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error)
 	unpublish    func(*csi.ControllerUnpublishVolumeRequest) error
+	snapshot     func(*csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error)
 
 	self csi.ControllerServer // serves the controller's calls in place of this type; nil for this type
 

@@ -1,0 +1,150 @@
+package snapshotter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/featuregate"
+
+	"github.com/purser-csi/purser/internal/controllers/snapshotting"
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/sidecar"
+)
+
+// Snapshotter is the role csi-snapshotter: the drop-in for the sidecar of that name. It can be the snapshot-controller as well.
+type Snapshotter struct {
+	sidecar.Common
+
+	NamePrefix     string
+	NameUUIDLength int
+	ExtraMetadata  bool
+	NodeDeployment bool
+	// Controller adds the snapshot-controller to the process.
+	Controller bool
+	SourceMode bool // --prevent-volume-mode-conversion, with Controller
+
+	groupPrefix string
+	groupLength int
+	resync      time.Duration
+}
+
+var gateTable = cli.GateTable{
+	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
+		"CSIVolumeGroupSnapshot": {Default: false, PreRelease: featuregate.GA},
+		sidecar.GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
+	},
+	Ignored: cli.ServerGates,
+	Fixed:   []featuregate.Feature{"CSIVolumeGroupSnapshot"},
+}
+
+// retired are flags of older versions, which charts still set (SN-F26).
+var retired = []string{
+	"snapshotter", "connection-timeout", "create-snapshotcontent-retrycount", "create-snapshotcontent-interval", "enable-volume-group-snapshots",
+	"logtostderr", "alsologtostderr", "stderrthreshold", "log_dir", "log_file", "skip_headers",
+}
+
+// New returns the role with the default of every setting.
+func New() *Snapshotter {
+	s := &Snapshotter{}
+	s.Common = sidecar.NewCommon(sidecar.Kind{
+		Name: "csi-snapshotter", LeasePrefix: "external-snapshotter-leader-", EventsPrefix: "csi-snapshotter ", Timeout: time.Minute,
+		WorkersFlag: "worker-threads", Gates: gateTable, Retired: retired, Trim: trim, Add: s.add,
+	})
+	s.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return s
+}
+
+// Command returns the command csi-snapshotter.
+func Command(program cli.Program) *cobra.Command {
+	s := New()
+	s.Version = program.Version
+	c := &cobra.Command{
+		Use: "csi-snapshotter", GroupID: cli.GroupRun, Args: cli.NoArguments,
+		Annotations: map[string]string{cli.SingleDash: "true"},
+		Short:       "Take and delete snapshots of one CSI driver",
+		Long: `Take and delete the snapshots that VolumeSnapshotContents ask for, through
+one CSI driver.
+
+It takes the place of the csi-snapshotter beside a CSI driver, with any
+snapshot-controller in the cluster, or with --snapshot-controller as both.
+Flags can be written with one dash as well, as upstream's.`,
+		Example: `  purser csi-snapshotter --csi-address=/run/csi/socket --leader-election`,
+		Version: program.Version,
+		RunE:    cli.Run(s),
+	}
+	s.AddFlags(c.Flags())
+	c.SetVersionTemplate(program.Name + " {{.Version}}\n")
+	return c
+}
+
+// AddFlags binds every setting to its flag (SN-F1 to SN-F10).
+func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
+	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
+		f.StringVar(&s.NamePrefix, "snapshot-name-prefix", "snapshot", "start of the snapshots' names on the storage side")
+		f.IntVar(&s.NameUUIDLength, "snapshot-name-uuid-length", -1, "how much of the VolumeSnapshot's uid is in the name; -1 for all of it")
+		f.BoolVar(&s.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of VolumeSnapshot and content")
+		f.BoolVar(&s.Controller, "snapshot-controller", false,
+			"be the cluster's snapshot-controller as well; there must be no other")
+		f.BoolVar(&s.SourceMode, "prevent-volume-mode-conversion", true, "with --snapshot-controller: write down the mode of the source volume")
+		f.BoolVar(&s.NodeDeployment, "node-deployment", false, "not supported: snapshots of node-local volumes by a sidecar on each node")
+		f.StringVar(&s.groupPrefix, "groupsnapshot-name-prefix", "groupsnapshot", "has no effect: this version takes no group snapshots")
+		f.IntVar(&s.groupLength, "groupsnapshot-name-uuid-length", -1, "has no effect: this version takes no group snapshots")
+		f.DurationVar(&s.resync, "resync-period", 15*time.Minute, "has no effect: every change is seen as it comes")
+	})
+	s.AddCommonFlags(f)
+}
+
+// Validate implements cli.Role.
+func (s *Snapshotter) Validate() error {
+	return errors.Join(s.ValidateCommon(),
+		cli.Need(s.NamePrefix != "", "--snapshot-name-prefix: must not be empty"),
+		cli.Need(s.NameUUIDLength == -1 || s.NameUUIDLength > 0 && s.NameUUIDLength <= 32,
+			"--snapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or snapshots would share a name", s.NameUUIDLength),
+		cli.Need(!s.NodeDeployment, "--node-deployment: not supported; run one csi-snapshotter with --leader-election"))
+}
+
+var errCannotSnapshot = errors.New("the csi driver does not have CREATE_DELETE_SNAPSHOT, so this program has nothing to do; take it out of the pod")
+
+// add registers the controllers (SN-S1).
+func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
+	if !run.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
+		return errCannotSnapshot
+	}
+	beside := snapshotting.NewSidecar(snapshotting.SidecarConfig{
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		ContentSettings: core.ContentSettings{
+			Driver: run.Driver.Name, Naming: core.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength}, ExtraMetadata: s.ExtraMetadata,
+			Lists: run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
+		},
+		CSI: run.Conn.Controller(), Timeout: s.Timeout, InFlight: run.InFlight,
+	})
+	if err := beside.AddTo(run.Manager); err != nil || !s.Controller {
+		return err
+	}
+	return snapshotting.NewController(snapshotting.ControllerConfig{
+		Settings: run.Settings, SourceMode: s.SourceMode,
+		Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+	}).AddTo(ctx, run.Manager)
+}
+
+// trim keeps objects whole but for their managed fields: patches are made from them.
+func trim(in any) (any, error) {
+	switch o := in.(type) {
+	case *corev1.PersistentVolumeClaim:
+		o.ManagedFields = nil
+	case *snapshotv1.VolumeSnapshot:
+		o.ManagedFields = nil
+	case *snapshotv1.VolumeSnapshotContent:
+		o.ManagedFields = nil
+	case *snapshotv1.VolumeSnapshotClass:
+		o.ManagedFields = nil
+	}
+	return in, nil
+}

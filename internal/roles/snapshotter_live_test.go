@@ -1,0 +1,192 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
+	"github.com/purser-csi/purser/internal/roles/snapshotter"
+)
+
+func (d *scriptedDriver) CreateSnapshot(_ context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+	return d.snapshot(r)
+}
+
+func (d *scriptedDriver) DeleteSnapshot(context.Context, *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+	return &csi.DeleteSnapshotResponse{}, nil
+}
+
+// snapshotKinds installs the custom resources of snapshots, from the module that has the types.
+func (p port) snapshotKinds() {
+	p.Helper()
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/kubernetes-csi/external-snapshotter/client/v8").Output()
+	if err != nil {
+		p.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "snapshot.storage.k8s.io_*.yaml"))
+	if err != nil || len(files) != 3 {
+		p.Fatal(files, err)
+	}
+	for _, path := range files {
+		file, err := os.Open(path)
+		if err != nil {
+			p.Fatal(err)
+		}
+		defer file.Close()
+		if err := p.furnisher.Apply(p.Context(), path, file); err != nil {
+			p.Fatal(err)
+		}
+	}
+	rolestest.Eventually(p.T, "the API server serves snapshots", func() error {
+		return p.user.List(p.Context(), &snapshotv1.VolumeSnapshotClassList{})
+	})
+}
+
+// snapshotting is a cluster with both halves at work, each a process of its own with its own permissions, and a bound claim.
+func snapshotting(t *testing.T, d *scriptedDriver) (p port, claim *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	p = newPort(t)
+	p.snapshotKinds()
+	d.name, d.capabilities = "csi.example", []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT}
+	p.create(&snapshotv1.VolumeSnapshotClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "class", Annotations: map[string]string{names.AnnDefaultSnapshotClass: "true"}}, Driver: d.name,
+		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+	})
+	claim = p.boundPair("data", d.name)
+	started := make(chan struct{}, 2)
+	tell := func() { started <- struct{}{} }
+	beside, all := snapshotter.New(), snapshotter.NewController()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	beside.AddFlags(flags)
+	if err := errors.Join(flags.Parse(append(slices.Clone(quickly), "--csi-address="+d.serve(t), "--retry-interval-start=100ms")), beside.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	flags = pflag.NewFlagSet("", pflag.ContinueOnError)
+	all.AddFlags(flags)
+	if err := errors.Join(flags.Parse(quickly), all.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	beside.Version, beside.API, beside.Log, beside.Started = "test", p.as("csi-snapshotter"), (&rolestest.Log{}).Logger(), tell
+	all.Version, all.API, all.Log, all.Started = "test", p.as("snapshot-controller"), (&rolestest.Log{}).Logger(), tell
+	rolestest.InBackground(t, beside.Run)
+	rolestest.InBackground(t, all.Run)
+	for range 2 {
+		select {
+		case <-started:
+		case <-time.After(time.Minute):
+			t.Fatal("the snapshotter does not start")
+		}
+	}
+	return p, claim
+}
+
+func taken(r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+	return &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{
+		SnapshotId: "on " + r.GetName(), SourceVolumeId: r.GetSourceVolumeId(), SizeBytes: 1 << 30, ReadyToUse: true,
+	}}, nil
+}
+
+func (p port) takes(name string) *snapshotv1.VolumeSnapshot {
+	vs := &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: ptr.To("data")}},
+	}
+	p.create(vs)
+	return vs
+}
+
+func isUsable(vs *snapshotv1.VolumeSnapshot) bool {
+	return vs.Status != nil && ptr.Deref(vs.Status.ReadyToUse, false)
+}
+
+// removeSnapshot deletes a snapshot, and waits until neither it, its content nor the claim's finalizer is left.
+func (p port) removeSnapshot(vs *snapshotv1.VolumeSnapshot, claim *corev1.PersistentVolumeClaim) {
+	p.Helper()
+	if err := p.user.Delete(p.Context(), vs.DeepCopy()); err != nil {
+		p.Fatal(err)
+	}
+	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-" + string(vs.UID)}}
+	for _, o := range []client.Object{vs, content} {
+		rolestest.Eventually(p.T, "nothing is left of "+o.GetName(), func() error {
+			if err := p.user.Get(p.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+				return errors.Join(errors.New("still there"), err)
+			}
+			return nil
+		})
+	}
+	await(p, "the claim is free", claim, func(c *corev1.PersistentVolumeClaim) bool {
+		return !slices.Contains(c.Finalizers, names.FinalizerSnapshotClaim)
+	})
+}
+
+// A snapshot with the default class on a real API server, under upstream's permissions: one CreateSnapshot and one DeleteSnapshot.
+func TestSnapshotterTakesAndDeletes(t *testing.T) {
+	d := &scriptedDriver{snapshot: taken}
+	p, claim := snapshotting(t, d)
+	vs := p.takes("first")
+	await(p, "the snapshot is ready", vs, isUsable)
+	if vs.Status.RestoreSize.String() != "1Gi" || vs.Status.CreationTime.Year() < 2000 || *vs.Spec.VolumeSnapshotClassName != "class" {
+		t.Errorf("SN-Q10, SN-H7: %+v, class %v", vs.Status, vs.Spec.VolumeSnapshotClassName)
+	}
+	await(p, "SN-N5: the claim is free", claim, func(c *corev1.PersistentVolumeClaim) bool {
+		return !slices.Contains(c.Finalizers, names.FinalizerSnapshotClaim)
+	})
+	rolestest.Eventually(t, "the events", func() error { return p.events(vs, "CreatingSnapshot", "SnapshotCreated", "SnapshotReady") })
+	p.removeSnapshot(vs, claim)
+	if d.called("CreateSnapshot") != 1 || d.called("DeleteSnapshot") != 1 {
+		t.Errorf("%d calls of CreateSnapshot, %d of DeleteSnapshot; want one each", d.called("CreateSnapshot"), d.called("DeleteSnapshot"))
+	}
+}
+
+// SN-K1: a snapshot that is deleted while its outcome is unknown is created again first, so that its handle is known and it is deleted.
+func TestSnapshotterDeletesAfterATimeout(t *testing.T) {
+	answers := make(chan error, 1)
+	d := &scriptedDriver{snapshot: func(r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+		if err := <-answers; err != nil {
+			return nil, err
+		}
+		return taken(r)
+	}}
+	p, claim := snapshotting(t, d)
+	vs := p.takes("late")
+	answers <- status.Error(codes.DeadlineExceeded, "still at it")
+	await(p, "the error is in the status", vs, func(vs *snapshotv1.VolumeSnapshot) bool { return vs.Status != nil && vs.Status.Error != nil })
+	if err := p.user.Delete(t.Context(), vs.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	close(answers)
+	rolestest.Eventually(t, "the snapshot is deleted", func() error {
+		if d.called("DeleteSnapshot") == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	await(p, "the claim is free", claim, func(c *corev1.PersistentVolumeClaim) bool {
+		return !slices.Contains(c.Finalizers, names.FinalizerSnapshotClaim)
+	})
+	rolestest.Eventually(t, "the VolumeSnapshot is gone", func() error {
+		if err := p.user.Get(t.Context(), client.ObjectKeyFromObject(vs), vs); !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("still there"), err)
+		}
+		return nil
+	})
+}
