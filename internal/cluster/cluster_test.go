@@ -106,7 +106,7 @@ func TestWholeCluster(t *testing.T) {
 	stop(t, c)
 }
 
-// testAccess: the administrator's file is private, and nobody else gets in.
+// testAccess: the administrator's file is private, and requests without it are refused.
 func testAccess(t *testing.T, c *Cluster) {
 	if info, err := os.Stat(c.Kubeconfig()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("kubeconfig: %v %v", info.Mode(), err)
@@ -232,7 +232,7 @@ func TestKilledParent(t *testing.T) {
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// must fails the test on the error of a call whose object nobody needs.
+// must fails the test on the error of a call whose object is not used.
 func must(t *testing.T) func(any, error) {
 	return func(_ any, err error) {
 		t.Helper()

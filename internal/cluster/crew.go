@@ -48,7 +48,7 @@ func (c *crew) add(component Component) error {
 		Path: c.plan.cfg.Binaries[string(component)],
 		Args: c.plan.arguments(component),
 		Log:  c.plan.files.log(component),
-		// The lock on the data is free only when nobody uses the data any more.
+		// The lock on the data is free only when no process uses the data any more.
 		Inherit: []*os.File{c.lock.file},
 	})
 	if err != nil {
@@ -121,7 +121,7 @@ func stopOne(ctx context.Context, p *process.Process, bound time.Duration) error
 	return err
 }
 
-// kill ends the processes at once: nobody waits for an orderly end of something that never was whole.
+// kill ends the processes at once, without an orderly end: the cluster was never complete.
 func (c *crew) kill(ctx context.Context) {
 	now, cancel := context.WithCancel(ctx)
 	cancel()

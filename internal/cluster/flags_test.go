@@ -41,7 +41,7 @@ func TestArguments(t *testing.T) {
 func TestNoAuditByDefault(t *testing.T) {
 	for _, arg := range (plan{}).arguments(APIServer) {
 		if strings.Contains(arg, "audit") {
-			t.Errorf("%s, though nobody asked for it", arg)
+			t.Errorf("%s, though it is not configured", arg)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func pretendHolderIsDead(t *testing.T, dir string) {
 	}
 }
 
-// free reports whether nobody holds the lock. As children inherit it, none of them is left then.
+// free reports whether no process holds the lock. As children inherit it, none of them is left then.
 func free(dir string) bool {
 	f, err := os.Open(filepath.Join(dir, "lock"))
 	if err != nil {

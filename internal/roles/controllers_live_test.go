@@ -275,7 +275,7 @@ func (p port) work() {
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: "long-gone", UID: "long-gone"}
 	})
-	await(p, "what nobody can delete is told", undeletable, func(pv *corev1.PersistentVolume) bool { return pv.Status.Phase == corev1.VolumeFailed })
+	await(p, "a volume without a deleter becomes Failed", undeletable, func(pv *corev1.PersistentVolume) bool { return pv.Status.Phase == corev1.VolumeFailed })
 }
 
 // expand has the claim grow, which is for an external resizer to do.

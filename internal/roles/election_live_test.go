@@ -134,7 +134,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if len(b.leading) == 0 {
-			return fmt.Errorf("nobody leads")
+			return fmt.Errorf("no contender leads")
 		}
 		return nil
 	})

@@ -109,7 +109,7 @@ func flagTables(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// withRetired shows the flags that the help page is silent about because nobody should use them any more.
+// withRetired shows the flags of older versions, which the help page leaves out.
 func withRetired(f *pflag.FlagSet) *pflag.FlagSet {
 	f.VisitAll(func(flag *pflag.Flag) {
 		if cli.MarkOf(flag) == cli.MarkDeprecated {

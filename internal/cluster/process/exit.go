@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Exit says how a child ended. It is an error for whoever did not ask it to end.
+// Exit says how a child ended. It is an error unless the caller asked the child to end.
 type Exit struct {
 	Name  string
 	State string   // such as "exit status 1" or "signal: killed"

@@ -41,7 +41,7 @@ func play(role, logs string) int {
 	}
 }
 
-// say reports on the pipe. Whoever waits at its other end notices when that fails.
+// say reports on the pipe. The reader at the other end sees the end of the process.
 func say(ready *os.File) { _, _ = fmt.Fprintln(ready, "ready") }
 
 // playParent starts a stubborn child, which reports in its place.

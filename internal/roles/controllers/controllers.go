@@ -109,7 +109,7 @@ func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
 		"`names` of the controllers to run, as kube-controller-manager calls them; * for all, -NAME for all but this one: "+strings.Join(registry.Names(), ", "))
 }
 
-// DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With fewer than whoever asks, what
+// DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With fewer than the clients that write at once, what
 // is asked for waits in our queue for longer than it takes: with 32, the slowest of a thousand claims took a quarter longer.
 const DefaultWorkers = 100
 

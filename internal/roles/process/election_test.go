@@ -92,7 +92,7 @@ func TestWatchedLock(t *testing.T) {
 	if _, _, err := lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	healthy(true, "when somebody else leads")
+	healthy(true, "when another process leads")
 	_, _, _ = lock.Get(t.Context())
 	if slow != 1 {
 		t.Errorf("%d slow renewals, want 1", slow)

@@ -57,7 +57,7 @@ type Check func(context.Context) error
 // NewHTTPServer returns a server that does not listen yet.
 func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
 	s := &HTTPServer{mux: http.NewServeMux(), failed: make(chan error, 1), checks: map[string]Check{}}
-	if cfg.Address != "" { // else nobody has looked at the path, and one that is none is a panic (HT-1)
+	if cfg.Address != "" { // without an address the path is not validated, and an invalid one is a panic (HT-1)
 		own := prometheus.NewRegistry() // how often it was scraped (ME-8)
 		metrics := promhttp.HandlerFor(prometheus.Gatherers{cfg.Metrics, own}, promhttp.HandlerOpts{})
 		s.mux.Handle(cfg.MetricsPath, promhttp.InstrumentMetricHandler(own, metrics))

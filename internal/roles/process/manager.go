@@ -22,7 +22,7 @@ import (
 type ManagerConfig struct {
 	API      *rest.Config
 	Trim     toolscache.TransformFunc
-	NewCache ctrlcache.NewCacheFunc // nil for one that is nobody else's
+	NewCache ctrlcache.NewCacheFunc // nil for a cache of its own
 	Drain    time.Duration          // for what is under way when the process is asked to end
 	Election *Election
 	Lease    string

@@ -74,7 +74,7 @@ func spare(ctx context.Context) {
 	if percent := garbageBeside(measured("/gc/heap/live:bytes")); uint64(percent) != measured("/gc/gogc:percent") { // setting it stops the world
 		debug.SetGCPercent(percent)
 	}
-	runtime.AddCleanup(new([64]byte), spare, ctx) // nobody has it, so the next collection finds it
+	runtime.AddCleanup(new([64]byte), spare, ctx) // unreachable, so the next collection runs the cleanup
 }
 
 // garbageBeside is the garbage that there may be beside so many bytes alive, in percent of them.

@@ -12,7 +12,7 @@ import (
 
 // The start of a process touches most of its program, half of which is never needed again: the other roles, every type of the API, and
 // what is around each page, which the kernel brings in with it. Such pages stay the process's until the machine runs short of memory,
-// and count as long for whoever sets its limit.
+// and count towards the memory limit of a container as long.
 
 // letGoOfProgram gives the pages of the program back to the kernel, which has them from the file. What is needed comes back by itself, in
 // less than a millisecond altogether.

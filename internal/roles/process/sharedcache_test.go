@@ -48,7 +48,7 @@ func twoManagers(t *testing.T, w *watches) (v *SharedCache, end [2]context.Cance
 	return v, end, ended
 }
 
-// The watches run once, and last until both managers have ended, whoever began.
+// The watches run once, and last until both managers have ended, whichever started first.
 func TestViewOutlivesEachManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watches{}

@@ -38,7 +38,7 @@ func (c *Capacity) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.ImmediateBinding, "capacity-for-immediate-binding", false, "also for classes with immediate binding")
 	f.UintVar(&c.Workers, "capacity-threads", 1, "capacities that are asked for at once")
 	f.DurationVar(&c.PollInterval, "capacity-poll-interval", time.Minute, "how often capacities are asked for again")
-	f.IntVar(&c.OwnerLevel, "capacity-ownerref-level", 1, "owner of the objects: -1 nobody, 0 the pod, 1 the pod's controller, 2 the controller's own, such as a Deployment")
+	f.IntVar(&c.OwnerLevel, "capacity-ownerref-level", 1, "owner of the objects: -1 none, 0 the pod, 1 the pod's controller, 2 the controller's own, such as a Deployment")
 	f.Float32Var(&c.KubeAPIQPS, "kube-api-capacity-qps", 1, "API requests per second for capacities")
 	f.IntVar(&c.KubeAPIBurst, "kube-api-capacity-burst", 5, "API requests at once for capacities")
 }

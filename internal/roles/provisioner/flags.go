@@ -47,7 +47,7 @@ func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
 	f.Var(p.driverMetadata(), "driver-metadata", "annotations and labels of claims and labels of their namespaces to tell the driver, as the parameters purser/annotation/KEY, purser/label/KEY and purser/namespace-label/KEY: `annotation:KEY`,label:KEY,namespace-label:KEY,... With namespace-label, allow the service account to get namespaces")
 	f.Var(p.volumeMetadata(), "volume-metadata", "annotations and labels to copy from a claim to its new PersistentVolume: `annotation:KEY`,label:KEY,...")
 	f.StringVar(&p.Journal.Intents, "intents", intentsBestEffort, "`mode` of the journal of volumes that are being created, which no crash loses: require (no volume is created without a record), best-effort (without permission for the journal, go on with a warning), or off")
-	f.DurationVar(&p.Journal.OrphanAudit, "orphan-audit-interval", 0, "how often to compare the volumes that the driver lists with the PersistentVolumes and report those that nobody knows of; 0 for never")
+	f.DurationVar(&p.Journal.OrphanAudit, "orphan-audit-interval", 0, "how often to compare the volumes that the driver lists with the PersistentVolumes and report those without one; 0 for never")
 }
 
 // topologyFlags are F-11 and F-12.
@@ -79,6 +79,6 @@ func (p *Provisioner) processFlags(f *pflag.FlagSet) {
 // sourceFlags are F-7, F-8 and F-27.
 func (p *Provisioner) sourceFlags(f *pflag.FlagSet) {
 	f.UintVar(&p.Sources.CloneWorkers, "cloning-protection-threads", 1, "clone sources that are released at once")
-	f.DurationVar(&p.Sources.SnapshotSweep, "snapshot-orphan-sweep-interval", 5*time.Minute, "how often snapshots are searched for finalizers that nobody needs; 0 for never")
+	f.DurationVar(&p.Sources.SnapshotSweep, "snapshot-orphan-sweep-interval", 5*time.Minute, "how often snapshots are searched for finalizers that are not needed; 0 for never")
 	f.BoolVar(&p.Sources.KeepVolumeMode, "prevent-volume-mode-conversion", true, "refuse to restore a snapshot with another volume mode than its source had")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 )
 
-// U-11: what is missing is named, once, and what nobody needs is not asked for.
+// U-11: what is missing is named, once, and permissions that are not needed are not checked.
 func TestPermissionsAtStart(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	admin, err := client.New(api, client.Options{Scheme: rolestest.Scheme(t)})
