@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -50,12 +51,17 @@ type Events struct {
 
 const (
 	eventLanes = 3
-	// laneRoom bounds the memory of events that wait, to about 20 MB in all lanes. Few lanes with much room: events are never lost in
-	// a burst, and never compete with the writes that matter.
+	// laneRoom bounds the events that wait in one lane.
 	laneRoom = 10000
+	// mostWaiting bounds the events that wait in all lanes of all recorders of the process, which is
+	// about 20 MB: a process has a recorder per component.
+	mostWaiting = eventLanes * laneRoom
 	// closeTime is how long the events that wait at the end of the process may take.
 	closeTime = 2 * time.Second
 )
+
+// waiting counts the events that wait in the process, or are being written.
+var waiting atomic.Int64
 
 // lane is a queue of events with one writer.
 type lane struct {
@@ -119,9 +125,15 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 		return
 	}
 	l := &e.lanes[maphash.String(e.seed, string(event.InvolvedObject.UID)+event.InvolvedObject.Namespace+event.InvolvedObject.Name)%eventLanes]
+	if waiting.Add(1) > mostWaiting {
+		waiting.Add(-1)
+		e.dropped()
+		return
+	}
 	select {
 	case l.queue <- event:
 	default:
+		waiting.Add(-1)
 		e.dropped()
 	}
 }
@@ -173,6 +185,7 @@ func (l *lane) run(ctx context.Context, dropped func()) {
 			dropped()
 			l.log.V(2).Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())
 		}
+		waiting.Add(-1)
 	}
 }
 

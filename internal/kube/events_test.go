@@ -135,3 +135,16 @@ func TestEventsOfLongNames(t *testing.T) {
 		t.Errorf("%s: %v", event.Name, problems)
 	}
 }
+
+// All recorders of a process share one bound on the events that wait.
+func TestEventsOfAllRecordersHaveOneBound(t *testing.T) {
+	waiting.Add(mostWaiting)
+	defer waiting.Add(-mostWaiting)
+	dropped := 0
+	e := newEvents(t.Context(), EventsConfig{Component: "c", Dropped: func() { dropped++ }}, nil)
+	e.Event(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "u"}}, corev1.EventTypeNormal, "r", "m")
+	e.Close()
+	if dropped != 1 || waiting.Load() != mostWaiting {
+		t.Errorf("dropped %d, want 1; %d wait, want %d", dropped, waiting.Load(), mostWaiting)
+	}
+}

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -41,8 +41,6 @@ type HandOver interface {
 const Name = "binder"
 
 const (
-	// apiBound is the time that one run may take, should the process be asked to end meanwhile.
-	apiBound = 30 * time.Second
 	// DefaultWorkers is how many pairs are worked on at a time.
 	DefaultWorkers = 64
 	// DefaultAudit is for Config.AuditEvery.
@@ -80,7 +78,7 @@ func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings := c.Settings
 	settings.Events = nobody{}
 	return reconcile.New(reconcile.Config[binding.Key, *run, binding.Action]{
-		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: apiBound,
+		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: reconcile.APITimeout,
 		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
 		Rests:   func(key binding.Key) { c.wake(c.ledger.rest(key.Claim)) },
 		Observe: c.observe,
@@ -89,14 +87,12 @@ func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 
 // AddTo registers the controller, its watches and its audit with a manager.
 func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
-	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[binding.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[binding.Key], EnableWarmup: new(true),
+	err := reconcile.Register(mgr, reconcile.Registration[binding.Key]{
+		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Warmup: new(true),
+		Sources: []source.TypedSource[binding.Key]{&watches{binder: c, cache: mgr.GetCache()}},
 	})
 	if err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
-	}
-	if err := ctrl.Watch(&watches{binder: c, cache: mgr.GetCache()}); err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
+		return err
 	}
 	if err := mgr.Add(manager.RunnableFunc(c.lead)); err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

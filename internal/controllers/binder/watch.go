@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[binding.Key]
@@ -47,32 +48,13 @@ func (w *watches) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// watch tells of each change of a kind: the object, and the object again unless it is gone.
+// watch passes each change of a kind to seen: the object, and the object again unless it is gone.
 func watch[T client.Object](ctx context.Context, w *watches, of T, seen func(o, now T)) error {
 	informer, err := w.cache.GetInformer(ctx, of, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", of, err)
 	}
-	tell := func(in any, gone bool) {
-		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-			in = tombstone.Obj
-		}
-		o, ok := in.(T)
-		if !ok {
-			return
-		}
-		now := o
-		if gone {
-			var none T
-			now = none
-		}
-		seen(o, now)
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(in any) { tell(in, false) },
-		UpdateFunc: func(_, in any) { tell(in, false) },
-		DeleteFunc: func(in any) { tell(in, true) },
-	})
+	registration, err := informer.AddEventHandler(reconcile.InformerHandler(func(c reconcile.Change[T]) { seen(c.Object(), c.New) }))
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", of, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -329,10 +330,7 @@ func isNamed(provisioner string) bool { return provisioner != "" }
 
 // ClassName is the StorageClass of the claim; the old annotation wins over the field (AN-6).
 func ClassName(claim *corev1.PersistentVolumeClaim) string {
-	if c, ok := claim.Annotations[names.AnnBetaStorageClass]; ok {
-		return c
-	}
-	return deref(claim.Spec.StorageClassName)
+	return objects.ClaimClass(claim)
 }
 
 func bindsOnFirstUse(class *storagev1.StorageClass) bool {

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -197,7 +198,7 @@ func Inputs(s Snapshot) string {
 }
 
 func isBlock(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	return objects.IsBlock(claim.Spec.VolumeMode)
 }
 
 func invalidClaim(field, value, fix string) *verdict.Finding {

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // What happens to a volume of ours with the policy Delete. "claim" is what spec.claimRef says; a claimRef without a uid reserves
@@ -85,7 +85,7 @@ func NeedsProof(pv *corev1.PersistentVolume) bool {
 
 // WasGivenUp reports whether some claim that had the volume is gone. Whether it is the one that has it now, the phase does not say.
 func WasGivenUp(pv *corev1.PersistentVolume) bool {
-	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
+	return objects.IsReleasedOrFailed(pv)
 }
 
 // ProofOf compares the volume with the claim that has the name in its claimRef, as the API server has it now; nil for none.
@@ -141,8 +141,5 @@ func hasOwner(pv *corev1.PersistentVolume) bool { return namesClaim(pv) && pv.Sp
 
 // ClassName is the StorageClass of the volume; the old annotation wins over the field (AN-6).
 func ClassName(pv *corev1.PersistentVolume) string {
-	if class, ok := pv.Annotations[names.AnnBetaStorageClass]; ok {
-		return class
-	}
-	return pv.Spec.StorageClassName
+	return objects.VolumeClass(pv)
 }
