@@ -194,11 +194,6 @@ func isZero(content io.Reader) (bool, error) {
 	}
 }
 
-// smallestGap is how many blocks an ext4 may be smaller than its device
-// without being grown: it leaves unused at the end what is too little for a
-// group of blocks.
-const smallestGap = 2048
-
 // repair mends what the kernel found damaged, and grows what it would not let
 // us grow while it is mounted.
 func (b *Backend) repair(ctx context.Context, id backend.ID, device string) error {
@@ -209,29 +204,22 @@ func (b *Backend) repair(ctx context.Context, id backend.ID, device string) erro
 	if err != nil {
 		return fault.Internal.Errorf("look at the content of volume %q: %w", id, err)
 	}
-	if c.Type != filesystem.Ext4 {
-		return nil
-	}
 	size, err := sizeOf(device)
 	if err != nil {
 		return err
 	}
-	switch {
-	case size-c.Bytes >= smallestGap*c.BlockBytes && !filesystem.MayGrowMounted(c.Type):
-		err = b.undoably(ctx, id, device, filesystem.GrowUnmounted)
-	case c.Faulty:
-		err = b.undoably(ctx, id, device, filesystem.Check)
-	default:
+	work := filesystem.BeforeMount(c, size)
+	if work == nil {
 		return nil
 	}
-	if err != nil {
-		return fault.Internal.Errorf("the filesystem has to be checked and cannot be: %w; run e2fsck on the image", err)
+	if err := b.undoably(ctx, id, device, work); err != nil {
+		return fault.Internal.Errorf("%w", filesystem.CannotCheck("the image", err))
 	}
 	return nil
 }
 
 // undoably keeps what the programs overwrite until they have ended well.
-func (b *Backend) undoably(ctx context.Context, id backend.ID, device string, do func(ctx context.Context, path, undo string) error) error {
+func (b *Backend) undoably(ctx context.Context, id backend.ID, device string, do filesystem.Work) error {
 	if err := do(ctx, device, b.undoPath(id)); err != nil {
 		return errors.Join(err, b.undoResize(context.WithoutCancel(ctx), id, device))
 	}
@@ -273,22 +261,7 @@ func growMounted(device, path string) (bytes int64, err error) {
 	if bytes, err = sizeOf(device); err != nil {
 		return 0, err
 	}
-	c, err := filesystem.Probe(device)
-	if err != nil {
-		return bytes, fault.Internal.Errorf("look at the filesystem on %s: %w", device, err)
-	}
-	gap := bytes - c.Bytes
-	if c.Type == filesystem.Nothing || gap < c.BlockBytes {
-		return bytes, nil
-	}
-	err = filesystem.Grow(c.Type, path, bytes)
-	if errors.Is(err, filesystem.ErrNotWhileMounted) {
-		if gap < smallestGap*c.BlockBytes {
-			return bytes, nil
-		}
-		return bytes, fault.InUse.Errorf("%w; it grows when it is staged the next time, so restart its pods", err)
-	}
-	return bytes, err
+	return bytes, filesystem.Fill(device, path, bytes)
 }
 
 // sizeOf is the size of a device.

@@ -2,7 +2,6 @@ package loopfile
 
 import (
 	"context"
-	"errors"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
@@ -151,20 +150,5 @@ func (b *Backend) growMounted(id backend.ID, device *loopdev.Device, r record) e
 	if err != nil {
 		return err
 	}
-	content, err := filesystem.Probe(device.Path())
-	if err != nil {
-		return err
-	}
-	gap := space.Size - content.Bytes
-	if gap < content.BlockBytes || space.Size < r.Filesystem.LeastGrown() {
-		return nil
-	}
-	err = filesystem.Grow(r.Filesystem, r.Path, space.Size)
-	if errors.Is(err, filesystem.ErrNotWhileMounted) {
-		if gap < smallestGap*content.BlockBytes {
-			return nil
-		}
-		return fault.InUse.Errorf("%w; it grows when it is staged the next time, so restart its pods", err)
-	}
-	return err
+	return filesystem.Fill(device.Path(), r.Path, space.Size)
 }

@@ -140,33 +140,20 @@ func (b *Backend) format(ctx context.Context, id backend.ID, t filesystem.Type, 
 	return durable.Remove(mark)
 }
 
-// smallestGap is how many blocks an ext4 may be smaller than its image
-// without being grown: it leaves unused at the end what is too little for a
-// group of blocks.
-const smallestGap = 2048
-
 // ready repairs what the kernel found damaged, and grows what it would not let
 // us grow while it is mounted.
 func (b *Backend) ready(ctx context.Context, id backend.ID, c filesystem.Content) error {
-	if c.Type != filesystem.Ext4 {
-		return nil
-	}
 	path := b.imageOf(id)
 	space, err := image.Measure(path)
 	if err != nil {
 		return err
 	}
-	grows := space.Size-c.Bytes >= smallestGap*c.BlockBytes && !filesystem.MayGrowMounted(c.Type)
-	switch {
-	case grows:
-		err = filesystem.GrowUnmounted(ctx, path, b.undoPath(id))
-	case c.Faulty:
-		err = filesystem.Check(ctx, path, b.undoPath(id))
-	default:
+	work := filesystem.BeforeMount(c, space.Size)
+	if work == nil {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the filesystem has to be checked and cannot be: %w; run e2fsck on %s", err, path)
+	if err := work(ctx, path, b.undoPath(id)); err != nil {
+		return filesystem.CannotCheck(path, err)
 	}
 	if err := image.Sync(path); err != nil {
 		return err
