@@ -283,8 +283,6 @@ func checkNotSupportedYet(s Snapshot) Verdict {
 		field = fmt.Sprintf("the claim's spec.dataSourceRef (%s %q)", spec.DataSourceRef.Kind, spec.DataSourceRef.Name)
 	case deref(spec.VolumeAttributesClassName) != "":
 		field = fmt.Sprintf("the claim's spec.volumeAttributesClassName (%q)", *spec.VolumeAttributesClassName)
-	case len(s.Class.AllowedTopologies) > 0:
-		field = fmt.Sprintf("allowedTopologies of StorageClass %q", s.Class.Name)
 	default:
 		return nil
 	}

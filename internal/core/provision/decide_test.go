@@ -491,7 +491,6 @@ func TestDecideNamesWhatIsNotSupportedYet(t *testing.T) {
 			s.Claim.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "Populator", Name: "p"}
 		},
 		`spec.volumeAttributesClassName ("gold")`: func(s *Snapshot) { s.Claim.Spec.VolumeAttributesClassName = new("gold") },
-		"allowedTopologies of StorageClass ":      func(s *Snapshot) { s.Class.AllowedTopologies = []corev1.TopologySelectorTerm{{}} },
 	} {
 		got := Decide(world(edit), time.Unix(0, 0)).Because()
 		if got.Reason != verdict.NotSupportedYet || !strings.Contains(got.Text(), want) || !strings.Contains(got.Fix, "external-provisioner") {

@@ -157,24 +157,35 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	return out, addMetadata(s, out)
 }
 
-// accessibility asks for the place of the selected node (T-10, C-22), whatever the class says of binding by now: a pod is bound to be there.
-// Without a selected node the driver may choose.
+// accessibility returns the topology of the selected node, whatever the binding mode of the class is by now (T-10, T-11, C-22).
+// Without a selected node it returns the allowedTopologies of the class (T-15), and without these nil: the driver may choose
+// (T-17). A driver without topology is asked for a volume without a requirement (T-1).
 func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
-	node := selectedNode(s.Claim)
-	if !s.Driver.HasTopology || node == "" {
+	if !s.Driver.HasTopology {
 		return nil, nil
 	}
-	segments, err := topology.OfNode(s.Node, s.CSINode, s.Driver.Name)
-	if err != nil {
-		return nil, &verdict.Finding{
-			Reason: verdict.NodeTopologyUnknown, Message: fmt.Sprintf("selected node %q: %v", node, err),
+	claim := topology.Claim{Name: s.Claim.Name, Allowed: s.Class.AllowedTopologies}
+	if node := selectedNode(s.Claim); node != "" {
+		var err error
+		claim.Selected, err = topology.OfNode(s.Node, s.CSINode, s.Driver.Name)
+		if err != nil {
+			return nil, &verdict.Finding{
+				Reason: verdict.NodeTopologyUnknown, Message: fmt.Sprintf("selected node %q: %v", node, err),
+			}
+		}
+		if claim.Selected == nil {
+			return nil, nil
 		}
 	}
-	if segments == nil {
-		return nil, nil
+	requirement, err := topology.Requirement(claim, topology.Rules{Strict: true})
+	if err != nil { // T-12
+		return nil, &verdict.Finding{
+			Reason:  verdict.ClassInvalid,
+			Message: fmt.Sprintf("StorageClass %q: %v", s.Class.Name, err),
+			Fix:     "Add the topology to allowedTopologies of a new class, or let the pod run where the class allows volumes",
+		}
 	}
-	place := []*csi.Topology{{Segments: segments}}
-	return &csi.TopologyRequirement{Requisite: place, Preferred: place}, nil
+	return requirement, nil
 }
 
 // Inputs is a digest of all that a request would be made from, so that a change of any of it ends a delay (H-43).
