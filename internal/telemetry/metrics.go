@@ -47,7 +47,7 @@ var Upstream = []Metric{
 			"and workqueue_depth has priority too, which is always empty.",
 	},
 	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
-	MetricSlowPath,
+	MetricSlowPath, MetricForcedDetaches,
 	metricProvisioned, metricProvisionFailed, metricProvisionDuration,
 	metricDeleted, metricDeleteFailed, metricDeleteDuration,
 }
@@ -122,4 +122,11 @@ func NewGauge(registry prometheus.Registerer, m Metric) *prometheus.GaugeVec {
 	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
 	registry.MustRegister(gauge)
 	return gauge
+}
+
+// MetricForcedDetaches is upstream's; its name has the subsystem twice (volume-controllers 4.12).
+var MetricForcedDetaches = Metric{
+	"attach_detach_controller_attachdetach_controller_forced_detaches", "counter",
+	[]string{"reason"},
+	"Volumes that were detached although the node reported them in use, by timeout or out-of-service.",
 }

@@ -15,10 +15,11 @@ func NeedsVolumes(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false
 	}
-	return pod.DeletionTimestamp == nil || hasRunning(pod)
+	return pod.DeletionTimestamp == nil || HasRunning(pod)
 }
 
-func hasRunning(pod *corev1.Pod) bool {
+// HasRunning reports whether any container of a pod runs.
+func HasRunning(pod *corev1.Pod) bool {
 	runs := func(c corev1.ContainerStatus) bool { return c.State.Running != nil }
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, runs) || slices.ContainsFunc(pod.Status.InitContainerStatuses, runs) ||
 		slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, runs)
@@ -88,4 +89,22 @@ func isHealthy(node *corev1.Node) bool {
 
 func isOutOfService(node *corev1.Node) bool {
 	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == names.TaintOutOfService })
+}
+
+// Unwanted returns the nodes that have the volume, or may have it, and do not want it, sorted.
+func Unwanted(s Snapshot) []string {
+	wants := s.wanted()
+	var all []string
+	for _, va := range s.Attachments {
+		if _, wanted := wants[va.Spec.NodeName]; !wanted {
+			all = append(all, va.Spec.NodeName)
+		}
+	}
+	for node := range s.Nodes {
+		if _, wanted := wants[node]; !wanted && s.isListed(node) {
+			all = append(all, node)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -76,7 +76,8 @@ ephemeral volumes. Switch them off there, each by its name:
 
   --controllers=*,-persistentvolume-binder-controller,...
 
-Attaching and detaching stays with kube-controller-manager. Half of the
+Attaching and detaching stays with kube-controller-manager, unless
+persistentvolume-attach-detach-controller is named beside *. Half of the
 machine's processors, at most four, do the work unless GOMAXPROCS says
 otherwise.`,
 		Example: `  purser controllers --kubeconfig ~/.kube/config
@@ -106,7 +107,7 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 // WantedFlag adds --controllers, which `plane` has too.
 func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.Wanted, "controllers", []string{everyController},
-		"`names` of the controllers to run, as kube-controller-manager calls them; * for all, -NAME for all but this one: "+strings.Join(registry.Names(), ", "))
+		"`names` of the controllers to run, as kube-controller-manager calls them; * for all but "+strings.Join(registry.OnRequest(), ", ")+", -NAME for all but this one: "+strings.Join(registry.Names(), ", "))
 }
 
 // DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With fewer than the clients that write at once, what
@@ -136,7 +137,7 @@ func (c *Controllers) Enabled() (map[string]bool, error) {
 		switch {
 		case name == everyController && !off:
 			for _, n := range registry.Names() {
-				if _, said := on[n]; !said {
+				if _, said := on[n]; !said && !slices.Contains(registry.OnRequest(), n) {
 					on[n] = true
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -216,6 +217,9 @@ func (b *builder) trim(log logr.Logger) (toolscache.TransformFunc, error) {
 		log.Error(nil, "another program binds claims too; switch one of the two off", "writer", manager, telemetry.KeyClaim, claim)
 	}})
 	enabled, err := b.role.enabledControllers()
+	if slices.ContainsFunc(enabled, func(c registry.Controller) bool { return c.Name == registry.NameAttachDetach }) {
+		binding = kube.TrimForAttaching(binding)
+	}
 	return registry.Trim(enabled, binding), err
 }
 

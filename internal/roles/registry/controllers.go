@@ -24,6 +24,7 @@ const (
 	NameClassProtection  = "volumeattributesclass-protection-controller"
 	NameExpand           = "persistentvolume-expander-controller"
 	NameEphemeral        = "ephemeral-volume-controller"
+	NameAttachDetach     = "persistentvolume-attach-detach-controller"
 )
 
 // All returns the controllers. They are added in this order.
@@ -96,6 +97,7 @@ func All() []Controller {
 				}).AddTo(ctx, p.Manager)
 			},
 		},
+		attachDetach(),
 	}
 }
 

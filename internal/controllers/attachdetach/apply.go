@@ -1,0 +1,114 @@
+package attachdetach
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+type next = verdict.Verdict[attachment.Action]
+
+// Apply implements reconcile.Task.
+func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action attachment.Action) (next, error) {
+	switch a := action.(type) {
+	case attachment.Create:
+		return nil, c.create(ctx, s, a)
+	case attachment.List:
+		_, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), present)
+		return nil, err
+	case attachment.Unlist:
+		return c.unlist(ctx, s, a)
+	case attachment.Delete:
+		return nil, c.delete(ctx, a.Attachment, a.Force)
+	case attachment.Tell:
+		c.tell(a)
+		return nil, nil
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attachment.Create) error {
+	va := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Name},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: s.Key.Driver, NodeName: a.Node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &a.Volume},
+		},
+	}
+	err := c.Writer.Create(ctx, va)
+	if apierrors.IsAlreadyExists(err) {
+		return nil // its event enqueues the volume
+	}
+	if err != nil {
+		return fmt.Errorf("create VolumeAttachment %q for node %q: %w", a.Name, a.Node, err)
+	}
+	c.attachments.Wrote(va)
+	return nil
+}
+
+// unlist deletes the VolumeAttachment only after the write of the node's list, and only if the Node of the answer does not report
+// the volume in use.
+func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attachment.Unlist) (next, error) {
+	node, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), absent)
+	if err != nil {
+		return nil, err
+	}
+	if then := attachment.AfterUnlist(s, a, node); then != nil {
+		return then, nil
+	}
+	if a.Attachment == nil || a.Attachment.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return nil, c.delete(ctx, a.Attachment, a.Force)
+}
+
+func (c *Controller) delete(ctx context.Context, va *storagev1.VolumeAttachment, force attachment.Force) error {
+	c.setDeleted(va)
+	err := c.Writer.Delete(ctx, va.DeepCopy(), client.Preconditions{UID: &va.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		c.mu.Lock()
+		delete(c.deleted, va.UID)
+		c.mu.Unlock()
+		return fmt.Errorf("delete VolumeAttachment %q: %w", va.Name, err)
+	}
+	if force != attachment.NotForced && c.Forced != nil {
+		c.Forced.WithLabelValues(string(force)).Inc()
+	}
+	return nil
+}
+
+func (c *Controller) setDeleted(va *storagev1.VolumeAttachment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deleted[va.UID] = true
+}
+
+// tell emits an event on each pod that has not had the same one last.
+func (c *Controller) tell(a attachment.Tell) {
+	kind := corev1.EventTypeNormal
+	if a.Event == attachment.Failed {
+		kind = corev1.EventTypeWarning
+	}
+	for _, pod := range a.Pods {
+		if c.isNews(pod, a.Once) {
+			c.Events.Event(pod, kind, string(a.Event), a.Message)
+		}
+	}
+}
+
+func (c *Controller) isNews(pod *corev1.Pod, once string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told[pod.UID] == once {
+		return false
+	}
+	c.told[pod.UID] = once
+	return true
+}

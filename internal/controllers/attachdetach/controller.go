@@ -1,0 +1,205 @@
+package attachdetach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// Config is what the controller needs.
+type Config struct {
+	reconcile.Settings
+	Cached client.Reader // the informer cache
+	Live   client.Reader // the API server
+	Writer client.Client
+	Rules  attachment.Rules
+	// AuditEvery is how often VolumeAttachments without a PersistentVolume are looked at, and how long one must be unused.
+	AuditEvery time.Duration
+	Forced     *prometheus.CounterVec // forced detaches by reason; nil for none
+}
+
+// Name of the controller and of its work queue.
+const Name = "attachdetach"
+
+// DefaultForceAfter is upstream's maximum wait for an unmount on an unhealthy node (4.1).
+const DefaultForceAfter = 6 * time.Minute
+
+// DefaultAudit is the period of the audit.
+const DefaultAudit = time.Minute
+
+// apiBound is the time of one run, for the API server to answer.
+const apiBound = 30 * time.Second
+
+// Key is a volume of a driver.
+type Key = attachment.Key
+
+type queue = workqueue.TypedRateLimitingInterface[Key]
+
+// Controller is the task that the reconcile loop runs.
+type Controller struct {
+	Config
+	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
+	nodes       *kube.OwnWrites[*corev1.Node]
+	status      *nodeStatus
+
+	mu       sync.Mutex
+	unwanted map[Key]map[string]time.Time
+	deleted  map[types.UID]bool      // VolumeAttachments that this process has deleted and the watch still shows
+	orphans  map[types.UID]time.Time // since when the audit has found a VolumeAttachment without a volume
+	told     map[types.UID]string    // the last event about an attachment, by pod
+	queue    queue                   // nil before the start
+}
+
+// New returns the controller without starting anything.
+func New(cfg Config) *Controller {
+	c := &Controller{
+		Config: cfg, attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), nodes: kube.NewOwnWrites[*corev1.Node](),
+		unwanted: map[Key]map[string]time.Time{}, deleted: map[types.UID]bool{}, orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
+	}
+	c.status = newNodeStatus(c)
+	return c
+}
+
+// Loop returns the controller with the loop around it.
+func (c *Controller) Loop() *reconcile.Loop[Key, attachment.Snapshot, attachment.Action] {
+	return reconcile.New(reconcile.Config[Key, attachment.Snapshot, attachment.Action]{
+		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[Key](), Bound: apiBound,
+	})
+}
+
+// AddTo registers the controller, its indexes and its event handlers with a manager.
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	if err := AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	kinds := []client.Object{
+		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.CSIDriver{}, &storagev1.VolumeAttachment{},
+	}
+	if err := kube.Prewarm(ctx, mgr.GetCache(), kinds...); err != nil {
+		return err
+	}
+	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[Key]{
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[Key],
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	cache := mgr.GetCache()
+	return errors.Join(
+		ctrl.Watch(source.TypedFunc[Key](c.start)),
+		ctrl.Watch(source.TypedKind(cache, &corev1.Pod{}, c.podEvents())),
+		ctrl.Watch(source.TypedKind(cache, &corev1.PersistentVolumeClaim{}, c.claimEvents())),
+		ctrl.Watch(source.TypedKind(cache, &corev1.PersistentVolume{}, c.volumeEvents())),
+		ctrl.Watch(source.TypedKind(cache, &storagev1.VolumeAttachment{}, c.attachmentEvents())),
+		ctrl.Watch(source.TypedKind(cache, &corev1.Node{}, c.nodeEvents())),
+		ctrl.Watch(source.TypedKind(cache, &storagev1.CSIDriver{}, c.driverEvents())),
+		mgr.Add(audit{c}),
+	)
+}
+
+func (c *Controller) start(_ context.Context, q queue) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = q
+	return nil
+}
+
+// Decide implements reconcile.Task. It notes since when a node has the volume without need, for the timer of a forced detach.
+func (c *Controller) Decide(s attachment.Snapshot, now time.Time) verdict.Verdict[attachment.Action] {
+	s.Unwanted = c.noteUnwanted(s.Key, attachment.Unwanted(s), now)
+	return attachment.Decide(s, now)
+}
+
+func (c *Controller) noteUnwanted(key Key, nodes []string, now time.Time) map[string]time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, since := c.unwanted[key], map[string]time.Time{}
+	for _, node := range nodes {
+		first, noticed := before[node]
+		if !noticed {
+			first = now
+		}
+		since[node] = first
+	}
+	if len(since) == 0 {
+		delete(c.unwanted, key)
+	} else {
+		c.unwanted[key] = since
+	}
+	return since
+}
+
+// About implements reconcile.Task. Events are about pods and are emitted by an action.
+func (c *Controller) About(key Key, _ attachment.Snapshot) reconcile.About {
+	return reconcile.About{Log: []any{"driver", key.Driver, "handle", key.Handle, "attachment", key.Attachment}}
+}
+
+// audit looks at VolumeAttachments whose PersistentVolume is gone.
+type audit struct{ *Controller }
+
+// Start implements manager.Runnable.
+func (a audit) Start(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.Clock.After(a.AuditEvery):
+			a.look(ctx)
+		}
+	}
+}
+
+// look enqueues the VolumeAttachments whose handle is not known, and notes since when.
+func (c *Controller) look(ctx context.Context) {
+	var list storagev1.VolumeAttachmentList
+	if err := c.Cached.List(ctx, &list); err != nil {
+		return
+	}
+	orphans := map[types.UID]time.Time{}
+	for i := range list.Items {
+		va := &list.Items[i]
+		key, ok := c.keyOfAttachment(ctx, va)
+		if !ok || key.Attachment == "" {
+			continue
+		}
+		orphans[va.UID] = c.orphanSince(va.UID)
+		c.enqueue(key)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orphans = orphans
+}
+
+func (c *Controller) orphanSince(uid types.UID) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since, ok := c.orphans[uid]; ok {
+		return since
+	}
+	return c.Clock.Now()
+}
+
+func (c *Controller) enqueue(key Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue != nil {
+		c.queue.Add(key)
+	}
+}

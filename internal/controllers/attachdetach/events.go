@@ -1,0 +1,213 @@
+package attachdetach
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+func addAll(q queue, keys []Key) {
+	for _, key := range keys {
+		q.Add(key)
+	}
+}
+
+// podEvents enqueues the volumes of a pod that gets a node, or that needs its volumes no more.
+func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, Key] {
+	return handler.TypedFuncs[*corev1.Pod, Key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.Pod], q queue) {
+			if e.Object.Spec.NodeName != "" {
+				addAll(q, c.keysOfPod(ctx, e.Object))
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
+			was, is := e.ObjectOld, e.ObjectNew
+			if was.UID != is.UID || was.Spec.NodeName != is.Spec.NodeName || attachment.NeedsVolumes(was) != attachment.NeedsVolumes(is) {
+				addAll(q, c.keysOfPod(ctx, is))
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q queue) {
+			c.mu.Lock()
+			delete(c.told, e.Object.UID)
+			c.mu.Unlock()
+			addAll(q, c.keysOfPod(ctx, e.Object))
+		},
+	}
+}
+
+// claimEvents enqueues the volume of a claim that is bound or that changes: late binding comes after the pod (4.2).
+func (c *Controller) claimEvents() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
+	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, Key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q queue) {
+			addAll(q, c.keysOfClaim(ctx, e.Object))
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolumeClaim], q queue) {
+			was, is := e.ObjectOld, e.ObjectNew
+			if was.UID != is.UID || was.Status.Phase != is.Status.Phase || was.Spec.VolumeName != is.Spec.VolumeName {
+				addAll(q, c.keysOfClaim(ctx, is))
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q queue) {
+			addAll(q, c.keysOfClaim(ctx, e.Object))
+		},
+	}
+}
+
+func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.PersistentVolume, Key] {
+	add := func(pv *corev1.PersistentVolume, q queue) {
+		if key, ok := keyOfVolume(pv); ok {
+			q.Add(key)
+		}
+	}
+	return handler.TypedFuncs[*corev1.PersistentVolume, Key]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) { add(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
+			if e.ObjectOld.UID != e.ObjectNew.UID || !equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) {
+				add(e.ObjectOld, q)
+				add(e.ObjectNew, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
+			add(e.Object, q)
+			c.addAttachments(ctx, client.MatchingFields{IndexVolume: e.Object.Name}, q)
+		},
+	}
+}
+
+// attachmentEvents enqueues the volume of each VolumeAttachment that changes: this completes every wait for the attacher.
+func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.VolumeAttachment, Key] {
+	add := func(ctx context.Context, va *storagev1.VolumeAttachment, q queue) {
+		if key, ok := c.keyOfAttachment(ctx, va); ok {
+			q.Add(key)
+		}
+	}
+	return handler.TypedFuncs[*storagev1.VolumeAttachment, Key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.VolumeAttachment], q queue) {
+			c.attachments.Saw(e.Object)
+			add(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*storagev1.VolumeAttachment], q queue) {
+			c.attachments.Saw(e.ObjectNew)
+			if e.ObjectOld.UID != e.ObjectNew.UID {
+				c.forget(e.ObjectOld)
+			}
+			add(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
+			c.attachments.Gone(e.Object)
+			c.forget(e.Object)
+			add(ctx, e.Object, q)
+		},
+	}
+}
+
+func (c *Controller) forget(va *storagev1.VolumeAttachment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.deleted, va.UID)
+	delete(c.orphans, va.UID)
+}
+
+func (c *Controller) addAttachments(ctx context.Context, matching client.MatchingFields, q queue) {
+	var list storagev1.VolumeAttachmentList
+	if err := c.Cached.List(ctx, &list, matching); err != nil {
+		return // the cache has no such error once it is started
+	}
+	for i := range list.Items {
+		if key, ok := c.keyOfAttachment(ctx, &list.Items[i]); ok {
+			q.Add(key)
+		}
+	}
+}
+
+// nodeEvents enqueues the volumes that a node reports in use no more or that its list gained or lost; and all volumes of a node that comes,
+// goes, or changes in what the rules look at.
+func (c *Controller) nodeEvents() handler.TypedEventHandler[*corev1.Node, Key] {
+	all := func(ctx context.Context, node *corev1.Node, q queue) {
+		for _, key := range volumesOfNode(node) {
+			q.Add(key)
+		}
+		c.addAttachments(ctx, client.MatchingFields{IndexNode: node.Name}, q)
+	}
+	return handler.TypedFuncs[*corev1.Node, Key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.Node], q queue) {
+			c.nodes.Saw(e.Object)
+			all(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Node], q queue) {
+			c.nodes.Saw(e.ObjectNew)
+			if e.ObjectOld.UID != e.ObjectNew.UID || stateOf(e.ObjectOld) != stateOf(e.ObjectNew) {
+				all(ctx, e.ObjectNew, q)
+			}
+			addDifference(e.ObjectOld, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Node], q queue) {
+			c.nodes.Gone(e.Object)
+			all(ctx, e.Object, q)
+		},
+	}
+}
+
+type nodeState struct{ ready, managed, outOfService bool }
+
+func stateOf(node *corev1.Node) nodeState {
+	_, managed := node.Annotations[names.AnnManagedAttach]
+	return nodeState{
+		managed: managed,
+		ready: slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}),
+		outOfService: slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == names.TaintOutOfService }),
+	}
+}
+
+func addDifference(was, is *corev1.Node, q queue) {
+	if slices.Equal(was.Status.VolumesInUse, is.Status.VolumesInUse) && slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) {
+		return
+	}
+	before, now := volumesOfNode(was), volumesOfNode(is)
+	for name, key := range before {
+		_, stays := now[name]
+		used := slices.Contains(was.Status.VolumesInUse, key.UniqueName()) != slices.Contains(is.Status.VolumesInUse, key.UniqueName())
+		if !stays || used {
+			q.Add(key)
+		}
+	}
+}
+
+// driverEvents enqueues all volumes of a driver whose attachRequired changes (4.13 R9).
+func (c *Controller) driverEvents() handler.TypedEventHandler[*storagev1.CSIDriver, Key] {
+	all := func(ctx context.Context, driver string, q queue) {
+		var list corev1.PersistentVolumeList
+		if err := c.Cached.List(ctx, &list); err != nil {
+			return
+		}
+		for i := range list.Items {
+			if key, ok := keyOfVolume(&list.Items[i]); ok && key.Driver == driver {
+				q.Add(key)
+			}
+		}
+	}
+	return handler.TypedFuncs[*storagev1.CSIDriver, Key]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.CSIDriver], q queue) {
+			all(ctx, e.Object.Name, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*storagev1.CSIDriver], q queue) {
+			if !equality.Semantic.DeepEqual(e.ObjectOld.Spec.AttachRequired, e.ObjectNew.Spec.AttachRequired) {
+				all(ctx, e.ObjectNew.Name, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*storagev1.CSIDriver], q queue) {
+			all(ctx, e.Object.Name, q)
+		},
+	}
+}

@@ -1,0 +1,34 @@
+package kube
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What attachment.Decide and its indexes read of a bound volume stays.
+func TestTrimForAttaching(t *testing.T) {
+	trim := TrimForAttaching(TrimForBinding(BindingTrim{}))
+	pv := func(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Name: "c", UID: "u"},
+			PersistentVolumeSource: source,
+		}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}}
+	}
+	csi := pv(corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}})
+	inTree := pv(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}})
+	for _, o := range []*corev1.PersistentVolume{csi, inTree} {
+		if _, err := trim(o); err != nil {
+			t.Fatal(err)
+		}
+		if len(o.Spec.AccessModes) != 1 || o.Spec.ClaimRef == nil {
+			t.Errorf("got %+v", o.Spec)
+		}
+	}
+	if csi.Spec.CSI == nil || csi.Spec.CSI.VolumeHandle != "h" || csi.Spec.CSI.Driver != "d" {
+		t.Errorf("got %+v", csi.Spec)
+	}
+	if inTree.Spec.AWSElasticBlockStore == nil || inTree.Spec.AWSElasticBlockStore.VolumeID != "vol-1" {
+		t.Errorf("got %+v", inTree.Spec)
+	}
+}

@@ -1,0 +1,76 @@
+package registry
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/controllers/attachdetach"
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// attachDetach is the controller that attaches and detaches.
+func attachDetach() Controller {
+	return Controller{
+		Name: NameAttachDetach, Alias: "attachdetach", Component: "attachdetach-controller", OnRequest: true,
+		Grants: append(readsPairs(),
+			Grant{"", "pods", read},
+			Grant{"", "nodes", read},
+			Grant{"", "nodes/status", []string{"patch"}},
+			Grant{"storage.k8s.io", "csidrivers", read},
+			Grant{"storage.k8s.io", "volumeattachments", append(slices.Clone(read), "create", "delete")}),
+		Fields: []*Fields{podFields, attachedPodFields, nodeFields, attachmentFields},
+		Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
+			return attachdetach.New(attachdetach.Config{
+				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(), Settings: p.Settings(events),
+				Rules: attachment.Rules{ForceAfter: attachdetach.DefaultForceAfter}, AuditEvery: attachdetach.DefaultAudit,
+				Forced: telemetry.NewCounter(p.Metrics, telemetry.MetricForcedDetaches),
+			}).AddTo(ctx, p.Manager)
+		},
+	}
+}
+
+// oneRunning stands for the containers of a pod of which at least one runs. It is shared and must not be changed.
+var oneRunning = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+
+// attachedPodFields are the age of a pod and whether a container runs.
+var attachedPodFields = Reads(func(from, to *corev1.Pod) {
+	to.CreationTimestamp = from.CreationTimestamp
+	if attachment.HasRunning(from) {
+		to.Status.ContainerStatuses = oneRunning
+	}
+})
+
+// nodeFields are whether the controller manages the node, whether it is ready or out of service, and its volumes.
+var nodeFields = Reads(func(from, to *corev1.Node) {
+	if value, ok := from.Annotations[names.AnnManagedAttach]; ok {
+		to.Annotations = map[string]string{names.AnnManagedAttach: value}
+	}
+	for _, taint := range from.Spec.Taints {
+		if taint.Key == names.TaintOutOfService {
+			to.Spec.Taints = []corev1.Taint{{Key: taint.Key, Effect: taint.Effect}}
+		}
+	}
+	for i := range from.Status.Conditions {
+		if c := &from.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			to.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	to.Status.VolumesAttached, to.Status.VolumesInUse = from.Status.VolumesAttached, from.Status.VolumesInUse
+})
+
+// attachmentFields are what a VolumeAttachment is for and how far it is.
+var attachmentFields = Reads(func(from, to *storagev1.VolumeAttachment) {
+	if handle, ok := from.Annotations[names.AnnVolumeHandle]; ok {
+		to.Annotations = map[string]string{names.AnnVolumeHandle: handle}
+	}
+	to.Spec = from.Spec
+	to.Status = storagev1.VolumeAttachmentStatus{
+		Attached: from.Status.Attached, AttachError: from.Status.AttachError, DetachError: from.Status.DetachError,
+	}
+})
