@@ -31,6 +31,14 @@ func SecretValues(ctx context.Context, live client.Reader, ref types.NamespacedN
 	return values, secret.ResourceVersion, nil
 }
 
+// ReadSecret returns a function that is [SecretValues] without the version, for callers of the driver.
+func ReadSecret(live client.Reader) func(context.Context, types.NamespacedName) (map[string]string, error) {
+	return func(ctx context.Context, ref types.NamespacedName) (map[string]string, error) {
+		values, _, err := SecretValues(ctx, live, ref)
+		return values, err
+	}
+}
+
 // UnfitSecretError is a secret with a value that no call can carry. gRPC would say so without naming either, and as if the driver had.
 type UnfitSecretError struct {
 	Secret types.NamespacedName

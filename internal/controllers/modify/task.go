@@ -155,30 +155,29 @@ func (c *Controller) call(ctx context.Context, s attributes.Snapshot) (*attribut
 	request := &csi.ControllerModifyVolumeRequest{
 		VolumeId: s.Volume.Spec.CSI.VolumeHandle, MutableParameters: parameters(s, c.Metadata),
 	}
-	var err error
-	if ref := secretOf(s.Volume); ref != nil {
-		if request.Secrets, _, err = kube.SecretValues(ctx, c.Live, *ref); err != nil {
-			return nil, fmt.Errorf("the secret %s of PersistentVolume %q for the modification cannot be read: %w", ref, s.Volume.Name, err)
-		}
+	var ref types.NamespacedName
+	if secret := secretOf(s.Volume); secret != nil {
+		ref = *secret
 	}
-	inFlight := c.InFlight.WithLabelValues("ControllerModifyVolume")
-	inFlight.Inc()
-	defer inFlight.Dec()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	end, err := c.Calls.Begin("ControllerModifyVolume", s.Volume.Name, request.GetVolumeId())
-	if err != nil {
-		return nil, errBusy
-	}
-	defer end()
-	if _, err = c.CSI.ControllerModifyVolume(ctx, request); err == nil {
+	failure := c.caller.Do(ctx, csirpc.Call{
+		Method: "ControllerModifyVolume", Volume: s.Volume.Name, Handle: request.GetVolumeId(), Timeout: c.Timeout, Secret: ref,
+		Send: func(ctx context.Context, secrets map[string]string) error {
+			request.Secrets = secrets
+			_, err := c.CSI.ControllerModifyVolume(ctx, request)
+			return err
+		},
+	})
+	switch {
+	case failure == nil:
 		return nil, nil //nolint:nilnil // no failure, and the call was made
+	case failure.Step == csirpc.StepSecret:
+		return nil, fmt.Errorf("the secret %s of PersistentVolume %q for the modification cannot be read: %w", ref, s.Volume.Name, failure.Cause)
+	case !failure.Sent():
+		return nil, errBusy
+	case failure.Foreign: // RZ-C1: nothing is known of the call
+		return &attributes.Failure{Code: codes.Unavailable, Message: failure.Message}, nil
 	}
-	code, message, foreign := csirpc.Outcome(err)
-	if foreign { // RZ-C1: nothing is known of the call
-		code, message = codes.Unavailable, err.Error()
-	}
-	return &attributes.Failure{Code: code, Message: csirpc.Redact(message, request.GetSecrets())}, nil
+	return &attributes.Failure{Code: failure.Code, Message: failure.Message}, nil
 }
 
 // The keys of the names that [WithNames] adds (RZ-F7).

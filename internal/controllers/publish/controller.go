@@ -19,6 +19,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
@@ -55,6 +56,7 @@ const apiBound = 30 * time.Second
 // Controller is the task that the reconcile loop runs for VolumeAttachments.
 type Controller struct {
 	Config
+	caller      *csirpc.Caller
 	retries     *reconcile.Retries[string]
 	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
 	volumes     *kube.OwnWrites[*corev1.PersistentVolume]
@@ -62,10 +64,12 @@ type Controller struct {
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	return &Controller{
+	c := &Controller{
 		Config: cfg, retries: reconcile.NewRetries[string](),
 		attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
 	}
+	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)})
+	return c
 }
 
 // Loop returns the controller with the loop around it.

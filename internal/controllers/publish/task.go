@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -160,16 +159,13 @@ func (c *Controller) publish(ctx context.Context, s publishing.Snapshot, a publi
 	if err != nil {
 		return nil, &publishing.Failure{Message: err.Error()}
 	}
-	secrets, failure := c.secrets(ctx, pv)
-	if failure != nil {
-		return nil, failure
-	}
 	request := &csi.ControllerPublishVolumeRequest{
 		VolumeId: pv.Spec.CSI.VolumeHandle, NodeId: a.NodeID, VolumeCapability: what, Readonly: c.Driver.ReadOnly && pv.Spec.CSI.ReadOnly,
-		VolumeContext: pv.Spec.CSI.VolumeAttributes, Secrets: secrets,
+		VolumeContext: pv.Spec.CSI.VolumeAttributes,
 	}
 	var response *csi.ControllerPublishVolumeResponse
-	failure = c.call(ctx, "ControllerPublishVolume", s, secrets, func(ctx context.Context) (err error) {
+	failure := c.call(ctx, "ControllerPublishVolume", s, func(ctx context.Context, secrets map[string]string) (err error) {
+		request.Secrets = secrets
 		response, err = c.CSI.ControllerPublishVolume(ctx, request)
 		return err
 	})
@@ -177,47 +173,35 @@ func (c *Controller) publish(ctx context.Context, s publishing.Snapshot, a publi
 }
 
 func (c *Controller) unpublish(ctx context.Context, s publishing.Snapshot, a publishing.Unpublish) *publishing.Failure {
-	secrets, failure := c.secrets(ctx, s.Volume)
-	if failure != nil {
-		return failure
-	}
-	return c.call(ctx, "ControllerUnpublishVolume", s, secrets, func(ctx context.Context) error {
+	return c.call(ctx, "ControllerUnpublishVolume", s, func(ctx context.Context, secrets map[string]string) error {
 		_, err := c.CSI.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: a.Handle, NodeId: a.NodeID, Secrets: secrets})
 		return err
 	})
 }
 
-// secrets reads the values for a call. A volume that is gone has none that could be named.
-func (c *Controller) secrets(ctx context.Context, pv *corev1.PersistentVolume) (map[string]string, *publishing.Failure) {
+// secretOf returns the secret for a call; empty for none. A volume that is gone names none.
+func secretOf(pv *corev1.PersistentVolume) types.NamespacedName {
 	if pv == nil || pv.Spec.CSI == nil || pv.Spec.CSI.ControllerPublishSecretRef == nil {
-		return nil, nil
+		return types.NamespacedName{}
 	}
 	ref := pv.Spec.CSI.ControllerPublishSecretRef
-	values, _, err := kube.SecretValues(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-	if err != nil {
-		return nil, &publishing.Failure{Message: fmt.Sprintf("failed to load secret %q: %v", ref.Namespace+"/"+ref.Name, err)}
-	}
-	return values, nil
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// call makes one call for the attachment's volume and node, within the time-out and with the volume locked.
-func (c *Controller) call(ctx context.Context, method string, s publishing.Snapshot, secrets map[string]string, do func(context.Context) error) *publishing.Failure {
-	inFlight := c.InFlight.WithLabelValues(method)
-	inFlight.Inc()
-	defer inFlight.Dec()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	end, err := c.Calls.Begin(method, s.Attachment.Name, "") // calls for one volume on two nodes may go on at once, as upstream's
-	if err != nil {
-		return &publishing.Failure{Message: errors.New(csirpc.Words(err, nil)).Error()}
+// call makes one call for the attachment. The lock is by the attachment's name: calls for one volume on two nodes may be in flight
+// at once, as upstream's.
+func (c *Controller) call(
+	ctx context.Context, method string, s publishing.Snapshot, send func(context.Context, map[string]string) error,
+) *publishing.Failure {
+	ref := secretOf(s.Volume)
+	failure := c.caller.Do(ctx, csirpc.Call{Method: method, Volume: s.Attachment.Name, Timeout: c.Timeout, Secret: ref, Send: send})
+	switch {
+	case failure == nil:
+		return nil
+	case failure.Step == csirpc.StepSecret:
+		return &publishing.Failure{Message: fmt.Sprintf("failed to load secret %q: %v", ref, failure.Cause)}
+	case !failure.Sent(), failure.Foreign:
+		return &publishing.Failure{Message: failure.Words}
 	}
-	defer end()
-	if err := do(ctx); err != nil {
-		code, _, foreign := csirpc.Outcome(err)
-		if foreign {
-			code = 0
-		}
-		return &publishing.Failure{Code: code, Message: csirpc.Words(err, secrets)}
-	}
-	return nil
+	return &publishing.Failure{Code: failure.Code, Message: failure.Words}
 }

@@ -71,7 +71,7 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	c := &Controller{Config: cfg, retries: reconcile.NewRetries[string](), releases: newReleases(), released: newReleased()}
 	c.holders = newHolders(c.listHolders)
-	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: c.readSecret})
+	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)})
 	return c
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -147,11 +146,6 @@ func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
 		return err
 	}
 	return csirpc.Aborted("PersistentVolume %s got the volume meanwhile", now[0].Name)
-}
-
-func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (map[string]string, error) {
-	values, _, err := kube.SecretValues(ctx, c.Live, ref)
-	return values, err
 }
 
 // deleteObject deletes this very object and not one that was created again under its name (D-18). It remembers first: the volume may

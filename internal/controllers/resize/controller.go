@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
@@ -55,6 +56,7 @@ const apiBound = 30 * time.Second
 // Controller is the task that the reconcile loop runs.
 type Controller struct {
 	Config
+	caller  *csirpc.Caller
 	retries *reconcile.Retries[resizing.Key]
 	claims  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
 	volumes *kube.OwnWrites[*corev1.PersistentVolume]
@@ -65,10 +67,12 @@ type Controller struct {
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	return &Controller{
+	c := &Controller{
 		Config: cfg, retries: reconcile.NewRetries[resizing.Key](), offline: map[types.UID]bool{},
 		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
 	}
+	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)})
+	return c
 }
 
 // Loop returns the controller with the loop around it.

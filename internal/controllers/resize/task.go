@@ -184,30 +184,28 @@ func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, byte
 	request := &csi.ControllerExpandVolumeRequest{
 		VolumeId: pv.Spec.CSI.VolumeHandle, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes}, VolumeCapability: what,
 	}
-	if ref := pv.Spec.CSI.ControllerExpandSecretRef; ref != nil {
-		secret, _, err := kube.SecretValues(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-		if err != nil {
-			return resizing.Answer{}, fmt.Errorf("the secret %s/%s of PersistentVolume %q for the expansion cannot be read: %w", ref.Namespace, ref.Name, pv.Name, err)
-		}
-		request.Secrets = secret
+	var ref types.NamespacedName
+	if secret := pv.Spec.CSI.ControllerExpandSecretRef; secret != nil {
+		ref = types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 	}
-	inFlight := c.InFlight.WithLabelValues("ControllerExpandVolume")
-	inFlight.Inc()
-	defer inFlight.Dec()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	end, err := c.Calls.Begin("ControllerExpandVolume", pv.Name, pv.Spec.CSI.VolumeHandle)
-	if err != nil {
-		return resizing.Answer{}, errors.New(csirpc.Words(err, nil)) // another call for the volume is in flight; nothing was asked
+	var response *csi.ControllerExpandVolumeResponse
+	failure := c.caller.Do(ctx, csirpc.Call{
+		Method: "ControllerExpandVolume", Volume: pv.Name, Handle: request.GetVolumeId(), Timeout: c.Timeout, Secret: ref,
+		Send: func(ctx context.Context, secrets map[string]string) (err error) {
+			request.Secrets = secrets
+			response, err = c.CSI.ControllerExpandVolume(ctx, request)
+			return err
+		},
+	})
+	switch {
+	case failure == nil:
+		return resizing.Answer{Capacity: response.GetCapacityBytes(), OnNode: response.GetNodeExpansionRequired()}, nil
+	case failure.Step == csirpc.StepSecret:
+		return resizing.Answer{}, fmt.Errorf("the secret %s of PersistentVolume %q for the expansion cannot be read: %w", ref, pv.Name, failure.Cause)
+	case !failure.Sent(): // another call for the volume is in flight; the driver has not seen this one
+		return resizing.Answer{}, errors.New(failure.Words)
+	case failure.Foreign: // RZ-C1: nothing is known of the call
+		return resizing.Answer{Failure: &resizing.Failure{Code: codes.Unavailable, Message: failure.Words}}, nil
 	}
-	defer end()
-	response, err := c.CSI.ControllerExpandVolume(ctx, request)
-	if err != nil {
-		code, _, foreign := csirpc.Outcome(err)
-		if foreign { // RZ-C1: nothing is known of the call
-			code = codes.Unavailable
-		}
-		return resizing.Answer{Failure: &resizing.Failure{Code: code, Message: csirpc.Words(err, request.GetSecrets())}}, nil
-	}
-	return resizing.Answer{Capacity: response.GetCapacityBytes(), OnNode: response.GetNodeExpansionRequired()}, nil
+	return resizing.Answer{Failure: &resizing.Failure{Code: failure.Code, Message: failure.Words}}, nil
 }
