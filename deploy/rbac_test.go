@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// rules are what a manifest allows, by "group/resource" ("/resource" for the core group), with the verbs in order.
+// rules are what a manifest allows, by "group/resource" ("/resource" for the core group), with the
+// verbs in order.
 func rules(t *testing.T, file string) map[string]string {
 	t.Helper()
 	text, err := RBAC.ReadFile(file)
@@ -72,7 +73,8 @@ func TestOptionalRulesAreForThePlaneToo(t *testing.T) {
 	}
 }
 
-// The role is upstream's: replacing the image in a running cluster must need no further permission, and ask for none.
+// The role is upstream's: replacing the image in a running cluster must need no further permission,
+// and ask for none.
 func TestProvisionerRoleIsUpstreams(t *testing.T) {
 	want := map[string]string{
 		"/persistentvolumes":               "create delete get list patch watch",  // RB-1
@@ -134,7 +136,8 @@ func TestSnapshotRolesAreUpstreams(t *testing.T) {
 	}
 }
 
-// RZ-R1, SN-R2, AT-R1: the roles of the sidecars beside the driver are upstream's, and the account is that of the driver's pod.
+// RZ-R1, SN-R2, AT-R1: the roles of the sidecars beside the driver are upstream's, and the account
+// is that of the driver's pod.
 func TestRolesOfTheDriversSidecars(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("optional", "driver-sidecars.yaml"))
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command purser is the Kubernetes volume plane in one program. The role is its first argument, or the name it is called by.
+// Command purser is the Kubernetes volume plane in one program. The role is its first argument, or
+// the name it is called by.
 package main
 
 import (

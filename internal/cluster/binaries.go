@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// assetsEnv is where controller-runtime's envtest looks too: who has a folder for one has it for both.
+// assetsEnv is where controller-runtime's envtest looks too: who has a folder for one has it for
+// both.
 const assetsEnv = "KUBEBUILDER_ASSETS"
 
 // Binaries are the absolute paths of programs, by name.
@@ -26,8 +27,8 @@ func (e *MissingError) Error() string {
 		strings.Join(e.Programs, ", "), strings.Join(e.Looked, ", "), assetsEnv)
 }
 
-// FindBinaries looks for programs in $KUBEBUILDER_ASSETS where it is set, then in dirs, then in PATH. Programs that are
-// nowhere are reported together, as a *MissingError.
+// FindBinaries looks for programs in $KUBEBUILDER_ASSETS where it is set, then in dirs, then in
+// PATH. Programs that are nowhere are reported together, as a *MissingError.
 func FindBinaries(names []string, dirs ...string) (Binaries, error) {
 	if assets := os.Getenv(assetsEnv); assets != "" {
 		dirs = append([]string{assets}, dirs...)

@@ -36,7 +36,8 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	return c.bringUpClients(ctx, probe)
 }
 
-// bringUpServer starts etcd and the API server at once: the second takes longer to need the first than that takes.
+// bringUpServer starts etcd and the API server at once: the second takes longer to need the first
+// than that takes.
 func (c *Cluster) bringUpServer(ctx context.Context, probe *probe) error {
 	began := time.Now()
 	for _, component := range []Component{Etcd, APIServer} {
@@ -74,7 +75,8 @@ func (c *Cluster) bringUpClients(ctx context.Context, probe *probe) error {
 	return nil
 }
 
-// lostPort reports whether a component ended because another process has taken its port since it was chosen.
+// lostPort reports whether a component ended because another process has taken its port since it
+// was chosen.
 func lostPort(err error) bool {
 	exit, ok := errors.AsType[*process.Exit](err)
 	if !ok {

@@ -32,9 +32,10 @@ type Cluster struct {
 	stopErr  error
 }
 
-// Start brings up a cluster and returns when it can be used: the API server is ready, its built-in roles are there, and
-// so is the default namespace, with its service account where a controller manager runs. A ctx that ends while starting
-// stops everything again; afterwards it has no meaning.
+// Start brings up a cluster and returns when it can be used: the API server is ready, its built-in
+// roles are there, and so is the default namespace, with its service account where a controller
+// manager runs. A ctx that ends while starting stops everything again; afterwards it has no
+// meaning.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg, err := cfg.normalize()
 	if err != nil {
@@ -54,7 +55,8 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Kubeconfig is the file, readable by its owner only, with which clients are the cluster's administrator.
+// Kubeconfig is the file, readable by its owner only, with which clients are the cluster's
+// administrator.
 func (c *Cluster) Kubeconfig() string { return c.plan.files.adminKubeconfig() }
 
 // RESTConfig is the administrator's configuration, a fresh copy with the client-side rate limit off.
@@ -63,14 +65,17 @@ func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 // AuditLog is the file that has one line per request of this run, where Config.Audit asked for it.
 func (c *Cluster) AuditLog() string { return c.plan.files.auditLog() }
 
-// Done is closed when the cluster is no longer whole: a component has ended on its own, or Stop was called.
+// Done is closed when the cluster is no longer whole: a component has ended on its own, or Stop was
+// called.
 func (c *Cluster) Done() <-chan struct{} { return c.crew.done }
 
-// Err says which component ended on its own, how, and what it logged last. It is nil before that, and after Stop.
+// Err says which component ended on its own, how, and what it logged last. It is nil before that,
+// and after Stop.
 func (c *Cluster) Err() error { return c.crew.err() }
 
-// Stop ends all components in the reverse order of their start, and returns when they are gone. A component that does
-// not end in time, or by the end of ctx, is killed. Further calls wait for the first one and return what it returned.
+// Stop ends all components in the reverse order of their start, and returns when they are gone. A
+// component that does not end in time, or by the end of ctx, is killed. Further calls wait for the
+// first one and return what it returned.
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.stopOnce.Do(func() { c.stopErr = errors.Join(c.crew.stop(ctx), c.unlock()) })
 	return c.stopErr

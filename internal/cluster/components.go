@@ -28,8 +28,9 @@ func (cs Components) Programs() []string {
 	return names
 }
 
-// HousekeepingControllers are those controllers of kube-controller-manager without which no namespace is usable or ever
-// deleted, and nothing is collected. Without kubelets the node controllers are not among them: they would taint nodes.
+// HousekeepingControllers are those controllers of kube-controller-manager without which no
+// namespace is usable or ever deleted, and nothing is collected. Without kubelets the node
+// controllers are not among them: they would taint nodes.
 func HousekeepingControllers() []string {
 	return []string{
 		"garbage-collector-controller",

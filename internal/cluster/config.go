@@ -15,13 +15,15 @@ type Config struct {
 	Binaries   Binaries   // from FindBinaries
 	Components Components // what runs beside etcd and kube-apiserver
 
-	// Controllers run in kube-controller-manager; nil means HousekeepingControllers and VolumeControllers.
+	// Controllers run in kube-controller-manager; nil means HousekeepingControllers and
+	// VolumeControllers.
 	Controllers []string
 
 	// Audit has every request recorded, without bodies, in Cluster.AuditLog.
 	Audit bool
 
-	// Durable has etcd wait for the disk with each write, as it does wherever data is to outlive the machine.
+	// Durable has etcd wait for the disk with each write, as it does wherever data is to outlive
+	// the machine.
 	Durable bool
 
 	// Progress is called from the goroutine of Start, once per finished step; nil means silence.

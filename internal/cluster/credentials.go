@@ -70,8 +70,8 @@ func issue(a *pki.Authority, optional Components) (credentials, error) {
 	return c, err
 }
 
-// restConfig is a client's configuration with everything in it, so that it needs no file. Its rate limit is off: the
-// server's priority and fairness is the limit.
+// restConfig is a client's configuration with everything in it, so that it needs no file. Its rate
+// limit is off: the server's priority and fairness is the limit.
 func (c credentials) restConfig(pair pki.Pair, host string) (*rest.Config, error) {
 	cfg := &rest.Config{Host: host, QPS: -1}
 	for path, data := range map[string]*[]byte{

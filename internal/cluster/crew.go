@@ -16,11 +16,12 @@ const (
 	// stopBound is how long a component may take to end.
 	stopBound = 10 * time.Second
 
-	// apiServerBound is the same for the API server, which waits for every open watch to end by itself. Nothing is lost when it
-	// is killed: what it has answered for is in etcd.
+	// apiServerBound is the same for the API server, which waits for every open watch to end by
+	// itself. Nothing is lost when it is killed: what it has answered for is in etcd.
 	apiServerBound = 2 * time.Second
 
-	// brokenBound is the same once a component has ended on its own. Without etcd the API server would never end.
+	// brokenBound is the same once a component has ended on its own. Without etcd the API server
+	// would never end.
 	brokenBound = 2 * time.Second
 )
 
@@ -87,8 +88,9 @@ func (c *crew) err() error {
 	return c.ended
 }
 
-// stop ends the processes one after the other, the last one first: each of them uses those before it. Whatever ends
-// from here on is wanted. In a crew that is already broken some may have to be killed: that is no news after its err.
+// stop ends the processes one after the other, the last one first: each of them uses those before
+// it. Whatever ends from here on is wanted. In a crew that is already broken some may have to be
+// killed: that is no news after its err.
 func (c *crew) stop(ctx context.Context) error {
 	c.finish(nil)
 	if c.err() == nil {

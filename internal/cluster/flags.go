@@ -25,8 +25,8 @@ func (p plan) etcdURL() string      { return "https://" + address(p.ports.Etcd) 
 func (p plan) apiServerURL() string { return "https://" + address(p.ports.APIServer) }
 
 func (p plan) etcdArgs() []string {
-	// A single member has no peers: its peer address is never dialled, so any free port will do, and it can be
-	// advertised as 0. It is behind certificates like the other one.
+	// A single member has no peers: its peer address is never dialled, so any free port will do,
+	// and it can be advertised as 0. It is behind certificates like the other one.
 	const peer = "https://" + loopback + ":0"
 	args := []string{
 		"--name=purser",
@@ -52,8 +52,8 @@ func (p plan) etcdArgs() []string {
 	if p.cfg.Durable {
 		return args
 	}
-	// What a killed process has written is safe in the kernel. Only a crash of the machine can lose or tear the data, which is a fair
-	// price in development: fsync is most of the time of a write.
+	// What a killed process has written is safe in the kernel. Only a crash of the machine can lose
+	// or tear the data, which is a fair price in development: fsync is most of the time of a write.
 	return append(args, "--unsafe-no-fsync")
 }
 
@@ -91,8 +91,9 @@ func (p plan) apiServerArgs() []string {
 	)
 }
 
-// clientArgs are common to the API server's clients. They serve nothing: no port, no delegated authorization, one
-// thing less to wait for. Their own rate limits would be what a benchmark measures.
+// clientArgs are common to the API server's clients. They serve nothing: no port, no delegated
+// authorization, one thing less to wait for. Their own rate limits would be what a benchmark
+// measures.
 func (p plan) clientArgs(c Component) []string {
 	return []string{
 		"--kubeconfig=" + p.files.kubeconfig(c),

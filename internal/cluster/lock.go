@@ -20,15 +20,17 @@ const (
 	lockPoll   = 10 * time.Millisecond
 )
 
-// Lock is the right to use a data folder. The children of a cluster hold it too, so that it is free only when the last
-// of them is gone: the next etcd never opens a database, nor the next API server a port, that is still in use.
+// Lock is the right to use a data folder. The children of a cluster hold it too, so that it is free
+// only when the last of them is gone: the next etcd never opens a database, nor the next API server
+// a port, that is still in use.
 type Lock struct {
 	dir  string
 	file *os.File
 }
 
-// LockDir takes the lock on a data folder, which is made where there is none. A folder in use is an error at once; one
-// whose user was killed is waited for as long as it takes the kernel to end its children.
+// LockDir takes the lock on a data folder, which is made where there is none. A folder in use is an
+// error at once; one whose user was killed is waited for as long as it takes the kernel to end its
+// children.
 func LockDir(dir string) (*Lock, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {

@@ -19,9 +19,11 @@ type ports struct {
 	APIServer int `json:"kubeAPIServer"`
 }
 
-// choosePorts takes the previous run's ports where they are free, so that a kubeconfig stays valid, else others.
+// choosePorts takes the previous run's ports where they are free, so that a kubeconfig stays valid,
+// else others.
 //
-// A port that was free a moment ago can be taken before the component listens on it; Start then tries again.
+// A port that was free a moment ago can be taken before the component listens on it; Start then
+// tries again.
 func choosePorts(path string) (ports, error) {
 	previous := readPorts(path)
 	etcd, err1 := listen(previous.Etcd)
@@ -34,7 +36,8 @@ func choosePorts(path string) (ports, error) {
 	return chosen, chosen.save(path)
 }
 
-// readPorts returns no ports where there is no readable file of them: every port is then as good as another.
+// readPorts returns no ports where there is no readable file of them: every port is then as good as
+// another.
 func readPorts(path string) ports {
 	var p ports
 	data, err := os.ReadFile(path)

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readyPoll is short: on average a start waits half of it in vain, and asking a process that is not up costs nothing.
+// readyPoll is short: on average a start waits half of it in vain, and asking a process that is not
+// up costs nothing.
 const readyPoll = 20 * time.Millisecond
 
 // probe asks the API server, as its administrator, whether something is there.

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// These tests use shell scripts in place of the components: what happens when a start goes wrong needs no real ones.
+// These tests use shell scripts in place of the components: what happens when a start goes wrong
+// needs no real ones.
 
 const (
 	idle      = "#!/bin/sh\nexec /bin/sleep 3600\n"

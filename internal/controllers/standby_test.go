@@ -39,8 +39,8 @@ import (
 
 const driver = "d"
 
-// A process that waits for its lease knows everything and remembers nothing of what came and went: in its queues, nobody would take it.
-// With the lease it does at once what there is to do.
+// A process that waits for its lease knows everything and remembers nothing of what came and went:
+// in its queues, nobody would take it. With the lease it does at once what there is to do.
 func TestStandby(t *testing.T) {
 	ctrllog.SetLogger(logr.Discard())
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,8 @@ func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeM
 	return mgr
 }
 
-// live is the whole life of a claim that a provisioner is asked for, of its volume and of a pod with a volume of its own.
+// live is the whole life of a claim that a provisioner is asked for, of its volume and of a pod
+// with a volume of its own.
 func live(ctx context.Context, t *testing.T, api client.Client, name string) {
 	t.Helper()
 	claim, pv, pod := claimOf(name), volumeOf(name), podOf(name)
@@ -204,7 +205,8 @@ func (m *fakeManager) GetCache() cache.Cache                { return m.view }
 func (m *fakeManager) GetScheme() *runtime.Scheme           { return m.client.Scheme() }
 func (m *fakeManager) GetLogger() logr.Logger               { return logr.Discard() }
 
-// GetControllerOptions chooses the queue of client-go, since the other one can leave a goroutine behind.
+// GetControllerOptions chooses the queue of client-go, since the other one can leave a goroutine
+// behind.
 func (m *fakeManager) GetControllerOptions() config.Controller {
 	return config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}
 }

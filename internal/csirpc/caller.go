@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Locks lets one call at a time be in flight for a volume, by the name of its PersistentVolume and by its handle. An error is a
-// gRPC status with the code Aborted. The package volumelock has the implementation.
+// Locks lets one call at a time be in flight for a volume, by the name of its PersistentVolume and
+// by its handle. An error is a gRPC status with the code Aborted. The package volumelock has the
+// implementation.
 type Locks interface {
 	Begin(method, volume, handle string) (end func(), err error)
 }
@@ -48,7 +49,8 @@ type AbsentSecret int
 const (
 	// RefuseWithoutSecret makes no call without the secret.
 	RefuseWithoutSecret AbsentSecret = iota
-	// CallWithoutSecret makes the call without a secret (D-15, H-16). A secret that exists and cannot be read prevents the call.
+	// CallWithoutSecret makes the call without a secret (D-15, H-16). A secret that exists and
+	// cannot be read prevents the call.
 	CallWithoutSecret
 )
 
@@ -61,9 +63,11 @@ type Call struct {
 	Timeout time.Duration
 	Secret  types.NamespacedName // empty for none
 	Absent  AbsentSecret
-	// Check runs when no other call for the volume can begin in this process. An error prevents the call. nil for no check.
+	// Check runs when no other call for the volume can begin in this process. An error prevents the
+	// call. nil for no check.
 	Check func(ctx context.Context) error
-	// Fence bounds the RPC so that it ends before another leader may act on its effect. nil for no fence.
+	// Fence bounds the RPC so that it ends before another leader may act on its effect. nil for no
+	// fence.
 	Fence func(ctx context.Context) (context.Context, context.CancelFunc, error)
 	// Send makes the RPC. The secret values may go into its request and nowhere else.
 	Send func(ctx context.Context, secrets map[string]string) error
@@ -90,7 +94,8 @@ type Failure struct {
 	Code  codes.Code
 	// Message is the text of the error without the gRPC code, and Words the text with it (EV-2).
 	Message, Words string
-	// Foreign reports that the error is not a gRPC status, so that nothing is known of the call (C-44).
+	// Foreign reports that the error is not a gRPC status, so that nothing is known of the call
+	// (C-44).
 	Foreign bool
 	// NoSecret reports that the call was sent without its secret, which does not exist.
 	NoSecret bool
@@ -187,8 +192,8 @@ func (c *Caller) send(ctx context.Context, call Call, secrets map[string]string)
 	return call.Send(ctx, secrets)
 }
 
-// Aborted returns the error of a check that finds another user of the volume. The call is tried again, as after a driver's
-// answer with this code.
+// Aborted returns the error of a check that finds another user of the volume. The call is tried
+// again, as after a driver's answer with this code.
 func Aborted(format string, args ...any) error {
 	return status.Errorf(codes.Aborted, format, args...)
 }

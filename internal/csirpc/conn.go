@@ -84,13 +84,15 @@ func (c *Conn) Node() csi.NodeClient { return csi.NewNodeClient(c.grpc) }
 // Timeout returns the bound of one call.
 func (c *Conn) Timeout() time.Duration { return c.timeout }
 
-// The pause between two probes of a driver that is not ready grows from the first to the second (ST-5).
+// The pause between two probes of a driver that is not ready grows from the first to the second
+// (ST-5).
 const (
 	firstProbePause = 20 * time.Millisecond
 	mostProbePause  = time.Second
 )
 
-// WaitReady probes until the driver is ready, or ctx ends. It calls each with the error of every failed probe.
+// WaitReady probes until the driver is ready, or ctx ends. It calls each with the error of every
+// failed probe.
 func (c *Conn) WaitReady(ctx context.Context, each func(error)) error {
 	for pause := firstProbePause; ; pause = min(2*pause, mostProbePause) {
 		err := c.Probe(ctx)
@@ -125,8 +127,8 @@ func (c *Conn) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Outcome splits the error of a call into its code and text. foreign reports that the error is not a gRPC status, so that nothing
-// is known of the call (C-44).
+// Outcome splits the error of a call into its code and text. foreign reports that the error is not
+// a gRPC status, so that nothing is known of the call (C-44).
 func Outcome(err error) (code codes.Code, message string, foreign bool) {
 	if err == nil {
 		return codes.OK, "", false
@@ -135,8 +137,9 @@ func Outcome(err error) (code codes.Code, message string, foreign bool) {
 	return s.Code(), s.Message(), !ok
 }
 
-// Words returns the text of a failed call for events and logs. It has the code in gRPC's form, as upstream's events have it, so
-// that alerts find it (EV-2). It has no value of the call's secrets.
+// Words returns the text of a failed call for events and logs. It has the code in gRPC's form, as
+// upstream's events have it, so that alerts find it (EV-2). It has no value of the call's secrets
+//
 func Words(err error, secrets map[string]string) string {
 	code, message, foreign := Outcome(err)
 	message = Redact(message, secrets)
@@ -157,7 +160,8 @@ func logCall(ctx context.Context, method string, req, reply any, cc *grpc.Client
 	return err
 }
 
-// WaitBroken returns nil when the connection, which was ready, is lost. It returns an error when ctx ends first.
+// WaitBroken returns nil when the connection, which was ready, is lost. It returns an error when
+// ctx ends first.
 func (c *Conn) WaitBroken(ctx context.Context) error {
 	for c.grpc.GetState() == connectivity.Ready {
 		if !c.grpc.WaitForStateChange(ctx, connectivity.Ready) {

@@ -115,7 +115,8 @@ func dialWith(t testing.TB, d *driver, cfg Config) *Conn {
 	return conn
 }
 
-// ST-5: a driver that is not ready, does not answer in time, or fails is probed again; one that does not say whether it is ready is.
+// ST-5: a driver that is not ready, does not answer in time, or fails is probed again; one that
+// does not say whether it is ready is.
 func TestDriverIsWaitedFor(t *testing.T) {
 	for _, tc := range []struct {
 		row    string
@@ -156,7 +157,8 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// ST-6, ST-8: name and capabilities are asked for once, and what this version does not know is no error.
+// ST-6, ST-8: name and capabilities are asked for once, and what this version does not know is no
+// error.
 func TestDescribe(t *testing.T) {
 	got, err := dial(t, ready(), time.Second).Describe(t.Context())
 	if err != nil {

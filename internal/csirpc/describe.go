@@ -21,8 +21,8 @@ func (d Description) HasTopology() bool {
 	return d.Plugin[csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS]
 }
 
-// Describe asks the driver for its name and capabilities. Capabilities with numbers that this version does not know are kept
-// and ignored.
+// Describe asks the driver for its name and capabilities. Capabilities with numbers that this
+// version does not know are kept and ignored.
 func (c *Conn) Describe(ctx context.Context) (Description, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -66,8 +66,8 @@ func (c *Conn) failed(rpc string, err error) error {
 	return fmt.Errorf("csi driver at %s: %s: %w", c.endpoint, rpc, err)
 }
 
-// NodeExpands reports whether the driver's node service has EXPAND_VOLUME, asked over the same socket (RZ-S2). A driver without a node
-// service there has not.
+// NodeExpands reports whether the driver's node service has EXPAND_VOLUME, asked over the same
+// socket (RZ-S2). A driver without a node service there has not.
 func (c *Conn) NodeExpands(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

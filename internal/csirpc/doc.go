@@ -1,9 +1,9 @@
-// Package csirpc connects to one CSI driver and owns the calls to it. It waits until the driver is ready, learns its name and
-// capabilities, measures every call, and logs it without secrets. A lost connection is connected again; nothing here ends the
-// process.
+// Package csirpc connects to one CSI driver and owns the calls to it. It waits until the driver is
+// ready, learns its name and capabilities, measures every call, and logs it without secrets. A lost
+// connection is connected again; nothing here ends the process.
 //
-// Every controller makes its calls through a [Caller], which bounds the calls in flight, locks the volume, reads the secret, enters
-// the fence and redacts the driver's words:
+// Every controller makes its calls through a [Caller], which bounds the calls in flight, locks the
+// volume, reads the secret, enters the fence and redacts the driver's words:
 //
 //	c.calls = csirpc.NewCaller(csirpc.CallerConfig{
 //		Slots: workers, Locks: cfg.Locks, InFlight: cfg.InFlight, ReadSecret: c.readSecret,
@@ -22,5 +22,6 @@
 //	default: // failure.Code and failure.Words are the driver's answer; core/rpcerror says whether it is final
 //	}
 //
-// The package decides nothing about volumes. Of the Kubernetes API it knows how a secret is named and that one may not exist.
+// The package decides nothing about volumes. Of the Kubernetes API it knows how a secret is named
+// and that one may not exist.
 package csirpc

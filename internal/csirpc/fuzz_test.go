@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FuzzDescribe: whatever bytes a driver answers with, it is described or refused, and nothing panics (section 15.5 number 7).
+// FuzzDescribe: whatever bytes a driver answers with, it is described or refused, and nothing
+// panics (section 15.5 number 7).
 func FuzzDescribe(f *testing.F) {
 	whole := ready()
 	for _, m := range []proto.Message{whole.info, whole.plugin, whole.controller} {
@@ -61,7 +62,8 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// FuzzOutcome: every error has a code and is one or the other: the driver's answer, or a call of which nothing is known (C-44).
+// FuzzOutcome: every error has a code and is one or the other: the driver's answer, or a call of
+// which nothing is known (C-44).
 func FuzzOutcome(f *testing.F) {
 	for code := range uint32(20) {
 		f.Add(code, "words")

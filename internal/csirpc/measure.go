@@ -7,8 +7,9 @@ import (
 	"github.com/kubernetes-csi/csi-lib-utils/metrics"
 )
 
-// namedMetrics lets the name of the driver be set while calls are in flight; the library reads it without a lock. Calls before
-// GetPluginInfo have driver_name="unknown-driver", and all calls after it have the driver's name (ME-4).
+// namedMetrics lets the name of the driver be set while calls are in flight; the library reads it
+// without a lock. Calls before GetPluginInfo have driver_name="unknown-driver", and all calls after
+// it have the driver's name (ME-4).
 type namedMetrics struct {
 	metrics.CSIMetricsManager
 	name *sync.RWMutex

@@ -9,11 +9,13 @@ import (
 	"strings"
 )
 
-// Redact removes secret values from the text of a driver's error, before it goes into events, logs and errors. Drivers pass on what
-// their backend's tools print, and some of those print their arguments (R-59, U-48).
+// Redact removes secret values from the text of a driver's error, before it goes into events, logs
+// and errors. Drivers pass on what their backend's tools print, and some of those print their
+// arguments (R-59, U-48).
 //
-// A value is looked for as it is, quoted, in JSON, in a URL, in base64, and line by line, since keys come in several; of a line that sets
-// something, so is what it sets. What is shorter than [leastSecret] stays: it is no secret, and the message would lose every "1" and "true".
+// A value is looked for as it is, quoted, in JSON, in a URL, in base64, and line by line, since
+// keys come in several; of a line that sets something, so is what it sets. What is shorter than
+// [leastSecret] stays: it is no secret, and the message would lose every "1" and "true".
 func Redact(message string, secrets map[string]string) string {
 	var forms []string
 	for _, value := range secrets {
@@ -33,7 +35,8 @@ const (
 	leastLine   = 8
 )
 
-// formsOf returns the forms in which a value, or a part of it that is a secret by itself, may stand in a message.
+// formsOf returns the forms in which a value, or a part of it that is a secret by itself, may stand
+// in a message.
 func formsOf(value string) []string {
 	var forms []string
 	add := func(least int, text string) {
@@ -63,7 +66,8 @@ func encodings(text string) []string {
 	}
 }
 
-// inJSON returns a text in JSON without the quotes around it. What means something to a browser has two forms there.
+// inJSON returns a text in JSON without the quotes around it. What means something to a browser has
+// two forms there.
 func inJSON(text string, escapeHTML bool) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
@@ -74,7 +78,8 @@ func inJSON(text string, escapeHTML bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(out.String()), `"`), `"`)
 }
 
-// setBy returns the value in a line of a settings file, such as `key = value`; empty for a line of another kind.
+// setBy returns the value in a line of a settings file, such as `key = value`; empty for a line of
+// another kind.
 func setBy(line string) string {
 	if i := strings.IndexAny(line, "=:"); i >= 0 {
 		return strings.Trim(line[i+1:], " \t\r\"',;")

@@ -103,7 +103,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Mistake is a setting of [Config] that cannot be used, for a caller that knows it under another name.
+// Mistake is a setting of [Config] that cannot be used, for a caller that knows it under another
+// name.
 type Mistake struct {
 	Setting string // as the field is called
 	Value   string // empty when it is missing

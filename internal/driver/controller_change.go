@@ -22,8 +22,9 @@ func (s *controllerServer) ControllerExpandVolume(ctx context.Context, r *csi.Co
 	return exclusively(s.running, "ControllerExpandVolume", aloneAll(request.volumeID), func() (*csi.ControllerExpandVolumeResponse, error) {
 		grown, err := s.service.expand(ctx, request)
 		if fault.Exhausted.Is(err) {
-			// "ControllerExpandVolume Errors" has OUT_OF_RANGE for a size that cannot be had. RESOURCE_EXHAUSTED is uncertain
-			// to a resizer, which would insist on this size and not let a smaller one recover the claim (RZ-C1, RZ-D8).
+			// "ControllerExpandVolume Errors" has OUT_OF_RANGE for a size that cannot be had.
+			// RESOURCE_EXHAUSTED is uncertain to a resizer, which would insist on this size and not
+			// let a smaller one recover the claim (RZ-C1, RZ-D8).
 			err = fault.OutOfRange.Errorf("%w", err)
 		}
 		if err != nil {

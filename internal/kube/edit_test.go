@@ -131,7 +131,8 @@ func compare[T editable[T]](t *rapid.T, name string, edit Edit[T], now T) {
 	}
 }
 
-// Of a volume that a cache has trimmed the status is written whole, if nothing is missing of what is written with it.
+// Of a volume that a cache has trimmed the status is written whole, if nothing is missing of what
+// is written with it.
 func TestStatusOfATrimmedVolume(t *testing.T) {
 	wholes := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -31,10 +31,12 @@ type EventsConfig struct {
 	Traffic *Traffic
 }
 
-// Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and never fails a reconcile.
+// Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and
+// never fails a reconcile.
 //
-// client-go's broadcaster has one writer and room for 1000 events, and drops what comes faster: a burst of claims loses a part of
-// its events there. Here several lanes write, the events of one object always in the same lane and so in order.
+// client-go's broadcaster has one writer and room for 1000 events, and drops what comes faster: a
+// burst of claims loses a part of its events there. Here several lanes write, the events of one
+// object always in the same lane and so in order.
 type Events struct {
 	scheme    *runtime.Scheme
 	component string
@@ -215,7 +217,8 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 	return err
 }
 
-// send writes a new event, or counts up one that was written before. An event that the API server has forgotten is new.
+// send writes a new event, or counts up one that was written before. An event that the API server
+// has forgotten is new.
 func (l *lane) send(ctx context.Context, result *record.EventCorrelateResult) error {
 	event := result.Event
 	if event.Count > 1 && len(result.Patch) > 0 {

@@ -65,8 +65,8 @@ func claim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
 }
 
-// EV-1, EV-5: a burst of a thousand claims has exactly its two events each, in order, although the API server is slow. client-go's
-// broadcaster loses about half of them here.
+// EV-1, EV-5: a burst of a thousand claims has exactly its two events each, in order, although the
+// API server is slow. client-go's broadcaster loses about half of them here.
 func TestEventsOfABurst(t *testing.T) {
 	sink, dropped := newSink(2*time.Millisecond), atomic.Int32{}
 	events := newEvents(t.Context(), EventsConfig{Component: "driver_host", Dropped: func() { dropped.Add(1) }}, sink)
@@ -93,7 +93,8 @@ func TestEventsOfABurst(t *testing.T) {
 	}
 }
 
-// A failure that repeats is counted up, and one object that never stops is cut short; another object is not.
+// A failure that repeats is counted up, and one object that never stops is cut short; another
+// object is not.
 func TestEventsThatRepeat(t *testing.T) {
 	sink := newSink(0)
 	events := newEvents(t.Context(), EventsConfig{Component: "driver_host"}, sink)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// EndpointsLock is the lock that the external-provisioner took until v1.6: an annotation on an Endpoints object (O-3). client-go
-// does not have it any more.
+// EndpointsLock is the lock that the external-provisioner took until v1.6: an annotation on an
+// Endpoints object (O-3). client-go does not have it any more.
 type EndpointsLock struct {
 	Meta   metav1.ObjectMeta // name and namespace
 	Client corev1client.EndpointsGetter
@@ -60,7 +60,8 @@ func (l *EndpointsLock) Create(ctx context.Context, record resourcelock.LeaderEl
 
 var errUnread = errors.New("the lock was not read yet")
 
-// Update implements resourcelock.Interface. It fails when somebody else changed the object since it was read.
+// Update implements resourcelock.Interface. It fails when somebody else changed the object since it
+// was read.
 func (l *EndpointsLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.object == nil {
 		return errUnread
@@ -88,9 +89,10 @@ func (l *EndpointsLock) Identity() string { return l.Holder }
 // Describe implements resourcelock.Interface.
 func (l *EndpointsLock) Describe() string { return l.Meta.Namespace + "/" + l.Meta.Name }
 
-// BothLocks is held by whoever holds two locks, so that during an upgrade neither one that knows only the first nor one that
-// knows only the second works at the same time. client-go's own MultiLock reads the second lock again before it writes, so it
-// can take it from a holder of a moment ago.
+// BothLocks is held by whoever holds two locks, so that during an upgrade neither one that knows
+// only the first nor one that knows only the second works at the same time. client-go's own
+// MultiLock reads the second lock again before it writes, so it can take it from a holder of a
+// moment ago.
 type BothLocks struct {
 	First, Second resourcelock.Interface
 
@@ -99,8 +101,9 @@ type BothLocks struct {
 
 var _ resourcelock.Interface = (*BothLocks)(nil)
 
-// Get implements resourcelock.Interface. While the two locks have different holders the answer is nobody we know, and it changes
-// whenever one of them renews; so both must be silent for a whole lease before anybody takes them.
+// Get implements resourcelock.Interface. While the two locks have different holders the answer is
+// nobody we know, and it changes whenever one of them renews; so both must be silent for a whole
+// lease before anybody takes them.
 func (b *BothLocks) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	first, firstRaw, err := b.First.Get(ctx)
 	b.firstMissing = apierrors.IsNotFound(err)
@@ -131,8 +134,8 @@ func (b *BothLocks) Create(ctx context.Context, record resourcelock.LeaderElecti
 	return b.Update(ctx, record)
 }
 
-// Update implements resourcelock.Interface. Each lock is written as it was read; a change in between fails, and what was written
-// then is not enough to lead.
+// Update implements resourcelock.Interface. Each lock is written as it was read; a change in
+// between fails, and what was written then is not enough to lead.
 func (b *BothLocks) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if err := write(ctx, b.First, record, &b.firstMissing); err != nil {
 		return err

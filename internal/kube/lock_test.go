@@ -96,7 +96,8 @@ func TestBothLocksSeeEveryHolder(t *testing.T) {
 	}
 }
 
-// While two holders disagree, each renewal of either changes what is read, so nobody takes over before both are silent.
+// While two holders disagree, each renewal of either changes what is read, so nobody takes over
+// before both are silent.
 func TestBothLocksChangeWithEither(t *testing.T) {
 	first, second := &stored{}, &stored{}
 	v1, v6 := &memoryLock{object: first, identity: "v1"}, &memoryLock{object: second, identity: "v6"}
@@ -116,7 +117,8 @@ func TestBothLocksChangeWithEither(t *testing.T) {
 	}
 }
 
-// The hole of client-go's MultiLock: the second lock is taken by another between our read and our write.
+// The hole of client-go's MultiLock: the second lock is taken by another between our read and our
+// write.
 func TestBothLocksNeverTakeFromAHolder(t *testing.T) {
 	first, second := &stored{}, &stored{}
 	v6 := &memoryLock{object: second, identity: "v6"}

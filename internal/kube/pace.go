@@ -2,8 +2,9 @@ package kube
 
 import "time"
 
-// pace is how fast one writer of events goes. What other processes write is seen by no [Traffic] of this one, but by how long the API
-// server takes: an answer that comes late says that somebody else's writes wait as well, and those matter more.
+// pace is how fast one writer of events goes. What other processes write is seen by no [Traffic] of
+// this one, but by how long the API server takes: an answer that comes late says that somebody
+// else's writes wait as well, and those matter more.
 type pace struct {
 	usual time.Duration // for an answer when nobody is in the way; 0 before the first
 	due   time.Duration // the rest before the next event
@@ -12,15 +13,17 @@ type pace struct {
 const (
 	// slow is how many times as long as usual an answer takes from an API server that is busy.
 	slow = 4
-	// restShare is how many times as long as the answer took the writer then rests, and mostRest how long at most.
+	// restShare is how many times as long as the answer took the writer then rests, and mostRest
+	// how long at most.
 	restShare = 8
 	mostRest  = 500 * time.Millisecond
-	// usualGrowth is the part by which the usual time grows with each answer that took longer. An API server that has become slow for
-	// good is not busy, after some hundred events.
+	// usualGrowth is the part by which the usual time grows with each answer that took longer. An
+	// API server that has become slow for good is not busy, after some hundred events.
 	usualGrowth = 64
 )
 
-// answered notes how long it took until an event was written. What fails at once says nothing of the API server's work.
+// answered notes how long it took until an event was written. What fails at once says nothing of
+// the API server's work.
 func (p *pace) answered(took time.Duration) {
 	if p.usual == 0 {
 		p.usual = took

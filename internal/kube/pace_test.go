@@ -40,7 +40,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A writer that rests is not later than the patience of its event, and does not hold up the end of the process.
+// A writer that rests is not later than the patience of its event, and does not hold up the end of
+// the process.
 func TestEventsRest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		due   time.Duration
@@ -72,7 +73,8 @@ func TestEventsRest(t *testing.T) {
 	}
 }
 
-// A burst is written as fast as the API server answers, and one that comes while others keep it busy leaves it most of its time.
+// A burst is written as fast as the API server answers, and one that comes while others keep it
+// busy leaves it most of its time.
 func TestEventsLeaveTimeToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := newSink(2 * time.Millisecond)

@@ -13,9 +13,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// AddFinalizer and DropFinalizer change the named finalizers of the object with this uid and nothing else. They are strategic merge
-// patches on the list, so they cannot conflict with another controller that changes its own finalizer at the same moment
-// (D-20, k8s #1217), and the uid makes them fail on an object that was created again.
+// AddFinalizer and DropFinalizer change the named finalizers of the object with this uid and
+// nothing else. They are strategic merge patches on the list, so they cannot conflict with another
+// controller that changes its own finalizer at the same moment (D-20, k8s #1217), and the uid makes
+// them fail on an object that was created again.
 func AddFinalizer(uid types.UID, finalizer string) client.Patch {
 	return metadataPatch(map[string]any{"uid": uid, "finalizers": []string{finalizer}})
 }
@@ -27,7 +28,8 @@ func AddFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
 
 // DropFinalizer is the opposite of [AddFinalizer].
 func DropFinalizer(o client.Object, finalizers ...string) client.Patch {
-	// One that is being deleted gets no further finalizer, so that it has none but those that were seen.
+	// One that is being deleted gets no further finalizer, so that it has none but those that were
+	// seen.
 	return metadataPatch(dropping(o, finalizers, o.GetDeletionTimestamp() != nil))
 }
 
@@ -38,7 +40,8 @@ func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch 
 	return metadataPatch(metadata)
 }
 
-// DropClaimFinalizer is [DropFinalizer] for a claim that is being deleted: nobody else writes it at that moment.
+// DropClaimFinalizer is [DropFinalizer] for a claim that is being deleted: nobody else writes it at
+// that moment.
 func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
 	return ClaimEdit{DropFinalizer(claim, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
 		if now.DeletionTimestamp != nil && nobodyHolds(now, []string{finalizer}) {
@@ -57,21 +60,24 @@ func dropping(o client.Object, finalizers []string, allSeen bool) map[string]any
 	return metadata
 }
 
-// forgetWriters are managed fields that have the API server forget who wrote which field of an object, and not keep that account any
-// more, which is half of its time for a write. (server-side apply, "clearing managedFields")
+// forgetWriters are managed fields that have the API server forget who wrote which field of an
+// object, and not keep that account any more, which is half of its time for a write. (server-side
+// apply, "clearing managedFields")
 var forgetWriters = []metav1.ManagedFieldsEntry{{}}
 
-// nobodyHolds reports whether, without these finalizers, the object has none, or only one that goes by itself. Somebody who applies
-// a finalizer on the server's side needs that account to take it off again.
+// nobodyHolds reports whether, without these finalizers, the object has none, or only one that goes
+// by itself. Somebody who applies a finalizer on the server's side needs that account to take it
+// off again.
 func nobodyHolds(o client.Object, without []string) bool {
 	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool {
 		return f != names.FinalizerPVProtection && !slices.Contains(without, f)
 	})
 }
 
-// DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still the one of this view. It does not
-// compare resource versions: the PV controller writes the status of a new volume at the same moment, which is no reason to fail.
-// A JSON patch can test; its index holds, since the finalizer at it is tested as well.
+// DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still
+// the one of this view. It does not compare resource versions: the PV controller writes the status
+// of a new volume at the same moment, which is no reason to fail. A JSON patch can test; its index
+// holds, since the finalizer at it is tested as well.
 func DropFinalizerUnderPolicy(pv *corev1.PersistentVolume, finalizer string) client.Patch {
 	at := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(pv.Finalizers, finalizer))
 	raw, err := json.Marshal([]map[string]any{
@@ -86,8 +92,9 @@ func DropFinalizerUnderPolicy(pv *corev1.PersistentVolume, finalizer string) cli
 	return client.RawPatch(types.JSONPatchType, raw)
 }
 
-// SetClaimCondition writes one condition into the status of the claim with this uid. It is a strategic merge patch on the list, whose
-// entries go by their type, so it does not conflict with a resizer that writes its own.
+// SetClaimCondition writes one condition into the status of the claim with this uid. It is a
+// strategic merge patch on the list, whose entries go by their type, so it does not conflict with a
+// resizer that writes its own.
 func SetClaimCondition(uid types.UID, condition corev1.PersistentVolumeClaimCondition) client.Patch {
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid},

@@ -11,9 +11,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// The writes that bind claims and volumes. Each changes what it is about and nothing else, and carries what it relies on: a resource
-// version where any change of the object must stop it, else a test of the fields that matter, so that somebody who drops a finalizer
-// at the same moment is no reason to fail.
+// The writes that bind claims and volumes. Each changes what it is about and nothing else, and
+// carries what it relies on: a resource version where any change of the object must stop it, else a
+// test of the fields that matter, so that somebody who drops a finalizer at the same moment is no
+// reason to fail.
 
 type object = map[string]any
 
@@ -50,7 +51,8 @@ func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	}}
 }
 
-// GiveVolumeBack undoes [TakeVolume]: all of it, or only the uid, which leaves the volume to claims of that name, or of another one.
+// GiveVolumeBack undoes [TakeVolume]: all of it, or only the uid, which leaves the volume to claims
+// of that name, or of another one.
 func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.NamespacedName) client.Patch {
 	ref := object{"uid": nil, "resourceVersion": nil}
 	switch {
@@ -63,7 +65,8 @@ func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.Namespaced
 	return merge(object{"metadata": metadata, "spec": object{"claimRef": ref}})
 }
 
-// FreeVolume is a status for a volume that nobody has. That nobody took it meanwhile cannot be tested, so nothing may have changed.
+// FreeVolume is a status for a volume that nobody has. That nobody took it meanwhile cannot be
+// tested, so nothing may have changed.
 func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
 	patch := merge(object{
 		"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion},
@@ -75,8 +78,9 @@ func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
 	}}
 }
 
-// PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its reclaim policy must be those that
-// were seen; and where that policy then deletes it, nothing may have changed, since somebody may just have said that it is kept.
+// PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its
+// reclaim policy must be those that were seen; and where that policy then deletes it, nothing may
+// have changed, since somebody may just have said that it is kept.
 func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
 	if phase != corev1.VolumeBound && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		return condemn(pv, phase, message)
@@ -114,8 +118,8 @@ func condemn(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, me
 	}}
 }
 
-// NameVolume gives the claim its volume and says that the binding is complete. A claim's volume can be set once, so the uid is all
-// that this relies on.
+// NameVolume gives the claim its volume and says that the binding is complete. A claim's volume can
+// be set once, so the uid is all that this relies on.
 func NameVolume(claim *corev1.PersistentVolumeClaim, volume string, mark bool) ClaimEdit {
 	annotations := object{names.AnnBindCompleted: yes}
 	if mark {
@@ -177,7 +181,8 @@ func ClearStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 	})
 }
 
-// NameProvisioner asks a provisioner for a volume, under both of the names that the annotation has had (C4).
+// NameProvisioner asks a provisioner for a volume, under both of the names that the annotation has
+// had (C4).
 func NameProvisioner(claim *corev1.PersistentVolumeClaim, driver string) ClaimEdit {
 	patch := merge(object{"metadata": object{"uid": claim.UID, "annotations": object{
 		names.AnnStorageProvisioner: driver, names.AnnBetaStorageProvisioner: driver, names.AnnMigratedTo: nil, // a driver is not migrated
@@ -195,7 +200,8 @@ func NameClass(claim *corev1.PersistentVolumeClaim, class string) client.Patch {
 	return merge(object{"metadata": object{"uid": claim.UID}, "spec": object{"storageClassName": class}})
 }
 
-// NameMigration says which driver took over an in-tree plugin; "" for none. The finalizers go with it.
+// NameMigration says which driver took over an in-tree plugin; "" for none. The finalizers go with
+// it.
 func NameMigration(o client.Object, driver string, finalizers []string) client.Patch {
 	annotation := object{names.AnnMigratedTo: driver}
 	if driver == "" {

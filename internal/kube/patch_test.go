@@ -11,7 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// Who wrote which field is forgotten only of an object of which all finalizers are known, and that nobody else holds.
+// Who wrote which field is forgotten only of an object of which all finalizers are known, and that
+// nobody else holds.
 func TestForgettingWriters(t *testing.T) {
 	const ours, protects, theirs = names.FinalizerVolume, names.FinalizerPVProtection, "x/y"
 	plain := func(o client.Object) client.Patch { return DropFinalizer(o, ours) }

@@ -20,7 +20,8 @@ func cached(pv *corev1.PersistentVolume) func() (*corev1.PersistentVolume, bool,
 	return func() (*corev1.PersistentVolume, bool, error) { return pv, pv != nil, nil }
 }
 
-// The watch may pass our write between the two looks. What the cache showed before that is older than the write.
+// The watch may pass our write between the two looks. What the cache showed before that is older
+// than the write.
 func TestRecentWhenTheWatchPassesMeanwhile(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
@@ -34,8 +35,8 @@ func TestRecentWhenTheWatchPassesMeanwhile(t *testing.T) {
 	}
 }
 
-// After a broken watch a deletion comes with the state from before the write, and before everything that is newer. A write to an object
-// of another uid stays: it is to one that was created since.
+// After a broken watch a deletion comes with the state from before the write, and before everything
+// that is newer. A write to an object of another uid stays: it is to one that was created since.
 func TestRecentForgetsWhatIsGone(t *testing.T) {
 	of := func(uid types.UID, version string) *corev1.PersistentVolume {
 		pv := volume("a", version)
@@ -134,8 +135,8 @@ func TestRecentForgets(t *testing.T) {
 	}
 }
 
-// The answer to a write often comes after the watch has shown it. Nothing may be left of that: after a burst there may be no event for
-// hours.
+// The answer to a write often comes after the watch has shown it. Nothing may be left of that:
+// after a burst there may be no event for hours.
 func TestRecentKeepsNothingThatWasShown(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	name := func(i int) string { return strconv.Itoa(i % 300) }
@@ -161,8 +162,9 @@ func TestRecentKeepsNothingThatWasShown(t *testing.T) {
 	}
 }
 
-// After a broken watch the list shows what is newer than our write before it shows what we wrote to, of which the cache has what was
-// before. This holds whether the answer to the write came before the list or amid it.
+// After a broken watch the list shows what is newer than our write before it shows what we wrote
+// to, of which the cache has what was before. This holds whether the answer to the write came
+// before the list or amid it.
 func TestRecentWhileAListComes(t *testing.T) {
 	list := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Handler().OnUpdate(nil, volume("b", "12")) }
 	write := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Wrote(volume("a", "10")) }

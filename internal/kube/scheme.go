@@ -11,11 +11,12 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Scheme is one that all may share and nobody may add to: each is some hundred kilobytes, and there is a recorder of events for every
-// controller.
+// Scheme is one that all may share and nobody may add to: each is some hundred kilobytes, and there
+// is a recorder of events for every controller.
 var Scheme = sync.OnceValue(NewScheme)
 
-// NewScheme knows the types that Purser reads and writes, and no others: every further type costs memory and binary size.
+// NewScheme knows the types that Purser reads and writes, and no others: every further type costs
+// memory and binary size.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(scheme))

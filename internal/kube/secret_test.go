@@ -56,8 +56,9 @@ func vault(t *testing.T, contentType string, encoder runtime.Encoder) client.Cli
 	return c
 }
 
-// R-59, U-48: client-go logs what the API server answers with at --v=8. Of a secret that is its values, also where only its metadata is
-// asked for, since kubectl apply notes them there. A client in memory logs nothing, so this one is real.
+// R-59, U-48: client-go logs what the API server answers with at --v=8. Of a secret that is its
+// values, also where only its metadata is asked for, since kubectl apply notes them there. A client
+// in memory logs nothing, so this one is real.
 func TestSecretValuesAreNotLogged(t *testing.T) {
 	scheme := NewScheme()
 	for contentType, encoder := range map[string]runtime.Encoder{
@@ -85,7 +86,8 @@ func TestSecretValuesAreNotLogged(t *testing.T) {
 	}
 }
 
-// gRPC takes text only. A value that is none is told by secret and key before anything is sent, and never by itself.
+// gRPC takes text only. A value that is none is told by secret and key before anything is
+// sent, and never by itself.
 func TestSecretValueThatIsNoText(t *testing.T) {
 	ref := types.NamespacedName{Namespace: "vault", Name: "create"}
 	for row, tc := range map[string]struct {

@@ -14,7 +14,8 @@ var (
 	pooledMaps     pool[map[string]string]
 )
 
-// mostPooled bounds a pool, for values that turn out to be different in each object, such as the name of a secret for each claim.
+// mostPooled bounds a pool, for values that turn out to be different in each object, such as the
+// name of a secret for each claim.
 const mostPooled = 1 << 10
 
 // pool keeps one of the values that are equal. What it gives must not be changed.
@@ -23,7 +24,8 @@ type pool[V any] struct {
 	have map[string]V
 }
 
-// get is the value that was first given for the key. A pool that is full begins anew: what was given before stays good.
+// get is the value that was first given for the key. A pool that is full begins anew: what was
+// given before stays good.
 func (p *pool[V]) get(key string, value V) V {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// Throttle is a limit for all requests of a process together. Each client that is made with a configuration would have one of its own
-// without it, and there is one for each kind of object.
+// Throttle is a limit for all requests of a process together. Each client that is made with a
+// configuration would have one of its own without it, and there is one for each kind of object.
 type Throttle struct {
 	flowcontrol.RateLimiter
 
@@ -17,7 +17,8 @@ type Throttle struct {
 	told   atomic.Pointer[func(seconds float64)]
 }
 
-// NewThrottle lets burst requests pass at once and qps in each second, and as many for events, so that neither waits for the other.
+// NewThrottle lets burst requests pass at once and qps in each second, and as many for events, so
+// that neither waits for the other.
 func NewThrottle(qps float32, burst int) *Throttle {
 	return &Throttle{
 		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(qps, burst), events: flowcontrol.NewTokenBucketRateLimiter(qps, burst),

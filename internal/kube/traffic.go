@@ -10,15 +10,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Traffic knows how many writes of a process are under way, so that what can wait lets them pass. An API server that is busy has the
-// same time for an event as for the write that somebody's pod waits for.
+// Traffic knows how many writes of a process are under way, so that what can wait lets them pass.
+// An API server that is busy has the same time for an event as for the write that somebody's pod
+// waits for.
 type Traffic struct{ underWay atomic.Int64 }
 
 const (
 	// calm is how many writes do not mind company.
 	calm = 1
-	// yieldTime is how long an event waits at most, and warnedTime a warning, which somebody may be waiting for: under a load that does
-	// not end, events are late and not lost.
+	// yieldTime is how long an event waits at most, and warnedTime a warning, which somebody may be
+	// waiting for: under a load that does not end, events are late and not lost.
 	yieldTime  = 30 * time.Second
 	warnedTime = 10 * time.Second
 	// yieldLook is how often one that waits looks again.
@@ -53,7 +54,8 @@ func patience(eventType string) time.Duration {
 	return yieldTime
 }
 
-// yield returns when hardly any write is under way, at the given time, or when stop is closed. Nobody waits for nil.
+// yield returns when hardly any write is under way, at the given time, or when stop is closed.
+// Nobody waits for nil.
 func (t *Traffic) yield(until time.Time, stop <-chan struct{}) {
 	if t == nil {
 		return

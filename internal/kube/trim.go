@@ -15,8 +15,8 @@ const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // #587). Nearly all that is in memory are claims and volumes which are bound: of those it keeps what tells whose they are and
 // what deletes them, and what they have in common it keeps once.
 //
-// An object that was trimmed must never be sent back whole; write patches. It shares maps, lists and pointers with others, so a
-// reader that is given no copy must not change it.
+// An object that was trimmed must never be sent back whole; write patches. It shares maps, lists
+// and pointers with others, so a reader that is given no copy must not change it.
 func Trim(in any) (any, error) {
 	object, err := meta.Accessor(in)
 	if err != nil {
@@ -42,8 +42,8 @@ func Trim(in any) (any, error) {
 	return in, nil
 }
 
-// trimClaim keeps the spec and the labels of a claim that is to get a volume, since the volume is made from it. Once it has one, only which
-// matters, and the class for the log.
+// trimClaim keeps the spec and the labels of a claim that is to get a volume, since the volume is
+// made from it. Once it has one, only which matters, and the class for the log.
 func trimClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: shared(claim.Status.Phase)}
 	if claim.Spec.VolumeName == "" {
@@ -57,7 +57,8 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName, StorageClassName: class}
 }
 
-// trimVolume keeps who owns a volume, whom it is for and how it is deleted. What it is like is for others to read.
+// trimVolume keeps who owns a volume, whom it is for and how it is deleted. What it is like is for
+// others to read.
 func trimVolume(pv *corev1.PersistentVolume) {
 	trimMeta(&pv.ObjectMeta, names.AnnProvisionedBy, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace, names.AnnBetaStorageClass)
 	spec := corev1.PersistentVolumeSpec{
@@ -73,7 +74,8 @@ func trimVolume(pv *corev1.PersistentVolume) {
 	trimVolumeStatus(&pv.Status)
 }
 
-// trimVolumeStatus keeps the phase, and since when a volume has been released, which says how much a view of it is worth.
+// trimVolumeStatus keeps the phase, and since when a volume has been released, which says how much
+// a view of it is worth.
 func trimVolumeStatus(status *corev1.PersistentVolumeStatus) {
 	since := status.LastPhaseTransitionTime
 	*status = corev1.PersistentVolumeStatus{Phase: shared(status.Phase)}
@@ -82,8 +84,9 @@ func trimVolumeStatus(status *corev1.PersistentVolumeStatus) {
 	}
 }
 
-// trimMeta keeps the named annotations, and of the rest what identifies an object and says whether it is going. The list of
-// finalizers stays whole, because a patch names a place in it. It reports whether that is all there was, but for managed fields.
+// trimMeta keeps the named annotations, and of the rest what identifies an object and says whether
+// it is going. The list of finalizers stays whole, because a patch names a place in it. It reports
+// whether that is all there was, but for managed fields.
 func trimMeta(o *metav1.ObjectMeta, annotations ...string) (all bool) {
 	before := *o
 	*o = metav1.ObjectMeta{

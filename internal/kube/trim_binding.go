@@ -20,14 +20,16 @@ import (
 type BindingTrim struct {
 	Manager string    // whose writes are ours
 	Since   time.Time // writes before this are of no interest
-	// Foreign is told, once for each manager, of a claim that somebody else has bound; nil for nobody. Whoever has a claim of his own can
-	// make up managers: from a number on they are one, [OtherManagers].
+	// Foreign is told, once for each manager, of a claim that somebody else has bound; nil for
+	// nobody. Whoever has a claim of his own can make up managers: from a number on they are one,
+	// [OtherManagers].
 	Foreign func(manager, claim string)
 }
 
-// TrimForBinding returns a cache transform for the claims and volumes of the controllers that bind, protect and expand. Of a bound
-// pair it keeps what those decide on and what metrics count, and what thousands have in common it keeps once. What is about to be
-// bound, and a claim that is being deleted, stays whole, but for its managed fields: see [Edit].
+// TrimForBinding returns a cache transform for the claims and volumes of the controllers that bind,
+// protect and expand. Of a bound pair it keeps what those decide on and what metrics count, and
+// what thousands have in common it keeps once. What is about to be bound, and a claim that is being
+// deleted, stays whole, but for its managed fields: see [Edit].
 //
 // As with [Trim]: write patches, and change nothing that was not copied.
 func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
@@ -110,7 +112,8 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 		return
 	}
 	labels, managers := pv.Labels, pv.ManagedFields
-	// Those of the deletion are for a provisioner in the same process; every volume of upstream's has them.
+	// Those of the deletion are for a provisioner in the same process; every volume of upstream's
+	// has them.
 	all := trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity,
 		names.AnnBetaStorageClass, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace, names.AnnReuse)
 	have := pv.Spec
@@ -191,15 +194,16 @@ func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeS
 	return kind
 }
 
-// foreignBinders notices somebody else who binds claims: two that do take turns at every claim, and tell people twice.
+// foreignBinders notices somebody else who binds claims: two that do take turns at every claim, and
+// tell people twice.
 type foreignBinders struct {
 	config BindingTrim
 	mu     sync.Mutex
 	told   map[string]bool
 }
 
-// What a binder writes, as managedFields name it: the volume and the annotation, in one update. Somebody who changes one of the two, or
-// applies a claim that was exported, is none.
+// What a binder writes, as managedFields name it: the volume and the annotation, in one update.
+// Somebody who changes one of the two, or applies a claim that was exported, is none.
 var boundFields = [][]byte{[]byte(`"f:` + names.AnnBindCompleted + `"`), []byte(`"f:volumeName"`)}
 
 const (

@@ -36,7 +36,8 @@ func boundClaim() *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// What the binder decides must be the same with what is kept as with the whole objects, in every phase of a pair.
+// What the binder decides must be the same with what is kept as with the whole objects, in every
+// phase of a pair.
 func TestTrimForBindingKeepsDecisions(t *testing.T) {
 	claims := map[string]func(*corev1.PersistentVolumeClaim){
 		"bound": func(*corev1.PersistentVolumeClaim) {}, "lost": func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost },
@@ -137,8 +138,8 @@ func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
 	}
 }
 
-// 10: somebody else who binds is noticed, once, and who restores or wrote before us, or plays with a claim of his own, is not. Not even
-// names that are made up on purpose are told without end.
+// 10: somebody else who binds is noticed, once, and who restores or wrote before us, or plays with
+// a claim of his own, is not. Not even names that are made up on purpose are told without end.
 func TestForeignBinders(t *testing.T) {
 	began := time.Unix(1000, 0)
 	fields := func(volume string) *metav1.FieldsV1 {

@@ -5,8 +5,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// TrimForPlane returns a cache transform for controllers and a provisioner that share what they see: of each object it keeps what
-// [TrimForBinding] keeps and what [Trim] does, which is less than both of them apart.
+// TrimForPlane returns a cache transform for controllers and a provisioner that share what they
+// see: of each object it keeps what [TrimForBinding] keeps and what [Trim] does, which is less than
+// both of them apart.
 func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 	forBinding := TrimForBinding(config)
 	return func(in any) (any, error) {

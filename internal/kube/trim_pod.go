@@ -8,8 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimPod is a cache transform that keeps of a pod which claims it names, where it runs, or why nowhere, and how far it is on its way. A cluster has
-// more pods than anything else that is watched, and most of a pod is not about volumes.
+// TrimPod is a cache transform that keeps of a pod which claims it names, where it runs, or why
+// nowhere, and how far it is on its way. A cluster has more pods than anything else that is
+// watched, and most of a pod is not about volumes.
 //
 // The template of an ephemeral volume's claim stays only while the claim may have to be created.
 func TrimPod(in any) (any, error) {
@@ -71,8 +72,8 @@ func claimVolumes(all []corev1.Volume, ends bool) []corev1.Volume {
 	return kept
 }
 
-// TrimAttributesClass is a cache transform that keeps of a VolumeAttributesClass whether it is going. What it sets is for the
-// drivers to read.
+// TrimAttributesClass is a cache transform that keeps of a VolumeAttributesClass whether it is
+// going. What it sets is for the drivers to read.
 func TrimAttributesClass(in any) (any, error) {
 	class, ok := in.(*storagev1.VolumeAttributesClass)
 	if !ok {

@@ -96,7 +96,8 @@ func TestTrimVolume(t *testing.T) {
 	}
 }
 
-// Since when a volume is in a phase is of interest for those that are about to be deleted, which are few.
+// Since when a volume is in a phase is of interest for those that are about to be deleted, which
+// are few.
 func TestTrimVolumeOfWhichNobodyAsksWhen(t *testing.T) {
 	bound := fullVolume()
 	bound.Status.Phase = corev1.VolumeBound
@@ -203,7 +204,8 @@ func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
 	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), reclaim.ClassName(pv), reclaim.ClassToRead(pv))
 }
 
-// A claim with a volume gets none, and one that was begun for it is taken back: both without its spec.
+// A claim with a volume gets none, and one that was begun for it is taken back: both without its
+// spec.
 func TestTrimChangesNoDecisionAboutClaims(t *testing.T) {
 	for _, volume := range []string{"", "another"} {
 		for _, pending := range []*intent.Entry{nil, {VolumeName: "v", Request: &csi.CreateVolumeRequest{Name: "v"}}} {

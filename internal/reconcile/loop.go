@@ -21,8 +21,8 @@ type Task[K comparable, S, A any] interface {
 	Gather(ctx context.Context, key K) (S, error)
 	// Decide is a function of core.
 	Decide(s S, now time.Time) verdict.Verdict[A]
-	// Apply does one action. A verdict other than nil ends the list of actions and takes its place; an error means that the
-	// API server could not be asked.
+	// Apply does one action. A verdict other than nil ends the list of actions and takes its place;
+	// an error means that the API server could not be asked.
 	Apply(ctx context.Context, s S, action A) (verdict.Verdict[A], error)
 	// About describes a snapshot for people.
 	About(key K, s S) About
@@ -63,7 +63,8 @@ type Config[K comparable, S, A any] struct {
 	Task    Task[K, S, A]
 	Retries *Retries[K]
 	Bound   time.Duration // of one run, when the process is asked to end meanwhile
-	// HeldUp takes the place of WriteFailed when it goes on, so that people hear of it; empty for never.
+	// HeldUp takes the place of WriteFailed when it goes on, so that people hear of it; empty for
+	// never.
 	HeldUp  verdict.Reason
 	Finally func(K) // called at the end of each run; nil for nothing
 	Rests   func(K) // called in place of a run, for a key that is left alone for a while; nil for nothing
@@ -85,8 +86,9 @@ func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] {
 // maxDecisions ends a chain of verdicts without an end, which is a bug in a decision of core.
 const maxDecisions = 10
 
-// Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run that has begun is finished
-// even when ctx ends meanwhile: a call to the driver that is cut off leaves an outcome that nobody knows.
+// Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run
+// that has begun is finished even when ctx ends meanwhile: a call to the driver that is cut off
+// leaves an outcome that nobody knows.
 func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil
@@ -112,7 +114,8 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	return l.finish(ctx, key, about, end), nil
 }
 
-// follow decides and acts until there is nothing left to do. unread is why the world could not be seen.
+// follow decides and acts until there is nothing left to do. unread is why the world could not be
+// seen.
 func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about About, unread error) verdict.Verdict[A] {
 	if unread != nil {
 		return l.unreadable(unread)
@@ -134,7 +137,8 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 		maxDecisions, v.Because().Reason, v.Because().Text())}}
 }
 
-// notice slows a key down that is changed in run after run. A run that failed is followed by a delay in any case.
+// notice slows a key down that is changed in run after run. A run that failed is followed by a
+// delay in any case.
 func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, end verdict.Verdict[A], acted bool) {
 	if _, failed := end.(verdict.Refuse[A]); failed || !acted || !l.churn.acted(key, l.Clock.Now()) {
 		return
@@ -185,10 +189,12 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 	return reconcile.Result{RequeueAfter: after}
 }
 
-// briefly is how many failed attempts in a row are nothing to tell people of: with the delays of the flags' defaults for half a minute.
+// briefly is how many failed attempts in a row are nothing to tell people of: with the delays of
+// the flags' defaults for half a minute.
 const briefly = 5
 
-// lasting says it in an event when the API server does not let us go on, as without a rule, or with a record of requests that is full.
+// lasting says it in an event when the API server does not let us go on, as without a rule, or with
+// a record of requests that is full.
 func (l *Loop[K, S, A]) lasting(key K, v verdict.Refuse[A]) verdict.Verdict[A] {
 	if l.HeldUp != "" && l.Retries.Get(key).unwritten > briefly {
 		v.Reason = l.HeldUp
@@ -228,8 +234,9 @@ func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.V
 	log.Info(finding.Text(), fields...)
 }
 
-// tell writes the event. Progress is told once, a failure at each attempt, so that its count and time are right (H-41). What is waited
-// for is told again when it is something else, and while it lasts.
+// tell writes the event. Progress is told once, a failure at each attempt, so that its count and
+// time are right (H-41). What is waited for is told again when it is something else, and while it
+// lasts.
 func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding, waits bool) {
 	info := verdict.Describe(finding.Reason)
 	if info.Severity == verdict.Silent || about.Object == nil {

@@ -123,7 +123,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// What leads nowhere but to its own reason is told once: one attempt is one event, one log line and one count.
+// What leads nowhere but to its own reason is told once: one attempt is one event, one log line and
+// one count.
 func TestReconcileTellsOneReasonOnce(t *testing.T) {
 	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
 	l, told := newLoop(&script{decide: verdict.Do[string]{Finding: failed.Finding, Actions: []string{"settle"}, Then: failed}})
@@ -153,7 +154,8 @@ func TestReconcileBacksOff(t *testing.T) {
 	}
 }
 
-// C-25, C-61, C-62: that the API server does not let us go on is told when it lasts, and not of a moment.
+// C-25, C-61, C-62: that the API server does not let us go on is told when it lasts, and not of a
+// moment.
 func TestReconcileTellsWhatHoldsItUp(t *testing.T) {
 	for _, heldUp := range []verdict.Reason{verdict.ProvisioningHeldUp, ""} {
 		s := &script{gather: errors.New("leases are forbidden")}
@@ -188,7 +190,8 @@ func TestReconcileTellsWhatHoldsItUp(t *testing.T) {
 	}
 }
 
-// C-25: what the driver refuses for long says nothing of the API server, whose first failure after that is a moment's.
+// C-25: what the driver refuses for long says nothing of the API server, whose first failure after
+// that is a moment's.
 func TestReconcileHoldsUpIsOfTheAPIServer(t *testing.T) {
 	refused := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
 	s := &script{decide: refused}
@@ -228,7 +231,8 @@ func TestReconcileTellsProgressOnce(t *testing.T) {
 	}
 }
 
-// 8.29: what is waited for is told again when it is something else, and while it lasts, since events are forgotten.
+// 8.29: what is waited for is told again when it is something else, and while it lasts, since
+// events are forgotten.
 func TestReconcileTellsAgainWhatIsWaitedFor(t *testing.T) {
 	s := &script{}
 	l, told := newLoop(s)
@@ -264,7 +268,8 @@ func TestReconcileDrains(t *testing.T) {
 	}
 }
 
-// A chain of decisions without an end is a bug of ours and has its own reason: the API server did nothing wrong.
+// A chain of decisions without an end is a bug of ours and has its own reason: the API server did
+// nothing wrong.
 func TestReconcileEndsAnEndlessChain(t *testing.T) {
 	again := verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}}
 	s := &script{decide: again, answers: map[string]v{"a": again}}
@@ -277,7 +282,8 @@ func TestReconcileEndsAnEndlessChain(t *testing.T) {
 	}
 }
 
-// H-33: an observer sees how each run ended, once, and how long it took; which of the ends is a failure is for it to say.
+// H-33: an observer sees how each run ended, once, and how long it took; which of the ends is a
+// failure is for it to say.
 func TestReconcileIsObserved(t *testing.T) {
 	finished := verdict.Nothing[string]{Finding: finding(verdict.VolumeProvisioned)}
 	s := &script{decide: verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}, Then: finished}}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TellAgain is after how long an event about a state that goes on is told again, if anybody looks: the API server forgets events within
-// an hour.
+// TellAgain is after how long an event about a state that goes on is told again, if anybody looks:
+// the API server forgets events within an hour.
 const TellAgain = 30 * time.Minute
 
 // Backoff is the delay before the next attempt: First, doubled per attempt, at most Most (C-3).
@@ -76,8 +76,8 @@ func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string, unwritten
 	r.m[key] = one
 }
 
-// isNew reports whether an event has not been told yet for the key; or, when it is about a state that goes on, not with these words, or
-// not lately.
+// isNew reports whether an event has not been told yet for the key; or, when it is about a state
+// that goes on, not with these words, or not lately.
 func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

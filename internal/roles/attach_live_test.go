@@ -48,7 +48,8 @@ func newExclusiveDisks() *exclusiveDisks {
 	return d
 }
 
-// wholeAttaching is a cluster with two nodes, the attach-detach controller and the attacher, with the permissions as shipped.
+// wholeAttaching is a cluster with two nodes, the attach-detach controller and the attacher, with
+// the permissions as shipped.
 func wholeAttaching(t *testing.T, d *exclusiveDisks) port {
 	t.Helper()
 	p := newPort(t)
@@ -134,7 +135,8 @@ func (p port) noAttachments() {
 	})
 }
 
-// A pod comes, goes and comes on another node (4.4, AT-A*, AT-D*): one call each, and the counts of writes of section 6.4.
+// A pod comes, goes and comes on another node (4.4, AT-A*, AT-D*): one call each, and the counts of
+// writes of section 6.4.
 func TestAttachAndDetach(t *testing.T) {
 	d := newExclusiveDisks()
 	p := wholeAttaching(t, d)
@@ -163,7 +165,8 @@ func TestAttachAndDetach(t *testing.T) {
 	}
 }
 
-// 4.4: an exclusive volume that a node reports in use is not detached before it does not, and not asked for another node.
+// 4.4: an exclusive volume that a node reports in use is not detached before it does not, and not
+// asked for another node.
 func TestDetachWaitsForTheNode(t *testing.T) {
 	d := newExclusiveDisks()
 	p := wholeAttaching(t, d)

@@ -97,8 +97,9 @@ func (p port) attachment(name, driver string) *storagev1.VolumeAttachment {
 
 func isAttached(va *storagev1.VolumeAttachment) bool { return va.Status.Attached }
 
-// An attach and a detach on a real API server under upstream's permissions: three writes and one, one call each, no request in vain
-// (upstream: a publish call 1.2 to 1.7 times, and a write to each detached object that is gone already).
+// An attach and a detach on a real API server under upstream's permissions: three writes and one,
+// one call each, no request in vain (upstream: a publish call 1.2 to 1.7 times, and a write to each
+// detached object that is gone already).
 func TestAttacherAttachesAndDetaches(t *testing.T) {
 	p, d := attaching(t)
 	begin := p.mark()
@@ -134,7 +135,8 @@ func TestAttacherAttachesAndDetaches(t *testing.T) {
 	})
 }
 
-// AT-H2, AT-H7: a node that was created again under its name, and a volume that is gone, keep nothing attached.
+// AT-H2, AT-H7: a node that was created again under its name, and a volume that is gone, keep
+// nothing attached.
 func TestAttacherDetachesFromTheNodeThatWasPublished(t *testing.T) {
 	p, d := attaching(t)
 	va := p.attachment("a", d.name)
@@ -161,7 +163,8 @@ func TestAttacherDetachesFromTheNodeThatWasPublished(t *testing.T) {
 	}
 }
 
-// AT-A15, AT-A16, AT-H3: an error is shown with its code and cut to what the API server takes, and a later attempt takes it back.
+// AT-A15, AT-A16, AT-H3: an error is shown with its code and cut to what the API server takes, and
+// a later attempt takes it back.
 func TestAttacherShowsErrors(t *testing.T) {
 	p, d := attaching(t, "--retry-interval-start=200ms", "--retry-interval-max=200ms")
 	d.err = status.Error(codes.ResourceExhausted, strings.Repeat("too many volumes on this node. ", 100))
@@ -176,7 +179,8 @@ func TestAttacherShowsErrors(t *testing.T) {
 	await(p, "attached", va, func(va *storagev1.VolumeAttachment) bool { return va.Status.Attached && va.Status.AttachError == nil })
 }
 
-// AT-H1: a node on which the driver is not registered yet has no error written, and its registration attaches at once.
+// AT-H1: a node on which the driver is not registered yet has no error written, and its
+// registration attaches at once.
 func TestAttacherWaitsForTheNode(t *testing.T) {
 	p, d := attaching(t, "--retry-interval-start=1h", "--retry-interval-max=1h")
 	p.remove(&storagev1.CSINode{ObjectMeta: metav1Name("node")})

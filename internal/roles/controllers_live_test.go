@@ -34,7 +34,8 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-// port is a cluster whose users are the administrator, and roles under the service accounts and permissions that Purser ships.
+// port is a cluster whose users are the administrator, and roles under the service accounts and
+// permissions that Purser ships.
 type port struct {
 	*testing.T
 
@@ -191,8 +192,8 @@ func (p port) asked(from, to audit.Mark, account string) audit.Tally {
 	return tally.By(audit.ServiceAccount(process.SystemNamespace, account))
 }
 
-// One leader and one standby, every controller at work, an orderly end, and all of it with the permissions as shipped: what an
-// operator sees of `purser controllers` (1.16, 1.17, section 10).
+// One leader and one standby, every controller at work, an orderly end, and all of it with the
+// permissions as shipped: what an operator sees of `purser controllers` (1.16, 1.17, section 10).
 func TestControllersProcess(t *testing.T) {
 	p := newPort(t)
 	lease := client.ObjectKey{Namespace: process.SystemNamespace, Name: controllers.Lease}
@@ -344,8 +345,9 @@ func TestControllersMetricsAreUpstreams(t *testing.T) {
 	}
 }
 
-// Section 10: a controller that is left to kube-controller-manager does nothing here, and the permissions for it alone are not missed.
-// One that is missed is named, also when nothing can begin without it (U-11).
+// Section 10: a controller that is left to kube-controller-manager does nothing here, and the
+// permissions for it alone are not missed. One that is missed is named, also when nothing can begin
+// without it (U-11).
 func TestControllersSelection(t *testing.T) {
 	p := newPort(t)
 	withoutBinder, _, log := p.controllers("--leader-election=false", "--controllers=*,-"+registry.NameBinder+",-"+registry.NameVolumeProtection)

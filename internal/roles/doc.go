@@ -1,7 +1,8 @@
-// Package roles picks the role that the command line asks for and runs it. Each role is a folder below this one, and turns flags
-// into a validated configuration and that into a running process. A role is a struct with three methods: AddFlags binds its
-// settings, Validate lists every mistake at once, Run works until its context ends. Failures are errors that travel up to main;
-// nothing here ends the process.
+// Package roles picks the role that the command line asks for and runs it. Each role is a folder
+// below this one, and turns flags into a validated configuration and that into a running process. A
+// role is a struct with three methods: AddFlags binds its settings, Validate lists every mistake at
+// once, Run works until its context ends. Failures are errors that travel up to main; nothing here
+// ends the process.
 //
 // # The rooms
 //
@@ -19,6 +20,6 @@
 // 3. Write Command(cli.Program) and add one line to the list in newRoot.
 // 4. Put its permissions into deploy/rbac/ROLE.yaml, and run `make generate` for the reference.
 //
-// A controller is added to the existing roles with one entry in package registry or, beside a driver, in the Add function of the
-// role.
+// A controller is added to the existing roles with one entry in package registry or, beside a
+// driver, in the Add function of the role.
 package roles

@@ -28,8 +28,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 )
 
-// manifest reads the objects of a file. A field that does not exist is an error, and so is a kind that is not known; snapshots
-// are, since their types are not part of Kubernetes.
+// manifest reads the objects of a file. A field that does not exist is an error, and so is a kind
+// that is not known; snapshots are, since their types are not part of Kubernetes.
 func manifest(t *testing.T, path string) (objects []runtime.Object) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -92,7 +92,8 @@ func hasVolume(pod corev1.PodSpec, name string) bool {
 	return false
 }
 
-// The image of the manifest has its programs where deploy/Dockerfile says, and comes from the machine when it is there: nothing publishes it.
+// The image of the manifest has its programs where deploy/Dockerfile says, and comes from the
+// machine when it is there: nothing publishes it.
 func checkImage(t *testing.T, container corev1.Container) {
 	t.Helper()
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "deploy", "Dockerfile"))
@@ -137,7 +138,8 @@ func checkCommandLine(t *testing.T, container corev1.Container) {
 	}
 }
 
-// Upstream's containers pass flags and no role, so the image for their place calls the program by a role's name.
+// Upstream's containers pass flags and no role, so the image for their place calls the program by a
+// role's name.
 func TestTheSidecarsImagePicksItsRole(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "deploy", "Dockerfile"))
 	if err != nil {

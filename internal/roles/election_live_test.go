@@ -88,7 +88,8 @@ func (b *bridge) contend(t *testing.T, name string, lock resourcelock.Interface)
 	return end
 }
 
-// O-3: through an upgrade from v1 by way of --leader-election-type=endpoints to v6 and back there is never more than one leader.
+// O-3: through an upgrade from v1 by way of --leader-election-type=endpoints to v6 and back there
+// is never more than one leader.
 func TestUpgradeFromEndpoints(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	newest := func(args ...string) resourcelock.Interface {
@@ -152,7 +153,8 @@ func quiet(api *rest.Config) *rest.Config {
 	return api
 }
 
-// ST-15: a lost lease is an error that travels up, and it does so before the next leader could act for long.
+// ST-15: a lost lease is an error that travels up, and it does so before the next leader could act
+// for long.
 func TestLostLease(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	socket, _ := rolestest.LiveDriver(t)

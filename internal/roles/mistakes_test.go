@@ -51,7 +51,8 @@ func TestMistakesInLoggingFlags(t *testing.T) {
 	}
 }
 
-// CL-9, CL-2: all mistakes are told at once, those that cannot be read with those that are refused; the exit code is that of the former.
+// CL-9, CL-2: all mistakes are told at once, those that cannot be read with those that are refused;
+// the exit code is that of the former.
 func TestMistakesAreToldTogether(t *testing.T) {
 	args := []string{"csi-provisioner", "--timeout=abc", "--worker-threads=x", "--csi-address=relative", "--http-endpoint=:8080", "--metrics-path=metrics"}
 	err := Execute(t.Context(), cli.Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})

@@ -110,7 +110,8 @@ func TestModifierChangesTheClassAndBack(t *testing.T) {
 	}
 }
 
-// RZ-H1: a class that is created after the claim named it. RZ-M11: one that the driver refuses, and back.
+// RZ-H1: a class that is created after the claim named it. RZ-M11: one that the driver refuses, and
+// back.
 func TestModifierWaitsAndRollsBack(t *testing.T) {
 	p, m := modifying(t)
 	claim := p.boundPair("data", m.name)

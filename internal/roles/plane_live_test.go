@@ -42,13 +42,15 @@ func (p port) plane(args ...string) (role *plane.Plane, log *rolestest.Log) {
 	return role, log
 }
 
-// isTracked reports whether the claim is bound and has its condition Unused, the last write of its beginning.
+// isTracked reports whether the claim is bound and has its condition Unused, the last write of its
+// beginning.
 func isTracked(claim *corev1.PersistentVolumeClaim) bool {
 	return isBound(claim) && len(claim.Status.Conditions) > 0
 }
 
-// The whole plane in one process, with the permissions as shipped: four writes give a claim its volume, one its condition Unused, and four take it back, besides
-// the journal that many claims share. Nothing is read, and no write is in vain (performance 6.2, 6.3).
+// The whole plane in one process, with the permissions as shipped: four writes give a claim its
+// volume, one its condition Unused, and four take it back, besides the journal that many claims
+// share. Nothing is read, and no write is in vain (performance 6.2, 6.3).
 func TestPlaneProcess(t *testing.T) {
 	const many = 20
 	p := newPort(t)
@@ -97,8 +99,8 @@ func TestPlaneProcess(t *testing.T) {
 	}
 }
 
-// mustWrite compares what was asked, without events and what many claims share: the leases of the election and of the journal, and the
-// lists of pods that the protection of claims asks for.
+// mustWrite compares what was asked, without events and what many claims share: the leases of the
+// election and of the journal, and the lists of pods that the protection of claims asks for.
 func mustWrite(t *testing.T, asked audit.Tally, want map[string]int, many int) {
 	t.Helper()
 	got, shared := map[string]int{}, map[string]int{}

@@ -32,8 +32,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// One leader, one standby, a volume, and an orderly end: what an operator sees of ST-12, ST-14, ST-15, LK-1, LK-2, HT-1 to HT-3,
-// ME-1 to ME-7, EV-1 and EV-5.
+// One leader, one standby, a volume, and an orderly end: what an operator sees of ST-12, ST-14,
+// ST-15, LK-1, LK-2, HT-1 to HT-3, ME-1 to ME-7, EV-1 and EV-5.
 func TestProvisionerProcess(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	socket, _ := rolestest.LiveDriver(t)

@@ -101,7 +101,8 @@ func hasState(state corev1.ClaimResourceStatus) func(*corev1.PersistentVolumeCla
 	}
 }
 
-// An expansion on a real API server under upstream's permissions: three writes, one call and no read, besides the lease.
+// An expansion on a real API server under upstream's permissions: three writes, one call and no
+// read, besides the lease.
 func TestResizerExpands(t *testing.T) {
 	d := &scriptedDriver{expand: func(r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 		return &csi.ControllerExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}, nil
@@ -127,7 +128,8 @@ func TestResizerExpands(t *testing.T) {
 	}
 }
 
-// KEP-1790: a size that the driver refuses for good, and recovery by a smaller one, which the node finishes.
+// KEP-1790: a size that the driver refuses for good, and recovery by a smaller one, which the node
+// finishes.
 func TestResizerRecovers(t *testing.T) {
 	d := &scriptedDriver{expand: func(r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 		if bytes := r.GetCapacityRange().GetRequiredBytes(); bytes <= 3<<30 {
@@ -170,7 +172,8 @@ func TestResizerRecovers(t *testing.T) {
 	})
 }
 
-// RZ-D12: a driver that expands offline only is asked again when the last pod has ended, however long the delay is.
+// RZ-D12: a driver that expands offline only is asked again when the last pod has ended, however
+// long the delay is.
 func TestResizerWaitsForPods(t *testing.T) {
 	inUse := &atomic.Bool{}
 	inUse.Store(true)

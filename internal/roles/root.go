@@ -21,8 +21,9 @@ import (
 	"github.com/purser-csi/purser/internal/roles/up"
 )
 
-// ExitCode is upstream's for an error of [Execute]: 2 for a command line that cannot be parsed (CL-2), 255 for an unknown
-// feature gate (CL-5), and 1 for values that are refused (CL-4) as for every failure at work.
+// ExitCode is upstream's for an error of [Execute]: 2 for a command line that cannot be parsed
+// (CL-2), 255 for an unknown feature gate (CL-5), and 1 for values that are refused (CL-4) as for
+// every failure at work.
 func ExitCode(err error) int {
 	if err == nil {
 		return 0
@@ -130,7 +131,8 @@ name that the program is called by.`,
 	return root
 }
 
-// knownRole refuses a first argument that is no role. Cobra's own error would not count as a mistake in the command line.
+// knownRole refuses a first argument that is no role. Cobra's own error would not count as a
+// mistake in the command line.
 func knownRole(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

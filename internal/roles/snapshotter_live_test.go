@@ -61,7 +61,8 @@ func (p port) snapshotKinds() {
 	})
 }
 
-// snapshotting is a cluster with both halves at work, each a process of its own with its own permissions, and a bound claim.
+// snapshotting is a cluster with both halves at work, each a process of its own with its own
+// permissions, and a bound claim.
 func snapshotting(t *testing.T, d *scriptedDriver) (p port, claim *corev1.PersistentVolumeClaim) {
 	t.Helper()
 	p = newPort(t)
@@ -118,7 +119,8 @@ func isUsable(vs *snapshotv1.VolumeSnapshot) bool {
 	return vs.Status != nil && ptr.Deref(vs.Status.ReadyToUse, false)
 }
 
-// removeSnapshot deletes a snapshot, and waits until neither it, its content nor the claim's finalizer is left.
+// removeSnapshot deletes a snapshot, and waits until neither it, its content nor the claim's
+// finalizer is left.
 func (p port) removeSnapshot(vs *snapshotv1.VolumeSnapshot, claim *corev1.PersistentVolumeClaim) {
 	p.Helper()
 	if err := p.user.Delete(p.Context(), vs.DeepCopy()); err != nil {
@@ -138,7 +140,8 @@ func (p port) removeSnapshot(vs *snapshotv1.VolumeSnapshot, claim *corev1.Persis
 	})
 }
 
-// A snapshot with the default class on a real API server, under upstream's permissions: one CreateSnapshot and one DeleteSnapshot.
+// A snapshot with the default class on a real API server, under upstream's permissions: one
+// CreateSnapshot and one DeleteSnapshot.
 func TestSnapshotterTakesAndDeletes(t *testing.T) {
 	d := &scriptedDriver{snapshot: taken}
 	p, claim := snapshotting(t, d)
@@ -157,7 +160,8 @@ func TestSnapshotterTakesAndDeletes(t *testing.T) {
 	}
 }
 
-// SN-K1: a snapshot that is deleted while its outcome is unknown is created again first, so that its handle is known and it is deleted.
+// SN-K1: a snapshot that is deleted while its outcome is unknown is created again first, so that
+// its handle is known and it is deleted.
 func TestSnapshotterDeletesAfterATimeout(t *testing.T) {
 	answers := make(chan error, 1)
 	d := &scriptedDriver{snapshot: func(r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {

@@ -25,8 +25,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The exit codes are upstream's: CL-2 for what the parser refuses, CL-4 and F-63 for values that are refused afterwards, CL-5 for a
-// gate that is not known.
+// The exit codes are upstream's: CL-2 for what the parser refuses, CL-4 and F-63 for values that
+// are refused afterwards, CL-5 for a gate that is not known.
 func TestExitCodes(t *testing.T) {
 	for _, tc := range []struct {
 		args string

@@ -112,8 +112,8 @@ func (p port) awaitVolume(claim *corev1.PersistentVolumeClaim) {
 	await(p, "the volume of "+claim.Name, pv, func(*corev1.PersistentVolume) bool { return true })
 }
 
-// W-1 to W-5, ST-10: what is watched, each kind once. Attachments, and nodes with their drivers, only for a driver that has any use
-// for them. C-84: in all of this no claim is written.
+// W-1 to W-5, ST-10: what is watched, each kind once. Attachments, and nodes with their drivers,
+// only for a driver that has any use for them. C-84: in all of this no claim is written.
 func TestWatches(t *testing.T) {
 	p := newPort(t)
 	first := storagev1.VolumeBindingWaitForFirstConsumer
@@ -158,8 +158,8 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// RB-8, H-44: the shipped role reads no secret. A class that names one gets an event that says which rule is missing and where, and with
-// the optional manifest the values get to the driver.
+// RB-8, H-44: the shipped role reads no secret. A class that names one gets an event that says
+// which rule is missing and where, and with the optional manifest the values get to the driver.
 func TestSecretsNeedTheirOwnPermission(t *testing.T) {
 	p := newPort(t)
 	driver := &paper{secrets: make(chan map[string]string, 10)}

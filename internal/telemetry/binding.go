@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The metrics of the PV controller, with the names and labels that upstream has for them (volume-controllers 1.16).
+// The metrics of the PV controller, with the names and labels that upstream has for them
+// (volume-controllers 1.16).
 var (
 	metricVolumeOperation = Metric{
 		"volume_operation_total_seconds", "histogram",

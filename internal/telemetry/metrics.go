@@ -32,7 +32,8 @@ var (
 	}
 )
 
-// Upstream are the metrics whose names and labels are contracts; libraries register them (ME-4, ME-6, ME-7).
+// Upstream are the metrics whose names and labels are contracts; libraries register them (ME-4,
+// ME-6, ME-7).
 var Upstream = []Metric{
 	{
 		"csi_sidecar_operations_seconds", "histogram",
@@ -103,7 +104,8 @@ type Metrics struct {
 	InFlight  *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics. uncertain counts the CreateVolume calls whose outcome is not known.
+// NewMetrics registers the metrics. uncertain counts the CreateVolume calls whose outcome is not
+// known.
 func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
 	m := &Metrics{
 		Decisions: NewCounter(registry, MetricDecisions),

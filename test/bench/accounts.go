@@ -21,7 +21,8 @@ import (
 // shippedRoles are those of the manifests, one for each account but the plane's, which has both.
 var shippedRoles = map[string]string{accountControllers: "purser-controllers", accountProvisioner: "purser-csi-provisioner"}
 
-// grant applies the shipped manifests, gives the plane what they give to the two others, and the load everything.
+// grant applies the shipped manifests, gives the plane what they give to the two others, and the
+// load everything.
 func (c *contest) grant(ctx context.Context) error {
 	for account := range shippedRoles {
 		if err := c.apply(ctx, "rbac/"+account+".yaml"); err != nil {
@@ -63,8 +64,8 @@ func (c *contest) grant(ctx context.Context) error {
 	return nil
 }
 
-// loadAsAccount has the load, and with it the floors, show a token as the contenders do: the API server verifies a certificate anew with
-// each request, and took a fifteenth of its time for that.
+// loadAsAccount has the load, and with it the floors, show a token as the contenders do: the API
+// server verifies a certificate anew with each request, and took a fifteenth of its time for that.
 func (c *contest) loadAsAccount(ctx context.Context) error {
 	path, err := c.kubeconfig(ctx, accountLoad)
 	if err != nil {

@@ -33,8 +33,9 @@ type contender struct {
 	accounts map[string]bool // of its controllers
 }
 
-// The contenders. Beside a provisioner that is another program, a claim is asked for by an annotation, and each side drops a
-// finalizer of its own: a write more for each claim, and one for each deletion. That is a floor of its own.
+// The contenders. Beside a provisioner that is another program, a claim is asked for by an
+// annotation, and each side drops a finalizer of its own: a write more for each claim, and one for
+// each deletion. That is a floor of its own.
 const (
 	nameFloor4 = "floor, 4 writes"
 	nameFloor5 = "floor, 5 writes"
@@ -93,7 +94,8 @@ type team struct {
 	beside      func(context.Context, *work) error // is done while the claims are made; nil for nothing
 }
 
-// finish lets a provisioner settle what is on its record: whoever comes next would make up for it amid a trial.
+// finish lets a provisioner settle what is on its record: whoever comes next would make up for it
+// amid a trial.
 func (t team) finish() error {
 	if t.provisioner == nil {
 		return nil
@@ -122,7 +124,8 @@ func (c *contest) startShipped(ctx context.Context) (team, error) {
 	return c.besideProvisioner(ctx, func(string) (*stage.Program, error) { return c.stockControllers() })
 }
 
-// noLimits lifts the limits of kube-controller-manager, which otherwise are all that would be measured of it.
+// noLimits lifts the limits of kube-controller-manager, which otherwise are all that would be
+// measured of it.
 var noLimits = []string{"--kube-api-qps=10000", "--kube-api-burst=20000"}
 
 func (c *contest) stockControllers(more ...string) (*stage.Program, error) {

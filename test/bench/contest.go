@@ -55,9 +55,11 @@ type idleResult struct {
 }
 
 const (
-	// afterTime is how long a contender is looked at that has just ended its work: twice the resync of the stock controllers.
+	// afterTime is how long a contender is looked at that has just ended its work: twice the resync
+	// of the stock controllers.
 	afterTime = 30 * time.Second
-	// calmDown is when nothing is left of the work: within a minute our roles collect its garbage and give the memory back, once.
+	// calmDown is when nothing is left of the work: within a minute our roles collect its garbage
+	// and give the memory back, once.
 	calmDown = 80 * time.Second
 	// idleTime is how long it is looked at then, for what goes on forever: six parts of the audit.
 	idleTime = time.Minute
@@ -177,8 +179,8 @@ func (c *contest) run(ctx context.Context) (err error) {
 	return c.turns(ctx, everybody, []trial{besideMany(c.outcome.pairs)})
 }
 
-// turns has everybody do one trial, and then the next one, round after round and every second round the other way around: a machine
-// that is faster at one time than at another is so for all.
+// turns has everybody do one trial, and then the next one, round after round and every second round
+// the other way around: a machine that is faster at one time than at another is so for all.
 func (c *contest) turns(ctx context.Context, everybody []contender, all []trial) error {
 	for range c.rounds {
 		for _, together := range sessions(all) {
@@ -305,7 +307,8 @@ func (c *contest) makeNamespace(ctx context.Context, whose string) (name string,
 // auditLog has what was asked, and a way to wait for its end.
 type auditLog struct{ *audit.Log }
 
-// quietTime is after how long of no write all is told: events are written beside the work and come in late.
+// quietTime is after how long of no write all is told: events are written beside the work and come
+// in late.
 const quietTime = time.Second
 
 // quiet is the end of the log when nothing has been written for a while.

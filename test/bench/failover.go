@@ -32,7 +32,8 @@ const (
 	warmVolumes = 10
 )
 
-// handover is what is seen when a leader ends while claims come in. All moments are when our watches told.
+// handover is what is seen when a leader ends while claims come in. All moments are when our
+// watches told.
 type handover struct {
 	signalled time.Time
 	last      time.Time // PersistentVolume of the former leader
@@ -134,7 +135,8 @@ type onlooker struct {
 	warm   int    // volumes of the leader
 }
 
-// makers are the provisioners by the names that they write on their volumes; "" for one that has made none yet.
+// makers are the provisioners by the names that they write on their volumes; "" for one that has
+// made none yet.
 type makers struct {
 	now, next string
 	former    map[string]bool

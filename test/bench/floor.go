@@ -13,8 +13,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// bare is a client that watches nothing, decides nothing and makes only the writes that nobody can avoid: four to give a claim a
-// volume, four to take it back. Apart, it is two programs, which have one write more to make each time.
+// bare is a client that watches nothing, decides nothing and makes only the writes that nobody can
+// avoid: four to give a claim a volume, four to take it back. Apart, it is two programs, which have
+// one write more to make each time.
 type bare struct {
 	api   client.Client
 	apart bool
@@ -26,7 +27,8 @@ type pair struct {
 	pv    *corev1.PersistentVolume // nil for one that is to be made
 }
 
-// bind is the writes that binding needs, of which the first on the volume makes it or takes one that is there.
+// bind is the writes that binding needs, of which the first on the volume makes it or takes one
+// that is there.
 func (b *bare) bind(ctx context.Context, p *pair) error {
 	if p.pv != nil {
 		p.pv.Spec.ClaimRef = newVolume(p.claim, floorDriver).Spec.ClaimRef
@@ -48,8 +50,8 @@ func (b *bare) bind(ctx context.Context, p *pair) error {
 	return b.complete(ctx, p)
 }
 
-// complete is what follows when the volume names the claim. The claim's two wait for the volume's first, and the volume's second for
-// nothing.
+// complete is what follows when the volume names the claim. The claim's two wait for the volume's
+// first, and the volume's second for nothing.
 func (b *bare) complete(ctx context.Context, p *pair) error {
 	p.pv.Status.Phase = corev1.VolumeBound
 	if err := b.api.Status().Update(ctx, p.pv); err != nil {
@@ -88,11 +90,13 @@ func (b *bare) reclaim(ctx context.Context, p *pair) error {
 
 const (
 	floorDriver = "floor.bench.purser"
-	// floorWriter is who writes, for the API server, which notes it for each field. No controller is the user who made the claim.
+	// floorWriter is who writes, for the API server, which notes it for each field. No controller
+	// is the user who made the claim.
 	floorWriter = "floor"
 )
 
-// newVolume is what a provisioner writes for a claim, with all that others rely on: the least that it could write is less than any does.
+// newVolume is what a provisioner writes for a claim, with all that others rely on: the least that
+// it could write is less than any does.
 func newVolume(claim *corev1.PersistentVolumeClaim, driver string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -119,10 +123,12 @@ func newVolume(claim *corev1.PersistentVolumeClaim, driver string) *corev1.Persi
 	}
 }
 
-// forgetWriters has the API server note no longer who wrote which field, which is half of its time for a write.
+// forgetWriters has the API server note no longer who wrote which field, which is half of its time
+// for a write.
 var forgetWriters = []metav1.ManagedFieldsEntry{{}}
 
-// withoutFinalizers leaves those that are given and no others, on an object with the uid, if there is one.
+// withoutFinalizers leaves those that are given and no others, on an object with the uid, if there
+// is one.
 func withoutFinalizers(uid types.UID, but ...string) client.Patch {
 	metadata := map[string]any{"finalizers": but, "managedFields": forgetWriters}
 	if uid != "" {

@@ -68,8 +68,8 @@ func (o outcome) goals() (all []goal) {
 	return all
 }
 
-// provisionerGoals are of our provisioner beside the stock controllers: as they are shipped, without limits, and started when they have asked for
-// everything.
+// provisionerGoals are of our provisioner beside the stock controllers: as they are shipped,
+// without limits, and started when they have asked for everything.
 func (o outcome) provisionerGoals(r row) []goal {
 	when := map[string]string{nameSlow: whenShipped, nameStock: whenUnlimited, nameLate: whenLate}[r.contender]
 	switch {
@@ -85,8 +85,9 @@ func (o outcome) provisionerGoals(r row) []goal {
 	case whenLate:
 		return []goal{pace}
 	case whenUnlimited:
-		// Who writes what is asked for meanwhile is as fast as the other, less what the last claim waits longer than the first. On an API server
-		// that has more to do than it can, nobody comes up to 1, so a bare client is what this one is compared with.
+		// Who writes what is asked for meanwhile is as fast as the other, less what the last claim
+		// waits longer than the first. On an API server that has more to do than it can, nobody
+		// comes up to 1, so a bare client is what this one is compared with.
 		pace.open, pace.annotation = true, pace.annotation+o.reachable(r)
 	}
 	return append([]goal{pace}, r.creates(when)...)
@@ -132,7 +133,8 @@ func (o outcome) middlePace(r row) pace {
 	return all[len(all)/2]
 }
 
-// reachable is the pace of a provisioner that does nothing but write volumes, in the same rounds; empty where it took no part.
+// reachable is the pace of a provisioner that does nothing but write volumes, in the same rounds;
+// empty where it took no part.
 func (o outcome) reachable(r row) string {
 	ratio, compared := o.beside(r, nameAlone, func(r row) float64 { return r.pace.ratio() })
 	if !compared {
@@ -159,7 +161,8 @@ func (p pace) goal(when string) goal {
 	}
 }
 
-// hundredths is how exactly a rate is known at most: a moment more for one claim of a thousand is no other pace.
+// hundredths is how exactly a rate is known at most: a moment more for one claim of a thousand is
+// no other pace.
 func hundredths(x float64) float64 { return math.Round(x*100) / 100 }
 
 func (r row) deletes(when string) []goal {

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// instant is a driver whose volumes are names and cost no time, so that what is measured is everything else.
+// instant is a driver whose volumes are names and cost no time, so that what is measured is
+// everything else.
 type instant struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer

@@ -10,8 +10,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// late is our provisioner beside the stock controllers, started when they have asked for everything. Beside each other, the two share an API
-// server, and the one that is behind is as fast as the other lets it be; here each shows how fast it is.
+// late is our provisioner beside the stock controllers, started when they have asked for
+// everything. Beside each other, the two share an API server, and the one that is behind is as fast
+// as the other lets it be; here each shows how fast it is.
 type late struct {
 	contest     *contest
 	provisioner *sidecar // nil before it is started

@@ -70,7 +70,8 @@ func run() int {
 	return 0
 }
 
-// bench runs one of the benchmarks on a cluster of its own, which leaves its logs behind only when something went wrong.
+// bench runs one of the benchmarks on a cluster of its own, which leaves its logs behind only when
+// something went wrong.
 func (o options) bench(ctx context.Context) (err error) {
 	bin, err := stage.Bin()
 	if err != nil {

@@ -23,8 +23,8 @@ func paceOf(log auditLog, begin, end audit.Mark) (both pace, err error) {
 	return both, err
 }
 
-// lag is from the claim that was asked for as the part-th of all, to the volume that was written as the part-th: what grows
-// from one part to the next is work that heaps up.
+// lag is from the claim that was asked for as the part-th of all, to the volume that was written as
+// the part-th: what grows from one part to the next is work that heaps up.
 func (p pace) lag(part float64) time.Duration {
 	if len(p.asked) == 0 || len(p.written) == 0 {
 		return 0
@@ -33,8 +33,9 @@ func (p pace) lag(part float64) time.Duration {
 	return at(p.written).Sub(at(p.asked))
 }
 
-// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. While they are asked for it is hardly more: it falls below
-// by what the last claim waits longer than the first. Where all were asked for before, it is how many times as fast one is as the other.
+// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. While they are
+// asked for it is hardly more: it falls below by what the last claim waits longer than the first.
+// Where all were asked for before, it is how many times as fast one is as the other.
 func (p pace) ratio() float64 {
 	return perSecond(len(p.written), p.written.Span()) / perSecond(len(p.asked), p.asked.Span())
 }

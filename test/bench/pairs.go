@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// present makes claims and volumes that are bound to each other, as a cluster has them that is in use.
+// present makes claims and volumes that are bound to each other, as a cluster has them that is in
+// use.
 func (l load) present(ctx context.Context, pairs int) error {
 	if err := l.begin(ctx); err != nil {
 		return err
@@ -21,7 +22,8 @@ func (l load) present(ctx context.Context, pairs int) error {
 	return nil
 }
 
-// pair makes the writes under the names of those who make them, since the server keeps a record of fields for each.
+// pair makes the writes under the names of those who make them, since the server keeps a record of
+// fields for each.
 func (l load) pair(ctx context.Context, i int) error {
 	claim := usedClaim(i)
 	if err := l.api.Create(ctx, claim, client.FieldOwner("kubectl-client-side-apply")); err != nil {

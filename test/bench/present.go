@@ -11,7 +11,8 @@ import (
 	"github.com/purser-csi/purser/test/e2e/scrape"
 )
 
-// present is what a role costs that watches volumes and claims which are bound, and has nothing to do.
+// present is what a role costs that watches volumes and claims which are bound, and has nothing to
+// do.
 type present struct {
 	role      string
 	none, all footprint

@@ -112,8 +112,8 @@ func (o outcome) rounds(trial, contender string) (all []row) {
 	return all
 }
 
-// beside divides a number of a contender by that of another one in the same round, and gives the ratio in the middle. It is false for
-// one that had no such trial.
+// beside divides a number of a contender by that of another one in the same round, and gives the
+// ratio in the middle. It is false for one that had no such trial.
 func (o outcome) beside(r row, other string, number func(row) float64) (ratio float64, compared bool) {
 	mine, theirs := o.rounds(r.trial, r.contender), o.rounds(r.trial, other)
 	var ratios []float64

@@ -56,8 +56,8 @@ func TestTakeMiddle(t *testing.T) {
 	}
 }
 
-// Each round is compared with itself: here the machine is three times as fast in the second, and the floor's slowest round is not the
-// one in which ours was slowest.
+// Each round is compared with itself: here the machine is three times as fast in the second, and
+// the floor's slowest round is not the one in which ours was slowest.
 func TestRoundsAreComparedWithThemselves(t *testing.T) {
 	var o outcome
 	for _, seconds := range [][2]time.Duration{{10, 8}, {3, 2}, {5, 3}} {

@@ -58,7 +58,8 @@ func besideMany(pairs int) trial {
 
 func bindDynamic(ctx context.Context, w *work) (course, error) { return w.bind(ctx, contestClass) }
 
-// oneByOne is the part of the claims, 1 in so many, that have nobody beside them: how long a single one takes.
+// oneByOne is the part of the claims, 1 in so many, that have nobody beside them: how long a single
+// one takes.
 const oneByOne = 20
 
 func bindOneByOne(ctx context.Context, w *work) (course, error) {
@@ -108,7 +109,8 @@ type cost struct {
 	memory memory
 }
 
-// try does one trial. What is still told of its preparation is waited for, since it is not a part of it.
+// try does one trial. What is still told of its preparation is waited for, since it is not a part
+// of it.
 func (c *contest) try(ctx context.Context, who contender, t team, trial trial, w *work) error {
 	if trial.prepare != nil {
 		if err := trial.prepare(ctx, w); err != nil {
@@ -227,7 +229,8 @@ func costOf(pid int) (c cost, err error) {
 // profiledRate is how many claims a second are expected: a profile is for a time that is said before.
 const profiledRate = 100
 
-// profile has the API server and the programs of a contender profiled for about as long as a trial takes, where that was asked for.
+// profile has the API server and the programs of a contender profiled for about as long as a trial
+// takes, where that was asked for.
 func (c *contest) profile(ctx context.Context, who contender, t team, trial trial) <-chan error {
 	done := make(chan error, 1)
 	if c.profiles == "" {

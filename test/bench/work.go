@@ -163,7 +163,8 @@ func (t *timing) measure(ctx context.Context, w *work, ask func(context.Context,
 	return c, nil
 }
 
-// clear takes away claims and volumes that were there before them, and returns when nobody has anything to do with them any more.
+// clear takes away claims and volumes that were there before them, and returns when nobody has
+// anything to do with them any more.
 func (w *work) clear(ctx context.Context) error {
 	var gone stamps
 	forget, err := w.follow(ctx, &corev1.PersistentVolume{}, toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {

@@ -12,7 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/rbd"
 )
 
-// cephSizes are those of the volumes that are copied in Ceph, of which the half is data. Images share it, subvolumes copy it.
+// cephSizes are those of the volumes that are copied in Ceph, of which the half is data. Images
+// share it, subvolumes copy it.
 var cephSizes = []int64{64 * mebi, 256 * mebi}
 
 // benchCephCopies measures snapshots and clones of an image and of a subvolume.

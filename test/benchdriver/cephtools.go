@@ -15,7 +15,8 @@ type cephPrograms struct {
 	environment []string
 }
 
-// programs are told by their environment where the cluster is. A daemon has it as an argument too: that tells whose it is.
+// programs are told by their environment where the cluster is. A daemon has it as an argument too:
+// that tells whose it is.
 func (o *cephOptions) programs() cephPrograms {
 	return cephPrograms{cephOptions: *o, environment: append(os.Environ(), "CEPH_CONF="+o.confFile(), "CEPH_ARGS=--id="+o.user+" --keyfile="+o.keyFile)}
 }

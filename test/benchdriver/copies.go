@@ -18,7 +18,8 @@ import (
 // sizes are those of the volumes that are copied, of which the half is data.
 var sizes = []int64{64 * mebi, 1024 * mebi}
 
-// benchCopies measures snapshots and clones of an ext4 in use, on pools that can share space between files and on one that may not.
+// benchCopies measures snapshots and clones of an ext4 in use, on pools that can share space
+// between files and on one that may not.
 func (o options) benchCopies(ctx context.Context, dir string) (err error) {
 	if !o.wants("copies") {
 		return nil
@@ -69,7 +70,8 @@ func makePool(ctx context.Context, fs, at string) error {
 // copies makes a snapshot and a clone of a volume, which it times, and takes both away.
 type copies func(ctx context.Context, turn int, into *[2]times) error
 
-// copying is a volume, the half of it data, that is copied some times: by the driver and by plain programs in turn.
+// copying is a volume, the half of it data, that is copied some times: by the driver and by plain
+// programs in turn.
 type copying struct {
 	subject
 	dir   string

@@ -97,7 +97,8 @@ func mayBench(dir string) error {
 	return nil
 }
 
-// tidy leaves no mount and no loop device behind, however the run ended: removing a folder with mounts would empty them.
+// tidy leaves no mount and no loop device behind, however the run ended: removing a folder with
+// mounts would empty them.
 func tidy(ctx context.Context, dir string) error {
 	if _, err := mount.CleanBelow(dir); err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// rounds is in how many turns the driver and the programs do a row: what the machine does beside them should meet both.
+// rounds is in how many turns the driver and the programs do a row: what the machine does beside
+// them should meet both.
 const rounds = 2
 
 // inFlight are how many volumes are made at once.

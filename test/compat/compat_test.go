@@ -57,7 +57,8 @@ func TestScenariosAreSound(t *testing.T) {
 	}
 }
 
-// some is a part of each family, without the lane of those that have to wait for one another. `make compat` plays all.
+// some is a part of each family, without the lane of those that have to wait for one another. `make
+// compat` plays all.
 const some = `^(claim-(lost|misbound|named|reserved)|matching-(s|r)|volume-claim|repair-|protection-claim|ephemeral-c|expand-e|provision-(e|w)|delayed-(n|w))`
 
 func TestSomeScenarios(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// resync is how often the stock binder looks at everything again. Its 15 seconds would be waited for after every step. An object
-// gets 25 events and then one in five minutes: shorter, and events that matter would be swallowed.
+// resync is how often the stock binder looks at everything again. Its 15 seconds would be waited
+// for after every step. An object gets 25 events and then one in five minutes: shorter, and events
+// that matter would be swallowed.
 const resync = 700 * time.Millisecond
 
 // house is where the programs are and where their data goes.
@@ -53,7 +54,8 @@ type building struct {
 	cluster *cluster.Cluster
 }
 
-// open starts a cluster with what is no volume controller's business: who deletes what has lost its owner.
+// open starts a cluster with what is no volume controller's business: who deletes what has lost its
+// owner.
 func (h house) open(ctx context.Context, name string) (*building, error) {
 	components := cluster.Components{cluster.ControllerManager}
 	binaries, err := cluster.FindBinaries(components.Programs(), h.bin)

@@ -137,8 +137,9 @@ func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report
 	return r, nil
 }
 
-// both plays everything to both sides, and once more what the stock controllers told less about, since they drop events when they have
-// too many of them, and after 25 about one object; and what did not go with them as it should.
+// both plays everything to both sides, and once more what the stock controllers told less about,
+// since they drop events when they have too many of them, and after 25 about one object; and what
+// did not go with them as it should.
 func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report, error) {
 	r, err := t.play(ctx, chosen)
 	if err != nil {

@@ -59,8 +59,9 @@ type report struct {
 	took        [2]string
 }
 
-// toldLess are the scenarios in which the first side differs by nothing but events that it did not tell, or did not do what a scenario
-// expects of it, such as when the API server gives a claim the class that was the default a moment before.
+// toldLess are the scenarios in which the first side differs by nothing but events that it did not
+// tell, or did not do what a scenario expects of it, such as when the API server gives a claim the
+// class that was the default a moment before.
 func (r report) toldLess() (quiet []scenario.Scenario) {
 	for _, c := range r.comparisons {
 		more := func(line string) bool { return strings.HasPrefix(line, "+ ") && strings.Contains(line, " event ") }
@@ -103,8 +104,8 @@ func (r report) count() map[string]int {
 	return count
 }
 
-// failed reports whether anything is not as it should be: also the stock controllers' results, since a scenario that expects what
-// does not come tries nothing.
+// failed reports whether anything is not as it should be: also the stock controllers' results,
+// since a scenario that expects what does not come tries nothing.
 func (r report) failed() bool {
 	return r.count()["worse"] > 0 || len(r.unused) > 0 || slices.ContainsFunc(r.comparisons, func(c comparison) bool { return len(c.first.failures) > 0 })
 }

@@ -41,7 +41,8 @@ const (
 	calm     = resync + 200*time.Millisecond
 	patience = time.Minute
 
-	// pulses is how many beats can be under way: who waits for one that begins now should not wait for the end of another.
+	// pulses is how many beats can be under way: who waits for one that begins now should not wait
+	// for the end of another.
 	pulses = 3
 )
 
@@ -190,7 +191,8 @@ func (r *run) lane(ctx context.Context, lane []scenario.Scenario, players map[st
 		r.mu.Lock()
 		r.results[s.Name] = res
 		r.mu.Unlock()
-		// The next of its lane must not meet it, and upstream tells of every claim that waits at every resync.
+		// The next of its lane must not meet it, and upstream tells of every claim that waits at
+		// every resync.
 		if err := p.Scrub(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}

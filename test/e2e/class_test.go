@@ -10,8 +10,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// A claim that was given to us and whose class does not exist, as after a restore that brings claims back before classes, says
-// so and goes on by itself. (For a claim that was not given to anybody yet, the stock PV controller says it.)
+// A claim that was given to us and whose class does not exist, as after a restore that brings
+// claims back before classes, says so and goes on by itself. (For a claim that was not given to
+// anybody yet, the stock PV controller says it.)
 func TestClassMissing(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))
@@ -25,8 +26,8 @@ func TestClassMissing(t *testing.T) {
 	b.awaitGone(t, pv)
 }
 
-// A class with a mistake: the event has the driver's words, and a corrected class is noticed at once, not when the slow retry is
-// due in five minutes.
+// A class with a mistake: the event has the driver's words, and a corrected class is noticed at
+// once, not when the slow retry is due in five minutes.
 func TestClassCorrected(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))

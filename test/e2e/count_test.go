@@ -14,8 +14,8 @@ import (
 	"github.com/purser-csi/purser/test/e2e/scrape"
 )
 
-// Without faults there is one call to the driver per operation, no write is made in vain, and each thing is told once. It runs
-// before the parallel tests, which would be counted too.
+// Without faults there is one call to the driver per operation, no write is made in vain, and each
+// thing is told once. It runs before the parallel tests, which would be counted too.
 func TestCounts(t *testing.T) {
 	const many = 50
 	s := shared(t)
@@ -52,8 +52,9 @@ func TestCounts(t *testing.T) {
 	mustBeLean(t, tally.By(provisioner), many)
 }
 
-// mustBeLean: one create, one delete and one patch of the PersistentVolume, nothing else but the journal, and none of it in vain.
-// How many claims share a write of the journal depends on the machine; more than two for one it never needs.
+// mustBeLean: one create, one delete and one patch of the PersistentVolume, nothing else but the
+// journal, and none of it in vain. How many claims share a write of the journal depends on the
+// machine; more than two for one it never needs.
 func mustBeLean(t *testing.T, ours audit.Tally, many int) {
 	t.Helper()
 	got := map[string]int{}
@@ -108,8 +109,8 @@ func TestRest(t *testing.T) {
 	b.mustBeToldOnce(t, claim)
 	begin, err := s.Audit().Mark(t.Context())
 	must(t, err)
-	// A change that means nothing to the provisioner enqueues the claim. It is a patch, since the condition Unused may be written
-	// meanwhile.
+	// A change that means nothing to the provisioner enqueues the claim. It is a patch, since the
+	// condition Unused may be written meanwhile.
 	before := claim.DeepCopy()
 	claim.Labels = map[string]string{"colour": "red"}
 	must(t, b.Client.Patch(t.Context(), claim, client.MergeFrom(before)))

@@ -53,7 +53,8 @@ func (b berth) createPod(t *testing.T, pod *unstructured.Unstructured) {
 	eventually(t, func(ctx context.Context) error { return b.Client.Create(ctx, pod.DeepCopy()) })
 }
 
-// A claim that nobody used goes without a trace, also one that was given to us before its time, as after a restore.
+// A claim that nobody used goes without a trace, also one that was given to us before its time, as
+// after a restore.
 func TestFirstUseNever(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))

@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// What is in the folder is there again the next time, until --fresh forgets it. The copy of the kubeconfig is private, works,
-// and may be written again.
+// What is in the folder is there again the next time, until --fresh forgets it. The copy of the
+// kubeconfig is private, works, and may be written again.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir, copied := dataDir(t), filepath.Join(t.TempDir(), "kubeconfig")

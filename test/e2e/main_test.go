@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atOnce is how many tests run at once. They wait more than they work, so it is not a matter of cores.
+// atOnce is how many tests run at once. They wait more than they work, so it is not a matter of
+// cores.
 const atOnce = "4"
 
 // waitTogether runs that many, unless somebody has asked for another number.
@@ -122,7 +123,8 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
-// sweep takes away what a failed test leaves, except for the logs. That the test has failed is said already.
+// sweep takes away what a failed test leaves, except for the logs. That the test has failed is said
+// already.
 func sweep(dir string) {
 	processes, _ := leftover.Processes(dir)
 	for _, p := range processes {

@@ -36,10 +36,12 @@ func documents(t *testing.T, path string) (objects []*unstructured.Unstructured)
 	}
 }
 
-// snapshotGroup has the kinds that come with the snapshot controller. An API server alone does not know them.
+// snapshotGroup has the kinds that come with the snapshot controller. An API server alone does not
+// know them.
 const snapshotGroup = "snapshot.storage.k8s.io"
 
-// Whatever is shipped is what a cluster takes: applied without being stored, a field that no kind has is an error.
+// Whatever is shipped is what a cluster takes: applied without being stored, a field that no kind
+// has is an error.
 func TestManifestsAreTaken(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))

@@ -54,7 +54,8 @@ func (o outcome) complaints() []string {
 	return lines
 }
 
-// mustSay compares the outcome with what a person should get: the exit code and one line per mistake, which has all the words.
+// mustSay compares the outcome with what a person should get: the exit code and one line per
+// mistake, which has all the words.
 func (o outcome) mustSay(t *testing.T, code int, lines ...[]string) {
 	t.Helper()
 	if o.code != code {
@@ -137,7 +138,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Without the programs that it starts, up says which ones are missing, where it looked, and how to get them.
+// Without the programs that it starts, up says which ones are missing, where it looked, and how to
+// get them.
 func TestProgramsMissing(t *testing.T) {
 	t.Parallel()
 	alone, empty := t.TempDir(), t.TempDir()

@@ -23,8 +23,9 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// patience bounds every wait. It is generous: what is waited for takes milliseconds on an idle machine, and the resync of the
-// stock PV controller, which some of it hangs on, comes every 15 seconds.
+// patience bounds every wait. It is generous: what is waited for takes milliseconds on an idle
+// machine, and the resync of the stock PV controller, which some of it hangs on, comes every 15
+// seconds.
 const patience = time.Minute
 
 // eventually waits until there is nothing missing any more. missing says what is.
@@ -136,8 +137,8 @@ func (b berth) delete(t *testing.T, o client.Object, options ...client.DeleteOpt
 	must(t, b.Client.Delete(t.Context(), o, options...))
 }
 
-// passBy runs a claim through its whole life. Afterwards the controllers have seen all that was written before, so that what did
-// not happen by then was not going to happen.
+// passBy runs a claim through its whole life. Afterwards the controllers have seen all that was
+// written before, so that what did not happen by then was not going to happen.
 func (b berth) passBy(t *testing.T, name string) {
 	t.Helper()
 	claim := b.claim(t, name, "purser")

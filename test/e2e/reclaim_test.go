@@ -45,7 +45,8 @@ func TestRetain(t *testing.T) {
 	}
 }
 
-// A PersistentVolume that is deleted before its claim waits for it, and takes the volume with it (D-30).
+// A PersistentVolume that is deleted before its claim waits for it, and takes the volume with it
+// (D-30).
 func TestVolumeDeletedFirst(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))

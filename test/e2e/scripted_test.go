@@ -18,7 +18,8 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// scripted is a driver that has a controller and nothing else. Its first CreateVolume makes the volume and does not say so.
+// scripted is a driver that has a controller and nothing else. Its first CreateVolume makes the
+// volume and does not say so.
 type scripted struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -108,8 +109,9 @@ func TestUncertainDriver(t *testing.T) {
 	driver.mustHaveUndone(t)
 }
 
-// A power cut while the driver makes a volume, and the claim is gone before the driver is served again: the volume that nobody
-// was told of is found and deleted. Upstream loses it (external-provisioner #486).
+// A power cut while the driver makes a volume, and the claim is gone before the driver is served
+// again: the volume that nobody was told of is found and deleted. Upstream loses it
+// (external-provisioner #486).
 func TestKilledWhileDriverWorks(t *testing.T) {
 	t.Parallel()
 	binaries(t)

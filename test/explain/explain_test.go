@@ -209,7 +209,8 @@ func (s situation) check(t *testing.T, report core.Report) {
 	}
 }
 
-// No command that the answer offers removes a finalizer or forces a deletion without saying what that risks.
+// No command that the answer offers removes a finalizer or forces a deletion without saying what
+// that risks.
 func TestFixesNameTheirRisks(t *testing.T) {
 	base, all := readSituations(t)
 	for _, s := range all {
@@ -232,7 +233,8 @@ func TestFixesNameTheirRisks(t *testing.T) {
 	}
 }
 
-// A cluster of 5,000 claims of which 50 are stuck is explained within seconds, and the stuck ones are one group.
+// A cluster of 5,000 claims of which 50 are stuck is explained within seconds, and the stuck ones
+// are one group.
 func TestWholeClusterIsQuick(t *testing.T) {
 	var items []map[string]any
 	for i := range 5000 {

@@ -52,7 +52,8 @@ func room(path string) string {
 	return name
 }
 
-// mayImport is the plan of the house: each room, and the rooms that it may use beside itself. docs/design.md draws it.
+// mayImport is the plan of the house: each room, and the rooms that it may use beside itself.
+// docs/design.md draws it.
 var mayImport = map[string][]string{
 	"cmd":         {"roles"},
 	"roles":       {"controllers", "reconcile", "world", "driver", "node", "cluster", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
@@ -118,8 +119,8 @@ func TestCoreIsPure(t *testing.T) {
 	}
 }
 
-// Kubernetes itself and etcd are programs that we start, never code that we link; and what would bring half of Kubernetes with
-// it stays out.
+// Kubernetes itself and etcd are programs that we start, never code that we link; and what would
+// bring half of Kubernetes with it stays out.
 func TestForeignServersStayOut(t *testing.T) {
 	forbidden := []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server", "k8s.io/apiserver", "sigs.k8s.io/sig-storage-lib-external-provisioner"}
 	for _, p := range packages(t) {

@@ -166,7 +166,8 @@ func volumes(w *world) {
 	severalHolders(w)
 }
 
-// severalHolders take their finalizers off a volume at the same time. None may bring back another's (8.26).
+// severalHolders take their finalizers off a volume at the same time. None may bring back another's
+// (8.26).
 func severalHolders(w *world) {
 	const attacher = "external-attacher/d"
 	counts := w.requests.since()

@@ -9,7 +9,8 @@ import (
 
 func main() { os.Exit(run(".", os.Stdout, os.Stderr)) }
 
-// run reports on the tree below root. It returns 1 if a source cites a row that docs/spec does not have.
+// run reports on the tree below root. It returns 1 if a source cites a row that docs/spec does not
+// have.
 func run(root string, out, errs io.Writer) int {
 	spec, err := readSpecification(root)
 	if err != nil {

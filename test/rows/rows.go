@@ -67,7 +67,8 @@ func definitions(text string) []string {
 	return rows
 }
 
-// readCitations finds the rows that Go files below root name. It leaves out this program and built or hidden folders.
+// readCitations finds the rows that Go files below root name. It leaves out this program and built
+// or hidden folders.
 func readCitations(root string) (citations, error) {
 	all := citations{map[string]string{}, map[string]bool{}}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -97,8 +98,8 @@ func readCitations(root string) (citations, error) {
 	return all, err
 }
 
-// cite returns the rows that a text names, and those between the ends of the intervals that it names. An interval may skip
-// numbers that the specification does not use.
+// cite returns the rows that a text names, and those between the ends of the intervals that it
+// names. An interval may skip numbers that the specification does not use.
 func cite(text string) (named, between []string) {
 	for _, m := range interval.FindAllStringSubmatch(text, -1) {
 		first, _ := strconv.Atoi(m[2])

@@ -17,8 +17,9 @@ import (
 // days is longer than a record may be unattended.
 const days = 2 * intent.MostUnattended
 
-// absences are days without a process, in which somebody else may have served the claims: what was begun for those that are gone is left alone,
-// and what is begun afterwards is not, though it stands on record beside that, and the process that began it dies as well (H-1).
+// absences are days without a process, in which somebody else may have served the claims: what was
+// begun for those that are gone is left alone, and what is begun afterwards is not, though it
+// stands on record beside that, and the process that began it dies as well (H-1).
 func absences(calm result, _ extent) (all []schedule) {
 	if !calm.work.small || calm.work.nodes {
 		return nil
@@ -45,8 +46,9 @@ func absences(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// keepUnclaimed is somebody else's provisioner that has served claims while there was no process of ours, and an administrator who kept the data
-// when they went, and has taken the PersistentVolumes away.
+// keepUnclaimed is somebody else's provisioner that has served claims while there was no process of
+// ours, and an administrator who kept the data when they went, and has taken the PersistentVolumes
+// away.
 func (w *world) keepUnclaimed() {
 	volumes, claims := apiserver.Objects(w.server, &corev1.PersistentVolume{}), apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{})
 	for _, v := range w.driver.Volumes() {

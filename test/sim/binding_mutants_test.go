@@ -276,7 +276,8 @@ func (m memoryOfPods) List(ctx context.Context, list client.ObjectList, opts ...
 	return err
 }
 
-// timeless has answers to writes look older than anything that a watch shows, so that kube.OwnWrites takes none of them in.
+// timeless has answers to writes look older than anything that a watch shows, so that
+// kube.OwnWrites takes none of them in.
 type timeless struct{ client.Client }
 
 func (c timeless) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {

@@ -28,8 +28,8 @@ func (e end) ofBoth() {
 	e.ofControllers()
 }
 
-// fixed is that the tables of core/binding, looked up in the world as it is, find nothing left to do for any pair, and that nobody
-// waits for a provisioner, since there is one.
+// fixed is that the tables of core/binding, looked up in the world as it is, find nothing left to
+// do for any pair, and that nobody waits for a provisioner, since there is one.
 func (e end) fixed() {
 	for key := range e.keys() {
 		s := e.snapshot(key)
@@ -114,7 +114,8 @@ func (e end) offer(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume
 	return e.volumes[i]
 }
 
-// covers reports whether the volume is what the claim asks for, as far as people ask for anything here.
+// covers reports whether the volume is what the claim asks for, as far as people ask for anything
+// here.
 func covers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	has, wants := pv.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	lacks := slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(pv.Spec.AccessModes, m) })

@@ -6,8 +6,9 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// bindingFamilies are the ways in which things go wrong around those that bind and protect. There is no driver to be waited for, so a
-// new process is there soon; what is on its way meanwhile counts for more, since nothing but preconditions stops it.
+// bindingFamilies are the ways in which things go wrong around those that bind and protect. There
+// is no driver to be waited for, so a new process is there soon; what is on its way meanwhile
+// counts for more, since nothing but preconditions stops it.
 var bindingFamilies = []family{
 	{"crash", soonBack, false},
 	{"crash, and a write arrives later", arrivals, false},
@@ -36,7 +37,8 @@ func soonBack(calm result, x extent) (all []schedule) {
 	return all
 }
 
-// whiles are how long a write can be on its way: until the next process begins, or is in the middle of its work, or is done.
+// whiles are how long a write can be on its way: until the next process begins, or is in the middle
+// of its work, or is done.
 var whiles = []time.Duration{briefly / 2, briefly + time.Millisecond, briefly + 3500*time.Microsecond, 5 * time.Second}
 
 func arrivals(calm result, _ extent) (all []schedule) {

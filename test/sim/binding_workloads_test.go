@@ -18,8 +18,9 @@ func delayed(u *user) {
 
 func kept(u *user) { u.class(corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingImmediate) }
 
-// bindings are what people do where those that bind and protect are ours. The provisioner is that of somebody else, unless a cast says
-// otherwise: then it is ours as well, in the same process or in one of its own.
+// bindings are what people do where those that bind and protect are ours. The provisioner is that
+// of somebody else, unless a cast says otherwise: then it is ours as well, in the same process or
+// in one of its own.
 var bindings = playedBy(besideForeign, []workload{
 	{name: "made for its claim", small: true, setup: immediate, writes: 5, script: func(u *user) {
 		u.claim("a")

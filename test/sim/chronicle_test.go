@@ -14,8 +14,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// moment is the world right after one of its changes. What must hold at every moment is seen in no end: a volume that was released
-// too early is deleted by then, and nobody is left to complain.
+// moment is the world right after one of its changes. What must hold at every moment is seen in no
+// end: a volume that was released too early is deleted by then, and nobody is left to complain.
 type moment struct {
 	volumes map[string]*corev1.PersistentVolume
 	claims  map[types.UID]*corev1.PersistentVolumeClaim
@@ -114,8 +114,8 @@ func sameName(a, b *corev1.ObjectReference) bool {
 	return a != nil && b != nil && a.Namespace == b.Namespace && a.Name == b.Name
 }
 
-// mayGo reports whether a volume needs no protection though a claim has it by now: it was released before, and is so still, or has a
-// finalizer of somebody else, who does not let it go.
+// mayGo reports whether a volume needs no protection though a claim has it by now: it was released
+// before, and is so still, or has a finalizer of somebody else, who does not let it go.
 func (m *moment) mayGo(was, is *corev1.PersistentVolume) bool {
 	if wasLetGo(was) {
 		m.letGo[was.UID] = true

@@ -102,7 +102,8 @@ func withOurs(pv *corev1.PersistentVolume) { pv.Finalizers = []string{ours} }
 
 func raw(kind types.PatchType, text string) client.Patch { return client.RawPatch(kind, []byte(text)) }
 
-// rows are what the controllers and the simulation rely on. They run in both worlds, with the same results.
+// rows are what the controllers and the simulation rely on. They run in both worlds, with the same
+// results.
 var rows = []struct {
 	name string
 	do   func(a api) string

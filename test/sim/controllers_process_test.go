@@ -18,7 +18,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// prepare gives the controllers what is theirs: a cache that keeps other things than that of a provisioner.
+// prepare gives the controllers what is theirs: a cache that keeps other things than that of a
+// provisioner.
 func (p *process) prepare() {
 	if p.role == provisioner {
 		return

@@ -10,7 +10,8 @@ import (
 // uncertain are the codes that leave open whether there is a volume (C-40).
 var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable}
 
-// halfDone are the codes of drivers that fail amid their work, and leave what they have made (C-43, H-15).
+// halfDone are the codes of drivers that fail amid their work, and leave what they have made (C-43,
+// H-15).
 var halfDone = []codes.Code{codes.Unknown, codes.Internal, codes.DataLoss}
 
 func driverFaults(calm result, _ extent) (all []schedule) {
@@ -40,8 +41,9 @@ func faulty(n int, f csidriver.Fault) []schedule {
 	return []schedule{s, deleted, crashed}
 }
 
-// refusals have a driver that made a volume say no to the same request afterwards: its credentials or its quota are looked at before the
-// name is. They come in every order with the deletion of the claims, and for more than one attempt.
+// refusals have a driver that made a volume say no to the same request afterwards: its credentials
+// or its quota are looked at before the name is. They come in every order with the deletion of the
+// claims, and for more than one attempt.
 func refusals(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {
 		for _, code := range []codes.Code{codes.Internal, codes.NotFound, codes.ResourceExhausted, codes.InvalidArgument, codes.Unauthenticated} {
@@ -65,9 +67,10 @@ func refusals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// vagueRefusals have a driver that made a volume for one request refuse the next one, of a class that was made again, for its parameters: it
-// does not say that there is a volume of this name. When the claim is gone, the first one tells (H-1). As long as it lives, no request is
-// met, so it is deleted in any case.
+// vagueRefusals have a driver that made a volume for one request refuse the next one, of a class
+// that was made again, for its parameters: it does not say that there is a volume of this name.
+// When the claim is gone, the first one tells (H-1). As long as it lives, no request is met, so it
+// is deleted in any case.
 func vagueRefusals(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {
 		half := schedule{csiAt: n, csi: csidriver.Fault{Code: codes.Internal, Effect: csidriver.Done}, recreateClassAt: n, driverVague: true}
@@ -85,7 +88,8 @@ func vagueRefusals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// driverFaultsUnseen are calls of which nobody knows how they ended, while people do what one of the watches does not show.
+// driverFaultsUnseen are calls of which nobody knows how they ended, while people do what one of
+// the watches does not show.
 func driverFaultsUnseen(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {
 		for _, effect := range []csidriver.Effect{csidriver.None, csidriver.Done} {

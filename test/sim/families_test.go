@@ -11,7 +11,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// family is a way in which things go wrong: the schedules for a workload whose run without faults is known.
+// family is a way in which things go wrong: the schedules for a workload whose run without faults
+// is known.
 type family struct {
 	name string
 	plan func(calm result, x extent) []schedule
@@ -80,8 +81,9 @@ func crashesWithDeletion(calm result, x extent) (all []schedule) {
 	return all
 }
 
-// ends are upgrades: the process ends what it has begun, and the next one need not wait. Where that process is itself the successor of one
-// that was killed, amid a call that goes on, the one after it must.
+// ends are upgrades: the process ends what it has begun, and the next one need not wait. Where that
+// process is itself the successor of one that was killed, amid a call that goes on, the one after
+// it must.
 func ends(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		s := schedule{endAt: n, downFor: briefly}
@@ -121,7 +123,8 @@ func recreations(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// handovers are classes that lead claims to another driver, while a call to ours is in doubt or under way (H-1).
+// handovers are classes that lead claims to another driver, while a call to ours is in doubt or
+// under way (H-1).
 func handovers(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		all = append(all, schedule{handClassAt: n}, schedule{handClassAt: n, loseAnswer: n + 1})
@@ -192,8 +195,8 @@ func lostAnswers(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// slowWritesOfKept are slow writes while nobody deletes the volumes: the stock controllers give a claim no volume that is being deleted,
-// and as long as the claim lives it stays.
+// slowWritesOfKept are slow writes while nobody deletes the volumes: the stock controllers give a
+// claim no volume that is being deleted, and as long as the claim lives it stays.
 func slowWritesOfKept(calm result, x extent) []schedule {
 	return slices.DeleteFunc(slowWrites(calm, x), func(s schedule) bool { return s.dropVolumesAt > 0 })
 }
@@ -253,8 +256,8 @@ func rivals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// repeats have a second leader take over what the first one is about to repeat, since a third one died in the middle of it. The first
-// one is slow to send it, and dies with the answer.
+// repeats have a second leader take over what the first one is about to repeat, since a third one
+// died in the middle of it. The first one is slow to send it, and dies with the answer.
 func repeats(calm result, _ extent) (all []schedule) {
 	for _, call := range calm.calls {
 		for rival := call + 1; rival <= call+4; rival++ {
@@ -269,8 +272,8 @@ func repeats(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// pairs are two crashes, the second of which hits what the first left behind. They are sampled when there are too many, by a seed
-// that never changes.
+// pairs are two crashes, the second of which hits what the first left behind. They are sampled when
+// there are too many, by a seed that never changes.
 func pairs(calm result, x extent) (all []schedule) {
 	if !calm.work.small {
 		return nil

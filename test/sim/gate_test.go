@@ -106,7 +106,8 @@ func (p *process) arrivesLate(n int, o op, send func(n int) error) {
 	w.happened(p, n)
 }
 
-// travel is the time to the API server. Requests take unlike times, so that no two things happen at the same instant.
+// travel is the time to the API server. Requests take unlike times, so that no two things happen at
+// the same instant.
 func (p *process) travel(what string) {
 	p.world.mu.Lock()
 	n := p.world.ops

@@ -24,7 +24,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// Random histories of claims and pods, against the protection of claims and the claims of ephemeral volumes (I10).
+// Random histories of claims and pods, against the protection of claims and the claims of ephemeral
+// volumes (I10).
 
 // move is one thing that users, the scheduler, kubelets or the garbage collector do.
 type move struct {
@@ -76,8 +77,8 @@ func TestGuardsHold(t *testing.T) {
 	})
 }
 
-// Histories that upstream learned from. Each begins with p0 that names c0, p1 that names c1 and ends slowly, and p2 with an ephemeral
-// volume, slow too; none of them has a node.
+// Histories that upstream learned from. Each begins with p0 that names c0, p1 that names c1 and
+// ends slowly, and p2 with an ephemeral volume, slow too; none of them has a node.
 var learned = map[string]history{
 	"75980 a pod got its node a moment ago": {
 		faults: []view.Fault{{Kind: &corev1.Pod{}, Frozen: true}},
@@ -131,7 +132,8 @@ func TestGuardsThatGoByMemoryAreCaught(t *testing.T) {
 	}
 }
 
-// playGuards plays a history and returns what was wrong. live says who answers for the API server; nil for itself.
+// playGuards plays a history and returns what was wrong. live says who answers for the API server;
+// nil for itself.
 func playGuards(t *testing.T, h history, live func(*view.View) client.Reader) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -267,7 +269,8 @@ func (w *guards) has(claim string) bool {
 	return w.api.Get(w.ctx, client.ObjectKey{Namespace: guardNamespace, Name: claim}, &corev1.PersistentVolumeClaim{}) == nil
 }
 
-// collect is the garbage collector. A pod that is being deleted is deleted in the foreground: its claims go first.
+// collect is the garbage collector. A pod that is being deleted is deleted in the foreground: its
+// claims go first.
 func (w *guards) collect() {
 	pods := map[types.UID]bool{}
 	for _, p := range apiserver.Objects(w.server, &corev1.Pod{}) {
@@ -282,7 +285,8 @@ func (w *guards) collect() {
 
 func (w *guards) writes() int { return len(w.server.History(&corev1.PersistentVolumeClaim{}, 0)) }
 
-// The cost of claims that are deleted together, in requests: one write each, and a few lists for all of them.
+// The cost of claims that are deleted together, in requests: one write each, and a few lists for
+// all of them.
 func TestGuardsAreCheap(t *testing.T) {
 	const many = 1000
 	synctest.Test(t, func(t *testing.T) {

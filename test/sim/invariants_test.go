@@ -22,8 +22,8 @@ type end struct {
 	volumes []*corev1.PersistentVolume
 }
 
-// check holds the invariants against the end of a run. before is how many writes there were when all should
-// have been quiet.
+// check holds the invariants against the end of a run. before is how many writes there were when
+// all should have been quiet.
 func (w *world) check(before int) {
 	e := end{
 		world: w, claims: apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}),
@@ -54,8 +54,9 @@ func (e end) ofProvisioner() {
 	e.settled()
 }
 
-// noLeak is I1: every volume of the backend has a PersistentVolume that names it, and the other way round. One that is on record for a
-// claim that still wants it, and has no class any more, is not lost.
+// noLeak is I1: every volume of the backend has a PersistentVolume that names it, and the other way
+// round. One that is on record for a claim that still wants it, and has no class any more, is not
+// lost.
 func (e end) noLeak() {
 	handles := map[string]string{}
 	for _, pv := range e.volumes {
@@ -86,7 +87,8 @@ func (e end) exists(ref *corev1.ObjectReference) bool {
 	return slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool { return refersTo(ref, c) })
 }
 
-// refersTo reports whether a reference is to this very claim. One that was copied by hand may have its uid and another name.
+// refersTo reports whether a reference is to this very claim. One that was copied by hand may have
+// its uid and another name.
 func refersTo(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
 	return ref != nil && ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
 }
@@ -143,7 +145,8 @@ func (e end) budget() {
 	}
 }
 
-// once is I6 without a view of the world: what a process has made it does not make again, though no watch shows it.
+// once is I6 without a view of the world: what a process has made it does not make again, though no
+// watch shows it.
 func (e end) once() {
 	for call, n := range e.calls {
 		if n > 1 && !e.repeated && strings.HasPrefix(call, "CreateVolume") {
@@ -217,7 +220,8 @@ func (e end) awaited(volume string) bool {
 	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return (r.VolumeName == volume || e.shares) && e.waits(r) })
 }
 
-// waits reports whether the claim of an entry still wants a volume: then what the driver has refused may stay on record.
+// waits reports whether the claim of an entry still wants a volume: then what the driver has
+// refused may stay on record.
 func (e end) waits(entry intent.Entry) bool {
 	return slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool {
 		return c.UID == entry.UID && c.DeletionTimestamp == nil && c.Spec.VolumeName == ""

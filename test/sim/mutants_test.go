@@ -25,8 +25,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// mutant is a way in which our controllers could be broken: each hook stands between them and the world. The zero value is our
-// controllers as they are.
+// mutant is a way in which our controllers could be broken: each hook stands between them and the
+// world. The zero value is our controllers as they are.
 type mutant struct {
 	name          string
 	client        func(api client.Client, cached client.Reader) client.Client
@@ -40,7 +40,8 @@ type mutant struct {
 
 	// by is the family that is likely to notice, and goes first.
 	by string
-	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others it must notice more than that.
+	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others
+	// it must notice more than that.
 	costs bool
 
 	// Of those that bind and protect.
@@ -412,7 +413,8 @@ func (d ignoresSize) CreateVolume(ctx context.Context, in *csi.CreateVolumeReque
 	return out, err
 }
 
-// settlesEarly forgets the record as soon as the driver has answered, and is slow enough that the API server is told.
+// settlesEarly forgets the record as soon as the driver has answered, and is slow enough that the
+// API server is told.
 func settlesEarly(d csi.ControllerClient, j provisioning.Journal) csi.ControllerClient {
 	return earlySettler{d, j}
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestMutants breaks the controllers in one way after the other. The sweep must notice each time, or it is worth nothing.
+// TestMutants breaks the controllers in one way after the other. The sweep must notice each time,
+// or it is worth nothing.
 func TestMutants(t *testing.T) {
 	began, killed, all := time.Now(), 0, 0
 	for _, p := range halves {
@@ -35,8 +36,9 @@ func (p half) hunt(t *testing.T) (killed int) {
 	return killed
 }
 
-// prey is how much of the sweep a mutant has to get through, besides the whole of the family that is likely to notice it: which
-// schedules of that do can differ between machines, since goroutines that are ready at the same moment go in any order.
+// prey is how much of the sweep a mutant has to get through, besides the whole of the family that
+// is likely to notice it: which schedules of that do can differ between machines, since goroutines
+// that are ready at the same moment go in any order.
 var prey = extent{every: 3, pairs: 200}
 
 func (p half) kill(t *testing.T, calm []result, m mutant) (by result, killed bool) {

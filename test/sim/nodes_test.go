@@ -28,8 +28,8 @@ func delayedOn(nodes ...string) func(*user) {
 	}
 }
 
-// schedule is the scheduler, with a pod for each claim: it selects a node for each that has none, and another one when the selection was
-// taken back, each time after a longer pause.
+// schedule is the scheduler, with a pod for each claim: it selects a node for each that has none,
+// and another one when the selection was taken back, each time after a longer pause.
 func (u *user) schedule(nodes []string) {
 	rest := 97 * time.Millisecond
 	for turn := 0; u.world.ctx.Err() == nil; time.Sleep(rest) {

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// outage is a while in which the API server does nothing of what is asked, and says so. What it watches for us goes on.
+// outage is a while in which the API server does nothing of what is asked, and says so. What it
+// watches for us goes on.
 type outage struct {
 	at     int // the operation with which it begins; 0 is never
 	lasts  time.Duration

@@ -13,7 +13,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/csidriver"
 )
 
-// manyPages are leaders that follow each other when the journal has several pages, which each of them adds and takes over one by one.
+// manyPages are leaders that follow each other when the journal has several pages, which each of
+// them adds and takes over one by one.
 func manyPages(calm result, x extent) (all []schedule) {
 	if len(calm.calls) < 3 {
 		return nil // one page has it all
@@ -26,7 +27,8 @@ func manyPages(calm result, x extent) (all []schedule) {
 	return all
 }
 
-// lostJournals are administrators who delete the journal under a process, which makes it again. Only a crash before that would lose volumes.
+// lostJournals are administrators who delete the journal under a process, which makes it again.
+// Only a crash before that would lose volumes.
 func lostJournals(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		s := schedule{dropJournalAt: n}
@@ -51,7 +53,8 @@ func lostJournals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// successorsPages makes a journal believe that the first page is its own when it is about to take another.
+// successorsPages makes a journal believe that the first page is its own when it is about to take
+// another.
 func successorsPages(c *journal.Config) { c.Live = &vainReader{Reader: c.Live, holder: c.Holder} }
 
 type vainReader struct {

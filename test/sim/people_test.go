@@ -55,7 +55,8 @@ func deletedWithClaim(pv *corev1.PersistentVolume) {
 	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 }
 
-// madeBefore is of a volume that was made for a claim which is gone, and that an administrator gave free: it has data.
+// madeBefore is of a volume that was made for a claim which is gone, and that an administrator gave
+// free: it has data.
 func madeBefore(pv *corev1.PersistentVolume) {
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnProvisionedBy, driverName)
 }
@@ -100,7 +101,8 @@ func (u *user) giveBack() {
 	}
 }
 
-// untilReleasedAndHeld is a volume that is released, for a while already, and not deleted, since it is attached: no call for it is under way.
+// untilReleasedAndHeld is a volume that is released, for a while already, and not deleted, since it
+// is attached: no call for it is under way.
 func (u *user) untilReleasedAndHeld() {
 	u.claim("a")
 	u.untilBound("a")
@@ -112,7 +114,8 @@ func (u *user) untilReleasedAndHeld() {
 	u.pause(15 * time.Second)
 }
 
-// goOn has nothing stand in the way of the deletion any more but the claim that has the volume by now, and then that goes, too.
+// goOn has nothing stand in the way of the deletion any more but the claim that has the volume by
+// now, and then that goes, too.
 func (u *user) goOn(claim string) {
 	u.detach()
 	u.pause(5 * time.Second)
@@ -129,7 +132,8 @@ func (u *user) volumeName() string {
 	return ""
 }
 
-// give is an administrator who gives what was released, and is to stay, to a claim that names it, as the event ClaimMisbound says.
+// give is an administrator who gives what was released, and is to stay, to a claim that names it,
+// as the event ClaimMisbound says.
 func (u *user) give(claim string) {
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		c := u.get(claim)
@@ -159,7 +163,8 @@ func (u *user) restore(name, claim string) {
 	}
 }
 
-// copyFor is an administrator who copies a volume of a claim and writes another claim's name into it, and not another uid.
+// copyFor is an administrator who copies a volume of a claim and writes another claim's name into
+// it, and not another uid.
 func (u *user) copyFor(claim, other string) {
 	if c := u.get(claim); c != nil {
 		u.volume("copy", reserved(other), func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = c.UID })
@@ -178,7 +183,8 @@ func (u *user) touch(claim string) {
 	})
 }
 
-// place is what the scheduler does for a pod that can have a volume which is there: it takes the volume, and leaves the rest to us.
+// place is what the scheduler does for a pod that can have a volume which is there: it takes the
+// volume, and leaves the rest to us.
 func (u *user) place(claim, volume string) {
 	u.world.log("the scheduler takes volume %s for claim %s", volume, claim)
 	u.try(func() error {
@@ -193,7 +199,8 @@ func (u *user) place(claim, volume string) {
 	})
 }
 
-// pod is one that runs on a node and uses a claim. Neither the scheduler nor a kubelet lets one run whose claim is being deleted.
+// pod is one that runs on a node and uses a claim. Neither the scheduler nor a kubelet lets one run
+// whose claim is being deleted.
 func (u *user) pod(name, claim string) {
 	if c := u.get(claim); c == nil || c.DeletionTimestamp != nil {
 		return
@@ -233,7 +240,8 @@ func (u *user) untilPhase(name string, phase corev1.PersistentVolumePhase) {
 // atOnce is soon after the last thing, before anybody has seen it.
 func (u *user) atOnce() { time.Sleep(170 * time.Microsecond) }
 
-// turn has the volumes kept, or deleted, once they are released. To keep one that was released a moment ago is too late (D-31).
+// turn has the volumes kept, or deleted, once they are released. To keep one that was released a
+// moment ago is too late (D-31).
 func (u *user) turn(policy corev1.PersistentVolumeReclaimPolicy) {
 	u.world.turned = true
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {

@@ -247,8 +247,9 @@ func (m *fakeManager) GetCache() cache.Cache {
 	return m.view
 }
 
-// GetControllerOptions chooses the queue of client-go. The one of controller-runtime can leave a goroutine behind when it is shut
-// down while it hands out a key, which virtual time takes for a deadlock.
+// GetControllerOptions chooses the queue of client-go. The one of controller-runtime can leave a
+// goroutine behind when it is shut down while it hands out a key, which virtual time takes for a
+// deadlock.
 func (m *fakeManager) GetControllerOptions() config.Controller {
 	return config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// schedule is what goes wrong in one run. Operations, which are writes to the API server and calls to the driver, are numbered
-// from 1 in the order in which they begin. The zero value is a run without faults.
+// schedule is what goes wrong in one run. Operations, which are writes to the API server and calls
+// to the driver, are numbered from 1 in the order in which they begin. The zero value is a run
+// without faults.
 type schedule struct {
 	crashes         []crash
 	downFor         time.Duration // between a crash and the next process

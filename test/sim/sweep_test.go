@@ -62,7 +62,8 @@ func jobs(calm []result, f family, x extent) (all []job) {
 // workers is how many runs go on at once.
 const workers = 3
 
-// sweep runs the jobs and hands over each result, in no order. It ends early when each says that it is enough.
+// sweep runs the jobs and hands over each result, in no order. It ends early when each says that it
+// is enough.
 func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 	t.Helper()
 	var (
@@ -93,8 +94,9 @@ func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 	wg.Wait()
 }
 
-// wanted is little for the tests, what takes some minutes for SIM=whole, and all for SIM=everything. With SEED, a number, chance is another
-// one; with FAMILY, a name, there is only that family.
+// wanted is little for the tests, what takes some minutes for SIM=whole, and all for
+// SIM=everything. With SEED, a number, chance is another one; with FAMILY, a name, there is only
+// that family.
 func (p half) wanted() extent {
 	x := p.much()
 	x.seed, _ = strconv.ParseUint(os.Getenv("SEED"), 10, 64)

@@ -215,7 +215,8 @@ var workloads = []workload{
 	}},
 }
 
-// untilShareIsLeft lets the last claim of a share go after a new process has undone what a former one began, and a watch that was broken is well.
+// untilShareIsLeft lets the last claim of a share go after a new process has undone what a former
+// one began, and a watch that was broken is well.
 func (u *user) untilShareIsLeft(claim string) {
 	u.pause(healsAfter + 5*time.Second)
 	u.deleteClaim(claim)
@@ -377,7 +378,8 @@ func ofDriver(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driverName
 }
 
-// recreateClasses deletes every class and makes it again with other parameters; for another driver if one is named.
+// recreateClasses deletes every class and makes it again with other parameters; for another driver
+// if one is named.
 func (w *world) recreateClasses(driver string) {
 	for _, class := range apiserver.Objects(w.server, &storagev1.StorageClass{}) {
 		w.log("user creates class %s again", class.Name+driver)

@@ -20,7 +20,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/neighbours"
 )
 
-// world is one run: an API server, a driver, the neighbours, a user, and our processes one after the other.
+// world is one run: an API server, a driver, the neighbours, a user, and our processes one after
+// the other.
 type world struct {
 	schedule  schedule
 	mutant    mutant
@@ -59,8 +60,8 @@ type world struct {
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
 const healsAfter = 40 * time.Second
 
-// blindFor is how long a broken watch stays broken after all has been done: for longer than a new process waits for the calls of a former
-// one, after which it repeats or undoes them.
+// blindFor is how long a broken watch stays broken after all has been done: for longer than a new
+// process waits for the calls of a former one, after which it repeats or undoes them.
 const blindFor = callTimeout + 8*time.Second
 
 func newWorld(ctx context.Context, s schedule, m mutant) *world {
@@ -119,8 +120,8 @@ func (w *world) play(work workload) {
 	}
 }
 
-// settle returns when nothing should be left to do for any process, the last of which may have begun a moment ago, or may have been
-// without an answer until then.
+// settle returns when nothing should be left to do for any process, the last of which may have
+// begun a moment ago, or may have been without an answer until then.
 func (w *world) settle() {
 	until := time.Now().Add(settles)
 	for time.Now().Before(until) {
@@ -192,7 +193,8 @@ func (w *world) restart(r role) {
 	}()
 }
 
-// pause is how long there is no process, and whether it is the first time. Nothing is quiet before it is over.
+// pause is how long there is no process, and whether it is the first time. Nothing is quiet before
+// it is over.
 func (w *world) pause() (down time.Duration, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -332,7 +334,8 @@ func (w *world) happened(by *process, n int) {
 	}
 }
 
-// replaceVolumes is an administrator who forces the released volumes out of the way and restores others under their names.
+// replaceVolumes is an administrator who forces the released volumes out of the way and restores
+// others under their names.
 func (w *world) replaceVolumes() {
 	api := w.server.Client()
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
@@ -375,7 +378,8 @@ func (w *world) dropJournal() {
 	}
 }
 
-// rival starts a second leader beside the first, which learns of it by its journal, or by its lease in the end.
+// rival starts a second leader beside the first, which learns of it by its journal, or by its lease
+// in the end.
 func (w *world) rival(former *process) {
 	time.Sleep(33 * time.Microsecond)
 	w.start(former.role)
@@ -403,8 +407,8 @@ func (w *world) deleting(id string) {
 	}
 }
 
-// deletingVolume looks at a PersistentVolume whose volume is about to be deleted. One that was made for a claim which has another one
-// by now may go.
+// deletingVolume looks at a PersistentVolume whose volume is about to be deleted. One that was made
+// for a claim which has another one by now may go.
 func (w *world) deletingVolume(pv *corev1.PersistentVolume) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		w.violate("I3: volume %s is deleted, and its policy is %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)

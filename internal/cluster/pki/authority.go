@@ -30,7 +30,8 @@ type Authority struct {
 // Pair are the files of one certificate and its key.
 type Pair struct{ Cert, Key string }
 
-// Open takes the authority in dir, or makes one where there is none that can sign for as long as a certificate lives.
+// Open takes the authority in dir, or makes one where there is none that can sign for as long as a
+// certificate lives.
 func Open(dir string, now time.Time) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of certificates: %w", err)

@@ -14,7 +14,8 @@ import (
 	"github.com/purser-csi/purser/internal/cluster/privatefile"
 )
 
-// SigningKey returns the file of a private key that signs tokens, and makes it where there is none that can be read.
+// SigningKey returns the file of a private key that signs tokens, and makes it where there is none
+// that can be read.
 func (a *Authority) SigningKey(name string) (string, error) {
 	path := a.pair(name).Key
 	if _, err := loadKey(path); err == nil {
@@ -60,7 +61,8 @@ func load(pair Pair) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return both.Leaf, key, nil
 }
 
-// save writes the key first: a certificate on disk without its key would be found damaged, and issued again.
+// save writes the key first: a certificate on disk without its key would be found damaged, and
+// issued again.
 func save(pair Pair, cert *x509.Certificate, key *ecdsa.PrivateKey) error {
 	if err := saveKey(pair.Key, key); err != nil {
 		return err

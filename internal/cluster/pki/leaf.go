@@ -56,7 +56,8 @@ func (a *Authority) template(spec Spec) *x509.Certificate {
 	return t
 }
 
-// fits reports whether a certificate on disk is what would be issued now, by this authority, and lasts.
+// fits reports whether a certificate on disk is what would be issued now, by this authority, and
+// lasts.
 func (a *Authority) fits(cert, want *x509.Certificate) bool {
 	return lasts(cert, a.now, renewBefore) &&
 		cert.CheckSignatureFrom(a.cert) == nil &&

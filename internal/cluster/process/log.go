@@ -15,7 +15,8 @@ const (
 	lineBytes = 400      // a line of a structured log can be very long, and its beginning says what it is about
 )
 
-// SetAside makes room for a new log and keeps the previous one as path.1: after a crash it is the one to read.
+// SetAside makes room for a new log and keeps the previous one as path.1: after a crash it is the
+// one to read.
 func SetAside(path string) error {
 	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

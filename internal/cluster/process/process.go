@@ -17,7 +17,8 @@ type Config struct {
 	Args []string // without the program's name
 	Log  string   // file for standard output and error; the previous one is kept as Log.1
 
-	// Inherit are open files that the child holds for as long as it lives, such as the lock on its data.
+	// Inherit are open files that the child holds for as long as it lives, such as the lock on its
+	// data.
 	Inherit []*os.File
 }
 
@@ -61,8 +62,9 @@ func command(cfg Config, log *os.File) *exec.Cmd {
 
 // run starts the child and stays with it until it has been reaped.
 //
-// The kernel sends the parent-death signal when the *thread* that forked ends, not when the process does, and the Go
-// runtime ends threads when it pleases. So this goroutine keeps one thread to itself for the whole life of the child.
+// The kernel sends the parent-death signal when the *thread* that forked ends, not when the process
+// does, and the Go runtime ends threads when it pleases. So this goroutine keeps one thread to
+// itself for the whole life of the child.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -72,7 +74,8 @@ func (p *Process) run(started chan<- error) {
 	if err != nil {
 		return
 	}
-	// What Wait returns is in ProcessState too: output goes to a file, so there is nothing to copy that could fail.
+	// What Wait returns is in ProcessState too: output goes to a file, so there is nothing to copy
+	// that could fail.
 	_ = p.cmd.Wait()
 	p.exit = &Exit{Name: p.cfg.Name, State: p.cmd.ProcessState.String(), Log: p.cfg.Log}
 	p.exit.Tail, p.exit.tailErr = Tail(p.cfg.Log, tailLines)
@@ -88,7 +91,8 @@ func (p *Process) Name() string { return p.cfg.Name }
 // Done is closed when the child has ended and has been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit says how the child ended, and is nil while it runs. Whether that was wanted is the caller's to know.
+// Exit says how the child ended, and is nil while it runs. Whether that was wanted is the caller's
+// to know.
 func (p *Process) Exit() *Exit {
 	select {
 	case <-p.done:
@@ -98,8 +102,8 @@ func (p *Process) Exit() *Exit {
 	}
 }
 
-// Stop asks the child to end, kills it once ctx is done, and returns when it is gone. A child that had to be killed
-// is an error; one that had already ended is not.
+// Stop asks the child to end, kills it once ctx is done, and returns when it is gone. A child that
+// had to be killed is an error; one that had already ended is not.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err

@@ -96,7 +96,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestSurvivesTheThreadThatStartedIt: the parent-death signal is bound to a thread, and threads end all the time.
+// TestSurvivesTheThreadThatStartedIt: the parent-death signal is bound to a thread, and threads end
+// all the time.
 func TestSurvivesTheThreadThatStartedIt(t *testing.T) {
 	var p *Process
 	thread := onDoomedThread(func() { p, _ = child(t, "obedient") })
@@ -112,7 +113,8 @@ func TestSurvivesTheThreadThatStartedIt(t *testing.T) {
 	}
 }
 
-// TestDiesWithItsParent kills a parent with SIGKILL. Its child holds the pipe: end of file means that both are gone.
+// TestDiesWithItsParent kills a parent with SIGKILL. Its child holds the pipe: end of file means
+// that both are gone.
 func TestDiesWithItsParent(t *testing.T) {
 	parent, r := child(t, "parent")
 	if err := syscall.Kill(parent.PID(), syscall.SIGKILL); err != nil {

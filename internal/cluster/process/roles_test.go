@@ -17,7 +17,8 @@ import (
 
 const roleArg = "test-child-role"
 
-// play is what the test binary does when it is started as a child. It reports on the inherited pipe once set up.
+// play is what the test binary does when it is started as a child. It reports on the inherited pipe
+// once set up.
 func play(role, logs string) int {
 	ready := os.NewFile(3, "ready")
 	term := make(chan os.Signal, 1)

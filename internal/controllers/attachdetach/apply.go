@@ -53,8 +53,8 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 	return nil
 }
 
-// unlist deletes the VolumeAttachment only after the write of the node's list, and only if the Node of the answer does not report
-// the volume in use.
+// unlist deletes the VolumeAttachment only after the write of the node's list, and only if the Node
+// of the answer does not report the volume in use.
 func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attachment.Unlist) (next, error) {
 	node, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), absent)
 	if err != nil {

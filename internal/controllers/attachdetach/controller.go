@@ -30,7 +30,8 @@ type Config struct {
 	Live   client.Reader // the API server
 	Writer client.Client
 	Rules  attachment.Rules
-	// AuditEvery is how often VolumeAttachments without a PersistentVolume are looked at, and how long one must be unused.
+	// AuditEvery is how often VolumeAttachments without a PersistentVolume are looked at, and how
+	// long one must be unused.
 	AuditEvery time.Duration
 	Forced     *prometheus.CounterVec // forced detaches by reason; nil for none
 }
@@ -121,7 +122,8 @@ func (c *Controller) start(_ context.Context, q queue) error {
 	return nil
 }
 
-// Decide implements reconcile.Task. It notes since when a node has the volume without need, for the timer of a forced detach.
+// Decide implements reconcile.Task. It notes since when a node has the volume without need, for the
+// timer of a forced detach.
 func (c *Controller) Decide(s attachment.Snapshot, now time.Time) verdict.Verdict[attachment.Action] {
 	s.Unwanted = c.noteUnwanted(s.Key, attachment.Unwanted(s), now)
 	return attachment.Decide(s, now)

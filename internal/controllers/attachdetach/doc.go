@@ -1,5 +1,6 @@
-// Package attachdetach is the effects of the attach-detach controller: it creates and deletes VolumeAttachments and writes
-// status.volumesAttached of nodes, as core/attachment decides. Every wait is an event handler with an index; nothing polls.
+// Package attachdetach is the effects of the attach-detach controller: it creates and deletes
+// VolumeAttachments and writes status.volumesAttached of nodes, as core/attachment decides. Every
+// wait is an event handler with an index; nothing polls.
 //
 // # Permissions
 //

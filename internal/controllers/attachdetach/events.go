@@ -44,7 +44,8 @@ func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, Key] {
 	}
 }
 
-// claimEvents enqueues the volume of a claim that is bound or that changes: late binding comes after the pod (4.2).
+// claimEvents enqueues the volume of a claim that is bound or that changes: late binding comes
+// after the pod (4.2).
 func (c *Controller) claimEvents() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
 	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q queue) {
@@ -83,7 +84,8 @@ func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.Persistent
 	}
 }
 
-// attachmentEvents enqueues the volume of each VolumeAttachment that changes: this completes every wait for the attacher.
+// attachmentEvents enqueues the volume of each VolumeAttachment that changes: this completes every
+// wait for the attacher.
 func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.VolumeAttachment, Key] {
 	add := func(ctx context.Context, va *storagev1.VolumeAttachment, q queue) {
 		if key, ok := c.keyOfAttachment(ctx, va); ok {
@@ -129,8 +131,8 @@ func (c *Controller) addAttachments(ctx context.Context, matching client.Matchin
 	}
 }
 
-// nodeEvents enqueues the volumes that a node reports in use no more or that its list gained or lost; and all volumes of a node that comes,
-// goes, or changes in what the rules look at.
+// nodeEvents enqueues the volumes that a node reports in use no more or that its list gained or
+// lost; and all volumes of a node that comes, goes, or changes in what the rules look at.
 func (c *Controller) nodeEvents() handler.TypedEventHandler[*corev1.Node, Key] {
 	all := func(ctx context.Context, node *corev1.Node, q queue) {
 		for _, key := range volumesOfNode(node) {

@@ -80,7 +80,8 @@ func (g *gathering) pods(ctx context.Context, pv *corev1.PersistentVolume) error
 	return nil
 }
 
-// isUser reports whether a pod that names the claim uses it: the claim of an ephemeral volume must be the pod's own.
+// isUser reports whether a pod that names the claim uses it: the claim of an ephemeral volume must
+// be the pod's own.
 func isUser(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
@@ -147,8 +148,8 @@ func (c *Controller) readAttachment(ctx context.Context, name string) (*storagev
 	return va, nil
 }
 
-// listing reads the nodes that name the volume, and the VolumeAttachments that belong to them by name: after the
-// PersistentVolume is gone, a hash of node, driver and handle finds them.
+// listing reads the nodes that name the volume, and the VolumeAttachments that belong to them by
+// name: after the PersistentVolume is gone, a hash of node, driver and handle finds them.
 func (g *gathering) listing(ctx context.Context) error {
 	var list corev1.NodeList
 	if err := g.Cached.List(ctx, &list, client.MatchingFields{IndexListed: g.s.Key.String()}); err != nil {
@@ -222,7 +223,8 @@ func (c *Controller) node(ctx context.Context, name string) (*corev1.Node, error
 	return node, nil
 }
 
-// orphan reads a VolumeAttachment whose handle is not known. One whose handle is known by now is worked on under that key.
+// orphan reads a VolumeAttachment whose handle is not known. One whose handle is known by now is
+// worked on under that key.
 func (g *gathering) orphan(ctx context.Context) (attachment.Snapshot, error) {
 	va, err := g.readAttachment(ctx, g.s.Key.Attachment)
 	if err != nil || va == nil {
@@ -253,9 +255,9 @@ func (c *Controller) isUnusedLong(uid types.UID) bool {
 	return seen && c.Clock.Now().Sub(since) >= max(c.AuditEvery, time.Second)
 }
 
-// keyOfAttachment returns the key under which a VolumeAttachment is worked on: its volume's, that of the handle it remembers, that of a
-// volume that its node names and whose hash is its name, or itself. ok is false for inline volumes, which are not this
-// controller's.
+// keyOfAttachment returns the key under which a VolumeAttachment is worked on: its volume's, that
+// of the handle it remembers, that of a volume that its node names and whose hash is its name, or
+// itself. ok is false for inline volumes, which are not this controller's.
 func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAttachment) (Key, bool) {
 	volume := va.Spec.Source.PersistentVolumeName
 	if volume == nil {

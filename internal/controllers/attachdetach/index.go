@@ -14,8 +14,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/protection"
 )
 
-// Indexes: volumes by driver and handle, pods by claim, VolumeAttachments by volume, node and remembered handle, nodes by the
-// volumes that their status names.
+// Indexes: volumes by driver and handle, pods by claim, VolumeAttachments by volume, node and
+// remembered handle, nodes by the volumes that their status names.
 const (
 	IndexHandle     = "attachedHandle"
 	IndexClaim      = "attachedClaim"
@@ -58,7 +58,8 @@ func handles(o client.Object) []string {
 	return nil
 }
 
-// keyOfVolume returns the driver and the handle of a volume, for an in-tree volume those of its migration (4.9).
+// keyOfVolume returns the driver and the handle of a volume, for an in-tree volume those of its
+// migration (4.9).
 func keyOfVolume(pv *corev1.PersistentVolume) (Key, bool) {
 	if pv.Spec.CSI == nil {
 		translator := csitranslation.New()

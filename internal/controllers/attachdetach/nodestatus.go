@@ -15,15 +15,17 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// nodeStatus writes status.volumesAttached of nodes. While a write of a node is in flight, changes for it are collected; the next
-// write has all of them. Nodes are written in parallel. It is safe for concurrent use.
+// nodeStatus writes status.volumesAttached of nodes. While a write of a node is in flight, changes
+// for it are collected; the next write has all of them. Nodes are written in parallel. It is safe
+// for concurrent use.
 type nodeStatus struct {
 	*Controller
 	mu    sync.Mutex
 	nodes map[string]*nodeChanges
 }
 
-// nodeChanges are the changes of one node that wait for a write. The entry exists while a goroutine writes.
+// nodeChanges are the changes of one node that wait for a write. The entry exists while a goroutine
+// writes.
 type nodeChanges struct{ waiting []change }
 
 // change puts one volume into the list or takes it out.
@@ -110,7 +112,8 @@ func (n *nodeStatus) writeOnce(ctx context.Context, name string, changes []chang
 	return n.patch(ctx, node, changes)
 }
 
-// patch sends the whole list explicitly (4.6), and tests that the list is still the one that it was made from.
+// patch sends the whole list explicitly (4.6), and tests that the list is still the one that it was
+// made from.
 func (n *nodeStatus) patch(ctx context.Context, node *corev1.Node, changes []change) (*corev1.Node, error) {
 	list := slices.Clone(node.Status.VolumesAttached)
 	for _, c := range changes {

@@ -18,7 +18,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// What the API server never accepts is not taken for an old view again and again: once both objects are known to be new, it means it.
+// What the API server never accepts is not taken for an old view again and again: once both objects
+// are known to be new, it means it.
 func TestRefusedForGood(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.prepare(func(c *Config) { c.Backoff.First, c.Backoff.Most = time.Hour, time.Hour })
@@ -75,7 +76,8 @@ func (u *uids) Event(o runtime.Object, _, _, _ string) {
 	}
 }
 
-// 8.14, I3: that a volume outlives its claim is seen before it is condemned, though no watch shows it.
+// 8.14, I3: that a volume outlives its claim is seen before it is condemned, though no watch shows
+// it.
 func TestKeptAtTheLastMoment(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.prepare()
@@ -104,8 +106,9 @@ func TestKeptAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// I5, 8.14: what the API server once said of a claim and of a volume is believed, whatever a watch that is behind still shows. Else a volume
-// that is offered anew is taken for the former claim and given back again, without end.
+// I5, 8.14: what the API server once said of a claim and of a volume is believed, whatever a watch
+// that is behind still shows. Else a volume that is offered anew is taken for the former claim and
+// given back again, without end.
 func TestAnswersAreBelieved(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.prepare()
@@ -154,8 +157,8 @@ func TestAnswersAreBelieved(t *testing.T) {
 	})
 }
 
-// I2: a volume that the API server had, and that no watch ever shows, is asked for again until one does: it may have gone while the watch
-// was broken.
+// I2: a volume that the API server had, and that no watch ever shows, is asked for again until one
+// does: it may have gone while the watch was broken.
 func TestVolumeThatNoWatchShows(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.prepare()
@@ -273,8 +276,8 @@ func (a *awake) take() []binding.Key {
 	return keys
 }
 
-// I7, I2: one name says nothing of another uid. What took the name of an object while the watch was broken is asked for again, too, also
-// when the watch shows no more than the end of the former one.
+// I7, I2: one name says nothing of another uid. What took the name of an object while the watch was
+// broken is asked for again, too, also when the watch shows no more than the end of the former one.
 func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("a claim, end of the former one seen: ", ended), func(t *testing.T) {
@@ -335,7 +338,8 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 	}
 }
 
-// I7, I2: a write that is answered after what it is about was doubted brings it back. The end of the one before it does not go unheard.
+// I7, I2: a write that is answered after what it is about was doubted brings it back. The end of
+// the one before it does not go unheard.
 func TestEndOfAFormerOne(t *testing.T) {
 	inWorld(t, func(w *world) {
 		o := w.overlook()
@@ -405,7 +409,8 @@ func (o *overlooked) again(w *world) {
 	o.run(w)
 }
 
-// P9, D4: a conflict about one volume reads that one, however many have belonged to claims of the name.
+// P9, D4: a conflict about one volume reads that one, however many have belonged to claims of the
+// name.
 func TestAConflictReadsWhatItIsAbout(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.prepare()

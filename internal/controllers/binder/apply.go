@@ -19,8 +19,9 @@ import (
 
 type next = verdict.Verdict[binding.Action]
 
-// Apply implements loop.Task. A write that the API server refuses was decided on an old view: both objects are read from it, and it
-// is decided again at once. When they are what it was decided on, the API server means it.
+// Apply implements loop.Task. A write that the API server refuses was decided on an old view: both
+// objects are read from it, and it is decided again at once. When they are what it was decided on,
+// the API server means it.
 func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (next, error) {
 	if what, ok := action.(binding.AskAPI); ok {
 		return c.again(ctx, r, what)
@@ -47,7 +48,8 @@ func (c *Controller) again(ctx context.Context, r *run, what binding.AskAPI) (ne
 	return binding.Decide(now), nil
 }
 
-// isOutdated finds the answers to a write whose precondition does not hold: the object is gone, has changed, or a test failed.
+// isOutdated finds the answers to a write whose precondition does not hold: the object is gone, has
+// changed, or a test failed.
 func isOutdated(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -154,7 +156,8 @@ func (c *Controller) setMigration(ctx context.Context, a binding.SetMigration) e
 	return c.patchClaim(ctx, a.Claim, kube.NameMigration(a.Claim, a.Driver, nil))
 }
 
-// What is sent is the patch alone, and what comes back fills an empty object: those of the ledger are shared and trimmed.
+// What is sent is the patch alone, and what comes back fills an empty object: those of the ledger
+// are shared and trimmed.
 func volumeToPatch(name string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{}
 	pv.Name = name

@@ -12,8 +12,8 @@ import (
 // auditSteps is in how many parts every pair is looked at, so that no burst of work comes of it.
 const auditSteps = 60
 
-// audit looks at everything once in a while, little by little. Nothing should ever be found: it is there for a wake-up that was
-// forgotten, and for what one cannot think of.
+// audit looks at everything once in a while, little by little. Nothing should ever be found: it is
+// there for a wake-up that was forgotten, and for what one cannot think of.
 func (c *Controller) audit(ctx context.Context) error {
 	step := c.AuditEvery / auditSteps
 	r := round{ledger: c.ledger}
@@ -28,9 +28,10 @@ func (c *Controller) audit(ctx context.Context) error {
 	}
 }
 
-// round goes through everything in parts, and then again. Between two parts it stands still amid the maps of the ledger, which Go allows
-// to change meanwhile: what is there from the beginning to the end comes once. So a part costs what is in it and not what there is, and
-// no list of all keys is kept for as long as the round takes.
+// round goes through everything in parts, and then again. Between two parts it stands still amid
+// the maps of the ledger, which Go allows to change meanwhile: what is there from the beginning to
+// the end comes once. So a part costs what is in it and not what there is, and no list of all keys
+// is kept for as long as the round takes.
 type round struct {
 	ledger *ledger
 	most   int // entries in a part
@@ -68,8 +69,9 @@ func (r *round) end() {
 	}
 }
 
-// everything is a key for each claim and each volume that there is, and whether it is looked at by itself: most volumes are looked at
-// with a claim. The caller holds mu whenever the next one is asked for.
+// everything is a key for each claim and each volume that there is, and whether it is looked at by
+// itself: most volumes are looked at with a claim. The caller holds mu whenever the next one is
+// asked for.
 func (l *ledger) everything() iter.Seq2[binding.Key, bool] {
 	return func(yield func(binding.Key, bool) bool) {
 		for claim := range l.claims {
@@ -100,8 +102,9 @@ func (l *ledger) keys() (keys []binding.Key) {
 	return keys
 }
 
-// shrink makes the lists of those who are not named back as large as they are. A first list of all claims and then of all volumes makes
-// them long for a moment, and a map of Go stays as large as it once was. The caller holds mu.
+// shrink makes the lists of those who are not named back as large as they are. A first list of all
+// claims and then of all volumes makes them long for a moment, and a map of Go stays as large as it
+// once was. The caller holds mu.
 func (l *ledger) shrink() {
 	l.refs, l.names = maps.Collect(maps.All(l.refs)), maps.Collect(maps.All(l.names))
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/binding"
 )
 
-// What is there all the while comes once in a round, whatever comes and goes beside it, and no part is a burst of work.
+// What is there all the while comes once in a round, whatever comes and goes beside it, and no part
+// is a burst of work.
 func TestRound(t *testing.T) {
 	const pairs, free = 600, 300
 	c := New(Config{})

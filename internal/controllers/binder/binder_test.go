@@ -209,7 +209,8 @@ func (p *inProcess) cease() {
 	p.works = false
 }
 
-// 6.2: with the provisioner in the same process the annotations are not written; when it ceases to work, they are.
+// 6.2: with the provisioner in the same process the annotations are not written; when it ceases to
+// work, they are.
 func TestHandOver(t *testing.T) {
 	inWorld(t, func(w *world) {
 		own := &inProcess{works: true}
@@ -239,7 +240,8 @@ func podUsing(name string, claims ...string) *corev1.Pod {
 	return pod
 }
 
-// Classes that wait for a pod: the claim is not asked for before it has a node, and people are told which pods it waits for. 8.23
+// Classes that wait for a pod: the claim is not asked for before it has a node, and people are told
+// which pods it waits for. 8.23
 func TestDelayed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		own := &inProcess{works: true}
@@ -289,7 +291,8 @@ func (w *world) unscheduled(pod *corev1.Pod, why string) {
 	w.settle()
 }
 
-// What is said once is not said again, however often it is looked at, until its words change or much time has passed.
+// What is said once is not said again, however often it is looked at, until its words change or
+// much time has passed.
 func TestEventsAreToldOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.start()
@@ -477,7 +480,8 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// P3: many claims and as many volumes, at once and in any order. Each gets one, nobody is refused, and none is left over.
+// P3: many claims and as many volumes, at once and in any order. Each gets one, nobody is refused,
+// and none is left over.
 func TestManyAtOnce(t *testing.T) {
 	const n = 100
 	inWorld(t, func(w *world) {

@@ -25,15 +25,18 @@ type Config struct {
 
 	HandOver HandOver           // nil when no provisioner is in this process
 	Measures *telemetry.Binding // nil for none
-	// AuditEvery is the time in which every pair is looked at once, whether or not anything has changed.
+	// AuditEvery is the time in which every pair is looked at once, whether or not anything has
+	// changed.
 	AuditEvery time.Duration
 }
 
 // HandOver is a provisioner in the same process.
 type HandOver interface {
-	// Takes reports whether it works for this driver, at this moment. When that changes, call [Controller.Recheck].
+	// Takes reports whether it works for this driver, at this moment. When that changes, call
+	// [Controller.Recheck].
 	Takes(driver string) bool
-	// Give has a volume made for the claim, once. It may be told of one claim many times, and must not change it.
+	// Give has a volume made for the claim, once. It may be told of one claim many times, and must
+	// not change it.
 	Give(claim *corev1.PersistentVolumeClaim)
 }
 
@@ -72,8 +75,8 @@ func New(cfg Config) *Controller {
 	}
 }
 
-// Loop is the controller with the loop around it. The loop tells nobody: what people are told is about two objects, and again when
-// its words change.
+// Loop is the controller with the loop around it. The loop tells nobody: what people are told is
+// about two objects, and again when its words change.
 func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings := c.Settings
 	settings.Events = nobody{}
@@ -100,9 +103,10 @@ func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-// lead wakes up whatever needs something, once all is known and this process is the one to do it, and every now and then again. Before,
-// nobody is woken up: half of a pair always looks as if it needed something, and nobody would take a key from the queue of a process
-// that waits for its lease.
+// lead wakes up whatever needs something, once all is known and this process is the one to do it,
+// and every now and then again. Before, nobody is woken up: half of a pair always looks as if it
+// needed something, and nobody would take a key from the queue of a process that waits for its
+// lease.
 func (c *Controller) lead(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -114,7 +118,8 @@ func (c *Controller) lead(ctx context.Context) error {
 	return c.audit(ctx)
 }
 
-// Recheck looks again at the claims that wait for a volume of the driver: its provisioner in this process has begun or ceased to work.
+// Recheck looks again at the claims that wait for a volume of the driver: its provisioner in this
+// process has begun or ceased to work.
 func (c *Controller) Recheck(driver string) { c.wake(c.ledger.ofDriver(driver)) }
 
 func (c *Controller) wake(keys []binding.Key) {

@@ -16,13 +16,15 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Gather implements reconcile.Task. All of it comes from memory. A volume that fits a claim is held for it from here on, since two workers
-// must not see the same one; [ledger.settle] lets go of it at the end of the run.
+// Gather implements reconcile.Task. All of it comes from memory. A volume that fits a claim is held
+// for it from here on, since two workers must not see the same one; [ledger.settle] lets go of it
+// at the end of the run.
 func (c *Controller) Gather(_ context.Context, key binding.Key) (*run, error) {
 	return &run{c.gather(key, answers{})}, nil
 }
 
-// run is one look at a pair: the snapshot that was decided on last, which is another one after the API server was asked.
+// run is one look at a pair: the snapshot that was decided on last, which is another one after the
+// API server was asked.
 type run struct{ binding.Snapshot }
 
 // answers are what the API server said in this run. They take the place of what is remembered.
@@ -93,8 +95,8 @@ func (l *ledger) look(name string, now answers) *corev1.PersistentVolume {
 	return l.volume(name)
 }
 
-// naming are the volumes whose claimRef has the name of the claim: those that the watch shows, the one that was written last, and those of
-// which the API server says so.
+// naming are the volumes whose claimRef has the name of the claim: those that the watch shows, the
+// one that was written last, and those of which the API server says so.
 func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.PersistentVolume {
 	names, more := l.referring(key), slices.Sorted(maps.Keys(now.volumes))
 	if h := l.holds[key]; h != nil {
@@ -156,17 +158,19 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 	return c.gather(s.Key, now), nil
 }
 
-// unseenLook is how long a claim or a volume is believed to be there that the API server has and no watch shows.
+// unseenLook is how long a claim or a volume is believed to be there that the API server has and no
+// watch shows.
 const unseenLook = time.Minute
 
-// lookAgain doubts what the API server has if no watch has shown it after a while. What goes while the watch is broken is never shown,
-// and nobody would tell us that it is gone.
+// lookAgain doubts what the API server has if no watch has shown it after a while. What goes while
+// the watch is broken is never shown, and nobody would tell us that it is gone.
 func (c *Controller) lookAgain(doubt func() []binding.Key) {
 	time.AfterFunc(unseenLook, func() { c.wake(doubt()) })
 }
 
-// volumesOf are the names of the volumes on which an action was decided: its own, and those that the claim may have. Others name the claim,
-// too, and there may be many: all that have ever belonged to one of the name.
+// volumesOf are the names of the volumes on which an action was decided: its own, and those that
+// the claim may have. Others name the claim, too, and there may be many: all that have ever
+// belonged to one of the name.
 func volumesOf(s binding.Snapshot, action binding.Action) []string {
 	names := map[string]struct{}{volumeOf(action): {}}
 	if s.Claim != nil {

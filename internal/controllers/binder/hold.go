@@ -7,12 +7,13 @@ import (
 	"github.com/purser-csi/purser/internal/core/binding"
 )
 
-// match is the volume held for a claim, or the best of those that are there, which then is held; nil when there is none, and then the
-// claim waits for one. Looking, holding and waiting are one step: a volume that comes in between would find nobody. The caller holds
-// mu.
+// match is the volume held for a claim, or the best of those that are there, which then is held;
+// nil when there is none, and then the claim waits for one. Looking, holding and waiting are one
+// step: a volume that comes in between would find nobody. The caller holds mu.
 //
-// What is held was chosen for the claim that waited under this name: it may be another one by now, or have got a class since. A volume
-// that this one must not have is there for others, who are to be woken up.
+// What is held was chosen for the claim that waited under this name: it may be another one by now,
+// or have got a class since. A volume that this one must not have is there for others, who are to
+// be woken up.
 func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, wake []binding.Key) {
 	key := keyOf(claim)
 	if h := l.holds[key]; h != nil {
@@ -56,8 +57,8 @@ func (l *ledger) unhold(h *hold) {
 	delete(l.holds, h.claim)
 }
 
-// shelve puts the volume where claims find it if it is there for any of them, and holds it for the best that waits. The caller holds
-// mu.
+// shelve puts the volume where claims find it if it is there for any of them, and holds it for the
+// best that waits. The caller holds mu.
 func (l *ledger) shelve(name string) []binding.Key {
 	pv := l.volume(name)
 	if pv == nil || l.held[name] != nil || !binding.Matchable(pv) {
@@ -72,8 +73,8 @@ func (l *ledger) shelve(name string) []binding.Key {
 	return nil
 }
 
-// commit notes that the volume is the claim's, until the watch shows so. A claim that names the volume takes it from the one that it is
-// held for, which looks for another one.
+// commit notes that the volume is the claim's, until the watch shows so. A claim that names the
+// volume takes it from the one that it is held for, which looks for another one.
 func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +84,9 @@ func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 	return l.wrote(pv)
 }
 
-// unanswered keeps a volume for the claim that it was held for: whether the write that takes it has arrived, the next run finds out. Until
-// then nobody else may have the volume, nor the claim another one (C1).
+// unanswered keeps a volume for the claim that it was held for: whether the write that takes it has
+// arrived, the next run finds out. Until then nobody else may have the volume, nor the claim
+// another one (C1).
 func (l *ledger) unanswered(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +95,8 @@ func (l *ledger) unanswered(name string) {
 	}
 }
 
-// lift ends the hold on a volume that is not there for the claim any more, which looks for another one. The caller holds mu.
+// lift ends the hold on a volume that is not there for the claim any more, which looks for another
+// one. The caller holds mu.
 func (l *ledger) lift(name string) []binding.Key {
 	h := l.held[name]
 	if h == nil {
@@ -110,8 +113,8 @@ func (l *ledger) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
 	return l.wrote(pv)
 }
 
-// wrote notes what a volume has become. One that names the claim which it is held for is taken, whoever wrote so: it may have been a write
-// of ours whose answer was lost. The caller holds mu.
+// wrote notes what a volume has become. One that names the claim which it is held for is taken,
+// whoever wrote so: it may have been a write of ours whose answer was lost. The caller holds mu.
 func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	l.ownVolumes.Wrote(pv)
 	if h, now := l.held[pv.Name], l.volume(pv.Name); h != nil && now != nil && now.Spec.ClaimRef != nil && refKey(now) == h.claim {
@@ -120,8 +123,9 @@ func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	return l.shelve(pv.Name)
 }
 
-// answered notes what the API server says of the claim of a key: which uids are gone for good, of those that the volumes name and that of
-// the claim as it is remembered. The latter has no volume that would name it when the volume is offered anew.
+// answered notes what the API server says of the claim of a key: which uids are gone for good, of
+// those that the volumes name and that of the claim as it is remembered. The latter has no volume
+// that would name it when the volume is offered anew.
 func (l *ledger) answered(s binding.Snapshot, claim *corev1.PersistentVolumeClaim) {
 	if claim != nil {
 		l.ownClaims.Wrote(claim)
@@ -142,19 +146,22 @@ func (l *ledger) answered(s binding.Snapshot, claim *corev1.PersistentVolumeClai
 	}
 }
 
-// under stands for a uid under one name. That the API server has no claim with the uid under this name says nothing of other names: a
-// volume copied by hand may refer to the uid of a claim that lives.
+// under stands for a uid under one name. That the API server has no claim with the uid under this
+// name says nothing of other names: a volume copied by hand may refer to the uid of a claim that
+// lives.
 func under(key types.NamespacedName, uid types.UID) types.UID {
 	return types.UID(key.String() + "/" + string(uid))
 }
 
-// isGone reports whether no claim with the uid is or will be there under the name. The caller holds mu.
+// isGone reports whether no claim with the uid is or will be there under the name. The caller holds
+// mu.
 func (l *ledger) isGone(key types.NamespacedName, uid types.UID) bool {
 	return l.gone.has(uid) || l.gone.has(under(key, uid))
 }
 
-// withdraw takes a volume away of which the API server says that it is gone, by the uids that it was known under before the question. The
-// watch will say so too, and until then nobody believes what it shows of these.
+// withdraw takes a volume away of which the API server says that it is gone, by the uids that it
+// was known under before the question. The watch will say so too, and until then nobody believes
+// what it shows of these.
 func (l *ledger) withdraw(name string, before []types.UID) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +182,8 @@ func (l *ledger) settle(key types.NamespacedName) []binding.Key {
 	return l.yield(key)
 }
 
-// rest takes a claim that is left alone for a while out of the queue. Its next run looks for a volume again.
+// rest takes a claim that is left alone for a while out of the queue. Its next run looks for a
+// volume again.
 func (l *ledger) rest(key types.NamespacedName) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,8 +205,8 @@ func keyOf(claim *corev1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// tombstones remembers uids of claims and volumes whose deletion was seen. It has room for a burst; for one that was forgotten, the
-// API server is asked.
+// tombstones remembers uids of claims and volumes whose deletion was seen. It has room for a burst;
+// for one that was forgotten, the API server is asked.
 type tombstones struct {
 	uids  map[types.UID]struct{}
 	order []types.UID

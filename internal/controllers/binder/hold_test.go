@@ -26,8 +26,9 @@ func seen[T corev1.PersistentVolume | corev1.PersistentVolumeClaim](o *T, uid ty
 	return o
 }
 
-// C1: a volume that came for one claim is compared again with the claim that is there when it is taken, which may have taken the name
-// of the first, or got a class since. Whom the volume suits instead is woken up for it.
+// C1: a volume that came for one claim is compared again with the claim that is there when it is
+// taken, which may have taken the name of the first, or got a class since. Whom the volume suits
+// instead is woken up for it.
 func TestHeldForAnother(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "c"}
 	key, other := binding.Key{Claim: claim}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
@@ -83,8 +84,8 @@ func TestChangedWhileHeld(t *testing.T) {
 	}
 }
 
-// C1: a volume that is held for a claim when somebody else binds that to another one is there for others again: the claim, which needs
-// nothing, is looked at nevertheless.
+// C1: a volume that is held for a claim when somebody else binds that to another one is there for
+// others again: the claim, which needs nothing, is looked at nevertheless.
 func TestHeldForOneBoundElsewhere(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "c"}
 	key, other := binding.Key{Claim: claim}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
@@ -121,8 +122,8 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 	}
 }
 
-// P3, 1.6: a claim that names a volume takes it from the one that it is held for, which looks for another one at once: to be given the
-// default class cannot be undone.
+// P3, 1.6: a claim that names a volume takes it from the one that it is held for, which looks for
+// another one at once: to be given the default class cannot be undone.
 func TestHeldAndTakenByAnother(t *testing.T) {
 	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}, types.NamespacedName{Namespace: "default", Name: "x"}
 	l := newLedger()
@@ -143,8 +144,8 @@ func TestHeldAndTakenByAnother(t *testing.T) {
 	}
 }
 
-// D3: a claim whose volume turns out to be gone, or to be shown by no watch after a while, looks for another one, whether or not that was
-// written already.
+// D3: a claim whose volume turns out to be gone, or to be shown by no watch after a while, looks
+// for another one, whether or not that was written already.
 func TestHeldAndGone(t *testing.T) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}
 	for _, committed := range []bool{false, true} {
@@ -204,8 +205,8 @@ func TestHeldForOneThatRests(t *testing.T) {
 	}
 }
 
-// C1, I3: when the answer to the write that takes a volume is lost, the claim keeps to that volume until the next run knows whether it has it,
-// and nobody else gets it meanwhile.
+// C1, I3: when the answer to the write that takes a volume is lost, the claim keeps to that volume
+// until the next run knows whether it has it, and nobody else gets it meanwhile.
 func TestHeldWithoutAnAnswer(t *testing.T) {
 	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
 	l := newLedger()

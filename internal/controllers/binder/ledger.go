@@ -13,11 +13,13 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// ledger is what the binder knows, under one lock: the objects as the watches have shown them, found by each other, what this process
-// wrote and no watch has shown yet, and which volume is held for which claim. Its methods return the keys to wake up.
+// ledger is what the binder knows, under one lock: the objects as the watches have shown them,
+// found by each other, what this process wrote and no watch has shown yet, and which volume is held
+// for which claim. Its methods return the keys to wake up.
 //
-// Everything in it comes from the same handlers that wake up the workers. A worker that is woken up finds here what it was woken up
-// for; with a cache that is fed beside the wake-ups it might not, and nobody would wake it up again.
+// Everything in it comes from the same handlers that wake up the workers. A worker that is woken up
+// finds here what it was woken up for; with a cache that is fed beside the wake-ups it might not,
+// and nobody would wake it up again.
 type ledger struct {
 	mu      sync.Mutex
 	volumes map[string]*corev1.PersistentVolume
@@ -47,8 +49,9 @@ type hold struct {
 	version   string
 }
 
-// outlived reports whether the watch shows that the hold is not needed any more: the volume is taken, by us or by somebody else, or it
-// was and is not any more, and the watch, which had been broken, left out what was between.
+// outlived reports whether the watch shows that the hold is not needed any more: the volume is
+// taken, by us or by somebody else, or it was and is not any more, and the watch, which had been
+// broken, left out what was between.
 func (h *hold) outlived(now *corev1.PersistentVolume) bool {
 	return now == nil || now.Spec.ClaimRef != nil || h.committed && !kube.Newer(h.version, now.ResourceVersion)
 }
@@ -67,8 +70,8 @@ func newLedger() *ledger {
 	}
 }
 
-// volume is the newest that is known of a volume; nil when there is none, or a write is answered after the watch has shown its end. The
-// caller holds mu.
+// volume is the newest that is known of a volume; nil when there is none, or a write is answered
+// after the watch has shown its end. The caller holds mu.
 func (l *ledger) volume(name string) *corev1.PersistentVolume {
 	newest, found, err := l.ownVolumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
 		pv, ok := l.volumes[name]
@@ -104,7 +107,8 @@ func (l *ledger) newestClaim(key types.NamespacedName) *corev1.PersistentVolumeC
 	return l.claim(key)
 }
 
-// volumeSeen takes in what the watch shows of a volume: its state, which is the last one when now is nil.
+// volumeSeen takes in what the watch shows of a volume: its state, which is the last one when now
+// is nil.
 func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +172,8 @@ func isShown[T any, O interface {
 	return shown != nil && shown.GetUID() == uid
 }
 
-// doubtVolume forgets a volume that is known and no watch shows, so that those whom it concerns ask for it again.
+// doubtVolume forgets a volume that is known and no watch shows, so that those whom it concerns ask
+// for it again.
 func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +194,8 @@ func (l *ledger) doubtClaim(claim *corev1.PersistentVolumeClaim) []binding.Key {
 	return []binding.Key{{Claim: key}}
 }
 
-// claimSeen takes in what the watch shows of a claim: its state, which is the last one when now is nil.
+// claimSeen takes in what the watch shows of a claim: its state, which is the last one when now is
+// nil.
 func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,7 +223,8 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 	return append([]binding.Key{{Claim: key}}, l.unspoken(before, now)...)
 }
 
-// unspoken is the volume that a claim was about to take and is not any more: nobody has called it available. The caller holds mu.
+// unspoken is the volume that a claim was about to take and is not any more: nobody has called it
+// available. The caller holds mu.
 func (l *ledger) unspoken(before, now *corev1.PersistentVolumeClaim) []binding.Key {
 	pv := l.volume(volumeNameOf(before))
 	if pv == nil || !binding.TakesNamed(before, pv) || now != nil && binding.TakesNamed(now, pv) {

@@ -11,8 +11,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// I3, k/k#124224: a watch that was broken shows a deletion with the state from before our last writes. What we wrote does not bring the
-// object back, neither what was written before the deletion came nor what is answered after it.
+// I3, k/k#124224: a watch that was broken shows a deletion with the state from before our last
+// writes. What we wrote does not bring the object back, neither what was written before the
+// deletion came nor what is answered after it.
 func TestDeletionAfterOurOwnWrites(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "c"}
 	key := binding.Key{Claim: claim}
@@ -50,8 +51,8 @@ func TestDeletionAfterOurOwnWrites(t *testing.T) {
 	}
 }
 
-// I3: that the API server has no claim with a uid under one name says nothing of a claim that has it under another. A volume copied by
-// hand refers to both.
+// I3: that the API server has no claim with a uid under one name says nothing of a claim that has
+// it under another. A volume copied by hand refers to both.
 func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
 	l := newLedger()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u", ResourceVersion: "1"}}
@@ -73,7 +74,8 @@ func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
 	}
 }
 
-// Pods that run have their volumes, and are not kept in mind once that is seen, in whatever order it is.
+// Pods that run have their volumes, and are not kept in mind once that is seen, in whatever order
+// it is.
 func TestPodsThatRunAreForgotten(t *testing.T) {
 	l := newLedger()
 	pod := podUsing("p", "c", "d")

@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claims and volumes that name each other, as nearly all do, are found by each other's words. Only who is not named back is listed: a
-// volume by the claim that it names, a claim by the volume that it names. The methods of this file are called with mu held.
+// Claims and volumes that name each other, as nearly all do, are found by each other's words. Only
+// who is not named back is listed: a volume by the claim that it names, a claim by the volume that
+// it names. The methods of this file are called with mu held.
 
 // putVolume takes the place of what was known of a volume; now is nil when it is gone.
 func (l *ledger) putVolume(name string, now *corev1.PersistentVolume) {

@@ -162,7 +162,8 @@ func boundClaims(ctx context.Context, t testing.TB, api *rest.Config, n int) {
 	}
 }
 
-// BenchmarkBindStatic binds 1,000 claims to volumes that are there, on a real API server, beside a client that only makes the writes.
+// BenchmarkBindStatic binds 1,000 claims to volumes that are there, on a real API server, beside a
+// client that only makes the writes.
 func BenchmarkBindStatic(b *testing.B) {
 	const n = 1000
 	for b.Loop() {

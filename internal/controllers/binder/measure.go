@@ -12,8 +12,9 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// measures times whole operations as upstream does (1.16): from the first time that a claim is seen to need a volume to the end of its
-// binding, and from the release of a volume that is to be deleted to the moment when it is gone.
+// measures times whole operations as upstream does (1.16): from the first time that a claim is seen
+// to need a volume to the end of its binding, and from the release of a volume that is to be
+// deleted to the moment when it is gone.
 type measures struct {
 	metrics *telemetry.Binding
 	clock   clock.PassiveClock

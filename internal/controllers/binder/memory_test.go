@@ -16,7 +16,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// A bound pair costs little: what the cache keeps of both objects, and what the ledger has to find one by the other.
+// A bound pair costs little: what the cache keeps of both objects, and what the ledger has to find
+// one by the other.
 func TestMemoryOfAPair(t *testing.T) {
 	const pairs, most = 20_000, 2500
 	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
@@ -50,7 +51,8 @@ func TestMemoryOfAPair(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// What the first lists leave behind is nothing: all claims come before any volume does, and each of them waits for its own.
+// What the first lists leave behind is nothing: all claims come before any volume does, and each of
+// them waits for its own.
 func TestMemoryOfTheFirstList(t *testing.T) {
 	const pairs, least = 20_000, 50
 	c := New(Config{})

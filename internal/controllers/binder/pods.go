@@ -15,14 +15,15 @@ type podUse struct {
 	binding.Consumer
 }
 
-// concerns reports whether what people are told is about the same: what the scheduler says changes often, and only that it says something
-// is news.
+// concerns reports whether what people are told is about the same: what the scheduler says changes
+// often, and only that it says something is news.
 func (u podUse) concerns(o podUse) bool {
 	return slices.Equal(u.claims, o.claims) && u.Node == o.Node && (u.Why == "") == (o.Why == "")
 }
 
-// podSeen takes in what the watch shows of a pod; now is nil when it is gone. Of interest are pods that use claims without a volume:
-// binding waits for them, and people want to know for which and why.
+// podSeen takes in what the watch shows of a pod; now is nil when it is gone. Of interest are pods
+// that use claims without a volume: binding waits for them, and people want to know for which and
+// why.
 func (l *ledger) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,8 +50,8 @@ func (l *ledger) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Ke
 	return keys
 }
 
-// useOf is what a pod waits for that may yet run. Nearly all that have a node have their volumes: of those only the claims count that are
-// without, or that are not known. The caller holds mu.
+// useOf is what a pod waits for that may yet run. Nearly all that have a node have their volumes:
+// of those only the claims count that are without, or that are not known. The caller holds mu.
 func (l *ledger) useOf(pod *corev1.Pod) (use podUse) {
 	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return use
@@ -93,7 +94,8 @@ func (l *ledger) unuse(pod types.NamespacedName, use podUse) {
 	delete(l.uses, pod)
 }
 
-// served forgets the pods that have a node and use a claim, which has its volume now. The caller holds mu.
+// served forgets the pods that have a node and use a claim, which has its volume now. The caller
+// holds mu.
 func (l *ledger) served(claim types.NamespacedName) {
 	for name := range l.pods[claim] {
 		pod := types.NamespacedName{Namespace: claim.Namespace, Name: name}

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// D13: what is bound when a process starts is not looked at, however the lists of claims and volumes come in.
+// D13: what is bound when a process starts is not looked at, however the lists of claims and
+// volumes come in.
 func TestStartAmongBoundPairs(t *testing.T) {
 	inWorld(t, func(w *world) {
 		first := w.start()

@@ -10,8 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/binding"
 )
 
-// classSeen takes in what the watch shows of a class; now is nil when it is gone. Its claims are concerned, and those without a class
-// when another one is the default.
+// classSeen takes in what the watch shows of a class; now is nil when it is gone. Its claims are
+// concerned, and those without a class when another one is the default.
 func (l *ledger) classSeen(name string, now *storagev1.StorageClass) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()

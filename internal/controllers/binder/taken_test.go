@@ -11,8 +11,9 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// I3: a binder whose first list of claims is an old one has one that is gone. A volume that is deleted with its claim is not given to it:
-// it would be released at once, and deleted with what somebody has put there. One that is kept is given to it, which costs no read.
+// I3: a binder whose first list of claims is an old one has one that is gone. A volume that is
+// deleted with its claim is not given to it: it would be released at once, and deleted with what
+// somebody has put there. One that is kept is given to it, which costs no read.
 func TestAnOldListTakesNothingThatIsDeleted(t *testing.T) {
 	for policy, want := range map[corev1.PersistentVolumeReclaimPolicy]string{
 		corev1.PersistentVolumeReclaimDelete: "v Available",
@@ -35,8 +36,8 @@ func TestAnOldListTakesNothingThatIsDeleted(t *testing.T) {
 	}
 }
 
-// 1.7: a claim that is being deleted does not take the free volume that it names, with which somebody's data might be deleted. That is
-// there for others.
+// 1.7: a claim that is being deleted does not take the free volume that it names, with which
+// somebody's data might be deleted. That is there for others.
 func TestAClaimThatIsGoingTakesNothingThatIsFree(t *testing.T) {
 	chosen := liveClaim("c", "a")
 	chosen.Spec.VolumeName = "v"

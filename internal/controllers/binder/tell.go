@@ -15,8 +15,9 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// teller writes events, and the same one about the same object again only after a while: the API server forgets events within an
-// hour, and a claim may wait longer than that. Upstream repeats each every 15 seconds.
+// teller writes events, and the same one about the same object again only after a while: the API
+// server forgets events within an hour, and a claim may wait longer than that. Upstream repeats
+// each every 15 seconds.
 type teller struct {
 	events reconcile.Recorder
 	clock  clock.PassiveClock
@@ -38,7 +39,8 @@ func newTeller(events reconcile.Recorder, now clock.PassiveClock) *teller {
 	return &teller{events: events, clock: now, told: map[types.UID]map[verdict.Reason]telling{}}
 }
 
-// tellWaiting tells what an object waits for. That is one thing at a time: what it waited for before is news when it is true again.
+// tellWaiting tells what an object waits for. That is one thing at a time: what it waited for
+// before is news when it is true again.
 func (t *teller) tellWaiting(object runtime.Object, uid types.UID, f verdict.Finding) {
 	t.mu.Lock()
 	maps.DeleteFunc(t.told[uid], func(reason verdict.Reason, last telling) bool { return last.waits && reason != f.Reason })
@@ -78,7 +80,8 @@ func (t *teller) isNew(uid types.UID, f verdict.Finding, waits bool) bool {
 	return true
 }
 
-// forget what was told of an object that is well, or is in another phase, so that it is told at once when it is true again.
+// forget what was told of an object that is well, or is in another phase, so that it is told at
+// once when it is true again.
 func (t *teller) forget(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

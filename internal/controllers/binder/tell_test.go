@@ -49,7 +49,8 @@ func TestEventsOfEachPhase(t *testing.T) {
 	}
 }
 
-// 1.4: of the reasons to wait one is true at a time, and is told whenever it comes to be; what is found out besides is told once.
+// 1.4: of the reasons to wait one is true at a time, and is told whenever it comes to be; what is
+// found out besides is told once.
 func TestEventsOfEachReasonToWait(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.start()

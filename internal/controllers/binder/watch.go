@@ -18,7 +18,8 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[binding.Key]
 
-// watches feeds the ledger and wakes up the workers, in this order and from one handler for each kind.
+// watches feeds the ledger and wakes up the workers, in this order and from one handler for each
+// kind.
 type watches struct {
 	binder *Controller
 	cache  cache.Cache
@@ -39,7 +40,8 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 	)
 }
 
-// WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of every kind is in the ledger (D13).
+// WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of
+// every kind is in the ledger (D13).
 func (w *watches) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), w.synced...) {
 		return fmt.Errorf("the first lists of claims, volumes, classes and pods did not come: %w", ctx.Err())
@@ -84,8 +86,9 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 	c.wake(c.restless(keys))
 }
 
-// restless leaves out the pairs that are bound and need nothing: most changes are the echo of our own writes. A claim that was bound by
-// somebody else while a volume was held for it goes through a run, whose end lets go of that.
+// restless leaves out the pairs that are bound and need nothing: most changes are the echo of our
+// own writes. A claim that was bound by somebody else while a volume was held for it goes through a
+// run, whose end lets go of that.
 func (c *Controller) restless(keys []binding.Key) []binding.Key {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()

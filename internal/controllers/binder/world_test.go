@@ -335,7 +335,8 @@ func (m *fakeManager) GetCache() cache.Cache        { return m.view }
 func (m *fakeManager) GetScheme() *runtime.Scheme   { return m.client.Scheme() }
 func (m *fakeManager) GetLogger() logr.Logger       { return logr.Discard() }
 
-// GetControllerOptions chooses the queue of client-go, since the other one can leave a goroutine behind.
+// GetControllerOptions chooses the queue of client-go, since the other one can leave a goroutine
+// behind.
 func (m *fakeManager) GetControllerOptions() config.Controller {
 	return config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}
 }

@@ -52,7 +52,8 @@ func growing(t *testing.T, api client.Client, source corev1.PersistentVolumeSour
 	return claim
 }
 
-// 3.4: who is to expand the volume is told, once for each size, and a volume that moved to CSI gets the name of its resizer.
+// 3.4: who is to expand the volume is told, once for each size, and a volume that moved to CSI gets
+// the name of its resizer.
 func TestExpand(t *testing.T) {
 	csi := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: "v"}}
 	ebs := corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://zone/vol-1"}}
@@ -92,7 +93,8 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// A claim is looked at when it asks for more, when it asks for something else, and when it has what it asked for.
+// A claim is looked at when it asks for more, when it asks for something else, and when it has what
+// it asked for.
 func TestWakeUps(t *testing.T) {
 	small, grows, more := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
 	for claim, asks := range map[*corev1.PersistentVolumeClaim]string{small: "1Gi", grows: "2Gi", more: "3Gi"} {

@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Queue is the table between the two. It implements what controllers/binder and controllers/provision ask of it. What lies there is
-// lost with the process, and needs not be kept: a claim without a volume is given again by the binder of the next one.
+// Queue is the table between the two. It implements what controllers/binder and
+// controllers/provision ask of it. What lies there is lost with the process, and needs not be kept:
+// a claim without a volume is given again by the binder of the next one.
 type Queue struct {
 	mu      sync.Mutex
 	driver  string // whose provisioner attends; empty for nobody
@@ -40,8 +41,8 @@ func (d *Queue) Drivers() []string {
 	return []string{d.driver}
 }
 
-// Give has a volume made for the claim. Giving it again has it looked at again. When nobody attends, nothing happens: the binder is
-// about to be told so, and asks by other means.
+// Give has a volume made for the claim. Giving it again has it looked at again. When nobody
+// attends, nothing happens: the binder is about to be told so, and asks by other means.
 func (d *Queue) Give(claim *corev1.PersistentVolumeClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +70,8 @@ func (d *Queue) Forget(uid types.UID) {
 	delete(d.given, uid)
 }
 
-// Subscribe has every claim told that lies here or is given later. What it calls must not wait, nor ask the desk.
+// Subscribe has every claim told that lies here or is given later. What it calls must not wait, nor
+// ask the desk.
 func (d *Queue) Subscribe(tell func(claim types.NamespacedName, uid types.UID)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,7 +88,8 @@ func (d *Queue) OnChange(tell func(driver string)) {
 	d.changed = append(d.changed, tell)
 }
 
-// attend says whose provisioner is at work. Claims that were given to the one before are not for the next.
+// attend says whose provisioner is at work. Claims that were given to the one before are not for
+// the next.
 func (d *Queue) attend(driver string) {
 	d.mu.Lock()
 	about := cmp.Or(driver, d.driver)
@@ -100,7 +103,8 @@ func (d *Queue) attend(driver string) {
 	}
 }
 
-// Registration is a provisioner's presence at a desk. It is a runnable of its manager, which starts and ends it with the lease.
+// Registration is a provisioner's presence at a desk. It is a runnable of its manager, which starts
+// and ends it with the lease.
 type Registration struct {
 	Queue  *Queue
 	Driver string

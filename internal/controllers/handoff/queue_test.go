@@ -63,7 +63,8 @@ func TestTakesForTheDriverThatIsThere(t *testing.T) {
 	}
 }
 
-// What nobody attends must not swallow a claim: the binder writes an annotation then, for whoever reads it.
+// What nobody attends must not swallow a claim: the binder writes an annotation then, for whoever
+// reads it.
 func TestNobodyThere(t *testing.T) {
 	d := New()
 	d.Give(claim("a"))

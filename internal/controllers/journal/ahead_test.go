@@ -12,8 +12,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// The budget: requests that were expected are on record with one write, however slowly they are asked for, but for the writes that calls need
-// to begin. An orderly end leaves none of those that nobody asked for, and whoever takes over after a crash finds them all.
+// The budget: requests that were expected are on record with one write, however slowly they are
+// asked for, but for the writes that calls need to begin. An orderly end leaves none of those that
+// nobody asked for, and whoever takes over after a crash finds them all.
 func TestExpectedRequestsShareWrites(t *testing.T) {
 	const expected, asked = 100, 50
 	for name, end := range map[string]func(running){
@@ -88,7 +89,8 @@ func TestExpectedRequestsAreDurableWhenTheirWriteIs(t *testing.T) {
 	})
 }
 
-// H-1: what is expected while a write is under way is not on record with it; nor with one that failed.
+// H-1: what is expected while a write is under way is not on record with it; nor with one that
+// failed.
 func TestExpectedRequestsAreDurableWhenTheyAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -112,8 +114,8 @@ func TestExpectedRequestsAreDurableWhenTheyAreRecorded(t *testing.T) {
 	})
 }
 
-// H-1: somebody deletes a page, which is made again without what stood there, since another page is to be named on it. What was on record ahead
-// of time is not any more.
+// H-1: somebody deletes a page, which is made again without what stood there, since another page is
+// to be named on it. What was on record ahead of time is not any more.
 func TestExpectedRequestsOfAPageThatIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -140,7 +142,8 @@ func TestExpectedRequestsOfAPageThatIsMadeAgain(t *testing.T) {
 	})
 }
 
-// H-1: no call begins for what was on record, when somebody has taken it away and the write since then was to name another page.
+// H-1: no call begins for what was on record, when somebody has taken it away and the write since
+// then was to name another page.
 func TestNoCallForWhatIsNotOnRecordAnyMore(t *testing.T) {
 	for name, spoil := range map[string]func(*testing.T, *api){
 		"the page is deleted": func(t *testing.T, a *api) {

@@ -57,8 +57,8 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 	})
 }
 
-// A run that does not end, and a call that is cut off when the process ends and may go on in the driver, keep the journal, so that the
-// next holder waits.
+// A run that does not end, and a call that is cut off when the process ends and may go on in the
+// driver, keep the journal, so that the next holder waits.
 func TestCallsThatMayGoOnKeepTheJournal(t *testing.T) {
 	for name, atEnd := range map[string]func(running){
 		"overdue": func(running) {},
@@ -82,7 +82,8 @@ func TestCallsThatMayGoOnKeepTheJournal(t *testing.T) {
 	}
 }
 
-// Somebody deletes the journal while requests are on record that nobody repeats any more: who ends must not leave without it (H-1).
+// Somebody deletes the journal while requests are on record that nobody repeats any more: who ends
+// must not leave without it (H-1).
 func TestAnEndLeavesWhatIsOnRecord(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cut    bool // a call may go on, so that the journal is kept
@@ -130,8 +131,8 @@ func TestAnEndLeavesWhatIsOnRecord(t *testing.T) {
 	}
 }
 
-// Who takes the journal over and ends, or dies, before the calls of its former holder must have ended leaves the wait to the next one,
-// also when the former's calls may take longer than its own.
+// Who takes the journal over and ends, or dies, before the calls of its former holder must have
+// ended leaves the wait to the next one, also when the former's calls may take longer than its own.
 func TestTheWaitForAFormerHolderIsHandedOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout, stays time.Duration // of the one in between

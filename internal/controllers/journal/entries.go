@@ -8,8 +8,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 )
 
-// Expect has a request taken along by a write that is made anyway, so that none need be waited for when it is due. Nothing is expected before
-// the record is open, when no more calls begin, or where it is only in memory.
+// Expect has a request taken along by a write that is made anyway, so that none need be waited for
+// when it is due. Nothing is expected before the record is open, when no more calls begin, or where
+// it is only in memory.
 func (j *Journal) Expect(e intent.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -62,7 +63,8 @@ func (j *Journal) Note(claim types.UID, known intent.Known) {
 	j.book.Note(claim, known)
 }
 
-// Settle forgets the entry of a claim. The API server is told with the next write: until then a restart settles it once more.
+// Settle forgets the entry of a claim. The API server is told with the next write: until then a
+// restart settles it once more.
 func (j *Journal) Settle(_ context.Context, claim types.UID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

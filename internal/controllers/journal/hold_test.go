@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A repeated call begins only when the journal is still ours: by then a new holder may have undone what it is about.
+// A repeated call begins only when the journal is still ours: by then a new holder may have undone
+// what it is about.
 func TestARepeatedCallNeedsTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -69,8 +70,9 @@ func (l late) Update(ctx context.Context, o client.Object, opts ...client.Update
 	return err
 }
 
-// H-1, H-6: an API server that is slow to answer holds up no call for good, and lets none go on for longer than a new holder waits which has
-// taken over right after the write. Only where a call would have little time left is another write awaited.
+// H-1, H-6: an API server that is slow to answer holds up no call for good, and lets none go on for
+// longer than a new holder waits which has taken over right after the write. Only where a call
+// would have little time left is another write awaited.
 func TestCallsBeginAfterSlowWrites(t *testing.T) {
 	for _, tc := range []struct {
 		answers time.Duration

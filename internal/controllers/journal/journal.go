@@ -23,13 +23,15 @@ type Config struct {
 	Namespace string
 	Name      string // of the first page; the others have a number behind it
 	Holder    string // of this process; no two processes may have the same
-	// CallTimeout bounds one call to the driver. A new holder waits for as long before it repeats what this one began.
+	// CallTimeout bounds one call to the driver. A new holder waits for as long before it repeats
+	// what this one began.
 	CallTimeout time.Duration
 	// Needed says what to do without permission: stop, or go on with a record in memory.
 	Needed Need
 	// PageBytes is how much of new requests goes on a page; 0 is what an object of the API holds.
 	PageBytes int
-	// FormerEnded says that the calls of every former holder are known to have ended, so that nothing need be waited for.
+	// FormerEnded says that the calls of every former holder are known to have ended, so that
+	// nothing need be waited for.
 	FormerEnded bool
 }
 
@@ -48,10 +50,11 @@ const (
 	window = 25 * time.Millisecond
 	// idle is how long a settlement waits for another write to ride on.
 	idle = 5 * time.Second
-	// margin is added to the time that calls of a former holder may take, for what lies between a write of the record and a call.
+	// margin is added to the time that calls of a former holder may take, for what lies between a
+	// write of the record and a call.
 	margin = time.Second
-	// fresh is how old the last write of a page may be when a call that rests on it begins without another one. The rest of margin is for
-	// a process that is slow to begin it.
+	// fresh is how old the last write of a page may be when a call that rests on it begins without
+	// another one. The rest of margin is for a process that is slow to begin it.
 	fresh = margin / 2
 )
 
@@ -60,7 +63,8 @@ var ErrFenced = errors.New("another process has taken over the journal of volume
 
 var errEnding = errors.New("the process is ending")
 
-// Journal is the record. It implements the Journal of controllers/provision and a runnable of the manager.
+// Journal is the record. It implements the Journal of controllers/provision and a runnable of the
+// manager.
 type Journal struct {
 	Config
 	opened  chan struct{}
@@ -164,7 +168,8 @@ func (j *Journal) nextWrite(page int) <-chan error {
 	return written
 }
 
-// anyWrite is for whom the write that is under way is good enough; the next one when there is none. The caller holds mu.
+// anyWrite is for whom the write that is under way is good enough; the next one when there is none.
+// The caller holds mu.
 func (j *Journal) anyWrite(page int) <-chan error {
 	others, underWay := j.writing[page]
 	if !underWay {
@@ -183,11 +188,13 @@ func (j *Journal) over() error {
 	return j.ended
 }
 
-// Hold is asked right before a call for a claim that is on record, be it the first call or a repeated one. It returns when the API
-// server has lately taken a write of the record from this process, which may take another write. The context that it gives ends
-// before a next holder of the journal repeats or undoes the call: it ends a margin and the time of a call after that write was sent. The
-// next holder, whose own write of the page came after it, begins no earlier than as long after that. This holds however late the call begins
-// and however slow the answer to the write was, so a write that was waited for need only leave enough of the time (H-1, H-6).
+// Hold is asked right before a call for a claim that is on record, be it the first call or a
+// repeated one. It returns when the API server has lately taken a write of the record from this
+// process, which may take another write. The context that it gives ends before a next holder of the
+// journal repeats or undoes the call: it ends a margin and the time of a call after that write was
+// sent. The next holder, whose own write of the page came after it, begins no earlier than as long
+// after that. This holds however late the call begins and however slow the answer to the write was,
+// so a write that was waited for need only leave enough of the time (H-1, H-6).
 func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, context.CancelFunc, error) {
 	for most := fresh; ; most = margin + j.CallTimeout/2 {
 		until, written, err := j.hold(claim, most)
@@ -208,7 +215,8 @@ func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, c
 	}
 }
 
-// hold says until when a call may go on, the zero time for no bound; or what to wait for when the last write is older than it may be.
+// hold says until when a call may go on, the zero time for no bound; or what to wait for when the
+// last write is older than it may be.
 func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, written <-chan error, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -245,8 +253,8 @@ func (j *Journal) Done(claim types.UID) {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (j *Journal) NeedLeaderElection() bool { return true }
 
-// Start takes the journal over and writes it until ctx ends; then it goes on until the calls under way are settled, at most for
-// the time that a call may take.
+// Start takes the journal over and writes it until ctx ends; then it goes on until the calls under
+// way are settled, at most for the time that a call may take.
 func (j *Journal) Start(ctx context.Context) error {
 	err := j.open(ctx)
 	if err == nil {
@@ -299,8 +307,9 @@ func (j *Journal) write(ctx context.Context) error {
 	}
 }
 
-// drain serves the calls that have begun, and then gives the journal back: the next holder need not wait for our calls. When they
-// take too long, or were cut off, it is kept, and the next holder waits.
+// drain serves the calls that have begun, and then gives the journal back: the next holder need not
+// wait for our calls. When they take too long, or were cut off, it is kept, and the next holder
+// waits.
 func (j *Journal) drain(ctx context.Context) error {
 	j.mu.Lock()
 	j.ending = true
@@ -342,9 +351,10 @@ func (j *Journal) isIdle() bool {
 	return len(j.calling) == 0
 }
 
-// flush writes every page that differs from what stands in the API server, or that somebody waits for, and now and then one with entries,
-// since its time tells whoever takes it over how long nobody has kept it (H-1). Only being fenced is an
-// error: whatever else goes wrong is told to those who wait, and tried again with their next attempt.
+// flush writes every page that differs from what stands in the API server, or that somebody waits
+// for, and now and then one with entries, since its time tells whoever takes it over how long
+// nobody has kept it (H-1). Only being fenced is an error: whatever else goes wrong is told to
+// those who wait, and tried again with their next attempt.
 func (j *Journal) flush(ctx context.Context) error {
 	for _, page := range j.due() {
 		err := j.flushPage(ctx, page)

@@ -13,7 +13,8 @@ import (
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// An API server that does not answer just when leaders change is waited for; what it refuses for good ends the process (H-44).
+// An API server that does not answer just when leaders change is waited for; what it refuses for
+// good ends the process (H-44).
 func TestATakeoverWaitsForTheAPIServer(t *testing.T) {
 	for name, problem := range map[string]struct {
 		err   error

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// attempts is how often in a row a page is read and written again because somebody else was faster.
+	// attempts is how often in a row a page is read and written again because somebody else was
+	// faster.
 	attempts = 5
 	// again is how long a takeover waits for an API server that did not answer.
 	again = time.Second
@@ -39,8 +40,8 @@ func (j *Journal) pageName(i int) string {
 	return j.Name + "-" + strconv.Itoa(i)
 }
 
-// open takes over every page. The first names how many there are, and is written before a further one is created: so a former
-// leader cannot begin a page that we do not see.
+// open takes over every page. The first names how many there are, and is written before a further
+// one is created: so a former leader cannot begin a page that we do not see.
 func (j *Journal) open(ctx context.Context) error {
 	first, err := j.seizeAtLast(ctx, 0)
 	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && j.Needed == BestEffort {
@@ -63,7 +64,8 @@ func (j *Journal) open(ctx context.Context) error {
 		}
 		found = append(found, page)
 	}
-	// Only now can no former holder begin another call, so its calls end within their bound from here.
+	// Only now can no former holder begin another call, so its calls end within their bound from
+	// here.
 	now := time.Now()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -77,7 +79,8 @@ func (j *Journal) open(ctx context.Context) error {
 	return nil
 }
 
-// load puts on record what a former holder left on a page that nobody else has since the given time. The caller holds mu.
+// load puts on record what a former holder left on a page that nobody else has since the given
+// time. The caller holds mu.
 func (j *Journal) load(i int, page seized, since time.Time) {
 	var due time.Time
 	if page.callTimeout > 0 && !j.FormerEnded {
@@ -97,8 +100,8 @@ type seized struct {
 	callTimeout time.Duration // how long calls of the former holder may take; 0 when it gave the page back
 }
 
-// seizeAtLast seizes a page as soon as the API server is able to answer: it often is not just when leaders change, and a process that
-// ended for that would leave its claims for longer.
+// seizeAtLast seizes a page as soon as the API server is able to answer: it often is not just when
+// leaders change, and a process that ended for that would leave its claims for longer.
 func (j *Journal) seizeAtLast(ctx context.Context, i int) (seized, error) {
 	for {
 		page, err := j.seize(ctx, i, fromAnybody)
@@ -116,8 +119,9 @@ func isOvertaken(err error) bool { return apierrors.IsConflict(err) || apierrors
 // fromAnybody is for who takes over: whoever had a page has lost it.
 func fromAnybody(context.Context, *coordinationv1.Lease) error { return nil }
 
-// fromNoSuccessor is for who adds a page, and finds that it exists. A new leader takes over the first page before it looks at this one: if
-// the first is still ours, whoever has this one came before us.
+// fromNoSuccessor is for who adds a page, and finds that it exists. A new leader takes over the
+// first page before it looks at this one: if the first is still ours, whoever has this one came
+// before us.
 func (j *Journal) fromNoSuccessor(ctx context.Context, page *coordinationv1.Lease) error {
 	if j.holds(page) {
 		return nil
@@ -190,8 +194,8 @@ func read(lease *coordinationv1.Lease) (seized, error) {
 	return page, nil
 }
 
-// makePage makes a page that does not exist. A first one names those that are there: somebody has deleted one which named them, and who
-// takes it over next must find them too.
+// makePage makes a page that does not exist. A first one names those that are there: somebody has
+// deleted one which named them, and who takes it over next must find them too.
 func (j *Journal) makePage(ctx context.Context, i int) (seized, error) {
 	page := seized{lease: j.newPage(i), pages: 1}
 	if i == 0 {
@@ -228,21 +232,25 @@ func (j *Journal) newPage(i int) *coordinationv1.Lease {
 	return lease
 }
 
-// sign writes the holder into the page, and how long calls for what is on it may take: ours, and those of a former holder, whose timeout
-// may have been another one. Whoever comes next reads no more than this.
+// sign writes the holder into the page, and how long calls for what is on it may take: ours, and
+// those of a former holder, whose timeout may have been another one. Whoever comes next reads no
+// more than this.
 func (j *Journal) sign(lease *coordinationv1.Lease, former time.Duration) {
 	seconds := int32((max(j.CallTimeout, former) + time.Second - 1) / time.Second)
 	lease.Spec.HolderIdentity = &j.Holder
 	lease.Spec.LeaseDurationSeconds = &seconds
 }
 
-// mostText is how long the two texts may be together: what the API server allows for all annotations, but for some of others.
+// mostText is how long the two texts may be together: what the API server allows for all
+// annotations, but for some of others.
 const mostText = 256<<10 - 1<<10
 
-// keepNow writes into a page that somebody keeps it, and which of the entries on it nobody had kept for long before, which whoever takes it over
-// next must know too (H-1). Where there are some, the Lease has no time: a former version, which knows no other one, must take the whole page
-// for one that nobody has kept, and writes the time again as soon as it has looked at all of it. Then what is noted here counts no more. If
-// there is no room for that, nobody knows, and the whole page is taken for such; no new request comes onto one that is so full.
+// keepNow writes into a page that somebody keeps it, and which of the entries on it nobody had kept
+// for long before, which whoever takes it over next must know too (H-1). Where there are some, the
+// Lease has no time: a former version, which knows no other one, must take the whole page for one
+// that nobody has kept, and writes the time again as soon as it has looked at all of it. Then what
+// is noted here counts no more. If there is no room for that, nobody knows, and the whole page is
+// taken for such; no new request comes onto one that is so full.
 func keepNow(lease *coordinationv1.Lease, stale []types.UID) {
 	now := metav1.NowMicro()
 	lease.Spec.RenewTime = &now
@@ -268,14 +276,16 @@ func kept(lease *coordinationv1.Lease) intent.Kept {
 	return k
 }
 
-// renew is for writes of a page that leave what stands on it: where the time is with that, it stays too.
+// renew is for writes of a page that leave what stands on it: where the time is with that, it stays
+// too.
 func renew(lease *coordinationv1.Lease) {
 	if lease.Spec.RenewTime != nil {
 		lease.Spec.RenewTime = new(metav1.NowMicro())
 	}
 }
 
-// flushPage writes one page and tells those who waited for it when it began; who comes later waits for the next write.
+// flushPage writes one page and tells those who waited for it when it began; who comes later waits
+// for the next write.
 func (j *Journal) flushPage(ctx context.Context, i int) error {
 	err := j.reach(ctx, i)
 	text, stale, unfit := j.take(i)
@@ -297,8 +307,8 @@ func (j *Journal) flushPage(ctx context.Context, i int) error {
 	return err
 }
 
-// reach makes the objects up to a page, each after the first page names it. One that was there, since somebody deleted the first page which
-// named it and one before it, keeps what is on it.
+// reach makes the objects up to a page, each after the first page names it. One that was there,
+// since somebody deleted the first page which named it and one before it, keeps what is on it.
 func (j *Journal) reach(ctx context.Context, i int) error {
 	for len(j.pages) <= i {
 		if err := j.announce(ctx, len(j.pages)+1); err != nil {
@@ -314,8 +324,8 @@ func (j *Journal) reach(ctx context.Context, i int) error {
 	return nil
 }
 
-// adopt puts on record what a page holds that was there, and tells who works on it. Of a claim that we have a request of, ours is the newer
-// one.
+// adopt puts on record what a page holds that was there, and tells who works on it. Of a claim that
+// we have a request of, ours is the newer one.
 func (j *Journal) adopt(i int, page seized) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -333,7 +343,8 @@ func (j *Journal) adopt(i int, page seized) {
 	}
 }
 
-// take is the text of a page, and what is stale in it; those who waited for it wait for this write from now on.
+// take is the text of a page, and what is stale in it; those who waited for it wait for this write
+// from now on.
 func (j *Journal) take(i int) (text string, stale []types.UID, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -353,8 +364,8 @@ func annotate(lease *coordinationv1.Lease, key, value string) {
 	lease.Annotations[key] = value
 }
 
-// update changes the object of a page that we hold. A conflict with anybody but a new holder is resolved by writing again on top
-// of what is there now.
+// update changes the object of a page that we hold. A conflict with anybody but a new holder is
+// resolved by writing again on top of what is there now.
 func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1.Lease)) error {
 	ctx, cancel := context.WithTimeout(ctx, j.CallTimeout)
 	defer cancel()
@@ -379,15 +390,16 @@ func (j *Journal) update(ctx context.Context, i int, change func(*coordinationv1
 	}
 }
 
-// took notes that the API server took a write of a page that was sent at the given time. Nobody else was its holder by then.
+// took notes that the API server took a write of a page that was sent at the given time. Nobody
+// else was its holder by then.
 func (j *Journal) took(i int, sent time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.held[i] = sent
 }
 
-// reread finds out why a write was refused. An object that somebody deleted is made again, and making it fails when a new holder
-// was faster.
+// reread finds out why a write was refused. An object that somebody deleted is made again, and
+// making it fails when a new holder was faster.
 func (j *Journal) reread(ctx context.Context, i int) error {
 	lease := &coordinationv1.Lease{}
 	err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(i)}, lease)
@@ -418,7 +430,8 @@ func (j *Journal) reread(ctx context.Context, i int) error {
 	return nil
 }
 
-// keep leaves the record with this process as its holder. It may have been deleted since it was written, and nobody would make it again.
+// keep leaves the record with this process as its holder. It may have been deleted since it was
+// written, and nobody would make it again.
 func (j *Journal) keep(ctx context.Context) error {
 	for i := 0; i < len(j.pages) && j.Len() > 0; i++ {
 		if err := j.update(ctx, i, func(*coordinationv1.Lease) {}); err != nil {
@@ -441,7 +454,8 @@ func (j *Journal) release(ctx context.Context) error {
 	return nil
 }
 
-// giveBack leaves a page without a holder. One that somebody deleted is made again first if there is anything on record.
+// giveBack leaves a page without a holder. One that somebody deleted is made again first if there
+// is anything on record.
 func (j *Journal) giveBack(ctx context.Context, i int) error {
 	for attempt := 1; ; attempt++ {
 		lease, nobody := j.pages[i].lease.DeepCopy(), ""

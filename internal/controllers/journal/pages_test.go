@@ -42,8 +42,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// H-1: a former leader that adds a page must not take it from its successor, which has taken over the first one meanwhile: it would go on to
-// create volumes beside it.
+// H-1: a former leader that adds a page must not take it from its successor, which has taken over
+// the first one meanwhile: it would go on to create volumes beside it.
 func TestAPageIsNotTakenFromASuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -72,7 +72,8 @@ func TestAPageIsNotTakenFromASuccessor(t *testing.T) {
 	})
 }
 
-// H-1: somebody deletes the first page, which named the others. Who makes it anew finds them at once, and so does whoever comes next.
+// H-1: somebody deletes the first page, which named the others. Who makes it anew finds them at
+// once, and so does whoever comes next.
 func TestPagesThatNobodyNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -99,8 +100,8 @@ func TestPagesThatNobodyNames(t *testing.T) {
 	})
 }
 
-// Somebody deletes the first page, and the second: the third is not taken for a successor's, and what is on it stays on record, is told of,
-// and has the next holder wait for its calls (H-1).
+// Somebody deletes the first page, and the second: the third is not taken for a successor's, and
+// what is on it stays on record, is told of, and has the next holder wait for its calls (H-1).
 func TestAPageBehindAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)

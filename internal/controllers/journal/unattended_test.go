@@ -15,8 +15,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// H-1: entries that nobody has kept for long are told from others, whoever takes the record over. What counts is only how long nobody had it:
-// one who has it may have an entry open for as long as a driver is down, and make no call for it.
+// H-1: entries that nobody has kept for long are told from others, whoever takes the record over.
+// What counts is only how long nobody had it: one who has it may have an entry open for as long as
+// a driver is down, and make no call for it.
 func TestWhatNobodyHasKept(t *testing.T) {
 	const week = 7 * intent.MostUnattended
 	for name, tc := range map[string]struct {
@@ -91,7 +92,8 @@ func TestWhatNobodyHasKept(t *testing.T) {
 	}
 }
 
-// leaveTwo has a holder of the journal be killed with the requests 1 and 2 on record, and nobody come for a while.
+// leaveTwo has a holder of the journal be killed with the requests 1 and 2 on record, and nobody
+// come for a while.
 func leaveTwo(t *testing.T, a *api, while time.Duration) {
 	t.Helper()
 	former := start(t, a, "former")
@@ -102,8 +104,9 @@ func leaveTwo(t *testing.T, a *api, while time.Duration) {
 	time.Sleep(while) // of virtual time
 }
 
-// H-1: what comes onto a page beside entries that nobody had kept for long is none of those, whoever takes the page over next, and whenever: a
-// volume was recorded a moment ago. An entry for which a call has begun is none of them any more, and the others stay what they are.
+// H-1: what comes onto a page beside entries that nobody had kept for long is none of those,
+// whoever takes the page over next, and whenever: a volume was recorded a moment ago. An entry for
+// which a call has begun is none of them any more, and the others stay what they are.
 func TestNewRequestsBesideOldOnes(t *testing.T) {
 	const long = intent.MostUnattended + time.Minute
 	for name, tc := range map[string]struct {
@@ -153,7 +156,8 @@ func TestNewRequestsBesideOldOnes(t *testing.T) {
 	}
 }
 
-// Nobody writes the record for its time alone more often than it must, nor at all when nothing is on record.
+// Nobody writes the record for its time alone more often than it must, nor at all when nothing is
+// on record.
 func TestKeepingTheRecordCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -197,8 +201,8 @@ func TestAPageWithoutATime(t *testing.T) {
 	})
 }
 
-// A former version knows the time of the Lease alone. It takes all of a page for old while something on it is, as it did before, and what it
-// has written is believed.
+// A former version knows the time of the Lease alone. It takes all of a page for old while
+// something on it is, as it did before, and what it has written is believed.
 func TestAFormerVersionReadsWhatIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -232,7 +236,8 @@ func TestAFormerVersionReadsWhatIsOld(t *testing.T) {
 	})
 }
 
-// What is old is named where the API server has room for that. Else, and where nobody can read it, all of the page is.
+// What is old is named where the API server has room for that. Else, and where nobody can read it,
+// all of the page is.
 func TestWhatIsOldAndNotNamed(t *testing.T) {
 	uids := []types.UID{"uid-1", "uid-2"}
 	for _, tc := range []struct {

@@ -13,8 +13,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 )
 
-// H-1: a write of a page that leaves its text, as when the page names one more, says nothing of a request that was settled in memory alone:
-// that stands in the text as old as it is, and whoever takes the page over then must know.
+// H-1: a write of a page that leaves its text, as when the page names one more, says nothing of a
+// request that was settled in memory alone: that stands in the text as old as it is, and whoever
+// takes the page over then must know.
 func TestAWriteWithoutTheTextVouchesForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)

@@ -124,7 +124,8 @@ func keyOf(claim *corev1.PersistentVolumeClaim) attributes.Key {
 	return attributes.Key{NamespacedName: client.ObjectKeyFromObject(claim), UID: claim.UID}
 }
 
-// claimEvents enqueues a claim when an input of its decision changes. The writes of an attempt are none, but its end is.
+// claimEvents enqueues a claim when an input of its decision changes. The writes of an attempt are
+// none, but its end is.
 func (c *Controller) claimEvents() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, attributes.Key] {
 	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, attributes.Key]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q queue) {
@@ -175,7 +176,8 @@ func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.Persistent
 	}
 }
 
-// classEvents enqueues the claims that wait for a class that appears (RZ-H1). Its parameters cannot change.
+// classEvents enqueues the claims that wait for a class that appears (RZ-H1). Its parameters cannot
+// change.
 func (c *Controller) classEvents() handler.TypedEventHandler[*storagev1.VolumeAttributesClass, attributes.Key] {
 	return handler.TypedFuncs[*storagev1.VolumeAttributesClass, attributes.Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.VolumeAttributesClass], q queue) {

@@ -83,8 +83,8 @@ func (c *Controller) Apply(ctx context.Context, s attributes.Snapshot, action at
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// patchClaim writes the claim's status if the action changes it. The patch has the resource version, so that a target is
-// never written over one that another leader wrote.
+// patchClaim writes the claim's status if the action changes it. The patch has the resource
+// version, so that a target is never written over one that another leader wrote.
 func (c *Controller) patchClaim(ctx context.Context, s attributes.Snapshot, a attributes.Action) error {
 	key := client.ObjectKeyFromObject(s.Claim)
 	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key, &corev1.PersistentVolumeClaim{})
@@ -95,8 +95,8 @@ func (c *Controller) patchClaim(ctx context.Context, s attributes.Snapshot, a at
 	if _, begins := a.(attributes.Begin); begins || !apierrors.IsConflict(err) {
 		return err
 	}
-	// Something else of the claim was changed during the call, as by an expansion. The outcome is written all the same, or the call
-	// would be repeated.
+	// Something else of the claim was changed during the call, as by an expansion. The outcome is
+	// written all the same, or the call would be repeated.
 	if claim, err = kube.Get(ctx, c.Live, key, &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
@@ -197,7 +197,8 @@ func parameters(s attributes.Snapshot, metadata Metadata) map[string]string {
 	return all
 }
 
-// secretOf returns the secret of the volume's annotations, else the one for expansions, else nil (RZ-M9).
+// secretOf returns the secret of the volume's annotations, else the one for expansions, else nil
+// (RZ-M9).
 func secretOf(pv *corev1.PersistentVolume) *types.NamespacedName {
 	name, namespace := pv.Annotations[names.AnnControllerModifySecret], pv.Annotations[names.AnnControllerModifySecretNS]
 	if name != "" && namespace != "" {

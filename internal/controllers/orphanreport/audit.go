@@ -78,8 +78,8 @@ func (a *Audit) look(ctx context.Context) error {
 	return nil
 }
 
-// view lists the driver's side before ours: a volume that is created while we look is then not listed, or known. What is on record
-// when we begin or end covers what happens between.
+// view lists the driver's side before ours: a volume that is created while we look is then not
+// listed, or known. What is on record when we begin or end covers what happens between.
 func (a *Audit) view(ctx context.Context) (view orphan.View, err error) {
 	entries := a.Journal.Entries()
 	if view.Listed, err = a.list(ctx); err != nil {

@@ -20,8 +20,9 @@ type Config struct {
 	Writer client.Writer
 	Status client.SubResourceWriter // for the condition Unused of claims
 
-	// Together are the drivers whose provisioner runs in this process and drops the finalizer of a PersistentVolume together with its
-	// own, at this moment; see core/protection.Volume. Nil for none.
+	// Together are the drivers whose provisioner runs in this process and drops the finalizer of a
+	// PersistentVolume together with its own, at this moment; see core/protection.Volume. Nil for
+	// none.
 	Together func() []string
 }
 
@@ -30,9 +31,11 @@ const (
 	NameClaims  = "pvcprotection"
 	NameVolumes = "pvprotection"
 	NameClasses = "vacprotection"
-	// NameNamespaces is the queue of the namespaces whose pods are to be listed; upstream has it inside of the first.
+	// NameNamespaces is the queue of the namespaces whose pods are to be listed; upstream has it
+	// inside of the first.
 	NameNamespaces = "pvcprotection_namespaces"
-	// NameUnused is the queue of the claims whose condition Unused may have to be written; upstream has it inside of the first.
+	// NameUnused is the queue of the claims whose condition Unused may have to be written; upstream
+	// has it inside of the first.
 	NameUnused = "pvcprotection_unused"
 )
 

@@ -12,8 +12,9 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// A finalizer is dropped by writing the object whole where nobody else writes it, and by a patch that fits the danger elsewhere. Who
-// wrote which field is forgotten only of what nobody holds any more.
+// A finalizer is dropped by writing the object whole where nobody else writes it, and by a patch
+// that fits the danger elsewhere. Who wrote which field is forgotten only of what nobody holds any
+// more.
 func TestDropping(t *testing.T) {
 	going := func(finalizers ...string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: "o", UID: "u", ResourceVersion: "7", Finalizers: finalizers, DeletionTimestamp: new(metav1.Unix(1000, 0))}

@@ -22,9 +22,9 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// inquiries asks the API server which pods use claims, once for all claims of a namespace that wait when it is asked. It is the
-// reconciler of a queue of namespaces: one is worked on by one worker at a time, and a claim that comes meanwhile puts it into the
-// queue again.
+// inquiries asks the API server which pods use claims, once for all claims of a namespace that wait
+// when it is asked. It is the reconciler of a queue of namespaces: one is worked on by one worker
+// at a time, and a claim that comes meanwhile puts it into the queue again.
 type inquiries struct {
 	live    client.Reader
 	clock   clock.PassiveClock

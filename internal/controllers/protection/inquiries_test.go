@@ -15,7 +15,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// One list answers for all claims of a namespace that asked before it, and who asked first goes on first.
+// One list answers for all claims of a namespace that asked before it, and who asked first goes on
+// first.
 func TestAnsweredInTheOrderOfAsking(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	i := newInquiries(Config{
@@ -45,7 +46,8 @@ func TestAnsweredInTheOrderOfAsking(t *testing.T) {
 	}
 }
 
-// What is forgotten leaves nothing of its namespace, of which there may be many in the life of a process.
+// What is forgotten leaves nothing of its namespace, of which there may be many in the life of a
+// process.
 func TestForgottenNamespacesTakeNoMemory(t *testing.T) {
 	i := newInquiries(Config{Live: apiserver.New().Client(), Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Unix(1000, 0))}})
 	for n := range 3 {

@@ -21,8 +21,9 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Unused keeps up the condition Unused of bound claims. Upstream lists the pods of the namespace for each claim that the cache shows
-// without a user; the condition protects nothing, so the cache is enough here, and the pod's own event corrects a stale read.
+// Unused keeps up the condition Unused of bound claims. Upstream lists the pods of the namespace
+// for each claim that the cache shows without a user; the condition protects nothing, so the cache
+// is enough here, and the pod's own event corrects a stale read.
 type Unused struct {
 	cfg Config
 
@@ -91,7 +92,8 @@ func (u *Unused) Decide(s protection.Usage, now time.Time) next {
 	return protection.DecideUnused(s, now)
 }
 
-// Apply implements reconcile.Task. A claim that is gone, or was created again under its name, needs no condition of this one.
+// Apply implements reconcile.Task. A claim that is gone, or was created again under its name, needs
+// no condition of this one.
 func (u *Unused) Apply(ctx context.Context, s protection.Usage, a action) (next, error) {
 	set, ok := a.(protection.SetUnused)
 	if !ok {

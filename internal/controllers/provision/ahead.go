@@ -13,8 +13,9 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// expecting has the journal know what will be asked for. One handler sees all changes of a claim, one after the other, so that nothing is
-// expected of a claim which it has seen bound or gone; what is asked for is for the run to record.
+// expecting has the journal know what will be asked for. One handler sees all changes of a claim,
+// one after the other, so that nothing is expected of a claim which it has seen bound or gone; what
+// is asked for is for the run to record.
 func (c *Controller) expecting(ctx context.Context) toolscache.ResourceEventHandler {
 	see := func(in any, gone bool) {
 		claim, ok := claimSeen(in)
@@ -46,7 +47,8 @@ func isAnother(was, is any) bool {
 	return ok && too && before.GetUID() != after.GetUID()
 }
 
-// ahead works nothing out for claims that have a volume, which are nearly all, or of other drivers' classes.
+// ahead works nothing out for claims that have a volume, which are nearly all, or of other drivers'
+// classes.
 func (c *Controller) ahead(ctx context.Context, claim *corev1.PersistentVolumeClaim) (intent.Entry, bool) {
 	name := provision.ClassName(claim)
 	if claim.Spec.VolumeName != "" || name == "" || provision.Provisioner(claim) != "" {

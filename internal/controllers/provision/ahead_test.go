@@ -25,7 +25,8 @@ func (s *seer) Unexpect(claim types.UID) {
 	s.expected = slices.DeleteFunc(s.expected, func(uid types.UID) bool { return uid == claim })
 }
 
-// H-1: a claim of our class is expected to ask, until it does, has a volume, goes, or asks somebody else.
+// H-1: a claim of our class is expected to ask, until it does, has a volume, goes, or asks somebody
+// else.
 func TestWhatIsExpected(t *testing.T) {
 	nobody := func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }
 	for name, tc := range map[string]struct {

@@ -89,8 +89,9 @@ type answered struct {
 	unsure bool // the write of its PersistentVolume had no answer, so the object may exist
 }
 
-// keep blocks DeleteVolume for the returned handle until the outcome of the PersistentVolume's write is known, or the run ends
-// without a write. The error says that a DeleteVolume call for the handle is in flight already.
+// keep blocks DeleteVolume for the returned handle until the outcome of the PersistentVolume's
+// write is known, or the run ends without a write. The error says that a DeleteVolume call for the
+// handle is in flight already.
 func (c *Controller) keep(claim types.UID, name, handle string) error {
 	end, err := c.Calls.Got(name, handle)
 	if err == nil {
@@ -114,8 +115,9 @@ func (c *Controller) markUnconfirmed(claim types.UID) {
 	}
 }
 
-// ended runs at the end of each run of a claim. A handle whose PersistentVolume may have been written stays blocked until a later
-// run has read it; the journal entry, which stays unresolved, causes that run.
+// ended runs at the end of each run of a claim. A handle whose PersistentVolume may have been
+// written stays blocked until a later run has read it; the journal entry, which stays unresolved,
+// causes that run.
 func (c *Controller) ended(claim types.UID) {
 	a, ok := c.answered.Load(claim)
 	if _, open := c.Journal.Pending(claim); !ok || !a.(*answered).unsure || !open {
@@ -127,8 +129,9 @@ func (c *Controller) ended(claim types.UID) {
 // errNeeded ends a DeleteVolume call whose check found a PersistentVolume that needs the volume.
 var errNeeded = errors.New("the volume is needed")
 
-// discardVolume deletes a volume that no claim wants. Like CreateVolume it is fenced: it ends before another leader may find the
-// volume and use it. The check runs when no request of this process can be answered with the volume any more (D-37).
+// discardVolume deletes a volume that no claim wants. Like CreateVolume it is fenced: it ends
+// before another leader may find the volume and use it. The check runs when no request of this
+// process can be answered with the volume any more (D-37).
 func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
 	c.release(s.Key.UID)
 	var needed next
@@ -169,8 +172,8 @@ func notDiscarded(a provision.DiscardVolume, answer provision.Answer) next {
 	return coded(provision.AfterDiscard(a.Handle, answer), answer)
 }
 
-// whoNeeds reads live which PersistentVolumes need the volume: first those that share its handle, which takes longer, then the
-// one with the name in the request.
+// whoNeeds reads live which PersistentVolumes need the volume: first those that share its handle,
+// which takes longer, then the one with the name in the request.
 func (c *Controller) whoNeeds(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (kept next, err error) {
 	sharing, err := c.Sharing(ctx, a.Handle)
 	if err != nil {
@@ -199,7 +202,8 @@ func coded(v next, answer provision.Answer) next {
 	return verdict.Coded(v, answer.Code.String())
 }
 
-// writeVolume creates the PersistentVolume. Without an answer, or when the name is taken, DeleteVolume stays blocked for the handle.
+// writeVolume creates the PersistentVolume. Without an answer, or when the name is taken,
+// DeleteVolume stays blocked for the handle.
 func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVolume) (next, error) {
 	claim, created := want.Spec.ClaimRef.UID, want.DeepCopy()
 	err := c.Writer.Create(ctx, created)
@@ -222,8 +226,8 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 	return provision.AfterWrite(want, written), nil
 }
 
-// reschedule removes the selected node from the claim. It writes the claim as the API server has it, since the cached object is
-// trimmed. Upstream's role allows update and not patch (RB-2).
+// reschedule removes the selected node from the claim. It writes the claim as the API server has
+// it, since the cached object is trimmed. Upstream's role allows update and not patch (RB-2).
 func (c *Controller) reschedule(ctx context.Context, key provision.Key, node string) error {
 	claim, err := c.claim(ctx, c.Live, key)
 	if err != nil {

@@ -38,7 +38,8 @@ func (j scripted) Hold(ctx context.Context, claim types.UID) (context.Context, c
 	return j.hold(ctx)
 }
 
-// While as many calls are under way as there may be, the next request is put on record, so that its call begins at once.
+// While as many calls are under way as there may be, the next request is put on record, so that its
+// call begins at once.
 func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	recorded := make(chan struct{})
@@ -67,8 +68,8 @@ func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	}
 }
 
-// A process that is no longer the leader sends nothing, and what was never sent is not to be undone. What an earlier attempt may have
-// sent stays on record.
+// A process that is no longer the leader sends nothing, and what was never sent is not to be
+// undone. What an earlier attempt may have sent stays on record.
 func TestNothingIsSentWithoutTheJournal(t *testing.T) {
 	lost := func(context.Context) (context.Context, context.CancelFunc, error) {
 		return nil, nil, errors.New("the journal is another's")
@@ -104,8 +105,9 @@ func TestTheJournalBoundsTheCall(t *testing.T) {
 	}
 }
 
-// H-15, H-14: what a refused call may have left is found out when the claim is gone, and deleted. A deletion that fails is tried again by
-// the handle, which then is known; and none begins without the journal.
+// H-15, H-14: what a refused call may have left is found out when the claim is gone, and deleted. A
+// deletion that fails is tried again by the handle, which then is known; and none begins without
+// the journal.
 func TestWhatARefusedCallLeftIsDeleted(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	r.driver.echo = func(map[string]string) string { return "half done" }
@@ -137,8 +139,8 @@ func TestWhatARefusedCallLeftIsDeleted(t *testing.T) {
 	expect("deleted", 3, 3, 0)
 }
 
-// I7: no call for a volume begins while another one is under way. That is as if the driver had said so: nothing is known, and it is tried
-// again.
+// I7: no call for a volume begins while another one is under way. That is as if the driver had said
+// so: nothing is known, and it is tried again.
 func TestOneCallForAVolumeAtATime(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	end, err := r.Calls.Begin("DeleteVolume", "pvc-u", "")
@@ -168,8 +170,9 @@ func (s slowWriter) Create(ctx context.Context, o client.Object, opts ...client.
 	return s.Client.Create(ctx, o, opts...)
 }
 
-// I7, D-37: a driver may answer with a volume that is being deleted for another PersistentVolume of it: then there is no telling what the answer
-// is worth. From the answer until the PersistentVolume is written, no deletion begins.
+// I7, D-37: a driver may answer with a volume that is being deleted for another PersistentVolume of
+// it: then there is no telling what the answer is worth. From the answer until the PersistentVolume
+// is written, no deletion begins.
 func TestAnswerWithAVolumeThatIsDeleted(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	var meanwhile error
@@ -242,8 +245,8 @@ func TestTheEndOfARunKeepsNothing(t *testing.T) {
 	}
 }
 
-// D-37: a volume whose PersistentVolume may be written, or not, since that had no answer, is not deleted by another claim's end until a later
-// run knows.
+// D-37: a volume whose PersistentVolume may be written, or not, since that had no answer, is not
+// deleted by another claim's end until a later run knows.
 func TestVolumeThatMayBeWrittenIsKept(t *testing.T) {
 	for name, arrives := range map[string]bool{"it is written": true, "it is not": false} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,8 @@ type Config struct {
 	Journal            Journal
 	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
 	HandedOver HandedOver
-	// Sharing are the PersistentVolumes of the driver with a handle, as the API server has them; nil for none.
+	// Sharing are the PersistentVolumes of the driver with a handle, as the API server has them;
+	// nil for none.
 	Sharing func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error)
 	CSI     csi.ControllerClient
 	Calls   *volumelock.Locks // shared with controllers/reclaim
@@ -61,8 +62,8 @@ const IndexDriver = "driver"
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
 
-// runsPerCall is how many claims are reconciled for each call that may be in flight: while one calls the driver, the next one waits
-// for the write of its journal entry.
+// runsPerCall is how many claims are reconciled for each call that may be in flight: while one
+// calls the driver, the next one waits for the write of its journal entry.
 const runsPerCall = 2
 
 // Controller is the task that the reconcile loop runs.
@@ -94,7 +95,8 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Loop returns the controller with the loop around it. A run may wait for the calls of other runs to end before it makes its own.
+// Loop returns the controller with the loop around it. A run may wait for the calls of other runs
+// to end before it makes its own.
 func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return reconcile.New(reconcile.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*max(c.Timeout, c.Discard) + apiBound,

@@ -8,7 +8,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// finished remembers the claims that this process gave a volume, until the watch shows them bound or gone.
+// finished remembers the claims that this process gave a volume, until the watch shows them bound
+// or gone.
 type finished struct {
 	mu   sync.Mutex
 	uids map[types.UID]struct{}

@@ -22,7 +22,8 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[provision.Key]
 
-// Gather reads the objects around a claim: from the cache, except where a stale cache could lose or double a volume.
+// Gather reads the objects around a claim: from the cache, except where a stale cache could lose or
+// double a volume.
 func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.Snapshot, error) {
 	s := provision.Snapshot{Key: key, Driver: c.Driver, Options: c.Options, HandedOver: c.HandedOver.Has(key.UID)}
 	if err := c.Journal.Wait(ctx); err != nil {
@@ -69,7 +70,8 @@ func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (pr
 	return s, err
 }
 
-// lookAtNamespace reads the namespace live: upstream's role may not watch namespaces, and most drivers need none (U-51).
+// lookAtNamespace reads the namespace live: upstream's role may not watch namespaces, and most
+// drivers need none (U-51).
 func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provision.Namespace, error) {
 	if name == "" {
 		return provision.Namespace{}, nil
@@ -102,7 +104,8 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, key provisio
 	return claim, nil
 }
 
-// volume returns the claim's PersistentVolume. unseen reports that the API server has it and the cache does not.
+// volume returns the claim's PersistentVolume. unseen reports that the API server has it and the
+// cache does not.
 func (c *Controller) volume(ctx context.Context, key provision.Key, pending *intent.Entry) (pv *corev1.PersistentVolume, unseen bool, err error) {
 	name := client.ObjectKey{Name: provision.VolumeName(key, c.Options)}
 	if pending != nil {
@@ -136,8 +139,8 @@ func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision
 	return s, err
 }
 
-// node reads a node that the cache does not have from the API server: the scheduler may know a new node before this cache, and the
-// selection of a node that is gone is removed.
+// node reads a node that the cache does not have from the API server: the scheduler may know a new
+// node before this cache, and the selection of a node that is gone is removed.
 func (c *Controller) node(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &corev1.Node{})
 	if node != nil || err != nil {

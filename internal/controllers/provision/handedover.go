@@ -8,7 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// HandedOver are the claims that a binder in this process asks for. It does not write the provisioner into their annotations.
+// HandedOver are the claims that a binder in this process asks for. It does not write the
+// provisioner into their annotations.
 type HandedOver interface {
 	// Has reports whether a claim is among them.
 	Has(uid types.UID) bool

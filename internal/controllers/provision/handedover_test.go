@@ -81,7 +81,8 @@ func TestHandedOverClaimWakesUp(t *testing.T) {
 	}
 }
 
-// AN-5: upstream's PV controller names the driver that took the place of an in-tree plugin in an annotation of its own.
+// AN-5: upstream's PV controller names the driver that took the place of an in-tree plugin in an
+// annotation of its own.
 func TestMigratedClaimWakesUp(t *testing.T) {
 	r := newRig(t)
 	claim := unasked(r, t)

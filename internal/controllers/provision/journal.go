@@ -19,11 +19,12 @@ type Journal interface {
 	Wait(ctx context.Context) error
 	// Record returns when the entry is remembered. Recording the same again changes nothing.
 	Record(ctx context.Context, e intent.Entry) error
-	// Expect says which entry is likely to be recorded next for a claim, and Unexpect that none is. Neither waits, and neither is about what was
-	// recorded.
+	// Expect says which entry is likely to be recorded next for a claim, and Unexpect that none is.
+	// Neither waits, and neither is about what was recorded.
 	Expect(e intent.Entry)
 	Unexpect(claim types.UID)
-	// Hold returns a context for one call for a claim with an entry. It is cancelled before another leader may repeat or undo the call.
+	// Hold returns a context for one call for a claim with an entry. It is cancelled before another
+	// leader may repeat or undo the call.
 	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
 	// Settle forgets the entry of a claim, if there is one.
 	Settle(ctx context.Context, claim types.UID) error
@@ -35,7 +36,8 @@ type Journal interface {
 	Pending(claim types.UID) (intent.Entry, bool)
 	// Entries are all entries.
 	Entries() []intent.Entry
-	// Adopted has an element when there are entries that this process did not record, and that were not there when the journal was opened.
+	// Adopted has an element when there are entries that this process did not record, and that were
+	// not there when the journal was opened.
 	Adopted() <-chan struct{}
 }
 

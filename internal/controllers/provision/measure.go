@@ -11,7 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// observe counts attempts as upstream does (ME-1, ME-2), except that a claim with nothing to do is no failure (H-33).
+// observe counts attempts as upstream does (ME-1, ME-2), except that a claim with nothing to do is
+// no failure (H-33).
 func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, took time.Duration) {
 	if s.Claim == nil {
 		return

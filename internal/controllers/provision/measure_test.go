@@ -29,8 +29,8 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) (sum floa
 	return sum
 }
 
-// ME-1, H-33: an attempt that the driver refused is a failure, also when the node is given up for it (C-41). Where the driver was not asked,
-// a node that is given up is none.
+// ME-1, H-33: an attempt that the driver refused is a failure, also when the node is given up for
+// it (C-41). Where the driver was not asked, a node that is given up is none.
 func TestAttemptsAreCounted(t *testing.T) {
 	for _, tc := range []struct {
 		row               string

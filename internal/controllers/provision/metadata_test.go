@@ -27,7 +27,8 @@ func (d *told) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest, _ ...
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: "h"}}, nil
 }
 
-// U-51: the labels of the namespace are read when the driver is told of them, and what stands against it is an event that names it.
+// U-51: the labels of the namespace are read when the driver is told of them, and what stands
+// against it is an event that names it.
 func TestDriverIsToldOfTheNamespace(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	d := &told{}

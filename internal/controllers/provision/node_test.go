@@ -89,7 +89,8 @@ func TestSelectionOfANodeThatIsGone(t *testing.T) {
 	}
 }
 
-// C-26: the scheduler has picked another node by the time that the selection of the first is taken back.
+// C-26: the scheduler has picked another node by the time that the selection of the first is taken
+// back.
 func TestNewerSelectionStays(t *testing.T) {
 	r := onNode(t)
 	old := r.claim(t)
@@ -102,7 +103,8 @@ func TestNewerSelectionStays(t *testing.T) {
 	}
 }
 
-// H-9, U-15: the node of the scheduler's choice never gets the driver. After a while the scheduler may choose again.
+// H-9, U-15: the node of the scheduler's choice never gets the driver. After a while the scheduler
+// may choose again.
 func TestNodeWithoutTheDriverIsGivenUp(t *testing.T) {
 	others := itsDrivers().(*storagev1.CSINode)
 	others.Spec.Drivers[0].Name = "csi.other"

@@ -32,7 +32,8 @@ func (r *rig) claim(t *testing.T) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// C-1: a claim wakes the controller up under its uid, and only when it may be ours and has no volume, or stands on record.
+// C-1: a claim wakes the controller up under its uid, and only when it may be ours and has no
+// volume, or stands on record.
 func TestClaimsThatWakeUp(t *testing.T) {
 	r := newRig(t)
 	for _, tc := range []struct {
@@ -88,7 +89,8 @@ func (d *timed) DeleteVolume(ctx context.Context, _ *csi.DeleteVolumeRequest, _ 
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-// C-6, F-10: --timeout bounds the call to the driver alone. What comes before and after it has time of its own.
+// C-6, F-10: --timeout bounds the call to the driver alone. What comes before and after it has time
+// of its own.
 func TestTimeoutIsTheCalls(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	d := &timed{}
@@ -116,7 +118,8 @@ func TestDeleteTimeoutIsTheDeletions(t *testing.T) {
 	}
 }
 
-// C-114: an ordinary claim is provisioned without a read of the API server, and C-84: without a write of the claim.
+// C-114: an ordinary claim is provisioned without a read of the API server, and C-84: without a
+// write of the claim.
 func TestProvisioningReadsAndWritesNothingElse(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	before := r.claim(t)
@@ -152,8 +155,8 @@ func (s stale) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 	return s.Reader.Get(ctx, key, o, opts...)
 }
 
-// C-117, U-2: the volume that was written is known although the cache does not have it, and one that the watch has seen go is not taken
-// for there because we wrote it once.
+// C-117, U-2: the volume that was written is known although the cache does not have it, and one
+// that the watch has seen go is not taken for there because we wrote it once.
 func TestOwnWritesAreSeenAndNotForEver(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	r.run(t)

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// C-1, C-3: an edit of a claim that waits for a retry has it tried at once, whether the last error was final or uncertain; other runs
-// of the claim make no call before the retry is due.
+// C-1, C-3: an edit of a claim that waits for a retry has it tried at once, whether the last error
+// was final or uncertain; other runs of the claim make no call before the retry is due.
 func TestEditEndsTheDelay(t *testing.T) {
 	for _, code := range []codes.Code{codes.Internal, codes.Unavailable} {
 		r := newRig(t, withoutSecrets)

@@ -15,8 +15,9 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// freshSecret is for how long the version of a secret is taken from memory. Each call reads the values anew in any case, so this
-// only spares a second read per claim where hundreds of claims use one secret.
+// freshSecret is for how long the version of a secret is taken from memory. Each call reads the
+// values anew in any case, so this only spares a second read per claim where hundreds of claims use
+// one secret.
 const freshSecret = 10 * time.Second
 
 // manySecrets is when versions that are no longer fresh are swept away.
@@ -79,7 +80,8 @@ func (c *Controller) lookAtSecret(ctx context.Context, ref types.NamespacedName)
 	return provision.Secret{Access: access, Version: version}, err
 }
 
-// readSecret reads the values for one call. They must not be kept, nor be put anywhere but into the request of the call.
+// readSecret reads the values for one call. They must not be kept, nor be put anywhere but into the
+// request of the call.
 func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (map[string]string, error) {
 	values, version, err := kube.SecretValues(ctx, c.Live, ref)
 	if err != nil {

@@ -76,7 +76,8 @@ func (d *driver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*c
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-// rig is a controller with a driver behind a real connection, an API server of paper, and everything that it says.
+// rig is a controller with a driver behind a real connection, an API server of paper, and
+// everything that it says.
 type rig struct {
 	*Controller
 	driver  *driver
@@ -240,7 +241,8 @@ func (r *rig) silent(t *testing.T) {
 	}
 }
 
-// R-59, U-48: no value of a secret is in a log line, an event, an error, a metric, a record or an object, whatever the driver says.
+// R-59, U-48: no value of a secret is in a log line, an event, an error, a metric, a record or an
+// object, whatever the driver says.
 func TestSecretValuesStayInTheCall(t *testing.T) {
 	for _, tc := range []struct {
 		row   string
@@ -287,7 +289,8 @@ func TestSecretValuesStayInTheCall(t *testing.T) {
 	}
 }
 
-// EV-2, EV-3: what the driver refused is told in gRPC's words, as upstream tells it: alerts look for the code.
+// EV-2, EV-3: what the driver refused is told in gRPC's words, as upstream tells it: alerts look
+// for the code.
 func TestRefusalIsToldWithItsCode(t *testing.T) {
 	for code, want := range map[codes.Code]string{
 		codes.ResourceExhausted: "Warning ProvisioningFailed rpc error: code = ResourceExhausted desc = no [redacted]",
@@ -351,7 +354,8 @@ func TestUnreadableSecrets(t *testing.T) {
 	}
 }
 
-// C-62: a secret that goes between the look and the call. Nothing was sent, so nothing may stay on record.
+// C-62: a secret that goes between the look and the call. Nothing was sent, so nothing may stay on
+// record.
 func TestSecretGoesBeforeTheCall(t *testing.T) {
 	r := newRig(t)
 	r.secrets.saw(secretRef, "1", r.clock.Now())
@@ -367,7 +371,8 @@ func TestSecretGoesBeforeTheCall(t *testing.T) {
 	}
 }
 
-// a value that no call can carry is told by secret and key, and nothing stays on record for a call that was not made.
+// a value that no call can carry is told by secret and key, and nothing stays on record for a
+// call that was not made.
 func TestSecretThatNoCallCanCarry(t *testing.T) {
 	r := newRig(t)
 	unfit := secret("create")
@@ -384,7 +389,8 @@ func TestSecretThatNoCallCanCarry(t *testing.T) {
 	r.silent(t)
 }
 
-// H-43: editing the secret cuts the wait of a claim that is retried slowly, although nothing tells us of the edit.
+// H-43: editing the secret cuts the wait of a claim that is retried slowly, although nothing tells
+// us of the edit.
 func TestEditedSecretCutsTheWait(t *testing.T) {
 	r := newRig(t)
 	r.driver.create = codes.InvalidArgument

@@ -25,8 +25,9 @@ func (l lossy) Create(ctx context.Context, o client.Object, opts ...client.Creat
 	return errors.Join(l.Client.Create(ctx, o, opts...), errors.New("connection reset"))
 }
 
-// C-117, H-3: the PersistentVolume was written and nobody here knows it: the answer was lost, and the watch does not show it. Meanwhile
-// things happen to the claim that would have a volume undone which nobody has.
+// C-117, H-3: the PersistentVolume was written and nobody here knows it: the answer was lost, and
+// the watch does not show it. Meanwhile things happen to the claim that would have a volume undone
+// which nobody has.
 func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *rig){
 		"nothing": func(*testing.T, *rig) {},
@@ -66,7 +67,8 @@ func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
 	}
 }
 
-// What is not wanted is discarded only if the API server, asked at that moment, has no PersistentVolume for it.
+// What is not wanted is discarded only if the API server, asked at that moment, has no
+// PersistentVolume for it.
 func TestDiscardedIfNobodyHasIt(t *testing.T) {
 	discard := provision.DiscardVolume{Name: "pvc-u", Handle: "h"}
 	for name, tc := range map[string]struct {
@@ -138,7 +140,8 @@ func TestNotDiscardedUnderAnother(t *testing.T) {
 	}
 }
 
-// It takes a while to find out who shares the handle, and the PersistentVolume of the request may be written meanwhile, by a write that was on its way.
+// It takes a while to find out who shares the handle, and the PersistentVolume of the request may
+// be written meanwhile, by a write that was on its way.
 func TestNotDiscardedWhenItsVolumeComes(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	r.Sharing = func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
@@ -152,8 +155,9 @@ func TestNotDiscardedWhenItsVolumeComes(t *testing.T) {
 	}
 }
 
-// H-1: a claim and its PersistentVolume went long ago, with the volume; a call that was repeated has made another one. Memory is older than
-// all that, as after a restart, and shows the claim bound, or its PersistentVolume there.
+// H-1: a claim and its PersistentVolume went long ago, with the volume; a call that was repeated
+// has made another one. Memory is older than all that, as after a restart, and shows the claim
+// bound, or its PersistentVolume there.
 func TestMemoryOfWhatIsGone(t *testing.T) {
 	for name, still := range map[string]func(*photo){
 		"claim and volume": func(*photo) {},
@@ -179,8 +183,9 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// H-1: the claim was bound and went, and its volume with it, while a call for it was repeated, which has made another one. The
-// PersistentVolume is there still, and memory shows the claim as it was before: the second volume is deleted, and no claim gets it.
+// H-1: the claim was bound and went, and its volume with it, while a call for it was repeated,
+// which has made another one. The PersistentVolume is there still, and memory shows the claim as it
+// was before: the second volume is deleted, and no claim gets it.
 func TestSecondVolumeOfAClaimThatIsGone(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	r.Cached = photo{stale{r.api}, r.claim(t), nil}
@@ -210,8 +215,8 @@ func (j aged) Pending(claim types.UID) (intent.Entry, bool) {
 	return e, ok
 }
 
-// H-1: of a record that nobody has kept for long, only a claim that lives tells that its volume has had no owner since. Memory may show one
-// that was bound, whose data was kept, and that is gone.
+// H-1: of a record that nobody has kept for long, only a claim that lives tells that its volume has
+// had no owner since. Memory may show one that was bound, whose data was kept, and that is gone.
 func TestAClaimOfAnOldRecordIsLookedUp(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		r := newRig(t, withoutSecrets)

@@ -18,8 +18,8 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// fromClaim wakes up for claims that may be ours and have no volume yet, and for those of which something is remembered; the rest of the
-// cluster's claims cost nothing (C-1).
+// fromClaim wakes up for claims that may be ours and have no volume yet, and for those of which
+// something is remembered; the rest of the cluster's claims cost nothing (C-1).
 func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) []provision.Key {
 	key := keyOf(claim)
 	unbound := claim.Spec.VolumeName == "" && c.asksUs(claim)
@@ -47,7 +47,8 @@ func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClas
 	return keys
 }
 
-// tellOutdated names the keys of a class of ours that have newer names, once for each class: its parameters cannot be edited.
+// tellOutdated names the keys of a class of ours that have newer names, once for each class: its
+// parameters cannot be edited.
 func (c *Controller) tellOutdated(ctx context.Context, class *storagev1.StorageClass) {
 	outdated := provision.OutdatedKeys(class)
 	if class.Provisioner != c.Driver.Name || len(outdated) == 0 {
@@ -62,12 +63,14 @@ func (c *Controller) tellOutdated(ctx context.Context, class *storagev1.StorageC
 	}
 }
 
-// edited reports whether a class has got another value in a field that requests depend on, and that may be edited (H-43).
+// edited reports whether a class has got another value in a field that requests depend on, and that
+// may be edited (H-43).
 func edited(was, is *storagev1.StorageClass) bool {
 	return !slices.Equal(was.MountOptions, is.MountOptions) || !equality.Semantic.DeepEqual(was.AllowedTopologies, is.AllowedTopologies)
 }
 
-// fromVolume wakes up the claim whose PersistentVolume went away before they were bound, or stood in the way.
+// fromVolume wakes up the claim whose PersistentVolume went away before they were bound, or stood
+// in the way.
 func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume) []provision.Key {
 	ref := pv.Spec.ClaimRef
 	if ref == nil {
@@ -80,8 +83,8 @@ func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume
 	return c.fromClaim(ctx, &claim)
 }
 
-// fromJournal wakes up for what a former process left unsettled, also where that is found later: its claim may be gone, so that no other
-// wake-up comes.
+// fromJournal wakes up for what a former process left unsettled, also where that is found later:
+// its claim may be gone, so that no other wake-up comes.
 func (c *Controller) fromJournal(ctx context.Context, q queue) error {
 	go func() {
 		if err := c.Journal.Wait(ctx); err != nil {
@@ -113,8 +116,9 @@ func (m mapper[T]) enqueue(ctx context.Context, object T, q queue) {
 	}
 }
 
-// latest wakes up for what an object is now. What it was matters only when that was another one, which was deleted while the watch was
-// broken: most claims change last when they get their volume, and then there is nothing left to do.
+// latest wakes up for what an object is now. What it was matters only when that was another one,
+// which was deleted while the watch was broken: most claims change last when they get their volume,
+// and then there is nothing left to do.
 func latest[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
 	return handler.TypedFuncs[T, provision.Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },

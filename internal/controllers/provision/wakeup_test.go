@@ -19,7 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// A claim that gets its volume is the last change of most, and there is nothing left to do for it, unless something is remembered.
+// A claim that gets its volume is the last change of most, and there is nothing left to do for it,
+// unless something is remembered.
 func TestChangesThatWakeUp(t *testing.T) {
 	bound := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }
 	for _, tc := range []struct {
@@ -77,7 +78,8 @@ type adopting struct {
 
 func (j adopting) Adopted() <-chan struct{} { return j.found }
 
-// H-1: what a former process left wakes up, also where it is found when all others have been looked at.
+// H-1: what a former process left wakes up, also where it is found when all others have been looked
+// at.
 func TestWhatAFormerProcessLeftWakesUp(t *testing.T) {
 	r := newRig(t)
 	j := adopting{r.journal, make(chan struct{})}
@@ -107,8 +109,8 @@ func TestWhatAFormerProcessLeftWakesUp(t *testing.T) {
 	}
 }
 
-// H-43: of a class that waiting claims name, what a request is made from may be edited in place, and the claims need not wait until they are
-// tried again.
+// H-43: of a class that waiting claims name, what a request is made from may be edited in place,
+// and the claims need not wait until they are tried again.
 func TestEditsOfAClassThatWakeUp(t *testing.T) {
 	for _, tc := range []struct {
 		row  string

@@ -92,8 +92,8 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// protect adds the finalizer to the volume by a patch on that one entry, so that two attachments of one volume cannot add it twice
-// (AT-A18).
+// protect adds the finalizer to the volume by a patch on that one entry, so that two attachments of
+// one volume cannot add it twice (AT-A18).
 func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) error {
 	changed := pv.DeepCopy()
 	if err := c.Writer.Patch(ctx, changed, kube.AddFinalizer(pv.UID, publishing.Finalizer(c.Driver.Name))); err != nil {
@@ -188,8 +188,8 @@ func secretOf(pv *corev1.PersistentVolume) types.NamespacedName {
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// call makes one call for the attachment. The lock is by the attachment's name: calls for one volume on two nodes may be in flight
-// at once, as upstream's.
+// call makes one call for the attachment. The lock is by the attachment's name: calls for one
+// volume on two nodes may be in flight at once, as upstream's.
 func (c *Controller) call(
 	ctx context.Context, method string, s publishing.Snapshot, send func(context.Context, map[string]string) error,
 ) *publishing.Failure {

@@ -20,7 +20,8 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are being deleted and attached nowhere (AT-V1 to AT-V4).
+// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are being deleted
+// and attached nowhere (AT-V1 to AT-V4).
 type volumeFinalizer struct{ *Controller }
 
 func (v volumeFinalizer) addTo(mgr manager.Manager) error {

@@ -34,7 +34,8 @@ type Config struct {
 	CSI     csi.ControllerClient
 	Calls   *volumelock.Locks // shared with controllers/provision
 	Driver  reclaim.Driver
-	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also has the controller of that one.
+	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also
+	// has the controller of that one.
 	DropProtection bool
 
 	Timeout   time.Duration         // of one call to the driver
@@ -45,7 +46,8 @@ type Config struct {
 // Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
 const Name = "volumes"
 
-// IndexVolume finds the VolumeAttachments of a PersistentVolume, which upstream searches for in the whole list (H-45).
+// IndexVolume finds the VolumeAttachments of a PersistentVolume, which upstream searches for in the
+// whole list (H-45).
 const IndexVolume = "volume"
 
 // IndexHandle finds the PersistentVolumes of the driver with a volume handle (D-37).

@@ -15,7 +15,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// Gather implements reconcile.Task. It reads the objects around the volume only when the volume may be reclaimed.
+// Gather implements reconcile.Task. It reads the objects around the volume only when the volume may
+// be reclaimed.
 func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapshot, err error) {
 	s = reclaim.Snapshot{Name: name, Driver: c.Driver, Protector: c.DropProtection}
 	if s.Volume, s.Fresh, err = c.volume(ctx, name); err != nil {
@@ -36,8 +37,8 @@ func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapsho
 	return s, nil
 }
 
-// volume returns the volume of the name; nil when nothing is left to do for it. When the cache is too old to show a write whose
-// answer was lost, a later event shows it.
+// volume returns the volume of the name; nil when nothing is left to do for it. When the cache is
+// too old to show a write whose answer was lost, a later event shows it.
 func (c *Controller) volume(ctx context.Context, name string) (pv *corev1.PersistentVolume, fresh bool, err error) {
 	released := c.released.before(name)
 	newest, found, err := c.Volumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
@@ -69,12 +70,14 @@ func (c *Controller) asItIs(ctx context.Context, cached *corev1.PersistentVolume
 	return now, false, nil
 }
 
-// sawRelease reports whether the watch has shown the release of the volume, and no attempt has failed since.
+// sawRelease reports whether the watch has shown the release of the volume, and no attempt has
+// failed since.
 func (c *Controller) sawRelease(pv *corev1.PersistentVolume) bool {
 	return c.retries.Get(pv.Name).Failed == 0 && c.releases.have(pv)
 }
 
-// attachments reads the VolumeAttachments of the volume and of all PersistentVolumes with its handle (D-16, D-37).
+// attachments reads the VolumeAttachments of the volume and of all PersistentVolumes with its
+// handle (D-16, D-37).
 func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error {
 	if !c.attaches() {
 		return nil
@@ -95,7 +98,8 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 	return nil
 }
 
-// twins reads the other volumes with the same handle that the cache shows. Nearly always there are none.
+// twins reads the other volumes with the same handle that the cache shows. Nearly always there are
+// none.
 func (c *Controller) twins(ctx context.Context, s *reclaim.Snapshot) error {
 	others, err := c.others(ctx, s.Volume)
 	if err != nil {
@@ -119,7 +123,8 @@ func (c *Controller) twinsAre(ctx context.Context, s *reclaim.Snapshot, all []*c
 	return nil
 }
 
-// others returns the other volumes with the handle of a volume from the cache. The caller must not change them.
+// others returns the other volumes with the handle of a volume from the cache. The caller must not
+// change them.
 func (c *Controller) others(ctx context.Context, pv *corev1.PersistentVolume) ([]*corev1.PersistentVolume, error) {
 	handle := c.handleOf(pv)
 	if handle == "" {
@@ -129,8 +134,8 @@ func (c *Controller) others(ctx context.Context, pv *corev1.PersistentVolume) ([
 	return slices.DeleteFunc(all, func(other *corev1.PersistentVolume) bool { return other.Name == pv.Name }), err
 }
 
-// remembered returns the volumes of the driver with a handle from the cache, and those that this process wrote and the cache does not
-// show yet. The caller must not change them.
+// remembered returns the volumes of the driver with a handle from the cache, and those that this
+// process wrote and the cache does not show yet. The caller must not change them.
 func (c *Controller) remembered(ctx context.Context, handle string) (all []*corev1.PersistentVolume, err error) {
 	own := c.Volumes.Unseen(func(pv *corev1.PersistentVolume) bool { return c.handleOf(pv) == handle })
 	var near corev1.PersistentVolumeList
@@ -151,13 +156,15 @@ func (c *Controller) remembered(ctx context.Context, handle string) (all []*core
 	return all, nil
 }
 
-// Sharing returns the volumes of the driver with a handle from live reads, since a stale cache could cost data (D-37).
+// Sharing returns the volumes of the driver with a handle from live reads, since a stale cache
+// could cost data (D-37).
 func (c *Controller) Sharing(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
 	return c.sharing(ctx, handle, "", true)
 }
 
-// sharing is [Controller.Sharing] without the volume of one name. The cache is read after the list, for what this process wrote
-// meanwhile. again says that the caller has asked before, so that the next list may wait.
+// sharing is [Controller.Sharing] without the volume of one name. The cache is read after the list,
+// for what this process wrote meanwhile. again says that the caller has asked before, so that the
+// next list may wait.
 func (c *Controller) sharing(ctx context.Context, handle, but string, again bool) ([]*corev1.PersistentVolume, error) {
 	listed, err := c.holders.of(ctx, handle, again)
 	if err != nil {
@@ -199,7 +206,8 @@ func (c *Controller) class(ctx context.Context, s *reclaim.Snapshot) (err error)
 	return err
 }
 
-// claim reads the claim unless this process has seen the release, so that an ordinary deletion costs no read.
+// claim reads the claim unless this process has seen the release, so that an ordinary deletion
+// costs no read.
 func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error) {
 	if s.Claim != reclaim.NotAsked {
 		return nil
@@ -215,7 +223,8 @@ func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error)
 	return err
 }
 
-// proof reads the claim live, since the cache may be older than the claim and data depends on the answer (I3).
+// proof reads the claim live, since the cache may be older than the claim and data depends on the
+// answer (I3).
 func (c *Controller) proof(ctx context.Context, pv *corev1.PersistentVolume) (reclaim.Proof, error) {
 	if !reclaim.NeedsProof(pv) {
 		return reclaim.NotAsked, nil

@@ -14,8 +14,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// I3, D-30: what was released from one claim, and given to another one while its deletion failed, is that one's, though the phase still says
-// Released: a binder writes it later. When that claim is gone too, the volume goes, and nobody need touch it for that.
+// I3, D-30: what was released from one claim, and given to another one while its deletion failed,
+// is that one's, though the phase still says Released: a binder writes it later. When that claim is
+// gone too, the volume goes, and nobody need touch it for that.
 func TestReleasedAndGivenToAnotherClaim(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.driver.fail = errors.New("the array is rebooting")
@@ -137,7 +138,8 @@ func TestTwinAsItIs(t *testing.T) {
 	}
 }
 
-// D-35, D-37: of two failed volumes with one handle neither waits for the other: both are asked about.
+// D-35, D-37: of two failed volumes with one handle neither waits for the other: both are asked
+// about.
 func TestFailedTwinsDoNotWaitForEachOther(t *testing.T) {
 	twin := releasedVolume(phase(corev1.VolumeFailed))
 	twin.Name, twin.UID, twin.Finalizers = "twin", "v", []string{names.FinalizerVolume}

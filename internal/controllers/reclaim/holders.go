@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// holders asks the API server which volumes have a handle. It cannot be asked for those of one handle, so all are listed: once for everybody
-// who waits when the list begins. Who asks while one is under way waits for the next, which has all that happened before he asked.
+// holders asks the API server which volumes have a handle. It cannot be asked for those of one
+// handle, so all are listed: once for everybody who waits when the list begins. Who asks while one
+// is under way waits for the next, which has all that happened before he asked.
 type holders struct {
 	list func(ctx context.Context, into map[string][]string) error
 	turn chan struct{} // one list at a time
@@ -31,8 +32,9 @@ type inquiry struct {
 const (
 	// pageSize bounds the memory of one list.
 	pageSize = 500
-	// restsFor is how many times as long as a list took no other list begins, and restsMost is the most, if the list was for one who asks again:
-	// while a driver is down there are attempts all the time, and the API server has others to serve.
+	// restsFor is how many times as long as a list took no other list begins, and restsMost is the
+	// most, if the list was for one who asks again: while a driver is down there are attempts all
+	// the time, and the API server has others to serve.
 	restsFor  = 4
 	restsMost = 10 * time.Second
 )
@@ -87,7 +89,8 @@ func (h *holders) begin() *inquiry {
 	return i
 }
 
-// listHolders adds the volumes of the driver to the handles that are asked for. All pages are of one version.
+// listHolders adds the volumes of the driver to the handles that are asked for. All pages are of
+// one version.
 func (c *Controller) listHolders(ctx context.Context, into map[string][]string) error {
 	for more := ""; ; {
 		var page corev1.PersistentVolumeList

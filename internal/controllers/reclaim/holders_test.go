@@ -20,8 +20,9 @@ import (
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// D-37: a new leader, whose watch is behind, finds a released volume and deletes it under another one that a former leader wrote. Who has not
-// seen the release himself asks the API server who has the handle.
+// D-37: a new leader, whose watch is behind, finds a released volume and deletes it under another
+// one that a former leader wrote. Who has not seen the release himself asks the API server who has
+// the handle.
 func TestTwinThatMemoryDoesNotHave(t *testing.T) {
 	for name, tc := range map[string]struct {
 		twin  *corev1.PersistentVolume
@@ -55,7 +56,8 @@ func TestAttachedTwinThatMemoryDoesNotHave(t *testing.T) {
 	}
 }
 
-// D-37, C-71: whoever discards what a driver answered with is told of those who have it, though memory does not.
+// D-37, C-71: whoever discards what a driver answered with is told of those who have it, though
+// memory does not.
 func TestSharingIsAskedOfTheAPIServer(t *testing.T) {
 	r := newRig(nil, twinOf(phase(corev1.VolumeBound)))
 	r.Cached = newRig(nil).api
@@ -114,7 +116,8 @@ func TestHoldersOnSeveralPages(t *testing.T) {
 	}
 }
 
-// Who asks while a list is under way needs the next one, since what he asks about may have happened meanwhile; and all who wait have the same.
+// Who asks while a list is under way needs the next one, since what he asks about may have happened
+// meanwhile; and all who wait have the same.
 func TestListsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lists []map[string][]string
@@ -154,7 +157,8 @@ func TestListsAreShared(t *testing.T) {
 	})
 }
 
-// Only who asks again has the others rest: what is released in the meantime, as amid a burst, does not wait.
+// Only who asks again has the others rest: what is released in the meantime, as amid a burst, does
+// not wait.
 func TestFirstListsDoNotRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolders(func(context.Context, map[string][]string) error { time.Sleep(10 * time.Millisecond); return nil })
@@ -220,8 +224,8 @@ func TestVolumeSavedDuringTheList(t *testing.T) {
 	}
 }
 
-// D-37: a volume that had to wait for its turn is looked at again, and needs no list: the watch has shown its release, and all volumes that
-// there were by then.
+// D-37: a volume that had to wait for its turn is looked at again, and needs no list: the watch has
+// shown its release, and all volumes that there were by then.
 func TestReleaseThatWasSeenAWhileAgo(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Hour)

@@ -19,7 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// strict is an API server that notes which resource version each write is for, and has another one if somebody else is writing.
+// strict is an API server that notes which resource version each write is for, and has another one
+// if somebody else is writing.
 type strict struct {
 	client.Writer
 	version string // of the object; it is patched into the next one
@@ -59,8 +60,8 @@ func (s *strict) Delete(_ context.Context, _ client.Object, options ...client.De
 	return s.take("delete", version)
 }
 
-// Both writes are for the object as it should be, which costs the API server least, and are done all the same when somebody else has
-// written it (D-20, H-18).
+// Both writes are for the object as it should be, which costs the API server least, and are done
+// all the same when somebody else has written it (D-20, H-18).
 func TestSomebodyWritesMeanwhile(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -96,8 +97,8 @@ func TestSomebodyWritesMeanwhile(t *testing.T) {
 	}
 }
 
-// C-114: who is about to delete a volume protects it as it was seen, so that somebody who has saved it meanwhile is not overtaken. A volume that
-// is bound is protected whatever it is like by now.
+// C-114: who is about to delete a volume protects it as it was seen, so that somebody who has saved
+// it meanwhile is not overtaken. A volume that is bound is protected whatever it is like by now.
 func TestProtectedAsItWasSeen(t *testing.T) {
 	for when, want := range map[corev1.PersistentVolumePhase]struct {
 		asked []string

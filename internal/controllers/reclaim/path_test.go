@@ -16,8 +16,8 @@ import (
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// D-1: a volume wakes the controller up under its name, whenever it changes and may need something, and a volume that is gone leaves
-// nothing behind: not even how often it failed.
+// D-1: a volume wakes the controller up under its name, whenever it changes and may need something,
+// and a volume that is gone leaves nothing behind: not even how often it failed.
 func TestVolumesThatWakeUp(t *testing.T) {
 	for _, tc := range []struct {
 		row  string
@@ -63,8 +63,8 @@ func TestFailedDeletionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// C-114: a deletion that is tried again, and one that does not follow upon the release at once, go by the volume as it is: somebody saved it
-// meanwhile, and memory has not heard of that.
+// C-114: a deletion that is tried again, and one that does not follow upon the release at once, go
+// by the volume as it is: somebody saved it meanwhile, and memory has not heard of that.
 func TestDeletedAsItIs(t *testing.T) {
 	longAgo := &metav1.Time{Time: now.Add(-time.Minute)}
 	changes := []struct {
@@ -119,7 +119,8 @@ func (h heldUp) Get(ctx context.Context, key client.ObjectKey, into client.Objec
 	return h.Reader.Get(ctx, key, into, options...)
 }
 
-// D-18, D-19: an object that is gone already is what was wanted, at either of the two writes: no failure, no second DeleteVolume.
+// D-18, D-19: an object that is gone already is what was wanted, at either of the two writes: no
+// failure, no second DeleteVolume.
 func TestObjectIsGoneAlready(t *testing.T) {
 	r := newRig(nil)
 	pv := releasedVolume()
@@ -133,7 +134,8 @@ func TestObjectIsGoneAlready(t *testing.T) {
 	}
 }
 
-// D-18: an object that is being deleted is not deleted again; D-19: its finalizer is what is left to drop.
+// D-18: an object that is being deleted is not deleted again; D-19: its finalizer is what is left
+// to drop.
 func TestObjectIsBeingDeleted(t *testing.T) {
 	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = new(metav1.Now()) }))
 	if again := r.run(t); again != 0 || !slices.Equal(r.writes, []string{"PATCH pv"}) || len(r.driver.deleted) != 1 {

@@ -68,7 +68,8 @@ func (r *rig) Event(_ runtime.Object, kind, reason, message string) {
 	r.told = append(r.told, kind+" "+reason+" "+message)
 }
 
-// newRig has the given objects. refuse answers the reads of the API server instead of it, when it says anything, but those of volumes.
+// newRig has the given objects. refuse answers the reads of the API server instead of it, when it
+// says anything, but those of volumes.
 func newRig(refuse error, objects ...client.Object) *rig {
 	r := &rig{driver: &driver{}}
 	note := func(verb string, o client.Object) {
@@ -223,7 +224,8 @@ func TestReclaimWrites(t *testing.T) {
 	}
 }
 
-// 6.1 g, 6.3: one patch takes both finalizers, and the deletion finds none. Without the option the other one is not ours to take.
+// 6.1 g, 6.3: one patch takes both finalizers, and the deletion finds none. Without the option the
+// other one is not ours to take.
 func TestDropProtection(t *testing.T) {
 	for _, both := range []bool{true, false} {
 		r := newRig(nil, releasedVolume())
@@ -307,7 +309,8 @@ func TestDeletionSecretIsNotTold(t *testing.T) {
 	}
 }
 
-// I3: a volume in an odd phase is deleted only when the API server itself says that the claim is gone.
+// I3: a volume in an odd phase is deleted only when the API server itself says that the claim is
+// gone.
 func TestProofIsRead(t *testing.T) {
 	failed := releasedVolume(phase(corev1.VolumeFailed))
 	for _, tc := range []struct {
@@ -361,7 +364,8 @@ func attachment(name, volume string) *storagev1.VolumeAttachment {
 	return a
 }
 
-// D-16, U-40: an attached volume waits without a retry, and the end of its last attachment wakes it up.
+// D-16, U-40: an attached volume waits without a retry, and the end of its last attachment wakes it
+// up.
 func TestAttachments(t *testing.T) {
 	first, last := attachment("1", "pv"), attachment("2", "pv")
 	r := newRig(nil, releasedVolume(), first, last, attachment("3", "another"), attachment("4", ""))
@@ -384,7 +388,8 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// woken are the keys that the end of an attachment puts into the queue; that it comes or changes puts none.
+// woken are the keys that the end of an attachment puts into the queue; that it comes or changes
+// puts none.
 func woken(t *testing.T, a *storagev1.VolumeAttachment) []string {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
@@ -423,7 +428,8 @@ func TestClaimWakesUpAFailedVolume(t *testing.T) {
 	}
 }
 
-// H-19: a volume that is being deleted and reserved by name waits for the claim of that name, which need not know of it.
+// H-19: a volume that is being deleted and reserved by name waits for the claim of that name, which
+// need not know of it.
 func TestClaimWakesUpAReservedVolume(t *testing.T) {
 	reserved := releasedVolume(phase(corev1.VolumeAvailable), func(pv *corev1.PersistentVolume) {
 		pv.Spec.ClaimRef.UID = ""

@@ -11,9 +11,10 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// released remembers the volumes that this process took its finalizer from, until the watch shows them gone. kube.OwnWrites cannot:
-// the answer to the patch that takes away the last finalizer carries the resource version from before it, under which the watch
-// still shows the finalizer, and the answer to a deletion says nothing of the object. Acting on such a view deletes the volume a
+// released remembers the volumes that this process took its finalizer from, until the watch shows
+// them gone. kube.OwnWrites cannot: the answer to the patch that takes away the last finalizer
+// carries the resource version from before it, under which the watch still shows the finalizer, and
+// the answer to a deletion says nothing of the object. Acting on such a view deletes the volume a
 // second time.
 type released struct {
 	mu      sync.Mutex
@@ -28,9 +29,10 @@ type release struct {
 	unsure  bool   // the answer was none, so it may have been taken or not
 }
 
-// finishes reports whether nothing is left to do for the volume, whatever this view of it says. One that was let go, and is not being
-// deleted, may come to be ours again; and so may one that has our finalizer later than we took it away, from a leader that does not know
-// yet that it was replaced (H-18).
+// finishes reports whether nothing is left to do for the volume, whatever this view of it says. One
+// that was let go, and is not being deleted, may come to be ours again; and so may one that has our
+// finalizer later than we took it away, from a leader that does not know yet that it was replaced
+// (H-18).
 func (r release) finishes(pv *corev1.PersistentVolume) bool {
 	if r.unsure {
 		return r.uid == pv.UID && pv.DeletionTimestamp != nil && !reclaim.HasFinalizer(pv)
@@ -70,7 +72,8 @@ func (r *released) deleting(pv *corev1.PersistentVolume) {
 	r.volumes[pv.Name] = known
 }
 
-// doubt is done when a write failed, perhaps with an effect: it is to be tried again, unless the view shows that all is done.
+// doubt is done when a write failed, perhaps with an effect: it is to be tried again, unless the
+// view shows that all is done.
 func (r *released) doubt(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,16 +90,17 @@ func (r *released) remove(pv *corev1.PersistentVolume) {
 	}
 }
 
-// before is what was done to the volume of the name. It must be asked before the view is read: what is forgotten by then, the view
-// does not show any more.
+// before is what was done to the volume of the name. It must be asked before the view is read: what
+// is forgotten by then, the view does not show any more.
 func (r *released) before(name string) release {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.volumes[name]
 }
 
-// watched is who is told of what the watch shows of volumes: first those who know what was written to one, and then those who know that it
-// is dealt with. Told in another order, its end would leave what was written, and that looks like a volume to be deleted (U-7).
+// watched is who is told of what the watch shows of volumes: first those who know what was written
+// to one, and then those who know that it is dealt with. Told in another order, its end would leave
+// what was written, and that looks like a volume to be deleted (U-7).
 func (c *Controller) watched() inOrder { return inOrder{c.Volumes.Handler(), c.released.handler()} }
 
 // inOrder is told as one. An informer tells each that it has been given at a time of its own.

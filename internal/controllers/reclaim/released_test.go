@@ -30,7 +30,8 @@ func (l lagging) Get(_ context.Context, _ client.ObjectKey, into client.Object, 
 	return nil
 }
 
-// lastFinalizer is an API server where ours is the last finalizer: the answer has the resource version of the object before.
+// lastFinalizer is an API server where ours is the last finalizer: the answer has the resource
+// version of the object before.
 type lastFinalizer struct {
 	client.Writer
 	err error
@@ -81,7 +82,8 @@ func (f forgetful) Get(ctx context.Context, key client.ObjectKey, into client.Ob
 	return err
 }
 
-// The watch may show the volume gone between the read of the view and the question whether it is dealt with.
+// The watch may show the volume gone between the read of the view and the question whether it is
+// dealt with.
 func TestLastFinalizerAndTheWatchAtOnce(t *testing.T) {
 	now := metav1.Now()
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
@@ -105,7 +107,8 @@ func (g goneObject) Delete(context.Context, client.Object, ...client.DeleteOptio
 	return g.err
 }
 
-// Once the object is deleted an old view of it, on which it lacks our finalizer and is not being deleted, is no reason to begin anew.
+// Once the object is deleted an old view of it, on which it lacks our finalizer and is not being
+// deleted, is no reason to begin anew.
 func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
@@ -132,8 +135,9 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 	}
 }
 
-// H-18: a former leader, which does not know yet that it was replaced, may protect the volume again after we let it go. What is as old as
-// our answer is an old view; what is newer must not be left with a finalizer of ours for ever.
+// H-18: a former leader, which does not know yet that it was replaced, may protect the volume again
+// after we let it go. What is as old as our answer is an old view; what is newer must not be left
+// with a finalizer of ours for ever.
 func TestAFinalizerThatComesAgain(t *testing.T) {
 	now := metav1.Now()
 	ours, none := []string{names.FinalizerVolume}, []string(nil)
@@ -166,7 +170,8 @@ func TestAFinalizerThatComesAgain(t *testing.T) {
 	}
 }
 
-// No deletion comes through the watch for an object that was gone before: it must be forgotten at once.
+// No deletion comes through the watch for an object that was gone before: it must be forgotten at
+// once.
 func TestObjectThatWasGoneIsForgotten(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u"}}
 	missing := apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
@@ -200,7 +205,8 @@ func (missing) Patch(context.Context, client.Object, client.Patch, ...client.Pat
 	return apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
 }
 
-// U-7, D-18, H-18: a volume that is gone by the time when it is to be protected was dealt with: the driver is not asked again.
+// U-7, D-18, H-18: a volume that is gone by the time when it is to be protected was dealt with: the
+// driver is not asked again.
 func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
 	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }))
 	r.Writer = missing{}
@@ -209,8 +215,8 @@ func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
 	}
 }
 
-// U-7: the end of a volume takes what we wrote to it out of memory before it takes the note that it is dealt with. What is left of it
-// in between would be a released volume without our finalizer.
+// U-7: the end of a volume takes what we wrote to it out of memory before it takes the note that it
+// is dealt with. What is left of it in between would be a released volume without our finalizer.
 func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
 	pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "7" })
 	c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: newRig(nil).api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
@@ -230,7 +236,8 @@ func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
 	}
 }
 
-// D-33, H-20: a volume that goes without our finalizer is told of by its handle, unless this process has dealt with it.
+// D-33, H-20: a volume that goes without our finalizer is told of by its handle, unless this
+// process has dealt with it.
 func TestAbandonedVolumeIsTold(t *testing.T) {
 	going := releasedVolume(func(pv *corev1.PersistentVolume) {
 		pv.DeletionTimestamp, pv.Finalizers = new(metav1.Now()), []string{names.FinalizerPVProtection}
@@ -269,8 +276,9 @@ func (u unanswered) Delete(ctx context.Context, o client.Object, opts ...client.
 	return errors.Join(u.Client.Delete(ctx, o, opts...), errors.New("connection reset"))
 }
 
-// D-33: the volume is deleted, our finalizer is off, the answer to the deletion of the object is lost, and another finalizer keeps it. The
-// watch does not show that it is going. Nobody is told that the volume may be left on the storage side, for we deleted it.
+// D-33: the volume is deleted, our finalizer is off, the answer to the deletion of the object is
+// lost, and another finalizer keeps it. The watch does not show that it is going. Nobody is told
+// that the volume may be left on the storage side, for we deleted it.
 func TestVolumeWhoseDeletionWasNotAnswered(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Writer, r.Cached = unanswered{r.api}, heldUp{r.Cached, releasedVolume()}

@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// releases remembers from which claim the watch has shown a volume to be released. A volume that is Released, and was not seen to become so,
-// may be another claim's by now (I3).
+// releases remembers from which claim the watch has shown a volume to be released. A volume that is
+// Released, and was not seen to become so, may be another claim's by now (I3).
 type releases struct {
 	mu   sync.Mutex
 	from map[types.UID]types.UID // volume to claim

@@ -73,8 +73,9 @@ func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next,
 	return nil, err
 }
 
-// lookForTwins reads live which PersistentVolumes share the handle. That takes a while, in which an administrator may have retained the
-// volume, so the volume and its claim are read once more after it.
+// lookForTwins reads live which PersistentVolumes share the handle. That takes a while, in which an
+// administrator may have retained the volume, so the volume and its claim are read once more after
+// it.
 func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next, error) {
 	all, err := c.sharing(ctx, c.handleOf(s.Volume), s.Name, c.retries.Get(s.Name).Failed > 0)
 	if err != nil {
@@ -95,7 +96,8 @@ func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next
 	return reclaim.AfterLook(s), nil
 }
 
-// unchanged is the volume as the API server has it, if that is as it was decided on, but for what this process wrote since.
+// unchanged is the volume as the API server has it, if that is as it was decided on, but for what
+// this process wrote since.
 func (c *Controller) unchanged(ctx context.Context, decided *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	version := decided.ResourceVersion
 	if written := c.written(decided); written != nil {
@@ -134,8 +136,9 @@ func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a rec
 	}), failure.Code.String())
 }
 
-// gotAnother looks whether this process wrote another PersistentVolume with the handle after the snapshot was read. The error then
-// has the code Aborted, and the deletion is decided again. It makes a live read only for such PersistentVolumes.
+// gotAnother looks whether this process wrote another PersistentVolume with the handle after the
+// snapshot was read. The error then has the code Aborted, and the deletion is decided again. It
+// makes a live read only for such PersistentVolumes.
 func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
 	others, err := c.others(ctx, s.Volume)
 	if err != nil {
@@ -148,8 +151,8 @@ func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
 	return csirpc.Aborted("PersistentVolume %s got the volume meanwhile", now[0].Name)
 }
 
-// deleteObject deletes this very object and not one that was created again under its name (D-18). It remembers first: the volume may
-// be gone, and the watch may say so, before the answer is here.
+// deleteObject deletes this very object and not one that was created again under its name (D-18).
+// It remembers first: the volume may be gone, and the watch may say so, before the answer is here.
 func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.DeletionTimestamp != nil {
 		return nil
@@ -170,8 +173,9 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 }
 
-// written is the resource version that our last write gave the volume, if the watch has not shown it yet. The API server's own cache
-// may lag as well; told the version, it notices before it has done the work for nothing.
+// written is the resource version that our last write gave the volume, if the watch has not shown
+// it yet. The API server's own cache may lag as well; told the version, it notices before it has
+// done the work for nothing.
 func (c *Controller) written(pv *corev1.PersistentVolume) *string {
 	newest, _, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), func() (*corev1.PersistentVolume, bool, error) { return pv, true, nil })
 	if err != nil || newest.UID != pv.UID || newest.ResourceVersion == pv.ResourceVersion {
@@ -180,8 +184,9 @@ func (c *Controller) written(pv *corev1.PersistentVolume) *string {
 	return &newest.ResourceVersion
 }
 
-// forsake drops finalizers of a volume that is deleted in the storage. It tries the form that takes the API server half the time, and
-// that is refused if the object has changed since it was seen. One that got its finalizer only now has.
+// forsake drops finalizers of a volume that is deleted in the storage. It tries the form that takes
+// the API server half the time, and that is refused if the object has changed since it was seen.
+// One that got its finalizer only now has.
 func (c *Controller) forsake(ctx context.Context, pv *corev1.PersistentVolume, finalizers []string) error {
 	if slices.Contains(pv.Finalizers, names.FinalizerVolume) {
 		err := c.dropFinalizer(ctx, pv, kube.DropFinalizerUnchanged(pv, finalizers...))

@@ -19,7 +19,8 @@ func twinOf(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	return pv
 }
 
-// D-16, D-37: the storage is attached whichever of its PersistentVolumes an attachment names, and the end of that one wakes up all.
+// D-16, D-37: the storage is attached whichever of its PersistentVolumes an attachment names, and
+// the end of that one wakes up all.
 func TestAttachedTwin(t *testing.T) {
 	held := attachment("1", "twin")
 	r := newRig(nil, releasedVolume(), twinOf(), held)

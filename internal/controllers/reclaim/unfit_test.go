@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// a value that no call can carry is told by secret and key, and the driver is not called without it.
+// a value that no call can carry is told by secret and key, and the driver is not called
+// without it.
 func TestSecretThatNoCallCanCarry(t *testing.T) {
 	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) {
 		pv.Annotations[names.AnnDeletionSecretName], pv.Annotations[names.AnnDeletionSecretNamespace] = "delete", "vault"

@@ -29,7 +29,8 @@ func deleted[T client.Object](names func(context.Context, T) []string) handler.T
 	}
 }
 
-// changes wakes up for whatever becomes of a volume. A release is noted before anybody is woken up by it, who would have to ask otherwise.
+// changes wakes up for whatever becomes of a volume. A release is noted before anybody is woken up
+// by it, who would have to ask otherwise.
 func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolume, string] {
 	wake := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
 		for _, name := range c.fromVolume(ctx, pv) {
@@ -72,7 +73,8 @@ func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) 
 	return []string{pv.Name}
 }
 
-// fromTwin wakes up the volumes that were not deleted because of the one that has gone, or is detached (D-37).
+// fromTwin wakes up the volumes that were not deleted because of the one that has gone, or is
+// detached (D-37).
 func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) []string {
 	others, err := c.others(ctx, pv)
 	if err != nil {
@@ -85,8 +87,9 @@ func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) 
 	return names
 }
 
-// fromAttachment wakes up the volume when an attachment of it is gone, and those with the same handle; by then the index does not have it any
-// more, so the last one lets the volume be deleted at once (U-40).
+// fromAttachment wakes up the volume when an attachment of it is gone, and those with the same
+// handle; by then the index does not have it any more, so the last one lets the volume be deleted
+// at once (U-40).
 func (c *Controller) fromAttachment(ctx context.Context, attachment *storagev1.VolumeAttachment) []string {
 	names := attachedVolume(attachment)
 	for _, name := range names {
@@ -117,8 +120,8 @@ func releasing(names func(context.Context, *corev1.PersistentVolumeClaim) []stri
 	}
 }
 
-// fromClaim wakes up the volumes that only wait for the claim to be gone, in phases that the PV controller need not change then. For
-// the others there will be an event of the volume.
+// fromClaim wakes up the volumes that only wait for the claim to be gone, in phases that the PV
+// controller need not change then. For the others there will be an event of the volume.
 func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []string {
 	var waiting corev1.PersistentVolumeList
 	if err := c.Cached.List(ctx, &waiting, client.MatchingFields{IndexAwaited: claim.Namespace + "/" + claim.Name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -148,8 +151,9 @@ func attachedVolume(o client.Object) []string {
 	return []string{*attachment.Spec.Source.PersistentVolumeName}
 }
 
-// handleBuckets is how many parts the index of handles has. One for each handle costs more memory than a volume's name and handle
-// together, for a question that is asked once in the life of a volume.
+// handleBuckets is how many parts the index of handles has. One for each handle costs more memory
+// than a volume's name and handle together, for a question that is asked once in the life of a
+// volume.
 const handleBuckets = 1024
 
 // handle is the index of volumes by their handle. A part of it has other handles too.

@@ -39,7 +39,8 @@ type Config struct {
 	MultiWriters bool          // SINGLE_NODE_MULTI_WRITER
 	Timeout      time.Duration // of one call to the driver
 	AnnotateFS   bool          // gate AnnotateFsResize
-	// WatchPods has an expansion that the driver refuses while the volume is in use wait for the pods to end (RZ-F6).
+	// WatchPods has an expansion that the driver refuses while the volume is in use wait for the
+	// pods to end (RZ-F6).
 	WatchPods bool
 	InFlight  *prometheus.GaugeVec
 }
@@ -122,7 +123,8 @@ func keyOf(claim *corev1.PersistentVolumeClaim) resizing.Key {
 	return resizing.Key{NamespacedName: client.ObjectKeyFromObject(claim), UID: claim.UID}
 }
 
-// concerns reports whether a claim can have anything to do: it asks for more than it has, or an expansion is not over.
+// concerns reports whether a claim can have anything to do: it asks for more than it has, or an
+// expansion is not over.
 func concerns(claim *corev1.PersistentVolumeClaim) bool {
 	wants, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Spec.VolumeName != "" && (wants.Cmp(has) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0)
@@ -141,7 +143,8 @@ func (c *Controller) claimEvents() handler.TypedEventHandler[*corev1.PersistentV
 			if e.ObjectOld.UID != e.ObjectNew.UID {
 				q.Add(keyOf(e.ObjectOld))
 			}
-			// A claim that was concerned is looked at once more: the node has finished, and an annotation may be left (RZ-D1).
+			// A claim that was concerned is looked at once more: the node has finished, and an
+			// annotation may be left (RZ-D1).
 			if concerns(e.ObjectNew) || concerns(e.ObjectOld) {
 				q.Add(keyOf(e.ObjectNew))
 			}

@@ -122,8 +122,9 @@ func setAnnotation(o client.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// patchClaim writes the claim's status. The patch has the resource version, so that a size is never written over one that another
-// leader wrote; after this process's own writes it is the newer of its write and the cache.
+// patchClaim writes the claim's status. The patch has the resource version, so that a size is never
+// written over one that another leader wrote; after this process's own writes it is the newer of
+// its write and the cache.
 func (c *Controller) patchClaim(ctx context.Context, s resizing.Snapshot, a resizing.Action) error {
 	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, client.ObjectKeyFromObject(s.Claim), &corev1.PersistentVolumeClaim{})
 	if err != nil {

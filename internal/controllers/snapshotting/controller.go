@@ -129,7 +129,8 @@ func refOf(content *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
 
 type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
-// onAny tells the memory of own writes of every event of a kind, and then enqueues what the object is about.
+// onAny tells the memory of own writes of every event of a kind, and then enqueues what the object
+// is about.
 func onAny[T client.Object](own *kube.OwnWrites[T], enqueue func(context.Context, T, queue)) handler.TypedEventHandler[T, types.NamespacedName] {
 	saw := func(ctx context.Context, o T, q queue) {
 		if own != nil {

@@ -46,8 +46,9 @@ func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (core
 	return s, err
 }
 
-// content returns the content of a VolumeSnapshot. What follows from its absence, that the snapshot is lost or that its finalizers may
-// go, must not follow from a stale cache: the API server is asked.
+// content returns the content of a VolumeSnapshot. What follows from its absence, that the snapshot
+// is lost or that its finalizers may go, must not follow from a stale cache: the API server is
+// asked.
 func (c *Controller) content(ctx context.Context, vs *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshotContent, error) {
 	key := types.NamespacedName{Name: core.ContentName(vs)}
 	content, err := read(ctx, c.Cached, c.contents, key, &snapshotv1.VolumeSnapshotContent{})
@@ -58,7 +59,8 @@ func (c *Controller) content(ctx context.Context, vs *snapshotv1.VolumeSnapshot)
 	return kube.Get(ctx, c.Live, key, &snapshotv1.VolumeSnapshotContent{})
 }
 
-// unprotected returns the contents that refer to a VolumeSnapshot with a uid and lack their finalizer (SN-V3).
+// unprotected returns the contents that refer to a VolumeSnapshot with a uid and lack their
+// finalizer (SN-V3).
 func (c *Controller) unprotected(ctx context.Context, key types.NamespacedName) ([]*snapshotv1.VolumeSnapshotContent, error) {
 	var all snapshotv1.VolumeSnapshotContentList
 	if err := c.Cached.List(ctx, &all, client.MatchingFields{indexRef: key.String()}); err != nil {
@@ -78,7 +80,8 @@ func (c *Controller) unprotected(ctx context.Context, key types.NamespacedName) 
 	return found, nil
 }
 
-// gatherClaim reads the source and the other snapshots that need it, and the volume while there is no content (SN-W7).
+// gatherClaim reads the source and the other snapshots that need it, and the volume while there is
+// no content (SN-W7).
 func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
 	name := core.SourceClaim(s.Snapshot)
 	if name == "" {
@@ -197,7 +200,8 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// patchSnapshot changes the newest version of the VolumeSnapshot that this process knows, if the API server has no newer one.
+// patchSnapshot changes the newest version of the VolumeSnapshot that this process knows, if the
+// API server has no newer one.
 func (c *Controller) patchSnapshot(ctx context.Context, s core.Snapshot, change func(*snapshotv1.VolumeSnapshot)) error {
 	vs, err := read(ctx, c.Cached, c.snapshots, s.Key, &snapshotv1.VolumeSnapshot{})
 	if err != nil {
@@ -252,7 +256,8 @@ func (c *Controller) updateClaim(ctx context.Context, s core.Snapshot, change fu
 	return nil
 }
 
-// createContent writes a content. One that exists already is of the same VolumeSnapshot: its name has the uid.
+// createContent writes a content. One that exists already is of the same VolumeSnapshot: its name
+// has the uid.
 func (c *Controller) createContent(ctx context.Context, content *snapshotv1.VolumeSnapshotContent) error {
 	made := content.DeepCopy()
 	err := c.Writer.Create(ctx, made)

@@ -25,7 +25,8 @@ func read[T client.Object](ctx context.Context, from client.Reader, own *kube.Ow
 	return found, nil
 }
 
-// annotation returns a patch of one annotation of the object with this uid, which disturbs no other writer (SN-H6); nil removes it.
+// annotation returns a patch of one annotation of the object with this uid, which disturbs no other
+// writer (SN-H6); nil removes it.
 func annotation(uid types.UID, key string, value *string) client.Patch {
 	return mergePatch(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]*string{key: value}}})
 }
@@ -38,8 +39,8 @@ func mergePatch(content any) client.Patch {
 	return client.RawPatch(types.MergePatchType, raw)
 }
 
-// fieldsOf returns a merge patch with what changed differs in, for the object with before's uid. It has no resource version: the fields
-// have one writer.
+// fieldsOf returns a merge patch with what changed differs in, for the object with before's uid. It
+// has no resource version: the fields have one writer.
 func fieldsOf(before, changed client.Object) (client.Patch, error) {
 	raw, err := client.MergeFrom(before).Data(changed)
 	if err != nil {
@@ -53,8 +54,9 @@ func fieldsOf(before, changed client.Object) (client.Patch, error) {
 	return mergePatch(fields), nil
 }
 
-// locked returns a merge patch that the API server refuses if the object has changed since it was read. Lists are replaced whole in
-// custom resources, so that a list of finalizers must be written no other way (SN-H6).
+// locked returns a merge patch that the API server refuses if the object has changed since it was
+// read. Lists are replaced whole in custom resources, so that a list of finalizers must be written
+// no other way (SN-H6).
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -40,7 +40,8 @@ func (c *Sidecar) Gather(ctx context.Context, name string) (core.ContentSnapshot
 	return s, nil
 }
 
-// inputs is what a failed attempt was made from: with another class, or to delete, the next attempt is due at once.
+// inputs is what a failed attempt was made from: with another class, or to delete, the next attempt
+// is due at once.
 func inputs(s core.ContentSnapshot) string {
 	if s.Content == nil {
 		return ""

@@ -27,7 +27,8 @@ type Census struct {
 	descs   map[string]*prometheus.Desc
 }
 
-// New returns a census of what the reader has in memory. It counts when elected is closed, so that a sum over replicas is right.
+// New returns a census of what the reader has in memory. It counts when elected is closed, so that
+// a sum over replicas is right.
 func New(cached client.Reader, elected <-chan struct{}) *Census {
 	c := &Census{cached: cached, elected: elected, descs: map[string]*prometheus.Desc{}}
 	for _, m := range telemetry.Census {
@@ -43,7 +44,8 @@ func (c *Census) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What cannot be read is not there: a metric is no place for an error.
+// Collect implements prometheus.Collector. What cannot be read is not there: a metric is no place
+// for an error.
 func (c *Census) Collect(out chan<- prometheus.Metric) {
 	select {
 	case <-c.elected:

@@ -50,7 +50,8 @@ func TestOneCallForAHandle(t *testing.T) {
 	}
 }
 
-// D-37: a volume that the driver has answered with is not deleted, and one that is being deleted is no answer. Two may be answered with one.
+// D-37: a volume that the driver has answered with is not deleted, and one that is being deleted is
+// no answer. Two may be answered with one.
 func TestGot(t *testing.T) {
 	var c Locks
 	end, err := c.Got("v", "h")

@@ -12,10 +12,12 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// tellConflictAgain is after how long the event about a multi-attach conflict is repeated while it lasts.
+// tellConflictAgain is after how long the event about a multi-attach conflict is repeated while it
+// lasts.
 const tellConflictAgain = 5 * time.Minute
 
-// conflict is for an exclusive volume that another node has (4.8). Since Kubernetes 1.37 the text begins with what is waited for.
+// conflict is for an exclusive volume that another node has (4.8). Since Kubernetes 1.37 the text
+// begins with what is waited for.
 func (p *plan) conflict(node, other string) {
 	message := fmt.Sprintf("Multi-Attach error for volume %q Waiting for detach: %s", p.Volumes[0].Name, usedBy(p.wants[node], p.wants[other]))
 	round := p.now.Truncate(tellConflictAgain)
@@ -47,8 +49,9 @@ func usedBy(mine, theirs []*corev1.Pod) string {
 	return fmt.Sprintf("Volume is already used by pod(s) %s and %d pod(s) in different namespaces", strings.Join(shown, ", "), hidden)
 }
 
-// orphan is for a VolumeAttachment whose handle is not known: its PersistentVolume is gone, and no node names a volume that would
-// give it this name. It is deleted when the audit has found it unused and its name is one that this controller gives.
+// orphan is for a VolumeAttachment whose handle is not known: its PersistentVolume is gone, and no
+// node names a volume that would give it this name. It is deleted when the audit has found it
+// unused and its name is one that this controller gives.
 func orphan(s Snapshot) Verdict {
 	if len(s.Attachments) == 0 {
 		return nothing{Finding: verdict.Finding{Reason: verdict.AttachmentGone, Message: "the VolumeAttachment does not exist"}}

@@ -13,7 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Decide returns what comes next for one volume on all of its nodes. Detaches come before attaches (4.4).
+// Decide returns what comes next for one volume on all of its nodes. Detaches come before attaches
+// (4.4).
 func Decide(s Snapshot, now time.Time) Verdict {
 	if s.Key.Attachment != "" {
 		return orphan(s)
@@ -112,8 +113,8 @@ func (p *plan) attach(node string) {
 	}
 }
 
-// create asks for an attachment. A VolumeAttachment on another node blocks an exclusive volume whatever its status: until it is
-// gone, the volume may be there. So does a list of another node.
+// create asks for an attachment. A VolumeAttachment on another node blocks an exclusive volume
+// whatever its status: until it is gone, the volume may be there. So does a list of another node.
 func (p *plan) create(node string) {
 	if !p.isShared() {
 		for _, other := range p.nodes() {
@@ -130,7 +131,8 @@ func (p *plan) create(node string) {
 	p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node))
 }
 
-// wantedVolume is the PersistentVolume that the node's pods use; one of several with the same handle (R11).
+// wantedVolume is the PersistentVolume that the node's pods use; one of several with the same
+// handle (R11).
 func (p *plan) wantedVolume(node string) *corev1.PersistentVolume {
 	for _, pv := range p.Volumes {
 		ref := pv.Spec.ClaimRef
@@ -175,7 +177,8 @@ func (p *plan) detach(node string) {
 	}
 }
 
-// force says whether a volume in use is detached anyway (4.4 step 4), and if not, when to look again; the zero time is for an event.
+// force says whether a volume in use is detached anyway (4.4 step 4), and if not, when to look
+// again; the zero time is for an event.
 func (p *plan) force(node string) (Force, time.Time) {
 	object := p.Nodes[node]
 	switch {
@@ -220,8 +223,9 @@ func (p *plan) end() Verdict {
 	return first
 }
 
-// AfterUnlist returns what follows an unlist, from the Node that its PATCH was answered with (C6): a volume that this Node reports
-// in use is listed again, unless the detach is forced. node is nil for one that does not exist any more.
+// AfterUnlist returns what follows an unlist, from the Node that its PATCH was answered with (C6):
+// a volume that this Node reports in use is listed again, unless the detach is forced. node is nil
+// for one that does not exist any more.
 func AfterUnlist(s Snapshot, a Unlist, node *corev1.Node) Verdict {
 	if isInUse(node, s.Key.UniqueName()) && a.Force == NotForced {
 		end := wait{Finding: verdict.Finding{Reason: verdict.DetachAwaitsUnmount, Message: fmt.Sprintf("node %s reports the volume in use", a.Node)}}

@@ -260,7 +260,8 @@ func TestAfterUnlist(t *testing.T) {
 	}
 }
 
-// 4.3: a VolumeAttachment whose volume is gone is deleted only by the audit, and only if the name is ours.
+// 4.3: a VolumeAttachment whose volume is gone is deleted only by the audit, and only if the name
+// is ours.
 func TestOrphan(t *testing.T) {
 	alone := func(audited Audit, edits ...func(*storagev1.VolumeAttachment)) Snapshot {
 		s := world(va("a", edits...), noVolume)

@@ -21,10 +21,12 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Key is one volume of one driver. All nodes of a volume are decided together: exclusive volumes need that.
+// Key is one volume of one driver. All nodes of a volume are decided together: exclusive volumes
+// need that.
 type Key struct {
 	Driver, Handle string
-	// Attachment is the name of a VolumeAttachment whose handle is not known: its PersistentVolume is gone. Empty otherwise.
+	// Attachment is the name of a VolumeAttachment whose handle is not known: its PersistentVolume
+	// is gone. Empty otherwise.
 	Attachment string
 }
 
@@ -46,31 +48,38 @@ type Snapshot struct {
 	Key     Key
 	Driver  *storagev1.CSIDriver // nil if it does not exist
 	Volumes []*corev1.PersistentVolume
-	// Pods are those that use a bound claim of one of the volumes (R11: several with the same handle are one volume).
+	// Pods are those that use a bound claim of one of the volumes (R11: several with the same
+	// handle are one volume).
 	Pods        []*corev1.Pod
 	Attachments []*storagev1.VolumeAttachment // of the driver and the handle
-	// Nodes has each node that a pod, a VolumeAttachment or a list names; absent for one that does not exist.
+	// Nodes has each node that a pod, a VolumeAttachment or a list names; absent for one that does
+	// not exist.
 	Nodes map[string]*corev1.Node
-	// Unwanted says since when the volume is attached to a node that does not want it; absent for one that was just noticed.
+	// Unwanted says since when the volume is attached to a node that does not want it; absent for
+	// one that was just noticed.
 	Unwanted map[string]time.Time
-	// Audited is set for a VolumeAttachment whose PersistentVolume is gone when the audit has found it unused for long enough.
+	// Audited is set for a VolumeAttachment whose PersistentVolume is gone when the audit has found
+	// it unused for long enough.
 	Audited Audit
 	Rules   Rules
 }
 
-// Audit says whether the slow audit has confirmed that a VolumeAttachment without a PersistentVolume is unused.
+// Audit says whether the slow audit has confirmed that a VolumeAttachment without a
+// PersistentVolume is unused.
 type Audit int
 
 const (
 	// NotAudited is the zero value: the VolumeAttachment was seen for the first time.
 	NotAudited Audit = iota
-	// FoundUnused means that a whole audit period has passed without a node or a PersistentVolume that names the volume.
+	// FoundUnused means that a whole audit period has passed without a node or a PersistentVolume
+	// that names the volume.
 	FoundUnused
 )
 
 // Rules are the settings of the controller.
 type Rules struct {
-	// ForceAfter is how long an unhealthy node may report an unwanted volume in use before it is detached anyway; 0 for never.
+	// ForceAfter is how long an unhealthy node may report an unwanted volume in use before it is
+	// detached anyway; 0 for never.
 	ForceAfter time.Duration
 }
 
@@ -85,7 +94,8 @@ type Create struct{ Name, Node, Volume string }
 // List puts the volume into the node's status.volumesAttached.
 type List struct{ Node string }
 
-// Unlist removes the volume from the node's status.volumesAttached. The Node of the answer decides what follows (C6).
+// Unlist removes the volume from the node's status.volumesAttached. The Node of the answer decides
+// what follows (C6).
 type Unlist struct {
 	Node       string
 	Attachment *storagev1.VolumeAttachment // to be deleted after it; nil for none
@@ -115,7 +125,8 @@ type Tell struct {
 	Pods    []*corev1.Pod
 	Event   Event
 	Message string
-	// Once names what the event is about: it is emitted again only if this changes, or while it lasts after a long time.
+	// Once names what the event is about: it is emitted again only if this changes, or while it
+	// lasts after a long time.
 	Once string
 }
 

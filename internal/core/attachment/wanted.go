@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// NeedsVolumes reports whether a pod is on a node and alive (4.2): not finished, and if it is being deleted, with a container that
-// still runs.
+// NeedsVolumes reports whether a pod is on a node and alive (4.2): not finished, and if it is being
+// deleted, with a container that still runs.
 func NeedsVolumes(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false
@@ -31,13 +31,14 @@ func isManaged(node *corev1.Node) bool {
 	return ok
 }
 
-// isAttachable reports whether volumes of the driver are attached at all. A driver without an object is (4.2).
+// isAttachable reports whether volumes of the driver are attached at all. A driver without an
+// object is (4.2).
 func (s Snapshot) isAttachable() bool {
 	return s.Driver == nil || s.Driver.Spec.AttachRequired == nil || *s.Driver.Spec.AttachRequired
 }
 
-// isShared reports whether the volume may be attached to many nodes (4.4). A volume whose PersistentVolume is gone is not wanted
-// anywhere, so that the answer does not matter.
+// isShared reports whether the volume may be attached to many nodes (4.4). A volume whose
+// PersistentVolume is gone is not wanted anywhere, so that the answer does not matter.
 func (s Snapshot) isShared() bool {
 	for _, pv := range s.Volumes {
 		modes := pv.Spec.AccessModes

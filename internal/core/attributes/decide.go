@@ -16,8 +16,9 @@ func Concerns(claim *corev1.PersistentVolumeClaim) bool {
 		(claim.Status.ModifyVolumeStatus != nil || deref(claim.Spec.VolumeAttributesClassName) != deref(claim.Status.CurrentVolumeAttributesClassName))
 }
 
-// Target returns the class that a claim's volume gets next; empty for none. It is the class that the claim
-// names, unless the outcome of an earlier modification is unknown: that one is finished first (RZ-M5).
+// Target returns the class that a claim's volume gets next; empty for none. It is the class that
+// the claim names, unless the outcome of an earlier modification is unknown: that one is finished
+// first (RZ-M5).
 func Target(claim *corev1.PersistentVolumeClaim) string {
 	named, status := deref(claim.Spec.VolumeAttributesClassName), claim.Status.ModifyVolumeStatus
 	switch {
@@ -81,8 +82,8 @@ func isOurs(s Snapshot) bool {
 		s.Volume.Spec.CSI != nil && s.Volume.Spec.CSI.Driver == s.Driver.Name
 }
 
-// isUnderWay reports whether the status names the target as in progress with an unknown outcome, so that a
-// retry writes nothing before the call.
+// isUnderWay reports whether the status names the target as in progress with an unknown outcome, so
+// that a retry writes nothing before the call.
 func isUnderWay(claim *corev1.PersistentVolumeClaim, target string) bool {
 	return isInProgress(claim) && claim.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName == target &&
 		condition(claim, corev1.PersistentVolumeClaimVolumeModifyingVolume) != nil && !hadFinalError(claim)
@@ -93,14 +94,16 @@ func isInProgress(claim *corev1.PersistentVolumeClaim) bool {
 	return status != nil && status.Status == corev1.PersistentVolumeClaimModifyVolumeInProgress
 }
 
-// isPinned reports whether the target of the last attempt must be finished before another one is asked for (RZ-M5).
+// isPinned reports whether the target of the last attempt must be finished before another one is
+// asked for (RZ-M5).
 func isPinned(claim *corev1.PersistentVolumeClaim) bool {
 	return isInProgress(claim) && claim.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName != "" &&
 		(deref(claim.Spec.VolumeAttributesClassName) == "" || !hadFinalError(claim))
 }
 
-// hadFinalError reports whether the last attempt ended with a final error. Only such an error leaves this
-// message, ours as well as upstream's, and Begin replaces it before the next call. So a new leader knows it (RZ-H4).
+// hadFinalError reports whether the last attempt ended with a final error. Only such an error
+// leaves this message, ours as well as upstream's, and Begin replaces it before the next call. So a
+// new leader knows it (RZ-H4).
 func hadFinalError(claim *corev1.PersistentVolumeClaim) bool {
 	status, c := claim.Status.ModifyVolumeStatus, condition(claim, corev1.PersistentVolumeClaimVolumeModifyingVolume)
 	return status != nil && c != nil && c.Message == failedMessage(status.TargetVolumeAttributesClassName)
@@ -127,7 +130,8 @@ func classMissing(s Snapshot, target string) Verdict {
 	return do{Finding: missing, Actions: []Action{MarkPending{}}, Then: wait{Finding: missing}}
 }
 
-// AfterModify returns what follows after the driver was asked to apply the snapshot's class. failure is nil for success.
+// AfterModify returns what follows after the driver was asked to apply the snapshot's class.
+// failure is nil for success.
 func AfterModify(s Snapshot, failure *Failure) Verdict {
 	target := s.Class.Name
 	if failure == nil {
@@ -171,8 +175,8 @@ func deref(name *string) string {
 	return *name
 }
 
-// Changed reports whether an input of [Decide] differs between two states of a claim. The status that an attempt writes
-// on its way is none; that there is none any more is (RZ-Q3).
+// Changed reports whether an input of [Decide] differs between two states of a claim. The status
+// that an attempt writes on its way is none; that there is none any more is (RZ-Q3).
 func Changed(old, current *corev1.PersistentVolumeClaim) bool {
 	return old.UID != current.UID || old.Spec.VolumeName != current.Spec.VolumeName || old.Status.Phase != current.Status.Phase ||
 		deref(old.Spec.VolumeAttributesClassName) != deref(current.Spec.VolumeAttributesClassName) ||

@@ -62,7 +62,8 @@ func volume() *corev1.PersistentVolume {
 	}
 }
 
-// around returns the snapshot in which every class but "missing" exists, and "foreign" belongs to another driver.
+// around returns the snapshot in which every class but "missing" exists, and "foreign" belongs to
+// another driver.
 func around(c *corev1.PersistentVolumeClaim) Snapshot {
 	s := Snapshot{Claim: c, Volume: volume(), Driver: Driver{Name: driver, Modifies: true}}
 	switch name := Target(c); name {
@@ -200,7 +201,8 @@ func TestAfterModify(t *testing.T) {
 	if Concerns(c) || *c.Status.CurrentVolumeAttributesClassName != "b" || len(c.Status.Conditions) > 0 {
 		t.Errorf("RZ-M10: status %+v", c.Status)
 	}
-	// Two leaders: what the previous one learns of its class says nothing of the one that the new leader has begun.
+	// Two leaders: what the previous one learns of its class says nothing of the one that the new
+	// leader has begun.
 	for _, a := range []Action{Finish{"b"}, Fail{"b", Failure{Code: codes.InvalidArgument}}} {
 		other := claim("c", "a", began("c"))
 		if changed, _ := Apply(other, a, metav1.NewTime(now)); !equality.Semantic.DeepEqual(changed, other) {
@@ -213,15 +215,17 @@ func TestAfterModify(t *testing.T) {
 	if v := AfterModify(s, nil); text(v) != "Finish" {
 		t.Errorf("got %s, want Finish", text(v))
 	}
-	// A final answer for a class that the claim does not name any more: the claim's own is next, without a delay.
+	// A final answer for a class that the claim does not name any more: the claim's own is next,
+	// without a delay.
 	pinned, _ := AfterModify(around(claim("c", "a", began("b"))), &Failure{Code: codes.InvalidArgument}).(do)
 	if w, ok := pinned.Then.(wait); !ok || w.Until.IsZero() || w.Until.After(now) {
 		t.Errorf("then %v, want to go on at once", pinned.Then)
 	}
 }
 
-// A driver whose uncertain calls may take effect later, a user who names classes at random, and a process that is killed before any
-// action: no class is asked for while the outcome of another one is unknown, and in the end the volume has what the claim says.
+// A driver whose uncertain calls may take effect later, a user who names classes at random, and a
+// process that is killed before any action: no class is asked for while the outcome of another one
+// is unknown, and in the end the volume has what the claim says.
 func TestModifyConverges(t *testing.T) {
 	classes := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -22,7 +22,8 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Key is one claim for as long as it exists: a claim created again under its name inherits nothing (RZ-H5).
+// Key is one claim for as long as it exists: a claim created again under its name inherits nothing
+// (RZ-H5).
 type Key struct {
 	types.NamespacedName
 	UID types.UID
@@ -100,7 +101,8 @@ func (f Failure) IsFinal() bool { return !slices.Contains(uncertain, f.Code) }
 // IsInfeasible reports whether the driver can never apply the class (RZ-C2).
 func (f Failure) IsInfeasible() bool { return f.Code == codes.InvalidArgument }
 
-// ClassID identifies a class for as long as it exists: one that is created again is another one, and is tried at once.
+// ClassID identifies a class for as long as it exists: one that is created again is another one,
+// and is tried at once.
 func ClassID(class *storagev1.VolumeAttributesClass) string {
 	if class == nil {
 		return ""

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The messages of the condition ModifyingVolume are upstream's (RZ-M7, RZ-M11). [hadFinalError] reads the second one.
+// The messages of the condition ModifyingVolume are upstream's (RZ-M7, RZ-M11). [hadFinalError]
+// reads the second one.
 func startedMessage(target string) string {
 	return fmt.Sprintf("Modifying volume to %q is in progress.", target)
 }
@@ -21,8 +22,8 @@ func uncertainMessage(target string) string {
 	return fmt.Sprintf("Modifying volume to %q is still in progress.", target)
 }
 
-// Apply returns the claim with its status as it is to be after an action; ok is false if the action is not about the
-// claim. The claim that is given stays as it is.
+// Apply returns the claim with its status as it is to be after an action; ok is false if the action
+// is not about the claim. The claim that is given stays as it is.
 func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) (changed *corev1.PersistentVolumeClaim, ok bool) {
 	changed = claim.DeepCopy()
 	st := &changed.Status
@@ -55,8 +56,8 @@ func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) (chan
 	return changed, true
 }
 
-// isTarget reports whether the status is still about the class that the driver was asked for. A new leader may have finished
-// that modification meanwhile, and begun another one.
+// isTarget reports whether the status is still about the class that the driver was asked for. A new
+// leader may have finished that modification meanwhile, and begun another one.
 func isTarget(st *corev1.PersistentVolumeClaimStatus, target string) bool {
 	return st.ModifyVolumeStatus != nil && st.ModifyVolumeStatus.TargetVolumeAttributesClassName == target
 }
@@ -83,7 +84,8 @@ func condition(claim *corev1.PersistentVolumeClaim, kind corev1.PersistentVolume
 	return nil
 }
 
-// merge sets a condition. Its time moves only with its status or reason (RZ-M11), and one that says the same stays as it is.
+// merge sets a condition. Its time moves only with its status or reason (RZ-M11), and one that says
+// the same stays as it is.
 func merge(st *corev1.PersistentVolumeClaimStatus, kind corev1.PersistentVolumeClaimConditionType, reason, message string, now metav1.Time) {
 	fresh := corev1.PersistentVolumeClaimCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastProbeTime: now, LastTransitionTime: now,

@@ -11,7 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// bind makes a pair of the two, or finishes what was begun: of the four writes those that are missing, in their order (1.10).
+// bind makes a pair of the two, or finishes what was begun: of the four writes those that are
+// missing, in their order (1.10).
 func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verdict {
 	status, write, err := boundStatus(claim, pv)
 	if err != nil {
@@ -41,8 +42,9 @@ func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verd
 	return do{Finding: finding{Reason: verdict.ClaimBinding, Message: "binding the claim to " + pv.Name}, Actions: actions, Then: then}
 }
 
-// boundStatus is what the claim's status is to say, and whether that is a change. The capacity is set when the claim becomes bound and
-// never again, for afterwards it may differ on purpose; the attributes class belongs to the resizer from then on.
+// boundStatus is what the claim's status is to say, and whether that is a change. The capacity is
+// set when the claim becomes bound and never again, for afterwards it may differ on purpose; the
+// attributes class belongs to the resizer from then on.
 func boundStatus(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (ClaimStatus, bool, error) {
 	status := ClaimStatus{Phase: corev1.ClaimBound, AccessModes: pv.Spec.AccessModes}
 	have := claim.Status
@@ -59,7 +61,8 @@ func boundStatus(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 	return status, true, nil
 }
 
-// boundCapacity is that of the volume, or the one that its filesystem still has while a resize is pending.
+// boundCapacity is that of the volume, or the one that its filesystem still has while a resize is
+// pending.
 func boundCapacity(pv *corev1.PersistentVolume) corev1.ResourceList {
 	if before, ok := pv.Annotations[names.AnnPreResizeCapacity]; ok {
 		if quantity, err := resource.ParseQuantity(before); err == nil {
@@ -69,7 +72,8 @@ func boundCapacity(pv *corev1.PersistentVolume) corev1.ResourceList {
 	return pv.Spec.Capacity
 }
 
-// AtRest reports whether the two are bound to each other and there is nothing left to write, as with nearly all.
+// AtRest reports whether the two are bound to each other and there is nothing left to write, as
+// with nearly all.
 func AtRest(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID != claim.UID || claim.Spec.VolumeName != pv.Name || !completed(claim) {

@@ -43,7 +43,8 @@ func createdAt(second int64) func(*pvc) {
 	}
 }
 
-// aVolume is "v": it has 1Gi ReadWriteOnce, is served by a CSI driver, has the policy Delete and is available.
+// aVolume is "v": it has 1Gi ReadWriteOnce, is served by a CSI driver, has the policy Delete and is
+// available.
 func aVolume(edits ...func(*pv)) *pv {
 	v := &pv{
 		ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-v"},
@@ -149,7 +150,8 @@ func isDefaultClass(created int64) func(*storagev1.StorageClass) {
 	}
 }
 
-// pair is the snapshot of a claim and volumes, each in the place that its claimRef and the claim's volumeName give it.
+// pair is the snapshot of a claim and volumes, each in the place that its claimRef and the claim's
+// volumeName give it.
 func pair(c *pvc, volumes ...*pv) Snapshot {
 	s := Snapshot{Key: Key{Claim: types.NamespacedName{Namespace: "ns", Name: "c"}}, Claim: c}
 	for _, v := range volumes {

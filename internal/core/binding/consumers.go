@@ -16,14 +16,15 @@ type Consumer struct {
 	Why  string // it has no node, in the scheduler's words; "" when that has not said
 }
 
-// How much of the scheduler's words goes into an event: of how many pods, and how many bytes of each. An event has 1,024.
+// How much of the scheduler's words goes into an event: of how many pods, and how many bytes of
+// each. An event has 1,024.
 const (
 	mostExplained = 3
 	mostWords     = 200
 )
 
-// awaitPod says which pods the scheduler has not placed, for binding waits for one of them (8.23); or that there are none, and why it
-// waits in vain for those that are past the scheduler (8.21).
+// awaitPod says which pods the scheduler has not placed, for binding waits for one of them (8.23);
+// or that there are none, and why it waits in vain for those that are past the scheduler (8.21).
 func awaitPod(pods []Consumer) Verdict {
 	pods = slices.SortedFunc(slices.Values(pods), func(a, b Consumer) int { return cmp.Compare(a.Pod, b.Pod) })
 	var waits []string

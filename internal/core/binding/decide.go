@@ -35,7 +35,8 @@ func asksProvisioner(v Verdict) bool {
 	return ok && slices.ContainsFunc(todo.Actions, func(a Action) bool { _, asks := a.(AskProvisioner); return asks })
 }
 
-// with does the actions about other volumes after what is done for the claim, which somebody waits for.
+// with does the actions about other volumes after what is done for the claim, which somebody waits
+// for.
 func with(strays []Action, own Verdict) Verdict {
 	if len(strays) == 0 {
 		return own
@@ -81,8 +82,8 @@ func decideUnbound(s Snapshot) Verdict {
 	return pending(s.Claim, waiting(verdict.NoVolumeAndNoClass, "no persistent volumes available for this claim and no storage class is set"))
 }
 
-// Reserved is the best of the volumes that name the claim and fit: one with its uid before one with its name only, then one that
-// is to stay, then the smallest, the oldest, the first by name.
+// Reserved is the best of the volumes that name the claim and fit: one with its uid before one with
+// its name only, then one that is to stay, then the smallest, the oldest, the first by name.
 func Reserved(s Snapshot) *corev1.PersistentVolume {
 	var best *corev1.PersistentVolume
 	for _, pv := range s.Refs {
@@ -109,7 +110,8 @@ func assign(s Snapshot) Verdict {
 	return do{Finding: f, Actions: []Action{AssignClass{s.Claim, s.Default.Name}}, Then: then}
 }
 
-// goingWithout is the verdict about a claim on its way out: what it got now would be released at once, and perhaps deleted.
+// goingWithout is the verdict about a claim on its way out: what it got now would be released at
+// once, and perhaps deleted.
 func goingWithout() Verdict {
 	return waiting(verdict.ClaimDeleting, "the claim is being deleted and has no volume")
 }
@@ -133,8 +135,9 @@ func decideRequested(s Snapshot) Verdict {
 	return take(s, pv)
 }
 
-// take binds a volume that may be nobody's yet. One that is deleted when its claim is goes only to a claim that is there for certain:
-// given to one that only an old memory has, it would be released at once, and with it would go the data that somebody has put there.
+// take binds a volume that may be nobody's yet. One that is deleted when its claim is goes only to
+// a claim that is there for certain: given to one that only an old memory has, it would be released
+// at once, and with it would go the data that somebody has put there.
 func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
 	if !isGivenTo(pv, s.Claim) && !s.ClaimAsked && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		return asking(s, AskAPI{Claim: true}, fmt.Sprintf("is claim %q there, for PersistentVolume %q is deleted with it", s.Key, pv.Name))
@@ -142,7 +145,8 @@ func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
 	return bind(s.Claim, pv)
 }
 
-// decideCompleted is T1 for a claim that was bound before (1.8). What is lost is asked for before it is said.
+// decideCompleted is T1 for a claim that was bound before (1.8). What is lost is asked for before
+// it is said.
 func decideCompleted(s Snapshot) Verdict {
 	pv := s.Named
 	named := s.Claim.Spec.VolumeName != ""
@@ -172,7 +176,8 @@ func lost(claim *corev1.PersistentVolumeClaim, reason verdict.Reason, message st
 	}
 }
 
-// pending is the verdict, after the status says so too. Nearly always it does: the API server creates claims as Pending.
+// pending is the verdict, after the status says so too. Nearly always it does: the API server
+// creates claims as Pending.
 func pending(claim *corev1.PersistentVolumeClaim, then Verdict) Verdict {
 	have := claim.Status
 	if have.Phase == corev1.ClaimPending && have.AccessModes == nil && have.Capacity == nil && have.CurrentVolumeAttributesClassName == nil {
@@ -185,7 +190,8 @@ func pending(claim *corev1.PersistentVolumeClaim, then Verdict) Verdict {
 	}
 }
 
-// asking keeps what was asked before: each answer is a new look at the world, and must not forget the one before.
+// asking keeps what was asked before: each answer is a new look at the world, and must not forget
+// the one before.
 func asking(s Snapshot, what AskAPI, question string) Verdict {
 	what.Claim = what.Claim || s.ClaimAsked
 	if s.VolumesAsked && len(what.Volumes) == 0 {

@@ -144,7 +144,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// T2, the volume's table: a free or reserved, b claim gone, c claim unbound, d bound here, e and f bound elsewhere.
+// T2, the volume's table: a free or reserved, b claim gone, c claim unbound, d bound here, e and f
+// bound elsewhere.
 func TestVolume(t *testing.T) {
 	made := marked(names.AnnProvisionedBy, "d")
 	loose := func(v *pv) Snapshot { return Snapshot{Key: KeyOf(v), Refs: []*pv{v}} }
@@ -219,7 +220,8 @@ func TestVolume(t *testing.T) {
 	}
 }
 
-// C3: what is marked as our choice may be undone. A choice of a user's stays unmarked, on either side.
+// C3: what is marked as our choice may be undone. A choice of a user's stays unmarked, on either
+// side.
 func TestMarks(t *testing.T) {
 	ours := claimed(names.AnnBoundByController, "yes")
 	for _, tc := range []struct {

@@ -16,7 +16,8 @@ func ClassName(claim *corev1.PersistentVolumeClaim) string {
 	return objects.ClaimClass(claim)
 }
 
-// AsksNoClass reports whether the claim leaves the class to the default. An empty name is a choice: no class.
+// AsksNoClass reports whether the claim leaves the class to the default. An empty name is a choice:
+// no class.
 func AsksNoClass(claim *corev1.PersistentVolumeClaim) bool {
 	_, old := claim.Annotations[names.AnnBetaStorageClass]
 	return !old && claim.Spec.StorageClassName == nil
@@ -27,12 +28,14 @@ func VolumeClass(pv *corev1.PersistentVolume) string {
 	return objects.VolumeClass(pv)
 }
 
-// DelaysBinding reports whether the class waits for a pod. A class that does not exist delays nothing.
+// DelaysBinding reports whether the class waits for a pod. A class that does not exist delays
+// nothing.
 func DelaysBinding(class *storagev1.StorageClass) bool {
 	return class != nil && deref(class.VolumeBindingMode) == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// DefaultClass is the newest of the classes that are marked as the default, by name among those of one second.
+// DefaultClass is the newest of the classes that are marked as the default, by name among those of
+// one second.
 func DefaultClass(classes []*storagev1.StorageClass) *storagev1.StorageClass {
 	var best *storagev1.StorageClass
 	for _, class := range classes {
@@ -51,8 +54,9 @@ func isDefault(class *storagev1.StorageClass) bool {
 	return class.Annotations[names.AnnDefaultStorageClass] == "true" || class.Annotations[names.AnnBetaDefaultStorageClass] == "true"
 }
 
-// SeeksStatic reports whether an available volume that names nobody may be bound to the claim by us. Those of a class that waits for
-// a pod are for the scheduler to pick (1.9), and a claim on its way out needs none.
+// SeeksStatic reports whether an available volume that names nobody may be bound to the claim by
+// us. Those of a class that waits for a pod are for the scheduler to pick (1.9), and a claim on its
+// way out needs none.
 func SeeksStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
 	return claim != nil && claim.Spec.VolumeName == "" && !completed(claim) && claim.DeletionTimestamp == nil && !DelaysBinding(class)
 }
@@ -68,14 +72,15 @@ func namesClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
 }
 
-// isGivenTo reports whether the very claim has the volume. With that a binding is decided, and somebody who deletes the volume comes
-// too late: protection keeps it for as long as the claim is there, so that one which was not bound would be kept for nothing.
+// isGivenTo reports whether the very claim has the volume. With that a binding is decided, and
+// somebody who deletes the volume comes too late: protection keeps it for as long as the claim is
+// there, so that one which was not bound would be kept for nothing.
 func isGivenTo(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID && claim.UID != ""
 }
 
-// fits is what must hold even for a volume that names the claim; why not is "" when it does. Class and selector are not looked at:
-// whoever named the claim chose.
+// fits is what must hold even for a volume that names the claim; why not is "" when it does. Class
+// and selector are not looked at: whoever named the claim chose.
 func fits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
 	switch {
 	case pv.DeletionTimestamp != nil && !isGivenTo(pv, claim):
@@ -96,7 +101,8 @@ func isTooSmall(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	return size(pv.Spec.Capacity) < size(claim.Spec.Resources.Requests)
 }
 
-// satisfies is fits for a volume that the claim names and that names nobody: the class must be the same as well (1.7).
+// satisfies is fits for a volume that the claim names and that names nobody: the class must be the
+// same as well (1.7).
 func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
 	if pv.DeletionTimestamp == nil && !isTooSmall(pv, claim) && VolumeClass(pv) != ClassName(claim) {
 		return "storageClassName does not match"
@@ -104,15 +110,17 @@ func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim)
 	return fits(pv, claim)
 }
 
-// Suits reports whether a volume that is there for any claim may be chosen for this one (1.9). [Index.BestVolume] finds only such.
+// Suits reports whether a volume that is there for any claim may be chosen for this one (1.9).
+// [Index.BestVolume] finds only such.
 func Suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	selector, ok := selectorOf(claim)
 	return ok && Matchable(pv) && fits(pv, claim) == "" && VolumeClass(pv) == ClassName(claim) &&
 		(selector == nil || selector.Matches(labels.Set(pv.Labels)))
 }
 
-// TakesNamed reports whether the claim is about to take the volume that it names, and that names nobody. To call that volume available
-// meanwhile would be a write too many, and be in the way of the one that counts.
+// TakesNamed reports whether the claim is about to take the volume that it names, and that names
+// nobody. To call that volume available meanwhile would be a write too many, and be in the way of
+// the one that counts.
 func TakesNamed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Spec.VolumeName == pv.Name && pv.Spec.ClaimRef == nil &&
 		(completed(claim) || claim.DeletionTimestamp == nil && satisfies(pv, claim) == "")

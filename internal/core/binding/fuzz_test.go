@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzDecide holds that no object with odd or missing fields makes anything panic, and that every answer has a reason.
+// FuzzDecide holds that no object with odd or missing fields makes anything panic, and that every
+// answer has a reason.
 func FuzzDecide(f *testing.F) {
 	for _, seed := range [][3]string{
 		{`{}`, `{}`, `{}`},

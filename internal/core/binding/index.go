@@ -13,10 +13,11 @@ import (
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// Index has the volumes that are there for any claim, and the claims that wait for such a volume. Both are kept by what must be equal
-// on both sides (class, volume mode, attributes class) and by set of access modes, and in each set in the order of their size, so
-// that either side finds the best of the other in O(log n). Label selectors and labels are compared in that order, one after the
-// other.
+// Index has the volumes that are there for any claim, and the claims that wait for such a volume.
+// Both are kept by what must be equal on both sides (class, volume mode, attributes class) and by
+// set of access modes, and in each set in the order of their size, so that either side finds the
+// best of the other in O(log n). Label selectors and labels are compared in that order, one after
+// the other.
 //
 // It is not safe for concurrent use.
 type Index struct {
@@ -78,7 +79,8 @@ func (v volume) before(w volume) bool {
 	return cmp.Or(cmp.Compare(v.size, w.size), cmp.Compare(v.created, w.created), cmp.Compare(v.name, w.name)) < 0
 }
 
-// waiter is a claim for the order of claims: the smallest first, then the youngest, then by name from the end. It is read backwards.
+// waiter is a claim for the order of claims: the smallest first, then the youngest, then by name
+// from the end. It is read backwards.
 type waiter struct {
 	size     int64
 	created  int64
@@ -143,7 +145,8 @@ func (x *Index) Forget(key types.NamespacedName) {
 // Waiting is how many claims wait.
 func (x *Index) Waiting() int { return len(x.claims) }
 
-// selectorOf is nil for a claim that takes any labels; ok is false for a selector that selects nothing, since it is none.
+// selectorOf is nil for a claim that takes any labels; ok is false for a selector that selects
+// nothing, since it is none.
 func selectorOf(claim *corev1.PersistentVolumeClaim) (selector labels.Selector, ok bool) {
 	if claim.Spec.Selector == nil {
 		return nil, true
@@ -152,8 +155,9 @@ func selectorOf(claim *corev1.PersistentVolumeClaim) (selector labels.Selector, 
 	return selector, err == nil
 }
 
-// BestVolume is the volume for a claim (1.9): of those with the fewest access modes that have all that are asked for the smallest
-// that is large enough, then the oldest, then by name; "" when there is none.
+// BestVolume is the volume for a claim (1.9): of those with the fewest access modes that have all
+// that are asked for the smallest that is large enough, then the oldest, then by name; "" when
+// there is none.
 func (x *Index) BestVolume(claim *corev1.PersistentVolumeClaim) string {
 	on := x.shelves[shelfOfClaim(claim)]
 	selector, ok := selectorOf(claim)
@@ -188,8 +192,8 @@ func (s *modeSet) smallest(least int64, selector labels.Selector) (found volume,
 	return found, ok
 }
 
-// BestClaim is the claim for a volume, the other way round: of those that it fits the one that leaves the least of it unused, then
-// the oldest, then by name.
+// BestClaim is the claim for a volume, the other way round: of those that it fits the one that
+// leaves the least of it unused, then the oldest, then by name.
 func (x *Index) BestClaim(pv *corev1.PersistentVolume) (types.NamespacedName, bool) {
 	on := x.shelves[shelfOfVolume(pv)]
 	if on == nil {
@@ -220,7 +224,8 @@ func (s *modeSet) largest(most int64, have map[string]string) (found waiter, ok 
 	return found, ok
 }
 
-// bitsOf gives each mode a bit. There are four modes; one too many would share the last bit, and be asked for in vain.
+// bitsOf gives each mode a bit. There are four modes; one too many would share the last bit, and be
+// asked for in vain.
 func (x *Index) bitsOf(modes []corev1.PersistentVolumeAccessMode) uint64 {
 	var set uint64
 	for _, mode := range modes {

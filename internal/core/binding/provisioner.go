@@ -19,7 +19,8 @@ var migrated = map[string]string{
 	"kubernetes.io/vsphere-volume":  "csi.vsphere.vmware.com",
 }
 
-// inTreePrefix is that of plugins which were a part of Kubernetes. None is any more, as far as provisioning goes.
+// inTreePrefix is that of plugins which were a part of Kubernetes. None is any more, as far as
+// provisioning goes.
 const inTreePrefix = "kubernetes.io/"
 
 // Driver is the CSI driver that provisions for a class with this provisioner; "" when there is none.
@@ -33,7 +34,8 @@ func Driver(provisioner string) string {
 	return provisioner
 }
 
-// claimMigration is what the claim's migrated-to annotation is to say, and whether it says something else.
+// claimMigration is what the claim's migrated-to annotation is to say, and whether it says
+// something else.
 func claimMigration(claim *corev1.PersistentVolumeClaim) (driver string, wrong bool) {
 	provisioner, ok := claim.Annotations[names.AnnStorageProvisioner]
 	if !ok {
@@ -42,8 +44,8 @@ func claimMigration(claim *corev1.PersistentVolumeClaim) (driver string, wrong b
 	return migration(provisioner, ok, claim.Annotations)
 }
 
-// volumeMigration is the same for a volume, which was provisioned by a plugin or was not; and which finalizers of its are of somebody
-// who will never take them off (1.13).
+// volumeMigration is the same for a volume, which was provisioned by a plugin or was not; and which
+// finalizers of its are of somebody who will never take them off (1.13).
 func volumeMigration(pv *corev1.PersistentVolume) (driver string, stuck []string, wrong bool) {
 	provisioner, ok := pv.Annotations[names.AnnProvisionedBy]
 	driver, wrong = migration(provisioner, ok, pv.Annotations)

@@ -13,8 +13,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// A volume outlives its claim where somebody has annotated it so (8.14, 8.15, 8.17, 8.25). It is offered with the data that is on it, to
-// whoever comes first, to a claim of the former one's name, or to one of another name.
+// A volume outlives its claim where somebody has annotated it so (8.14, 8.15, 8.17, 8.25). It is
+// offered with the data that is on it, to whoever comes first, to a claim of the former one's name,
+// or to one of another name.
 
 // reuse is what the annotation of a volume asks for; an error for a value that means nothing.
 func reuse(pv *corev1.PersistentVolume) (how string, err error) {
@@ -44,8 +45,9 @@ func offer(pv *corev1.PersistentVolume) Unbind {
 	return Unbind{Volume: pv, Whole: how == names.ReuseAny, For: heir(how)}
 }
 
-// isReusable reports whether the volume is to be offered again when its claim is gone. One that is released and deleted for that may be
-// half gone by now, and of one that is to be scrubbed nobody may see the data.
+// isReusable reports whether the volume is to be offered again when its claim is gone. One that is
+// released and deleted for that may be half gone by now, and of one that is to be scrubbed nobody
+// may see the data.
 func isReusable(pv *corev1.PersistentVolume) bool {
 	how, err := reuse(pv)
 	if how == "" || err != nil || pv.DeletionTimestamp != nil {
@@ -73,8 +75,9 @@ func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
 	return isReusable(pv) && (ref.UID == "" || s.ClaimAsked || s.gone(ref.UID))
 }
 
-// isRestored reports whether the claim and a volume that is deleted with its claim name each other, but for the uid of a former claim:
-// a backup brought both back, or somebody made them by hand. Released, the volume would be deleted, and with it what was restored.
+// isRestored reports whether the claim and a volume that is deleted with its claim name each other,
+// but for the uid of a former claim: a backup brought both back, or somebody made them by hand.
+// Released, the volume would be deleted, and with it what was restored.
 func (s Snapshot) isRestored(pv *corev1.PersistentVolume) bool {
 	return s.Claim != nil && completed(s.Claim) && s.Claim.Spec.VolumeName == pv.Name &&
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
@@ -88,7 +91,8 @@ func kept(pv *corev1.PersistentVolume) finding {
 		names.AnnReuse, names.ReuseAny, names.ReuseSameName)}
 }
 
-// misbound says of a claim that its volume is another's, or, as after a restore, that of a former claim of its name, and how to mend that.
+// misbound says of a claim that its volume is another's, or, as after a restore, that of a former
+// claim of its name, and how to mend that.
 func misbound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
 	const text = "Two claims are bound to the same volume, this one is bound incorrectly"
 	ref := pv.Spec.ClaimRef

@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// What becomes of a volume whose claim is gone, beyond what the reclaim policy says: 8.14, 8.15 and 8.17.
+// What becomes of a volume whose claim is gone, beyond what the reclaim policy says: 8.14, 8.15 and
+// 8.17.
 func TestReuse(t *testing.T) {
 	sameName, anyClaim := marked(names.AnnReuse, names.ReuseSameName), marked(names.AnnReuse, names.ReuseAny)
 	moved := marked(names.AnnReuse, "other/d")

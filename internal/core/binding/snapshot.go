@@ -19,8 +19,9 @@ type (
 	finding = verdict.Finding
 )
 
-// Key is the owner of a pair: the claim that a volume is for, or a volume that is for nobody. A volume that names a claim is worked
-// on under the key of that claim only, so that two workers never write the same object.
+// Key is the owner of a pair: the claim that a volume is for, or a volume that is for nobody. A
+// volume that names a claim is worked on under the key of that claim only, so that two workers
+// never write the same object.
 type Key struct {
 	Claim  types.NamespacedName
 	Volume string // set for a volume without spec.claimRef, and Claim is not
@@ -46,9 +47,11 @@ func (k Key) String() string {
 type Snapshot struct {
 	Key   Key
 	Claim *corev1.PersistentVolumeClaim // nil: it does not exist
-	// Gone are the uids of former claims of this name whose deletion was seen. A uid never comes back.
+	// Gone are the uids of former claims of this name whose deletion was seen. A uid never comes
+	// back.
 	Gone map[types.UID]struct{}
-	// ClaimAsked says that Claim is what the API server says now, absence included, and not what a cache remembers.
+	// ClaimAsked says that Claim is what the API server says now, absence included, and not what a
+	// cache remembers.
 	ClaimAsked bool
 
 	Named        *corev1.PersistentVolume   // the one in the claim's spec.volumeName; nil: it does not exist
@@ -73,14 +76,16 @@ func (s Snapshot) gone(uid types.UID) bool {
 type Action interface{ action() }
 
 type (
-	// ClaimVolume is the first write of a binding (W1), and the one that counts: it puts the claim, with its uid, into the volume's
-	// spec.claimRef. It carries the volume's resource version, so that of two that want a volume one gets it (C1).
+	// ClaimVolume is the first write of a binding (W1), and the one that counts: it puts the claim,
+	// with its uid, into the volume's spec.claimRef. It carries the volume's resource version, so
+	// that of two that want a volume one gets it (C1).
 	ClaimVolume struct {
 		Volume *corev1.PersistentVolume
 		Claim  *corev1.PersistentVolumeClaim
 		Mark   bool // the choice is ours and may be undone (C3)
 	}
-	// Complete is the second and the third write (W2, W3). They are about different objects, and the pair is ours by then.
+	// Complete is the second and the third write (W2, W3). They are about different objects, and
+	// the pair is ours by then.
 	Complete struct {
 		Volume *corev1.PersistentVolume      // gets the phase Bound; nil when it has it
 		Claim  *corev1.PersistentVolumeClaim // gets spec.volumeName and bind-completed; nil when it has both
@@ -100,8 +105,8 @@ type (
 		Phase   corev1.PersistentVolumePhase
 		Message string
 	}
-	// Unbind takes a volume back from a claim that has another one, or that is gone: for anybody, or only the uid, so that it still is
-	// for a claim of that name, or for one of another name.
+	// Unbind takes a volume back from a claim that has another one, or that is gone: for anybody,
+	// or only the uid, so that it still is for a claim of that name, or for one of another name.
 	Unbind struct {
 		Volume *corev1.PersistentVolume
 		Whole  bool
@@ -112,7 +117,8 @@ type (
 		Claim *corev1.PersistentVolumeClaim
 		Class string
 	}
-	// AskProvisioner puts the name of the driver on the claim, which is what an external provisioner waits for (C4).
+	// AskProvisioner puts the name of the driver on the claim, which is what an external
+	// provisioner waits for (C4).
 	AskProvisioner struct {
 		Claim  *corev1.PersistentVolumeClaim
 		Driver string
@@ -122,16 +128,16 @@ type (
 		Claim  *corev1.PersistentVolumeClaim
 		Driver string
 	}
-	// SetMigration says which driver took over the in-tree plugin that an object names; "" for none. Finalizers of whoever does not
-	// delete the volume any more go with it.
+	// SetMigration says which driver took over the in-tree plugin that an object names; "" for
+	// none. Finalizers of whoever does not delete the volume any more go with it.
 	SetMigration struct {
 		Claim      *corev1.PersistentVolumeClaim // or
 		Volume     *corev1.PersistentVolume
 		Driver     string
 		Finalizers []string
 	}
-	// AskAPI reads the claim or the volumes from the API server and decides again: what follows from an absence must not follow
-	// from a cache that is behind (I3).
+	// AskAPI reads the claim or the volumes from the API server and decides again: what follows
+	// from an absence must not follow from a cache that is behind (I3).
 	AskAPI struct {
 		Claim   bool
 		Volumes []string

@@ -26,8 +26,9 @@ func decideLoose(s Snapshot) Verdict {
 	}
 }
 
-// decideVolumes is T2 for the volumes that name the key's claim, except for what the claim's own verdict does. ask says that it must
-// be known first whether a claim is gone: a volume is released only if its claim, by uid, is (I3).
+// decideVolumes is T2 for the volumes that name the key's claim, except for what the claim's own
+// verdict does. ask says that it must be known first whether a claim is gone: a volume is released
+// only if its claim, by uid, is (I3).
 func decideVolumes(s Snapshot) (actions []Action, ask bool) {
 	for _, pv := range s.Refs {
 		some, ask := decideVolume(s, pv)
@@ -48,8 +49,8 @@ func decideVolume(s Snapshot, pv *corev1.PersistentVolume) (actions []Action, as
 		}
 		return available(pv), false
 	case s.Claim != nil && s.Claim.UID == owner:
-		// Somebody found that this claim is gone, and may know better than a memory that has it: of two leaders of which one is behind,
-		// that one would call the volume bound for ever.
+		// Somebody found that this claim is gone, and may know better than a memory that has it: of
+		// two leaders of which one is behind, that one would call the volume bound for ever.
 		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here && objects.IsReleasedOrFailed(pv) && !s.ClaimAsked {
 			return nil, true
 		}
@@ -70,8 +71,8 @@ func takes(s Snapshot, pv *corev1.PersistentVolume) bool {
 	return !completed(s.Claim) && Reserved(s) == pv
 }
 
-// decideOwned is T2 for a volume that has the uid of a claim that exists. That the claim is bound elsewhere needs no fresh look: a
-// claim's volume is chosen once.
+// decideOwned is T2 for a volume that has the uid of a claim that exists. That the claim is bound
+// elsewhere needs no fresh look: a claim's volume is chosen once.
 func decideOwned(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) []Action {
 	switch {
 	case claim.Spec.VolumeName == pv.Name: // T1 finishes the pair
@@ -93,8 +94,8 @@ func decideOwned(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolum
 	return []Action{Unbind{Volume: pv, Whole: boundByController(pv.Annotations)}}
 }
 
-// isMadeFor reports whether a provisioner made the volume for the claim. What a binder chose, or what is older than the claim, was there before,
-// with data that is not the claim's.
+// isMadeFor reports whether a provisioner made the volume for the claim. What a binder chose, or
+// what is older than the claim, was there before, with data that is not the claim's.
 func isMadeFor(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	_, provisioned := pv.Annotations[names.AnnProvisionedBy]
 	return provisioned && !boundByController(pv.Annotations) && !pv.CreationTimestamp.Before(&claim.CreationTimestamp)
@@ -114,8 +115,8 @@ func migrate(pv *corev1.PersistentVolume) []Action {
 	return nil
 }
 
-// release says that nobody can use the volume any more; who deletes it waits for that (C5). Failed is not taken back, so that
-// somebody sees it (1.13).
+// release says that nobody can use the volume any more; who deletes it waits for that (C5). Failed
+// is not taken back, so that somebody sees it (1.13).
 func release(pv *corev1.PersistentVolume) []Action {
 	if pv.Status.Phase == corev1.VolumeFailed {
 		return nil
@@ -134,8 +135,8 @@ func release(pv *corev1.PersistentVolume) []Action {
 	return actions
 }
 
-// unreclaimable is why nobody will ever do what the reclaim policy says (1.14, D14): there is no recycler, and none of the plugins
-// that were a part of Kubernetes.
+// unreclaimable is why nobody will ever do what the reclaim policy says (1.14, D14): there is no
+// recycler, and none of the plugins that were a part of Kubernetes.
 func unreclaimable(pv *corev1.PersistentVolume) *verdict.Finding {
 	if pv.Annotations[names.AnnMigratedTo] != "" {
 		return nil

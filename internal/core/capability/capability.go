@@ -14,8 +14,8 @@ type Options struct {
 	MultiWriters  bool   // the driver has SINGLE_NODE_MULTI_WRITER
 }
 
-// Of returns the capability of a CSI volume: its mode, filesystem and mount options, and one access mode for its whole list (AT-A9,
-// AT-A20). The error names a list that no access mode stands for.
+// Of returns the capability of a CSI volume: its mode, filesystem and mount options, and one access
+// mode for its whole list (AT-A9, AT-A20). The error names a list that no access mode stands for.
 func Of(pv *corev1.PersistentVolume, o Options) (*csi.VolumeCapability, error) {
 	mode, err := AccessMode(pv.Spec.AccessModes, o.MultiWriters)
 	if err != nil {

@@ -63,7 +63,8 @@ func Decide(s Snapshot) Verdict {
 	return do{Finding: then.Because(), Actions: []Action{{claimFor(s.Pod, name, volume.Ephemeral.VolumeClaimTemplate)}}, Then: then}
 }
 
-// AfterCreate says what follows when a claim was not created because of the error that the message tells.
+// AfterCreate says what follows when a claim was not created because of the error that the message
+// tells.
 func AfterCreate(s Snapshot, claim string, message string) Verdict {
 	return refuse{Finding: s.finding(verdict.EphemeralFailed, fmt.Sprintf("create PVC %s: %s", claim, message))}
 }
@@ -84,7 +85,8 @@ func Volumes(pod *corev1.Pod) []string {
 	return names
 }
 
-// ClaimName is the name of the claim of an ephemeral volume. Different pods may come to the same name: a with b-c, and a-b with c.
+// ClaimName is the name of the claim of an ephemeral volume. Different pods may come to the same
+// name: a with b-c, and a-b with c.
 func ClaimName(pod *corev1.Pod, volume string) string { return pod.Name + "-" + volume }
 
 func (s Snapshot) volume() *corev1.Volume {

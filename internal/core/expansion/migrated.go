@@ -6,7 +6,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/binding"
 )
 
-// migrated are the in-tree plugin and the CSI driver that has taken its place; empty for a volume of any other kind.
+// migrated are the in-tree plugin and the CSI driver that has taken its place; empty for a volume
+// of any other kind.
 func migrated(pv *corev1.PersistentVolume) (plugin, driver string) {
 	switch source := &pv.Spec.PersistentVolumeSource; {
 	case source.AWSElasticBlockStore != nil:

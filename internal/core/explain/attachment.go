@@ -62,7 +62,8 @@ func (c *Cluster) attachment(va *storagev1.VolumeAttachment, f Finding) Finding 
 	return f
 }
 
-// unusedAttachment finds a volume that stays attached to a node that is gone, or that no pod on the node uses.
+// unusedAttachment finds a volume that stays attached to a node that is gone, or that no pod on the
+// node uses.
 func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 	if va.Spec.Source.PersistentVolumeName == nil || c.lacks(Node) || c.lacks(Pod) {
 		return nil

@@ -53,7 +53,8 @@ func keyOf(o object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// bindingSnapshot is what the binder would gather about the claim. The objects are taken for what the API server says now.
+// bindingSnapshot is what the binder would gather about the claim. The objects are taken for what
+// the API server says now.
 func (c *Cluster) bindingSnapshot(claim *corev1.PersistentVolumeClaim) binding.Snapshot {
 	s := binding.Snapshot{
 		Key: binding.Key{Claim: keyOf(claim)}, Claim: claim, ClaimAsked: true, VolumesAsked: true,

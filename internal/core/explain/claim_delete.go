@@ -50,7 +50,8 @@ func (c *Cluster) claimDeletion(claim *corev1.PersistentVolumeClaim) []Finding {
 	return findings
 }
 
-// claimInUse is about the protection of claims that pods use. The controller's own rule says which pods count.
+// claimInUse is about the protection of claims that pods use. The controller's own rule says which
+// pods count.
 func (c *Cluster) claimInUse(claim *corev1.PersistentVolumeClaim, f Finding) Finding {
 	var users []string
 	for _, pod := range c.index.users[keyOf(claim)] {

@@ -14,8 +14,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// provisioning is about a claim for which the provisioner of its class was asked. The findings are in the order in which they bite:
-// what the request refers to, who works on it, what the driver answered.
+// provisioning is about a claim for which the provisioner of its class was asked. The findings are
+// in the order in which they bite: what the request refers to, who works on it, what the driver
+// answered.
 func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f Finding) []Finding {
 	driver := binding.Driver(s.Class.Provisioner)
 	var findings []Finding
@@ -64,7 +65,8 @@ func (c *Cluster) badParameters(claim *corev1.PersistentVolumeClaim, class *stor
 	return []Finding{f}
 }
 
-// selectedNode checks the node that the scheduler picked: that it exists and has the driver (H-8, H-9).
+// selectedNode checks the node that the scheduler picked: that it exists and has the driver (H-8,
+// H-9).
 func (c *Cluster) selectedNode(claim *corev1.PersistentVolumeClaim, driver string, f Finding) []Finding {
 	name := claim.Annotations[names.AnnSelectedNode]
 	if name == "" || c.lacks(Node) {
@@ -125,7 +127,8 @@ func (c *Cluster) registerFix(driver, node string) []Step {
 	}, {Text: fmt.Sprintf("The kubelet registers a driver by a socket in its plugins_registry folder; a taint or a node selector often keeps the DaemonSet of %s away", driver)}}
 }
 
-// provisionerAbsent reports that no provisioner for the driver shows a sign of life; nil if one does, or if that is not known.
+// provisionerAbsent reports that no provisioner for the driver shows a sign of life; nil if one
+// does, or if that is not known.
 func (c *Cluster) provisionerAbsent(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, driver string, f Finding, failed *corev1.Event) *Finding {
 	state, _ := c.healthOf(provisioner(driver))
 	asked := claim.CreationTimestamp.Time

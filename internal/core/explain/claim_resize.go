@@ -149,7 +149,8 @@ func (c *Cluster) controllerExpansion(claim *corev1.PersistentVolumeClaim, pv *c
 	return f
 }
 
-// claimModification explains a claim whose VolumeAttributesClass is not the one that it asks for (KEP-3751).
+// claimModification explains a claim whose VolumeAttributesClass is not the one that it asks for
+// (KEP-3751).
 func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Finding {
 	wants, has := deref(claim.Spec.VolumeAttributesClassName), deref(claim.Status.CurrentVolumeAttributesClassName)
 	if wants == has || wants == "" {

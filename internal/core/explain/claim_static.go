@@ -23,7 +23,8 @@ type near struct {
 	evidence []Evidence
 }
 
-// nearMisses compares the claim with each volume that no other claim has, side by side; those with the fewest differences first.
+// nearMisses compares the claim with each volume that no other claim has, side by side; those with
+// the fewest differences first.
 func (c *Cluster) nearMisses(claim *corev1.PersistentVolumeClaim) []near {
 	var all []near
 	for _, pv := range c.Volumes {
@@ -137,7 +138,8 @@ func (c *Cluster) nearEvidence(claim *corev1.PersistentVolumeClaim) []Evidence {
 	return out
 }
 
-// classMissing is about a claim that names a class that does not exist. A static volume of that class name would serve it as well.
+// classMissing is about a claim that names a class that does not exist. A static volume of that
+// class name would serve it as well.
 func (c *Cluster) classMissing(claim *corev1.PersistentVolumeClaim, f Finding) []Finding {
 	class := binding.ClassName(claim)
 	f.Cause, f.Actor = Ref{Kind: Class, Name: class}, Administrator

@@ -47,7 +47,8 @@ var shortNames = map[Kind]string{
 // Short returns the name that kubectl takes for the kind.
 func (k Kind) Short() string { return shortNames[k] }
 
-// Cluster is what the API server has at one moment, as far as it was read. Its objects must not be changed.
+// Cluster is what the API server has at one moment, as far as it was read. Its objects must not be
+// changed.
 type Cluster struct {
 	Now time.Time
 
@@ -70,11 +71,11 @@ type Cluster struct {
 	Contents          []*snapshotv1.VolumeSnapshotContent
 	SnapshotClasses   []*snapshotv1.VolumeSnapshotClass
 
-	// Unread are the kinds that were not read, with the cause: not served, forbidden, not in the dump. Nothing follows from the
-	// absence of an object of these kinds.
+	// Unread are the kinds that were not read, with the cause: not served, forbidden, not in the
+	// dump. Nothing follows from the absence of an object of these kinds.
 	Unread map[Kind]string
-	// NoneInDump are kinds of which a dump has no object, as a cluster may have none. They are taken to be absent, and the answer
-	// says so.
+	// NoneInDump are kinds of which a dump has no object, as a cluster may have none. They are
+	// taken to be absent, and the answer says so.
 	NoneInDump map[Kind]bool
 
 	index index

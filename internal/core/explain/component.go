@@ -85,7 +85,8 @@ func renewTime(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// leaseEnd returns when the lease ends if it is not renewed. A minute is added for clocks that differ and for dumps that take a while.
+// leaseEnd returns when the lease ends if it is not renewed. A minute is added for clocks that
+// differ and for dumps that take a while.
 func leaseEnd(lease *coordinationv1.Lease) time.Time {
 	seconds := int32(15)
 	if lease.Spec.LeaseDurationSeconds != nil {

@@ -1,9 +1,10 @@
-// Package explain decides why an object of the volume plane is not getting on: what it waits for, which fields show that, what
-// changes it, and who has to act.
+// Package explain decides why an object of the volume plane is not getting on: what it waits for,
+// which fields show that, what changes it, and who has to act.
 //
-// Its input is a [Cluster], the API objects of one moment. Where a controller of this program decides, the very decision function is
-// called over these objects. What other components decide (scheduler, kubelet, attach-detach controller, a driver's sidecars) is
-// read from the traces that they leave: status fields, leases and events.
+// Its input is a [Cluster], the API objects of one moment. Where a controller of this program
+// decides, the very decision function is called over these objects. What other components decide
+// (scheduler, kubelet, attach-detach controller, a driver's sidecars) is read from the traces that
+// they leave: status fields, leases and events.
 //
 // The package must not know where the objects come from, nor how an answer is printed.
 package explain

@@ -13,7 +13,8 @@ import (
 // Explainable are the kinds that [Cluster.Explain] takes.
 var Explainable = []Kind{Claim, Volume, Pod, Attachment, Snapshot, Node, Class, Namespace}
 
-// Explain answers about one object. An object that is not there, or a kind that was not read, gives the state [Unknown].
+// Explain answers about one object. An object that is not there, or a kind that was not read, gives
+// the state [Unknown].
 func (c *Cluster) Explain(ref Ref) Report {
 	key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 	var report *Report
@@ -69,8 +70,8 @@ func (c *Cluster) absent(ref Ref) Report {
 	return report
 }
 
-// Stuck returns a report on each object that is not getting on, in one namespace, or in all if it is empty. Cluster-scoped objects
-// are left out of the answer for one namespace.
+// Stuck returns a report on each object that is not getting on, in one namespace, or in all if it
+// is empty. Cluster-scoped objects are left out of the answer for one namespace.
 func (c *Cluster) Stuck(namespace string) []Report {
 	all := slices.Concat(c.claimReports(), c.podReports(), c.quotaReports())
 	for _, s := range c.Snapshots {

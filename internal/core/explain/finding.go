@@ -94,7 +94,8 @@ type Group struct {
 	Oldest  *time.Time     `json:"oldest,omitempty"`
 }
 
-// GroupByCause puts reports with the same reason and the same cause together, those with a fix by a person first, then the oldest.
+// GroupByCause puts reports with the same reason and the same cause together, those with a fix by a
+// person first, then the oldest.
 func GroupByCause(reports []Report) []Group {
 	type key struct {
 		reason verdict.Reason

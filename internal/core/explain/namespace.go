@@ -54,8 +54,9 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 	return []Report{c.finish(report, Claim, Pod)}
 }
 
-// quotaReports finds controllers that cannot create a claim, or a pod with an ephemeral volume, because of a quota. There is no object to explain
-// but the event of the controller that was refused.
+// quotaReports finds controllers that cannot create a claim, or a pod with an ephemeral volume,
+// because of a quota. There is no object to explain but the event of the controller that was
+// refused.
 func (c *Cluster) quotaReports() []Report {
 	var all []Report
 	seen := map[Ref]bool{}

@@ -159,7 +159,8 @@ func volumesInUse(node *corev1.Node) []corev1.UniqueVolumeName {
 	return node.Status.VolumesInUse
 }
 
-// notAsked is about a volume for which there is no VolumeAttachment: the attach-detach controller has not acted.
+// notAsked is about a volume for which there is no VolumeAttachment: the attach-detach controller
+// has not acted.
 func (c *Cluster) notAsked(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) Finding {
 	f.Reason, f.Actor = verdict.AttachNotRequested, Itself
 	f.WaitsFor = fmt.Sprintf("the attach-detach controller to ask for volume %s on node %s", pv.Name, pod.Spec.NodeName)
@@ -179,7 +180,8 @@ func (c *Cluster) notAsked(pod *corev1.Pod, pv *corev1.PersistentVolume, f Findi
 	return f
 }
 
-// listedOnNode is the last step before a kubelet mounts: the node's status lists the volume as attached (4.6, C6).
+// listedOnNode is the last step before a kubelet mounts: the node's status lists the volume as
+// attached (4.6, C6).
 func (c *Cluster) listedOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume, va *storagev1.VolumeAttachment, f Finding) *Finding {
 	node := c.index.nodes[pod.Spec.NodeName]
 	if node == nil || slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == uniqueName(pv) }) {

@@ -97,7 +97,8 @@ func schedulerOf(pod *corev1.Pod) string {
 	return pod.Spec.SchedulerName
 }
 
-// unreachableVolumes finds volumes whose node affinity no node meets, or none that the pod may use: two volumes in two zones.
+// unreachableVolumes finds volumes whose node affinity no node meets, or none that the pod may use:
+// two volumes in two zones.
 func (c *Cluster) unreachableVolumes(pod *corev1.Pod, f Finding) []Finding {
 	if c.lacks(Node) || len(c.Nodes) == 0 {
 		return nil
@@ -153,7 +154,8 @@ func reaches(node *corev1.Node, pv *corev1.PersistentVolume) bool {
 	return pv.Spec.NodeAffinity == nil || matchesNode(pv.Spec.NodeAffinity.Required, node)
 }
 
-// podAllows applies the pod's node selector and required node affinity; taints and resources are the scheduler's to explain.
+// podAllows applies the pod's node selector and required node affinity; taints and resources are
+// the scheduler's to explain.
 func podAllows(pod *corev1.Pod, node *corev1.Node) bool {
 	if !labels.SelectorFromSet(pod.Spec.NodeSelector).Matches(labels.Set(node.Labels)) {
 		return false
@@ -170,7 +172,8 @@ func podSelection(pod *corev1.Pod) string {
 	return quoted(text)
 }
 
-// matchesNode applies a node selector: its terms are alternatives, the expressions of a term must all hold.
+// matchesNode applies a node selector: its terms are alternatives, the expressions of a term must
+// all hold.
 func matchesNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 	if selector == nil {
 		return true
@@ -231,7 +234,8 @@ func (c *Cluster) usedOnce(pod *corev1.Pod, f Finding) []Finding {
 	return nil
 }
 
-// noCapacity finds claims that wait for the pod and whose class has no room anywhere, as the driver publishes it (KEP-1472).
+// noCapacity finds claims that wait for the pod and whose class has no room anywhere, as the driver
+// publishes it (KEP-1472).
 func (c *Cluster) noCapacity(pod *corev1.Pod, f Finding) []Finding {
 	for _, volume := range podVolumes(pod) {
 		claim := c.index.claims[volume.claim]
@@ -323,7 +327,8 @@ func (c *Cluster) fullNodes(pod *corev1.Pod, f Finding) []Finding {
 	return nil
 }
 
-// attachLimit returns how many volumes of the driver a node takes, -1 for no limit, and how many are in use there.
+// attachLimit returns how many volumes of the driver a node takes, -1 for no limit, and how many
+// are in use there.
 func (c *Cluster) attachLimit(node, driver string) (limit, used int) {
 	if limit = allocatable(c.index.csiNodes[node], driver); limit < 0 {
 		return limit, 0

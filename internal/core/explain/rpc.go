@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// rpcError finds the form in which sidecars and kubelet repeat a driver's error in events and status fields.
+// rpcError finds the form in which sidecars and kubelet repeat a driver's error in events and
+// status fields.
 var rpcError = regexp.MustCompile(`rpc error: code = (\w+) desc = (?s:(.*))`)
 
 // rpcCode returns the gRPC code and the driver's words of a message; code is "" if there is none.
@@ -17,7 +18,8 @@ func rpcCode(message string) (code, words string) {
 	return m[1], strings.TrimSpace(m[2])
 }
 
-// rpcAdvice says who can change what a driver answered, and how. The CSI specification defines the codes of each call.
+// rpcAdvice says who can change what a driver answered, and how. The CSI specification defines the
+// codes of each call.
 func rpcAdvice(code string) (Actor, string) {
 	switch code {
 	case "InvalidArgument":

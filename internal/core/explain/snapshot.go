@@ -112,7 +112,8 @@ func (c *Cluster) snapshotClassOf(s *snapshotv1.VolumeSnapshot) (*snapshotv1.Vol
 	return nil, ""
 }
 
-// servesSource reports whether the driver has the source of the snapshot; true if the source is not known.
+// servesSource reports whether the driver has the source of the snapshot; true if the source is not
+// known.
 func (c *Cluster) servesSource(driver string, s *snapshotv1.VolumeSnapshot) bool {
 	if s.Spec.Source.PersistentVolumeClaimName == nil {
 		return true

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostExpected bounds how many requests wait for a write that takes them along, to about ten megabytes: beyond that each is written when it is
-// due, as any other.
+// mostExpected bounds how many requests wait for a write that takes them along, to about ten
+// megabytes: beyond that each is written when it is due, as any other.
 const mostExpected = 8 << 10
 
 // expected are requests that wait for a write, in their order.
@@ -72,12 +72,14 @@ func (x *expected) first() (Entry, bool) {
 	return Entry{}, false
 }
 
-// Expect names a request that is likely to be sent, though nobody has asked for it yet. It goes onto the record with a write that is made
-// anyway, as far as there is room, so that the call need not wait for one of its own. [Book.Add] is still what comes before a call.
+// Expect names a request that is likely to be sent, though nobody has asked for it yet. It goes
+// onto the record with a write that is made anyway, as far as there is room, so that the call need
+// not wait for one of its own. [Book.Add] is still what comes before a call.
 //
-// Nothing was sent for it, so that it is no reason to make up for anything, for as long as this process lives: [Book.Get] and [Book.Entries]
-// do not have it. Whoever takes the record over cannot tell it from others, and repeats or undoes what never began: a call too many after
-// a crash, and never one too few.
+// Nothing was sent for it, so that it is no reason to make up for anything, for as long as this
+// process lives: [Book.Get] and [Book.Entries] do not have it. Whoever takes the record over cannot
+// tell it from others, and repeats or undoes what never began: a call too many after a crash, and
+// never one too few.
 func (b *Book) Expect(e Entry) {
 	if _, have := b.pageOf[e.UID]; have || b.expected.has(e.UID) || len(b.expected.entries) >= mostExpected || sizeAlone(e) > maxEntry {
 		return
@@ -115,7 +117,8 @@ func (p *page) ahead() (entries []Entry) {
 	return entries
 }
 
-// fill takes along what is expected, in its order. What another page may still have, or has no room on any, is left to [Book.Add].
+// fill takes along what is expected, in its order. What another page may still have, or has no room
+// on any, is left to [Book.Add].
 func (b *Book) fill(i int) {
 	for {
 		e, waits := b.expected.first()
@@ -133,7 +136,8 @@ func (b *Book) fill(i int) {
 	}
 }
 
-// mayStandOn is the page that a claim's entry is on, or may be on in the API server though it was removed.
+// mayStandOn is the page that a claim's entry is on, or may be on in the API server though it was
+// removed.
 func (b *Book) mayStandOn(claim types.UID) (page int, may bool) {
 	if i, stands := b.pageOf[claim]; stands {
 		return i, true
@@ -146,8 +150,9 @@ func (b *Book) mayStandOn(claim types.UID) (page int, may bool) {
 	return 0, false
 }
 
-// displace makes room on a page, up to so many bytes, at the cost of what is only expected there by others, the last first: that has to wait
-// again. A page with nothing else has room for one request, however large.
+// displace makes room on a page, up to so many bytes, at the cost of what is only expected there by
+// others, the last first: that has to wait again. A page with nothing else has room for one
+// request, however large.
 func (b *Book) displace(i int, claim types.UID, need, most int) bool {
 	p := &b.pages[i]
 	free, left := most-p.bytes, len(p.entries)

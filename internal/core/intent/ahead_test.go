@@ -26,7 +26,8 @@ func written(t *testing.T, b *Book, page int) []types.UID {
 	return slices.Sorted(slices.Values(uids(entries)))
 }
 
-// A write for one request takes those along that are expected, and the call for one of these needs none.
+// A write for one request takes those along that are expected, and the call for one of these needs
+// none.
 func TestWhatIsExpectedIsTakenAlong(t *testing.T) {
 	b := NewBook()
 	b.Expect(entry(1))
@@ -121,7 +122,8 @@ func TestWhatIsExpectedIsBounded(t *testing.T) {
 	}
 }
 
-// H-1: what a former process left is about calls that may have been made, whatever is expected of the same claim.
+// H-1: what a former process left is about calls that may have been made, whatever is expected of
+// the same claim.
 func TestLeftRequestsCountBeforeExpectedOnes(t *testing.T) {
 	due := time.Unix(100, 0)
 	for _, tc := range []struct {
@@ -220,7 +222,8 @@ func TestWhatIsExpectedFillsNothing(t *testing.T) {
 	})
 }
 
-// Of two pages that may have a claim's request, the one counts where it is: the other is about to lose it.
+// Of two pages that may have a claim's request, the one counts where it is: the other is about to
+// lose it.
 func TestAnotherRequestStaysOnItsPage(t *testing.T) {
 	b := NewBook()
 	mustAdd(t, b, entry(0))

@@ -10,9 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Bounds of a book, before compression. A page is one object of the API; its text must stay below the 256 KiB that all annotations of an
-// object may take together, however badly it compresses. The second half of a page is for requests that take the place of those on it,
-// each of which keeps the first in mind.
+// Bounds of a book, before compression. A page is one object of the API; its text must stay below
+// the 256 KiB that all annotations of an object may take together, however badly it compresses. The
+// second half of a page is for requests that take the place of those on it, each of which keeps the
+// first in mind.
 const (
 	MaxPages     = 16
 	mostForNew   = 95 << 10
@@ -23,8 +24,8 @@ const (
 // ErrFull says that no further request may be sent before others are settled.
 var ErrFull = errors.New("the journal is full")
 
-// Book is the set of unsettled requests, in pages. It only says what should stand on each page; somebody else writes them. It is
-// not safe for concurrent use.
+// Book is the set of unsettled requests, in pages. It only says what should stand on each page;
+// somebody else writes them. It is not safe for concurrent use.
 type Book struct {
 	pages    []page
 	pageOf   map[types.UID]int
@@ -39,12 +40,13 @@ type page struct {
 	bytes   int
 	dirty   bool
 
-	// Entries that the text last taken has not, and those that it was the first to have. What is in neither stands in the API, as far as is
-	// known.
+	// Entries that the text last taken has not, and those that it was the first to have. What is in
+	// neither stands in the API, as far as is known.
 	unwritten, taken map[types.UID]bool
 
-	// Entries that were removed since the page was last written, and by the write that is under way. They may still stand in the
-	// API, so a new entry for the same claim must go to the same page, where it takes the old one's place in one write.
+	// Entries that were removed since the page was last written, and by the write that is under
+	// way. They may still stand in the API, so a new entry for the same claim must go to the same
+	// page, where it takes the old one's place in one write.
 	removed, removing map[types.UID]bool
 }
 
@@ -112,9 +114,10 @@ func (b *Book) Entries() []Entry {
 	return all
 }
 
-// Add puts an entry on record and says on which page. The same request again changes nothing of the page, and from now on nothing is
-// known of its outcome; another request for the same claim replaces the first, which the driver must have refused. On an error all stays
-// as it is: what is on record may have a volume.
+// Add puts an entry on record and says on which page. The same request again changes nothing of the
+// page, and from now on nothing is known of its outcome; another request for the same claim
+// replaces the first, which the driver must have refused. On an error all stays as it is: what is
+// on record may have a volume.
 func (b *Book) Add(e Entry) (int, error) {
 	e = e.Again()
 	b.expected.remove(e.UID)
@@ -149,8 +152,8 @@ func (b *Book) put(i int, e Entry) {
 	b.pageOf[e.UID] = i
 }
 
-// again is for one more call with what is on record. An entry that is stale stands on record as such, and is not any more, so its page is
-// written.
+// again is for one more call with what is on record. An entry that is stale stands on record as
+// such, and is not any more, so its page is written.
 func (b *Book) again(have Entry) int {
 	i := b.pageOf[have.UID]
 	p := &b.pages[i]
@@ -161,7 +164,8 @@ func (b *Book) again(have Entry) int {
 	return i
 }
 
-// room is the first page with enough of it, a new one if need be; for a claim that stands on a page, or may still do so, that one.
+// room is the first page with enough of it, a new one if need be; for a claim that stands on a
+// page, or may still do so, that one.
 func (b *Book) room(claim types.UID, need int) (int, error) {
 	if i, may := b.mayStandOn(claim); may {
 		p := &b.pages[i]
@@ -193,8 +197,9 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 	return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
 }
 
-// giveWay makes room at the cost of requests that the driver has refused, and of those that are only expected. That an earlier call for one of them has left a volume is
-// unlikely, and that those of others cannot go on is certain.
+// giveWay makes room at the cost of requests that the driver has refused, and of those that are
+// only expected. That an earlier call for one of them has left a volume is unlikely, and that those
+// of others cannot go on is certain.
 func (b *Book) giveWay(need int) (int, bool) {
 	for i := range b.pages {
 		p := &b.pages[i]
@@ -262,7 +267,8 @@ func (b *Book) IsUnwritten(claim types.UID) bool {
 	return ok && b.pages[i].unwritten[claim]
 }
 
-// IsTaken reports whether the text that was last taken of its page is the first to have the entry of a claim.
+// IsTaken reports whether the text that was last taken of its page is the first to have the entry
+// of a claim.
 func (b *Book) IsTaken(claim types.UID) bool {
 	i, ok := b.pageOf[claim]
 	return ok && b.pages[i].taken[claim]
@@ -271,8 +277,9 @@ func (b *Book) IsTaken(claim types.UID) bool {
 // IsEmpty reports whether there is no entry on a page.
 func (b *Book) IsEmpty(i int) bool { return len(b.pages[i].entries) == 0 }
 
-// Take is the text of a page, which has room for what is expected too, and the uids of the stale entries in it, which are to be written with
-// it. Both count as written from now on; see [Book.Spoil].
+// Take is the text of a page, which has room for what is expected too, and the uids of the stale
+// entries in it, which are to be written with it. Both count as written from now on; see
+// [Book.Spoil].
 func (b *Book) Take(i int) (text string, stale []types.UID, err error) {
 	p := &b.pages[i]
 	p.dirty = false
@@ -304,8 +311,8 @@ func (b *Book) Lose(i int) {
 	}
 }
 
-// Load puts what a former holder left on a page there, to be repeated no earlier than at the given time. Of a claim that is on another page
-// the last one counts.
+// Load puts what a former holder left on a page there, to be repeated no earlier than at the given
+// time. Of a claim that is on another page the last one counts.
 func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
 	for len(b.pages) <= i {
 		b.pages = append(b.pages, newPage())

@@ -102,7 +102,8 @@ func TestBookCompresses(t *testing.T) {
 	}
 }
 
-// What packs the texts is used again and again in a burst, and takes no memory after it. No text has anything of the one before.
+// What packs the texts is used again and again in a burst, and takes no memory after it. No text
+// has anything of the one before.
 func TestBookPacksWithOne(t *testing.T) {
 	b := NewBook()
 	var used *flate.Writer
@@ -150,7 +151,8 @@ func mustAdd(t *testing.T, b *Book, e Entry) {
 	}
 }
 
-// A page never grows beyond what an object may hold, and a full book says so instead of forgetting something.
+// A page never grows beyond what an object may hold, and a full book says so instead of forgetting
+// something.
 func TestBookIsBounded(t *testing.T) {
 	b := NewBook()
 	n := 0
@@ -177,7 +179,8 @@ func TestBookIsBounded(t *testing.T) {
 	}
 }
 
-// C-45, H-1: a request that takes the place of others keeps those in mind that a call may have met, on record too.
+// C-45, H-1: a request that takes the place of others keeps those in mind that a call may have met,
+// on record too.
 func TestBookKeepsFormerRequests(t *testing.T) {
 	of := func(tier string) Entry {
 		e := entry(1)
@@ -241,8 +244,8 @@ func chain(e Entry) string {
 	return text
 }
 
-// H-1: there is room for another request of each claim on a full page, which may have met the first one; and where there is none, the first
-// stays on record.
+// H-1: there is room for another request of each claim on a full page, which may have met the first
+// one; and where there is none, the first stays on record.
 func TestBookHasRoomForAnotherRequest(t *testing.T) {
 	b, n := NewBook(), 0
 	for ; b.Pages() == 1; n++ {
@@ -275,7 +278,8 @@ func TestBookHasRoomForAnotherRequest(t *testing.T) {
 	}
 }
 
-// A full book forgets what the driver has refused rather than stop all others, and no more of it than it must.
+// A full book forgets what the driver has refused rather than stop all others, and no more of it
+// than it must.
 func TestBookGivesWay(t *testing.T) {
 	b, n := NewBook(), 0
 	for ; ; n++ {
@@ -324,8 +328,9 @@ func TestBookLoad(t *testing.T) {
 	}
 }
 
-// H-1: what nobody has kept for long is stale until a call for it begins, which must be written then; what is known of it changes nothing, and
-// neither is what comes onto the page beside it stale.
+// H-1: what nobody has kept for long is stale until a call for it begins, which must be written
+// then; what is known of it changes nothing, and neither is what comes onto the page beside it
+// stale.
 func TestBookHasStaleEntries(t *testing.T) {
 	for _, tc := range []struct {
 		unattended time.Duration
@@ -362,8 +367,9 @@ func TestBookHasStaleEntries(t *testing.T) {
 	}
 }
 
-// A claim's entry that was removed may still stand in the API until the page is written. Its next one must take that very place:
-// two entries for one claim, on two pages, would outlive a crash between the writes of the pages.
+// A claim's entry that was removed may still stand in the API until the page is written. Its next
+// one must take that very place: two entries for one claim, on two pages, would outlive a crash
+// between the writes of the pages.
 func TestBookNeverHasAClaimOnTwoPages(t *testing.T) {
 	b := NewBook()
 	mustAdd(t, b, large(0, 10<<10))

@@ -1,8 +1,10 @@
-// Package intent says what must be on record before CreateVolume is called, and until when, so that no volume is ever lost: a
-// call that may have created something is repeated until the driver gives a final answer, even when the claim is gone by then
-// and even when the process is another one (docs/rows.md C-33, C-90, C-91, H-1, H-6, H-47).
+// Package intent says what must be on record before CreateVolume is called, and until when, so that
+// no volume is ever lost: a call that may have created something is repeated until the driver gives
+// a final answer, even when the claim is gone by then and even when the process is another one
+// (docs/rows.md C-33, C-90, C-91, H-1, H-6, H-47).
 //
-// An [Entry] is one request, a [Book] the set of them in pages of bounded size. [Book.Take] gives the text of a page, [Decode]
-// reads it, and what is likely to be recorded soon is taken along by writes that are made anyway: see [Book.Expect]. The package must not know where
-// pages are kept; controllers/journal writes them.
+// An [Entry] is one request, a [Book] the set of them in pages of bounded size. [Book.Take] gives
+// the text of a page, [Decode] reads it, and what is likely to be recorded soon is taken along by
+// writes that are made anyway: see [Book.Expect]. The package must not know where pages are kept;
+// controllers/journal writes them.
 package intent

@@ -16,9 +16,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
-// The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with its length before it. An entry that
-// has former ones is followed by those, with the same uid. The requests of one class are nearly the same, so hundreds of them compress
-// to a few kilobytes.
+// The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with
+// its length before it. An entry that has former ones is followed by those, with the same uid. The
+// requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
 const version = "v1:"
 
 // fieldsPerEntry is how many fields an entry has in the text.
@@ -49,8 +49,8 @@ func sizeAlone(e Entry) int {
 	return n + fieldsPerEntry*binary.MaxVarintLen16
 }
 
-// packer makes texts. What compression needs, about a megabyte, it keeps from one text to the next as long as there are entries:
-// half of the garbage of a provisioner amid a burst would be of it.
+// packer makes texts. What compression needs, about a megabyte, it keeps from one text to the next
+// as long as there are entries: half of the garbage of a provisioner amid a burst would be of it.
 type packer struct{ writer *flate.Writer }
 
 // encode is the text for a list of entries; no text for no entries.
@@ -109,8 +109,8 @@ func (p *packer) compress(raw []byte) ([]byte, error) {
 // maxUnpacked bounds what a damaged or hostile text can make us read.
 const maxUnpacked = 8 << 20
 
-// Decode reads what [Book.Take] gave. A text that it cannot read is an error: a record that is not understood must not be taken
-// for one that does not exist.
+// Decode reads what [Book.Take] gave. A text that it cannot read is an error: a record that is not
+// understood must not be taken for one that does not exist.
 func Decode(text string) ([]Entry, error) {
 	if text == "" {
 		return nil, nil

@@ -10,42 +10,50 @@ import (
 	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
-// Entry is the record of one CreateVolume request that was sent and is not settled. It never holds a secret value.
+// Entry is the record of one CreateVolume request that was sent and is not settled. It never holds
+// a secret value.
 type Entry struct {
 	Claim      types.NamespacedName
 	UID        types.UID // of the claim; the entry is about this claim only, whatever has its name by now
 	VolumeName string    // of the request and of the PersistentVolume
-	// Request is repeated as it is, since a different one with the same name would be refused with AlreadyExists (C-45).
-	// Its Secrets field is empty.
+	// Request is repeated as it is, since a different one with the same name would be refused with
+	// AlreadyExists (C-45). Its Secrets field is empty.
 	Request *csi.CreateVolumeRequest
-	// Secrets refers to the secrets that were meant when the request was made. The values of the provisioner's go into the request
-	// right before it is sent; all of them describe the volume. They are on record so that nothing can be wrong with them, and no
-	// class or claim is needed to know them, once a volume may exist (H-47).
+	// Secrets refers to the secrets that were meant when the request was made. The values of the
+	// provisioner's go into the request right before it is sent; all of them describe the volume.
+	// They are on record so that nothing can be wrong with them, and no class or claim is needed to
+	// know them, once a volume may exist (H-47).
 	Secrets secretref.Set
-	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way until then. Deleting what a
-	// repeated call found, while the first one is still under way, would lose what the first one creates.
+	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way
+	// until then. Deleting what a repeated call found, while the first one is still under way,
+	// would lose what the first one creates.
 	NotBefore time.Time
-	// Unattended is set on entries of a former holder of the journal: for how long nobody had kept them, when they were taken over by us or
-	// by somebody before us (see [Kept]). It counts until a call for the entry is about to begin.
+	// Unattended is set on entries of a former holder of the journal: for how long nobody had kept
+	// them, when they were taken over by us or by somebody before us (see [Kept]). It counts until
+	// a call for the entry is about to begin.
 	Unattended time.Duration
-	// Former has the request that this one has taken the place of, which a call may have met all the same, and so on: the last ones of
-	// those that may have a volume.
+	// Former has the request that this one has taken the place of, which a call may have met all
+	// the same, and so on: the last ones of those that may have a volume.
 	Former *Entry
 	// Ahead says that no call for the entry has begun: see [Book.Expect]. It is not on record.
 	Ahead bool
-	// Known is what calls have told so far. It is not on record: whoever takes an entry over knows nothing.
+	// Known is what calls have told so far. It is not on record: whoever takes an entry over knows
+	// nothing.
 	Known Known
 }
 
 // Known is what is known of the volume of an entry. The zero value is that it may exist.
 type Known struct {
-	// Refusals are how often in a row the driver has refused the request since a call for it ended without a clear answer, or once
-	// for any number of times while the claim wants the volume. A refusal speaks for its own call and for no earlier one: a driver
-	// looks at credentials, quotas and sources before it looks for a volume of that name (H-15).
+	// Refusals are how often in a row the driver has refused the request since a call for it ended
+	// without a clear answer, or once for any number of times while the claim wants the volume. A
+	// refusal speaks for its own call and for no earlier one: a driver looks at credentials, quotas
+	// and sources before it looks for a volume of that name (H-15).
 	Refusals int
-	// Unmet is that each call with this request, unlike with one before it, was refused without leaving anything.
+	// Unmet is that each call with this request, unlike with one before it, was refused without
+	// leaving anything.
 	Unmet bool
-	// Handle is the volume that a call has made and that is to be deleted again, when its deletion has failed.
+	// Handle is the volume that a call has made and that is to be deleted again, when its deletion
+	// has failed.
 	Handle string
 }
 
@@ -55,21 +63,24 @@ func (e Entry) Again() Entry {
 	return e
 }
 
-// MostUnattended is for how long nobody may have kept the record, who keeps it writes it each [Renewal]. Leaders change within seconds, and
-// a process that is not started is missed within hours; in a day somebody else may have served the claims in our place.
+// MostUnattended is for how long nobody may have kept the record, who keeps it writes it each
+// [Renewal]. Leaders change within seconds, and a process that is not started is missed within
+// hours; in a day somebody else may have served the claims in our place.
 const (
 	MostUnattended = 24 * time.Hour
 	Renewal        = time.Hour
 )
 
-// IsStale reports whether nobody has kept the record for so long that the volume of the entry may have had an owner since, who has kept its
-// data when the claim went (H-1).
+// IsStale reports whether nobody has kept the record for so long that the volume of the entry may
+// have had an owner since, who has kept its data when the claim went (H-1).
 func (e Entry) IsStale() bool { return e.Unattended > MostUnattended }
 
-// mostFormers bounds how many former requests are kept in mind. There are two only where calls end without a clear answer again and again.
+// mostFormers bounds how many former requests are kept in mind. There are two only where calls end
+// without a clear answer again and again.
 const mostFormers = 6
 
-// InPlaceOf is the entry with another request than that on record, which an earlier call may have met all the same.
+// InPlaceOf is the entry with another request than that on record, which an earlier call may have
+// met all the same.
 func (e Entry) InPlaceOf(have Entry) Entry {
 	former := have.Former
 	if !have.Known.Unmet && !have.Ahead {

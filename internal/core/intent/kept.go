@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kept says when somebody kept a page last, and which of its entries nobody had kept for long before that. Those are told from others for as
-// long as no call for them begins, since whoever takes the page over next must know them too, and from what comes onto the page beside them.
+// Kept says when somebody kept a page last, and which of its entries nobody had kept for long
+// before that. Those are told from others for as long as no call for them begins, since whoever
+// takes the page over next must know them too, and from what comes onto the page beside them.
 type Kept struct {
 	Last  time.Time // zero when nobody knows
 	Stale []types.UID

@@ -31,7 +31,8 @@ func TestKeptIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// H-1: an entry is as stale as it was told to be, and all are where nobody has kept the page for long, or nobody knows.
+// H-1: an entry is as stale as it was told to be, and all are where nobody has kept the page for
+// long, or nobody knows.
 func TestKeptTellsOfEachEntry(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for _, tc := range []struct {

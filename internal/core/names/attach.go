@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Annotations, taints and prefixes of attaching and detaching (volume-controllers C7, C8, C10; AT-N1 to AT-N3).
+// Annotations, taints and prefixes of attaching and detaching (volume-controllers C7, C8, C10;
+// AT-N1 to AT-N3).
 const (
 	AnnManagedAttach    = "volumes.kubernetes.io/controller-managed-attach-detach" // on nodes; any value
 	AnnMigratedPlugins  = "storage.alpha.kubernetes.io/migrated-plugins"           // on CSINodes
@@ -18,16 +19,19 @@ const (
 	LeaseAttacherPrefix = "external-attacher-leader-"
 )
 
-// Ours, on VolumeAttachments: what a detach needs after the PersistentVolume is gone (AT-H7). The secret is NAMESPACE/NAME.
+// Ours, on VolumeAttachments: what a detach needs after the PersistentVolume is gone (AT-H7). The
+// secret is NAMESPACE/NAME.
 const (
 	AnnVolumeHandle  = "purser/volume-handle"
 	AnnPublishSecret = "purser/publish-secret"
 )
 
-// AttacherFinalizer returns the finalizer of a driver's attacher on VolumeAttachments and PersistentVolumes.
+// AttacherFinalizer returns the finalizer of a driver's attacher on VolumeAttachments and
+// PersistentVolumes.
 func AttacherFinalizer(driver string) string { return finalizerAttacher + SanitizeDriver(driver) }
 
-// SanitizeDriver replaces every character outside [A-Za-z0-9-] with a dash. A trailing dash gets an X appended.
+// SanitizeDriver replaces every character outside [A-Za-z0-9-] with a dash. A trailing dash gets an
+// X appended.
 func SanitizeDriver(driver string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
@@ -41,7 +45,8 @@ func SanitizeDriver(driver string) string {
 	return clean
 }
 
-// AttachmentName returns the name that the attach-detach controller and the kubelet give a VolumeAttachment.
+// AttachmentName returns the name that the attach-detach controller and the kubelet give a
+// VolumeAttachment.
 func AttachmentName(handle, driver, node string) string {
 	sum := sha256.Sum256([]byte(handle + driver + node))
 	return attachmentPrefix + hex.EncodeToString(sum[:])
@@ -50,7 +55,8 @@ func AttachmentName(handle, driver, node string) string {
 // UniqueVolumeName returns the name of a volume in the lists of a node's status.
 func UniqueVolumeName(driver, handle string) string { return VolumeNamePrefix + driver + "^" + handle }
 
-// ParseUniqueVolumeName is the inverse of UniqueVolumeName. It splits at the first '^': a driver's name has none, a handle may.
+// ParseUniqueVolumeName is the inverse of UniqueVolumeName. It splits at the first '^': a driver's
+// name has none, a handle may.
 func ParseUniqueVolumeName(name string) (driver, handle string, ok bool) {
 	rest, csi := strings.CutPrefix(name, VolumeNamePrefix)
 	if !csi {

@@ -1,7 +1,7 @@
 package names
 
-// Annotations on claims. The PV controller asks a provisioner for a volume with the first two; the scheduler picks a node
-// with the third (docs/rows.md AN-1 to AN-6).
+// Annotations on claims. The PV controller asks a provisioner for a volume with the first two; the
+// scheduler picks a node with the third (docs/rows.md AN-1 to AN-6).
 const (
 	AnnStorageProvisioner     = "volume.kubernetes.io/storage-provisioner"
 	AnnBetaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
@@ -50,8 +50,8 @@ const (
 	ManagedByPurser = "purser"
 )
 
-// Ours, on volumes: what becomes of one when its claim is gone, instead of what the reclaim policy says. Any other value is the namespace
-// and the name of the claim that it is for then.
+// Ours, on volumes: what becomes of one when its claim is gone, instead of what the reclaim policy
+// says. Any other value is the namespace and the name of the claim that it is for then.
 const (
 	AnnReuse      = "purser/reuse"
 	ReuseSameName = "same-name" // it is for the next claim with the name of the former one
@@ -90,8 +90,9 @@ const (
 	OldParameterNodePublishSecretNamespace       = "csiNodePublishSecretNamespace"
 )
 
-// Parameters of our own (O-30, O-32). They are outside of the reserved prefix, in which upstream refuses keys that it does not
-// know: with these, upstream goes on and merely hands them to the driver.
+// Parameters of our own (O-30, O-32). They are outside of the reserved prefix, in which upstream
+// refuses keys that it does not know: with these, upstream goes on and merely hands them to the
+// driver.
 const (
 	OwnParameterPrefix                  = "purser/"
 	OwnParameterDeletionSecretName      = OwnParameterPrefix + "deletion-secret-name"

@@ -1,6 +1,7 @@
 package names
 
-// Finalizers of VolumeSnapshots, their contents and the claims that they are taken of (SN-N1 to SN-N5).
+// Finalizers of VolumeSnapshots, their contents and the claims that they are taken of (SN-N1 to
+// SN-N5).
 const (
 	FinalizerSnapshotContent = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
 	FinalizerSnapshotBound   = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
@@ -36,7 +37,8 @@ const (
 	ParameterGroupSnapshotterGetNamespace    = "csi.storage.k8s.io/group-snapshotter-get-secret-namespace"
 )
 
-// Parameters of CreateSnapshot that tell the driver of the objects (SN-P3), with --extra-create-metadata.
+// Parameters of CreateSnapshot that tell the driver of the objects (SN-P3), with
+// --extra-create-metadata.
 const (
 	ParameterSnapshotName        = "csi.storage.k8s.io/volumesnapshot/name"
 	ParameterSnapshotNamespace   = "csi.storage.k8s.io/volumesnapshot/namespace"

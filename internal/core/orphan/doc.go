@@ -1,5 +1,5 @@
 // Package orphan decides which volumes of the storage side nobody in the cluster knows of.
 //
-// It only finds them. Nothing in Purser deletes a volume because it is an orphan: the storage may serve others too. The package
-// must not know how volumes are listed.
+// It only finds them. Nothing in Purser deletes a volume because it is an orphan: the storage may
+// serve others too. The package must not know how volumes are listed.
 package orphan

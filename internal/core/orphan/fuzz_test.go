@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzLook: an orphan is listed twice and known never, and no request on record makes the number less than nothing.
+// FuzzLook: an orphan is listed twice and known never, and no request on record makes the number
+// less than nothing.
 func FuzzLook(f *testing.F) {
 	f.Add("a b", "a c", "b", "x")
 	f.Add("", "  ", "", "")

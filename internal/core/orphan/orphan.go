@@ -11,8 +11,8 @@ import (
 type View struct {
 	Listed []string        // handles of all volumes that the driver has
 	Known  map[string]bool // handles that PersistentVolumes name
-	// Unsettled are the claims that had a request on record at the beginning or at the end of the look. Each may have a volume by now,
-	// whose handle nobody was told.
+	// Unsettled are the claims that had a request on record at the beginning or at the end of the
+	// look. Each may have a volume by now, whose handle nobody was told.
 	Unsettled map[types.UID]bool
 }
 
@@ -31,9 +31,10 @@ type Found struct {
 // Orphans is how many of the unknown volumes are nobody's for certain.
 func (f Found) Orphans() int { return max(0, len(f.Unknown)-f.Unsettled) }
 
-// Look compares the two sides. A volume is unknown when this look and the one before say so: between CreateVolume and the
-// PersistentVolume, and between the deletion of the one and of the other, every volume is for a moment. A request that stays on
-// record through both looks excuses one of them; handles are opaque, so which one is not known.
+// Look compares the two sides. A volume is unknown when this look and the one before say so:
+// between CreateVolume and the PersistentVolume, and between the deletion of the one and of the
+// other, every volume is for a moment. A request that stays on record through both looks excuses
+// one of them; handles are opaque, so which one is not known.
 func Look(before Suspects, now View) (Found, Suspects) {
 	next := Suspects{handles: map[string]bool{}, unsettled: now.Unsettled}
 	for _, handle := range now.Listed {

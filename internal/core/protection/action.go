@@ -24,13 +24,15 @@ type (
 type Action interface{ action() }
 
 type (
-	// AddFinalizer puts the protecting finalizer on this very object (its uid), and changes nothing else.
+	// AddFinalizer puts the protecting finalizer on this very object (its uid), and changes nothing
+	// else.
 	AddFinalizer struct{}
 	// DropFinalizer takes it off.
 	DropFinalizer struct{}
 	// Ask has the API server say who uses the object, since memory may lag behind it.
 	Ask struct{}
-	// SetUnused writes the condition Unused into the claim's status, and leaves other conditions alone.
+	// SetUnused writes the condition Unused into the claim's status, and leaves other conditions
+	// alone.
 	SetUnused struct {
 		Condition corev1.PersistentVolumeClaimCondition // without a time
 	}
@@ -85,7 +87,8 @@ func removed(reason verdict.Reason, kind string) Verdict {
 	return idle(reason, "the finalizer of the "+kind+" was removed; the cache does not show it yet")
 }
 
-// Rests reports whether there is nothing to do for an object, whoever uses it, nor to say: as good as all objects rest.
+// Rests reports whether there is nothing to do for an object, whoever uses it, nor to say: as good
+// as all objects rest.
 func Rests(o metav1.Object, finalizer string) bool {
 	s := stateOf(o, finalizer)
 	return s == protected || s == let && len(o.GetFinalizers()) == 0

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// LookEvery is how long memory is believed when it says that a deleted claim is in use. The watch tells of every pod that goes;
-	// this is for one that it did not tell of (8.28).
+	// LookEvery is how long memory is believed when it says that a deleted claim is in use. The
+	// watch tells of every pod that goes; this is for one that it did not tell of (8.28).
 	LookEvery = 10 * time.Minute
-	// AskAgain is how long to wait for an answer of the API server, or for the pods that it told of to come through the watch.
+	// AskAgain is how long to wait for an answer of the API server, or for the pods that it told of
+	// to come through the watch.
 	AskAgain = 30 * time.Second
 )
 
@@ -24,7 +25,8 @@ const (
 type Claim struct {
 	Object  *corev1.PersistentVolumeClaim // nil: it does not exist
 	Removed bool                          // this process removed the finalizer, which a stale cache may still show
-	// Users are the pods in memory that use it. When there is an answer, only those that are newer than it.
+	// Users are the pods in memory that use it. When there is an answer, only those that are newer
+	// than it.
 	Users []string
 	// Answer of the API server since the last decision; nil for none.
 	Answer *Answer
@@ -38,8 +40,9 @@ type Answer struct {
 	Version string
 }
 
-// DecideClaim says what to do for a claim. The finalizer comes off only after the API server was asked: memory may not have a pod
-// yet that was given a node a moment ago, and then a running pod would lose its data (8.30).
+// DecideClaim says what to do for a claim. The finalizer comes off only after the API server was
+// asked: memory may not have a pod yet that was given a node a moment ago, and then a running pod
+// would lose its data (8.30).
 func DecideClaim(s Claim, now time.Time) Verdict {
 	if s.Object == nil {
 		return idle(verdict.ClaimGone, "the claim does not exist any more")
@@ -89,7 +92,8 @@ func (s Claim) since() time.Time {
 	return s.Asked
 }
 
-// held waits for the pods to go; each that goes wakes us up. The people are told when it takes long (8.29).
+// held waits for the pods to go; each that goes wakes us up. The people are told when it takes long
+// (8.29).
 func held(s Claim, users []string, now time.Time) Verdict {
 	reason, until := verdict.ClaimUsed, s.since().Add(LookEvery)
 	tell := s.Object.DeletionTimestamp.Add(TellAfter)

@@ -38,7 +38,8 @@ func DecideClass(s Class) Verdict {
 	if len(s.Users) > 0 {
 		return classUsed(s.Users, time.Time{}) // a change of each of them wakes us up
 	}
-	// Memory may not have a claim yet that names the class. Upstream goes by memory, and says so in its code (3.3).
+	// Memory may not have a claim yet that names the class. Upstream goes by memory, and says so in
+	// its code (3.3).
 	return do{
 		Finding: finding(verdict.AttributesClassConfirming, "the API server is asked who uses the VolumeAttributesClass"),
 		Actions: []Action{Ask{}},

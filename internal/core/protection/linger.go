@@ -10,14 +10,15 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// TellAfter is how long an object that was deleted stays before people are told what it waits for: what holds it usually goes
-// together with it, and takes a while to end.
+// TellAfter is how long an object that was deleted stays before people are told what it waits for:
+// what holds it usually goes together with it, and takes a while to end.
 const TellAfter = time.Minute
 
 // lookAgain is after how long people are told again, since events are forgotten.
 const lookAgain = 31 * time.Minute
 
-// lingers waits for those who hold an object that is being deleted, and tells of them when it takes long.
+// lingers waits for those who hold an object that is being deleted, and tells of them when it takes
+// long.
 func lingers(o metav1.Object, quiet, loud verdict.Finding, now time.Time) Verdict {
 	if tell := o.GetDeletionTimestamp().Add(TellAfter); now.Before(tell) {
 		return wait{Finding: quiet, Until: tell}

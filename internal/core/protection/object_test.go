@@ -151,7 +151,8 @@ func TestClassesAreNamed(t *testing.T) {
 	}
 }
 
-// FuzzDecide: nothing that an object lacks makes a decision panic, and no verdict is nil but where an answer is to come.
+// FuzzDecide: nothing that an object lacks makes a decision panic, and no verdict is nil but where
+// an answer is to come.
 func FuzzDecide(f *testing.F) {
 	f.Add(uint16(0), int64(0))
 	f.Add(uint16(0xffff), int64(time.Hour))

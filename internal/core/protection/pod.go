@@ -7,12 +7,14 @@ import (
 	"github.com/purser-csi/purser/internal/core/ephemeral"
 )
 
-// Uses reports whether the pod holds the claim. Only a pod that has a node does: a kubelet starts no pod with a claim that is
-// being deleted, so one without a node is no reason to wait, and one with a node may have started before. It holds the claim until
-// the pod is gone, even when it has finished: its volumes may still be mounted (3.1).
+// Uses reports whether the pod holds the claim. Only a pod that has a node does: a kubelet starts
+// no pod with a claim that is being deleted, so one without a node is no reason to wait, and one
+// with a node may have started before. It holds the claim until the pod is gone, even when it has
+// finished: its volumes may still be mounted (3.1).
 //
-// The claim of a generic ephemeral volume is let go of when the kubelet is done with the pod, or else the two would wait for each
-// other: the pod is the claim's owner and goes after it where deletion is in the foreground.
+// The claim of a generic ephemeral volume is let go of when the kubelet is done with the pod, or
+// else the two would wait for each other: the pod is the claim's owner and goes after it where
+// deletion is in the foreground.
 func Uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	if pod.Spec.NodeName == "" || pod.Namespace != claim.Namespace {
 		return false
@@ -43,7 +45,8 @@ func ClaimNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// ShutDown reports whether the kubelet is done with the pod and has unmounted its volumes, or somebody deleted it by force.
+// ShutDown reports whether the kubelet is done with the pod and has unmounted its volumes, or
+// somebody deleted it by force.
 func ShutDown(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }

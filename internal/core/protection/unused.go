@@ -11,16 +11,19 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Usage is what decides about the condition Unused of a claim (KEP-5541, on by default since Kubernetes 1.37).
+// Usage is what decides about the condition Unused of a claim (KEP-5541, on by default since
+// Kubernetes 1.37).
 type Usage struct {
 	Object *corev1.PersistentVolumeClaim // nil: it does not exist
-	// Condition is the status of the condition as this process last wrote it or as the cache has it; empty for no condition.
+	// Condition is the status of the condition as this process last wrote it or as the cache has
+	// it; empty for no condition.
 	Condition corev1.ConditionStatus
 	Users     []string                 // pods that refer to the claim and have not ended, with or without a node
 	Volume    *corev1.PersistentVolume // that the claim names; nil if the cache does not have it
 }
 
-// volumeLook is how soon a claim is looked at again whose volume the cache does not have: the two come by different watches.
+// volumeLook is how soon a claim is looked at again whose volume the cache does not have: the two
+// come by different watches.
 const volumeLook = time.Second
 
 // UnusedCondition returns the condition for a claim, as kube-controller-manager words it.
@@ -37,11 +40,12 @@ func UnusedCondition(users []string) corev1.PersistentVolumeClaimCondition {
 	}
 }
 
-// DecideUnused says whether the condition Unused of a claim is to be written. A claim that is not bound has none, so that the write
-// does not meet those of the binder, and that of a claim that is being deleted stays as it is.
+// DecideUnused says whether the condition Unused of a claim is to be written. A claim that is not
+// bound has none, so that the write does not meet those of the binder, and that of a claim that is
+// being deleted stays as it is.
 //
-// A claim whose volume is gone or belongs to another claim is about to be Lost, and kube-controller-manager, which lists pods first,
-// does not get to write a condition for it either.
+// A claim whose volume is gone or belongs to another claim is about to be Lost, and
+// kube-controller-manager, which lists pods first, does not get to write a condition for it either.
 func DecideUnused(s Usage, now time.Time) Verdict {
 	switch {
 	case s.Object == nil:
@@ -78,8 +82,8 @@ func UnusedStatus(claim *corev1.PersistentVolumeClaim) corev1.ConditionStatus {
 	return claim.Status.Conditions[i].Status
 }
 
-// Refers reports whether a pod that has not ended names the claim. Other than for the protection of claims, a pod without a node
-// counts, and one that has finished does not.
+// Refers reports whether a pod that has not ended names the claim. Other than for the protection of
+// claims, a pod without a node counts, and one that has finished does not.
 func Refers(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || ShutDown(pod)
 	if ended || pod.Namespace != claim.Namespace {

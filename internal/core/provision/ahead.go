@@ -2,8 +2,9 @@ package provision
 
 import "github.com/purser-csi/purser/internal/core/intent"
 
-// Ahead is the request that a claim will want which names no provisioner yet, as far as can be told from the claim and its class alone: for a
-// claim that waits for no pod, and will be asked for within moments unless there is a volume for it. False for none.
+// Ahead is the request that a claim will want which names no provisioner yet, as far as can be told
+// from the claim and its class alone: for a claim that waits for no pod, and will be asked for
+// within moments unless there is a volume for it. False for none.
 func Ahead(s Snapshot) (intent.Entry, bool) {
 	if s.Claim == nil || Provisioner(s.Claim) != "" || s.Class == nil || bindsOnFirstUse(s.Class) {
 		return intent.Entry{}, false

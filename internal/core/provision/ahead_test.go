@@ -12,7 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// What is expected is what will be recorded, and nothing where it is not known that something will be.
+// What is expected is what will be recorded, and nothing where it is not known that something will
+// be.
 func TestAhead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edits []func(*Snapshot)

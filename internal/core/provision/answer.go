@@ -20,7 +20,8 @@ type Answer struct {
 	Volume  *csi.Volume // of the response; nil when there is none
 	Code    codes.Code  // OK when the call succeeded
 	Message string      // the driver's words otherwise, without secret values
-	// Foreign says that the error did not come from gRPC, so that nothing is known of the call (C-44).
+	// Foreign says that the error did not come from gRPC, so that nothing is known of the call
+	// (C-44).
 	Foreign bool
 }
 
@@ -52,8 +53,8 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	}
 }
 
-// unwanted says why there is no use for the volume any more, and nil when there is. A class of ours is needed to describe it: the
-// claim goes on by itself when one appears.
+// unwanted says why there is no use for the volume any more, and nil when there is. A class of ours
+// is needed to describe it: the claim goes on by itself when one appears.
 func unwanted(s Snapshot) Verdict {
 	if !wants(s) {
 		return idle(verdict.CleanedUp, "the claim does not want the volume any more, it was deleted again")
@@ -74,10 +75,11 @@ func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
 	}
 }
 
-// IsNeeded says what follows when there is a PersistentVolume for what was to be discarded. Under the name of the request, an earlier
-// attempt wrote it, it is in use as like as not, and whether it goes is for the reclaim policy. Among those that share the handle, the driver
-// has answered with the volume of another claim, as where a class stands for one share (D-37). It returns nil when no object needs the
-// volume.
+// IsNeeded says what follows when there is a PersistentVolume for what was to be discarded. Under
+// the name of the request, an earlier attempt wrote it, it is in use as like as not, and whether it
+// goes is for the reclaim policy. Among those that share the handle, the driver has answered with
+// the volume of another claim, as where a class stands for one share (D-37). It returns nil when no
+// object needs the volume.
 func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing []*corev1.PersistentVolume) Verdict {
 	if now != nil && now.Spec.CSI != nil && now.Spec.CSI.Driver == s.Driver.Name {
 		switch {
@@ -101,8 +103,8 @@ func keepBoth(have *corev1.PersistentVolume, handle string) Verdict {
 	return forget(doubled(have, handle))
 }
 
-// second is about a volume that was made when that of the PersistentVolume was deleted already, or is about to be. Whatever data it has, they
-// are to go.
+// second is about a volume that was made when that of the PersistentVolume was deleted already, or
+// is about to be. Whatever data it has, they are to go.
 func second(have *corev1.PersistentVolume, handle string) Verdict {
 	why := verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
 		"CSI driver %q answered with volume %q when PersistentVolume %q was released. It is deleted too", have.Spec.CSI.Driver, handle, have.Name)}
@@ -141,7 +143,8 @@ type Written struct {
 	Message  string                   // the API server's words
 }
 
-// isRejected reports whether the API server refuses the object itself, so that a later write of it will fail too (H-3).
+// isRejected reports whether the API server refuses the object itself, so that a later write of it
+// will fail too (H-3).
 func (w Written) isRejected() bool {
 	switch w.Reason {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest:
@@ -150,8 +153,8 @@ func (w Written) isRejected() bool {
 	return false
 }
 
-// AfterWrite says what a failed creation of the PersistentVolume means. The record stays unless the volume is known to have
-// its PersistentVolume: the volume exists and must not be forgotten (H-3).
+// AfterWrite says what a failed creation of the PersistentVolume means. The record stays unless the
+// volume is known to have its PersistentVolume: the volume exists and must not be forgotten (H-3).
 func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 	switch {
 	case w.Existing != nil && describesSame(want, w.Existing): // C-24, compared (H-5)
@@ -182,8 +185,9 @@ func isTwin(want, have *corev1.PersistentVolume) bool {
 		have.Spec.CSI.Driver == want.Spec.CSI.Driver && have.Spec.ClaimRef.UID == want.Spec.ClaimRef.UID
 }
 
-// AfterDiscard says what a failed deletion of an unwanted volume means: the record stays, and with it the handle, so that the deletion
-// is tried again. Where that is forgotten, CreateVolume with the same name finds the same volume again (H-14).
+// AfterDiscard says what a failed deletion of an unwanted volume means: the record stays, and with
+// it the handle, so that the deletion is tried again. Where that is forgotten, CreateVolume with
+// the same name finds the same volume again (H-14).
 func AfterDiscard(handle string, a Answer) Verdict {
 	failed := refuse{Finding: verdict.Finding{
 		Reason:  verdict.CreateResponseInvalid,
@@ -192,8 +196,9 @@ func AfterDiscard(handle string, a Answer) Verdict {
 	return do{Finding: failed.Finding, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: failed}
 }
 
-// AfterDiscardSecret says what it means that the secret for DeleteVolume exists and may not be read: the volume is not deleted
-// without it, since a driver that cannot log in may answer that there is nothing to delete (H-16). The handle stays known.
+// AfterDiscardSecret says what it means that the secret for DeleteVolume exists and may not be
+// read: the volume is not deleted without it, since a driver that cannot log in may answer that
+// there is nothing to delete (H-16). The handle stays known.
 func AfterDiscardSecret(a DiscardVolume, access Access) Verdict {
 	finding := verdict.Finding{
 		Reason:  verdict.SecretForbidden,

@@ -54,7 +54,8 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	return untilSeen(s, v, now)
 }
 
-// volumeLook is how often a volume is looked at that no watch shows: no event would show its deletion.
+// volumeLook is how often a volume is looked at that no watch shows: no event would show its
+// deletion.
 const volumeLook = 30 * time.Second
 
 // untilSeen has what is finished looked at again while memory does not show the volume.
@@ -72,10 +73,12 @@ func untilSeen(s Snapshot, v Verdict, now time.Time) Verdict {
 	return v
 }
 
-// secretLook is how often a secret is looked at while a claim waits: upstream's role may get secrets and not watch them.
+// secretLook is how often a secret is looked at while a claim waits: upstream's role may get
+// secrets and not watch them.
 const secretLook = 30 * time.Second
 
-// lookAgain is when a claim that waits is looked at again: when it is due, or before, to see whether its secret has changed (H-43).
+// lookAgain is when a claim that waits is looked at again: when it is due, or before, to see
+// whether its secret has changed (H-43).
 func lookAgain(s Snapshot, now time.Time) time.Time {
 	if look := now.Add(secretLook); s.Secret.Access == Readable && look.Before(s.Retry.NotBefore) {
 		return look
@@ -102,12 +105,13 @@ func decide(s Snapshot) Verdict {
 	return refuse{Finding: *finding}
 }
 
-// patience is after how many failed attempts in a row a node is given up that does not say where it is, or has not got the driver: with the
-// delays of the flags' defaults, after four minutes (H-9, U-15).
+// patience is after how many failed attempts in a row a node is given up that does not say where it
+// is, or has not got the driver: with the delays of the flags' defaults, after four minutes (H-9,
+// U-15).
 const patience = 8
 
-// isNodeGone reports whether the selected node does not exist any more, or has lost its drivers (C-61, C-104, H-8, 8.19). One that has not
-// got this driver may be about to get it.
+// isNodeGone reports whether the selected node does not exist any more, or has lost its drivers
+// (C-61, C-104, H-8, 8.19). One that has not got this driver may be about to get it.
 func isNodeGone(s Snapshot) bool { return s.Node == nil || s.CSINode == nil }
 
 // reschedule lets the scheduler choose another node: it does not by itself while the claim names one.
@@ -131,8 +135,8 @@ func newEntry(s Snapshot) (intent.Entry, *verdict.Finding) {
 	return intent.Entry{Claim: s.Key.NamespacedName, UID: s.Key.UID, VolumeName: request.GetName(), Request: request, Secrets: secrets}, nil
 }
 
-// create records before it asks: a record without a volume is a wasted call after a crash, a volume without a record is
-// lost (H-1).
+// create records before it asks: a record without a volume is a wasted call after a crash, a volume
+// without a record is lost (H-1).
 func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 	return do{
 		Finding: verdict.Finding{
@@ -143,12 +147,13 @@ func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 	}
 }
 
-// checkGone settles what was begun for a claim that no longer exists: the recorded call is repeated to learn the handle,
-// and the volume is deleted by the answer (C-91, H-1). When its PersistentVolume exists the call had succeeded, and the
-// reclaim controller owns the rest. One of another driver is no proof: a class that was made again for that driver has led the
-// claim there. Of a stale entry there is none either: another provisioner may have made the PersistentVolume
-// meanwhile, by the same name, and an administrator kept the data when it went. Only a claim that exists, and has no PersistentVolume,
-// proves that no other provisioner did.
+// checkGone settles what was begun for a claim that no longer exists: the recorded call is repeated
+// to learn the handle, and the volume is deleted by the answer (C-91, H-1). When its
+// PersistentVolume exists the call had succeeded, and the reclaim controller owns the rest. One of
+// another driver is no proof: a class that was made again for that driver has led the claim there.
+// Of a stale entry there is none either: another provisioner may have made the PersistentVolume
+// meanwhile, by the same name, and an administrator kept the data when it went. Only a claim that
+// exists, and has no PersistentVolume, proves that no other provisioner did.
 func checkGone(s Snapshot) Verdict {
 	switch {
 	case s.Claim != nil:
@@ -178,15 +183,17 @@ func checkBound(s Snapshot) Verdict { // C-11
 	return redo(s)
 }
 
-// wasBound reports whether the PersistentVolume of the name, which does not exist any more, was written: a claim is not bound to one that
-// does not exist. An administrator has removed it by force, and keeps the data.
+// wasBound reports whether the PersistentVolume of the name, which does not exist any more, was
+// written: a claim is not bound to one that does not exist. An administrator has removed it by
+// force, and keeps the data.
 func wasBound(claim *corev1.PersistentVolumeClaim, volume string) bool {
 	phase := claim.Status.Phase
 	return claim.Spec.VolumeName == volume && (phase == corev1.ClaimBound || phase == corev1.ClaimLost)
 }
 
-// checkOurs goes on with what was begun, whichever driver the claim names by now. What a previous leader left for a claim that names none may have
-// been on record before anybody asked (see [Ahead]): it stays there until the claim asks, has a volume, or goes.
+// checkOurs goes on with what was begun, whichever driver the claim names by now. What a previous
+// leader left for a claim that names none may have been on record before anybody asked (see
+// [Ahead]): it stays there until the claim asks, has a volume, or goes.
 func checkOurs(s Snapshot) Verdict { // C-12, C-13
 	begun := s.Pending != nil && (s.Pending.Unattended == 0 || !isUnasked(s.Claim))
 	if begun || s.HandedOver || slices.Contains(Asked(s.Claim), s.Driver.Name) {
@@ -195,8 +202,8 @@ func checkOurs(s Snapshot) Verdict { // C-12, C-13
 	return idle(verdict.ClaimNotOurs, "the claim is for provisioner "+quoteOrNone(Provisioner(s.Claim)))
 }
 
-// checkExisting looks for the PersistentVolume by the very name that this configuration gives it (H-5), and does not take a
-// foreign one for ours.
+// checkExisting looks for the PersistentVolume by the very name that this configuration gives it
+// (H-5), and does not take a foreign one for ours.
 func checkExisting(s Snapshot) Verdict { // C-20
 	switch {
 	case s.Volume == nil:
@@ -212,7 +219,8 @@ func checkExisting(s Snapshot) Verdict { // C-20
 	return refuse{Finding: conflict(s.Volume, "it is not for this claim and this driver")}
 }
 
-// checkDeleting does not begin a volume for a claim on its way out (H-42), but finishes one that was begun.
+// checkDeleting does not begin a volume for a claim on its way out (H-42), but finishes one that
+// was begun.
 func checkDeleting(s Snapshot) Verdict {
 	if s.Claim.DeletionTimestamp == nil || s.Pending != nil {
 		return nil
@@ -220,8 +228,9 @@ func checkDeleting(s Snapshot) Verdict {
 	return idle(verdict.ClaimDeleting, "the claim is being deleted")
 }
 
-// checkPending repeats a request whose outcome is unknown before anything else is looked at: a check that fails now must not
-// make us forget a volume that may exist (H-47), and what is repeated must be the same request (C-45, H-7).
+// checkPending repeats a request whose outcome is unknown before anything else is looked at: a
+// check that fails now must not make us forget a volume that may exist (H-47), and what is repeated
+// must be the same request (C-45, H-7).
 func checkPending(s Snapshot) Verdict {
 	if !isRepeated(s) {
 		return nil
@@ -302,8 +311,8 @@ func idle(reason verdict.Reason, message string) Verdict {
 	return nothing{Finding: verdict.Finding{Reason: reason, Message: message}}
 }
 
-// Provisioner is the driver that the PV controller chose for the claim. The old key counts only when the new one is absent,
-// not when it is empty (AN-2).
+// Provisioner is the driver that the PV controller chose for the claim. The old key counts only
+// when the new one is absent, not when it is empty (AN-2).
 func Provisioner(claim *corev1.PersistentVolumeClaim) string {
 	if p, ok := claim.Annotations[names.AnnStorageProvisioner]; ok {
 		return p
@@ -311,7 +320,8 @@ func Provisioner(claim *corev1.PersistentVolumeClaim) string {
 	return claim.Annotations[names.AnnBetaStorageProvisioner]
 }
 
-// Asked are the drivers that the claim asks for: the one that was chosen, and the one that took the place of an in-tree plugin.
+// Asked are the drivers that the claim asks for: the one that was chosen, and the one that took the
+// place of an in-tree plugin.
 func Asked(claim *corev1.PersistentVolumeClaim) []string {
 	asked := []string{Provisioner(claim)}
 	if by := claim.Annotations[names.AnnMigratedTo]; by != "" && by != asked[0] {

@@ -79,7 +79,8 @@ func unasked(s *Snapshot)     { s.Claim.Annotations = map[string]string{} }
 func handedOver(s *Snapshot)  { s.HandedOver = true }
 func hasTopology(s *Snapshot) { s.Driver.HasTopology = true }
 
-// onNode has a node selected that has these labels, nil for one that does not exist, and this driver; "" for no CSINode.
+// onNode has a node selected that has these labels, nil for one that does not exist, and this
+// driver; "" for no CSINode.
 func onNode(labels map[string]string, driver string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		annotate(names.AnnSelectedNode, "n1")(s)

@@ -18,7 +18,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// tape turns fuzz bytes into odd objects: every byte is one choice, and a tape that has run out chooses the sparse thing.
+// tape turns fuzz bytes into odd objects: every byte is one choice, and a tape that has run out
+// chooses the sparse thing.
 type tape []byte
 
 func (t *tape) next() byte {
@@ -195,7 +196,8 @@ func seed(f *testing.F) {
 	f.Add([]byte("\x01\x02\x04\x01\x03\x01\x00\x01\x03\x00\x01\x18\x01\x05\x1e\x00\x00\x00\x00\x01\x02\x02\x12\x07\x13\x07\x00\x00\x00\x00\x01\x01\x01\x01"))
 }
 
-// FuzzDecide: no object with missing fields makes anything panic (H-10, H-12, U-47), and every verdict can be carried out.
+// FuzzDecide: no object with missing fields makes anything panic (H-10, H-12, U-47), and every
+// verdict can be carried out.
 func FuzzDecide(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -243,7 +245,8 @@ func FuzzAfterCreate(f *testing.F) {
 	})
 }
 
-// kept fails when a volume that exists is forgotten: the record goes only after it has its PersistentVolume, or is deleted again (H-1).
+// kept fails when a volume that exists is forgotten: the record goes only after it has its
+// PersistentVolume, or is deleted again (H-1).
 func kept(t *testing.T, v Verdict) {
 	t.Helper()
 	d, ok := v.(do)

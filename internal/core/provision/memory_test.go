@@ -19,7 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// What upstream remembers in memory, and drops with any answer that is not an error, stands on record here until its outcome is known.
+// What upstream remembers in memory, and drops with any answer that is not an error, stands on
+// record here until its outcome is known.
 
 // repeats reports whether the verdict is to ask for the recorded request once more.
 func repeats(t *testing.T, v Verdict) bool {
@@ -33,7 +34,8 @@ func repeats(t *testing.T, v Verdict) bool {
 	return ok && cmp.Equal(want, create.Request, protocmp.Transform())
 }
 
-// C-5, H-6: a claim that there is nothing to do for keeps its record, and the recorded request is repeated.
+// C-5, H-6: a claim that there is nothing to do for keeps its record, and the recorded request is
+// repeated.
 func TestRecordOutlivesTheWish(t *testing.T) {
 	for _, tc := range []struct {
 		row  string
@@ -60,7 +62,8 @@ func TestRecordOutlivesTheWish(t *testing.T) {
 	}
 }
 
-// H-1: what a former process left may be there ahead of time, so it is repeated when somebody asks; or undone.
+// H-1: what a former process left may be there ahead of time, so it is repeated when somebody asks;
+// or undone.
 func TestRecordOfAFormerProcess(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit func(*Snapshot)
@@ -138,8 +141,8 @@ func TestRegressionsOfUpstream(t *testing.T) {
 	})
 }
 
-// C-10, C-42: an infeasible request waits for its time, whatever event wakes it up; a class that was made again ends the wait at once,
-// and the wait of one claim is not that of another.
+// C-10, C-42: an infeasible request waits for its time, whatever event wakes it up; a class that
+// was made again ends the wait at once, and the wait of one claim is not that of another.
 func TestInfeasibleWaits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	slow := RetryState{NotBefore: now.Add(5 * time.Minute), Inputs: Inputs(world())}
@@ -160,7 +163,8 @@ func TestInfeasibleWaits(t *testing.T) {
 	}
 }
 
-// C-2, U-23: an event without an edit of the claim, such as a resync, does not shorten the wait after any failure.
+// C-2, U-23: an event without an edit of the claim, such as a resync, does not shorten the wait
+// after any failure.
 func TestEventsDoNotShortenTheWait(t *testing.T) {
 	now := time.Unix(1000, 0)
 	failed := func(s *Snapshot) { s.Retry = RetryState{NotBefore: now.Add(time.Hour), Inputs: Inputs(world())} }
@@ -175,8 +179,8 @@ func TestEventsDoNotShortenTheWait(t *testing.T) {
 	}
 }
 
-// C-27, C-32, C-35: no room, with a node to take back and without one. In the first case nothing is left to do here until the scheduler
-// has picked another, in the second it is tried again.
+// C-27, C-32, C-35: no room, with a node to take back and without one. In the first case nothing is
+// left to do here until the scheduler has picked another, in the second it is tried again.
 func TestNoRoom(t *testing.T) {
 	exhausted := Answer{Code: codes.ResourceExhausted, Message: "full"}
 	for _, tc := range []struct {
@@ -197,7 +201,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// AN-4: the annotation of the alpha version selects no node: upstream waits for the later one before it looks at either.
+// AN-4: the annotation of the alpha version selects no node: upstream waits for the later one
+// before it looks at either.
 func TestAlphaSelectedNodeIsNoSelection(t *testing.T) {
 	alpha := annotate(names.AnnAlphaSelectedNode, "n1")
 	if got := shape(Decide(world(firstUse, alpha), time.Time{})); got != "wait WaitForConsumer" {
@@ -220,7 +225,8 @@ func TestBlockIsAskedOfEveryDriver(t *testing.T) {
 	}
 }
 
-// the parameters are those of the class but for the provisioner's own, and a map of their own also when there are none.
+// the parameters are those of the class but for the provisioner's own, and a map of their own
+// also when there are none.
 func TestRequestParameters(t *testing.T) {
 	all := func(s *Snapshot) {
 		s.Class.Parameters = map[string]string{"tier": "ssd", "csiProvisionerSecretName": "old", "csiProvisionerSecretNamespace": "crew"}
@@ -288,7 +294,8 @@ func TestRequestPlace(t *testing.T) {
 	}
 }
 
-// P-19, C-84: a claim's labels and notes are its own. None gets to the volume, and nothing is written to the claim.
+// P-19, C-84: a claim's labels and notes are its own. None gets to the volume, and nothing is
+// written to the claim.
 func TestVolumeHasNothingOfTheClaimsOwn(t *testing.T) {
 	s := world(annotate("someone/elses", "note"), func(s *Snapshot) {
 		s.Claim.Labels, s.Class.Labels = map[string]string{"crew": "night"}, map[string]string{"tier": "ssd"}
@@ -323,7 +330,8 @@ func TestVolumeHasNothingOfTheClaimsOwn(t *testing.T) {
 	}
 }
 
-// A volume that no watch shows is looked at again: nobody would say that it went, and the claim would wait for ever.
+// A volume that no watch shows is looked at again: nobody would say that it went, and the claim
+// would wait for ever.
 func TestUnseenVolumeIsLookedAtAgain(t *testing.T) {
 	unseen := func(s *Snapshot) { s.VolumeUnseen = true }
 	now := time.Unix(1000, 0)

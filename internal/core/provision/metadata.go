@@ -40,8 +40,9 @@ func (k MetadataKey) in(s Snapshot) (value string, found bool) {
 	return value, found
 }
 
-// maxMetadata is for keys and values together, in bytes: who may write a claim may write as much as a quarter of a megabyte into an
-// annotation, and all of it would be on record. It is what CSI allows for a map ("Size Limits").
+// maxMetadata is for keys and values together, in bytes: who may write a claim may write as much as
+// a quarter of a megabyte into an annotation, and all of it would be on record. It is what CSI
+// allows for a map ("Size Limits").
 const maxMetadata = 4096
 
 // addMetadata tells the driver what --driver-metadata names.
@@ -75,7 +76,8 @@ func volumeMetadata(s Snapshot, source MetadataSource, to map[string]string) map
 	return to
 }
 
-// NamespaceToRead is the namespace whose labels the driver is told of, when nothing else is in the way; empty for none.
+// NamespaceToRead is the namespace whose labels the driver is told of, when nothing else is in the
+// way; empty for none.
 func NamespaceToRead(s Snapshot) string {
 	for _, key := range s.Options.DriverMetadata {
 		if key.Source == NamespaceLabel && isFreeToAsk(s) {

@@ -37,7 +37,8 @@ func TestVolumeName(t *testing.T) {
 	}
 }
 
-// U-53: whatever a claim is called, the name is one that a PersistentVolume may have, and has the whole uid.
+// U-53: whatever a claim is called, the name is one that a PersistentVolume may have, and has the
+// whole uid.
 func TestVolumeNameIsAName(t *testing.T) {
 	label := rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`)
 	rapid.Check(t, func(t *rapid.T) {

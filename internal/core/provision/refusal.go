@@ -41,11 +41,13 @@ func meaning(a Answer) outcome {
 	}
 }
 
-// afterFailedCreate is the table of C-40 to C-45. An uncertain answer keeps the record, and the request is repeated as it is. A refusal
-// settles the record when it speaks for all calls that were made: for the first one, and none has left something. Else the record
-// stays: as long as the claim wants a volume it may ask for another one in place of what was refused, and when it does not, the request is
-// repeated to find out, a bounded number of times: each that a call may have met, since a driver may look at the parameters of one before it
-// looks at the name, and says nothing then of a volume that it has made for another one (H-1).
+// afterFailedCreate is the table of C-40 to C-45. An uncertain answer keeps the record, and the
+// request is repeated as it is. A refusal settles the record when it speaks for all calls that were
+// made: for the first one, and none has left something. Else the record stays: as long as the claim
+// wants a volume it may ask for another one in place of what was refused, and when it does not, the
+// request is repeated to find out, a bounded number of times: each that a call may have met, since
+// a driver may look at the parameters of one before it looks at the name, and says nothing then of
+// a volume that it has made for another one (H-1).
 func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	m, finding := meaning(a), verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
 	if m == uncertain {
@@ -81,8 +83,9 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	return do{Finding: finding, Actions: []Action{record}, Then: refuse{Finding: finding}}
 }
 
-// former is the next request that an earlier call may have met, when the one that was sent is another one; nil when there is none. A volume
-// that is in the way of a request, or that no claim wants, is that of one of those.
+// former is the next request that an earlier call may have met, when the one that was sent is
+// another one; nil when there is none. A volume that is in the way of a request, or that no claim
+// wants, is that of one of those.
 func former(s Snapshot, sent CreateVolume) *intent.Entry {
 	owners := mayOwn(s)
 	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.Asks(sent.Request) }); next < len(owners) {
@@ -101,8 +104,9 @@ func mayOwn(s Snapshot) (owners []*intent.Entry) {
 	return owners
 }
 
-// MostRefusals is how often the requests that no claim wants any more are repeated, one after the other, while the driver refuses all of them:
-// with the delays of the flags' defaults for a quarter of an hour.
+// MostRefusals is how often the requests that no claim wants any more are repeated, one after the
+// other, while the driver refuses all of them: with the delays of the flags' defaults for a quarter
+// of an hour.
 const MostRefusals = 10
 
 // afterRefusal is what becomes of the record. enough is true when it has been kept for long enough.
@@ -118,14 +122,16 @@ func afterRefusal(s Snapshot, sent CreateVolume, m outcome) (record Action, enou
 	return Note{intent.Known{Refusals: refusals, Unmet: isNew && m != halfDone}}, refusals >= MostRefusals
 }
 
-// isRepeated reports whether what is on record is asked for again as it is. What was refused is not, as long as the claim wants a volume:
-// its class may be another one by now.
+// isRepeated reports whether what is on record is asked for again as it is. What was refused is
+// not, as long as the claim wants a volume: its class may be another one by now.
 func isRepeated(s Snapshot) bool {
 	return s.Pending != nil && (s.Pending.Known.Refusals == 0 || !wants(s))
 }
 
-// redo ends what was begun. A volume that is known by its handle and that no claim wants is deleted, and a claim that wants one begins anew then; else
-// the call is repeated, and its answer tells what is next. One that no call has met has no volume: to repeat it could only make one (H-1).
+// redo ends what was begun. A volume that is known by its handle and that no claim wants is
+// deleted, and a claim that wants one begins anew then; else the call is repeated, and its answer
+// tells what is next. One that no call has met has no volume: to repeat it could only make one
+// (H-1).
 func redo(s Snapshot) Verdict {
 	e := *s.Pending
 	if owners := mayOwn(s); e.Known.Handle == "" && len(owners) > 0 {
@@ -137,8 +143,9 @@ func redo(s Snapshot) Verdict {
 	return discard(e.VolumeName, e.Known.Handle, e.Secrets, afterDiscarded(s, e.Known.Handle))
 }
 
-// afterDiscarded is what follows when a volume that is known by its handle has been deleted. A claim with a PersistentVolume needs no other
-// one: it may be gone, and a watch that is behind shows it as it was before it was bound.
+// afterDiscarded is what follows when a volume that is known by its handle has been deleted. A
+// claim with a PersistentVolume needs no other one: it may be gone, and a watch that is behind
+// shows it as it was before it was bound.
 func afterDiscarded(s Snapshot, handle string) Verdict {
 	if wants(s) && describes(s) {
 		return idle(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists, a second volume was deleted again")

@@ -39,8 +39,9 @@ func asked(v Verdict) string {
 	return create.Request.GetParameters()["tier"]
 }
 
-// H-15: a refusal after a call in doubt stays on record. A claim that wants a volume goes on as if nothing were there, with its class as it
-// is by now; one that does not has the very request repeated, to find out.
+// H-15: a refusal after a call in doubt stays on record. A claim that wants a volume goes on as if
+// nothing were there, with its class as it is by now; one that does not has the very request
+// repeated, to find out.
 func TestWhatWasRefusedInDoubt(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, tc := range []struct {
@@ -76,7 +77,8 @@ func TestWhatWasRefusedInDoubt(t *testing.T) {
 	}
 }
 
-// H-15: what nobody wants any more is asked about a bounded number of times, and people are told how it ended.
+// H-15: what nobody wants any more is asked about a bounded number of times, and people are told
+// how it ended.
 func TestFindingOutComesToAnEnd(t *testing.T) {
 	s, no := world(noClaim, pending), Answer{Code: codes.InvalidArgument, Message: "no such pool"}
 	for n := 1; n < MostRefusals; n++ {
@@ -118,7 +120,8 @@ func volumeWith(handle string) func(*Snapshot) {
 	return func(s *Snapshot) { volumeOf(uid)(s); s.Volume.Spec.CSI.VolumeHandle = handle }
 }
 
-// H-14: a volume that is known by its handle is deleted by it, and not made once more to learn the handle.
+// H-14: a volume that is known by its handle is deleted by it, and not made once more to learn the
+// handle.
 func TestKnownHandleIsDeleted(t *testing.T) {
 	found := func(s *Snapshot) { pending(s); s.Pending.Known.Handle = "h" }
 	for _, tc := range []struct {
@@ -167,7 +170,8 @@ func TestFormerRequestIsAskedAgain(t *testing.T) {
 	}
 }
 
-// H-1: of several requests that a call may have met, the last one is asked for first, and none of them is forgotten.
+// H-1: of several requests that a call may have met, the last one is asked for first, and none of
+// them is forgotten.
 func TestEachFormerRequestIsAskedAgain(t *testing.T) {
 	of := func(tier string) CreateVolume {
 		return sentFor(world(func(s *Snapshot) { s.Class.Parameters["tier"] = tier }))
@@ -205,8 +209,9 @@ func TestEachFormerRequestIsAskedAgain(t *testing.T) {
 	}
 }
 
-// H-1, H-15: when nobody wants the volume, each request that a call may have met is asked for before a round of refusals counts. One that none
-// has met can own nothing, and is not repeated: the driver would refuse it for its parameters, and say nothing of the volume of another.
+// H-1, H-15: when nobody wants the volume, each request that a call may have met is asked for
+// before a round of refusals counts. One that none has met can own nothing, and is not repeated:
+// the driver would refuse it for its parameters, and say nothing of the volume of another.
 func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
 	of := func(tier string) CreateVolume {
 		return sentFor(world(func(s *Snapshot) { s.Class.Parameters["tier"] = tier }))
@@ -259,7 +264,8 @@ func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
 	}
 }
 
-// H-1: a former request takes the place of one that no call has met, and is not sent. A call may have met it, whatever was known of that.
+// H-1: a former request takes the place of one that no call has met, and is not sent. A call may
+// have met it, whatever was known of that.
 func TestUnsentFormerRequestMayOwn(t *testing.T) {
 	v, ok := NotSent(world(func(s *Snapshot) { refused(3)(s); s.Pending.Known.Unmet = true }), errors.New("no answer")).(do)
 	if !ok || v.Actions[0] != (Note{intent.Known{Refusals: 3}}) {

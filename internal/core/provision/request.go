@@ -20,7 +20,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// NewRequest builds what is asked of the driver, or says why that cannot be done. Secrets are not part of it.
+// NewRequest builds what is asked of the driver, or says why that cannot be done. Secrets are not
+// part of it.
 func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if s.Claim.Spec.Selector != nil { // C-55
 		return nil, invalidClaim("spec.selector", "a selector", "dynamically provisioned volumes cannot be selected by label; remove it")
@@ -78,8 +79,8 @@ func volumeCapabilities(s Snapshot, fsType string) ([]*csi.VolumeCapability, *ve
 	return capabilities, nil
 }
 
-// accessMode maps one mode; with SINGLE_NODE_MULTI_WRITER the driver tells the two kinds of single-node writers apart
-//
+// accessMode maps one mode; with SINGLE_NODE_MULTI_WRITER the driver tells the two kinds of
+// single-node writers apart.
 func accessMode(mode corev1.PersistentVolumeAccessMode, multiWriters bool) (csi.VolumeCapability_AccessMode_Mode, *verdict.Finding) {
 	switch mode {
 	case corev1.ReadWriteOnce:
@@ -101,7 +102,8 @@ func accessMode(mode corev1.PersistentVolumeAccessMode, multiWriters bool) (csi.
 		"use ReadWriteOnce, ReadWriteOncePod, ReadOnlyMany or ReadWriteMany")
 }
 
-// fsType finds the filesystem in the class. The old key is matched in any case, and is still passed to the driver.
+// fsType finds the filesystem in the class. The old key is matched in any case, and is still passed
+// to the driver.
 func fsType(s Snapshot) (string, *verdict.Finding) {
 	found, hits := "", []string{}
 	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
@@ -119,7 +121,8 @@ func fsType(s Snapshot) (string, *verdict.Finding) {
 	return found, nil
 }
 
-// OutdatedKeys are the keys of a class that still do what they did, each with the one that took its place.
+// OutdatedKeys are the keys of a class that still do what they did, each with the one that took its
+// place.
 func OutdatedKeys(class *storagev1.StorageClass) map[string]string {
 	outdated, older := map[string]string{}, secretref.Older()
 	for key := range class.Parameters {
@@ -135,7 +138,8 @@ func OutdatedKeys(class *storagev1.StorageClass) map[string]string {
 // known are the parameters that are for the provisioner alone.
 var known = append([]string{names.ParameterFSType, names.OwnParameterMinimumSize}, secretref.Known()...)
 
-// parameters are those of the class without the keys that are for the provisioner. The class is not changed.
+// parameters are those of the class without the keys that are for the provisioner. The class
+// is not changed.
 func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	out := make(map[string]string, len(s.Class.Parameters))
 	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
@@ -157,9 +161,10 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	return out, addMetadata(s, out)
 }
 
-// accessibility returns the topology of the selected node, whatever the binding mode of the class is by now (T-10, T-11, C-22).
-// Without a selected node it returns the allowedTopologies of the class (T-15), and without these nil: the driver may choose
-// (T-17). A driver without topology is asked for a volume without a requirement (T-1).
+// accessibility returns the topology of the selected node, whatever the binding mode of the class
+// is by now (T-10, T-11, C-22). Without a selected node it returns the allowedTopologies of the
+// class (T-15), and without these nil: the driver may choose (T-17). A driver without topology is
+// asked for a volume without a requirement (T-1).
 func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
 	if !s.Driver.HasTopology {
 		return nil, nil
@@ -188,7 +193,8 @@ func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
 	return requirement, nil
 }
 
-// Inputs is a digest of all that a request would be made from, so that a change of any of it ends a delay (H-43).
+// Inputs is a digest of all that a request would be made from, so that a change of any of it ends a
+// delay (H-43).
 func Inputs(s Snapshot) string {
 	if s.Claim == nil {
 		return ""

@@ -18,9 +18,9 @@ func edits(claim *corev1.PersistentVolumeClaim) string {
 	return editsMark + hex.EncodeToString(digest[:])
 }
 
-// unchanged reports whether the next attempt would be as the last one. An edit of the claim, such as an annotation or a label, ends
-// the delay of any retry, as upstream's queue does (C-1, C-3). For a recorded request no other input matters, since it is repeated
-// unchanged.
+// unchanged reports whether the next attempt would be as the last one. An edit of the claim, such
+// as an annotation or a label, ends the delay of any retry, as upstream's queue does (C-1, C-3).
+// For a recorded request no other input matters, since it is repeated unchanged.
 func unchanged(s Snapshot) bool {
 	if !isRepeated(s) {
 		return s.Retry.Inputs == Inputs(s)

@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// newSecrets resolves every reference of the class, so that a mistake in any is told before anything is done (C-62, R-57).
+// newSecrets resolves every reference of the class, so that a mistake in any is told before
+// anything is done (C-62, R-57).
 func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
 	set, problem := secretref.NewSet(s.Class.Parameters, secretref.Scope{
 		VolumeName: volumeName(s), Claim: s.Key.NamespacedName, Annotations: s.Claim.Annotations,
@@ -21,8 +22,9 @@ func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
 	return set, nil
 }
 
-// SecretToRead is the secret that must be looked at before a volume can be asked for: the provisioner's, when nothing else is in
-// the way. Those of the other kinds are for others to read.
+// SecretToRead is the secret that must be looked at before a volume can be asked for: the
+// provisioner's, when nothing else is in the way. Those of the other kinds are for others to read
+//
 func SecretToRead(s Snapshot) types.NamespacedName {
 	if !isFreeToAsk(s) {
 		return types.NamespacedName{}
@@ -34,7 +36,8 @@ func SecretToRead(s Snapshot) types.NamespacedName {
 	return entry.Secrets.Of(secretref.Provisioner)
 }
 
-// unreadable comes after every check of the request itself: it is the one that a person may mend without touching class or claim.
+// unreadable comes after every check of the request itself: it is the one that a person may mend
+// without touching class or claim.
 func unreadable(s Snapshot, secrets secretref.Set) *verdict.Finding {
 	ref := secrets.Of(secretref.Provisioner)
 	if ref.Name == "" {
@@ -75,7 +78,8 @@ func AfterSecret(s Snapshot, ref types.NamespacedName, access Access) Verdict {
 	return unsent(s, *finding)
 }
 
-// AfterUnfitSecret says what it means that a value of the secret is nothing that a call can carry.
+// AfterUnfitSecret says what it means that a value of the secret is nothing that a call can carry
+//
 func AfterUnfitSecret(s Snapshot, ref types.NamespacedName, key string) Verdict {
 	return unsent(s, verdict.Finding{
 		Reason: verdict.SecretUnfit,
@@ -85,14 +89,15 @@ func AfterUnfitSecret(s Snapshot, ref types.NamespacedName, key string) Verdict 
 	})
 }
 
-// NotSent says what it means that CreateVolume was not sent for a reason that has nothing to do with the claim.
+// NotSent says what it means that CreateVolume was not sent for a reason that has nothing to do
+// with the claim.
 func NotSent(s Snapshot, err error) Verdict {
 	return unsent(s, verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()})
 }
 
-// unsent forgets the request, unless one was on record before this attempt: then an earlier one may have sent it, and how often the driver
-// has refused is what it was before. The request may be another than that on record, so no more than this is known of it: a call may have met
-// it (H-1).
+// unsent forgets the request, unless one was on record before this attempt: then an earlier one may
+// have sent it, and how often the driver has refused is what it was before. The request may be
+// another than that on record, so no more than this is known of it: a call may have met it (H-1).
 func unsent(s Snapshot, f verdict.Finding) Verdict {
 	failed := refuse{Finding: f}
 	switch {

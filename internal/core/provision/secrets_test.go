@@ -245,7 +245,8 @@ func TestAfterSecret(t *testing.T) {
 	}
 }
 
-// nothing was sent with a value that no call can carry, so nothing stays on record but what was there before.
+// nothing was sent with a value that no call can carry, so nothing stays on record but what
+// was there before.
 func TestAfterUnfitSecret(t *testing.T) {
 	ref := types.NamespacedName{Namespace: "vault", Name: "s"}
 	for row, tc := range map[string]struct {

@@ -11,8 +11,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// tooSmall refuses a volume on which its filesystem could not be made. Without it the volume is created, and the pod hangs at the
-// first mount, with an event on the pod only (O-30). The class's own limit wins over the one by filesystem, for better or worse.
+// tooSmall refuses a volume on which its filesystem could not be made. Without it the volume is
+// created, and the pod hangs at the first mount, with an event on the pod only (O-30). The class's
+// own limit wins over the one by filesystem, for better or worse.
 func tooSmall(s Snapshot, fsType string) *verdict.Finding {
 	least, whose, finding := leastSize(s, fsType)
 	if finding != nil {

@@ -23,13 +23,15 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Key names one claim for as long as it lives: a claim created again under the same name is another claim (C-94).
+// Key names one claim for as long as it lives: a claim created again under the same name is another
+// claim (C-94).
 type Key struct {
 	types.NamespacedName
 	UID types.UID
 }
 
-// Snapshot is the world around one claim as the gatherer saw it. A nil pointer means that the object does not exist.
+// Snapshot is the world around one claim as the gatherer saw it. A nil pointer means that the
+// object does not exist.
 type Snapshot struct {
 	Key    Key
 	Claim  *corev1.PersistentVolumeClaim // with exactly Key.UID
@@ -42,7 +44,8 @@ type Snapshot struct {
 	Secret       Secret             // what is known of the provisioner's secret, if [SecretToRead] names one
 	Namespace    Namespace          // what is known of the claim's namespace, if [NamespaceToRead] names it
 	Pending      *intent.Entry      // a CreateVolume request of this claim whose outcome is not known
-	// HandedOver says that the binder in this process asks for the volume, so that the claim need not say so.
+	// HandedOver says that the binder in this process asks for the volume, so that the claim need
+	// not say so.
 	HandedOver bool
 	Retry      RetryState
 	Driver     Driver
@@ -53,7 +56,8 @@ type Snapshot struct {
 type RetryState struct {
 	Failed    int // attempts in a row
 	NotBefore time.Time
-	// Inputs is the digest of what the attempt was made from; any change is a reason to try at once (H-43).
+	// Inputs is the digest of what the attempt was made from; any change is a reason to try at once
+	// (H-43).
 	Inputs string
 }
 
@@ -119,10 +123,12 @@ type (
 		Request *csi.CreateVolumeRequest // without secret values
 		Secrets secretref.Set            // of these, the provisioner's values go into the call and nowhere else
 	}
-	// WriteVolume creates the PersistentVolume. When that fails, what follows is for [AfterWrite] to say.
+	// WriteVolume creates the PersistentVolume. When that fails, what follows is for [AfterWrite]
+	// to say.
 	WriteVolume struct{ Volume *corev1.PersistentVolume }
-	// DiscardVolume deletes a volume that was created and is not wanted, unless it [IsNeeded] by the PersistentVolume of the name, as the
-	// API server has it, or by one that shares the handle. When the deletion fails, what follows is for [AfterDiscard] to say.
+	// DiscardVolume deletes a volume that was created and is not wanted, unless it [IsNeeded] by
+	// the PersistentVolume of the name, as the API server has it, or by one that shares the handle.
+	// When the deletion fails, what follows is for [AfterDiscard] to say.
 	DiscardVolume struct {
 		Name   string // of the PersistentVolume that is made for the request
 		Handle string

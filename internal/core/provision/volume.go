@@ -15,8 +15,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// NewVolume is the PersistentVolume for a created volume (P-1 to P-17). It carries the claim's uid, which makes it the
-// commit point of the binding (C1), and our finalizer from the start, so that it cannot vanish before its volume (C-80).
+// NewVolume is the PersistentVolume for a created volume (P-1 to P-17). It carries the claim's uid,
+// which makes it the commit point of the binding (C1), and our finalizer from the start, so that it
+// cannot vanish before its volume (C-80).
 func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.PersistentVolume {
 	request := sent.Request
 	pv := &corev1.PersistentVolume{
@@ -48,8 +49,8 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 	return pv
 }
 
-// affinity is where the volume is, unless topology is off for this driver: then the nodes may lack the labels of its topology keys,
-// and the pods would wait for ever (P-12, T-1).
+// affinity is where the volume is, unless topology is off for this driver: then the nodes may lack
+// the labels of its topology keys, and the pods would wait for ever (P-12, T-1).
 func affinity(s Snapshot, created *csi.Volume) *corev1.VolumeNodeAffinity {
 	if !s.Driver.HasTopology {
 		return nil
@@ -61,7 +62,8 @@ func annotations(s Snapshot, secrets secretref.Set) map[string]string {
 	deletion, modify := secrets.Of(secretref.Deletion), secrets.Of(secretref.ControllerModify)
 	out := volumeMetadata(s, ClaimAnnotation, map[string]string{})
 	out[names.AnnProvisionedBy] = s.Driver.Name
-	// Both are always written, so that deletion never has to guess whether a secret is used (AN-8, O-32).
+	// Both are always written, so that deletion never has to guess whether a secret is used (AN-8,
+	// O-32).
 	out[names.AnnDeletionSecretName], out[names.AnnDeletionSecretNamespace] = deletion.Name, deletion.Namespace
 	if modify.Name != "" { // AN-9
 		out[names.AnnControllerModifySecret] = modify.Name
@@ -114,19 +116,21 @@ func belongsTo(pv *corev1.PersistentVolume, key Key) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == key.UID
 }
 
-// describes reports whether the PersistentVolume is that of the volume which our driver made for the claim.
+// describes reports whether the PersistentVolume is that of the volume which our driver made for
+// the claim.
 func describes(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI != nil && s.Volume.Spec.CSI.Driver == s.Driver.Name
 }
 
-// hasAnother reports whether the claim has got its PersistentVolume from another provisioner, as when its class was made again for another
-// driver: no claim wants what ours made for it.
+// hasAnother reports whether the claim has got its PersistentVolume from another provisioner, as
+// when its class was made again for another driver: no claim wants what ours made for it.
 func hasAnother(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && !describes(s)
 }
 
-// isAnswered reports whether the PersistentVolume is that of the volume which the request on record is about. It is not when the driver is
-// known to have made another volume since: no claim wants that one, and without its entry it would be leaked (H-1).
+// isAnswered reports whether the PersistentVolume is that of the volume which the request on record
+// is about. It is not when the driver is known to have made another volume since: no claim wants
+// that one, and without its entry it would be leaked (H-1).
 func isAnswered(s Snapshot) bool {
 	known := s.Pending.Known.Handle
 	return describes(s) && (known == "" || known == s.Volume.Spec.CSI.VolumeHandle)
@@ -145,8 +149,8 @@ func conflict(have *corev1.PersistentVolume, why string) verdict.Finding {
 	}
 }
 
-// doubled is about a second volume for a claim that has one. The driver may have another handle for the same data by now, as after an
-// upgrade, so it is for people to tell.
+// doubled is about a second volume for a claim that has one. The driver may have another handle for
+// the same data by now, as after an upgrade, so it is for people to tell.
 func doubled(have *corev1.PersistentVolume, handle string) verdict.Finding {
 	return verdict.Finding{
 		Reason: verdict.VolumeConflict,

@@ -8,7 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Decide says what to do for a VolumeAttachment. now is compared with the time of the next attempt only.
+// Decide says what to do for a VolumeAttachment. now is compared with the time of the next attempt
+// only.
 func Decide(s Snapshot, now time.Time) Verdict {
 	va := s.Attachment
 	switch {
@@ -58,8 +59,8 @@ func attach(s Snapshot) Verdict {
 	}
 	node, problem := nodeID(s)
 	if problem != "" {
-		// A node that has just joined has no CSINode entry yet: its event starts the attach, and no error makes the attach-detach
-		// controller back off (AT-H1, AT-H13).
+		// A node that has just joined has no CSINode entry yet: its event starts the attach, and no
+		// error makes the attach-detach controller back off (AT-H1, AT-H13).
 		return wait{Finding: verdict.Finding{Reason: verdict.AttachmentNodeAwaited, Message: problem}}
 	}
 	var actions []Action
@@ -75,8 +76,9 @@ func attach(s Snapshot) Verdict {
 	}
 }
 
-// nodeID returns the driver's id of the node for an attach. A volume that was asked for with another id keeps it until it is
-// unpublished: a node that was created again under its name is another machine (AT-H2).
+// nodeID returns the driver's id of the node for an attach. A volume that was asked for with
+// another id keeps it until it is unpublished: a node that was created again under its name is
+// another machine (AT-H2).
 func nodeID(s Snapshot) (id, problem string) {
 	if before := s.Attachment.Annotations[AnnNodeID]; before != "" && hasFinalizer(s) {
 		return before, ""
@@ -92,8 +94,9 @@ func nodeID(s Snapshot) (id, problem string) {
 	return "", fmt.Sprintf("CSINode %s does not contain driver %s", s.Node.Name, s.Driver.Name)
 }
 
-// detach uses what was written before the attach: the node id and the handle on the VolumeAttachment. Those of an attachment that
-// upstream's attacher made are taken from the PersistentVolume and the CSINode (AT-D1, AT-D4).
+// detach uses what was written before the attach: the node id and the handle on the
+// VolumeAttachment. Those of an attachment that upstream's attacher made are taken from the
+// PersistentVolume and the CSINode (AT-D1, AT-D4).
 func detach(s Snapshot) Verdict {
 	handle, node := s.Attachment.Annotations[AnnHandle], s.Attachment.Annotations[AnnNodeID]
 	if handle == "" && s.Volume != nil && s.Volume.Spec.CSI != nil {
@@ -161,7 +164,8 @@ func failed(s Snapshot, message string) Verdict {
 	return markOnce(s, MarkFailed{Message: Cut(message)}, verdict.Finding{Reason: verdict.AttachmentFailed, Message: message})
 }
 
-// markOnce leaves the status alone if it has this very error: a retry that fails in the same way writes nothing (AT-H16).
+// markOnce leaves the status alone if it has this very error: a retry that fails in the same way
+// writes nothing (AT-H16).
 func markOnce(s Snapshot, mark MarkFailed, f verdict.Finding) Verdict {
 	then := refuse{Finding: f}
 	had := s.Attachment.Status.AttachError

@@ -18,7 +18,8 @@ const driver = "disk.example.com"
 
 var now = time.Unix(1000, 0)
 
-// snapshot is an attachment that nothing was done for, of a volume and a node that are there; edits change it.
+// snapshot is an attachment that nothing was done for, of a volume and a node that are there; edits
+// change it.
 func snapshot(edits ...func(*Snapshot)) Snapshot {
 	s := Snapshot{
 		Attachment: &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{

@@ -24,7 +24,8 @@ type (
 // Driver is what must be known of the CSI driver.
 type Driver struct {
 	Name string
-	// Publishes says that the driver has PUBLISH_UNPUBLISH_VOLUME. Without it attachments are marked and nothing is called (AT-T1).
+	// Publishes says that the driver has PUBLISH_UNPUBLISH_VOLUME. Without it attachments are
+	// marked and nothing is called (AT-T1).
 	Publishes     bool
 	ReadOnly      bool // PUBLISH_READONLY
 	MultiWriters  bool // SINGLE_NODE_MULTI_WRITER
@@ -51,8 +52,8 @@ type Action interface{ action() }
 type (
 	// ProtectVolume adds the finalizer to the PersistentVolume (AT-A4).
 	ProtectVolume struct{}
-	// Prepare writes onto the attachment what a detach needs, before the driver is asked: the finalizer, the node id and the volume's
-	// handle (AT-A12).
+	// Prepare writes onto the attachment what a detach needs, before the driver is asked: the
+	// finalizer, the node id and the volume's handle (AT-A12).
 	Prepare struct{ NodeID, Handle string }
 	// Publish calls ControllerPublishVolume.
 	Publish struct{ NodeID string }
@@ -62,9 +63,11 @@ type (
 	Unpublish struct{ Handle, NodeID string }
 	// Release removes the finalizer of the attachment, whose volume is unpublished (AT-D7).
 	Release struct{}
-	// MarkDetached takes status.attached back; it is done only if another finalizer keeps the object (AT-D8, AT-H15).
+	// MarkDetached takes status.attached back; it is done only if another finalizer keeps the
+	// object (AT-D8, AT-H15).
 	MarkDetached struct{}
-	// MarkFailed writes status.attachError, or status.detachError of an attachment that is being deleted.
+	// MarkFailed writes status.attachError, or status.detachError of an attachment that is being
+	// deleted.
 	MarkFailed struct {
 		Message string
 		Code    *int32 // of the driver's answer; nil for other errors (AT-A16)
@@ -80,10 +83,12 @@ func (Release) action()       {}
 func (MarkDetached) action()  {}
 func (MarkFailed) action()    {}
 
-// AnnNodeID is upstream's annotation on a VolumeAttachment: the node id that the volume was published with (AT-N2).
+// AnnNodeID is upstream's annotation on a VolumeAttachment: the node id that the volume was
+// published with (AT-N2).
 const AnnNodeID = "csi.alpha.kubernetes.io/node-id"
 
-// AnnHandle is ours beside it: the volume's handle, so that a detach does not need the PersistentVolume (AT-H7).
+// AnnHandle is ours beside it: the volume's handle, so that a detach does not need the
+// PersistentVolume (AT-H7).
 const AnnHandle = "purser/volume-handle"
 
 // Finalizer returns the finalizer on VolumeAttachments and PersistentVolumes of a driver (AT-N1).

@@ -32,11 +32,12 @@ type Snapshot struct {
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
 	Driver Driver
-	// Protector says that the volume protection controller of this cluster is in this process, so that its finalizer goes with ours in one
-	// write. It would drop it in the next moment, and does not mind that there is nothing left to drop.
+	// Protector says that the volume protection controller of this cluster is in this process, so
+	// that its finalizer goes with ours in one write. It would drop it in the next moment, and does
+	// not mind that there is nothing left to drop.
 	Protector bool
-	// Fresh says that this is the first attempt since the watch has shown the release of the volume, and with it all volumes that there were
-	// by then.
+	// Fresh says that this is the first attempt since the watch has shown the release of the
+	// volume, and with it all volumes that there were by then.
 	Fresh bool
 
 	// The rest matters only if [MayReclaim].
@@ -64,21 +65,24 @@ type Driver struct {
 type Action interface{ action() }
 
 type (
-	// AddFinalizer and DropFinalizer change finalizers and nothing else, on this very object (its uid).
+	// AddFinalizer and DropFinalizer change finalizers and nothing else, on this very object (its
+	// uid).
 	AddFinalizer struct {
 		Volume *corev1.PersistentVolume
 		AsSeen bool // fails on an object in which anything has changed
 	}
-	// DropFinalizer is done when there is nothing left to drop. It does not compare with the view that it was decided on, which
-	// may be old: by then there is nothing to protect any more, and an object that keeps the finalizer is stuck (D-20, H-18).
+	// DropFinalizer is done when there is nothing left to drop. It does not compare with the view
+	// that it was decided on, which may be old: by then there is nothing to protect any more, and
+	// an object that keeps the finalizer is stuck (D-20, H-18).
 	DropFinalizer struct {
 		Volume *corev1.PersistentVolume
 		Names  []string
 	}
-	// LetGo drops our finalizer only if the reclaim policy still is the one that was seen. The view may be old, and a volume whose
-	// policy has become Delete meanwhile needs the finalizer.
+	// LetGo drops our finalizer only if the reclaim policy still is the one that was seen. The view
+	// may be old, and a volume whose policy has become Delete meanwhile needs the finalizer.
 	LetGo struct{ Volume *corev1.PersistentVolume }
-	// LookForTwins asks the API server for all volumes with the handle. What follows is for [AfterLook] to say.
+	// LookForTwins asks the API server for all volumes with the handle. What follows is for
+	// [AfterLook] to say.
 	LookForTwins struct{}
 	// DeleteVolume asks the driver. When that fails, what follows is for [AfterDelete] to say.
 	DeleteVolume struct {
@@ -133,7 +137,8 @@ const lookAgain = 20 * time.Second
 // Gone is said of a volume that does not exist, or not any more.
 func Gone() Verdict { return idle(verdict.VolumeGone, "the PersistentVolume does not exist") }
 
-// Owner is the driver that provisioned the volume, or, for one written by hand, the driver that serves it (D-2).
+// Owner is the driver that provisioned the volume, or, for one written by hand, the driver that
+// serves it (D-2).
 func Owner(pv *corev1.PersistentVolume) string {
 	if by, ok := pv.Annotations[names.AnnProvisionedBy]; ok {
 		return by
@@ -178,17 +183,20 @@ func reclaim(s Snapshot) Verdict {
 			Message: fmt.Sprintf("persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(s.Attached, ", ")),
 		}}
 	}
-	// Two writes for each volume that we made. The finalizer goes before the object: another owner of a finalizer there removes it when the object
-	// is deleted, and not at the same moment as we do ours. A crash between the two leaves an object that says what is left to do (H-51).
+	// Two writes for each volume that we made. The finalizer goes before the object: another owner
+	// of a finalizer there removes it when the object is deleted, and not at the same moment as we
+	// do ours. A crash between the two leaves an object that says what is left to do (H-51).
 	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DropFinalizer{s.Volume, finalizers(s)}, DeleteObject{s.Volume}}
 	if !s.Fresh {
-		// Memory may be older than another volume with the handle, as that of a new leader is whose watch is behind, and what is under it is
-		// another claim's data. That takes a list of all volumes, which the ordinary deletion does without (D-37).
+		// Memory may be older than another volume with the handle, as that of a new leader is whose
+		// watch is behind, and what is under it is another claim's data. That takes a list of all
+		// volumes, which the ordinary deletion does without (D-37).
 		actions = append([]Action{LookForTwins{}}, actions...)
 	}
 	if !HasFinalizer(s.Volume) {
-		// Written by hand and never seen bound. The object may be deleted while the driver is at work, and then nothing would
-		// say that there was a volume (H-20). The third write is for these few only. It takes time, in which the volume must not have been retained.
+		// Written by hand and never seen bound. The object may be deleted while the driver is at
+		// work, and then nothing would say that there was a volume (H-20). The third write is for
+		// these few only. It takes time, in which the volume must not have been retained.
 		actions = append([]Action{AddFinalizer{s.Volume, true}}, actions...)
 	}
 	return do{
@@ -225,7 +233,8 @@ func finalizers(s Snapshot) []string {
 	return []string{names.FinalizerVolume}
 }
 
-// shared refuses to delete a volume under another PersistentVolume. Upstream deletes it, and its data with it (#1235).
+// shared refuses to delete a volume under another PersistentVolume. Upstream deletes it, and its
+// data with it (#1235).
 func shared(s Snapshot) Verdict {
 	other := s.Twins[slices.IndexFunc(s.Twins, needsVolume)].Volume
 	return refuse{Finding: verdict.Finding{
@@ -246,8 +255,8 @@ func HasFinalizer(pv *corev1.PersistentVolume) bool {
 	return slices.Contains(pv.Finalizers, names.FinalizerVolume)
 }
 
-// AfterDelete says what a failed DeleteVolume means: a driver answers OK for a volume that does not exist, so every other
-// code is a failure (D-17).
+// AfterDelete says what a failed DeleteVolume means: a driver answers OK for a volume that does not
+// exist, so every other code is a failure (D-17).
 func AfterDelete(a DeleteVolume, f DeleteFailure) Verdict {
 	finding := verdict.Finding{
 		Reason: verdict.DeleteFailed, Message: fmt.Sprintf("deleting volume %q: rpc error: code = %s desc = %s", a.Handle, f.Code, f.Message),

@@ -69,8 +69,9 @@ func (t *tape) volume() *corev1.PersistentVolume {
 	return pv
 }
 
-// FuzzReclaimDecide: no object with missing fields makes anything panic (U-47), every verdict can be carried out, and no volume is
-// deleted whose claim may exist (I3), or without a look for others who have it (D-37).
+// FuzzReclaimDecide: no object with missing fields makes anything panic (U-47), every verdict can
+// be carried out, and no volume is deleted whose claim may exist (I3), or without a look for others
+// who have it (D-37).
 func FuzzReclaimDecide(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x01\x01\x07\x01\x00\x01\x11\x01\x02\x01\x02\x02\x02\x01\x01"))

@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// C-103, D-30, U-6: a PersistentVolume that is deleted before its claim keeps our finalizer, and with it its volume, until the claim is
-// gone; then both go.
+// C-103, D-30, U-6: a PersistentVolume that is deleted before its claim keeps our finalizer, and
+// with it its volume, until the claim is gone; then both go.
 func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 	pv := world(phase(corev1.VolumeBound), deleting)
 	for _, pv.Claim = range []Proof{NotAsked, ClaimExists, ClaimGone} {
@@ -28,8 +28,9 @@ func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 	}
 }
 
-// D-19: of the finalizers ours only, and not before the volume. The object goes last: whoever else has a finalizer there has it to
-// himself from then on, and no patch of ours crosses his write (1.10).
+// D-19: of the finalizers ours only, and not before the volume. The object goes last: whoever else
+// has a finalizer there has it to himself from then on, and no patch of ours crosses his write
+// (1.10).
 func TestObjectGoesLast(t *testing.T) {
 	v, ok := Decide(world()).(do)
 	if !ok || len(v.Actions) != 3 {
@@ -43,7 +44,8 @@ func TestObjectGoesLast(t *testing.T) {
 	}
 }
 
-// D-32: a volume that was kept is deleted when its policy changes, and gets the finalizer back first that it was let go with.
+// D-32: a volume that was kept is deleted when its policy changes, and gets the finalizer back
+// first that it was let go with.
 func TestPolicyChangesAfterRelease(t *testing.T) {
 	kept := world(policy(corev1.PersistentVolumeReclaimRetain))
 	if got := shape(Decide(kept)); got != "LetGo then nothing VolumeKept" {
@@ -60,7 +62,8 @@ func TestPolicyChangesAfterRelease(t *testing.T) {
 	}
 }
 
-// D-36: a volume whose driver is not ours keeps its finalizer, whatever state it is in: nobody else can delete what is behind it.
+// D-36: a volume whose driver is not ours keeps its finalizer, whatever state it is in: nobody else
+// can delete what is behind it.
 func TestVolumesOfAbsentDrivers(t *testing.T) {
 	for _, by := range []func(*Snapshot){
 		func(s *Snapshot) { s.Volume.Annotations[names.AnnProvisionedBy] = "removed.csi" },

@@ -8,9 +8,11 @@ import (
 	"github.com/purser-csi/purser/internal/core/objects"
 )
 
-// What happens to a volume of ours with the policy Delete. "claim" is what spec.claimRef says; a claimRef without a uid reserves
-// the volume for any claim of the name, and one without a name or namespace is none (H-19). Upstream knows the second row only (D-4); the rest of what is marked * is never picked up
-// there (D-34, D-35, H-19), or is deleted although an administrator has just taken the reference away to save the data.
+// What happens to a volume of ours with the policy Delete. "claim" is what spec.claimRef says; a
+// claimRef without a uid reserves the volume for any claim of the name, and one without a name or
+// namespace is none (H-19). Upstream knows the second row only (D-4); the rest of what is marked *
+// is never picked up there (D-34, D-35, H-19), or is deleted although an administrator has just
+// taken the reference away to save the data.
 //
 //	phase      deleting  our finalizer  claim         what happens
 //	Bound      any       yes            any           nothing; the PV controller releases it when the claim is gone (D-30)
@@ -35,13 +37,15 @@ const (
 	NotAsked Proof = iota
 	// ClaimExists says that the volume belongs to a claim, or may come to.
 	ClaimExists
-	// ClaimUnseen says the same of a claim that memory does not show: when it goes, no watch may tell.
+	// ClaimUnseen says the same of a claim that memory does not show: when it goes, no watch may
+	// tell.
 	ClaimUnseen
 	// ClaimGone says that no claim can use the volume any more.
 	ClaimGone
 )
 
-// MayReclaim reports whether the rest of the world can matter to what happens with the volume. For nearly every event it cannot.
+// MayReclaim reports whether the rest of the world can matter to what happens with the volume. For
+// nearly every event it cannot.
 func MayReclaim(pv *corev1.PersistentVolume) bool {
 	dealtWith := pv.DeletionTimestamp != nil && !HasFinalizer(pv)
 	return deletes(pv) && !dealtWith && pv.Status.Phase != corev1.VolumeBound
@@ -50,29 +54,32 @@ func MayReclaim(pv *corev1.PersistentVolume) bool {
 // freshFor is for how long after its release a volume is believed to be as it was seen.
 const freshFor = 10 * time.Second
 
-// IsFresh reports whether the volume was released just now. Later, an administrator may have changed it to retain the data, and a view that has
-// not heard of that must not decide. An API server that does not say when, which are those before 1.29, cannot be relied on.
+// IsFresh reports whether the volume was released just now. Later, an administrator may have
+// changed it to retain the data, and a view that has not heard of that must not decide. An API
+// server that does not say when, which are those before 1.29, cannot be relied on.
 func IsFresh(pv *corev1.PersistentVolume, now time.Time) bool {
 	since := pv.Status.LastPhaseTransitionTime
 	return pv.Status.Phase == corev1.VolumeReleased && since != nil && now.Sub(since.Time).Abs() < freshFor
 }
 
-// Rests reports whether there is nothing to do, though something to be said if it [IsAbandoned], for a volume of ours whatever the rest of the world is like: it is in use or waits for a
-// claim, or we have dealt with it. As good as all volumes rest.
+// Rests reports whether there is nothing to do, though something to be said if it [IsAbandoned],
+// for a volume of ours whatever the rest of the world is like: it is in use or waits for a claim,
+// or we have dealt with it. As good as all volumes rest.
 func Rests(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && !reclaimable(pv, ClaimGone) && !needsFinalizer(pv)
 }
 
-// IsRelease reports whether a change of a volume is its release, which is the proof that its claim is gone: the PV controller asked the
-// API server before it wrote the phase. To be Released is none. An administrator may have given the volume to another claim since, or a
-// binder may have, whose first write is that of the claimRef (I3).
+// IsRelease reports whether a change of a volume is its release, which is the proof that its claim
+// is gone: the PV controller asked the API server before it wrote the phase. To be Released is
+// none. An administrator may have given the volume to another claim since, or a binder may have,
+// whose first write is that of the claimRef (I3).
 func IsRelease(was, is *corev1.PersistentVolume) bool {
 	return is.Status.Phase == corev1.VolumeReleased && was.Status.Phase != corev1.VolumeReleased && was.UID == is.UID &&
 		hasOwner(is) && hasOwner(was) && is.Spec.ClaimRef.UID == was.Spec.ClaimRef.UID
 }
 
-// NeedsProof reports whether only a claim that is gone lets the volume be deleted. Where this process has not seen its release, the API server is to
-// be asked (I3).
+// NeedsProof reports whether only a claim that is gone lets the volume be deleted. Where this
+// process has not seen its release, the API server is to be asked (I3).
 func NeedsProof(pv *corev1.PersistentVolume) bool {
 	switch {
 	case !MayReclaim(pv), !namesClaim(pv):
@@ -83,12 +90,14 @@ func NeedsProof(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp != nil
 }
 
-// WasGivenUp reports whether some claim that had the volume is gone. Whether it is the one that has it now, the phase does not say.
+// WasGivenUp reports whether some claim that had the volume is gone. Whether it is the one that has
+// it now, the phase does not say.
 func WasGivenUp(pv *corev1.PersistentVolume) bool {
 	return objects.IsReleasedOrFailed(pv)
 }
 
-// ProofOf compares the volume with the claim that has the name in its claimRef, as the API server has it now; nil for none.
+// ProofOf compares the volume with the claim that has the name in its claimRef, as the API server
+// has it now; nil for none.
 func ProofOf(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) Proof {
 	switch {
 	case claim == nil:
@@ -116,14 +125,15 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 	return pv.DeletionTimestamp != nil && !namesClaim(pv)
 }
 
-// needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not when that one is deleted
-// with it.
+// needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not
+// when that one is deleted with it.
 func needsVolume(twin Twin) bool {
 	return !IsAbandoned(twin.Volume) && !reclaimable(twin.Volume, twin.Claim)
 }
 
-// IsAbandoned reports whether no controller waits for the volume to be deleted in the backend any more. Nearly always it is, and the one that dealt
-// with it has taken the finalizer off; else it was never protected, and is left there (D-33, H-20).
+// IsAbandoned reports whether no controller waits for the volume to be deleted in the backend any
+// more. Nearly always it is, and the one that dealt with it has taken the finalizer off; else it
+// was never protected, and is left there (D-33, H-20).
 func IsAbandoned(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp != nil && !HasFinalizer(pv)
 }
@@ -132,7 +142,8 @@ func deletes(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// namesClaim reports whether there can be a claim that the volume is for. Without a name or a namespace no claim can be read.
+// namesClaim reports whether there can be a claim that the volume is for. Without a name or a
+// namespace no claim can be read.
 func namesClaim(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Name != "" && pv.Spec.ClaimRef.Namespace != ""
 }

@@ -136,7 +136,8 @@ func TestProofOf(t *testing.T) {
 	}
 }
 
-// I3: the phase is a proof about the claim that the volume had when it was written, and about no other.
+// I3: the phase is a proof about the claim that the volume had when it was written, and about no
+// other.
 func TestIsRelease(t *testing.T) {
 	bound, released := phase(corev1.VolumeBound), phase(corev1.VolumeReleased)
 	given := func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "b" }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A volume that rests is not even looked at, but to say that it is abandoned, so nothing may be left to do for it in any world; and each of the others is woken up for
-// something.
+// A volume that rests is not even looked at, but to say that it is abandoned, so nothing may be
+// left to do for it in any world; and each of the others is woken up for something.
 func TestRests(t *testing.T) {
 	for _, p := range []corev1.PersistentVolumePhase{"", corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed} {
 		for _, what := range [][]func(*Snapshot){{}, {deleting}, {noFinalizer}, {noFinalizer, deleting}, {noClaim}, {noClaim, deleting}, {static}, {static, deleting}, {policy(corev1.PersistentVolumeReclaimRetain)}} {

@@ -2,8 +2,9 @@ package reclaim
 
 import "slices"
 
-// NewTwins returns which of the PersistentVolumes with the volume's handle, by name, are not in the snapshot. This process wrote
-// them after the snapshot was read, so the deletion must be decided again if one of them still exists (D-37).
+// NewTwins returns which of the PersistentVolumes with the volume's handle, by name, are not in the
+// snapshot. This process wrote them after the snapshot was read, so the deletion must be decided
+// again if one of them still exists (D-37).
 func NewTwins(s Snapshot, names []string) []string {
 	var unknown []string
 	for _, name := range names {

@@ -89,15 +89,17 @@ func decide(s Snapshot, now time.Time) Verdict {
 	return do{Finding: begin, Actions: actions}
 }
 
-// mustBegin is false if the status says already that this very size is asked for: a retry writes nothing (RZ-H9). An attempt that
-// ended with an error has its condition, which a new one takes back.
+// mustBegin is false if the status says already that this very size is asked for: a retry writes
+// nothing (RZ-H9). An attempt that ended with an error has its condition, which a new one takes
+// back.
 func mustBegin(s Snapshot, size resource.Quantity) bool {
 	have, ok := allocated(s.Claim)
 	return !ok || have.Cmp(size) != 0 || status(s.Claim) != corev1.PersistentVolumeClaimControllerResizeInProgress ||
 		!hasCondition(s.Claim, corev1.PersistentVolumeClaimResizing) || hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
 }
 
-// target is the table RZ-D6 to RZ-D11c: which size is asked for next, and whether the driver is to be asked at all.
+// target is the table RZ-D6 to RZ-D11c: which size is asked for next, and whether the driver is to
+// be asked at all.
 func target(s Snapshot) (size resource.Quantity, call bool) { //nolint:gocyclo // the table of the specification, row by row
 	wants, volume := requested(s.Claim), s.Volume.Spec.Capacity[corev1.ResourceStorage]
 	last, recorded := allocated(s.Claim)
@@ -123,8 +125,8 @@ func target(s Snapshot) (size resource.Quantity, call bool) { //nolint:gocyclo /
 	return wants, true // D11c
 }
 
-// hadFinalError reads from the status that the last attempt ended for certain: only a final error leaves its condition beside
-// ControllerResizeInProgress. So a restart knows it as well (RZ-H4).
+// hadFinalError reads from the status that the last attempt ended for certain: only a final error
+// leaves its condition beside ControllerResizeInProgress. So a restart knows it as well (RZ-H4).
 func hadFinalError(s Snapshot) bool {
 	return hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
 }

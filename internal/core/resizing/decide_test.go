@@ -62,7 +62,8 @@ func with(kind corev1.PersistentVolumeClaimConditionType) func(*corev1.Persisten
 	}
 }
 
-// asked says what a verdict does: the size that is asked of the driver, with a + if the status is written first; else its kind.
+// asked says what a verdict does: the size that is asked of the driver, with a + if the status is
+// written first; else its kind.
 func asked(v Verdict) string {
 	switch v := v.(type) {
 	case do:

@@ -39,7 +39,8 @@ func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 	return do{Finding: onNode, Actions: []Action{raise, HandToNode{}}, Then: wait{Finding: onNode}}
 }
 
-// failed is RZ-X8 to RZ-X12. After an error that is not final the status keeps the size, which is then the only one that is asked for.
+// failed is RZ-X8 to RZ-X12. After an error that is not final the status keeps the size, which is
+// then the only one that is asked for.
 func failed(s Snapshot, f Failure) Verdict {
 	then := refuse{Finding: verdict.Finding{
 		Reason: verdict.ResizeFailed, Code: f.Code.String(),

@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a driver and a node that do what they are told, or fail with a code; it knows the true size of the volume.
+// model is a driver and a node that do what they are told, or fail with a code; it knows the true
+// size of the volume.
 type model struct {
 	claim     *corev1.PersistentVolumeClaim
 	volume    *corev1.PersistentVolume
@@ -75,8 +76,9 @@ func (m *model) expand(t *rapid.T, wants int64, answer Answer) Answer {
 	return answer
 }
 
-// Whatever the driver answers and whenever the process is killed: the claim never says more than the volume has, no other size is asked
-// for while an outcome is unknown, and when the driver works again the claim gets what it asks for.
+// Whatever the driver answers and whenever the process is killed: the claim never says more than
+// the volume has, no other size is asked for while an outcome is unknown, and when the driver works
+// again the claim gets what it asks for.
 func TestExpansionIsSafeAndLive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{claim: claim("1Gi"), volume: volume("1Gi"), size: 1 << 30}

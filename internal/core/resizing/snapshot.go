@@ -23,7 +23,8 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Key is one claim for as long as it exists: a claim created again under its name inherits nothing (RZ-H5).
+// Key is one claim for as long as it exists: a claim created again under its name inherits nothing
+// (RZ-H5).
 type Key struct {
 	types.NamespacedName
 	UID types.UID
@@ -32,7 +33,8 @@ type Key struct {
 // Driver is what must be known of the CSI driver.
 type Driver struct {
 	Name string
-	// Controller says that ControllerExpandVolume is there. Without it the node expands (the trivial resizer, RZ-S2).
+	// Controller says that ControllerExpandVolume is there. Without it the node expands (the
+	// trivial resizer, RZ-S2).
 	Controller bool
 }
 
@@ -41,7 +43,8 @@ type Snapshot struct {
 	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or is another one by now
 	Volume *corev1.PersistentVolume      // that the claim names; nil: the cache does not have it
 	Driver Driver
-	// OfflineOnly says that the driver has refused this claim's expansion with FAILED_PRECONDITION, as for a volume in use.
+	// OfflineOnly says that the driver has refused this claim's expansion with FAILED_PRECONDITION,
+	// as for a volume in use.
 	OfflineOnly bool
 	Users       []string // pods that use the claim and have not ended; read if OfflineOnly
 	AnnotateFS  bool     // gate AnnotateFsResize (RZ-G1)
@@ -60,10 +63,11 @@ type Retry struct {
 type Action interface{ action() }
 
 type (
-	// ForgetOldSize removes the annotation with the capacity from before an expansion, which the node has finished (RZ-D1).
+	// ForgetOldSize removes the annotation with the capacity from before an expansion, which the
+	// node has finished (RZ-D1).
 	ForgetOldSize struct{}
-	// Begin writes into the claim's status which size is asked for, before the driver is asked (RZ-X1). The write has the claim's
-	// resource version.
+	// Begin writes into the claim's status which size is asked for, before the driver is asked
+	// (RZ-X1). The write has the claim's resource version.
 	Begin struct{ Size resource.Quantity }
 	// Expand asks the driver. What follows is for [AfterExpand] to say.
 	Expand struct{ Size resource.Quantity }
@@ -76,7 +80,8 @@ type (
 	HandToNode struct{}
 	// Finish writes the new capacity into the claim's status (RZ-X7).
 	Finish struct{ Capacity resource.Quantity }
-	// Fail writes a condition with the error, and that the size is infeasible if it is (RZ-X8, RZ-X9).
+	// Fail writes a condition with the error, and that the size is infeasible if it is (RZ-X8,
+	// RZ-X9).
 	Fail struct {
 		Message    string
 		Infeasible bool
@@ -100,7 +105,8 @@ type Failure struct {
 // infeasible are the codes of RZ-C2.
 var infeasible = []codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.NotFound}
 
-// IsFinal reports whether the driver is certain not to expand the volume any more for this call (RZ-C1).
+// IsFinal reports whether the driver is certain not to expand the volume any more for this call
+// (RZ-C1).
 func (f Failure) IsFinal() bool { return !rpcerror.IsUncertainOrExhausted(f.Code) }
 
 // IsInfeasible reports whether the size can never be had.

@@ -11,8 +11,8 @@ import (
 // The message of the condition that a user looks for, in upstream's words (RZ-X6).
 const nodeMessage = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
 
-// Apply returns the claim with its status as it is to be after an action; ok is false if the action is not about the claim. The claim
-// that is given stays as it is.
+// Apply returns the claim with its status as it is to be after an action; ok is false if the action
+// is not about the claim. The claim that is given stays as it is.
 func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) (changed *corev1.PersistentVolumeClaim, ok bool) {
 	changed = claim.DeepCopy()
 	st := &changed.Status

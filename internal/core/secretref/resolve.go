@@ -23,7 +23,8 @@ type Problem struct {
 	Fix       string
 }
 
-// Resolve finds the secret for a kind of call. The zero value without a problem says that there is none.
+// Resolve finds the secret for a kind of call. The zero value without a problem says that there is
+// none.
 func Resolve(k Kind, parameters map[string]string, scope Scope) (types.NamespacedName, *Problem) {
 	for _, p := range candidates(k) {
 		name, namespace, problem := p.templates(parameters)
@@ -37,7 +38,8 @@ func Resolve(k Kind, parameters map[string]string, scope Scope) (types.Namespace
 	return types.NamespacedName{}, nil
 }
 
-// Namespace is the template for where the secret for a kind of call is; empty when there is none, or no way to tell.
+// Namespace is the template for where the secret for a kind of call is; empty when there is none,
+// or no way to tell.
 func Namespace(k Kind, parameters map[string]string) string {
 	for _, p := range candidates(k) {
 		_, namespace, problem := p.templates(parameters)
@@ -111,7 +113,8 @@ func resolve(name, namespace half, scope tokens) (types.NamespacedName, *Problem
 	return ref, nil
 }
 
-// forNamespace is the value of a token in a namespace. Neither of them is for the user of the claim to choose.
+// forNamespace is the value of a token in a namespace. Neither of them is for the user of the claim
+// to choose.
 func (s Scope) forNamespace(token string) (string, bool) {
 	switch token {
 	case "pv.name":

@@ -178,7 +178,8 @@ func TestKnownKeysAreOutsideOfTheOlderOnes(t *testing.T) { // R-30, R-31
 	}
 }
 
-// FuzzResolve: whatever stands in a class or on a claim, nothing panics, and a reference is fit for a request to the API server.
+// FuzzResolve: whatever stands in a class or on a claim, nothing panics, and a reference is fit for
+// a request to the API server.
 func FuzzResolve(f *testing.F) {
 	f.Add("${pvc.name}", "${pvc.namespace}", "", "", "key", "value", uint8(0))
 	f.Add("$", "${", "${}", "$$", "it's", "", uint8(2))

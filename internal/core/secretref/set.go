@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Set is the references for one volume, by kind. Sets can be compared, and the zero value refers to nothing.
+// Set is the references for one volume, by kind. Sets can be compared, and the zero value refers to
+// nothing.
 type Set [kinds]types.NamespacedName
 
 // NewSet resolves every kind, or says what is wrong with the first that cannot be.

@@ -6,8 +6,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// SnapshotScope is what the templates of a VolumeSnapshotClass may use. Snapshot is empty for a listing, which belongs to no
-// VolumeSnapshot (SN-P2).
+// SnapshotScope is what the templates of a VolumeSnapshotClass may use. Snapshot is empty for a
+// listing, which belongs to no VolumeSnapshot (SN-P2).
 type SnapshotScope struct {
 	Snapshot types.NamespacedName
 	Content  string
@@ -18,7 +18,8 @@ var (
 	listPair        = pair{name: names.ParameterSnapshotterListSecretName, namespace: names.ParameterSnapshotterListSecretNamespace}
 )
 
-// Snapshotter returns the secret for CreateSnapshot and DeleteSnapshot. The zero value without a problem says that there is none.
+// Snapshotter returns the secret for CreateSnapshot and DeleteSnapshot. The zero value without a
+// problem says that there is none.
 func Snapshotter(parameters map[string]string, scope SnapshotScope) (types.NamespacedName, *Problem) {
 	return snapshotterPair.forSnapshot(parameters, scope)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// begin makes the content of a dynamic snapshot (SN-Q2, SN-Q8). What protects comes first: the finalizers of the VolumeSnapshot and of
-// its source, then the content, which has its finalizer from the start.
+// begin makes the content of a dynamic snapshot (SN-Q2, SN-Q8). What protects comes first: the
+// finalizers of the VolumeSnapshot and of its source, then the content, which has its finalizer
+// from the start.
 func begin(s Snapshot, now time.Time) Verdict {
 	vs := s.Snapshot
 	if problem, bad := sourceProblem(s); bad {

@@ -67,8 +67,8 @@ func idleReady() ContentVerdict {
 	return contentNothing{Finding: finding(verdict.ContentIdle, "the snapshot is ready")}
 }
 
-// The driver is asked again after a quarter of the snapshot's age, within these bounds: a snapshot that takes long is polled less often,
-// and is seen as ready soon all the same (SN-H17).
+// The driver is asked again after a quarter of the snapshot's age, within these bounds: a snapshot
+// that takes long is polled less often, and is seen as ready soon all the same (SN-H17).
 const (
 	shortestPause = time.Second
 	longestPause  = 15 * time.Second
@@ -83,8 +83,8 @@ func polled(s ContentSnapshot, asked time.Time) ContentVerdict {
 	return contentWait{Finding: finding(verdict.ContentPolled, "the driver is still processing the snapshot"), Until: asked.Add(pause(s))}
 }
 
-// create asks for a snapshot of a volume. The content's finalizer is there first, so that neither the handle nor the name is lost when
-// the process ends during the call.
+// create asks for a snapshot of a volume. The content's finalizer is there first, so that neither
+// the handle nor the name is lost when the process ends during the call.
 func create(s ContentSnapshot) ContentVerdict {
 	c := s.Content
 	if !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent) {
@@ -173,8 +173,8 @@ func remove(s ContentSnapshot, now time.Time) ContentVerdict {
 			c.Spec.VolumeSnapshotRef.Namespace, c.Spec.VolumeSnapshotRef.Name)}
 	}
 	known := handle(c)
-	// A content of policy Delete whose snapshot was never confirmed is deleted by the handle in its spec, where upstream leaves the
-	// snapshot behind (SN-E3).
+	// A content of policy Delete whose snapshot was never confirmed is deleted by the handle in its
+	// spec, where upstream leaves the snapshot behind (SN-E3).
 	if c.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete || known == "" || isMember(c) {
 		return contentDo{
 			Finding: finding(verdict.ContentDeleting, "there is no snapshot to delete with the VolumeSnapshotContent"),
@@ -194,7 +194,8 @@ func gone() ContentVerdict {
 	return contentNothing{Finding: finding(verdict.ContentDeleting, "the VolumeSnapshotContent is free to go")}
 }
 
-// statusOf merges an answer into the status (SN-A11, SN-A12): what is set stays, and readiness follows the driver.
+// statusOf merges an answer into the status (SN-A11, SN-A12): what is set stays, and readiness
+// follows the driver.
 func statusOf(c *snapshotv1.VolumeSnapshotContent, a Answer, now time.Time) *snapshotv1.VolumeSnapshotContentStatus {
 	status := &snapshotv1.VolumeSnapshotContentStatus{}
 	if c.Status != nil {

@@ -45,7 +45,8 @@ func after(then contentRefuse, actions []ContentAction) ContentVerdict {
 	return contentDo{Finding: then.Finding, Actions: actions, Then: then}
 }
 
-// AfterFind turns the answer to ListSnapshots into the next verdict. Without LIST_SNAPSHOTS the answer is what the content says.
+// AfterFind turns the answer to ListSnapshots into the next verdict. Without LIST_SNAPSHOTS the
+// answer is what the content says.
 func AfterFind(s ContentSnapshot, a Answer, f *Failure, now time.Time) ContentVerdict {
 	if f == nil && a.Handle == "" {
 		f = &Failure{Message: "can not find snapshot for snapshotID " + *s.Content.Spec.Source.SnapshotHandle}
@@ -67,8 +68,8 @@ func AfterFind(s ContentSnapshot, a Answer, f *Failure, now time.Time) ContentVe
 	return done
 }
 
-// AfterDelete turns the answer to DeleteSnapshot into the next verdict. NotFound is a failure as well (SN-K2): the CSI specification has
-// a driver answer OK for a snapshot that is gone.
+// AfterDelete turns the answer to DeleteSnapshot into the next verdict. NotFound is a failure as
+// well (SN-K2): the CSI specification has a driver answer OK for a snapshot that is gone.
 func AfterDelete(f *Failure) ContentVerdict {
 	if f != nil {
 		return contentRefuse{Finding: finding(verdict.ContentDeleteFailed, "Failed to delete snapshot: %s", f.Message)}

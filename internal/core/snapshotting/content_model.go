@@ -55,7 +55,8 @@ type ContentSnapshot struct {
 type ContentAction interface{ contentAction() }
 
 type (
-	// MarkCreating sets the annotation volumesnapshot-being-created, before the driver is asked (SN-N7).
+	// MarkCreating sets the annotation volumesnapshot-being-created, before the driver is asked
+	// (SN-N7).
 	MarkCreating struct{}
 	// ClearCreating removes it, once the outcome is known.
 	ClearCreating struct{}
@@ -135,7 +136,8 @@ func has(annotations map[string]string, key string) bool {
 	return ok
 }
 
-// deletionSecret is the secret for CreateSnapshot and DeleteSnapshot, which the snapshot-controller wrote down (SN-N10).
+// deletionSecret is the secret for CreateSnapshot and DeleteSnapshot, which the snapshot-controller
+// wrote down (SN-N10).
 func deletionSecret(c *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
 	return types.NamespacedName{
 		Namespace: c.Annotations[names.AnnSnapshotDeletionSecretNamespace], Name: c.Annotations[names.AnnSnapshotDeletionSecretName],

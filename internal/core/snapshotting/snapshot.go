@@ -177,7 +177,8 @@ func copied(vs *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent) 
 	return status
 }
 
-// sameStatus compares what the API server keeps: times in whole seconds, and values rather than pointers (SN-H3).
+// sameStatus compares what the API server keeps: times in whole seconds, and values rather than
+// pointers (SN-H3).
 func sameStatus(a, b *snapshotv1.VolumeSnapshotStatus) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -213,7 +214,8 @@ func fail(s Snapshot, now time.Time, f verdict.Finding) Verdict {
 	return do{Finding: f, Actions: []Action{WriteStatus{status}}, Then: then}
 }
 
-// removeSnapshot is section 8 of the rows. The finalizers stay until the content is gone or kept, and go in one write.
+// removeSnapshot is section 8 of the rows. The finalizers stay until the content is gone or kept,
+// and go in one write.
 func removeSnapshot(s Snapshot) Verdict {
 	vs := s.Snapshot
 	held := slices.DeleteFunc([]string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}, func(f string) bool {

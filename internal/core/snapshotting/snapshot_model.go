@@ -17,7 +17,8 @@ type Verdict = verdict.Verdict[Action]
 
 // Settings are what the controller's decisions depend on besides the objects.
 type Settings struct {
-	// SourceMode has the content say which mode the source volume has (--prevent-volume-mode-conversion).
+	// SourceMode has the content say which mode the source volume has
+	// (--prevent-volume-mode-conversion).
 	SourceMode bool
 }
 
@@ -45,7 +46,8 @@ type Snapshot struct {
 type Action interface{ action() }
 
 type (
-	// PrepareSnapshot adds finalizers to the VolumeSnapshot, and its class if Class is not empty. One write.
+	// PrepareSnapshot adds finalizers to the VolumeSnapshot, and its class if Class is not empty.
+	// One write.
 	PrepareSnapshot struct {
 		Finalizers []string
 		Class      string
@@ -56,7 +58,8 @@ type (
 	CreateContent struct {
 		Content *snapshotv1.VolumeSnapshotContent
 	}
-	// BindContent has a pre-provisioned content refer to the VolumeSnapshot by its uid, with the class if it is not empty.
+	// BindContent has a pre-provisioned content refer to the VolumeSnapshot by its uid, with the
+	// class if it is not empty.
 	BindContent struct{ Class string }
 	// ProtectContent adds the content's finalizer.
 	ProtectContent struct {
@@ -87,8 +90,8 @@ func (DeleteContent) action()   {}
 func (ReleaseClaim) action()    {}
 func (ReleaseSnapshot) action() {}
 
-// ContentName returns the name of the content that a VolumeSnapshot has or gets: the one that it is bound to or that it names, else the
-// one that its uid makes (SN-N15, SN-D1).
+// ContentName returns the name of the content that a VolumeSnapshot has or gets: the one that it is
+// bound to or that it names, else the one that its uid makes (SN-N15, SN-D1).
 func ContentName(vs *snapshotv1.VolumeSnapshot) string {
 	switch {
 	case vs.Status != nil && ptr.Deref(vs.Status.BoundVolumeSnapshotContentName, "") != "":
@@ -117,7 +120,8 @@ func IsDefaultClass(class *snapshotv1.VolumeSnapshotClass) bool {
 	return class.Annotations[names.AnnDefaultSnapshotClass] == "true"
 }
 
-// RestoredFrom returns the VolumeSnapshot that a claim is a restore of, whichever field names it (SN-H19).
+// RestoredFrom returns the VolumeSnapshot that a claim is a restore of, whichever field names it
+// (SN-H19).
 func RestoredFrom(claim *corev1.PersistentVolumeClaim) (types.NamespacedName, bool) {
 	if ref := claim.Spec.DataSourceRef; ref != nil && ref.Kind == "VolumeSnapshot" && ptr.Deref(ref.APIGroup, "") == names.SnapshotGroup {
 		namespace := ptr.Deref(ref.Namespace, "")

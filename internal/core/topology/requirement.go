@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoKeys is returned for a driver that announces topology while no node has a topology key of it. Some drivers always do
-// (ceph-csi). The volume can be created without a requirement.
+// ErrNoKeys is returned for a driver that announces topology while no node has a topology key of
+// it. Some drivers always do (ceph-csi). The volume can be created without a requirement.
 var ErrNoKeys = errors.New("the driver announces topology, and no node has a topology key that it registered")
 
 // ErrNoNode is returned when topology keys are registered and no node has the labels for them (T-24).
@@ -29,7 +29,8 @@ type Node struct {
 type Rules struct {
 	Strict    bool // --strict-topology: with a selected node, its topology only (T-10)
 	Immediate bool // --immediate-topology: without a selected node, the topology of all nodes (T-16)
-	// Assertive makes allowedTopologies a filter of the nodes' topology, instead of the terms themselves (U-32).
+	// Assertive makes allowedTopologies a filter of the nodes' topology, instead of the terms
+	// themselves (U-32).
 	Assertive bool
 	MaxTerms  int // bound of the terms in a request (T-30); 0 for none
 }
@@ -42,7 +43,8 @@ type Claim struct {
 	Nodes    []Node                        // only read when NeedsNodes
 }
 
-// NeedsNodes reports whether the requirement of the claim depends on nodes other than the selected one.
+// NeedsNodes reports whether the requirement of the claim depends on nodes other than the selected
+// one.
 func NeedsNodes(claim Claim, rules Rules) bool {
 	hasAllowed := len(claim.Allowed) > 0 && !rules.Assertive
 	if claim.Selected != nil {
@@ -54,8 +56,9 @@ func NeedsNodes(claim Claim, rules Rules) bool {
 	return rules.Immediate
 }
 
-// Requirement returns the accessibility requirement of a CreateVolume request, or nil if the driver may choose (T-10 to T-18).
-// The error is ErrNoKeys, ErrNoNode, or says which place allowedTopologies excludes.
+// Requirement returns the accessibility requirement of a CreateVolume request, or nil if the driver
+// may choose (T-10 to T-18). The error is ErrNoKeys, ErrNoNode, or says which place
+// allowedTopologies excludes.
 func Requirement(claim Claim, rules Rules) (*csi.TopologyRequirement, error) {
 	allowed := flatten(claim.Allowed)
 	if len(claim.Allowed) > 0 && len(allowed) == 0 { // T-18
@@ -99,8 +102,8 @@ func requisiteTerms(claim Claim, rules Rules, selected term, allowed []term) ([]
 	return terms, nil
 }
 
-// prefer rotates the sorted terms: the first that is a subset of the selected node's topology comes first (T-13). Without a
-// selected node the name of the claim decides which is first (T-15, T-16).
+// prefer rotates the sorted terms: the first that is a subset of the selected node's topology comes
+// first (T-13). Without a selected node the name of the claim decides which is first (T-15, T-16).
 func prefer(sorted []term, claim Claim, selected term) []term {
 	shift := Shift(claim.Name, len(sorted))
 	if claim.Selected != nil {
@@ -109,8 +112,9 @@ func prefer(sorted []term, claim Claim, selected term) []term {
 	return slices.Concat(sorted[shift:], sorted[:shift])
 }
 
-// aggregate returns the topology of all nodes: for the keys of the selected node (T-13), or for every distinct set of keys
-// that the driver registered (T-16, T-24). A selected node counts even if the list of nodes lacks it.
+// aggregate returns the topology of all nodes: for the keys of the selected node (T-13), or for
+// every distinct set of keys that the driver registered (T-16, T-24). A selected node counts even
+// if the list of nodes lacks it.
 func aggregate(claim Claim, selected term) ([]term, error) {
 	if claim.Selected != nil {
 		var keys []string
@@ -145,8 +149,8 @@ func keySets(nodes []Node) [][]string {
 	return slices.CompactFunc(sets, slices.Equal)
 }
 
-// withKeys returns a term for each node whose driver registered at least the keys and which has a label for each (T-24).
-// Cordoned and NotReady nodes count (T-29).
+// withKeys returns a term for each node whose driver registered at least the keys and which has a
+// label for each (T-24). Cordoned and NotReady nodes count (T-29).
 func withKeys(nodes []Node, keys []string) []term {
 	var terms []term
 	seen := map[string]bool{}
@@ -185,8 +189,9 @@ func (t term) String() string {
 	return strings.Join(pairs, ",")
 }
 
-// Shift returns which of n sorted terms is preferred first for a claim (T-21). Claims of one StatefulSet share the hash and
-// differ in their ordinal, so that they follow each other through the terms. n must be positive.
+// Shift returns which of n sorted terms is preferred first for a claim (T-21). Claims of one
+// StatefulSet share the hash and differ in their ordinal, so that they follow each other through
+// the terms. n must be positive.
 func Shift(claimName string, n int) int {
 	set, ordinal := splitOrdinal(claimName)
 	hash := fnv.New32()
@@ -194,8 +199,8 @@ func Shift(claimName string, n int) int {
 	return int((hash.Sum32() + ordinal) % uint32(n)) //nolint:gosec // the sum wraps on purpose, as in the external-provisioner
 }
 
-// splitOrdinal returns the name of the StatefulSet and the ordinal in the name of a claim, as in "data-web-3"; the whole name
-// and 0 for a name without a 32-bit number at its end.
+// splitOrdinal returns the name of the StatefulSet and the ordinal in the name of a claim, as in
+// "data-web-3"; the whole name and 0 for a name without a 32-bit number at its end.
 func splitOrdinal(name string) (set string, ordinal uint32) {
 	dash := strings.LastIndexByte(name, '-')
 	if dash < 0 {

@@ -114,7 +114,8 @@ func TestShift(t *testing.T) {
 	}
 }
 
-// TestRequirementOracle compares with a naive oracle: the set of requested places, and the order of the preferred ones.
+// TestRequirementOracle compares with a naive oracle: the set of requested places, and the order of
+// the preferred ones.
 func TestRequirementOracle(t *testing.T) {
 	value := rapid.SampledFrom([]string{"a", "b", "c"})
 	key := rapid.SampledFrom([]string{"host", "rack", "zone"})
@@ -149,7 +150,8 @@ func TestRequirementOracle(t *testing.T) {
 	})
 }
 
-// naivePlaces returns, for every node and every key set of any node, the place of the node if it registers and has these keys.
+// naivePlaces returns, for every node and every key set of any node, the place of the node if it
+// registers and has these keys.
 func naivePlaces(nodes []Node) map[string]bool {
 	out := map[string]bool{}
 	for _, from := range nodes {

@@ -66,9 +66,10 @@ func sortTerms(terms []term) []term {
 	return slices.CompactFunc(terms, isEqualTerm)
 }
 
-// flatten distributes the values of each expression over the other expressions of its selector, and concatenates the
-// selectors (T-20). A selector without expressions adds no term. An expression without values, which the API server
-// refuses, drops the expressions before it, as in the external-provisioner.
+// flatten distributes the values of each expression over the other expressions of its selector, and
+// concatenates the selectors (T-20). A selector without expressions adds no term. An expression
+// without values, which the API server refuses, drops the expressions before it, as in the
+// external-provisioner.
 func flatten(allowed []corev1.TopologySelectorTerm) []term {
 	var out []term
 	for _, selector := range allowed {

@@ -50,8 +50,9 @@ func TestOfNode(t *testing.T) {
 	}
 }
 
-// FuzzPlaces: no node, driver or answer makes anything panic, a place is what the driver registered, and there is never an affinity that
-// the API server refuses for want of terms (P-12, H-3).
+// FuzzPlaces: no node, driver or answer makes anything panic, a place is what the driver
+// registered, and there is never an affinity that the API server refuses for want of terms (P-12,
+// H-3).
 func FuzzPlaces(f *testing.F) {
 	f.Add("zone", "a", "zone", uint8(3))
 	f.Add("", "", "rack", uint8(0))

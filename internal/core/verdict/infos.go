@@ -10,8 +10,8 @@ func failedVolume(meaning, check string) Info {
 	return Info{Warning, eventVolumeFailedDelete, meaning, check}
 }
 
-// infos is the table of all reasons; docs/reasons is generated from it. The reasons of a controller stand, with their
-// constants, in a file named after it, and that file's table has one line here.
+// infos is the table of all reasons; docs/reasons is generated from it. The reasons of a controller
+// stand, with their constants, in a file named after it, and that file's table has one line here.
 var infos = merge(
 	claimAndVolumeInfos,
 	explainInfos,

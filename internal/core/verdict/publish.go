@@ -1,6 +1,7 @@
 package verdict
 
-// Reasons of the attacher. Its role may write no events (AT-R2): the status of the VolumeAttachment has its words.
+// Reasons of the attacher. Its role may write no events (AT-R2): the status of the VolumeAttachment
+// has its words.
 const (
 	AttachmentNotOurs     Reason = "AttachmentNotOurs"
 	AttachmentDone        Reason = "AttachmentDone"

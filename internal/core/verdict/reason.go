@@ -2,8 +2,8 @@ package verdict
 
 import "slices"
 
-// Reason names why a verdict is what it is. Reasons are stable: they are metric label values, fields of machine-readable
-// output and the names of pages in docs/reasons.
+// Reason names why a verdict is what it is. Reasons are stable: they are metric label values,
+// fields of machine-readable output and the names of pages in docs/reasons.
 type Reason string
 
 // Reasons about a claim.
@@ -98,10 +98,12 @@ const (
 // WriteFailed is about either: the API server did not take a write or did not answer a read.
 const WriteFailed Reason = "WriteFailed"
 
-// HotLoopThrottled is about either: a controller has changed it in too many runs, one after the other.
+// HotLoopThrottled is about either: a controller has changed it in too many runs, one after the
+// other.
 const HotLoopThrottled Reason = "HotLoopThrottled"
 
-// DecisionsEndless is about any object: the decisions about it did not come to an end, which is a bug of Purser.
+// DecisionsEndless is about any object: the decisions about it did not come to an end, which is a
+// bug of Purser.
 const DecisionsEndless Reason = "DecisionsEndless"
 
 // These take the place of WriteFailed, for people, when it goes on.

@@ -2,8 +2,8 @@ package verdict
 
 import "time"
 
-// Verdict is the answer of a decision whose actions are of type A. It is exactly one of [Nothing], [Wait], [Refuse] and
-// [Do]; the interface is sealed so that a switch over it can be complete.
+// Verdict is the answer of a decision whose actions are of type A. It is exactly one of [Nothing],
+// [Wait], [Refuse] and [Do]; the interface is sealed so that a switch over it can be complete.
 //
 //sumtype:decl
 type Verdict[A any] interface {
@@ -31,8 +31,8 @@ func (f Finding) Text() string {
 // Nothing says that the object is as it should be, or is not ours.
 type Nothing[A any] struct{ Finding }
 
-// Wait says that somebody else acts next. Until is when to look again at the latest; the zero time means that a change of
-// the object, or of one that it refers to, will wake us up.
+// Wait says that somebody else acts next. Until is when to look again at the latest; the zero time
+// means that a change of the object, or of one that it refers to, will wake us up.
 type Wait[A any] struct {
 	Finding
 	Until time.Time
@@ -42,13 +42,14 @@ type Wait[A any] struct {
 type Refuse[A any] struct {
 	Finding
 	Retry Retry
-	// Look is after how long to look at the inputs again, when some of them change without waking us up (H-43). The attempt itself
-	// is not due any sooner for that. Zero is not to look.
+	// Look is after how long to look at the inputs again, when some of them change without waking
+	// us up (H-43). The attempt itself is not due any sooner for that. Zero is not to look.
 	Look time.Duration
 }
 
-// Do lists actions in the order in which they must happen. An action that ends unlike expected, or whose answer must be
-// looked at first, ends the list, and a further decision says what is next. When all of them are done, Then is the verdict.
+// Do lists actions in the order in which they must happen. An action that ends unlike expected, or
+// whose answer must be looked at first, ends the list, and a further decision says what is next.
+// When all of them are done, Then is the verdict.
 type Do[A any] struct {
 	Finding
 	Actions []A
@@ -61,7 +62,8 @@ type Retry int
 const (
 	// RetryWithBackoff tries again after a delay that doubles.
 	RetryWithBackoff Retry = iota
-	// RetrySlowly tries again after the longest delay, unless an input of the decision changes first (C-42, H-43).
+	// RetrySlowly tries again after the longest delay, unless an input of the decision changes
+	// first (C-42, H-43).
 	RetrySlowly
 )
 

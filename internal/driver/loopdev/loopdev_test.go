@@ -146,8 +146,9 @@ func TestADeviceIsFoundByItsInode(t *testing.T) {
 	}
 }
 
-// awaitGone returns when no device has the image. Another program on the machine may look at all devices at the moment, and the kernel keeps
-// one that was detached for as long as a process has it open.
+// awaitGone returns when no device has the image. Another program on the machine may look at all
+// devices at the moment, and the kernel keeps one that was detached for as long as a process has it
+// open.
 func awaitGone(t *testing.T, inode Inode) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {

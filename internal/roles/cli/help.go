@@ -34,7 +34,8 @@ type FlagGroup struct {
 	Flags []*pflag.Flag
 }
 
-// FlagGroups lists the flags by title, in the order in which they were added; flags without a title come last.
+// FlagGroups lists the flags by title, in the order in which they were added; flags without a title
+// come last.
 func FlagGroups(f *pflag.FlagSet) []FlagGroup {
 	var groups []FlagGroup
 	other := FlagGroup{Title: "Flags"}
@@ -53,7 +54,8 @@ func FlagGroups(f *pflag.FlagSet) []FlagGroup {
 	return append(groups, other)
 }
 
-// FlagHelp is the part of a help page about flags: each flag on a line of its own, what it does indented below.
+// FlagHelp is the part of a help page about flags: each flag on a line of its own, what it does
+// indented below.
 func FlagHelp(f *pflag.FlagSet) string {
 	var b strings.Builder
 	for _, g := range FlagGroups(f) {
@@ -115,7 +117,8 @@ const (
 	MarkDeprecated = "deprecated"
 )
 
-// Marked says of flags that upstream does not have them, or that they are there for old manifests only.
+// Marked says of flags that upstream does not have them, or that they are there for old manifests
+// only.
 func Marked(f *pflag.FlagSet, mark string, names ...string) {
 	for _, name := range names {
 		flag := f.Lookup(name)

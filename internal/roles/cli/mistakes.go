@@ -63,7 +63,8 @@ var wants = map[string]string{
 	"uint":     "a whole number that is not negative",
 }
 
-// patientValue is the value of a flag that lets the command line be read to its end, so that all mistakes are told at once (CL-9).
+// patientValue is the value of a flag that lets the command line be read to its end, so that all
+// mistakes are told at once (CL-9).
 type patientValue struct {
 	pflag.Value
 	flag    string
@@ -102,8 +103,8 @@ func Mistakes(f *pflag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// LoggingFlags are those of the Kubernetes components (F-60 to F-62). Four of them need a gate that no program of this kind can
-// set; upstream shows them all the same (F-63).
+// LoggingFlags are those of the Kubernetes components (F-60 to F-62). Four of them need a gate that
+// no program of this kind can set; upstream shows them all the same (F-63).
 func LoggingFlags(logging *logsapi.LoggingConfiguration) func(*pflag.FlagSet) {
 	return func(f *pflag.FlagSet) {
 		logsapi.AddFlags(logging, f)

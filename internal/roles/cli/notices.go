@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Notices are what the command line makes worth telling, once each. They are logged when logging is set up.
+// Notices are what the command line makes worth telling, once each. They are logged when logging is
+// set up.
 type Notices struct{ Lines []Notice }
 
 // Notice is a warning about one flag.
@@ -28,7 +29,8 @@ func (n *Notices) LogTo(log logr.Logger) {
 	}
 }
 
-// RetiredFlag is a flag that older versions had and that manifests still carry (CL-6, CL-7). It is accepted with one warning.
+// RetiredFlag is a flag that older versions had and that manifests still carry (CL-6, CL-7). It is
+// accepted with one warning.
 type RetiredFlag struct {
 	Name   string
 	Kind   string // of its value: bool, string, int or duration

@@ -1,7 +1,7 @@
 package cli
 
-// ServerGates are those of the API server's library in Kubernetes 1.36. Upstream shares its table of gates with that library, so
-// it starts with them, and they change nothing there either (G-6).
+// ServerGates are those of the API server's library in Kubernetes 1.36. Upstream shares its table
+// of gates with that library, so it starts with them, and they change nothing there either (G-6).
 var ServerGates = []string{
 	"APIResponseCompression", "APIServerIdentity", "APIServerTracing", "APIServingWithRoutine",
 	"AggregatedDiscoveryRemoveBetaType", "AllowParsingUserUIDFromCertAuth", "AllowUnsafeMalformedObjectDeletion",

@@ -21,7 +21,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/registry"
 )
 
-// Controllers is the role controllers: those controllers of kube-controller-manager that concern claims and volumes.
+// Controllers is the role controllers: those controllers of kube-controller-manager that concern
+// claims and volumes.
 type Controllers struct {
 	Version string
 	Log     logr.Logger // overrides the logging flags when set, for the roles inside of `up`
@@ -110,8 +111,9 @@ func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
 		"`names` of the controllers to run, as kube-controller-manager calls them; * for all but "+strings.Join(registry.OnRequest(), ", ")+", -NAME for all but this one: "+strings.Join(registry.Names(), ", "))
 }
 
-// DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With fewer than the clients that write at once, what
-// is asked for waits in our queue for longer than it takes: with 32, the slowest of a thousand claims took a quarter longer.
+// DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With
+// fewer than the clients that write at once, what is asked for waits in our queue for longer than
+// it takes: with 32, the slowest of a thousand claims took a quarter longer.
 const DefaultWorkers = 100
 
 // Validate implements role.
@@ -127,7 +129,8 @@ func (c *Controllers) Validate() error {
 		c.APIAccess.Validate(), c.HTTPSettings.Validate(&cli.Notices{}), cli.ValidateLogging(c.Logging), c.Election.Validate())...)
 }
 
-// Enabled says which controllers run. Each can be swapped by itself: they meet at the API server only.
+// Enabled says which controllers run. Each can be swapped by itself: they meet at the API server
+// only.
 func (c *Controllers) Enabled() (map[string]bool, error) {
 	on := map[string]bool{}
 	var unknown []error

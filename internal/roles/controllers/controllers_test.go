@@ -53,7 +53,8 @@ func TestControllersEnabled(t *testing.T) {
 	}
 }
 
-// What the page on migrating has to be put into kube-controller-manager's flag is what this role takes over, no more and no less.
+// What the page on migrating has to be put into kube-controller-manager's flag is what this role
+// takes over, no more and no less.
 func TestControllersToSwitchOff(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "migrating.md"))
 	if err != nil {

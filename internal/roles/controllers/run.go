@@ -66,8 +66,9 @@ func (c *Controllers) Run(ctx context.Context) error {
 		return err
 	}
 	defer process.RunBeside(ctx, b.checkPermissions)()
-	// A lost lease makes Start return an error, which ends the process. Nothing else fences these controllers: every write has the
-	// resourceVersion or uid of the object that was decided on as its precondition.
+	// A lost lease makes Start return an error, which ends the process. Nothing else fences these
+	// controllers: every write has the resourceVersion or uid of the object that was decided on as
+	// its precondition.
 	return b.mgr.Start(ctx)
 }
 
@@ -185,7 +186,8 @@ func (b *builder) add(ctx context.Context) error {
 	return nil
 }
 
-// isServed reports whether the API server serves the kind that the controller needs: older ones do not, and it can be switched off.
+// isServed reports whether the API server serves the kind that the controller needs: older ones do
+// not, and it can be switched off.
 func (b *builder) isServed(c registry.Controller) bool {
 	if c.Needs.Empty() {
 		return true

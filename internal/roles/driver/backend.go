@@ -29,8 +29,9 @@ type chosen struct {
 	reason string
 }
 
-// chooseBackend never changes the kind of a state directory: the volumes of one kind are nothing to another, and a driver that
-// was upgraded, or started once without root, must not lose sight of them.
+// chooseBackend never changes the kind of a state directory: the volumes of one kind are nothing to
+// another, and a driver that was upgraded, or started once without root, must not lose sight of
+// them.
 func (d *Driver) chooseBackend(state string) (chosen, error) {
 	began, err := beganWith(state)
 	switch {
@@ -92,8 +93,8 @@ func (d *Driver) newBackend(kind, state string) (backend.Backend, error) {
 // kindFile holds the backend of a state directory.
 const kindFile = "backend"
 
-// beganWith is empty for a state directory without volumes. One of an older version has no file, and its volumes are
-// directories.
+// beganWith is empty for a state directory without volumes. One of an older version has no file,
+// and its volumes are directories.
 func beganWith(state string) (string, error) {
 	path := filepath.Join(state, kindFile)
 	content, err := os.ReadFile(path)

@@ -38,8 +38,9 @@ func (c *cephSettings) newBackend(state string) (*ceph.Backend, error) {
 	})
 }
 
-// usable says what is missing to begin with Ceph. Later on that is for Probe to say: a program that is missing for the time
-// of an upgrade must not keep a driver from starting that has volumes to unstage.
+// usable says what is missing to begin with Ceph. Later on that is for Probe to say: a program that
+// is missing for the time of an upgrade must not keep a driver from starting that has volumes to
+// unstage.
 func (c *cephSettings) usable(state string) error {
 	b, err := c.newBackend(state)
 	if err != nil {

@@ -192,8 +192,8 @@ func (d *Driver) Validate() error {
 // flagOf are the flags behind the settings of the driver.
 var flagOf = map[string]string{"Name": "driver-name", "NodeID": "node-id", "Endpoint": "endpoint", "StateDir": "state-dir", "Topology": "topology"}
 
-// settingMistakes leaves out the flags without which there is nothing to do, of which Validate has said so. The name of the driver is in
-// its topology key, which takes less than a name may have.
+// settingMistakes leaves out the flags without which there is nothing to do, of which Validate has
+// said so. The name of the driver is in its topology key, which takes less than a name may have.
 func (d *Driver) settingMistakes() (errs []error) {
 	named := true
 	for _, m := range d.settings().CheckSettings() {

@@ -69,8 +69,8 @@ func TestTheDefaultBackendIsWhatTheMachineCanDo(t *testing.T) {
 	}
 }
 
-// playKubelet does what a kubelet's plugin watcher does with a socket that appears: it asks, calls the driver where the
-// answer says, and tells how that went.
+// playKubelet does what a kubelet's plugin watcher does with a socket that appears: it asks, calls
+// the driver where the answer says, and tells how that went.
 func playKubelet(t *testing.T, dir string) {
 	t.Helper()
 	path := seen(t, func() (string, bool) {

@@ -71,8 +71,8 @@ func (d *Driver) plugin(served *telemetry.Served) (*driver.Driver, error) {
 	return plugin, keepKind(state, choice.kind)
 }
 
-// serve runs the driver and what stands around it. The kubelet hears of the driver when it accepts calls, and of its end
-// before that.
+// serve runs the driver and what stands around it. The kubelet hears of the driver when it accepts
+// calls, and of its end before that.
 func (d *Driver) serve(ctx context.Context, plugin *driver.Driver, registry prometheus.Gatherer) error {
 	web, err := d.newWeb(plugin, registry)
 	if err != nil {
@@ -123,7 +123,8 @@ type web struct {
 // probeTimeout bounds one answer of /livez and /readyz.
 const probeTimeout = 5 * time.Second
 
-// newWeb asks over the driver's own socket: that is what callers do, and it finds out when the socket is gone.
+// newWeb asks over the driver's own socket: that is what callers do, and it finds out when the
+// socket is gone.
 func (d *Driver) newWeb(plugin *driver.Driver, registry prometheus.Gatherer) (*web, error) {
 	own, err := csirpc.Dial(csirpc.Config{Endpoint: d.Endpoint, Timeout: probeTimeout})
 	if err != nil {

@@ -42,8 +42,8 @@ func New(streams Streams) []*cobra.Command {
 	return []*cobra.Command{newExplain(streams), newTree(streams), newDump(streams)}
 }
 
-// Answer is the output of explain with -o json or -o yaml. Reports has one entry for an object that was asked for; without an object,
-// Groups has the causes and Reports every object that is stuck.
+// Answer is the output of explain with -o json or -o yaml. Reports has one entry for an object that
+// was asked for; without an object, Groups has the causes and Reports every object that is stuck.
 type Answer struct {
 	Time    time.Time     `json:"time"`
 	Reports []core.Report `json:"reports"`

@@ -21,7 +21,8 @@ import (
 	"github.com/purser-csi/purser/internal/world/inventory"
 )
 
-// source says where the objects come from. The flags are kubectl's, so that the commands work as its plugin.
+// source says where the objects come from. The flags are kubectl's, so that the commands work as
+// its plugin.
 type source struct {
 	kubeconfig, context, namespace string
 	from                           []string
@@ -142,8 +143,9 @@ func (s *source) readFrom(builder *inventory.Builder, from string) (time.Time, e
 	return readFolder(builder, from)
 }
 
-// readFolder reads every YAML and JSON file below a folder: a must-gather, the output of kubectl cluster-info dump, or files by hand.
-// Such folders have files of other programs as well, so a file that has no API object in it is left out.
+// readFolder reads every YAML and JSON file below a folder: a must-gather, the output of kubectl
+// cluster-info dump, or files by hand. Such folders have files of other programs as well, so a file
+// that has no API object in it is left out.
 func readFolder(builder *inventory.Builder, folder string) (at time.Time, err error) {
 	read := 0
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
@@ -182,7 +184,8 @@ var kindNames = map[string]core.Kind{
 	"ns": core.Namespace, "namespace": core.Namespace,
 }
 
-// parseRef reads KIND/NAME, or KIND and NAME, in any spelling that kubectl takes: plural, with a group, in capitals.
+// parseRef reads KIND/NAME, or KIND and NAME, in any spelling that kubectl takes: plural, with a
+// group, in capitals.
 func parseRef(args []string, namespace string) (core.Ref, error) {
 	text := strings.Join(args, "/")
 	kindText, name, ok := strings.Cut(text, "/")

@@ -65,7 +65,8 @@ func printTree(out io.Writer, root core.Branch, format string) error {
 
 const treeWidth = 80
 
-// tree prints a branch and its children. first is put before the branch, rest before everything below it.
+// tree prints a branch and its children. first is put before the branch, rest before everything
+// below it.
 func (p *printer) tree(b core.Branch, first, rest string) {
 	head := fmt.Sprintf("%s%s  %s", first, b.Object, b.State)
 	if b.Age != "" {

@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// O-3, RB-12: v1 had no controllers, so those of plane take the lease alone, and under the name of their own holder.
+// O-3, RB-12: v1 had no controllers, so those of plane take the lease alone, and under the name of
+// their own holder.
 func TestControllersOfPlaneTakeNoLockOfV1(t *testing.T) {
 	for _, args := range [][]string{{"--enable-leader-election"}, {"--leader-election", "--leader-election-type=endpoints"}} {
 		p := New()

@@ -16,7 +16,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 )
 
-// Plane is the role plane: the controllers and a provisioner in one process, which then need fewer writes.
+// Plane is the role plane: the controllers and a provisioner in one process, which then need fewer
+// writes.
 type Plane struct {
 	*provisioner.Provisioner
 	Controllers *controllers.Controllers
@@ -67,7 +68,8 @@ func (p *Plane) Validate() error {
 		p.Provisioner.Validate())
 }
 
-// Run implements role. When one of the two ends, so does the other: the next process begins with both.
+// Run implements role. When one of the two ends, so does the other: the next process begins with
+// both.
 func (p *Plane) Run(ctx context.Context) error {
 	ctx, err := p.StartLogging(ctx)
 	if err != nil {
@@ -87,7 +89,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	return process.RunTogether(ctx, map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run})
 }
 
-// electionOfControllers is that of the controllers in the same process: another lease, a holder that says so, and no lock of v1, which had none (O-3).
+// electionOfControllers is that of the controllers in the same process: another lease, a holder
+// that says so, and no lock of v1, which had none (O-3).
 func electionOfControllers(provisioner process.Election, identity string) process.Election {
 	provisioner.Holder, provisioner.LockType = identity, process.LockLeases
 	return provisioner

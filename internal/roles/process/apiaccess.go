@@ -44,7 +44,8 @@ func (a *APIAccess) Validate() []error {
 	}
 }
 
-// find reads the kubeconfig, or looks at what a pod is given (ST-2, EN-6). KUBECONFIG wins over the flag (EN-1).
+// find reads the kubeconfig, or looks at what a pod is given (ST-2, EN-6). KUBECONFIG wins over the
+// flag (EN-1).
 func (a *APIAccess) find() (*rest.Config, error) {
 	from, path := "--kubeconfig", a.Kubeconfig
 	if env := os.Getenv("KUBECONFIG"); env != "" {
@@ -105,8 +106,8 @@ func (a *APIAccess) limits() (qps float32, burst int) {
 	return a.KubeAPIQPS, a.KubeAPIBurst
 }
 
-// ShareThrottle makes the limit for all requests of the process but those for its leases, which have their own: a leader that is busy
-// must not lose its lease for that.
+// ShareThrottle makes the limit for all requests of the process but those for its leases, which
+// have their own: a leader that is busy must not lose its lease for that.
 func (a *APIAccess) ShareThrottle() {
 	if qps, burst := a.limits(); a.throttle == nil && qps > 0 {
 		a.throttle = kube.NewThrottle(qps, burst)

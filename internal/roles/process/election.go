@@ -41,8 +41,8 @@ const (
 	lockEndpoints = "endpoints"
 )
 
-// NewIdentity names this process and no other: a host name is shared by pods on the host's network, and by a pod and its
-// successor, and two holders with one name would both lead (LK-2, H-32).
+// NewIdentity names this process and no other: a host name is shared by pods on the host's network,
+// and by a pod and its successor, and two holders with one name would both lead (LK-2, H-32).
 func NewIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -51,8 +51,8 @@ func NewIdentity() string {
 	return host + "_" + string(uuid.NewUUID())
 }
 
-// Identity is the name under which this process leads. It is the same for the life of the process and differs from that of any
-// other.
+// Identity is the name under which this process leads. It is the same for the life of the process
+// and differs from that of any other.
 func (e *Election) Identity() string { return e.Holder }
 
 // AddFlags are F-43 to F-48.
@@ -105,8 +105,9 @@ func (e *Election) Validate() []error {
 	}
 }
 
-// NewLock is the lock on the lease, and with the type endpoints on v1's Endpoints object as well (O-3). It has its own client and its own
-// connection, so that busy controllers do not cost the lease.
+// NewLock is the lock on the lease, and with the type endpoints on v1's Endpoints object as well
+// (O-3). It has its own client and its own connection, so that busy controllers do not cost the
+// lease.
 func (e *Election) NewLock(api *rest.Config, name string, events resourcelock.EventRecorder) (*ElectionLock, error) {
 	api = rest.AddUserAgent(kube.DedicatedTransport(api), "leader-election")
 	api.RateLimiter = nil                             // one of its own
@@ -129,8 +130,9 @@ func (e *Election) NewLock(api *rest.Config, name string, events resourcelock.Ev
 	return newElectionLock(lock, e.LeaseDuration), nil
 }
 
-// DriverLeaseName is upstream's, so that both can never lead at once (LK-1). Where the API server would refuse upstream's name there is
-// no upstream that leads, and the name is made a valid one (LK-3).
+// DriverLeaseName is upstream's, so that both can never lead at once (LK-1). Where the API server
+// would refuse upstream's name there is no upstream that leads, and the name is made a valid one
+// (LK-3).
 func DriverLeaseName(driver string) string {
 	name := strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '-' {
@@ -162,7 +164,8 @@ func (e *Election) LeaseNamespace() string {
 	return "default"
 }
 
-// labels is the value of --leader-election-labels. A colon separates key and value, as upstream has it (F-48).
+// labels is the value of --leader-election-labels. A colon separates key and value, as upstream has
+// it (F-48).
 type labels struct{ byKey *map[string]string }
 
 // Set implements pflag.Value.

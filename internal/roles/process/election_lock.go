@@ -10,7 +10,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ElectionLock sees every step of the election pass by, since the elector inside of the manager cannot be asked.
+// ElectionLock sees every step of the election pass by, since the elector inside of the manager
+// cannot be asked.
 type ElectionLock struct {
 	resourcelock.Interface
 	lease time.Duration
@@ -62,7 +63,8 @@ func (l *ElectionLock) wrote(record resourcelock.LeaderElectionRecord, err error
 	return err
 }
 
-// overdue is how long after the end of its lease a leader counts as healthy; it has given up long before (HT-2).
+// overdue is how long after the end of its lease a leader counts as healthy; it has given up long
+// before (HT-2).
 const overdue = 20 * time.Second
 
 // Healthy is an error for a leader whose renewal is overdue. One that does not lead is healthy.

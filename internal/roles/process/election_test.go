@@ -62,7 +62,8 @@ func (l *scriptedLock) Identity() string { return "me" }
 
 func (l *scriptedLock) Describe() string { return "ns/lease" }
 
-// HT-2: only a leader whose renewal is overdue by more than 20 s is unhealthy. ME-7: a renewal that must read again is counted.
+// HT-2: only a leader whose renewal is overdue by more than 20 s is unhealthy. ME-7: a renewal that
+// must read again is counted.
 func TestWatchedLock(t *testing.T) {
 	at := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	script := &scriptedLock{}

@@ -40,8 +40,9 @@ type HTTPConfig struct {
 	Pprof       bool
 }
 
-// HTTPServer serves metrics and health of a role, on leaders and standbys alike. It answers from before the driver is met and
-// the caches are filled until everything else has ended, so that a slow start is not taken for a dead process.
+// HTTPServer serves metrics and health of a role, on leaders and standbys alike. It answers from
+// before the driver is met and the caches are filled until everything else has ended, so that a
+// slow start is not taken for a dead process.
 type HTTPServer struct {
 	mux    *http.ServeMux
 	server *http.Server

@@ -70,7 +70,8 @@ func TestHTTPReadyNamesWhatIsNot(t *testing.T) {
 	}
 }
 
-// A port of 0 is any free one, and a port that is taken is an error with the name of the flag (ST-12).
+// A port of 0 is any free one, and a port that is taken is an error with the name of the flag
+// (ST-12).
 func TestHTTPListens(t *testing.T) {
 	s := NewHTTPServer(HTTPConfig{Address: "127.0.0.1:0", MetricsPath: "/metrics", Metrics: prometheus.NewRegistry()})
 	where, err := s.Listen(t.Context())

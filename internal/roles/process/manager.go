@@ -30,11 +30,13 @@ type ManagerConfig struct {
 	Release  bool // the lease at the end
 }
 
-// forever is how long a controller waits for the first list of a kind: one kind that cannot be listed, for want of a permission say,
-// must not end the controllers that do not need it. /readyz says that the cache is not complete, and the log which list fails.
+// forever is how long a controller waits for the first list of a kind: one kind that cannot be
+// listed, for want of a permission say, must not end the controllers that do not need it. /readyz
+// says that the cache is not complete, and the log which list fails.
 const forever = 365 * 24 * time.Hour
 
-// NewManager has the caches, the election and the work queues of a role. Metrics and health are served by our own endpoint.
+// NewManager has the caches, the election and the work queues of a role. Metrics and health are
+// served by our own endpoint.
 func NewManager(ctx context.Context, cfg ManagerConfig) (manager.Manager, error) {
 	watches, err := kube.WatchClient(cfg.API)
 	if err != nil {
@@ -64,7 +66,8 @@ func NewManager(ctx context.Context, cfg ManagerConfig) (manager.Manager, error)
 	return mgr, nil
 }
 
-// RunBeside does something beside a manager. Unlike a runnable of it, that does not wait for caches, which may never be warm.
+// RunBeside does something beside a manager. Unlike a runnable of it, that does not wait for
+// caches, which may never be warm.
 func RunBeside(ctx context.Context, do func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var doing sync.WaitGroup

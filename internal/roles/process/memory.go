@@ -15,25 +15,29 @@ import (
 const (
 	// usualGarbage is the runtime's own: garbage for as much again as is alive.
 	usualGarbage = 100
-	// spareGarbage is how many bytes of garbage there may be however little is alive. By the runtime's own rule a small process
-	// collects every few milliseconds amid a burst of work, which waits for it.
+	// spareGarbage is how many bytes of garbage there may be however little is alive. By the
+	// runtime's own rule a small process collects every few milliseconds amid a burst of work,
+	// which waits for it.
 	spareGarbage = 24 << 20
-	// mostGarbage bounds what the next collection may find when much has come alive since the last one.
+	// mostGarbage bounds what the next collection may find when much has come alive since the last
+	// one.
 	mostGarbage = 400
-	// thriftyGarbage is for the first list of all claims and volumes, of which a small part is kept. It costs processor time once.
+	// thriftyGarbage is for the first list of all claims and volumes, of which a small part is
+	// kept. It costs processor time once.
 	thriftyGarbage = 25
-	// giveBackEvery is how often memory that nothing is in goes back to the machine. The runtime itself keeps what a burst of work
-	// has once needed.
+	// giveBackEvery is how often memory that nothing is in goes back to the machine. The runtime
+	// itself keeps what a burst of work has once needed.
 	giveBackEvery = time.Minute
 	// calmTime is for the work that a first list causes.
 	calmTime = 3 * time.Second
-	// worthwhile is how many bytes must have been in use since the last time: a process with nothing to do has nothing to give back,
-	// and looking for it is most of the processor time that it needs.
+	// worthwhile is how many bytes must have been in use since the last time: a process with
+	// nothing to do has nothing to give back, and looking for it is most of the processor time that
+	// it needs.
 	worthwhile = 8 << 20
 )
 
-// SaveMemory keeps the process small while there is nothing to do, and as fast as ever when there is. Who sets GOGC or GOMEMLIMIT
-// has decided otherwise.
+// SaveMemory keeps the process small while there is nothing to do, and as fast as ever when there
+// is. Who sets GOGC or GOMEMLIMIT has decided otherwise.
 func SaveMemory(mgr manager.Manager) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil

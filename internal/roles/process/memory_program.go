@@ -10,12 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The start of a process touches most of its program, half of which is never needed again: the other roles, every type of the API, and
-// what is around each page, which the kernel brings in with it. Such pages stay the process's until the machine runs short of memory,
-// and count towards the memory limit of a container as long.
+// The start of a process touches most of its program, half of which is never needed again: the
+// other roles, every type of the API, and what is around each page, which the kernel brings in with
+// it. Such pages stay the process's until the machine runs short of memory, and count towards the
+// memory limit of a container as long.
 
-// letGoOfProgram gives the pages of the program back to the kernel, which has them from the file. What is needed comes back by itself, in
-// less than a millisecond altogether.
+// letGoOfProgram gives the pages of the program back to the kernel, which has them from the file.
+// What is needed comes back by itself, in less than a millisecond altogether.
 func letGoOfProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -47,8 +48,8 @@ type mapping struct {
 	access, path string
 }
 
-// pristine are the parts that are as in the file: they cannot be written to, and have never been. A debugger's breakpoints and
-// relocations of the linker are in memory only.
+// pristine are the parts that are as in the file: they cannot be written to, and have never been. A
+// debugger's breakpoints and relocations of the linker are in memory only.
 func pristine(smaps io.Reader, program string) (parts []extent, err error) {
 	var current *extent // of the program, and read-only
 	lines := bufio.NewScanner(smaps)

@@ -26,7 +26,8 @@ func TestGarbageBeside(t *testing.T) {
 	}
 }
 
-// TestSpareFollowsWhatIsAlive has a burst of work leave much alive: from the next collection on it is the usual garbage again.
+// TestSpareFollowsWhatIsAlive has a burst of work leave much alive: from the next collection on it
+// is the usual garbage again.
 func TestSpareFollowsWhatIsAlive(t *testing.T) {
 	before := debug.SetGCPercent(usualGarbage)
 	defer debug.SetGCPercent(before)

@@ -37,7 +37,8 @@ func (p Permission) String() string {
 	return text
 }
 
-// ShippedPermissions are those of the manifest that Purser ships for a role. Those of its Role count in the namespace given.
+// ShippedPermissions are those of the manifest that Purser ships for a role. Those of its Role
+// count in the namespace given.
 func ShippedPermissions(role, namespace string) ([]Permission, error) {
 	manifest, err := deploy.RBAC.ReadFile("rbac/" + role + ".yaml")
 	if err != nil {
@@ -112,8 +113,8 @@ type PermissionCheck struct {
 	Manifests map[string]string // by resource: the manifest of a permission that is not in the role's own
 }
 
-// CheckPermissions logs each permission that a role lacks, once. A missing permission never ends the process: it may not be
-// needed, or may be granted later.
+// CheckPermissions logs each permission that a role lacks, once. A missing permission never ends
+// the process: it may not be needed, or may be granted later.
 func CheckPermissions(ctx context.Context, api *rest.Config, wanted func() (PermissionCheck, error)) {
 	log := logr.FromContextOrDiscard(ctx)
 	check, err := wanted()

@@ -10,8 +10,9 @@ import (
 // MostProcessors is more than any API server gives work for.
 const MostProcessors = 4
 
-// LimitProcessors leaves half of the machine to others before a role runs. What limits the controllers is the API server, often on the
-// same machine, and each thread that looks for work takes time from it. Who sets GOMAXPROCS has decided otherwise.
+// LimitProcessors leaves half of the machine to others before a role runs. What limits the
+// controllers is the API server, often on the same machine, and each thread that looks for work
+// takes time from it. Who sets GOMAXPROCS has decided otherwise.
 func LimitProcessors(*cobra.Command, []string) {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(Processors(runtime.NumCPU(), runtime.GOMAXPROCS(0)))

@@ -9,9 +9,9 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// SharedCache is what the managers of two roles in one process see together: one watch of each kind, and each object in memory once. The
-// controllers make it, since their trim keeps what both need; it lives until both managers have ended, so that neither drains on an
-// old view.
+// SharedCache is what the managers of two roles in one process see together: one watch of each
+// kind, and each object in memory once. The controllers make it, since their trim keeps what both
+// need; it lives until both managers have ended, so that neither drains on an old view.
 type SharedCache struct {
 	ctx  context.Context //nolint:containedctx // the life of the view, which is neither manager's
 	stop context.CancelFunc
@@ -66,7 +66,8 @@ type managerCache struct {
 	view *SharedCache
 }
 
-// Start implements cache.Cache. The first manager starts the watches; for each, they last as long as it wants them.
+// Start implements cache.Cache. The first manager starts the watches; for each, they last as long
+// as it wants them.
 func (s managerCache) Start(ctx context.Context) error {
 	v := s.view
 	v.run.Do(func() {

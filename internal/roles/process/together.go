@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// goodbye is how long a part may take to end when another one has failed: long enough to give its lease back. It is short, since the
-// one that failed may have lost its lease, and what it had begun goes on for as long as the process lives.
+// goodbye is how long a part may take to end when another one has failed: long enough to give its
+// lease back. It is short, since the one that failed may have lost its lease, and what it had begun
+// goes on for as long as the process lives.
 const goodbye = 2 * time.Second
 
 // RunTogether runs the parts until one of them ends, and then ends the others.
@@ -37,7 +38,8 @@ func RunTogether(ctx context.Context, parts map[string]func(context.Context) err
 	return err
 }
 
-// orEnded is nil for a role that has ended because it was asked to, and otherwise says which one has ended and why.
+// orEnded is nil for a role that has ended because it was asked to, and otherwise says which one
+// has ended and why.
 func orEnded(asked context.Context, name string, err error) error {
 	switch {
 	case asked.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):

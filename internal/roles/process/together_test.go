@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// A part that ends takes the others with it. When it failed, it may have lost its lease, so the others are waited for no longer than it
-// takes to give a lease back; when all were asked to end, each has the time that it needs.
+// A part that ends takes the others with it. When it failed, it may have lost its lease, so the
+// others are waited for no longer than it takes to give a lease back; when all were asked to end,
+// each has the time that it needs.
 func TestTogether(t *testing.T) {
 	failed := errors.New("leader election lost")
 	fails := func(context.Context) error { return failed }

@@ -18,17 +18,19 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// typesMinor is the minor version of Kubernetes that the API types of this program are of. A field that came later is not in them, and
-// would be lost with every object that is written whole.
+// typesMinor is the minor version of Kubernetes that the API types of this program are of. A field
+// that came later is not in them, and would be lost with every object that is written whole.
 const typesMinor = 37
 
-// wholeWrites decides whether objects may be written whole, which takes an API server that is not newer than the types.
+// wholeWrites decides whether objects may be written whole, which takes an API server that is not
+// newer than the types.
 type wholeWrites struct {
 	server discovery.ServerVersionInterface
 	may    atomic.Bool
 }
 
-// lookAgain is how often the version is looked at: an API server can be upgraded under a running process.
+// lookAgain is how often the version is looked at: an API server can be upgraded under a running
+// process.
 const lookAgain = 5 * time.Minute
 
 // NewWholeWriter gives a manager's client that writes whole objects where it may.
@@ -68,7 +70,8 @@ func (w *wholeWrites) look(log logr.Logger) {
 	}
 }
 
-// typesCover reports whether the types here have all fields of the API server. Vendors add letters to the numbers.
+// typesCover reports whether the types here have all fields of the API server. Vendors add letters
+// to the numbers.
 func typesCover(info *version.Info) bool {
 	major, errMajor := strconv.Atoi(info.Major)
 	minor, errMinor := strconv.Atoi(strings.TrimRight(info.Minor, "+abcdefghijklmnopqrstuvwxyz-"))

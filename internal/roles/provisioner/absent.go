@@ -8,11 +8,13 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// What follows are settings of features that are not there yet. Their flags are accepted with any value, since manifests carry them; the two flags that switch a feature on are refused, since a start without it would be a silent difference
-// (docs/limitations.md).
+// What follows are settings of features that are not there yet. Their flags are accepted with any
+// value, since manifests carry them; the two flags that switch a feature on are refused, since a
+// start without it would be a silent difference (docs/limitations.md).
 
-// noteAhead tells of the flags that do something upstream and nothing here. Those about capacity and node deployment do nothing upstream
-// either without the flag that switches the feature on, and those about topology depend on the driver: warnOfTopology tells of them.
+// noteAhead tells of the flags that do something upstream and nothing here. Those about capacity
+// and node deployment do nothing upstream either without the flag that switches the feature on, and
+// those about topology depend on the driver: warnOfTopology tells of them.
 func (p *Provisioner) noteAhead() {
 	const sources = "has no effect yet: claims with a data source are refused, each with an event"
 	for _, name := range []string{"cloning-protection-threads", "snapshot-orphan-sweep-interval", "prevent-volume-mode-conversion"} { // F-7, F-8, F-27

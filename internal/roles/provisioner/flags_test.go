@@ -17,7 +17,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// generation is what a version of upstream added (docs/rows.md 1.6). Flags that it took away stay accepted.
+// generation is what a version of upstream added (docs/rows.md 1.6). Flags that it took away stay
+// accepted.
 type generation struct {
 	version string
 	flags   []string
@@ -254,7 +255,8 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// G-6: all gates of a stage can be switched at once. The one whose default is not upstream's stays as it is unless it is named.
+// G-6: all gates of a stage can be switched at once. The one whose default is not upstream's stays
+// as it is unless it is named.
 func TestGatesOfAStage(t *testing.T) {
 	for _, tc := range []struct {
 		gates          string
@@ -287,7 +289,8 @@ func TestGatesOfAStage(t *testing.T) {
 	}
 }
 
-// F-7, F-9, F-16 to F-25: settings of features that are not there yet have no effect, and so no value of theirs ends the start.
+// F-7, F-9, F-16 to F-25: settings of features that are not there yet have no effect, and so no
+// value of theirs ends the start.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, arg := range []string{
 		"--cloning-protection-threads=0", "--snapshot-orphan-sweep-interval=-1s", "--capacity-threads=0", "--capacity-poll-interval=0", "--capacity-ownerref-level=3",

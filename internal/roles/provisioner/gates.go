@@ -14,8 +14,8 @@ const (
 	GateReleaseLeaseOnShutdown featuregate.Feature = "ReleaseLeaderElectionOnExit"
 )
 
-// gateTable differs from upstream in one default: the lease is released when the process ends, so that the next leader need not
-// wait for it to expire (U-59).
+// gateTable differs from upstream in one default: the lease is released when the process ends, so
+// that the next leader need not wait for it to expire (U-59).
 var gateTable = cli.GateTable{
 	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
 		GateTopology:               {Default: true, PreRelease: featuregate.GA},
@@ -34,8 +34,8 @@ var gateTable = cli.GateTable{
 	NoteStage: noteStage,
 }
 
-// noteGate warns of gates of features that this version does not have. With its gate off, upstream ignores what a claim names;
-// such claims are refused here.
+// noteGate warns of gates of features that this version does not have. With its gate off, upstream
+// ignores what a claim names; such claims are refused here.
 func noteGate(name featuregate.Feature, on bool) string {
 	switch {
 	case name == GateCrossNamespaceSource && on:

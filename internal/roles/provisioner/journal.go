@@ -33,8 +33,8 @@ type counted interface {
 	Len() int
 }
 
-// journal is what remembers unsettled requests, registered with the manager where it needs to run. Every volume waits for it, so it does not
-// wait in line behind the writes of those before.
+// journal is what remembers unsettled requests, registered with the manager where it needs to run.
+// Every volume waits for it, so it does not wait in line behind the writes of those before.
 func (w *builder) journal() (counted, error) {
 	if w.role.Journal.Intents == intentsOff {
 		return provisioning.NewMemory(), nil

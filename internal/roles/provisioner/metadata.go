@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// metadata is the value of --driver-metadata and --volume-metadata: which annotations and labels are passed on (U-50 to U-52).
+// metadata is the value of --driver-metadata and --volume-metadata: which annotations and labels
+// are passed on (U-50 to U-52).
 type metadata struct {
 	keys    *[]provision.MetadataKey
 	sources []provision.MetadataSource
@@ -69,8 +70,8 @@ func (p *Provisioner) driverMetadata() metadata {
 	}
 }
 
-// steering are the domains of keys that mean something on a PersistentVolume. Who writes a claim must not say where its volume is, who
-// made it, whose group its files are, or what becomes of it.
+// steering are the domains of keys that mean something on a PersistentVolume. Who writes a claim
+// must not say where its volume is, who made it, whose group its files are, or what becomes of it.
 var steering = []string{
 	"pv.kubernetes.io", "pv.beta.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io", "volume.alpha.kubernetes.io",
 	"topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "purser",
@@ -88,7 +89,8 @@ func (p *Provisioner) volumeMetadata() metadata {
 	}
 }
 
-// readsNamespaces reports whether the driver is told of labels of namespaces, which upstream's role may not read.
+// readsNamespaces reports whether the driver is told of labels of namespaces, which upstream's role
+// may not read.
 func (p *Provisioner) readsNamespaces() bool {
 	return slices.ContainsFunc(p.Volumes.DriverMetadata, func(k provision.MetadataKey) bool { return k.Source == provision.NamespaceLabel })
 }

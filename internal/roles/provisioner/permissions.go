@@ -20,14 +20,15 @@ var optionalPermissions = map[string]string{
 		"deploy/optional/csi-provisioner-secrets.yaml gives it for a namespace",
 }
 
-// optionalManifests are the manifests of what a flag needs beyond the role, by resource (RB-12, U-51).
+// optionalManifests are the manifests of what a flag needs beyond the role, by resource (RB-12,
+// U-51).
 var optionalManifests = map[string]string{
 	"namespaces": "deploy/optional/csi-provisioner-namespaces.yaml",
 	"endpoints":  "deploy/optional/csi-provisioner-endpoints.yaml",
 }
 
-// unusedVerbs are the verbs of upstream's role that nothing here needs: events are not read, and leases are created once and
-// kept (RB-4, RB-11).
+// unusedVerbs are the verbs of upstream's role that nothing here needs: events are not read, and
+// leases are created once and kept (RB-4, RB-11).
 var unusedVerbs = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}}
 
 // wantedPermissions are those shipped that this driver and these flags need.
@@ -58,8 +59,8 @@ func (w *builder) wantedPermissions() ([]process.Permission, error) {
 	return wanted, nil
 }
 
-// secretPermissions are for the secrets that the classes of a driver name for CreateVolume and DeleteVolume. Where the namespace depends on the
-// claim, all are meant (RB-8, U-42).
+// secretPermissions are for the secrets that the classes of a driver name for CreateVolume and
+// DeleteVolume. Where the namespace depends on the claim, all are meant (RB-8, U-42).
 func secretPermissions(classes []storagev1.StorageClass, driver string) []process.Permission {
 	in := map[string]bool{}
 	for _, class := range classes {
@@ -90,7 +91,8 @@ func (w *builder) permissionCheck(ctx context.Context) (process.PermissionCheck,
 	}, err
 }
 
-// classes are those that the API server has; none when it does not say, which the permissions to read them tell of.
+// classes are those that the API server has; none when it does not say, which the permissions to
+// read them tell of.
 func (w *builder) classes(ctx context.Context) []storagev1.StorageClass {
 	client, err := storageclient.NewForConfig(w.API)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// Provisioner is the role csi-provisioner: the drop-in for the external-provisioner. The names and defaults of the flags are
-// upstream's (docs/rows.md section 1).
+// Provisioner is the role csi-provisioner: the drop-in for the external-provisioner. The names and
+// defaults of the flags are upstream's (docs/rows.md section 1).
 type Provisioner struct {
 	sidecar.Config
 
@@ -65,7 +65,8 @@ type SourceSettings struct {
 	SnapshotSweep  time.Duration
 }
 
-// JournalSettings are about requests whose outcome is not known, and about volumes without a PersistentVolume.
+// JournalSettings are about requests whose outcome is not known, and about volumes without a
+// PersistentVolume.
 type JournalSettings struct {
 	Intents       string // --intents: whether volumes may be created without the journal
 	OrphanAudit   time.Duration

@@ -10,7 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// takeStray lets what is no flag be, as upstream does: most often the value of a switch, which needs its = (CL-1).
+// takeStray lets what is no flag be, as upstream does: most often the value of a switch, which
+// needs its = (CL-1).
 func (p *Provisioner) takeStray(_ *cobra.Command, args []string) error {
 	for _, arg := range args {
 		if arg != "" {

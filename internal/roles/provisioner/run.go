@@ -49,8 +49,8 @@ type builder struct {
 	role *Provisioner
 }
 
-// drainTime is how long calls in flight may take when the process is asked to end: as long as the driver may take for one, and
-// the write that follows.
+// drainTime is how long calls in flight may take when the process is asked to end: as long as the
+// driver may take for one, and the write that follows.
 func (p *Provisioner) drainTime() time.Duration {
 	return max(20*time.Second, p.longestCall()+5*time.Second)
 }
@@ -103,8 +103,8 @@ func (w *builder) controllers(ctx context.Context) error {
 	return w.audit(ctx, journal)
 }
 
-// receiveFromBinder returns the queue of claims from the binder in this process, registered for as long as this provisioner
-// leads; nil without such a binder.
+// receiveFromBinder returns the queue of claims from the binder in this process, registered for as
+// long as this provisioner leads; nil without such a binder.
 func (w *builder) receiveFromBinder() (provisioning.HandedOver, error) {
 	queue := w.role.Together.Queue
 	if queue == nil {

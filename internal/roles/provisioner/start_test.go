@@ -26,7 +26,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// CL-1: upstream starts whatever stands beside its flags, so that manifests have a value without its =, or an empty line. They go on.
+// CL-1: upstream starts whatever stands beside its flags, so that manifests have a value without
+// its =, or an empty line. They go on.
 func TestStrayArguments(t *testing.T) {
 	p := New()
 	if err := p.takeStray(nil, []string{"true", "", "false", "true"}); err != nil {
@@ -41,7 +42,8 @@ func TestStrayArguments(t *testing.T) {
 	}
 }
 
-// F-5: who gives only one of the two delays starts, as with upstream, where the longest one counts. Who gives both has made a mistake.
+// F-5: who gives only one of the two delays starts, as with upstream, where the longest one counts.
+// Who gives both has made a mistake.
 func TestRetryIntervals(t *testing.T) {
 	for _, tc := range []struct {
 		args    string
@@ -65,7 +67,8 @@ func TestRetryIntervals(t *testing.T) {
 	}
 }
 
-// G-6: upstream shares its table of gates with the API server's library, so its gates are no mistake. They say that they do nothing.
+// G-6: upstream shares its table of gates with the API server's library, so its gates are no
+// mistake. They say that they do nothing.
 func TestGatesOfTheServer(t *testing.T) {
 	p, err := parsed(t, "--feature-gates=APIServerTracing=true,Topology=false,WatchList=false")
 	if err != nil {
@@ -98,7 +101,8 @@ func kubeconfig(t *testing.T, server string) string {
 	return path
 }
 
-// ST-2, EN-1, F-41: where the API server is. The environment wins over the flag, and with neither it is the cluster around the pod.
+// ST-2, EN-1, F-41: where the API server is. The environment wins over the flag, and with neither
+// it is the cluster around the pod.
 func TestAPIServerIsFound(t *testing.T) {
 	flag, env := kubeconfig(t, "https://flag"), kubeconfig(t, "https://env")
 	for _, tc := range []struct {
@@ -120,7 +124,8 @@ func TestAPIServerIsFound(t *testing.T) {
 	}
 }
 
-// EN-6: in a cluster, the address comes from the environment, and without it the error says what to do.
+// EN-6: in a cluster, the address comes from the environment, and without it the error says what to
+// do.
 func TestAPIServerAroundThePod(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -138,7 +143,8 @@ func TestAPIServerAroundThePod(t *testing.T) {
 	}
 }
 
-// ST-2, F-49, F-50: requests are limited only where a flag says so, and the caller's configuration stays as it is.
+// ST-2, F-49, F-50: requests are limited only where a flag says so, and the caller's configuration
+// stays as it is.
 func TestAPIServerLimits(t *testing.T) {
 	given := &rest.Config{Host: "https://h", QPS: 3, Burst: 4}
 	for _, tc := range []struct {
@@ -157,7 +163,8 @@ func TestAPIServerLimits(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", tc.row, got, err, tc.want)
 		}
 	}
-	// 8.9: it is one limit, whatever is asked for, for the roles of one process together; without one nothing waits.
+	// 8.9: it is one limit, whatever is asked for, for the roles of one process together; without
+	// one nothing waits.
 	one := process.APIAccess{API: given, KubeAPIQPS: 1}
 	one.ShareThrottle()
 	two := one
@@ -229,7 +236,8 @@ func TestVolumeNamesAtTheStart(t *testing.T) {
 	}
 }
 
-// U-53: a template of names is refused when a claim could get a bad name from it, or two claims the same.
+// U-53: a template of names is refused when a claim could get a bad name from it, or two claims the
+// same.
 func TestVolumeNameTemplate(t *testing.T) {
 	for template, want := range map[string]string{
 		"${pvc.namespace}-${pvc.name}-${pvc.uid}": "", "x.${pvc.uid}": "", "": "", "${pvc.name}": "must have ${pvc.uid}", "${pvc.uid}-": "cannot be the name",
@@ -251,7 +259,8 @@ func TestVolumeNameTemplate(t *testing.T) {
 	}
 }
 
-// T-13, T-16: whose driver has topology is told, unless the two flags ask for what this version does in any case.
+// T-13, T-16: whose driver has topology is told, unless the two flags ask for what this version
+// does in any case.
 func TestTopologyIsToldOf(t *testing.T) {
 	for _, tc := range []struct {
 		row, args string
@@ -281,7 +290,8 @@ func TestTopologyIsToldOf(t *testing.T) {
 	}
 }
 
-// RB-12, U-51: what a flag needs beyond upstream's role is asked for with it and not without, and the manifest for it has exactly that.
+// RB-12, U-51: what a flag needs beyond upstream's role is asked for with it and not without, and
+// the manifest for it has exactly that.
 func TestPermissionsOfFlags(t *testing.T) {
 	for _, tc := range []struct{ row, flag, resource, manifest string }{
 		{"RB-12 v1's lock", "--enable-leader-election", "endpoints", "csi-provisioner-endpoints.yaml"},

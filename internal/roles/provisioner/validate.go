@@ -91,8 +91,8 @@ func (p *Provisioner) validatePace() []error {
 	}
 }
 
-// validateRetry lets a first delay that is longer than the longest one be, unless both were given: the other one is a default, and the
-// longest delay counts, as with upstream (F-5).
+// validateRetry lets a first delay that is longer than the longest one be, unless both were given:
+// the other one is a default, and the longest delay counts, as with upstream (F-5).
 func (p *Provisioner) validateRetry() error {
 	if p.Pace.RetryMax >= p.Pace.RetryStart {
 		return nil

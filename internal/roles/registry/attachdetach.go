@@ -35,7 +35,8 @@ func attachDetach() Controller {
 	}
 }
 
-// oneRunning stands for the containers of a pod of which at least one runs. It is shared and must not be changed.
+// oneRunning stands for the containers of a pod of which at least one runs. It is shared and must
+// not be changed.
 var oneRunning = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 
 // attachedPodFields are the age of a pod and whether a container runs.
@@ -46,7 +47,8 @@ var attachedPodFields = Reads(func(from, to *corev1.Pod) {
 	}
 })
 
-// nodeFields are whether the controller manages the node, whether it is ready or out of service, and its volumes.
+// nodeFields are whether the controller manages the node, whether it is ready or out of service,
+// and its volumes.
 var nodeFields = Reads(func(from, to *corev1.Node) {
 	if value, ok := from.Annotations[names.AnnManagedAttach]; ok {
 		to.Annotations = map[string]string{names.AnnManagedAttach: value}

@@ -87,7 +87,8 @@ func All() []Controller {
 			Grants: append(readsPairs(),
 				Grant{"", "pods", read},
 				Grant{"", "persistentvolumeclaims", []string{"create"}},
-				// A claim that blocks the deletion of its pod needs this where OwnerReferencesPermissionEnforcement is on.
+				// A claim that blocks the deletion of its pod needs this where
+				// OwnerReferencesPermissionEnforcement is on.
 				Grant{"", "pods/finalizers", []string{"update"}}),
 			Fields: []*Fields{podFields},
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {

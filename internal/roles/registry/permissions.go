@@ -8,8 +8,9 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
-// The verbs of most grants. Each write is a patch of the fields that it is about; binding writes are sent as whole objects where
-// that costs the API server less, and as patches without the permission to update.
+// The verbs of most grants. Each write is a patch of the fields that it is about; binding writes
+// are sent as whole objects where that costs the API server less, and as patches without the
+// permission to update.
 var (
 	read  = []string{"get", "list", "watch"}
 	write = []string{"patch", "update"}

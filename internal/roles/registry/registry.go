@@ -21,8 +21,8 @@ type Controller struct {
 	Grants    []Grant // what it may do, besides writing events
 	// OnRequest has * not mean it: it runs only if it is named.
 	OnRequest bool
-	// Needs is a kind that not every API server serves; empty for none. Without it the controller does not run, and the log has
-	// Absent, which says what does not happen then.
+	// Needs is a kind that not every API server serves; empty for none. Without it the controller
+	// does not run, and the log has Absent, which says what does not happen then.
 	Needs  schema.GroupVersionKind
 	Absent string
 	// Fields are the fields that it reads of kinds that [kube.TrimForBinding] does not cut down.
@@ -68,7 +68,8 @@ func OnRequest() []string {
 	return all
 }
 
-// CurrentName returns the name of a controller that is given by its name or by an older one; an unknown name stays as it is.
+// CurrentName returns the name of a controller that is given by its name or by an older one; an
+// unknown name stays as it is.
 func CurrentName(name string) string {
 	for _, c := range All() {
 		if c.Alias == name {

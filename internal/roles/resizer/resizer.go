@@ -143,8 +143,8 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 	}).AddTo(ctx, run.Manager)
 }
 
-// addModifier registers the controller of VolumeAttributesClasses. It runs beside a driver that cannot modify volumes as
-// well, and says so on the claims that ask for it.
+// addModifier registers the controller of VolumeAttributesClasses. It runs beside a driver that
+// cannot modify volumes as well, and says so on the claims that ask for it.
 func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work) error {
 	if !r.Gates.Enabled(gateVolumeAttributesClass) {
 		return nil
@@ -167,8 +167,8 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work) error {
 	}).AddTo(ctx, run.Manager)
 }
 
-// trim keeps claims and volumes whole but for their managed fields: patches are made from them. Of pods it keeps what
-// kube.TrimPod does.
+// trim keeps claims and volumes whole but for their managed fields: patches are made from them. Of
+// pods it keeps what kube.TrimPod does.
 func trim(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.Pod:

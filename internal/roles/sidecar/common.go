@@ -22,8 +22,9 @@ import (
 // GateReleaseLease says whether the lease is released at the end. All sidecars have it.
 const GateReleaseLease featuregate.Feature = "ReleaseLeaderElectionOnExit"
 
-// Common is a sidecar role with the flags that upstream's attacher, resizer and snapshotter share. A role embeds it and adds its
-// own flags and controllers. The csi-provisioner has more flags in other groups, and embeds [Config] instead.
+// Common is a sidecar role with the flags that upstream's attacher, resizer and snapshotter share.
+// A role embeds it and adds its own flags and controllers. The csi-provisioner has more flags in
+// other groups, and embeds [Config] instead.
 type Common struct {
 	Config
 	Workers    uint

@@ -17,7 +17,8 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// complainEvery is the least time between two log lines that say that the driver does not answer (ST-4).
+// complainEvery is the least time between two log lines that say that the driver does not answer
+// (ST-4).
 const complainEvery = 10 * time.Second
 
 // Connection is how a sidecar reaches its driver.
@@ -27,7 +28,8 @@ type Connection struct {
 	ExitOnConnectionLoss bool
 }
 
-// AddFlags are F-10 and F-42 with the default timeout of the role, and --exit-on-connection-loss of our own.
+// AddFlags are F-10 and F-42 with the default timeout of the role, and --exit-on-connection-loss of
+// our own.
 func (c *Connection) AddFlags(f *pflag.FlagSet, timeout time.Duration) {
 	f.StringVar(&c.CSIAddress, "csi-address", "/run/csi/socket", "the driver's socket: an absolute `path`, or unix:// with one")
 	f.DurationVar(&c.Timeout, "timeout", timeout, "for each call to the driver")
@@ -65,8 +67,8 @@ func (c *Connection) meet(ctx context.Context, conn *csirpc.Conn) (csirpc.Descri
 	return driver, err
 }
 
-// connectionMonitor notices that the connection to the driver breaks. It is a runnable of the manager, on leaders and standbys
-// alike.
+// connectionMonitor notices that the connection to the driver breaks. It is a runnable of the
+// manager, on leaders and standbys alike.
 type connectionMonitor struct {
 	settings       *Connection
 	conn           *csirpc.Conn
@@ -87,8 +89,9 @@ var (
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (m connectionMonitor) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable. When the driver comes back with the same name and capabilities, the process goes on.
-// Otherwise the process ends, since capabilities decide which objects are watched and which calls are made (ST-8, U-46).
+// Start implements manager.Runnable. When the driver comes back with the same name and
+// capabilities, the process goes on. Otherwise the process ends, since capabilities decide which
+// objects are watched and which calls are made (ST-8, U-46).
 func (m connectionMonitor) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	for {
@@ -130,7 +133,8 @@ func otherDriver(was, is csirpc.Description) error {
 	return fmt.Errorf("%w: %q has other capabilities than before", errOtherDriver, is.Name)
 }
 
-// writeTerminationMessage writes the reason for the end into the pod's status. The file exists where a kubelet reads it.
+// writeTerminationMessage writes the reason for the end into the pod's status. The file exists
+// where a kubelet reads it.
 func (m connectionMonitor) writeTerminationMessage(log logr.Logger) {
 	file, err := os.OpenFile(m.terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
 	if errors.Is(err, os.ErrNotExist) {

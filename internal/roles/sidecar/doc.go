@@ -1,5 +1,5 @@
-// Package sidecar runs a role that stands beside one CSI driver. It connects to the driver, elects a leader, serves metrics and
-// health, and hands the parts to the role, which adds its controllers:
+// Package sidecar runs a role that stands beside one CSI driver. It connects to the driver, elects
+// a leader, serves metrics and health, and hands the parts to the role, which adds its controllers:
 //
 //	type Resizer struct {
 //		sidecar.Config
@@ -13,7 +13,8 @@
 //		})
 //	}
 //
-// The role binds the shared flags with [Connection.AddFlags], [process.APIAccess.AddFlags], [process.Election.AddFlags],
-// [process.HTTPSettings.AddSidecarFlags] and [cli.LoggingFlags], each under a title of the help page; [Config.ValidateShared]
-// checks them. The controllers are built from the fields of [Sidecar]; they are not known here.
+// The role binds the shared flags with [Connection.AddFlags], [process.APIAccess.AddFlags],
+// [process.Election.AddFlags], [process.HTTPSettings.AddSidecarFlags] and [cli.LoggingFlags], each
+// under a title of the help page; [Config.ValidateShared] checks them. The controllers are built
+// from the fields of [Sidecar]; they are not known here.
 package sidecar

@@ -26,7 +26,8 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Config is the configuration that all sidecar roles share. A role embeds it and adds its own settings.
+// Config is the configuration that all sidecar roles share. A role embeds it and adds its own
+// settings.
 type Config struct {
 	Version string
 	Log     logr.Logger // overrides the logging flags when set, for roles inside of `plane` and `up`
@@ -91,8 +92,8 @@ type Sidecar struct {
 	lock atomic.Pointer[process.ElectionLock]
 }
 
-// Run runs one sidecar role until ctx ends. The order of the start is upstream's where it is visible (ST-1 to ST-15), except
-// that HTTP is served from the start.
+// Run runs one sidecar role until ctx ends. The order of the start is upstream's where it is
+// visible (ST-1 to ST-15), except that HTTP is served from the start.
 func Run(ctx context.Context, c *Config, role Role) error {
 	ctx, err := c.StartLogging(ctx)
 	if err != nil {
@@ -196,8 +197,8 @@ func (s *Sidecar) run(ctx context.Context) error {
 			process.CheckPermissions(ctx, s.API, func() (process.PermissionCheck, error) { return s.Role.Permissions(ctx, s) })
 		})()
 	}
-	// A lost lease makes Start return an error, which ends the process. No write of the journal, and so no CreateVolume,
-	// succeeds afterwards: the new leader takes the journal over first.
+	// A lost lease makes Start return an error, which ends the process. No write of the journal,
+	// and so no CreateVolume, succeeds afterwards: the new leader takes the journal over first.
 	return s.Manager.Start(ctx)
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// Snapshotter is the role csi-snapshotter: the drop-in for the sidecar of that name. It can be the snapshot-controller as well.
+// Snapshotter is the role csi-snapshotter: the drop-in for the sidecar of that name. It can be the
+// snapshot-controller as well.
 type Snapshotter struct {
 	sidecar.Common
 

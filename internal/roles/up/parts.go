@@ -32,7 +32,8 @@ func (h *upRun) startDriver(ctx context.Context) error {
 	return nil
 }
 
-// meetDriver waits for the driver, which must answer in time: a user's own is running already, or it is a mistake.
+// meetDriver waits for the driver, which must answer in time: a user's own is running already, or
+// it is a mistake.
 func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Place, error) {
 	began := time.Now()
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: endpoint, Timeout: 3 * time.Second})
@@ -70,7 +71,8 @@ func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Plac
 	return bootstrap.FindPlace(ctx, conn, h.NodeName, driver), nil
 }
 
-// startProvisioner returns when the provisioner works: ready means that a claim gets its volume at once.
+// startProvisioner returns when the provisioner works: ready means that a claim gets its volume at
+// once.
 func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *handoff.Queue) error {
 	api, err := h.bootstrap.ConfigFor(ctx, "csi-provisioner")
 	if err != nil {

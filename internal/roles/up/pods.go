@@ -23,8 +23,9 @@ import (
 // podInterval is how often the terminating pods are looked through.
 const podInterval = 500 * time.Millisecond
 
-// podRemover removes terminating pods of the node, which has no kubelet to do so. A pod stays as long as one of its volumes is
-// published below the data folder. Without this, deleted pods and their claims would stay Terminating for ever.
+// podRemover removes terminating pods of the node, which has no kubelet to do so. A pod stays as
+// long as one of its volumes is published below the data folder. Without this, deleted pods and
+// their claims would stay Terminating for ever.
 type podRemover struct {
 	api    *rest.Config // of the administrator
 	node   string
@@ -81,7 +82,8 @@ func (r podRemover) removeAll(ctx context.Context, cached client.Reader, writer 
 	return errors.Join(errs...)
 }
 
-// hasPublished reports whether a volume of the pod is published: a mount, or a link that stands in for one.
+// hasPublished reports whether a volume of the pod is published: a mount, or a link that stands in
+// for one.
 func (r podRemover) hasPublished(uid types.UID) (bool, error) {
 	folder := filepath.Join(r.folder, "pods", string(uid))
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {

@@ -134,7 +134,8 @@ func (h *upRun) clear() error {
 	return nil
 }
 
-// unpublish takes away what was published for pods: mounts, and the links that stand in for them. It says what was mounted.
+// unpublish takes away what was published for pods: mounts, and the links that stand in for them.
+// It says what was mounted.
 func (h *upRun) unpublish() ([]string, error) {
 	removed, err := mount.CleanBelow(h.dir)
 	if err == nil {
@@ -146,7 +147,8 @@ func (h *upRun) unpublish() ([]string, error) {
 	return removed, nil
 }
 
-// removeLinks removes the symbolic links below a folder, which are publications without a mount. It follows none of them.
+// removeLinks removes the symbolic links below a folder, which are publications without a mount. It
+// follows none of them.
 func removeLinks(dir string) error {
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.Type()&os.ModeSymlink == 0 {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// screen prints steps and a status line for a person: in place and in colour on a terminal, as plain lines elsewhere.
+// screen prints steps and a status line for a person: in place and in colour on a terminal, as
+// plain lines elsewhere.
 type screen struct {
 	out      io.Writer
 	terminal bool

@@ -15,7 +15,8 @@ import (
 // statusInterval is how often the status may change on the screen.
 const statusInterval = time.Second
 
-// watchStatus sends a line whenever the state of claims and volumes differs from the last one, until ctx ends.
+// watchStatus sends a line whenever the state of claims and volumes differs from the last one,
+// until ctx ends.
 func watchStatus(ctx context.Context, api *rest.Config, driver string) (<-chan string, error) {
 	cache, err := ctrlcache.New(api, ctrlcache.Options{
 		Scheme: kube.Scheme(), DefaultTransform: kube.Trim, DefaultUnsafeDisableDeepCopy: new(true),

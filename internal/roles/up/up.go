@@ -105,7 +105,8 @@ func (u *Up) Validate() error {
 const (
 	socketName    = "csi.sock"
 	maxSocketPath = 107 // sockaddr_un
-	// kubeconfigMark is the first line of the copies that we write, so that a kubeconfig of the user is never overwritten.
+	// kubeconfigMark is the first line of the copies that we write, so that a kubeconfig of the
+	// user is never overwritten.
 	kubeconfigMark = "# written by purser up; it may be overwritten\n"
 )
 

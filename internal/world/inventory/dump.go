@@ -17,7 +17,8 @@ import (
 // annLastApplied is kubectl's copy of the whole object, which may hold what the dump leaves out.
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Content returns an object as a dump has it: with its kind, without managed fields, and without what may hold secret values.
+// Content returns an object as a dump has it: with its kind, without managed fields, and without
+// what may hold secret values.
 func Content(o client.Object) (map[string]any, error) {
 	o = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy has the type of its original
 	o.SetManagedFields(nil)
@@ -70,8 +71,9 @@ func UnreadAnnotations(unread map[explain.Kind]string) map[string]string {
 // Names that say what a cluster runs, and not whose it is.
 var publicNames = []string{"default", "kube-system", "kube-public", "kube-node-lease", "kube-controller-manager", "kube-scheduler"}
 
-// HideNames replaces the names of claims, volumes, pods, nodes, namespaces and secrets in all texts, each by a word that stands for
-// it everywhere. Names of drivers, classes and leases stay: a cause cannot be found without them.
+// HideNames replaces the names of claims, volumes, pods, nodes, namespaces and secrets in all
+// texts, each by a word that stands for it everywhere. Names of drivers, classes and leases stay: a
+// cause cannot be found without them.
 func HideNames(items []map[string]any) []map[string]any {
 	words := map[string]string{}
 	counts := map[string]int{}

@@ -16,14 +16,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// AnnDumpTime is the annotation on the List that `purser dump` writes: when the objects were read, in RFC 3339.
+// AnnDumpTime is the annotation on the List that `purser dump` writes: when the objects were read,
+// in RFC 3339.
 const AnnDumpTime = "purser/dump-time"
 
 // AnnUnread is the prefix of annotations on that List that name the kinds that could not be read.
 const AnnUnread = "purser/unread-"
 
-// Parse reads YAML or JSON documents: single objects, lists of any kind, several documents in one stream. It returns the time that the
-// dump names, if it does. Documents that are no API objects are an error that names which one.
+// Parse reads YAML or JSON documents: single objects, lists of any kind, several documents in one
+// stream. It returns the time that the dump names, if it does. Documents that are no API objects
+// are an error that names which one.
 func (b *Builder) Parse(name string, text []byte) (at time.Time, err error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for n := 1; ; n++ {
@@ -76,7 +78,8 @@ func (b *Builder) parseObject(content map[string]any) (at time.Time, err error) 
 	return at, nil
 }
 
-// parseItem adds one item of a list; in the lists of an API server an item does not have a kind of its own.
+// parseItem adds one item of a list; in the lists of an API server an item does not have a kind of
+// its own.
 func (b *Builder) parseItem(item any, list schema.GroupVersionKind, apiVersion any) error {
 	inner, ok := item.(map[string]any)
 	if !ok {
@@ -89,7 +92,8 @@ func (b *Builder) parseItem(item any, list schema.GroupVersionKind, apiVersion a
 	return err
 }
 
-// noteUnread takes over what a dump of ours says of kinds that could not be read. In such a dump any other kind was read.
+// noteUnread takes over what a dump of ours says of kinds that could not be read. In such a dump
+// any other kind was read.
 func (b *Builder) noteUnread(annotations map[string]string, ours bool) {
 	for _, k := range kinds {
 		if cause, ok := annotations[AnnUnread+k.resource.Resource]; ok {

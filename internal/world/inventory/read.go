@@ -14,8 +14,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/explain"
 )
 
-// List reads every kind once. A kind that is not served or that may not be read is noted in the cluster's Unread, and the rest is
-// read all the same. With a namespace, a kind that may not be read in the whole cluster is read in that namespace. Any other error is returned.
+// List reads every kind once. A kind that is not served or that may not be read is noted in the
+// cluster's Unread, and the rest is read all the same. With a namespace, a kind that may not be
+// read in the whole cluster is read in that namespace. Any other error is returned.
 func List(ctx context.Context, reader client.Reader, namespace string, each func(client.Object)) (map[explain.Kind]string, error) {
 	unread := map[explain.Kind]string{}
 	for _, k := range kinds {
@@ -107,8 +108,8 @@ func (b *Builder) Empty(of schema.GroupVersionKind) {
 	}
 }
 
-// neverEmpty are the kinds of which every cluster with volumes has objects, or that dumps usually leave out: none of them in a
-// dump means that they were not dumped.
+// neverEmpty are the kinds of which every cluster with volumes has objects, or that dumps usually
+// leave out: none of them in a dump means that they were not dumped.
 var neverEmpty = map[explain.Kind]bool{
 	explain.Claim: true, explain.Volume: true, explain.Class: true, explain.Node: true, explain.CSINode: true, explain.CSIDriver: true,
 	explain.Lease: true, explain.Event: true, explain.Secret: true, explain.Snapshot: true,

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// programs are what a cluster consists of, what uses one on any kernel, and what makes the filesystems of the tests.
+// programs are what a cluster consists of, what uses one on any kernel, and what makes the
+// filesystems of the tests.
 var programs = []string{
 	"ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "ceph-authtool", "monmaptool", "ceph", "rbd", "rbd-fuse", "ceph-fuse",
 	"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs",

@@ -15,7 +15,8 @@ const (
 	claimProtection   = "kubernetes.io/pvc-protection"
 )
 
-// Check returns what controllers did wrong in a history. Own are the resource versions of the people's writes.
+// Check returns what controllers did wrong in a history. Own are the resource versions of the
+// people's writes.
 func Check(history []record.Change, own map[int64]bool) (violations []string) {
 	w, seesaw := newWorld(), newSeesaw()
 	for _, c := range history {
@@ -113,8 +114,8 @@ func (w *world) becameBound(now *corev1.PersistentVolumeClaim) (found []string) 
 	return found
 }
 
-// chosen looks at the volume that a controller chose. One that somebody had reserved by name, or that was made for the claim,
-// may have any size once its maker has said so.
+// chosen looks at the volume that a controller chose. One that somebody had reserved by name, or
+// that was made for the claim, may have any size once its maker has said so.
 func (w *world) chosen(now *corev1.PersistentVolumeClaim) []string {
 	pv := w.volumes[now.Spec.VolumeName]
 	if pv == nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
-// seesaw notices fields that controllers set to a value that they had before, with nobody else having acted in between (I7).
+// seesaw notices fields that controllers set to a value that they had before, with nobody else
+// having acted in between (I7).
 type seesaw struct {
 	values map[types.UID]map[string][]string // every value that a field has had since somebody else acted, the present one last
 }
@@ -64,8 +65,9 @@ func (s *seesaw) moved(c record.Change) (found []string) {
 	return found
 }
 
-// forWhom is the claim that a volume's phase and annotations are about. A volume that is taken from one claim and given to another
-// becomes available between the two, and bound twice: that is no way back.
+// forWhom is the claim that a volume's phase and annotations are about. A volume that is taken from
+// one claim and given to another becomes available between the two, and bound twice: that is no way
+// back.
 func forWhom(c record.Change, path []string) string {
 	uid, _, _ := unstructured.NestedString(c.Object.Object, "spec", "claimRef", "uid")
 	if last := path[len(path)-1]; c.Kind != record.Volumes || uid == "" || last != "phase" && last != "annotations" {

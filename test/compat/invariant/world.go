@@ -72,8 +72,9 @@ func (w *world) wished(before, now *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// given takes in that a controller has written a volume. The claim to which it gives the volume may have been made to name another one
-// a moment ago, since no write is about two objects; then it must take the volume back. That can happen once for each claim.
+// given takes in that a controller has written a volume. The claim to which it gives the volume may
+// have been made to name another one a moment ago, since no write is about two objects; then it
+// must take the volume back. That can happen once for each claim.
 func (w *world) given(before, now *corev1.PersistentVolume) {
 	claim := ownerOf(now)
 	if claim == "" || claim == ownerOf(before) {
@@ -100,8 +101,9 @@ func (w *world) regiven(before, now *corev1.PersistentVolume) {
 	}
 }
 
-// missed takes in that a claim is said to have lost its volume. Who says so may not have known that the volume had just come back, and
-// then the claim is bound again. That can happen once for each time.
+// missed takes in that a claim is said to have lost its volume. Who says so may not have known that
+// the volume had just come back, and then the claim is bound again. That can happen once for each
+// time.
 func (w *world) missed(claim *corev1.PersistentVolumeClaim) {
 	if w.changed[claim.Spec.VolumeName] {
 		delete(w.changed, claim.Spec.VolumeName)
@@ -109,8 +111,8 @@ func (w *world) missed(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// taken reports whether somebody took the volume of a claim away, which who says that it is bound may not have known. That can happen
-// once for each time.
+// taken reports whether somebody took the volume of a claim away, which who says that it is bound
+// may not have known. That can happen once for each time.
 func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
 	volume, stolen := w.stolen[claim.UID]
 	if stolen = stolen && volume == claim.Spec.VolumeName; stolen {
@@ -120,8 +122,8 @@ func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
 	return stolen
 }
 
-// keeps reports whether a claim that is bound to a volume still has a right to it. From one that was robbed another may take over, before
-// it is known as lost.
+// keeps reports whether a claim that is bound to a volume still has a right to it. From one that
+// was robbed another may take over, before it is known as lost.
 func (w *world) keeps(claim *corev1.PersistentVolumeClaim, volume string) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == volume && w.robbed[claim.UID] != volume
 }

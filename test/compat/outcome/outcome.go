@@ -70,10 +70,12 @@ func uidLabels(scenario string, history []record.Change) naming {
 	return naming{strings.NewReplacer(pairs...)}
 }
 
-// conflict is part of what the API server answers when somebody else was quicker. Controllers that tell of it do so by chance.
+// conflict is part of what the API server answers when somebody else was quicker. Controllers that
+// tell of it do so by chance.
 const conflict = "the object has been modified"
 
-// eventLine is empty for events that are left out. How often an event was told, and when, does not count.
+// eventLine is empty for events that are left out. How often an event was told, and when, does not
+// count.
 func eventLine(e *unstructured.Unstructured) string {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(e.Object, path...)
@@ -91,7 +93,8 @@ func eventLine(e *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s/%s event %s %s: %s", kind, text("involvedObject", "name"), text("type"), text("reason"), text("message"))
 }
 
-// Difference is what two outcomes do not have in common, the first one's lines with a minus. Lines about one object are together.
+// Difference is what two outcomes do not have in common, the first one's lines with a minus. Lines
+// about one object are together.
 func Difference(a, b Outcome) (lines []string) {
 	for _, line := range slices.Sorted(maps.Keys(a)) {
 		if !b[line] {

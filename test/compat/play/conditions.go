@@ -188,7 +188,8 @@ func (p *Player) told(k record.Kind, o *unstructured.Unstructured, reason string
 	return false
 }
 
-// dropFinalizer takes one finalizer off, by a patch that fails when the list has changed meanwhile and is then made again.
+// dropFinalizer takes one finalizer off, by a patch that fails when the list has changed meanwhile
+// and is then made again.
 func (p *Player) dropFinalizer(ctx context.Context, k record.Kind, name, finalizer string) error {
 	for {
 		o, err := p.of(k).Get(ctx, name, metav1.GetOptions{})

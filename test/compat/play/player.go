@@ -202,7 +202,8 @@ func (p *Player) send(ctx context.Context, k record.Kind, name, merge string, pa
 	return p.ended(ctx, k, patched)
 }
 
-// ended waits for the news that a write was the end of an object, which has a resource version of its own.
+// ended waits for the news that a write was the end of an object, which has a resource version of
+// its own.
 func (p *Player) ended(ctx context.Context, k record.Kind, o *unstructured.Unstructured) error {
 	if o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 || k == record.Pods {
 		return nil
@@ -237,7 +238,8 @@ func (p *Player) settle(ctx context.Context) error {
 
 var reference = regexp.MustCompile(`<([a-z0-9:/#.-]+)>`)
 
-// resolve replaces <ns>, <NAME> by the real name of an object without a namespace, and <uid:KIND/NAME> or <uid:KIND/NAME#2>.
+// resolve replaces <ns>, <NAME> by the real name of an object without a namespace, and
+// <uid:KIND/NAME> or <uid:KIND/NAME#2>.
 func (p *Player) resolve(text string) (string, error) {
 	var failed error
 	out := reference.ReplaceAllStringFunc(text, func(found string) string {

@@ -16,7 +16,8 @@ import (
 // finalizer is what an external provisioner puts on volumes that it must delete.
 const finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 
-// provision waits until a claim asks for a volume and makes it, as an external provisioner does. The claim may be gone by then.
+// provision waits until a claim asks for a volume and makes it, as an external provisioner does.
+// The claim may be gone by then.
 func (p *Player) provision(ctx context.Context, s scenario.Step) error {
 	claim, err := p.asks(ctx, s.Words[0])
 	if err != nil {
@@ -84,7 +85,8 @@ func (p *Player) put(ctx context.Context, k record.Kind, object runtime.Object, 
 	return nil
 }
 
-// asks waits for the annotation that names a provisioner, and returns the claim as it was then or is now.
+// asks waits for the annotation that names a provisioner, and returns the claim as it was then or
+// is now.
 func (p *Player) asks(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := p.until(ctx, func() string {

@@ -11,9 +11,9 @@ import (
 // pulseName is the scenario of the pulse.
 const pulseName = "pulse"
 
-// Pulse puts a claim and a volume before the controllers whenever somebody waits for it, until ctx ends, and tells the recorder when
-// they have been told of, bound and deleted. Several can work at once, each with a number of its own. The error says at which step
-// the controllers failed.
+// Pulse puts a claim and a volume before the controllers whenever somebody waits for it, until ctx
+// ends, and tells the recorder when they have been told of, bound and deleted. Several can work at
+// once, each with a number of its own. The error says at which step the controllers failed.
 func (stage Stage) Pulse(ctx context.Context, number int) error {
 	p := New(stage, scenario.Scenario{Name: pulseName})
 	if err := p.Furnish(ctx); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
-// Scrub removes everything of the scenario, with force, and returns when it is gone: the next one of its lane must not meet it.
+// Scrub removes everything of the scenario, with force, and returns when it is gone: the next one
+// of its lane must not meet it.
 func (p *Player) Scrub(ctx context.Context) error {
 	for {
 		changed := p.stage.Recorder.Changed(p.play.Name)

@@ -116,7 +116,8 @@ func (p *Player) claimUID(of string) (types.UID, error) {
 	return types.UID(uid), err
 }
 
-// source is where the data is said to be. A handle is not shared: volumes must not look like one another.
+// source is where the data is said to be. A handle is not shared: volumes must not look like one
+// another.
 func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 	switch value(s, "source", "csi") {
 	case "nfs":

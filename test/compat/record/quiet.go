@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// beat is the pulse of the controllers: a claim and a volume that were put before them after everything else were bound and
-// deleted. What was in their queues before has been looked at by then.
+// beat is the pulse of the controllers: a claim and a volume that were put before them after
+// everything else were bound and deleted. What was in their queues before has been looked at by
+// then.
 type beat struct {
 	began   time.Time
 	changed chan struct{}
@@ -48,8 +49,8 @@ func (r *Recorder) want() {
 	}
 }
 
-// Quiet returns when nothing has happened to a scenario for so long, and the controllers have since then been seen to have
-// nothing older to do.
+// Quiet returns when nothing has happened to a scenario for so long, and the controllers have since
+// then been seen to have nothing older to do.
 func (r *Recorder) Quiet(ctx context.Context, scenario string, calm time.Duration) error {
 	for {
 		now := r.pulse(scenario)

@@ -65,7 +65,8 @@ func (r *Recorder) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow watches from now on: nothing of the scenarios is there yet. The watch goes on where it broke off, so nothing is missed.
+// follow watches from now on: nothing of the scenarios is there yet. The watch goes on where it
+// broke off, so nothing is missed.
 func (r *Recorder) follow(ctx context.Context, k Kind) error {
 	list, err := r.api.Resource(k.Resource).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {

@@ -136,7 +136,8 @@ type syntax struct {
 	options string
 }
 
-// creating is the syntax of making an object of each kind; docs of the options are in the package play.
+// creating is the syntax of making an object of each kind; docs of the options are in the package
+// play.
 var creating = map[Kind]syntax{
 	Volume: {words: 2, options: "class claim uid policy mode vac labels ann driver provisioned-by source affinity finalizer " +
 		"by-controller phase namespace mountopt"},

@@ -16,7 +16,8 @@ type Scenario struct {
 	Notes  string // the comment at the top
 	Lane   string // scenarios of the same lane are played one after another; empty: with all others
 	Loose  string // why not the whole outcome is compared but only what the file expects; empty: all of it
-	// Random are patterns for lines of the outcome that are there by chance upstream, in a line "random WHY: PATTERN".
+	// Random are patterns for lines of the outcome that are there by chance upstream, in a line
+	// "random WHY: PATTERN".
 	Random []string
 	Steps  []Step
 	// Cold is how many of the steps are taken before the controllers start.
@@ -95,7 +96,8 @@ const (
 // Kinds are all kinds.
 func Kinds() []Kind { return []Kind{Claim, Volume, Pod, Class, Attribute} }
 
-// LaneShared is for what the whole cluster shares: a default class, and claims and volumes without a class, which take one another.
+// LaneShared is for what the whole cluster shares: a default class, and claims and volumes without
+// a class, which take one another.
 const LaneShared = "shared"
 
 // Load reads all scenarios below a folder, in the order of their names.

@@ -18,8 +18,8 @@ func (m Moments) Span() time.Duration {
 	return m[len(m)-1].Sub(m[0])
 }
 
-// Firsts says when the requests of one kind had succeeded, once for each object: further requests for the same object are about
-// something else.
+// Firsts says when the requests of one kind had succeeded, once for each object: further requests
+// for the same object are about something else.
 func Firsts(log io.Reader, kind Request) (Moments, error) {
 	type object struct{ namespace, name string }
 	seen := map[object]time.Time{}

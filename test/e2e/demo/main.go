@@ -1,4 +1,5 @@
-// Command demo runs `purser up` and narrates the life of a volume on it. It ends with 1 if any step did not happen.
+// Command demo runs `purser up` and narrates the life of a volume on it. It ends with 1 if any step
+// did not happen.
 package main
 
 import (

@@ -18,7 +18,8 @@ type Process struct {
 	Command string // with its arguments
 }
 
-// Processes are those whose command line names dir. A process that is dying or was not yet reaped has none.
+// Processes are those whose command line names dir. A process that is dying or was not yet reaped
+// has none.
 func Processes(dir string) ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -165,7 +165,8 @@ func (l *Life) publish(ctx context.Context) (string, error) {
 	return l.shown(l.Target()), err
 }
 
-// shown is a path below the data folder as a line of a terminal has room for it: without that folder, and uids cut short.
+// shown is a path below the data folder as a line of a terminal has room for it: without that
+// folder, and uids cut short.
 func (l *Life) shown(path string) string {
 	path, _ = strings.CutPrefix(path, l.Stage.DataDir+"/")
 	for _, uid := range []string{string(l.pod.UID), string(l.claim.UID)} {
@@ -217,8 +218,8 @@ func (l *Life) stages(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// makeDir makes a folder that the driver puts the volume into. Kubelet has the driver's rights; here the driver may be somebody
-// else than we are.
+// makeDir makes a folder that the driver puts the volume into. Kubelet has the driver's rights;
+// here the driver may be somebody else than we are.
 func (l *Life) makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the data folder around it is private
 		return err
@@ -237,8 +238,8 @@ func (l *Life) useFile(ctx context.Context) (string, error) {
 	return l.ReadBack(ctx)
 }
 
-// ReadBack finds by another path what was written through the pod's: in the folder of the driver, or where the volume is
-// staged, which it is afterwards.
+// ReadBack finds by another path what was written through the pod's: in the folder of the driver,
+// or where the volume is staged, which it is afterwards.
 func (l *Life) ReadBack(ctx context.Context) (string, error) {
 	dir, err := l.stage(ctx)
 	if err != nil {

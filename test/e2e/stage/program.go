@@ -41,8 +41,8 @@ func Launch(c Command) (*Program, error) {
 	return p, nil
 }
 
-// attend starts and awaits the child on a thread of its own: the kernel sends the parent-death signal when the thread ends that
-// started the child, not when the process does.
+// attend starts and awaits the child on a thread of its own: the kernel sends the parent-death
+// signal when the thread ends that started the child, not when the process does.
 func (p *Program) attend(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

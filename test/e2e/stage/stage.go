@@ -48,7 +48,8 @@ type Stage struct {
 // readyTime bounds the start; a cold machine with two busy cores needs a part of it.
 const readyTime = 2 * time.Minute
 
-// Start runs `up` and returns when it says that it is ready. When ctx ends before, `up` is stopped in good order.
+// Start runs `up` and returns when it says that it is ready. When ctx ends before, `up` is stopped
+// in good order.
 func Start(ctx context.Context, cfg Config) (*Stage, error) {
 	s := &Stage{Config: cfg, output: newTranscript(cfg.Echo)}
 	var err error

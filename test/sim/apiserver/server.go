@@ -130,7 +130,8 @@ func (s *Server) create(st *strategy, in client.Object) (client.Object, error) {
 	return clone(s.insert(st, o)), nil
 }
 
-// managedFields are those of every object: that there are some tells an object from what a cache keeps of it.
+// managedFields are those of every object: that there are some tells an object from what a cache
+// keeps of it.
 var managedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", Operation: metav1.ManagedFieldsOperationUpdate}}
 
 func (s *Server) insert(st *strategy, o client.Object) client.Object {

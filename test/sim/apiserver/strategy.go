@@ -26,7 +26,8 @@ type strategy struct {
 	createOnUpdate bool
 	// admit sets defaults and what admission adds at creation.
 	admit func(client.Object)
-	// keepStatus and keepSpec copy the half that a write does not reach; nil where there is no /status.
+	// keepStatus and keepSpec copy the half that a write does not reach; nil where there is no
+	// /status.
 	keepStatus, keepSpec func(to, from client.Object)
 	// stamp is what the server itself writes into a new status; nil for nothing.
 	stamp func(now, before client.Object)
@@ -86,8 +87,8 @@ var strategies = []*strategy{
 		}),
 	},
 	{
-		// Binding is not served: an update gives a pod its node. Nor is there a grace period: a pod that is deleted and has a
-		// finalizer is one that the kubelet is done with.
+		// Binding is not served: an update gives a pod its node. Nor is there a grace period: a pod
+		// that is deleted and has a finalizer is one that the kubelet is done with.
 		kind:     corev1.SchemeGroupVersion.WithKind("Pod"),
 		resource: corev1.Resource("pods"), namespaced: true, unconditional: true,
 		create:     func() client.Object { return &corev1.Pod{} },
@@ -175,7 +176,8 @@ func frozenVolume(now, before *corev1.PersistentVolume) string {
 	return differs("spec.persistentvolumesource", now.Spec.PersistentVolumeSource, before.Spec.PersistentVolumeSource)
 }
 
-// frozenClaim lets a claim get its volume and its class once and change nothing else (size and attributes class are left out here).
+// frozenClaim lets a claim get its volume and its class once and change nothing else (size and
+// attributes class are left out here).
 func frozenClaim(now, before *corev1.PersistentVolumeClaim) string {
 	then := before.Spec.DeepCopy()
 	if then.VolumeName == "" {

@@ -55,14 +55,15 @@ type Volume struct {
 
 // Driver is the backend. It is safe for concurrent use.
 type Driver struct {
-	// Locks says that a call for a volume which another call works on is answered with Aborted. Without it a late effect comes
-	// whatever has happened since, which no caller can survive unless it waits for longer than a call can take.
+	// Locks says that a call for a volume which another call works on is answered with Aborted.
+	// Without it a late effect comes whatever has happened since, which no caller can survive
+	// unless it waits for longer than a call can take.
 	Locks bool
-	// Vague says that another request for a volume is refused for what it asks, as one that can never be met is, and not since there is a
-	// volume of this name.
+	// Vague says that another request for a volume is refused for what it asks, as one that can
+	// never be met is, and not since there is a volume of this name.
 	Vague bool
-	// Shares says that every request is answered with one volume, whatever its name, as where a class stands for a share. It exists from the
-	// first request to the first deletion.
+	// Shares says that every request is answered with one volume, whatever its name, as where a
+	// class stands for a share. It exists from the first request to the first deletion.
 	Shares bool
 	// Deleting is told of each volume right before it is deleted; nil for nobody.
 	Deleting func(id string)
@@ -127,7 +128,8 @@ func (d *Driver) byID(id string) *Volume {
 	return nil
 }
 
-// latency is how long a call takes; the durations differ, so that no two calls end at the same instant of virtual time.
+// latency is how long a call takes; the durations differ, so that no two calls end at the same
+// instant of virtual time.
 func (d *Driver) latency() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +181,8 @@ func (d *Driver) Fill(node string, full bool) {
 	d.full[node] = full
 }
 
-// Down has the driver refuse each DeleteVolume, without an effect and whatever its script says; or go on as before.
+// Down has the driver refuse each DeleteVolume, without an effect and whatever its script says; or
+// go on as before.
 func (d *Driver) Down(down bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

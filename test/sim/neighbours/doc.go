@@ -1,6 +1,7 @@
-// Package neighbours is a model of what stands beside us in a stock cluster and works on the same objects: the PV controller,
-// which names the provisioner of a claim, binds and releases, and the two protection controllers, which drop their finalizers; and
-// the provisioner of somebody else.
+// Package neighbours is a model of what stands beside us in a stock cluster and works on the same
+// objects: the PV controller, which names the provisioner of a claim, binds and releases, and the
+// two protection controllers, which drop their finalizers; and the provisioner of somebody else.
 //
-// It does one write at a time, so that everything else can happen between any two of them. It knows nothing of our controllers.
+// It does one write at a time, so that everything else can happen between any two of them. It knows
+// nothing of our controllers.
 package neighbours

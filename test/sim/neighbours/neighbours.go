@@ -21,7 +21,8 @@ type Controllers struct {
 	Client client.Client
 }
 
-// The pauses before and between writes are unlike those of anybody else, so that no two things happen at the same instant.
+// The pauses before and between writes are unlike those of anybody else, so that no two things
+// happen at the same instant.
 const (
 	reaction = 730 * time.Microsecond
 	pace     = 310 * time.Microsecond

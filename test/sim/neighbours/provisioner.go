@@ -15,8 +15,9 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// Provisioner is the provisioner of somebody else: it makes volumes for the claims that name its driver, and deletes those that
-// were released. A volume is its PersistentVolume; there is no storage.
+// Provisioner is the provisioner of somebody else: it makes volumes for the claims that name its
+// driver, and deletes those that were released. A volume is its PersistentVolume; there is no
+// storage.
 type Provisioner struct {
 	Server   *apiserver.Server
 	Client   client.Client
@@ -24,7 +25,8 @@ type Provisioner struct {
 	Deleting func(*corev1.PersistentVolume) // is told of each volume right before it is deleted
 }
 
-// call is the time that its driver takes. What it decided before, it does not look at again: whoever was there may be gone.
+// call is the time that its driver takes. What it decided before, it does not look at again:
+// whoever was there may be gone.
 const call = 2170 * time.Microsecond
 
 // Run works until ctx ends.

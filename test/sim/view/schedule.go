@@ -19,8 +19,8 @@ type Fault struct {
 	Relist bool
 }
 
-// Delay is the time from a change to its delivery. The delays of the kinds differ, so that no two things happen at the same
-// instant of virtual time.
+// Delay is the time from a change to its delivery. The delays of the kinds differ, so that no two
+// things happen at the same instant of virtual time.
 const (
 	Delay   = 1500 * time.Microsecond
 	perKind = 110 * time.Microsecond

@@ -29,9 +29,11 @@ import (
 
 // View implements cache.Cache for one process.
 type View struct {
-	// Transform is what the cache of the process keeps of each object; nil for that of the provisioner. Set it before the first use.
+	// Transform is what the cache of the process keeps of each object; nil for that of the
+	// provisioner. Set it before the first use.
 	Transform toolscache.TransformFunc
-	// Offset is by how much later than others this view has each change, so that two do not act at the same instant.
+	// Offset is by how much later than others this view has each change, so that two do not act at
+	// the same instant.
 	Offset time.Duration
 
 	server *apiserver.Server
@@ -222,9 +224,9 @@ func (k *kind) tell(e apiserver.Event) {
 	}
 }
 
-// relist goes to the state after the events at once: what came and went is not told, what went is told without its last state,
-// and an object that was created again looks like an update. As client-go does it, the deletions are told before anything that would
-// show how far the watch is.
+// relist goes to the state after the events at once: what came and went is not told, what went is
+// told without its last state, and an object that was created again looks like an update. As
+// client-go does it, the deletions are told before anything that would show how far the watch is.
 func (k *kind) relist(events []apiserver.Event) {
 	k.view.mu.Lock()
 	before := k.snapshot()

@@ -215,9 +215,9 @@ func (b *Backend) held(id backend.ID) *loopdev.Device {
 	return b.devices[id]
 }
 
-// deviceOf gives the device of a volume that has a record, nil when it has
-// none. It is for callers that have the lock of the volume: it holds what it finds,
-// and what it gives can be detached by the next holder of the lock. A device that was taken away from under us is forgotten. One whose
+// deviceOf gives the device of a volume that has a record, nil when it has none. It is for callers
+// that have the lock of the volume: it holds what it finds, and what it gives can be detached by
+// the next holder of the lock. A device that was taken away from under us is forgotten. One whose
 // image was removed is not: it may still be mounted.
 func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 	inode, err := loopdev.InodeOf(b.imageOf(id))

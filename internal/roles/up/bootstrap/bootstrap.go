@@ -37,7 +37,8 @@ const (
 	DefaultClass = "purser"
 )
 
-// Setup puts the objects into a new cluster that a real one has from elsewhere. It does what the administrator does.
+// Setup puts the objects into a new cluster that a real one has from elsewhere. It does what the
+// administrator does.
 type Setup struct {
 	Admin  *rest.Config
 	Client client.Client
@@ -118,7 +119,8 @@ type Place struct {
 	segments map[string]string
 }
 
-// FindPlace asks the driver's node service. A driver that has none on this socket stands on a node without a place.
+// FindPlace asks the driver's node service. A driver that has none on this socket stands on a node
+// without a place.
 func FindPlace(ctx context.Context, conn *csirpc.Conn, node string, driver csirpc.Description) Place {
 	p := Place{Node: node, Driver: driver, nodeID: node}
 	ctx, cancel := context.WithTimeout(ctx, conn.Timeout())
@@ -129,7 +131,8 @@ func FindPlace(ctx context.Context, conn *csirpc.Conn, node string, driver csirp
 	return p
 }
 
-// RegisterNode does what kubelet does when a driver appears: a node that can be scheduled to, and the driver on it.
+// RegisterNode does what kubelet does when a driver appears: a node that can be scheduled to, and
+// the driver on it.
 func (f Setup) RegisterNode(ctx context.Context, p Place) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Node}}
 	if err := f.create(ctx, node); err != nil {

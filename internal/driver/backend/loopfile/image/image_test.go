@@ -224,7 +224,8 @@ func TestAFullCopyAsks(t *testing.T) {
 	}
 }
 
-// The kernel copies less than it is told to when a signal comes: what is left of the part is copied, and not asked for once more.
+// The kernel copies less than it is told to when a signal comes: what is left of the part is
+// copied, and not asked for once more.
 func TestAPartThatIsCopiedInPiecesIsAskedForOnce(t *testing.T) {
 	var asked []int64
 	var copied int64

@@ -18,7 +18,8 @@ func TestAbout(t *testing.T) {
 	}
 }
 
-// A claim that waits for room is tried again and again while others write. Its people hear of it once.
+// A claim that waits for room is tried again and again while others write. Its people hear of it
+// once.
 func TestRefusalsAreToldOnce(t *testing.T) {
 	const gibi = 1 << 30
 	said := map[string]bool{}
