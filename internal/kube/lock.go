@@ -89,6 +89,9 @@ func (l *EndpointsLock) Identity() string { return l.Holder }
 // Describe implements resourcelock.Interface.
 func (l *EndpointsLock) Describe() string { return l.Meta.Namespace + "/" + l.Meta.Name }
 
+// unknownLeader is the holder that two locks with two holders show.
+const unknownLeader = "leaderelection.k8s.io/unknown"
+
 // BothLocks is held by whoever holds two locks, so that during an upgrade neither one that knows
 // only the first nor one that knows only the second works at the same time. client-go's own
 // MultiLock reads the second lock again before it writes, so it can take it from a holder of a
@@ -124,7 +127,7 @@ func (b *BothLocks) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	case b.secondMissing || second.HolderIdentity == "" || second.HolderIdentity == first.HolderIdentity:
 		return first, raw, nil
 	}
-	first.HolderIdentity = resourcelock.UnknownLeader
+	first.HolderIdentity = unknownLeader
 	first.LeaseDurationSeconds = max(first.LeaseDurationSeconds, second.LeaseDurationSeconds)
 	return first, raw, nil
 }

@@ -81,7 +81,7 @@ func TestBothLocksSeeEveryHolder(t *testing.T) {
 		{"v6 leads, v1 released", held(""), held("v6"), "v6"},
 		{"v1 leads, v6 released", held("v1"), held(""), "v1"},
 		{"one of ours leads", held("a"), held("a"), "a"},
-		{"they disagree", held("v1"), held("v6"), resourcelock.UnknownLeader},
+		{"they disagree", held("v1"), held("v6"), unknownLeader},
 		{"both released", held(""), held(""), ""},
 	} {
 		got, _, err := contender("me", tc.first, tc.second).Get(t.Context())

@@ -47,7 +47,7 @@ func placeOf(m, parent *mountinfo.Info) place {
 	if parent == nil {
 		return place{}
 	}
-	for _, field := range strings.Fields(parent.Optional) {
+	for field := range strings.FieldsSeq(parent.Optional) {
 		if !strings.HasPrefix(field, "shared:") {
 			continue
 		}

@@ -147,7 +147,8 @@ func TestAttachAndDetach(t *testing.T) {
 	rolestest.Eventually(t, "the event of the attachment", func() error { return p.events(pod, "SuccessfulAttachVolume") })
 	attached := p.mark()
 	mustWrite(t, p.asked(begin, attached, "csi-attacher"), map[string]int{
-		"patch persistentvolumes": 1, "patch volumeattachments": 1, "patch volumeattachments/status": 1}, 1)
+		"patch persistentvolumes": 1, "patch volumeattachments": 1, "patch volumeattachments/status": 1,
+	}, 1)
 	mustWrite(t, p.asked(begin, attached, "controllers"), map[string]int{"create volumeattachments": 1, "patch nodes/status": 1}, 1)
 
 	if err := p.user.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {

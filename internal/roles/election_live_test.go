@@ -16,23 +16,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
-
-func dial(t *testing.T, p *provisioner.Provisioner) *csirpc.Conn {
-	t.Helper()
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: p.CSIAddress, Timeout: p.Timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
-}
 
 // bridge notes who leads, and every moment at which more than one does.
 type bridge struct {

@@ -109,7 +109,7 @@ func taken(r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 func (p port) takes(name string) *snapshotv1.VolumeSnapshot {
 	vs := &snapshotv1.VolumeSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: ptr.To("data")}},
+		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new("data")}},
 	}
 	p.create(vs)
 	return vs

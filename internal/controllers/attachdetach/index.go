@@ -45,9 +45,12 @@ type Index struct {
 // Indexes are all that the controller needs.
 func Indexes() []Index {
 	return []Index{
-		{&corev1.PersistentVolume{}, IndexHandle, handles}, {&corev1.Pod{}, IndexClaim, claims},
-		{&storagev1.VolumeAttachment{}, IndexVolume, volumes}, {&storagev1.VolumeAttachment{}, IndexNode, attachmentNodes},
-		{&storagev1.VolumeAttachment{}, IndexRemembered, remembered}, {&corev1.Node{}, IndexListed, listed},
+		{&corev1.PersistentVolume{}, IndexHandle, handles},
+		{&corev1.Pod{}, IndexClaim, claims},
+		{&storagev1.VolumeAttachment{}, IndexVolume, volumes},
+		{&storagev1.VolumeAttachment{}, IndexNode, attachmentNodes},
+		{&storagev1.VolumeAttachment{}, IndexRemembered, remembered},
+		{&corev1.Node{}, IndexListed, listed},
 	}
 }
 

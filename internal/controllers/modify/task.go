@@ -59,7 +59,7 @@ func (c *Controller) Decide(s attributes.Snapshot, now time.Time) next {
 // About implements reconcile.Task.
 func (c *Controller) About(key attributes.Key, s attributes.Snapshot) reconcile.About {
 	about := reconcile.About{
-		Log: []any{telemetry.KeyClaim, key.NamespacedName.String()}, Inputs: func() string { return attributes.ClassID(s.Class) },
+		Log: []any{telemetry.KeyClaim, key.String()}, Inputs: func() string { return attributes.ClassID(s.Class) },
 	}
 	if s.Claim != nil {
 		about.Object = s.Claim

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
@@ -165,7 +164,7 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 		return nil, c.patchSnapshot(ctx, s, func(vs *snapshotv1.VolumeSnapshot) {
 			addFinalizers(vs, a.Finalizers...)
 			if a.Class != "" {
-				vs.Spec.VolumeSnapshotClassName = ptr.To(a.Class)
+				vs.Spec.VolumeSnapshotClassName = new(a.Class)
 			}
 		})
 	case core.ReleaseSnapshot:
@@ -184,7 +183,7 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 		return nil, c.patchContent(ctx, s.Content, func(content *snapshotv1.VolumeSnapshotContent) {
 			content.Spec.VolumeSnapshotRef.UID = s.Snapshot.UID
 			if a.Class != "" {
-				content.Spec.VolumeSnapshotClassName = ptr.To(a.Class)
+				content.Spec.VolumeSnapshotClassName = new(a.Class)
 			}
 		})
 	case core.ProtectContent:
@@ -193,7 +192,7 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 		})
 	case core.MarkDeleting:
 		changed := s.Content.DeepCopy()
-		return nil, c.wrote(changed, c.Writer.Patch(ctx, changed, annotation(changed.UID, names.AnnSnapshotBeingDeleted, ptr.To("yes"))))
+		return nil, c.wrote(changed, c.Writer.Patch(ctx, changed, annotation(changed.UID, names.AnnSnapshotBeingDeleted, new("yes"))))
 	case core.DeleteContent:
 		return nil, c.deleteContent(ctx, s.Content)
 	}

@@ -75,7 +75,7 @@ func (c *Sidecar) About(name string, s core.ContentSnapshot) reconcile.About {
 func (c *Sidecar) Apply(ctx context.Context, s core.ContentSnapshot, action core.ContentAction) (core.ContentVerdict, error) {
 	switch a := action.(type) {
 	case core.MarkCreating:
-		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnSnapshotBeingCreated, ptr.To("yes")))
+		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnSnapshotBeingCreated, new("yes")))
 	case core.ClearCreating:
 		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnSnapshotBeingCreated, nil))
 	case core.WriteContentStatus:

@@ -22,7 +22,8 @@ func (p *plan) conflict(node, other string) {
 	message := fmt.Sprintf("Multi-Attach error for volume %q Waiting for detach: %s", p.Volumes[0].Name, usedBy(p.wants[node], p.wants[other]))
 	round := p.now.Truncate(tellConflictAgain)
 	p.act(verdict.MultiAttach, message, Tell{
-		Pods: p.wants[node], Event: Failed, Message: message, Once: fmt.Sprintf("conflict %s %d", other, round.Unix())})
+		Pods: p.wants[node], Event: Failed, Message: message, Once: fmt.Sprintf("conflict %s %d", other, round.Unix()),
+	})
 	p.wait(verdict.MultiAttach, round.Add(tellConflictAgain), fmt.Sprintf("the volume is attached to node %s, or may be", other))
 }
 

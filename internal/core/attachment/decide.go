@@ -102,11 +102,13 @@ func (p *plan) attach(node string) {
 	case va.Status.Attached:
 		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node}, Tell{
 			Pods: pods, Event: Attached, Once: "attached " + string(va.UID),
-			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.Volumes[0].Name)})
+			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.Volumes[0].Name),
+		})
 	case va.Status.AttachError != nil:
 		p.act(verdict.AttachRetried, "tell the pods of the attach error", Tell{
 			Pods: pods, Event: Failed, Once: "error " + va.Status.AttachError.Message,
-			Message: fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", p.Volumes[0].Name, va.Status.AttachError.Message)})
+			Message: fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", p.Volumes[0].Name, va.Status.AttachError.Message),
+		})
 		p.wait(verdict.AttachRetried, time.Time{}, "the attacher reports: "+va.Status.AttachError.Message)
 	default:
 		p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node))

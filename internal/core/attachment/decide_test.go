@@ -10,7 +10,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -145,18 +144,22 @@ func noNode(on string) edit   { return func(s *Snapshot) { delete(s.Nodes, on) }
 func unmanaged(on string) edit {
 	return func(s *Snapshot) { s.Nodes[on].Annotations = nil }
 }
+
 func tainted(on string) edit {
 	return func(s *Snapshot) { s.Nodes[on].Spec.Taints = []corev1.Taint{{Key: names.TaintOutOfService}} }
 }
+
 func unwanted(on string, since time.Duration) edit {
 	return func(s *Snapshot) { s.Unwanted = map[string]time.Time{on: start.Add(-since)} }
 }
+
 func modes(m ...corev1.PersistentVolumeAccessMode) edit {
 	return func(s *Snapshot) { s.Volumes[0].Spec.AccessModes = m }
 }
+
 func required(yes bool) edit {
 	return func(s *Snapshot) {
-		s.Driver = &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: ptr.To(yes)}}
+		s.Driver = &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(yes)}}
 	}
 }
 func noVolume(s *Snapshot) { s.Volumes = nil }

@@ -62,10 +62,10 @@ func TestRefers(t *testing.T) {
 		"another claim":     {func(p *corev1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "d" }, false},
 		"finished":          {func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, false},
 		"deleted by force": {func(p *corev1.Pod) {
-			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.Now()), ptr.To[int64](0)
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.Now()), ptr.To[int64](0)
 		}, false},
 		"still being stopped": {func(p *corev1.Pod) {
-			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.Now()), ptr.To[int64](30)
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.Now()), ptr.To[int64](30)
 		}, true},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{

@@ -149,8 +149,9 @@ func (w Written) isRejected() bool {
 	switch w.Reason {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // AfterWrite says what a failed creation of the PersistentVolume means. The record stays unless the

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 const driver = "disk.example.com"
@@ -23,7 +22,7 @@ var now = time.Unix(1000, 0)
 func snapshot(edits ...func(*Snapshot)) Snapshot {
 	s := Snapshot{
 		Attachment: &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: driver, NodeName: "node", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("pv")},
+			Attacher: driver, NodeName: "node", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")},
 		}},
 		Volume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h^1"}},
@@ -47,7 +46,7 @@ func prepared(s *Snapshot) {
 
 func attached(s *Snapshot) { prepared(s); s.Attachment.Status.Attached = true }
 
-func deleted(s *Snapshot) { s.Attachment.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+func deleted(s *Snapshot) { s.Attachment.DeletionTimestamp = new(metav1.NewTime(now)) }
 
 func withoutVolume(s *Snapshot) { s.Volume = nil }
 
@@ -82,7 +81,7 @@ func TestDecide(t *testing.T) {
 		"AT-L4 the driver says otherwise":     {snapshot(attached, func(s *Snapshot) { s.Mismatch = true }), "Publish{i-1}"},
 		"AT-T1 trivial":                       {snapshot(func(s *Snapshot) { s.Driver.Publishes = false }), "MarkAttached{map[]}"},
 		"AT-A2 no volume":                     {snapshot(withoutVolume), `MarkFailed{persistentvolume "pv" not found <nil>}`},
-		"AT-A3 a volume that goes":            {snapshot(func(s *Snapshot) { s.Volume.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }), `MarkFailed{PersistentVolume "pv" is marked for deletion <nil>}`},
+		"AT-A3 a volume that goes":            {snapshot(func(s *Snapshot) { s.Volume.DeletionTimestamp = new(metav1.NewTime(now)) }), `MarkFailed{PersistentVolume "pv" is marked for deletion <nil>}`},
 		"AT-A6 no CSI volume":                 {snapshot(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "MarkFailed{pv spec contained non-csi source that was not migrated <nil>}"},
 		"AT-A7 no source":                     {snapshot(func(s *Snapshot) { s.Attachment.Spec.Source.PersistentVolumeName = nil }), "MarkFailed{neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source <nil>}"},
 		"AT-H1 no CSINode yet":                {snapshot(func(s *Snapshot) { s.Node = nil }), "wait AttachmentNodeAwaited"},
@@ -154,7 +153,7 @@ func TestMayRelease(t *testing.T) {
 	if MayRelease(pv, driver, 0) {
 		t.Error("AT-V5: a volume that stays keeps it")
 	}
-	pv.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	pv.DeletionTimestamp = new(metav1.NewTime(now))
 	if !MayRelease(pv, driver, 0) || MayRelease(pv, driver, 1) || MayRelease(pv, "other", 0) {
 		t.Error("it goes exactly from a deleted volume without an attachment")
 	}

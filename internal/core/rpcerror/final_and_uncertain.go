@@ -12,8 +12,9 @@ func IsUncertain(code codes.Code) bool {
 	switch code {
 	case codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // IsUncertainOrExhausted is [IsUncertain] for calls other than CreateVolume: there a driver that is
@@ -28,6 +29,7 @@ func MayLeaveVolume(code codes.Code) bool {
 	switch code {
 	case codes.Unknown, codes.Internal, codes.DataLoss:
 		return true
+	default:
+		return false
 	}
-	return false
 }

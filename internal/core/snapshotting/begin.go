@@ -1,12 +1,12 @@
 package snapshotting
 
 import (
+	"slices"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/secretref"
@@ -54,12 +54,7 @@ func begin(s Snapshot, now time.Time) Verdict {
 }
 
 func hasFinalizer(o metav1.Object, finalizer string) bool {
-	for _, f := range o.GetFinalizers() {
-		if f == finalizer {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(o.GetFinalizers(), finalizer)
 }
 
 // sourceProblem says why no snapshot can be taken of the claim.
@@ -114,8 +109,8 @@ func newContent(s Snapshot, class *snapshotv1.VolumeSnapshotClass) (content *sna
 				APIVersion: names.SnapshotGroup + "/v1", Kind: "VolumeSnapshot", Namespace: vs.Namespace, Name: vs.Name, UID: vs.UID,
 				ResourceVersion: vs.ResourceVersion,
 			},
-			DeletionPolicy: class.DeletionPolicy, Driver: class.Driver, VolumeSnapshotClassName: ptr.To(class.Name),
-			Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To(s.Volume.Spec.CSI.VolumeHandle)},
+			DeletionPolicy: class.DeletionPolicy, Driver: class.Driver, VolumeSnapshotClassName: new(class.Name),
+			Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new(s.Volume.Spec.CSI.VolumeHandle)},
 		},
 	}
 	if s.SourceMode {

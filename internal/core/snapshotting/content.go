@@ -29,7 +29,7 @@ func finding(reason verdict.Reason, format string, args ...any) verdict.Finding 
 }
 
 // DecideContent says what the sidecar does for a content (SN-A4, SN-E1).
-func DecideContent(s ContentSnapshot, now time.Time) ContentVerdict {
+func DecideContent(s ContentSnapshot, now time.Time) ContentVerdict { //nolint:gocyclo // the table of the specification, row by row
 	c := s.Content
 	switch {
 	case c == nil:
@@ -41,7 +41,7 @@ func DecideContent(s ContentSnapshot, now time.Time) ContentVerdict {
 	}
 	creating := has(c.Annotations, names.AnnSnapshotBeingCreated)
 	switch {
-	case c.DeletionTimestamp != nil && !(creating && handle(c) == ""):
+	case c.DeletionTimestamp != nil && (!creating || handle(c) != ""):
 		return remove(s, now)
 	case isReady(c) && creating:
 		return contentDo{
@@ -202,18 +202,18 @@ func statusOf(c *snapshotv1.VolumeSnapshotContent, a Answer, now time.Time) *sna
 		status = c.Status.DeepCopy()
 	}
 	if status.SnapshotHandle == nil {
-		status.SnapshotHandle = ptr.To(a.Handle)
+		status.SnapshotHandle = new(a.Handle)
 	}
 	if status.CreationTime == nil {
 		if a.Created.IsZero() { // the driver does not say when: not 1970 (SN-H7)
 			a.Created = now
 		}
-		status.CreationTime = ptr.To(a.Created.UnixNano())
+		status.CreationTime = new(a.Created.UnixNano())
 	}
 	if status.RestoreSize == nil && a.Size > 0 {
-		status.RestoreSize = ptr.To(a.Size)
+		status.RestoreSize = new(a.Size)
 	}
-	status.ReadyToUse = ptr.To(a.Ready)
+	status.ReadyToUse = new(a.Ready)
 	status.Error = nil
 	return status
 }
@@ -227,10 +227,10 @@ func failed(c *snapshotv1.VolumeSnapshotContent, message string, now time.Time) 
 	if c.Status != nil {
 		status = c.Status.DeepCopy()
 	}
-	status.ReadyToUse = ptr.To(false)
-	status.Error = &snapshotv1.VolumeSnapshotError{Message: ptr.To(message)}
+	status.ReadyToUse = new(false)
+	status.Error = &snapshotv1.VolumeSnapshotError{Message: new(message)}
 	if !now.IsZero() {
-		status.Error.Time = ptr.To(metav1.NewTime(now))
+		status.Error.Time = new(metav1.NewTime(now))
 	}
 	return []ContentAction{WriteContentStatus{status}}
 }

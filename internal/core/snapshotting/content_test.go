@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -29,7 +28,7 @@ func content(edits ...editContent) *snapshotv1.VolumeSnapshotContent {
 		},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
 			VolumeSnapshotRef: corev1.ObjectReference{Namespace: "n", Name: "s", UID: "u"}, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
-			Driver: "d", VolumeSnapshotClassName: ptr.To("c"), Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To("h")},
+			Driver: "d", VolumeSnapshotClassName: new("c"), Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new("h")},
 		},
 	}
 	for _, edit := range edits {
@@ -43,20 +42,20 @@ func annotated(key string) editContent {
 }
 
 func terminating(c *snapshotv1.VolumeSnapshotContent) {
-	c.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	c.DeletionTimestamp = new(metav1.NewTime(now))
 }
 
 func taken(c *snapshotv1.VolumeSnapshotContent) {
-	c.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: ptr.To("snap"), ReadyToUse: ptr.To(false), CreationTime: ptr.To(int64(5))}
+	c.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: new("snap"), ReadyToUse: new(false), CreationTime: new(int64(5))}
 }
 
 func ready(c *snapshotv1.VolumeSnapshotContent) {
 	taken(c)
-	c.Status.ReadyToUse = ptr.To(true)
+	c.Status.ReadyToUse = new(true)
 }
 
 func static(c *snapshotv1.VolumeSnapshotContent) {
-	c.Spec.Source = snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: ptr.To("snap")}
+	c.Spec.Source = snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("snap")}
 	c.Spec.VolumeSnapshotClassName = nil
 }
 

@@ -114,7 +114,7 @@ func follow(s Snapshot, now time.Time) Verdict {
 	case preProvisioned != (c.Spec.Source.SnapshotHandle != nil):
 		return fail(s, now, finding(verdict.SnapshotContentUnfit, "VolumeSnapshotContent %q has the source of the other kind: %s", c.Name,
 			map[bool]string{true: "a volumeHandle where a snapshotHandle is needed", false: "a snapshotHandle where a volumeHandle is needed"}[preProvisioned]))
-	case !namesIt(c, vs), ref.UID != vs.UID && !(preProvisioned && ref.UID == ""):
+	case !namesIt(c, vs), ref.UID != vs.UID && (!preProvisioned || ref.UID != ""):
 		return fail(s, now, finding(verdict.SnapshotContentTaken, "VolumeSnapshotContent %q refers to VolumeSnapshot %s/%s with uid %q",
 			c.Name, ref.Namespace, ref.Name, ref.UID))
 	}
@@ -159,14 +159,14 @@ func copied(vs *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent) 
 	if vs.Status != nil {
 		status = vs.Status.DeepCopy()
 	}
-	status.BoundVolumeSnapshotContentName = ptr.To(c.Name)
-	status.ReadyToUse = ptr.To(isReady(c))
+	status.BoundVolumeSnapshotContentName = new(c.Name)
+	status.ReadyToUse = new(isReady(c))
 	status.Error = nil
 	if c.Status == nil {
 		return status
 	}
 	if status.CreationTime == nil && c.Status.CreationTime != nil {
-		status.CreationTime = ptr.To(metav1.NewTime(time.Unix(0, *c.Status.CreationTime)))
+		status.CreationTime = new(metav1.NewTime(time.Unix(0, *c.Status.CreationTime)))
 	}
 	if c.Status.RestoreSize != nil && (status.RestoreSize == nil || status.RestoreSize.IsZero()) {
 		status.RestoreSize = resource.NewQuantity(*c.Status.RestoreSize, resource.BinarySI)
@@ -206,8 +206,8 @@ func fail(s Snapshot, now time.Time, f verdict.Finding) Verdict {
 	if s.Snapshot.Status != nil {
 		status = s.Snapshot.Status.DeepCopy()
 	}
-	status.ReadyToUse = ptr.To(false)
-	status.Error = &snapshotv1.VolumeSnapshotError{Time: ptr.To(metav1.NewTime(now)), Message: ptr.To(f.Text())}
+	status.ReadyToUse = new(false)
+	status.Error = &snapshotv1.VolumeSnapshotError{Time: new(metav1.NewTime(now)), Message: new(f.Text())}
 	if sameStatus(s.Snapshot.Status, status) {
 		return then
 	}
@@ -226,7 +226,7 @@ func removeSnapshot(s Snapshot) Verdict {
 		return nothing{Finding: deleting}
 	}
 	var actions []Action
-	if c := s.Content; refersTo(c, vs) {
+	if c := s.Content; refersTo(c, vs) { //nolint:nestif // one row of the specification after the other
 		if len(s.Restoring) > 0 { // SN-D3
 			f := finding(verdict.SnapshotRestoring, "Snapshot is being used to restore a PVC: %s", strings.Join(s.Restoring, ", "))
 			return refuse{Finding: f}

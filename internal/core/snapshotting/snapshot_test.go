@@ -21,7 +21,7 @@ func world(edits ...func(*Snapshot)) Snapshot {
 		Snapshot: &snapshotv1.VolumeSnapshot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "u"},
 			Spec: snapshotv1.VolumeSnapshotSpec{
-				Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: ptr.To("claim")}, VolumeSnapshotClassName: ptr.To("c"),
+				Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new("claim")}, VolumeSnapshotClassName: new("c"),
 			},
 		},
 		Class: class("d"),
@@ -49,12 +49,12 @@ func finalized(s *Snapshot) {
 	s.Claim.Finalizers = []string{names.FinalizerSnapshotClaim}
 }
 
-func deleting(s *Snapshot) { s.Snapshot.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }
+func deleting(s *Snapshot) { s.Snapshot.DeletionTimestamp = new(metav1.NewTime(now)) }
 
 func bound(s *Snapshot) { s.Snapshot.Status = copied(s.Snapshot, s.Content) }
 
 func preProvisioned(s *Snapshot) {
-	s.Snapshot.Spec = snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: ptr.To("snapcontent-u")}}
+	s.Snapshot.Spec = snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: new("snapcontent-u")}}
 	s.Claim = nil
 }
 
@@ -90,7 +90,7 @@ func TestDecideSnapshot(t *testing.T) {
 		{"SN-H5: class of another driver", world(func(s *Snapshot) { s.Class = class("e") }), refused + "SnapshotContentCreateFailed"},
 		{"claim missing", world(func(s *Snapshot) { s.Claim = nil }), refused + "SnapshotContentCreateFailed"},
 		{"claim not bound", world(func(s *Snapshot) { s.Claim.Status.Phase = corev1.ClaimPending }), refused + "SnapshotContentCreateFailed"},
-		{"claim is being deleted", world(func(s *Snapshot) { s.Claim.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }), refused + "SnapshotContentCreateFailed"},
+		{"claim is being deleted", world(func(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }), refused + "SnapshotContentCreateFailed"},
 		{"volume missing", world(func(s *Snapshot) { s.Volume = nil }), refused + "SnapshotContentCreateFailed"},
 		{"volume of another claim", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "x" }), refused + "SnapshotContentCreateFailed"},
 		{"not a CSI volume", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), refused + "SnapshotContentCreateFailed"},
@@ -156,7 +156,7 @@ func TestRestoredFrom(t *testing.T) {
 	for want, spec := range map[string]corev1.PersistentVolumeClaimSpec{
 		"n/a": {DataSource: &corev1.TypedLocalObjectReference{APIGroup: group, Kind: "VolumeSnapshot", Name: "a"}},
 		"n/b": {DataSourceRef: &corev1.TypedObjectReference{APIGroup: group, Kind: "VolumeSnapshot", Name: "b"}},
-		"m/c": {DataSourceRef: &corev1.TypedObjectReference{APIGroup: group, Kind: "VolumeSnapshot", Name: "c", Namespace: ptr.To("m")}},
+		"m/c": {DataSourceRef: &corev1.TypedObjectReference{APIGroup: group, Kind: "VolumeSnapshot", Name: "c", Namespace: new("m")}},
 		"/":   {DataSource: &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "d"}},
 	} {
 		got, _ := RestoredFrom(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}, Spec: spec})

@@ -113,7 +113,9 @@ func indented(text string, indent, width int) string {
 
 const (
 	markAnnotation = "purser-mark"
-	MarkNew        = "new"
+	// MarkNew marks flags that upstream does not have.
+	MarkNew = "new"
+	// MarkDeprecated marks flags that are there for old manifests.
 	MarkDeprecated = "deprecated"
 )
 

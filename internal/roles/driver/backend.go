@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	backendLoopfile  = "loopfile"
+	backendLoopfile = "loopfile"
+	// BackendDirectory is the backend that needs neither root nor loop devices.
 	BackendDirectory = "directory"
 	backendCeph      = "ceph"
 )

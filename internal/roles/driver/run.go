@@ -158,7 +158,7 @@ func (w *web) start(ctx context.Context) error {
 		return nil
 	}
 	var where net.Addr
-	where, err := w.HTTPServer.Listen(ctx)
+	where, err := w.Listen(ctx)
 	if err == nil && w.listened != nil {
 		w.listened(where.String())
 	}

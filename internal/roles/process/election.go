@@ -37,6 +37,7 @@ type Election struct {
 }
 
 const (
+	// LockLeases is the value of --leader-election-type for the lock on a Lease.
 	LockLeases    = "leases"
 	lockEndpoints = "endpoints"
 )

@@ -57,6 +57,7 @@ func (p *Provisioner) drainTime() time.Duration {
 
 // createTimeout and deleteTimeout are how long one call may take (U-29).
 func (p *Provisioner) createTimeout() time.Duration { return cmp.Or(p.Pace.CreateTimeout, p.Timeout) }
+
 func (p *Provisioner) deleteTimeout() time.Duration { return cmp.Or(p.Pace.DeleteTimeout, p.Timeout) }
 
 // deleteWorkers are the calls that delete under way at once (U-21).

@@ -44,7 +44,7 @@ func LiveServer(t *testing.T) *cluster.Cluster {
 // LiveDriver is the built-in driver; it returns its socket, and what ends it.
 func LiveDriver(t *testing.T) (socket string, end func()) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "purser") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

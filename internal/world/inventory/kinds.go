@@ -72,41 +72,75 @@ var (
 
 // kinds are all kinds that explanations read, each with its one LIST.
 var kinds = []kind{
-	{explain.Claim, core.WithResource("persistentvolumeclaims"), true, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
-		into(func(c *explain.Cluster) *[]*corev1.PersistentVolumeClaim { return &c.Claims })},
-	{explain.Volume, core.WithResource("persistentvolumes"), false, func() client.ObjectList { return &corev1.PersistentVolumeList{} },
-		into(func(c *explain.Cluster) *[]*corev1.PersistentVolume { return &c.Volumes })},
-	{explain.Class, storage.WithResource("storageclasses"), false, func() client.ObjectList { return &storagev1.StorageClassList{} },
-		into(func(c *explain.Cluster) *[]*storagev1.StorageClass { return &c.Classes })},
-	{explain.AttributesClass, storage.WithResource("volumeattributesclasses"), false, func() client.ObjectList { return &storagev1.VolumeAttributesClassList{} },
-		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttributesClass { return &c.AttributesClasses })},
-	{explain.Pod, core.WithResource("pods"), true, func() client.ObjectList { return &corev1.PodList{} },
-		into(func(c *explain.Cluster) *[]*corev1.Pod { return &c.Pods })},
-	{explain.Node, core.WithResource("nodes"), false, func() client.ObjectList { return &corev1.NodeList{} },
-		into(func(c *explain.Cluster) *[]*corev1.Node { return &c.Nodes })},
-	{explain.CSINode, storage.WithResource("csinodes"), false, func() client.ObjectList { return &storagev1.CSINodeList{} },
-		into(func(c *explain.Cluster) *[]*storagev1.CSINode { return &c.CSINodes })},
-	{explain.CSIDriver, storage.WithResource("csidrivers"), false, func() client.ObjectList { return &storagev1.CSIDriverList{} },
-		into(func(c *explain.Cluster) *[]*storagev1.CSIDriver { return &c.CSIDrivers })},
-	{explain.Attachment, storage.WithResource("volumeattachments"), false, func() client.ObjectList { return &storagev1.VolumeAttachmentList{} },
-		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttachment { return &c.Attachments })},
-	{explain.Capacity, storage.WithResource("csistoragecapacities"), true, func() client.ObjectList { return &storagev1.CSIStorageCapacityList{} },
-		into(func(c *explain.Cluster) *[]*storagev1.CSIStorageCapacity { return &c.Capacities })},
-	{explain.Lease, coordinationv1.SchemeGroupVersion.WithResource("leases"), true, func() client.ObjectList { return &coordinationv1.LeaseList{} },
-		into(func(c *explain.Cluster) *[]*coordinationv1.Lease { return &c.Leases })},
-	{explain.Event, core.WithResource("events"), true, func() client.ObjectList { return &corev1.EventList{} },
-		into(func(c *explain.Cluster) *[]*corev1.Event { return &c.Events })},
-	{explain.Namespace, core.WithResource("namespaces"), false, func() client.ObjectList { return &corev1.NamespaceList{} },
-		into(func(c *explain.Cluster) *[]*corev1.Namespace { return &c.Namespaces })},
-	{explain.Quota, core.WithResource("resourcequotas"), true, func() client.ObjectList { return &corev1.ResourceQuotaList{} },
-		into(func(c *explain.Cluster) *[]*corev1.ResourceQuota { return &c.Quotas })},
+	{
+		explain.Claim, core.WithResource("persistentvolumeclaims"), true, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+		into(func(c *explain.Cluster) *[]*corev1.PersistentVolumeClaim { return &c.Claims }),
+	},
+	{
+		explain.Volume, core.WithResource("persistentvolumes"), false, func() client.ObjectList { return &corev1.PersistentVolumeList{} },
+		into(func(c *explain.Cluster) *[]*corev1.PersistentVolume { return &c.Volumes }),
+	},
+	{
+		explain.Class, storage.WithResource("storageclasses"), false, func() client.ObjectList { return &storagev1.StorageClassList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.StorageClass { return &c.Classes }),
+	},
+	{
+		explain.AttributesClass, storage.WithResource("volumeattributesclasses"), false, func() client.ObjectList { return &storagev1.VolumeAttributesClassList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttributesClass { return &c.AttributesClasses }),
+	},
+	{
+		explain.Pod, core.WithResource("pods"), true, func() client.ObjectList { return &corev1.PodList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Pod { return &c.Pods }),
+	},
+	{
+		explain.Node, core.WithResource("nodes"), false, func() client.ObjectList { return &corev1.NodeList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Node { return &c.Nodes }),
+	},
+	{
+		explain.CSINode, storage.WithResource("csinodes"), false, func() client.ObjectList { return &storagev1.CSINodeList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSINode { return &c.CSINodes }),
+	},
+	{
+		explain.CSIDriver, storage.WithResource("csidrivers"), false, func() client.ObjectList { return &storagev1.CSIDriverList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSIDriver { return &c.CSIDrivers }),
+	},
+	{
+		explain.Attachment, storage.WithResource("volumeattachments"), false, func() client.ObjectList { return &storagev1.VolumeAttachmentList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttachment { return &c.Attachments }),
+	},
+	{
+		explain.Capacity, storage.WithResource("csistoragecapacities"), true, func() client.ObjectList { return &storagev1.CSIStorageCapacityList{} },
+		into(func(c *explain.Cluster) *[]*storagev1.CSIStorageCapacity { return &c.Capacities }),
+	},
+	{
+		explain.Lease, coordinationv1.SchemeGroupVersion.WithResource("leases"), true, func() client.ObjectList { return &coordinationv1.LeaseList{} },
+		into(func(c *explain.Cluster) *[]*coordinationv1.Lease { return &c.Leases }),
+	},
+	{
+		explain.Event, core.WithResource("events"), true, func() client.ObjectList { return &corev1.EventList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Event { return &c.Events }),
+	},
+	{
+		explain.Namespace, core.WithResource("namespaces"), false, func() client.ObjectList { return &corev1.NamespaceList{} },
+		into(func(c *explain.Cluster) *[]*corev1.Namespace { return &c.Namespaces }),
+	},
+	{
+		explain.Quota, core.WithResource("resourcequotas"), true, func() client.ObjectList { return &corev1.ResourceQuotaList{} },
+		into(func(c *explain.Cluster) *[]*corev1.ResourceQuota { return &c.Quotas }),
+	},
 	{explain.Secret, core.WithResource("secrets"), true, secretNames, addSecret},
-	{explain.Snapshot, snaps.WithResource("volumesnapshots"), true, func() client.ObjectList { return &snapshotv1.VolumeSnapshotList{} },
-		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshot { return &c.Snapshots })},
-	{explain.Content, snaps.WithResource("volumesnapshotcontents"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotContentList{} },
-		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotContent { return &c.Contents })},
-	{explain.SnapshotClass, snaps.WithResource("volumesnapshotclasses"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} },
-		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotClass { return &c.SnapshotClasses })},
+	{
+		explain.Snapshot, snaps.WithResource("volumesnapshots"), true, func() client.ObjectList { return &snapshotv1.VolumeSnapshotList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshot { return &c.Snapshots }),
+	},
+	{
+		explain.Content, snaps.WithResource("volumesnapshotcontents"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotContentList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotContent { return &c.Contents }),
+	},
+	{
+		explain.SnapshotClass, snaps.WithResource("volumesnapshotclasses"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} },
+		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotClass { return &c.SnapshotClasses }),
+	},
 }
 
 // Rule is a permission that explanations need.

@@ -33,7 +33,8 @@ import (
 )
 
 const (
-	fieldOwner   = client.FieldOwner("purser-up")
+	fieldOwner = client.FieldOwner("purser-up")
+	// DefaultClass is the StorageClass of the development cluster.
 	DefaultClass = "purser"
 )
 
