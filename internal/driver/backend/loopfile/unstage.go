@@ -38,12 +38,14 @@ func (b *Backend) bringDown(ctx context.Context, id backend.ID, r record) error 
 		if err := release(device, r); err != nil {
 			return err
 		}
-		// Dropped after it is detached: a device that could not be flushed is
-		// still attached, and the next attempt needs it.
+		// Dropped first: questions about the volume use a device that is held,
+		// and must not meet one that is being closed. A device that could not be
+		// flushed is still attached, and the next attempt needs it.
+		b.drop(id)
 		if err := detach(context.WithoutCancel(ctx), device); err != nil {
+			b.hold(id, device)
 			return err
 		}
-		b.drop(id)
 	}
 	return b.removeRecord(id)
 }
