@@ -38,6 +38,8 @@ func TestRunnablesHaveALogger(t *testing.T) {
 	if err := mgr.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock() // the manager logs on after it has ended
+	defer mu.Unlock()
 	if lines := strings.Join(lines, "\n"); !strings.Contains(lines, "land ahoy") {
 		t.Errorf("logged %s", lines)
 	}
