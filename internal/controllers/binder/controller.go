@@ -75,8 +75,8 @@ func New(cfg Config) *Controller {
 	}
 }
 
-// Loop is the controller with the loop around it. The loop tells nobody: what people are told is
-// about two objects, and again when its words change.
+// Loop is the controller with the loop around it. The loop emits no events: the binder's events
+// are about two objects, a claim and a volume, and are emitted again when their message changes.
 func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings := c.Settings
 	settings.Events = nobody{}
@@ -103,10 +103,10 @@ func (c *Controller) AddTo(_ context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-// lead wakes up whatever needs something, once all is known and this process is the one to do it,
-// and every now and then again. Before, nobody is woken up: half of a pair always looks as if it
-// needed something, and nobody would take a key from the queue of a process that waits for its
-// lease.
+// lead enqueues every claim and volume that needs an action once the caches have synced and this
+// process holds the lease, and again at each audit. Before that the queue stays empty: a pair of
+// which only one half is cached looks as if it needed an action, and a process that waits for its
+// lease takes no key from the queue.
 func (c *Controller) lead(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -130,7 +130,7 @@ func (c *Controller) wake(keys []binding.Key) {
 	}
 }
 
-// wakes is the work queue, once somebody works on it.
+// wakes is the work queue, once this process holds the lease.
 type wakes struct {
 	mu    sync.RWMutex
 	queue queue

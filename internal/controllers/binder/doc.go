@@ -1,7 +1,7 @@
 // Package binder is the PV controller: it binds claims to volumes, asks provisioners for volumes
 // that are missing, and releases the volumes of claims that are gone. core/binding decides; this
-// package keeps the indexes that the decisions need (the ledger), wakes up for everything that
-// somebody waits for, and writes.
+// package keeps the indexes that the decisions need (the ledger), enqueues the keys that a change
+// concerns, and writes.
 //
 // A claim and the volumes that name it are worked on under one key, many keys at a time. The only
 // thing that two claims can both want is a volume that names neither: the ledger holds it for one
