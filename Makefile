@@ -44,7 +44,7 @@ test: cluster-tools build ## run every test
 
 .PHONY: sim
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
-	@SIM=whole $(GO) test ./test/sim -run '^(TestSweep|TestMutants)$$' -count=1 -v -timeout 30m
+	@SIM=whole $(GO) test ./test/sim -run '(Sweep|Mutants)$$' -count=1 -v -timeout 30m
 
 .PHONY: test-ceph
 test-ceph: ## run the backend ceph on a real Ceph, which is installed where absent (Debian, as root; minutes)
@@ -57,6 +57,7 @@ test-ceph: ## run the backend ceph on a real Ceph, which is installed where abse
 .PHONY: compat
 compat: cluster-tools build ## play the same scenarios to the stock controllers and to ours, and compare (minutes)
 	@$(GO) run ./test/compat
+	@COMPAT=whole $(GO) test ./test/compat/... -count=1 -v -timeout 30m
 
 .PHONY: race
 race: cluster-tools build ## run the tests of the packages with goroutines under the race detector
