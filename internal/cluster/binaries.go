@@ -23,8 +23,12 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("missing programs: %s (looked in %s); run `make cluster-tools`, or set %s to a folder that has them",
-		strings.Join(e.Programs, ", "), strings.Join(e.Looked, ", "), assetsEnv)
+	return fmt.Sprintf(
+		"missing programs: %s (looked in %s); run `make cluster-tools`, or set %s to a folder that has them",
+		strings.Join(e.Programs, ", "),
+		strings.Join(e.Looked, ", "),
+		assetsEnv,
+	)
 }
 
 // FindBinaries looks for programs in $KUBEBUILDER_ASSETS where it is set, then in dirs, then in

@@ -47,13 +47,21 @@ func Dial(cfg Config) (*Conn, error) {
 	measured := cfg.Metrics
 	if measured != nil {
 		measured = namedMetrics{measured, &sync.RWMutex{}}
-		chain = append(chain, connection.ExtendedCSIMetricsManager{CSIMetricsManager: measured}.RecordMetricsClientInterceptor)
+		chain = append(
+			chain,
+			connection.ExtendedCSIMetricsManager{CSIMetricsManager: measured}.RecordMetricsClientInterceptor,
+		)
 	}
 	conn, err := grpc.NewClient("unix://"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket file has its own permissions
 		grpc.WithIdleTimeout(0),                                  // an idle driver is not a lost one (ST-4)
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{
+				BaseDelay:  100 * time.Millisecond,
+				Multiplier: 1.6,
+				Jitter:     0.2,
+				MaxDelay:   time.Second,
+			},
 			MinConnectTimeout: time.Second,
 		}),
 		grpc.WithChainUnaryInterceptor(chain...))
@@ -152,7 +160,14 @@ func Words(err error, secrets map[string]string) string {
 // logCall logs each call with its secrets stripped.
 //
 //nolint:revive // the arguments are those of a gRPC interceptor
-func logCall(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func logCall(
+	ctx context.Context,
+	method string,
+	req, reply any,
+	cc *grpc.ClientConn,
+	call grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
 	log := logr.FromContextOrDiscard(ctx).V(5)
 	log.Info("csi request", "rpc", method, "request", protosanitizer.StripSecrets(req))
 	err := call(ctx, method, req, reply, cc, opts...)

@@ -32,7 +32,10 @@ func (c *Conn) Describe(ctx context.Context) (Description, error) {
 		return Description{}, c.failed("GetPluginInfo", err)
 	}
 	if info.GetName() == "" {
-		return Description{}, fmt.Errorf("csi driver at %s: GetPluginInfo answers with an empty name; the CSI specification demands one", c.endpoint)
+		return Description{}, fmt.Errorf(
+			"csi driver at %s: GetPluginInfo answers with an empty name; the CSI specification demands one",
+			c.endpoint,
+		)
 	}
 	if c.metrics != nil {
 		c.metrics.SetDriverName(info.GetName())

@@ -74,7 +74,12 @@ func (s *controllerService) hasRoomOn(node string) error {
 	}
 	limit := s.features.limited.MaxVolumesPerNode()
 	if count := s.attached.CountOn(node); limit > 0 && count >= limit {
-		return fault.Exhausted.Errorf("node_id %q: %d volumes are attached to it, and %d is the limit; detach one first", node, count, limit)
+		return fault.Exhausted.Errorf(
+			"node_id %q: %d volumes are attached to it, and %d is the limit; detach one first",
+			node,
+			count,
+			limit,
+		)
 	}
 	return nil
 }
@@ -108,7 +113,11 @@ func (s *controllerService) notAttached(id backend.ID) error {
 		return err
 	}
 	if len(have) > 0 {
-		return fault.InUse.Errorf("volume %q is attached to %s; detach it first", id, strings.Join(attachment.Nodes(have), ", "))
+		return fault.InUse.Errorf(
+			"volume %q is attached to %s; detach it first",
+			id,
+			strings.Join(attachment.Nodes(have), ", "),
+		)
 	}
 	return nil
 }

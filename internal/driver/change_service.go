@@ -20,8 +20,12 @@ func (s *controllerService) expand(ctx context.Context, g growth) (backend.Expan
 		return backend.Expansion{}, err
 	}
 	if g.size.Limit != 0 && have.CapacityBytes > g.size.Limit {
-		return backend.Expansion{}, fault.OutOfRange.Errorf("capacity_range.limit_bytes %d: volume %q has %d bytes already, and volumes cannot shrink",
-			g.size.Limit, have.ID, have.CapacityBytes)
+		return backend.Expansion{}, fault.OutOfRange.Errorf(
+			"capacity_range.limit_bytes %d: volume %q has %d bytes already, and volumes cannot shrink",
+			g.size.Limit,
+			have.ID,
+			have.CapacityBytes,
+		)
 	}
 	return s.features.expander.Expand(ctx, have.ID, g.size)
 }
@@ -64,8 +68,12 @@ func (s *controllerService) createSnapshot(ctx context.Context, r backend.Snapsh
 		return backend.Snapshot{}, err
 	}
 	if have.Name != r.Name || have.Source != r.Source {
-		return backend.Snapshot{}, fault.Incompatible.Errorf("snapshot %q exists and is one of volume %q, not %q; use another name or delete the snapshot",
-			have.Name, have.Source, r.Source)
+		return backend.Snapshot{}, fault.Incompatible.Errorf(
+			"snapshot %q exists and is one of volume %q, not %q; use another name or delete the snapshot",
+			have.Name,
+			have.Source,
+			r.Source,
+		)
 	}
 	return have, nil
 }
@@ -106,7 +114,11 @@ func (f snapshotFilter) wants(s backend.Snapshot) bool {
 
 // listSnapshots leaves a damaged snapshot out, unlike list a damaged volume: a
 // Snapshot message without its source says something that is not true.
-func (s *controllerService) listSnapshots(ctx context.Context, p page, filter snapshotFilter) (found []backend.Snapshot, next string, err error) {
+func (s *controllerService) listSnapshots(
+	ctx context.Context,
+	p page,
+	filter snapshotFilter,
+) (found []backend.Snapshot, next string, err error) {
 	ids, err := s.snapshotIDs(ctx, filter)
 	if err != nil {
 		return nil, "", err
@@ -162,8 +174,12 @@ func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequ
 		return backend.Group{}, err
 	}
 	if sources := sourcesOf(have); have.Name != r.Name || !slices.Equal(sources, r.Sources) {
-		return backend.Group{}, fault.Incompatible.Errorf("group snapshot %q exists and is one of the volumes %s, not %s; use another name or delete it",
-			have.Name, describeIDs(sources), describeIDs(r.Sources))
+		return backend.Group{}, fault.Incompatible.Errorf(
+			"group snapshot %q exists and is one of the volumes %s, not %s; use another name or delete it",
+			have.Name,
+			describeIDs(sources),
+			describeIDs(r.Sources),
+		)
 	}
 	return have, nil
 }

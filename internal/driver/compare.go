@@ -17,7 +17,10 @@ func compare(have backend.Volume, want backend.Request) (differences []string) {
 		differences = append(differences, fmt.Sprintf("its name is %q", have.Name))
 	}
 	if !want.Size.Contains(have.CapacityBytes) {
-		differences = append(differences, fmt.Sprintf("it has %d bytes, %s wanted", have.CapacityBytes, describeRange(want.Size)))
+		differences = append(
+			differences,
+			fmt.Sprintf("it has %d bytes, %s wanted", have.CapacityBytes, describeRange(want.Size)),
+		)
 	}
 	if got, asked := modes(have.Capabilities), modes(want.Capabilities); !slices.Equal(got, asked) {
 		differences = append(differences, fmt.Sprintf("it has the capabilities %q, %q wanted", got, asked))
@@ -27,7 +30,10 @@ func compare(have backend.Volume, want backend.Request) (differences []string) {
 			describeParameters(have.Parameters), describeParameters(want.Parameters)))
 	}
 	if have.Source != want.Source {
-		differences = append(differences, fmt.Sprintf("it began with %s, %s wanted", describeSource(have.Source), describeSource(want.Source)))
+		differences = append(
+			differences,
+			fmt.Sprintf("it began with %s, %s wanted", describeSource(have.Source), describeSource(want.Source)),
+		)
 	}
 	return differences
 }

@@ -87,7 +87,9 @@ var pluginName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,61}[a-zA-Z0-9]
 // labelValue and topologyKey are what Kubernetes can store as a label.
 var (
 	labelValue  = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
-	topologyKey = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
+	topologyKey = regexp.MustCompile(
+		`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`,
+	)
 )
 
 func (c Config) withDefaults() Config {
@@ -151,7 +153,10 @@ func (c Config) topologyMistakes() (mistakes []Mistake) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Topology)) {
 		if !topologyKey.MatchString(key) {
-			mistakes = append(mistakes, Mistake{"Topology", key, "must be a domain, a slash and a name, for example topology.kubernetes.io/zone"})
+			mistakes = append(
+				mistakes,
+				Mistake{"Topology", key, "must be a domain, a slash and a name, for example topology.kubernetes.io/zone"},
+			)
 		}
 		if value := c.Topology[key]; !labelValue.MatchString(value) {
 			mistakes = append(mistakes, Mistake{
@@ -167,17 +172,26 @@ func (c Config) identityMistakes() (mistakes []Mistake) {
 	if !pluginName.MatchString(c.Name) {
 		mistakes = append(mistakes, Mistake{
 			"Name", c.Name,
-			fmt.Sprintf("must have 1 to 63 letters, digits, dots and dashes, with a letter or digit at both ends, for example %q", DefaultName),
+			fmt.Sprintf(
+				"must have 1 to 63 letters, digits, dots and dashes, with a letter or digit at both ends, for example %q",
+				DefaultName,
+			),
 		})
 	}
 	if len(c.Version) > maxString {
-		mistakes = append(mistakes, Mistake{"Version", c.Version, fmt.Sprintf("has %d bytes, the CSI spec allows %d", len(c.Version), maxString)})
+		mistakes = append(
+			mistakes,
+			Mistake{"Version", c.Version, fmt.Sprintf("has %d bytes, the CSI spec allows %d", len(c.Version), maxString)},
+		)
 	}
 	switch {
 	case c.NodeID == "":
 		mistakes = append(mistakes, Mistake{"NodeID", "", "missing; give the name of this node"})
 	case len(c.NodeID) > maxNodeID:
-		mistakes = append(mistakes, Mistake{"NodeID", c.NodeID, fmt.Sprintf("has %d bytes, the CSI spec allows %d", len(c.NodeID), maxNodeID)})
+		mistakes = append(
+			mistakes,
+			Mistake{"NodeID", c.NodeID, fmt.Sprintf("has %d bytes, the CSI spec allows %d", len(c.NodeID), maxNodeID)},
+		)
 	}
 	return mistakes
 }
@@ -198,13 +212,21 @@ func endpointMistakes(endpoint string) []Mistake {
 	if !isUnix || !filepath.IsAbs(path) || strings.HasSuffix(path, "/") {
 		return []Mistake{{
 			"Endpoint", endpoint,
-			fmt.Sprintf("must be %s and the absolute path of a socket, for example %s/run/csi/csi.sock", endpointScheme, endpointScheme),
+			fmt.Sprintf(
+				"must be %s and the absolute path of a socket, for example %s/run/csi/csi.sock",
+				endpointScheme,
+				endpointScheme,
+			),
 		}}
 	}
 	if len(path) > maxSocketPath {
 		return []Mistake{{
 			"Endpoint", endpoint,
-			fmt.Sprintf("the path has %d bytes, but the kernel allows %d for a socket; choose a shorter one", len(path), maxSocketPath),
+			fmt.Sprintf(
+				"the path has %d bytes, but the kernel allows %d for a socket; choose a shorter one",
+				len(path),
+				maxSocketPath,
+			),
 		}}
 	}
 	return nil

@@ -19,7 +19,10 @@ type controllerServer struct {
 // CreateVolume claims the id that the name leads to. That excludes a second
 // CreateVolume with the same name, and a DeleteVolume of what it makes. It
 // also claims its source.
-func (s *controllerServer) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (s *controllerServer) CreateVolume(
+	ctx context.Context,
+	r *csi.CreateVolumeRequest,
+) (*csi.CreateVolumeResponse, error) {
 	request, err := s.service.features.parseCreate(r)
 	if err != nil {
 		return nil, err
@@ -35,7 +38,10 @@ func (s *controllerServer) CreateVolume(ctx context.Context, r *csi.CreateVolume
 }
 
 // DeleteVolume claims the volume.
-func (s *controllerServer) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (s *controllerServer) DeleteVolume(
+	ctx context.Context,
+	r *csi.DeleteVolumeRequest,
+) (*csi.DeleteVolumeResponse, error) {
 	id, err := parseVolumeID(r.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -50,7 +56,10 @@ func (s *controllerServer) DeleteVolume(ctx context.Context, r *csi.DeleteVolume
 
 // ValidateVolumeCapabilities claims nothing: it reads what is written once,
 // when the volume appears.
-func (s *controllerServer) ValidateVolumeCapabilities(ctx context.Context, r *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (s *controllerServer) ValidateVolumeCapabilities(
+	ctx context.Context,
+	r *csi.ValidateVolumeCapabilitiesRequest,
+) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	request, err := parseValidate(r)
 	if err != nil {
 		return nil, err
@@ -73,6 +82,9 @@ func (s *controllerServer) ValidateVolumeCapabilities(ctx context.Context, r *cs
 	}}, nil
 }
 
-func (s *controllerServer) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (s *controllerServer) ControllerGetCapabilities(
+	context.Context,
+	*csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: s.service.features.controllerCapabilities()}, nil
 }

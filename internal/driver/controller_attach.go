@@ -11,7 +11,10 @@ import (
 
 // ControllerPublishVolume claims the volume: to which nodes it may be attached
 // depends on where it is attached.
-func (s *controllerServer) ControllerPublishVolume(ctx context.Context, r *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+func (s *controllerServer) ControllerPublishVolume(
+	ctx context.Context,
+	r *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
 	if !s.service.features.attaches {
 		return s.UnimplementedControllerServer.ControllerPublishVolume(ctx, r)
 	}
@@ -19,16 +22,24 @@ func (s *controllerServer) ControllerPublishVolume(ctx context.Context, r *csi.C
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "ControllerPublishVolume", aloneAll(request.volumeID), func() (*csi.ControllerPublishVolumeResponse, error) {
-		if err := s.service.attach(ctx, request); err != nil {
-			return nil, err
-		}
-		return &csi.ControllerPublishVolumeResponse{}, nil
-	})
+	return exclusively(
+		s.running,
+		"ControllerPublishVolume",
+		aloneAll(request.volumeID),
+		func() (*csi.ControllerPublishVolumeResponse, error) {
+			if err := s.service.attach(ctx, request); err != nil {
+				return nil, err
+			}
+			return &csi.ControllerPublishVolumeResponse{}, nil
+		},
+	)
 }
 
 // ControllerUnpublishVolume claims the volume.
-func (s *controllerServer) ControllerUnpublishVolume(ctx context.Context, r *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+func (s *controllerServer) ControllerUnpublishVolume(
+	ctx context.Context,
+	r *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
 	if !s.service.features.attaches {
 		return s.UnimplementedControllerServer.ControllerUnpublishVolume(ctx, r)
 	}
@@ -36,12 +47,17 @@ func (s *controllerServer) ControllerUnpublishVolume(ctx context.Context, r *csi
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "ControllerUnpublishVolume", aloneAll(id), func() (*csi.ControllerUnpublishVolumeResponse, error) {
-		if err := s.service.detach(ctx, id, r.GetNodeId()); err != nil {
-			return nil, err
-		}
-		return &csi.ControllerUnpublishVolumeResponse{}, nil
-	})
+	return exclusively(
+		s.running,
+		"ControllerUnpublishVolume",
+		aloneAll(id),
+		func() (*csi.ControllerUnpublishVolumeResponse, error) {
+			if err := s.service.detach(ctx, id, r.GetNodeId()); err != nil {
+				return nil, err
+			}
+			return &csi.ControllerUnpublishVolumeResponse{}, nil
+		},
+	)
 }
 
 // attaching is a parsed ControllerPublishVolume request.

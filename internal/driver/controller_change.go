@@ -11,7 +11,10 @@ import (
 // This file has what changes a volume that exists, and its snapshots.
 
 // ControllerExpandVolume claims the volume.
-func (s *controllerServer) ControllerExpandVolume(ctx context.Context, r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (s *controllerServer) ControllerExpandVolume(
+	ctx context.Context,
+	r *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
 	if s.service.features.expander == nil {
 		return s.UnimplementedControllerServer.ControllerExpandVolume(ctx, r)
 	}
@@ -19,25 +22,33 @@ func (s *controllerServer) ControllerExpandVolume(ctx context.Context, r *csi.Co
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "ControllerExpandVolume", aloneAll(request.volumeID), func() (*csi.ControllerExpandVolumeResponse, error) {
-		grown, err := s.service.expand(ctx, request)
-		if fault.Exhausted.Is(err) {
-			// "ControllerExpandVolume Errors" has OUT_OF_RANGE for a size that cannot be had.
-			// RESOURCE_EXHAUSTED is uncertain to a resizer, which would insist on this size and not
-			// let a smaller one recover the claim (RZ-C1, RZ-D8).
-			err = fault.OutOfRange.Errorf("%w", err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &csi.ControllerExpandVolumeResponse{
-			CapacityBytes: grown.CapacityBytes, NodeExpansionRequired: grown.NodeMustExpand && s.service.features.nodeExpander != nil,
-		}, nil
-	})
+	return exclusively(
+		s.running,
+		"ControllerExpandVolume",
+		aloneAll(request.volumeID),
+		func() (*csi.ControllerExpandVolumeResponse, error) {
+			grown, err := s.service.expand(ctx, request)
+			if fault.Exhausted.Is(err) {
+				// "ControllerExpandVolume Errors" has OUT_OF_RANGE for a size that cannot be had.
+				// RESOURCE_EXHAUSTED is uncertain to a resizer, which would insist on this size and not
+				// let a smaller one recover the claim (RZ-C1, RZ-D8).
+				err = fault.OutOfRange.Errorf("%w", err)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return &csi.ControllerExpandVolumeResponse{
+				CapacityBytes: grown.CapacityBytes, NodeExpansionRequired: grown.NodeMustExpand && s.service.features.nodeExpander != nil,
+			}, nil
+		},
+	)
 }
 
 // ControllerModifyVolume claims the volume.
-func (s *controllerServer) ControllerModifyVolume(ctx context.Context, r *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
+func (s *controllerServer) ControllerModifyVolume(
+	ctx context.Context,
+	r *csi.ControllerModifyVolumeRequest,
+) (*csi.ControllerModifyVolumeResponse, error) {
 	if s.service.features.modifier == nil {
 		return s.UnimplementedControllerServer.ControllerModifyVolume(ctx, r)
 	}
@@ -45,17 +56,25 @@ func (s *controllerServer) ControllerModifyVolume(ctx context.Context, r *csi.Co
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "ControllerModifyVolume", aloneAll(request.volumeID), func() (*csi.ControllerModifyVolumeResponse, error) {
-		if err := s.service.modify(ctx, request); err != nil {
-			return nil, err
-		}
-		return &csi.ControllerModifyVolumeResponse{}, nil
-	})
+	return exclusively(
+		s.running,
+		"ControllerModifyVolume",
+		aloneAll(request.volumeID),
+		func() (*csi.ControllerModifyVolumeResponse, error) {
+			if err := s.service.modify(ctx, request); err != nil {
+				return nil, err
+			}
+			return &csi.ControllerModifyVolumeResponse{}, nil
+		},
+	)
 }
 
 // CreateSnapshot claims the snapshot and the volume: a volume that goes, grows
 // or is unmounted meanwhile has no content of one point in time.
-func (s *controllerServer) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (s *controllerServer) CreateSnapshot(
+	ctx context.Context,
+	r *csi.CreateSnapshotRequest,
+) (*csi.CreateSnapshotResponse, error) {
 	if s.service.features.snapshotter == nil {
 		return s.UnimplementedControllerServer.CreateSnapshot(ctx, r)
 	}
@@ -74,7 +93,10 @@ func (s *controllerServer) CreateSnapshot(ctx context.Context, r *csi.CreateSnap
 }
 
 // DeleteSnapshot claims the snapshot.
-func (s *controllerServer) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (s *controllerServer) DeleteSnapshot(
+	ctx context.Context,
+	r *csi.DeleteSnapshotRequest,
+) (*csi.DeleteSnapshotResponse, error) {
 	if s.service.features.snapshotter == nil {
 		return s.UnimplementedControllerServer.DeleteSnapshot(ctx, r)
 	}
@@ -82,16 +104,24 @@ func (s *controllerServer) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnap
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "DeleteSnapshot", aloneAll(snapshotObject(id)), func() (*csi.DeleteSnapshotResponse, error) {
-		if err := s.service.deleteSnapshot(ctx, id); err != nil {
-			return nil, err
-		}
-		return &csi.DeleteSnapshotResponse{}, nil
-	})
+	return exclusively(
+		s.running,
+		"DeleteSnapshot",
+		aloneAll(snapshotObject(id)),
+		func() (*csi.DeleteSnapshotResponse, error) {
+			if err := s.service.deleteSnapshot(ctx, id); err != nil {
+				return nil, err
+			}
+			return &csi.DeleteSnapshotResponse{}, nil
+		},
+	)
 }
 
 // GetSnapshot claims nothing, like every question.
-func (s *controllerServer) GetSnapshot(ctx context.Context, r *csi.GetSnapshotRequest) (*csi.GetSnapshotResponse, error) {
+func (s *controllerServer) GetSnapshot(
+	ctx context.Context,
+	r *csi.GetSnapshotRequest,
+) (*csi.GetSnapshotResponse, error) {
 	if s.service.features.snapshotter == nil {
 		return s.UnimplementedControllerServer.GetSnapshot(ctx, r)
 	}
@@ -107,7 +137,10 @@ func (s *controllerServer) GetSnapshot(ctx context.Context, r *csi.GetSnapshotRe
 }
 
 // ListSnapshots claims nothing, like every question.
-func (s *controllerServer) ListSnapshots(ctx context.Context, r *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+func (s *controllerServer) ListSnapshots(
+	ctx context.Context,
+	r *csi.ListSnapshotsRequest,
+) (*csi.ListSnapshotsResponse, error) {
 	if s.service.features.snapshotter == nil {
 		return s.UnimplementedControllerServer.ListSnapshots(ctx, r)
 	}
@@ -115,7 +148,11 @@ func (s *controllerServer) ListSnapshots(ctx context.Context, r *csi.ListSnapsho
 	if err != nil {
 		return nil, err
 	}
-	snapshots, next, err := s.service.listSnapshots(ctx, page, snapshotFilter{id: r.GetSnapshotId(), source: r.GetSourceVolumeId()})
+	snapshots, next, err := s.service.listSnapshots(
+		ctx,
+		page,
+		snapshotFilter{id: r.GetSnapshotId(), source: r.GetSourceVolumeId()},
+	)
 	if err != nil {
 		return nil, err
 	}

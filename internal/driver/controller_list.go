@@ -12,7 +12,10 @@ import (
 // changes something from running.
 
 // ControllerGetVolume describes one volume, with the nodes that it is attached to.
-func (s *controllerServer) ControllerGetVolume(ctx context.Context, r *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+func (s *controllerServer) ControllerGetVolume(
+	ctx context.Context,
+	r *csi.ControllerGetVolumeRequest,
+) (*csi.ControllerGetVolumeResponse, error) {
 	id, err := parseVolumeID(r.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -29,7 +32,10 @@ func (s *controllerServer) ControllerGetVolume(ctx context.Context, r *csi.Contr
 
 // ListVolumes may miss a volume that comes or goes meanwhile ("ListVolumes":
 // no consistent view).
-func (s *controllerServer) ListVolumes(ctx context.Context, r *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+func (s *controllerServer) ListVolumes(
+	ctx context.Context,
+	r *csi.ListVolumesRequest,
+) (*csi.ListVolumesResponse, error) {
 	if s.service.features.lister == nil {
 		return s.UnimplementedControllerServer.ListVolumes(ctx, r)
 	}
@@ -53,7 +59,10 @@ func (s *controllerServer) ListVolumes(ctx context.Context, r *csi.ListVolumesRe
 }
 
 // GetCapacity is about no volume.
-func (s *controllerServer) GetCapacity(ctx context.Context, r *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+func (s *controllerServer) GetCapacity(
+	ctx context.Context,
+	r *csi.GetCapacityRequest,
+) (*csi.GetCapacityResponse, error) {
 	if s.service.features.pool == nil {
 		return s.UnimplementedControllerServer.GetCapacity(ctx, r)
 	}
@@ -73,7 +82,10 @@ func (s *controllerServer) GetCapacity(ctx context.Context, r *csi.GetCapacityRe
 }
 
 // ControllerGetVolumeHealth says what is wrong with a volume, if anything.
-func (s *controllerServer) ControllerGetVolumeHealth(ctx context.Context, r *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
+func (s *controllerServer) ControllerGetVolumeHealth(
+	ctx context.Context,
+	r *csi.ControllerGetVolumeHealthRequest,
+) (*csi.ControllerGetVolumeHealthResponse, error) {
 	if s.service.features.health == nil {
 		return s.UnimplementedControllerServer.ControllerGetVolumeHealth(ctx, r)
 	}
@@ -89,7 +101,10 @@ func (s *controllerServer) ControllerGetVolumeHealth(ctx context.Context, r *csi
 }
 
 // ControllerListVolumeHealth lists the volumes with which something is wrong.
-func (s *controllerServer) ControllerListVolumeHealth(ctx context.Context, r *csi.ControllerListVolumeHealthRequest) (*csi.ControllerListVolumeHealthResponse, error) {
+func (s *controllerServer) ControllerListVolumeHealth(
+	ctx context.Context,
+	r *csi.ControllerListVolumeHealthRequest,
+) (*csi.ControllerListVolumeHealthResponse, error) {
 	if s.service.features.health == nil || s.service.features.lister == nil {
 		return s.UnimplementedControllerServer.ControllerListVolumeHealth(ctx, r)
 	}

@@ -55,8 +55,11 @@ func (s *controllerService) create(ctx context.Context, r backend.Request) (back
 		return backend.Volume{}, err
 	}
 	if differences := compare(have, r); len(differences) > 0 {
-		return backend.Volume{}, fault.Incompatible.Errorf("volume %q exists with other properties: %s; use another name or delete the volume",
-			r.Name, strings.Join(differences, ", "))
+		return backend.Volume{}, fault.Incompatible.Errorf(
+			"volume %q exists with other properties: %s; use another name or delete the volume",
+			r.Name,
+			strings.Join(differences, ", "),
+		)
 	}
 	return have, nil
 }
@@ -96,12 +99,20 @@ func (s *controllerService) sourceSize(ctx context.Context, source backend.Sourc
 func atLeast(wish backend.Range, least int64) (backend.Range, error) {
 	switch {
 	case wish.Limit != 0 && wish.Limit < least:
-		return wish, fault.OutOfRange.Errorf("capacity_range.limit_bytes %d: the source has %d bytes; ask for at least as many", wish.Limit, least)
+		return wish, fault.OutOfRange.Errorf(
+			"capacity_range.limit_bytes %d: the source has %d bytes; ask for at least as many",
+			wish.Limit,
+			least,
+		)
 	case wish.Required == 0:
 		wish.Required = least
 		return wish, nil
 	case wish.Required < least:
-		return wish, fault.OutOfRange.Errorf("capacity_range.required_bytes %d: the source has %d bytes; ask for at least as many", wish.Required, least)
+		return wish, fault.OutOfRange.Errorf(
+			"capacity_range.required_bytes %d: the source has %d bytes; ask for at least as many",
+			wish.Required,
+			least,
+		)
 	default:
 		return wish, nil
 	}
@@ -160,7 +171,11 @@ func (s *controllerService) validate(ctx context.Context, r validation) (objecti
 }
 
 // unfit asks the backend about this volume, where that matters.
-func (s *controllerService) unfit(ctx context.Context, id backend.ID, capabilities []backend.Capability) (objection string, err error) {
+func (s *controllerService) unfit(
+	ctx context.Context,
+	id backend.ID,
+	capabilities []backend.Capability,
+) (objection string, err error) {
 	if s.features.particular == nil {
 		return "", nil
 	}

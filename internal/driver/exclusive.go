@@ -8,7 +8,12 @@ import (
 // exclusively runs an operation while it has what it claims. A busy object is an
 // error at once: the caller repeats the call anyway, and a queue of calls
 // waiting for one that hangs would take the driver down with it.
-func exclusively[T any](running *inflight.Table, operation string, claims []inflight.Claim, run func() (T, error)) (T, error) {
+func exclusively[T any](
+	running *inflight.Table,
+	operation string,
+	claims []inflight.Claim,
+	run func() (T, error),
+) (T, error) {
 	release, err := running.Start(operation, claims...)
 	if err != nil {
 		var none T

@@ -81,7 +81,9 @@ func parseRange(size *csi.CapacityRange) (backend.Range, error) {
 	case limit < 0:
 		return backend.Range{}, fault.Invalid.Errorf("capacity_range.limit_bytes %d: must not be negative", limit)
 	case required == 0 && limit == 0:
-		return backend.Range{}, fault.Invalid.Errorf("capacity_range: empty; give required_bytes or limit_bytes, or leave the range out")
+		return backend.Range{}, fault.Invalid.Errorf(
+			"capacity_range: empty; give required_bytes or limit_bytes, or leave the range out",
+		)
 	case limit != 0 && required > limit:
 		// Both fields are valid, but no size is in between: "Unsupported
 		// capacity_range" of "CreateVolume Errors".
@@ -102,7 +104,8 @@ var provisionerPrefixes = []string{"csi.storage.k8s.io/", "purser/"}
 const deletionPolicy = "deletionPolicy"
 
 func isProvisioners(key string) bool {
-	return key == deletionPolicy || slices.ContainsFunc(provisionerPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	return key == deletionPolicy ||
+		slices.ContainsFunc(provisionerPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // parseParameters drops what the provisioner added.
@@ -173,5 +176,10 @@ func parseMode(field string, mode *csi.VolumeCapability_AccessMode) (backend.Acc
 	if slices.Contains(backend.AccessModes, name) {
 		return name, nil
 	}
-	return "", fault.Invalid.Errorf("%s.access_mode %s: not known to this driver; use one of %v", field, name, backend.AccessModes)
+	return "", fault.Invalid.Errorf(
+		"%s.access_mode %s: not known to this driver; use one of %v",
+		field,
+		name,
+		backend.AccessModes,
+	)
 }

@@ -16,13 +16,19 @@ type groupServer struct {
 	running *inflight.Table
 }
 
-func (s *groupServer) GroupControllerGetCapabilities(context.Context, *csi.GroupControllerGetCapabilitiesRequest) (*csi.GroupControllerGetCapabilitiesResponse, error) {
+func (s *groupServer) GroupControllerGetCapabilities(
+	context.Context,
+	*csi.GroupControllerGetCapabilitiesRequest,
+) (*csi.GroupControllerGetCapabilitiesResponse, error) {
 	return &csi.GroupControllerGetCapabilitiesResponse{Capabilities: s.service.features.groupCapabilities()}, nil
 }
 
 // CreateVolumeGroupSnapshot claims the group and every source, see
 // CreateSnapshot.
-func (s *groupServer) CreateVolumeGroupSnapshot(ctx context.Context, r *csi.CreateVolumeGroupSnapshotRequest) (*csi.CreateVolumeGroupSnapshotResponse, error) {
+func (s *groupServer) CreateVolumeGroupSnapshot(
+	ctx context.Context,
+	r *csi.CreateVolumeGroupSnapshotRequest,
+) (*csi.CreateVolumeGroupSnapshotResponse, error) {
 	request, err := s.service.features.parseGroup(r)
 	if err != nil {
 		return nil, err
@@ -31,18 +37,26 @@ func (s *groupServer) CreateVolumeGroupSnapshot(ctx context.Context, r *csi.Crea
 	for _, source := range request.Sources {
 		claims = append(claims, inflight.Alone(source.String()))
 	}
-	return exclusively(s.running, "CreateVolumeGroupSnapshot", claims, func() (*csi.CreateVolumeGroupSnapshotResponse, error) {
-		group, err := s.service.createGroup(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: groupMessage(group)}, nil
-	})
+	return exclusively(
+		s.running,
+		"CreateVolumeGroupSnapshot",
+		claims,
+		func() (*csi.CreateVolumeGroupSnapshotResponse, error) {
+			group, err := s.service.createGroup(ctx, request)
+			if err != nil {
+				return nil, err
+			}
+			return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: groupMessage(group)}, nil
+		},
+	)
 }
 
 // DeleteVolumeGroupSnapshot claims the group, and the snapshots that the
 // caller names, from which volumes may be made at this moment.
-func (s *groupServer) DeleteVolumeGroupSnapshot(ctx context.Context, r *csi.DeleteVolumeGroupSnapshotRequest) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
+func (s *groupServer) DeleteVolumeGroupSnapshot(
+	ctx context.Context,
+	r *csi.DeleteVolumeGroupSnapshotRequest,
+) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	request, err := parseGroupQuestion(r.GetGroupSnapshotId(), r.GetSnapshotIds())
 	if err != nil {
 		return nil, err
@@ -51,16 +65,24 @@ func (s *groupServer) DeleteVolumeGroupSnapshot(ctx context.Context, r *csi.Dele
 	for _, id := range request.snapshotIDs {
 		claims = append(claims, inflight.Alone(snapshotObject(id)))
 	}
-	return exclusively(s.running, "DeleteVolumeGroupSnapshot", claims, func() (*csi.DeleteVolumeGroupSnapshotResponse, error) {
-		if err := s.service.deleteGroup(ctx, request); err != nil {
-			return nil, err
-		}
-		return &csi.DeleteVolumeGroupSnapshotResponse{}, nil
-	})
+	return exclusively(
+		s.running,
+		"DeleteVolumeGroupSnapshot",
+		claims,
+		func() (*csi.DeleteVolumeGroupSnapshotResponse, error) {
+			if err := s.service.deleteGroup(ctx, request); err != nil {
+				return nil, err
+			}
+			return &csi.DeleteVolumeGroupSnapshotResponse{}, nil
+		},
+	)
 }
 
 // GetVolumeGroupSnapshot claims nothing, like every question.
-func (s *groupServer) GetVolumeGroupSnapshot(ctx context.Context, r *csi.GetVolumeGroupSnapshotRequest) (*csi.GetVolumeGroupSnapshotResponse, error) {
+func (s *groupServer) GetVolumeGroupSnapshot(
+	ctx context.Context,
+	r *csi.GetVolumeGroupSnapshotRequest,
+) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	request, err := parseGroupQuestion(r.GetGroupSnapshotId(), r.GetSnapshotIds())
 	if err != nil {
 		return nil, err

@@ -65,7 +65,9 @@ func (l location) check(r *csi.TopologyRequirement) error {
 		return nil
 	}
 	if !l.matters() {
-		return fault.Invalid.Errorf("accessibility_requirements: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave them out")
+		return fault.Invalid.Errorf(
+			"accessibility_requirements: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave them out",
+		)
 	}
 	wanted := r.GetRequisite()
 	if len(wanted) == 0 {
@@ -75,8 +77,11 @@ func (l location) check(r *csi.TopologyRequirement) error {
 		return nil
 	}
 	// "CreateVolume Errors": unable to provision in accessible_topology.
-	return fault.Exhausted.Errorf("accessibility_requirements: none of the %d topologies includes %s, where all volumes of this driver are",
-		len(wanted), l)
+	return fault.Exhausted.Errorf(
+		"accessibility_requirements: none of the %d topologies includes %s, where all volumes of this driver are",
+		len(wanted),
+		l,
+	)
 }
 
 // String lists the segments in the order of their keys.

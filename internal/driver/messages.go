@@ -38,7 +38,11 @@ func snapshotMessage(s backend.Snapshot) *csi.Snapshot {
 }
 
 func groupMessage(g backend.Group) *csi.VolumeGroupSnapshot {
-	m := &csi.VolumeGroupSnapshot{GroupSnapshotId: g.ID.String(), CreationTime: timestamppb.New(g.Created), ReadyToUse: true}
+	m := &csi.VolumeGroupSnapshot{
+		GroupSnapshotId: g.ID.String(),
+		CreationTime:    timestamppb.New(g.Created),
+		ReadyToUse:      true,
+	}
 	for _, s := range g.Snapshots {
 		m.Snapshots = append(m.Snapshots, snapshotMessage(s))
 		m.ReadyToUse = m.ReadyToUse && s.Ready

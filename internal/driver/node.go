@@ -18,7 +18,10 @@ type nodeServer struct {
 }
 
 // NodeStageVolume claims the volume and the path.
-func (s *nodeServer) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (s *nodeServer) NodeStageVolume(
+	ctx context.Context,
+	r *csi.NodeStageVolumeRequest,
+) (*csi.NodeStageVolumeResponse, error) {
 	if s.service.features.stager == nil {
 		return s.UnimplementedNodeServer.NodeStageVolume(ctx, r)
 	}
@@ -26,16 +29,24 @@ func (s *nodeServer) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolume
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "NodeStageVolume", aloneAll(volumeID, request.Path), func() (*csi.NodeStageVolumeResponse, error) {
-		if err := s.service.stage(ctx, volumeID, request); err != nil {
-			return nil, err
-		}
-		return &csi.NodeStageVolumeResponse{}, nil
-	})
+	return exclusively(
+		s.running,
+		"NodeStageVolume",
+		aloneAll(volumeID, request.Path),
+		func() (*csi.NodeStageVolumeResponse, error) {
+			if err := s.service.stage(ctx, volumeID, request); err != nil {
+				return nil, err
+			}
+			return &csi.NodeStageVolumeResponse{}, nil
+		},
+	)
 }
 
 // NodeUnstageVolume claims the same as NodeStageVolume.
-func (s *nodeServer) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (s *nodeServer) NodeUnstageVolume(
+	ctx context.Context,
+	r *csi.NodeUnstageVolumeRequest,
+) (*csi.NodeUnstageVolumeResponse, error) {
 	if s.service.features.stager == nil {
 		return s.UnimplementedNodeServer.NodeUnstageVolume(ctx, r)
 	}
@@ -43,18 +54,26 @@ func (s *nodeServer) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVo
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "NodeUnstageVolume", aloneAll(request.volumeID, request.path), func() (*csi.NodeUnstageVolumeResponse, error) {
-		if err := s.service.unstage(ctx, request); err != nil {
-			return nil, err
-		}
-		return &csi.NodeUnstageVolumeResponse{}, nil
-	})
+	return exclusively(
+		s.running,
+		"NodeUnstageVolume",
+		aloneAll(request.volumeID, request.path),
+		func() (*csi.NodeUnstageVolumeResponse, error) {
+			if err := s.service.unstage(ctx, request); err != nil {
+				return nil, err
+			}
+			return &csi.NodeUnstageVolumeResponse{}, nil
+		},
+	)
 }
 
 // NodePublishVolume claims the volume, because where it may be published
 // depends on where it is, and the target, because two volumes could be sent
 // to the same one.
-func (s *nodeServer) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (s *nodeServer) NodePublishVolume(
+	ctx context.Context,
+	r *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
 	request, err := s.service.features.parsePublish(r)
 	if err != nil {
 		return nil, err
@@ -69,7 +88,10 @@ func (s *nodeServer) NodePublishVolume(ctx context.Context, r *csi.NodePublishVo
 }
 
 // NodeUnpublishVolume claims the same as NodePublishVolume.
-func (s *nodeServer) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (s *nodeServer) NodeUnpublishVolume(
+	ctx context.Context,
+	r *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
 	request, err := parseUnpublish(r)
 	if err != nil {
 		return nil, err
@@ -86,7 +108,10 @@ func (s *nodeServer) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpubli
 // NodeGetVolumeStats claims nothing: kubelet asks all the time, and a question
 // that hangs on a dead filesystem must not keep the volume from being
 // unpublished.
-func (s *nodeServer) NodeGetVolumeStats(ctx context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+func (s *nodeServer) NodeGetVolumeStats(
+	ctx context.Context,
+	r *csi.NodeGetVolumeStatsRequest,
+) (*csi.NodeGetVolumeStatsResponse, error) {
 	if s.service.features.usage == nil {
 		return s.UnimplementedNodeServer.NodeGetVolumeStats(ctx, r)
 	}
@@ -112,7 +137,10 @@ var unitOf = map[backend.Unit]csi.VolumeUsage_Unit{
 	backend.Inodes: csi.VolumeUsage_INODES,
 }
 
-func (s *nodeServer) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (s *nodeServer) NodeGetCapabilities(
+	context.Context,
+	*csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
 	return &csi.NodeGetCapabilitiesResponse{Capabilities: s.service.features.nodeCapabilities()}, nil
 }
 
@@ -125,7 +153,10 @@ func (s *nodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi
 }
 
 // NodeExpandVolume claims the volume.
-func (s *nodeServer) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (s *nodeServer) NodeExpandVolume(
+	ctx context.Context,
+	r *csi.NodeExpandVolumeRequest,
+) (*csi.NodeExpandVolumeResponse, error) {
 	if s.service.features.nodeExpander == nil {
 		return s.UnimplementedNodeServer.NodeExpandVolume(ctx, r)
 	}
@@ -133,11 +164,16 @@ func (s *nodeServer) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolu
 	if err != nil {
 		return nil, err
 	}
-	return exclusively(s.running, "NodeExpandVolume", aloneAll(request.volumeID), func() (*csi.NodeExpandVolumeResponse, error) {
-		bytes, err := s.service.expand(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		return &csi.NodeExpandVolumeResponse{CapacityBytes: bytes}, nil
-	})
+	return exclusively(
+		s.running,
+		"NodeExpandVolume",
+		aloneAll(request.volumeID),
+		func() (*csi.NodeExpandVolumeResponse, error) {
+			bytes, err := s.service.expand(ctx, request)
+			if err != nil {
+				return nil, err
+			}
+			return &csi.NodeExpandVolumeResponse{CapacityBytes: bytes}, nil
+		},
+	)
 }

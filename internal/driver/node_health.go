@@ -13,7 +13,10 @@ import (
 
 // NodeGetVolumeHealth says of a volume what ControllerGetVolumeHealth says: a
 // backend looks at what it has here. The paths say nothing more.
-func (s *nodeServer) NodeGetVolumeHealth(ctx context.Context, r *csi.NodeGetVolumeHealthRequest) (*csi.NodeGetVolumeHealthResponse, error) {
+func (s *nodeServer) NodeGetVolumeHealth(
+	ctx context.Context,
+	r *csi.NodeGetVolumeHealthRequest,
+) (*csi.NodeGetVolumeHealthResponse, error) {
 	if s.service.features.health == nil {
 		return s.UnimplementedNodeServer.NodeGetVolumeHealth(ctx, r)
 	}
@@ -34,14 +37,20 @@ func (s *nodeServer) NodeGetVolumeHealth(ctx context.Context, r *csi.NodeGetVolu
 
 // NodeGetStorageHealth says in the form of a list what Probe says with its
 // code: a backend that cannot work here.
-func (s *nodeServer) NodeGetStorageHealth(ctx context.Context, r *csi.NodeGetStorageHealthRequest) (*csi.NodeGetStorageHealthResponse, error) {
+func (s *nodeServer) NodeGetStorageHealth(
+	ctx context.Context,
+	r *csi.NodeGetStorageHealthRequest,
+) (*csi.NodeGetStorageHealthResponse, error) {
 	if s.service.features.checker == nil {
 		return s.UnimplementedNodeServer.NodeGetStorageHealth(ctx, r)
 	}
 	return &csi.NodeGetStorageHealthResponse{BackendHealth: storageHealth(ctx, s.service.features.checker)}, nil
 }
 
-func storageHealth(ctx context.Context, checker backend.Checker) []*csi.NodeGetStorageHealthResponse_StorageBackendHealth {
+func storageHealth(
+	ctx context.Context,
+	checker backend.Checker,
+) []*csi.NodeGetStorageHealthResponse_StorageBackendHealth {
 	err := checker.Check(ctx)
 	if err == nil {
 		return nil

@@ -119,7 +119,12 @@ func (s *nodeService) unpublish(ctx context.Context, p place) error {
 		return s.unpublishUnrecorded(ctx, p)
 	}
 	if have.Volume.String() != p.volumeID {
-		return fault.InUse.Errorf("target_path %q: volume %q is published there, not %q; nothing was changed", p.path, have.Volume, p.volumeID)
+		return fault.InUse.Errorf(
+			"target_path %q: volume %q is published there, not %q; nothing was changed",
+			p.path,
+			have.Volume,
+			p.volumeID,
+		)
 	}
 	return s.undo(have.Volume, p.path)
 }
@@ -160,7 +165,12 @@ func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
 	case err != nil:
 		return err
 	default:
-		return fault.InUse.Errorf("target_path %q is no publication of volume %q and stays as it is: %w", p.path, p.volumeID, removal)
+		return fault.InUse.Errorf(
+			"target_path %q is no publication of volume %q and stays as it is: %w",
+			p.path,
+			p.volumeID,
+			removal,
+		)
 	}
 }
 

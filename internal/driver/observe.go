@@ -74,10 +74,19 @@ func volumeIn(request any) string {
 
 // recoverPanics turns a bug in one call into an error of that call. The stack
 // goes to the log; the caller, who may show the text to users, gets the value.
-func recoverPanics(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
+func recoverPanics(
+	ctx context.Context,
+	request any,
+	info *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler,
+) (response any, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = fault.Internal.Errorf("%s panicked: %v; this is a bug in the driver, its log has the stack", path.Base(info.FullMethod), value)
+			err = fault.Internal.Errorf(
+				"%s panicked: %v; this is a bug in the driver, its log has the stack",
+				path.Base(info.FullMethod),
+				value,
+			)
 			logr.FromContextOrDiscard(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
 		}
 	}()

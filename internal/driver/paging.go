@@ -40,7 +40,10 @@ func (n naming) parsePage(token string, maxEntries int32) (page, error) {
 	text, isToken := strings.CutPrefix(token, tokenPrefix)
 	id, err := n.parse(text)
 	if !isToken || err != nil {
-		return page{}, fault.BadToken.Errorf("starting_token %.128q: not a token of this driver; start again without one", token)
+		return page{}, fault.BadToken.Errorf(
+			"starting_token %.128q: not a token of this driver; start again without one",
+			token,
+		)
 	}
 	return page{after: id.String(), size: size}, nil
 }

@@ -51,7 +51,9 @@ func (f features) parseMutable(parameters map[string]string) (map[string]string,
 		return nil, nil
 	}
 	if f.modifier == nil {
-		return nil, fault.Invalid.Errorf("mutable_parameters: this driver does not advertise MODIFY_VOLUME; leave them out (no volumeAttributesClassName in the claim)")
+		return nil, fault.Invalid.Errorf(
+			"mutable_parameters: this driver does not advertise MODIFY_VOLUME; leave them out (no volumeAttributesClassName in the claim)",
+		)
 	}
 	own, err := parseParameters("mutable_parameters", parameters)
 	if err != nil {
@@ -80,7 +82,9 @@ func (f features) parseSource(source *csi.VolumeContentSource) (backend.Source, 
 
 func (f features) parseSnapshotSource(text string) (backend.Source, error) {
 	if f.snapshotter == nil {
-		return backend.Source{}, fault.Invalid.Errorf("volume_content_source: this driver does not advertise CREATE_DELETE_SNAPSHOT; leave it out (no dataSource in the claim)")
+		return backend.Source{}, fault.Invalid.Errorf(
+			"volume_content_source: this driver does not advertise CREATE_DELETE_SNAPSHOT; leave it out (no dataSource in the claim)",
+		)
 	}
 	if text == "" {
 		return backend.Source{}, missing("volume_content_source.snapshot.snapshot_id")
@@ -94,7 +98,9 @@ func (f features) parseSnapshotSource(text string) (backend.Source, error) {
 
 func (f features) parseVolumeSource(text string) (backend.Source, error) {
 	if f.cloner == nil {
-		return backend.Source{}, fault.Invalid.Errorf("volume_content_source: this driver does not advertise CLONE_VOLUME; leave it out (no dataSource in the claim)")
+		return backend.Source{}, fault.Invalid.Errorf(
+			"volume_content_source: this driver does not advertise CLONE_VOLUME; leave it out (no dataSource in the claim)",
+		)
 	}
 	if text == "" {
 		return backend.Source{}, missing("volume_content_source.volume.volume_id")
@@ -133,11 +139,14 @@ type wish struct {
 
 func (f features) parseCapacity(r *csi.GetCapacityRequest) (wish, error) {
 	if r.GetAccessibleTopology() != nil && !f.location.matters() {
-		return wish{}, fault.Invalid.Errorf("accessible_topology: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave it out")
+		return wish{}, fault.Invalid.Errorf(
+			"accessible_topology: this driver does not advertise VOLUME_ACCESSIBILITY_CONSTRAINTS; leave it out",
+		)
 	}
 	w := wish{elsewhere: f.location.matters() && !f.location.covers(r.GetAccessibleTopology())}
 	var err error
-	if w.parameters, err = parseParameters("parameters", r.GetParameters()); err != nil || len(r.GetVolumeCapabilities()) == 0 {
+	if w.parameters, err = parseParameters("parameters", r.GetParameters()); err != nil ||
+		len(r.GetVolumeCapabilities()) == 0 {
 		return w, err
 	}
 	w.capabilities, err = parseCapabilities(r.GetVolumeCapabilities())

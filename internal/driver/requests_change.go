@@ -107,7 +107,10 @@ func (f features) parseGroup(r *csi.CreateVolumeGroupSnapshotRequest) (backend.G
 	}
 	slices.SortFunc(g.Sources, compareIDs)
 	if duplicates := len(g.Sources) - len(slices.Compact(slices.Clone(g.Sources))); duplicates > 0 {
-		return backend.GroupRequest{}, fault.Invalid.Errorf("source_volume_ids: %d are named twice; name each volume once", duplicates)
+		return backend.GroupRequest{}, fault.Invalid.Errorf(
+			"source_volume_ids: %d are named twice; name each volume once",
+			duplicates,
+		)
 	}
 	g.ID, err = f.ids.group(name, g.Sources)
 	return g, err

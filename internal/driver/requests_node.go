@@ -36,7 +36,9 @@ func (f features) parsePublish(r *csi.NodePublishVolumeRequest) (publishing, err
 	}
 	if r.GetStagingTargetPath() == "" {
 		// "NodePublishVolume Errors": staging target path not set.
-		return publishing{}, fault.Unready.Errorf("staging_target_path: missing; volumes of this driver are staged before they are published")
+		return publishing{}, fault.Unready.Errorf(
+			"staging_target_path: missing; volumes of this driver are staged before they are published",
+		)
 	}
 	p.staging, err = parsePath("staging_target_path", r.GetStagingTargetPath())
 	return p, err

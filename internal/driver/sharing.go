@@ -15,7 +15,11 @@ func mayRepeat(have, want publication.Record) error {
 	switch {
 	case have.Volume != want.Volume:
 		// The CO SHALL ensure uniqueness of target_path per volume.
-		return fault.InUse.Errorf("target_path %q: volume %q is published there; unpublish it first", want.Target, have.Volume)
+		return fault.InUse.Errorf(
+			"target_path %q: volume %q is published there; unpublish it first",
+			want.Target,
+			have.Volume,
+		)
 	case !have.SameArguments(want):
 		return fault.Incompatible.Errorf("volume %q is published at %q as %s, not as %s; unpublish it first",
 			want.Volume, want.Target, have.Arguments(), want.Arguments())
@@ -29,14 +33,24 @@ func mayRepeat(have, want publication.Record) error {
 func mayShare(others []publication.Record, want publication.Record) error {
 	for _, have := range others {
 		if !have.Mode.AllowsSeveralTargets() || !want.Mode.AllowsSeveralTargets() {
-			return fault.InUse.Errorf("volume %q is published at %q as %s, which excludes %q as %s; unpublish it first, or use an access mode for several targets",
-				want.Volume, have.Target, have.Arguments(), want.Target, want.Arguments())
+			return fault.InUse.Errorf(
+				"volume %q is published at %q as %s, which excludes %q as %s; unpublish it first, or use an access mode for several targets",
+				want.Volume,
+				have.Target,
+				have.Arguments(),
+				want.Target,
+				want.Arguments(),
+			)
 		}
 		// A device is read-only for all its users or for none: the flag of a
 		// mount does not hold for what a device node leads to.
 		if want.Type == backend.Block && have.Access() != want.Access() {
-			return fault.InUse.Errorf("volume %q is published at %q as %s, and a block volume cannot be read-only at one path and writable at another; unpublish it first",
-				want.Volume, have.Target, have.Arguments())
+			return fault.InUse.Errorf(
+				"volume %q is published at %q as %s, and a block volume cannot be read-only at one path and writable at another; unpublish it first",
+				want.Volume,
+				have.Target,
+				have.Arguments(),
+			)
 		}
 	}
 	return nil

@@ -24,7 +24,13 @@ func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Stag
 	if err := s.rules.CheckCapability(r.Capability); err != nil {
 		return exceeds(id, err)
 	}
-	want := staging.Record{Volume: id, Path: r.Path, Type: r.Capability.Type, Mode: r.Capability.Mode, FSType: r.Capability.FSType}
+	want := staging.Record{
+		Volume: id,
+		Path:   r.Path,
+		Type:   r.Capability.Type,
+		Mode:   r.Capability.Mode,
+		FSType: r.Capability.FSType,
+	}
 	if err := s.mayStage(ctx, want); err != nil {
 		return err
 	}
@@ -73,7 +79,8 @@ func (s *nodeService) liveStaging(ctx context.Context, id backend.ID) (live bool
 	if err := s.features.stager.Unstage(ctx, id, have.Path); err != nil {
 		return false, err
 	}
-	logr.FromContextOrDiscard(ctx).Info("Cleared away a staging that was not complete", "volume", id.String(), "path", have.Path)
+	logr.FromContextOrDiscard(ctx).
+		Info("Cleared away a staging that was not complete", "volume", id.String(), "path", have.Path)
 	return false, s.staged.Remove(id)
 }
 
@@ -149,9 +156,19 @@ func (s *nodeService) stagedSource(ctx context.Context, id backend.ID, r publish
 	}
 	switch {
 	case found && have.Path != r.staging:
-		return "", fault.Unready.Errorf("staging_target_path %q: volume %q is staged at %q; use that, or stage it first", r.staging, id, have.Path)
+		return "", fault.Unready.Errorf(
+			"staging_target_path %q: volume %q is staged at %q; use that, or stage it first",
+			r.staging,
+			id,
+			have.Path,
+		)
 	case found && (have.Type != r.capability.Type || (r.capability.FSType != "" && have.FSType != "" && have.FSType != r.capability.FSType)):
-		return "", fault.Unsupported.Errorf("volume %q is staged as %s and cannot be published as %s; stage it again", id, have.Arguments(), r.capability)
+		return "", fault.Unsupported.Errorf(
+			"volume %q is staged as %s and cannot be published as %s; stage it again",
+			id,
+			have.Arguments(),
+			r.capability,
+		)
 	}
 	source, err := s.features.stager.Staged(ctx, id, r.staging, r.capability.Type)
 	if err != nil || found {

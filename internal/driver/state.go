@@ -38,8 +38,11 @@ func lockFailure(dir string, file io.Reader, err error) error {
 		return fmt.Errorf("lock the state directory %s: %w", dir, err)
 	}
 	owner, _ := io.ReadAll(file)
-	return fmt.Errorf("state directory %s is in use by another driver (process %s); stop it, or choose another state directory",
-		dir, strings.TrimSpace(string(owner)))
+	return fmt.Errorf(
+		"state directory %s is in use by another driver (process %s); stop it, or choose another state directory",
+		dir,
+		strings.TrimSpace(string(owner)),
+	)
 }
 
 // noteOwner is for the error message of others only.

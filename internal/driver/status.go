@@ -33,7 +33,12 @@ var codeOf = map[fault.Kind]codes.Code{
 }
 
 // toStatusInterceptor is the edge: below it errors have kinds, above it codes.
-func toStatusInterceptor(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func toStatusInterceptor(
+	ctx context.Context,
+	request any,
+	_ *grpc.UnaryServerInfo,
+	handle grpc.UnaryHandler,
+) (any, error) {
 	response, err := handle(ctx, request)
 	if err != nil {
 		return nil, toStatus(err)

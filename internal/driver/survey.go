@@ -17,7 +17,10 @@ type surveyServer struct {
 	running *inflight.Table
 }
 
-func (s *surveyServer) GetMetadataAllocated(r *csi.GetMetadataAllocatedRequest, stream csi.SnapshotMetadata_GetMetadataAllocatedServer) error {
+func (s *surveyServer) GetMetadataAllocated(
+	r *csi.GetMetadataAllocatedRequest,
+	stream csi.SnapshotMetadata_GetMetadataAllocatedServer,
+) error {
 	request, err := parseAllocated(r)
 	if err != nil {
 		return err
@@ -29,7 +32,10 @@ func (s *surveyServer) GetMetadataAllocated(r *csi.GetMetadataAllocatedRequest, 
 	})
 }
 
-func (s *surveyServer) GetMetadataDelta(r *csi.GetMetadataDeltaRequest, stream csi.SnapshotMetadata_GetMetadataDeltaServer) error {
+func (s *surveyServer) GetMetadataDelta(
+	r *csi.GetMetadataDeltaRequest,
+	stream csi.SnapshotMetadata_GetMetadataDeltaServer,
+) error {
 	request, err := parseDelta(r)
 	if err != nil {
 		return err
@@ -44,7 +50,12 @@ func (s *surveyServer) GetMetadataDelta(r *csi.GetMetadataDeltaRequest, stream c
 // run holds the snapshots as long as they are read: they stay, and others may
 // read them too. It also holds the groups that they were made with, since a
 // group goes with all its snapshots, and the caller that deletes it need not name them.
-func (s *surveyServer) run(ctx context.Context, operation string, q survey, send func(capacity int64, part []backend.Extent) error) error {
+func (s *surveyServer) run(
+	ctx context.Context,
+	operation string,
+	q survey,
+	send func(capacity int64, part []backend.Extent) error,
+) error {
 	var claims []inflight.Claim
 	for _, id := range q.snapshots {
 		claims = append(claims, inflight.Shared(snapshotObject(id)))

@@ -27,7 +27,12 @@ type surveyPages struct {
 // then its last extent could have grown.
 func (p *surveyPages) add(e backend.Extent) error {
 	if e.Offset < p.reached || e.Length < 0 {
-		return fault.Internal.Errorf("%d bytes at %d were found after what ends at %d; this is a bug in the backend", e.Length, e.Offset, p.reached)
+		return fault.Internal.Errorf(
+			"%d bytes at %d were found after what ends at %d; this is a bug in the backend",
+			e.Length,
+			e.Offset,
+			p.reached,
+		)
 	}
 	p.reached = e.End()
 	begin, end := max(e.Offset, p.from), min(e.End(), p.end)

@@ -66,8 +66,13 @@ func (s *controllerService) surveyed(ctx context.Context, q survey) (found []bac
 	}
 	base, target := found[0], found[len(found)-1]
 	if base.Source != target.Source {
-		return nil, fault.Invalid.Errorf("base_snapshot_id %q: is one of volume %q, and target_snapshot_id %q one of volume %q; name two of the same volume",
-			base.ID, base.Source, target.ID, target.Source)
+		return nil, fault.Invalid.Errorf(
+			"base_snapshot_id %q: is one of volume %q, and target_snapshot_id %q one of volume %q; name two of the same volume",
+			base.ID,
+			base.Source,
+			target.ID,
+			target.Source,
+		)
 	}
 	if q.from > target.SizeBytes {
 		return nil, fault.OutOfRange.Errorf("starting_offset %d: snapshot %q ends at %d", q.from, target.ID, target.SizeBytes)
@@ -76,7 +81,12 @@ func (s *controllerService) surveyed(ctx context.Context, q survey) (found []bac
 }
 
 // survey sends what the backend finds in the snapshots that surveyed gave.
-func (s *controllerService) survey(ctx context.Context, q survey, found []backend.Snapshot, send func(capacity int64, part []backend.Extent) error) error {
+func (s *controllerService) survey(
+	ctx context.Context,
+	q survey,
+	found []backend.Snapshot,
+	send func(capacity int64, part []backend.Extent) error,
+) error {
 	base, target := found[0], found[len(found)-1]
 	pages := &surveyPages{from: q.from, end: target.SizeBytes, size: q.size, send: func(part []backend.Extent) error {
 		return send(target.SizeBytes, part)

@@ -28,7 +28,8 @@ type editable[T any] interface {
 // On has the edit made to a newer state of the same object than the one that it was decided on; nil
 // for no newer one.
 func (e Edit[T]) On(newer T) Edit[T] {
-	if !reflect.ValueOf(newer).IsNil() && newer.GetUID() == e.base.GetUID() && Newer(newer.GetResourceVersion(), e.base.GetResourceVersion()) {
+	if !reflect.ValueOf(newer).IsNil() && newer.GetUID() == e.base.GetUID() &&
+		Newer(newer.GetResourceVersion(), e.base.GetResourceVersion()) {
 		e.base = newer
 	}
 	return e
@@ -106,7 +107,12 @@ type replacingStatus struct {
 }
 
 // Patch implements client.SubResourceWriter.
-func (s replacingStatus) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+func (s replacingStatus) Patch(
+	ctx context.Context,
+	o client.Object,
+	p client.Patch,
+	options ...client.SubResourcePatchOption,
+) error {
 	if len(options) == 0 {
 		if sent, err := s.of.replace(o, p, true, func(whole client.Object) error { return s.Update(ctx, whole) }); sent {
 			return err
@@ -117,7 +123,12 @@ func (s replacingStatus) Patch(ctx context.Context, o client.Object, p client.Pa
 
 // replace fills o with the answer. sent is false where the patch is to be sent: instead, or since
 // the API server has refused the object.
-func (r *Replacing) replace(o client.Object, p client.Patch, status bool, send func(client.Object) error) (sent bool, err error) {
+func (r *Replacing) replace(
+	o client.Object,
+	p client.Patch,
+	status bool,
+	send func(client.Object) error,
+) (sent bool, err error) {
 	edit, ok := p.(interface {
 		whole(status bool) client.Object
 	})

@@ -98,14 +98,24 @@ func NewEvents(ctx context.Context, cfg EventsConfig) (*Events, error) {
 func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 	log := logr.FromContextOrDiscard(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e := &Events{scheme: Scheme(), component: cfg.Component, dropped: cfg.Dropped, seed: maphash.MakeSeed(), cancel: cancel, closing: make(chan struct{})}
+	e := &Events{
+		scheme:    Scheme(),
+		component: cfg.Component,
+		dropped:   cfg.Dropped,
+		seed:      maphash.MakeSeed(),
+		cancel:    cancel,
+		closing:   make(chan struct{}),
+	}
 	if e.dropped == nil {
 		e.dropped = func() {}
 	}
 	for i := range e.lanes {
 		l := &e.lanes[i]
 		*l = lane{
-			queue: make(chan *corev1.Event, laneRoom), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log,
+			queue: make(
+				chan *corev1.Event,
+				laneRoom,
+			), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log,
 			traffic: cfg.Traffic, closing: e.closing,
 		}
 		e.running.Go(func() { l.run(ctx, e.dropped) })
@@ -156,7 +166,10 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 	}
 	now := metav1.Now()
 	return &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Name: recordutil.GenerateEventName(about.Name, now.UnixNano()), Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      recordutil.GenerateEventName(about.Name, now.UnixNano()),
+			Namespace: namespace,
+		},
 		InvolvedObject: *about, Type: eventType, Reason: reason, Message: message,
 		Source: corev1.EventSource{Component: e.component}, ReportingController: e.component,
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
@@ -185,7 +198,8 @@ func (l *lane) run(ctx context.Context, dropped func()) {
 		l.traffic.yield(late, l.closing)
 		if err := l.write(ctx, event); err != nil {
 			dropped()
-			l.log.V(2).Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())
+			l.log.V(2).
+				Info("event not written", "reason", event.Reason, "object", event.InvolvedObject.Name, "problem", err.Error())
 		}
 		waiting.Add(-1)
 	}

@@ -22,7 +22,13 @@ func Get[T client.Object](ctx context.Context, from client.Reader, key client.Ob
 }
 
 // ReadOwn returns the newer of the cached object and what this process wrote; nil if there is none.
-func ReadOwn[T client.Object](ctx context.Context, cached client.Reader, own *OwnWrites[T], key client.ObjectKey, into T) (T, error) {
+func ReadOwn[T client.Object](
+	ctx context.Context,
+	cached client.Reader,
+	own *OwnWrites[T],
+	key client.ObjectKey,
+	into T,
+) (T, error) {
 	var none T
 	found, ok, err := own.Read(key, func() (T, bool, error) {
 		object, err := Get(ctx, cached, key, into)

@@ -34,7 +34,9 @@ func (l *EndpointsLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 		return nil, nil, err
 	}
 	l.object = object
-	record, raw := &resourcelock.LeaderElectionRecord{}, []byte(object.Annotations[resourcelock.LeaderElectionRecordAnnotationKey])
+	record, raw := &resourcelock.LeaderElectionRecord{}, []byte(
+		object.Annotations[resourcelock.LeaderElectionRecordAnnotationKey],
+	)
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, record); err != nil {
 			return nil, nil, fmt.Errorf("annotation of %s: %w", l.Describe(), err)
@@ -49,12 +51,13 @@ func (l *EndpointsLock) Create(ctx context.Context, record resourcelock.LeaderEl
 	if err != nil {
 		return err
 	}
-	l.object, err = l.Client.Endpoints(l.Meta.Namespace).Create(ctx, &corev1.Endpoints{ //nolint:staticcheck // see [EndpointsLock]
-		ObjectMeta: metav1.ObjectMeta{
-			Name: l.Meta.Name, Namespace: l.Meta.Namespace,
-			Annotations: map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: string(raw)},
-		},
-	}, metav1.CreateOptions{})
+	l.object, err = l.Client.Endpoints(l.Meta.Namespace).
+		Create(ctx, &corev1.Endpoints{ //nolint:staticcheck // see [EndpointsLock]
+			ObjectMeta: metav1.ObjectMeta{
+				Name: l.Meta.Name, Namespace: l.Meta.Namespace,
+				Annotations: map[string]string{resourcelock.LeaderElectionRecordAnnotationKey: string(raw)},
+			},
+		}, metav1.CreateOptions{})
 	return err
 }
 
@@ -146,7 +149,12 @@ func (b *BothLocks) Update(ctx context.Context, record resourcelock.LeaderElecti
 	return write(ctx, b.Second, record, &b.secondMissing)
 }
 
-func write(ctx context.Context, lock resourcelock.Interface, record resourcelock.LeaderElectionRecord, missing *bool) error {
+func write(
+	ctx context.Context,
+	lock resourcelock.Interface,
+	record resourcelock.LeaderElectionRecord,
+	missing *bool,
+) error {
 	if !*missing {
 		return lock.Update(ctx, record)
 	}

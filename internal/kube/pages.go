@@ -13,7 +13,12 @@ const PageSize = 500
 // Pages lists objects from the API server, [PageSize] at a time; newPage returns an empty list. All
 // pages are of one resourceVersion. An error ends the sequence. The informer cache does not page:
 // use its List.
-func Pages[L client.ObjectList](ctx context.Context, live client.Reader, newPage func() L, opts ...client.ListOption) iter.Seq2[L, error] {
+func Pages[L client.ObjectList](
+	ctx context.Context,
+	live client.Reader,
+	newPage func() L,
+	opts ...client.ListOption,
+) iter.Seq2[L, error] {
 	return func(yield func(L, error) bool) {
 		for next := ""; ; {
 			page := newPage()

@@ -23,7 +23,9 @@ func AddFinalizer(uid types.UID, finalizer string) client.Patch {
 
 // AddFinalizerUnchanged is [AddFinalizer] for an object in which nothing may have changed.
 func AddFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
-	return metadataPatch(map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": []string{finalizer}})
+	return metadataPatch(
+		map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": []string{finalizer}},
+	)
 }
 
 // DropFinalizer is the opposite of [AddFinalizer].

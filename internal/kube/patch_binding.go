@@ -61,7 +61,11 @@ func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.Namespaced
 	case to.Name != "":
 		ref["namespace"], ref["name"] = to.Namespace, to.Name
 	}
-	metadata := object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion, "annotations": object{names.AnnBoundByController: nil}}
+	metadata := object{
+		"uid":             pv.UID,
+		"resourceVersion": pv.ResourceVersion,
+		"annotations":     object{names.AnnBoundByController: nil},
+	}
 	return merge(object{"metadata": metadata, "spec": object{"claimRef": ref}})
 }
 
@@ -81,7 +85,12 @@ func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
 // PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its
 // reclaim policy must be those that were seen; and where that policy then deletes it, nothing may
 // have changed, since somebody may just have said that it is kept.
-func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
+func PhaseOfOwned(
+	pv *corev1.PersistentVolume,
+	owner types.UID,
+	phase corev1.PersistentVolumePhase,
+	message string,
+) VolumeEdit {
 	if phase != corev1.VolumeBound && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		return condemn(pv, phase, message)
 	}
@@ -95,7 +104,8 @@ func PhaseOfOwned(pv *corev1.PersistentVolume, owner types.UID, phase corev1.Per
 	}
 	patch := jsonPatch(append(steps, add("/status/phase", phase), add("/status/message", message)))
 	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
-		if ref := now.Spec.ClaimRef; ref == nil || ref.UID != owner || now.Spec.PersistentVolumeReclaimPolicy != pv.Spec.PersistentVolumeReclaimPolicy {
+		if ref := now.Spec.ClaimRef; ref == nil || ref.UID != owner ||
+			now.Spec.PersistentVolumeReclaimPolicy != pv.Spec.PersistentVolumeReclaimPolicy {
 			return false
 		}
 		if pv.Status.Phase != "" && now.Status.Phase != pv.Status.Phase {

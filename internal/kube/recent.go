@@ -63,7 +63,8 @@ func (r *OwnWrites[T]) Forget(object T) bool {
 func (r *OwnWrites[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {
 	own, remembered, ahead := r.own(key)
 	cached, found, err := read()
-	if err != nil || !remembered || !found && !ahead || found && newer(cached.GetResourceVersion(), own.GetResourceVersion()) {
+	if err != nil || !remembered || !found && !ahead ||
+		found && newer(cached.GetResourceVersion(), own.GetResourceVersion()) {
 		return cached, found, err
 	}
 	return own, true, nil

@@ -17,7 +17,11 @@ import (
 // SecretValues reads the values of a secret, and its version. They must be asked of the API server
 // and never of a cache, which would hold every secret of the cluster in memory, and for which
 // upstream's role has no permission (RB-8).
-func SecretValues(ctx context.Context, live client.Reader, ref types.NamespacedName) (map[string]string, string, error) {
+func SecretValues(
+	ctx context.Context,
+	live client.Reader,
+	ref types.NamespacedName,
+) (map[string]string, string, error) {
 	var secret corev1.Secret
 	if err := live.Get(unlogged(ctx), ref, &secret); err != nil {
 		return nil, "", err
@@ -49,7 +53,11 @@ type UnfitSecretError struct {
 }
 
 func (e UnfitSecretError) Error() string {
-	return fmt.Sprintf("secret %q: the value of the key %q is not UTF-8 text, and a call to the driver can carry nothing else", e.Secret, e.Key)
+	return fmt.Sprintf(
+		"secret %q: the value of the key %q is not UTF-8 text, and a call to the driver can carry nothing else",
+		e.Secret,
+		e.Key,
+	)
 }
 
 // SecretVersion is the version of a secret. The API server is asked for the metadata only, so no

@@ -21,7 +21,10 @@ type Throttle struct {
 // that neither waits for the other.
 func NewThrottle(qps float32, burst int) *Throttle {
 	return &Throttle{
-		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(qps, burst), events: flowcontrol.NewTokenBucketRateLimiter(qps, burst),
+		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(
+			qps,
+			burst,
+		), events: flowcontrol.NewTokenBucketRateLimiter(qps, burst),
 	}
 }
 

@@ -60,9 +60,17 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 // trimVolume keeps who owns a volume, whom it is for and how it is deleted. What it is like is for
 // others to read.
 func trimVolume(pv *corev1.PersistentVolume) {
-	trimMeta(&pv.ObjectMeta, names.AnnProvisionedBy, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace, names.AnnBetaStorageClass)
+	trimMeta(
+		&pv.ObjectMeta,
+		names.AnnProvisionedBy,
+		names.AnnDeletionSecretName,
+		names.AnnDeletionSecretNamespace,
+		names.AnnBetaStorageClass,
+	)
 	spec := corev1.PersistentVolumeSpec{
-		PersistentVolumeReclaimPolicy: shared(pv.Spec.PersistentVolumeReclaimPolicy), StorageClassName: shared(pv.Spec.StorageClassName),
+		PersistentVolumeReclaimPolicy: shared(
+			pv.Spec.PersistentVolumeReclaimPolicy,
+		), StorageClassName: shared(pv.Spec.StorageClassName),
 	}
 	if ref := pv.Spec.ClaimRef; ref != nil {
 		spec.ClaimRef = &corev1.ObjectReference{Namespace: shared(ref.Namespace), Name: ref.Name, UID: ref.UID}
@@ -94,5 +102,6 @@ func trimMeta(o *metav1.ObjectMeta, annotations ...string) (all bool) {
 		CreationTimestamp: o.CreationTimestamp, DeletionTimestamp: o.DeletionTimestamp,
 		Finalizers: sharedList(o.Finalizers), Annotations: sharedPart(o.Annotations, annotations),
 	}
-	return len(o.Annotations) == len(before.Annotations) && len(before.Labels) == 0 && len(before.OwnerReferences) == 0 && before.GenerateName == ""
+	return len(o.Annotations) == len(before.Annotations) && len(before.Labels) == 0 && len(before.OwnerReferences) == 0 &&
+		before.GenerateName == ""
 }

@@ -21,7 +21,10 @@ func TrimForAttaching(inner toolscache.TransformFunc) toolscache.TransformFunc {
 		case source.CSI == nil:
 			pv.Spec.PersistentVolumeSource = source
 		case pv.Spec.CSI == nil || pv.Spec.CSI.VolumeHandle != source.CSI.VolumeHandle:
-			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(source.CSI.Driver), VolumeHandle: source.CSI.VolumeHandle}
+			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+				Driver:       shared(source.CSI.Driver),
+				VolumeHandle: source.CSI.VolumeHandle,
+			}
 		}
 		return out, err
 	}

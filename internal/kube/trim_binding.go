@@ -54,8 +54,17 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 		return
 	}
 	owners := claim.OwnerReferences
-	trimMeta(&claim.ObjectMeta, names.AnnBindCompleted, names.AnnBoundByController, names.AnnStorageProvisioner, names.AnnBetaStorageProvisioner,
-		names.AnnSelectedNode, names.AnnBetaStorageClass, names.AnnMigratedTo, names.AnnStorageResizer)
+	trimMeta(
+		&claim.ObjectMeta,
+		names.AnnBindCompleted,
+		names.AnnBoundByController,
+		names.AnnStorageProvisioner,
+		names.AnnBetaStorageProvisioner,
+		names.AnnSelectedNode,
+		names.AnnBetaStorageClass,
+		names.AnnMigratedTo,
+		names.AnnStorageResizer,
+	)
 	claim.OwnerReferences = owners
 	have := claim.Status
 	claim.Status = corev1.PersistentVolumeClaimStatus{
@@ -64,11 +73,17 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 		Conditions:                       unusedOnly(have.Conditions),
 	}
 	if modify := have.ModifyVolumeStatus; modify != nil {
-		claim.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: shared(modify.TargetVolumeAttributesClassName)}
+		claim.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{
+			TargetVolumeAttributesClassName: shared(modify.TargetVolumeAttributesClassName),
+		}
 	}
 	spec := &claim.Spec
 	spec.AccessModes = sharedModes(spec.AccessModes)
-	spec.StorageClassName, spec.VolumeAttributesClassName = sharedText(spec.StorageClassName), sharedText(spec.VolumeAttributesClassName)
+	spec.StorageClassName, spec.VolumeAttributesClassName = sharedText(
+		spec.StorageClassName,
+	), sharedText(
+		spec.VolumeAttributesClassName,
+	)
 	spec.VolumeMode = sharedMode(spec.VolumeMode)
 	if spec.VolumeName == "" {
 		return
@@ -114,13 +129,28 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 	labels, managers := pv.Labels, pv.ManagedFields
 	// Those of the deletion are for a provisioner in the same process; every volume of upstream's
 	// has them.
-	all := trimMeta(&pv.ObjectMeta, names.AnnBoundByController, names.AnnProvisionedBy, names.AnnMigratedTo, names.AnnPreResizeCapacity,
-		names.AnnBetaStorageClass, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace, names.AnnReuse)
+	all := trimMeta(
+		&pv.ObjectMeta,
+		names.AnnBoundByController,
+		names.AnnProvisionedBy,
+		names.AnnMigratedTo,
+		names.AnnPreResizeCapacity,
+		names.AnnBetaStorageClass,
+		names.AnnDeletionSecretName,
+		names.AnnDeletionSecretNamespace,
+		names.AnnReuse,
+	)
 	have := pv.Spec
 	spec := corev1.PersistentVolumeSpec{
-		Capacity: sharedStorage(have.Capacity), AccessModes: sharedModes(have.AccessModes), VolumeMode: sharedMode(have.VolumeMode),
-		PersistentVolumeReclaimPolicy: shared(have.PersistentVolumeReclaimPolicy), StorageClassName: shared(have.StorageClassName),
-		VolumeAttributesClassName: sharedText(have.VolumeAttributesClassName), PersistentVolumeSource: sharedSource(have.PersistentVolumeSource),
+		Capacity: sharedStorage(
+			have.Capacity,
+		), AccessModes: sharedModes(have.AccessModes), VolumeMode: sharedMode(have.VolumeMode),
+		PersistentVolumeReclaimPolicy: shared(
+			have.PersistentVolumeReclaimPolicy,
+		), StorageClassName: shared(have.StorageClassName),
+		VolumeAttributesClassName: sharedText(
+			have.VolumeAttributesClassName,
+		), PersistentVolumeSource: sharedSource(have.PersistentVolumeSource),
 	}
 	if ref := have.ClaimRef; ref != nil {
 		spec.ClaimRef = &corev1.ObjectReference{Namespace: shared(ref.Namespace), Name: ref.Name, UID: ref.UID}
@@ -182,7 +212,9 @@ func sharedStorage(list corev1.ResourceList) corev1.ResourceList {
 func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeSource {
 	if source.CSI != nil {
 		driver := shared(source.CSI.Driver)
-		return corev1.PersistentVolumeSource{CSI: pooledSources.get(driver, &corev1.CSIPersistentVolumeSource{Driver: driver})}
+		return corev1.PersistentVolumeSource{
+			CSI: pooledSources.get(driver, &corev1.CSIPersistentVolumeSource{Driver: driver}),
+		}
 	}
 	var kind corev1.PersistentVolumeSource
 	from, to := reflect.ValueOf(source), reflect.ValueOf(&kind).Elem()
@@ -227,7 +259,8 @@ func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 // wrote leaves out who created the claim with the annotation on it, which is somebody who restores.
 func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav1.ManagedFieldsEntry) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Time != nil && entry.Time.After(f.config.Since) &&
-		!entry.Time.Equal(&claim.CreationTimestamp) && entry.FieldsV1 != nil &&
+		!entry.Time.Equal(&claim.CreationTimestamp) &&
+		entry.FieldsV1 != nil &&
 		!slices.ContainsFunc(boundFields, func(field []byte) bool { return !bytes.Contains(entry.FieldsV1.GetRawBytes(), field) })
 }
 

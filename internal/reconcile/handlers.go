@@ -37,7 +37,9 @@ func isNil[T client.Object](o T) bool {
 // An informer whose watch was interrupted can report the deletion of one object and the creation of
 // another under its name as one update (8.30, k/k#80475). The handler passes such an update as two
 // changes: the deletion, then the creation.
-func OnChange[T client.Object, K comparable](enqueue func(ctx context.Context, c Change[T], q Queue[K])) handler.TypedEventHandler[T, K] {
+func OnChange[T client.Object, K comparable](
+	enqueue func(ctx context.Context, c Change[T], q Queue[K]),
+) handler.TypedEventHandler[T, K] {
 	return handler.TypedFuncs[T, K]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q Queue[K]) {
 			enqueue(ctx, Change[T]{New: e.Object}, q)

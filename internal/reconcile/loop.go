@@ -132,9 +132,15 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 		}
 		v = l.perform(ctx, snapshot, todo)
 	}
-	return verdict.Refuse[A]{Retry: verdict.RetrySlowly, Finding: verdict.Finding{Reason: verdict.DecisionsEndless, Message: fmt.Sprintf(
-		"%d decisions in a row did not come to an end, the last for the reason %s: %s; this is a bug of Purser, please report it",
-		maxDecisions, v.Because().Reason, v.Because().Text())}}
+	return verdict.Refuse[A]{
+		Retry: verdict.RetrySlowly,
+		Finding: verdict.Finding{Reason: verdict.DecisionsEndless, Message: fmt.Sprintf(
+			"%d decisions in a row did not come to an end, the last for the reason %s: %s; this is a bug of Purser, please report it",
+			maxDecisions,
+			v.Because().Reason,
+			v.Because().Text(),
+		)},
+	}
 }
 
 // notice slows a key down that is changed in run after run. A run that failed is followed by a
@@ -143,8 +149,14 @@ func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, end verd
 	if _, failed := end.(verdict.Refuse[A]); failed || !acted || !l.churn.acted(key, l.Clock.Now()) {
 		return
 	}
-	l.report(ctx, key, about, verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.HotLoopThrottled, Message: fmt.Sprintf(
-		"changed %d times within %s, the last time with: %s", churnRuns, churnTime, end.Because().Text())}}, churnTime)
+	l.report(
+		ctx,
+		key,
+		about,
+		verdict.Refuse[A]{Finding: verdict.Finding{Reason: verdict.HotLoopThrottled, Message: fmt.Sprintf(
+			"changed %d times within %s, the last time with: %s", churnRuns, churnTime, end.Because().Text())}},
+		churnTime,
+	)
 }
 
 func (l *Loop[K, S, A]) unreadable(err error) verdict.Verdict[A] {

@@ -11,8 +11,14 @@ import (
 // of controller-runtime and without its haste. Each queue, that of controller-runtime too, looks
 // twice a second at how long its workers have been busy; the wake-ups of eight queues that nothing
 // is in were most of what an idle process cost.
-func NewQueue[K comparable](name string, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: name, Clock: calm{clock.RealClock{}}})
+func NewQueue[K comparable](
+	name string,
+	limiter workqueue.TypedRateLimiter[K],
+) workqueue.TypedRateLimitingInterface[K] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		limiter,
+		workqueue.TypedRateLimitingQueueConfig[K]{Name: name, Clock: calm{clock.RealClock{}}},
+	)
 }
 
 // calm is the time, except that tickers tick no more often than metrics are read.

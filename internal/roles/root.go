@@ -101,8 +101,11 @@ name that the program is called by.`,
 		Args:          knownRole,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddGroup(&cobra.Group{ID: cli.GroupTry, Title: "To try it:"}, &cobra.Group{ID: cli.GroupAsk, Title: "To ask why:"},
-		&cobra.Group{ID: cli.GroupRun, Title: "To run in a cluster:"})
+	root.AddGroup(
+		&cobra.Group{ID: cli.GroupTry, Title: "To try it:"},
+		&cobra.Group{ID: cli.GroupAsk, Title: "To ask why:"},
+		&cobra.Group{ID: cli.GroupRun, Title: "To run in a cluster:"},
+	)
 	root.AddCommand(
 		up.Command(p),
 		driver.Command(p),

@@ -42,7 +42,12 @@ const (
 )
 
 // BindingMetrics lists what [NewBinding] registers.
-var BindingMetrics = []Metric{metricVolumeOperation, metricVolumeOperationErrors, metricRetroactiveClass, metricRetroactiveClassErrors}
+var BindingMetrics = []Metric{
+	metricVolumeOperation,
+	metricVolumeOperationErrors,
+	metricRetroactiveClass,
+	metricRetroactiveClassErrors,
+}
 
 // Binding counts and times what the PV controller does.
 type Binding struct {

@@ -22,7 +22,10 @@ type Ephemeral struct{ created, failed prometheus.Counter }
 
 // NewEphemeral registers the metrics, which are 0 from the start, as upstream's are.
 func NewEphemeral(registry prometheus.Registerer) *Ephemeral {
-	return &Ephemeral{NewCounter(registry, MetricEphemeralCreated).WithLabelValues(), NewCounter(registry, MetricEphemeralFailed).WithLabelValues()}
+	return &Ephemeral{
+		NewCounter(registry, MetricEphemeralCreated).WithLabelValues(),
+		NewCounter(registry, MetricEphemeralFailed).WithLabelValues(),
+	}
 }
 
 // Attempted counts one attempt, and whether it failed. A nil receiver counts nothing.

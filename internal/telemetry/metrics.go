@@ -80,7 +80,18 @@ var MetricOrphans = Metric{
 
 // Ours lists the metrics that this package registers.
 func Ours() []Metric {
-	return []Metric{MetricDecisions, MetricInFlight, MetricUncertain, MetricOldest, MetricEventsDropped, MetricThrottled, MetricOrphans, MetricForeignBinders, MetricServed, MetricServing}
+	return []Metric{
+		MetricDecisions,
+		MetricInFlight,
+		MetricUncertain,
+		MetricOldest,
+		MetricEventsDropped,
+		MetricThrottled,
+		MetricOrphans,
+		MetricForeignBinders,
+		MetricServed,
+		MetricServing,
+	}
 }
 
 // NewCounter registers a metric that is a counter, or finds it: roles in one process count together.

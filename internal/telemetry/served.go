@@ -33,7 +33,10 @@ func NewServed(registry prometheus.Registerer) *Served {
 			Name: MetricServed.Name, Help: MetricServed.Help,
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, MetricServed.Labels),
-		serving: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricServing.Name, Help: MetricServing.Help}, MetricServing.Labels),
+		serving: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: MetricServing.Name, Help: MetricServing.Help},
+			MetricServing.Labels,
+		),
 	}
 	registry.MustRegister(s.took, s.serving)
 	return s

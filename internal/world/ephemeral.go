@@ -38,7 +38,11 @@ func Ephemeral(ctx context.Context, from client.Reader, key ephemeral.Key) (ephe
 }
 
 // EphemeralClaim reads the claim that has the name of the ephemeral volume's claim; nil for none.
-func EphemeralClaim(ctx context.Context, from client.Reader, s ephemeral.Snapshot) (*corev1.PersistentVolumeClaim, error) {
+func EphemeralClaim(
+	ctx context.Context,
+	from client.Reader,
+	s ephemeral.Snapshot,
+) (*corev1.PersistentVolumeClaim, error) {
 	name := types.NamespacedName{Namespace: s.Pod.Namespace, Name: ephemeral.ClaimName(s.Pod, s.Key.Volume)}
 	return kube.Get(ctx, from, name, &corev1.PersistentVolumeClaim{})
 }

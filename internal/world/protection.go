@@ -69,7 +69,12 @@ type ClaimMemory struct {
 type PodAnswer = protection.Answer
 
 // ClaimProtection gathers what decides about the protecting finalizer of a claim.
-func ClaimProtection(ctx context.Context, from client.Reader, memory ClaimMemory, key Key) (s protection.Claim, err error) {
+func ClaimProtection(
+	ctx context.Context,
+	from client.Reader,
+	memory ClaimMemory,
+	key Key,
+) (s protection.Claim, err error) {
 	s.Object, err = same(ctx, from, key, &corev1.PersistentVolumeClaim{})
 	if err != nil || s.Object == nil || s.Object.DeletionTimestamp == nil {
 		return s, err
@@ -85,7 +90,12 @@ func ClaimProtection(ctx context.Context, from client.Reader, memory ClaimMemory
 
 // claimUsers returns the cached pods that use the claim and are newer than the given version. A pod
 // that is older and is not in the answer of that version is gone.
-func claimUsers(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim, since string) ([]string, error) {
+func claimUsers(
+	ctx context.Context,
+	from client.Reader,
+	claim *corev1.PersistentVolumeClaim,
+	since string,
+) ([]string, error) {
 	var pods corev1.PodList
 	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{IndexClaimUsers: claim.Name}); err != nil {
 		return nil, fmt.Errorf("read the pods that use claim %s/%s: %w", claim.Namespace, claim.Name, err)
@@ -106,7 +116,12 @@ type VolumeMemory struct {
 }
 
 // VolumeProtection gathers what decides about the protecting finalizer of a PersistentVolume.
-func VolumeProtection(ctx context.Context, from client.Reader, memory VolumeMemory, key Key) (s protection.Volume, err error) {
+func VolumeProtection(
+	ctx context.Context,
+	from client.Reader,
+	memory VolumeMemory,
+	key Key,
+) (s protection.Volume, err error) {
 	s.Removed, s.Together = memory.Removed, memory.Together
 	s.Object, err = same(ctx, from, key, &corev1.PersistentVolume{})
 	return s, err
@@ -118,7 +133,12 @@ type ClassMemory struct {
 }
 
 // ClassProtection gathers what decides about the protecting finalizer of a VolumeAttributesClass.
-func ClassProtection(ctx context.Context, from client.Reader, memory ClassMemory, key Key) (s protection.Class, err error) {
+func ClassProtection(
+	ctx context.Context,
+	from client.Reader,
+	memory ClassMemory,
+	key Key,
+) (s protection.Class, err error) {
 	s.Removed = memory.Removed
 	s.Object, err = same(ctx, from, key, &storagev1.VolumeAttributesClass{})
 	if err != nil || s.Object == nil || s.Object.DeletionTimestamp == nil {

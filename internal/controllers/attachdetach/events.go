@@ -31,7 +31,8 @@ func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, Key] {
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
 			was, is := e.ObjectOld, e.ObjectNew
-			if was.UID != is.UID || was.Spec.NodeName != is.Spec.NodeName || attachment.NeedsVolumes(was) != attachment.NeedsVolumes(is) {
+			if was.UID != is.UID || was.Spec.NodeName != is.Spec.NodeName ||
+				attachment.NeedsVolumes(was) != attachment.NeedsVolumes(is) {
 				addAll(q, c.keysOfPod(ctx, is))
 			}
 		},
@@ -168,19 +169,24 @@ func stateOf(node *corev1.Node) nodeState {
 		ready: slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		}),
-		outOfService: slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == names.TaintOutOfService }),
+		outOfService: slices.ContainsFunc(
+			node.Spec.Taints,
+			func(t corev1.Taint) bool { return t.Key == names.TaintOutOfService },
+		),
 	}
 }
 
 func addDifference(was, is *corev1.Node, q queue) {
-	if slices.Equal(was.Status.VolumesInUse, is.Status.VolumesInUse) && slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) {
+	if slices.Equal(was.Status.VolumesInUse, is.Status.VolumesInUse) &&
+		slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) {
 		return
 	}
 	before, now := volumesOfNode(was), volumesOfNode(is)
 	for name, key := range before {
 		_, stays := now[name]
-		used := slices.Contains(was.Status.VolumesInUse, key.UniqueName()) != slices.Contains(is.Status.VolumesInUse, key.UniqueName())
-		if !stays || used {
+		wasUsed := slices.Contains(was.Status.VolumesInUse, key.UniqueName())
+		isUsed := slices.Contains(is.Status.VolumesInUse, key.UniqueName())
+		if !stays || wasUsed != isUsed {
 			q.Add(key)
 		}
 	}

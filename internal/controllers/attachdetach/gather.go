@@ -18,7 +18,11 @@ import (
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key Key) (attachment.Snapshot, error) {
-	g := gathering{Controller: c, s: attachment.Snapshot{Key: key, Rules: c.Rules, Nodes: map[string]*corev1.Node{}}, seen: map[string]bool{}}
+	g := gathering{
+		Controller: c,
+		s:          attachment.Snapshot{Key: key, Rules: c.Rules, Nodes: map[string]*corev1.Node{}},
+		seen:       map[string]bool{},
+	}
 	if key.Attachment != "" {
 		return g.orphan(ctx)
 	}
@@ -65,7 +69,8 @@ func (g *gathering) pods(ctx context.Context, pv *corev1.PersistentVolume) error
 	}
 	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 	claim, err := kube.Get(ctx, g.Cached, name, &corev1.PersistentVolumeClaim{})
-	if err != nil || claim == nil || claim.UID != ref.UID || claim.Spec.VolumeName != pv.Name || claim.Status.Phase != corev1.ClaimBound {
+	if err != nil || claim == nil || claim.UID != ref.UID || claim.Spec.VolumeName != pv.Name ||
+		claim.Status.Phase != corev1.ClaimBound {
 		return err
 	}
 	var list corev1.PodList
@@ -241,7 +246,12 @@ func (g *gathering) orphan(ctx context.Context) (attachment.Snapshot, error) {
 	if !g.isUnusedLong(va.UID) {
 		return g.s, nil
 	}
-	pv, err := kube.Get(ctx, g.Live, types.NamespacedName{Name: *va.Spec.Source.PersistentVolumeName}, &corev1.PersistentVolume{})
+	pv, err := kube.Get(
+		ctx,
+		g.Live,
+		types.NamespacedName{Name: *va.Spec.Source.PersistentVolumeName},
+		&corev1.PersistentVolume{},
+	)
 	if err == nil && pv == nil {
 		g.s.Audited = attachment.FoundUnused
 	}
@@ -287,7 +297,12 @@ func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAt
 func (c *Controller) keysOfPod(ctx context.Context, pod *corev1.Pod) []Key {
 	var keys []Key
 	for _, name := range protection.ClaimNames(pod) {
-		claim, err := kube.Get(ctx, c.Cached, types.NamespacedName{Namespace: pod.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+		claim, err := kube.Get(
+			ctx,
+			c.Cached,
+			types.NamespacedName{Namespace: pod.Namespace, Name: name},
+			&corev1.PersistentVolumeClaim{},
+		)
 		if err == nil && claim != nil {
 			keys = append(keys, c.keysOfClaim(ctx, claim)...)
 		}

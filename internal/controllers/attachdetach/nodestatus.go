@@ -53,7 +53,12 @@ func newNodeStatus(c *Controller) *nodeStatus {
 }
 
 // set has the node's list contain the volume or not, and returns the Node as of the write (C6).
-func (n *nodeStatus) set(ctx context.Context, node string, volume corev1.UniqueVolumeName, p presence) (*corev1.Node, error) {
+func (n *nodeStatus) set(
+	ctx context.Context,
+	node string,
+	volume corev1.UniqueVolumeName,
+	p presence,
+) (*corev1.Node, error) {
 	done := make(chan outcome, 1)
 	n.mu.Lock()
 	pending, writes := n.nodes[node]

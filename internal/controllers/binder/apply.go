@@ -109,7 +109,11 @@ func (c *Controller) complete(ctx context.Context, a binding.Complete) error {
 	volume := func() error { return nil }
 	if a.Volume != nil {
 		volume = func() error {
-			return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseOfOwned(a.Volume, a.Owner, corev1.VolumeBound, "").On(c.ledger.newestVolume(a.Volume.Name)))
+			return c.patchVolumeStatus(
+				ctx,
+				a.Volume,
+				kube.PhaseOfOwned(a.Volume, a.Owner, corev1.VolumeBound, "").On(c.ledger.newestVolume(a.Volume.Name)),
+			)
 		}
 	}
 	if a.Claim == nil {
@@ -128,7 +132,11 @@ func (c *Controller) setClaimStatus(ctx context.Context, a binding.SetClaimStatu
 	bound := kube.BindStatus(a.Claim, a.Volume, kube.BoundClaim{
 		AccessModes: a.Status.AccessModes, Capacity: a.Status.Capacity, Attributes: a.Status.Attributes,
 	})
-	return c.patchClaimStatus(ctx, a.Claim, bound.On(c.ledger.newestClaim(keyOf(a.Claim)))) // which is the answer to what Complete wrote
+	return c.patchClaimStatus(
+		ctx,
+		a.Claim,
+		bound.On(c.ledger.newestClaim(keyOf(a.Claim))),
+	) // which is the answer to what Complete wrote
 }
 
 func (c *Controller) setVolumePhase(ctx context.Context, a binding.SetVolumePhase) error {
@@ -199,7 +207,11 @@ func (c *Controller) patchClaim(ctx context.Context, claim *corev1.PersistentVol
 	return nil
 }
 
-func (c *Controller) patchClaimStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, patch client.Patch) error {
+func (c *Controller) patchClaimStatus(
+	ctx context.Context,
+	claim *corev1.PersistentVolumeClaim,
+	patch client.Patch,
+) error {
 	changed := claimToPatch(keyOf(claim))
 	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
 		return failed(changed, err)

@@ -117,7 +117,8 @@ func (l *ledger) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
 // whoever wrote so: it may have been a write of ours whose answer was lost. The caller holds mu.
 func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	l.ownVolumes.Wrote(pv)
-	if h, now := l.held[pv.Name], l.volume(pv.Name); h != nil && now != nil && now.Spec.ClaimRef != nil && refKey(now) == h.claim {
+	if h, now := l.held[pv.Name], l.volume(pv.Name); h != nil && now != nil && now.Spec.ClaimRef != nil &&
+		refKey(now) == h.claim {
 		h.committed, h.version = true, now.ResourceVersion
 	}
 	return l.shelve(pv.Name)

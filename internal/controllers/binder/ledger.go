@@ -148,7 +148,10 @@ func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []
 
 // spokenFor reports whether a claim that names the volume is about to take it. The caller holds mu.
 func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
-	return slices.ContainsFunc(l.names[pv.Name], func(key types.NamespacedName) bool { return binding.TakesNamed(l.claims[key], pv) })
+	return slices.ContainsFunc(
+		l.names[pv.Name],
+		func(key types.NamespacedName) bool { return binding.TakesNamed(l.claims[key], pv) },
+	)
 }
 
 // showsVolume reports whether the watch shows this volume, and not a former one of its name.

@@ -30,7 +30,12 @@ type operation struct {
 }
 
 func newMeasures(metrics *telemetry.Binding, now clock.PassiveClock) *measures {
-	return &measures{metrics: metrics, clock: now, provisions: map[types.NamespacedName]operation{}, deletions: map[string]operation{}}
+	return &measures{
+		metrics:    metrics,
+		clock:      now,
+		provisions: map[types.NamespacedName]operation{},
+		deletions:  map[string]operation{},
+	}
 }
 
 // done is told of each action and how it ended.
@@ -75,7 +80,8 @@ func (m *measures) provisionFailed(claim types.NamespacedName, err error) {
 }
 
 func (m *measures) released(a binding.SetVolumePhase, err error) {
-	if a.Volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || a.Phase == corev1.VolumeAvailable {
+	if a.Volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+		a.Phase == corev1.VolumeAvailable {
 		return
 	}
 	plugin := binding.Deleter(a.Volume)

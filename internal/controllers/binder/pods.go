@@ -53,7 +53,8 @@ func (l *ledger) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Ke
 // useOf is what a pod waits for that may yet run. Nearly all that have a node have their volumes:
 // of those only the claims count that are without, or that are not known. The caller holds mu.
 func (l *ledger) useOf(pod *corev1.Pod) (use podUse) {
-	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded ||
+		pod.Status.Phase == corev1.PodFailed {
 		return use
 	}
 	use.Consumer = binding.Consumer{Pod: pod.Name, Node: pod.Spec.NodeName, Why: unscheduled(pod)}

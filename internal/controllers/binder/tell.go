@@ -43,7 +43,10 @@ func newTeller(events reconcile.Recorder, now clock.PassiveClock) *teller {
 // before is news when it is true again.
 func (t *teller) tellWaiting(object runtime.Object, uid types.UID, f verdict.Finding) {
 	t.mu.Lock()
-	maps.DeleteFunc(t.told[uid], func(reason verdict.Reason, last telling) bool { return last.waits && reason != f.Reason })
+	maps.DeleteFunc(
+		t.told[uid],
+		func(reason verdict.Reason, last telling) bool { return last.waits && reason != f.Reason },
+	)
 	t.mu.Unlock()
 	t.write(object, uid, f, true)
 }

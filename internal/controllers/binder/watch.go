@@ -56,7 +56,9 @@ func watch[T client.Object](ctx context.Context, w *watches, of T, seen func(o, 
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", of, err)
 	}
-	registration, err := informer.AddEventHandler(reconcile.InformerHandler(func(c reconcile.Change[T]) { seen(c.Object(), c.New) }))
+	registration, err := informer.AddEventHandler(
+		reconcile.InformerHandler(func(c reconcile.Change[T]) { seen(c.Object(), c.New) }),
+	)
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", of, err)
 	}
@@ -94,7 +96,8 @@ func (c *Controller) restless(keys []binding.Key) []binding.Key {
 	defer c.ledger.mu.Unlock()
 	kept := keys[:0]
 	for _, key := range keys {
-		if key.Volume == "" && c.ledger.atRest(key.Claim) && !c.ledger.holds[key.Claim].idle() && c.retries.Get(key).Failed == 0 {
+		if key.Volume == "" && c.ledger.atRest(key.Claim) && !c.ledger.holds[key.Claim].idle() &&
+			c.retries.Get(key).Failed == 0 {
 			c.ledger.pass(key.Claim)
 			continue
 		}

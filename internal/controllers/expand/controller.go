@@ -47,7 +47,9 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}
 	return reconcile.Register(mgr, reconcile.Registration[expansion.Key]{
 		Name: Name, Workers: c.Workers, Reconciler: c.Loop(),
-		Sources: []source.TypedSource[expansion.Key]{source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, claimChanges())},
+		Sources: []source.TypedSource[expansion.Key]{
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, claimChanges()),
+		},
 	})
 }
 

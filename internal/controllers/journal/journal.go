@@ -59,7 +59,9 @@ const (
 )
 
 // ErrFenced says that another process has taken the journal over: this one is no longer the leader.
-var ErrFenced = errors.New("another process has taken over the journal of volume requests; let only one work at a time with --leader-election")
+var ErrFenced = errors.New(
+	"another process has taken over the journal of volume requests; let only one work at a time with --leader-election",
+)
 
 var errEnding = errors.New("the process is ending")
 
@@ -362,7 +364,8 @@ func (j *Journal) flush(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not written", "page", page, "problem", err.Error())
+			logr.FromContextOrDiscard(ctx).
+				Info("the journal of volume requests was not written", "page", page, "problem", err.Error())
 		}
 	}
 	return nil

@@ -48,9 +48,10 @@ func (j *Journal) open(ctx context.Context) error {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.memory = true
-		logr.FromContextOrDiscard(ctx).Info("volume requests are remembered in memory only: a volume that is being created when this process is killed may be lost. "+
-			"Allow get, create and update of leases.coordination.k8s.io in the namespace, or silence this with --intents=off",
-			"namespace", j.Namespace, "problem", err.Error())
+		logr.FromContextOrDiscard(ctx).
+			Info("volume requests are remembered in memory only: a volume that is being created when this process is killed may be lost. "+
+				"Allow get, create and update of leases.coordination.k8s.io in the namespace, or silence this with --intents=off",
+				"namespace", j.Namespace, "problem", err.Error())
 		return nil
 	}
 	if err != nil {
@@ -108,7 +109,8 @@ func (j *Journal) seizeAtLast(ctx context.Context, i int) (seized, error) {
 		if err == nil || kube.IsRefusal(err) && !isOvertaken(err) || errors.Is(err, errUnreadable) || ctx.Err() != nil {
 			return page, err
 		}
-		logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not taken over yet", "page", i, "problem", err.Error())
+		logr.FromContextOrDiscard(ctx).
+			Info("the journal of volume requests was not taken over yet", "page", i, "problem", err.Error())
 		pause(ctx, again)
 	}
 }
@@ -142,7 +144,11 @@ func (j *Journal) holds(page *coordinationv1.Lease) bool {
 }
 
 // seize makes this process the holder of a page, if it may take it from whoever was.
-func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context, *coordinationv1.Lease) error) (seized, error) {
+func (j *Journal) seize(
+	ctx context.Context,
+	i int,
+	mayTake func(context.Context, *coordinationv1.Lease) error,
+) (seized, error) {
 	for attempt := 1; ; attempt++ {
 		lease := &coordinationv1.Lease{}
 		err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.pageName(i)}, lease)
@@ -160,7 +166,13 @@ func (j *Journal) seize(ctx context.Context, i int, mayTake func(context.Context
 			}
 			var page seized
 			if page, err = read(lease); err != nil {
-				return seized{}, fmt.Errorf("lease %s/%s: %w: %w; its requests must be settled by the version that wrote them", j.Namespace, lease.Name, errUnreadable, err)
+				return seized{}, fmt.Errorf(
+					"lease %s/%s: %w: %w; its requests must be settled by the version that wrote them",
+					j.Namespace,
+					lease.Name,
+					errUnreadable,
+					err,
+				)
 			}
 			j.sign(lease, page.callTimeout-margin)
 			keepNow(lease, intent.StaleOf(page.entries))
@@ -259,7 +271,11 @@ func keepNow(lease *coordinationv1.Lease, stale []types.UID) {
 		return
 	}
 	lease.Spec.RenewTime = nil
-	if text := (intent.Kept{Last: now.Time, Stale: stale}).Text(); len(text)+len(lease.Annotations[names.AnnIntents]) <= mostText {
+	if text := (intent.Kept{Last: now.Time, Stale: stale}).Text(); len(
+		text,
+	)+len(
+		lease.Annotations[names.AnnIntents],
+	) <= mostText {
 		annotate(lease, names.AnnIntentsKept, text)
 	}
 }
@@ -354,7 +370,11 @@ func (j *Journal) take(i int) (text string, stale []types.UID, err error) {
 }
 
 func (j *Journal) announce(ctx context.Context, pages int) error {
-	return j.update(ctx, 0, func(lease *coordinationv1.Lease) { annotate(lease, names.AnnIntentPages, strconv.Itoa(pages)) })
+	return j.update(
+		ctx,
+		0,
+		func(lease *coordinationv1.Lease) { annotate(lease, names.AnnIntentPages, strconv.Itoa(pages)) },
+	)
 }
 
 func annotate(lease *coordinationv1.Lease, key, value string) {

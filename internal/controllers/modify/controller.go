@@ -75,7 +75,9 @@ func New(cfg Config) *Controller {
 		Config: cfg, retries: reconcile.NewRetries[attributes.Key](),
 		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
 	}
-	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)})
+	c.caller = csirpc.NewCaller(
+		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
+	)
 	return c
 }
 

@@ -39,7 +39,13 @@ func (c *Controller) Gather(ctx context.Context, key attributes.Key) (attributes
 	if claim.Spec.VolumeName == "" {
 		return s, nil
 	}
-	s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	s.Volume, err = kube.ReadOwn(
+		ctx,
+		c.Cached,
+		c.volumes,
+		types.NamespacedName{Name: claim.Spec.VolumeName},
+		&corev1.PersistentVolume{},
+	)
 	if err != nil {
 		return s, err
 	}
@@ -103,7 +109,12 @@ func (c *Controller) patchClaim(ctx context.Context, s attributes.Snapshot, a at
 	return c.writeStatus(ctx, s, claim, a)
 }
 
-func (c *Controller) writeStatus(ctx context.Context, s attributes.Snapshot, claim *corev1.PersistentVolumeClaim, a attributes.Action) error {
+func (c *Controller) writeStatus(
+	ctx context.Context,
+	s attributes.Snapshot,
+	claim *corev1.PersistentVolumeClaim,
+	a attributes.Action,
+) error {
 	if claim == nil || claim.UID != s.Claim.UID {
 		return nil // nothing to write to any more
 	}
@@ -171,7 +182,12 @@ func (c *Controller) call(ctx context.Context, s attributes.Snapshot) (*attribut
 	case failure == nil:
 		return nil, nil //nolint:nilnil // no failure, and the call was made
 	case failure.Step == csirpc.StepSecret:
-		return nil, fmt.Errorf("the secret %s of PersistentVolume %q for the modification cannot be read: %w", ref, s.Volume.Name, failure.Cause)
+		return nil, fmt.Errorf(
+			"the secret %s of PersistentVolume %q for the modification cannot be read: %w",
+			ref,
+			s.Volume.Name,
+			failure.Cause,
+		)
 	case !failure.Sent():
 		return nil, errBusy
 	case failure.Foreign: // RZ-C1: nothing is known of the call

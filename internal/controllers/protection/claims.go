@@ -25,7 +25,11 @@ type Claims struct {
 
 // NewClaims returns the controller without starting anything.
 func NewClaims(cfg Config) *Claims {
-	return &Claims{cfg: cfg, finalizer: newFinalizer(names.FinalizerPVCProtection, cfg.Writer), inquiries: newInquiries(cfg)}
+	return &Claims{
+		cfg:       cfg,
+		finalizer: newFinalizer(names.FinalizerPVCProtection, cfg.Writer),
+		inquiries: newInquiries(cfg),
+	}
 }
 
 // AddTo registers the controller, its index and its event handlers with a manager.

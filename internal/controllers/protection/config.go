@@ -57,5 +57,8 @@ func register[S any](mgr manager.Manager, c Config, name string, t task[S], sour
 		Settings: c.Settings, Name: name, Task: t, Retries: reconcile.NewRetries[Key](), Bound: reconcile.APITimeout,
 		Observe: func(key Key, s S, _ next, _ time.Duration) { t.ended(key, s) },
 	})
-	return reconcile.Register(mgr, reconcile.Registration[Key]{Name: name, Workers: c.Workers, Reconciler: loop, Sources: sources})
+	return reconcile.Register(
+		mgr,
+		reconcile.Registration[Key]{Name: name, Workers: c.Workers, Reconciler: loop, Sources: sources},
+	)
 }

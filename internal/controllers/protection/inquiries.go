@@ -137,7 +137,11 @@ func (i *inquiries) Reconcile(ctx context.Context, namespace string) (crreconcil
 	defer cancel()
 	users, version, err := i.list(ctx, namespace, asking)
 	if err != nil {
-		return crreconcile.Result{}, fmt.Errorf("list the pods of namespace %q, which claims that are being deleted wait for: %w", namespace, err)
+		return crreconcile.Result{}, fmt.Errorf(
+			"list the pods of namespace %q, which claims that are being deleted wait for: %w",
+			namespace,
+			err,
+		)
 	}
 	i.answer(namespace, asking, users, version)
 	return crreconcile.Result{}, nil
@@ -149,7 +153,12 @@ func (i *inquiries) asking(namespace string) map[Key]*corev1.PersistentVolumeCla
 	return maps.Clone(i.open[namespace])
 }
 
-func (i *inquiries) answer(namespace string, asking map[Key]*corev1.PersistentVolumeClaim, users map[Key][]string, version string) {
+func (i *inquiries) answer(
+	namespace string,
+	asking map[Key]*corev1.PersistentVolumeClaim,
+	users map[Key][]string,
+	version string,
+) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	first := func(a, b Key) int { return i.asked[a].Compare(i.asked[b]) }
@@ -167,7 +176,11 @@ func (i *inquiries) answer(namespace string, asking map[Key]*corev1.PersistentVo
 }
 
 // list reads the pods of a namespace at the newest state; all pages are of one version.
-func (i *inquiries) list(ctx context.Context, namespace string, asking map[Key]*corev1.PersistentVolumeClaim) (users map[Key][]string, version string, err error) {
+func (i *inquiries) list(
+	ctx context.Context,
+	namespace string,
+	asking map[Key]*corev1.PersistentVolumeClaim,
+) (users map[Key][]string, version string, err error) {
 	byName := map[string][]*corev1.PersistentVolumeClaim{}
 	for _, claim := range asking {
 		byName[claim.Name] = append(byName[claim.Name], claim)

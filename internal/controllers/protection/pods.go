@@ -31,7 +31,12 @@ func (c *Claims) enqueueTerminating(ctx context.Context, pod *corev1.Pod, q queu
 		return
 	}
 	for _, name := range protection.ClaimNames(pod) {
-		claim, err := kube.Get(ctx, c.cfg.Cached, types.NamespacedName{Namespace: pod.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+		claim, err := kube.Get(
+			ctx,
+			c.cfg.Cached,
+			types.NamespacedName{Namespace: pod.Namespace, Name: name},
+			&corev1.PersistentVolumeClaim{},
+		)
 		if err == nil && claim != nil && claim.DeletionTimestamp != nil {
 			enqueue(claim, moves, q)
 		}

@@ -69,7 +69,12 @@ func (u *Unused) podChanges() handler.TypedEventHandler[*corev1.Pod, Key] {
 // enqueueClaims leaves out claims that are not bound: they are enqueued when they are.
 func (u *Unused) enqueueClaims(ctx context.Context, pod *corev1.Pod, q queue) {
 	for _, name := range protection.ClaimNames(pod) {
-		claim, err := kube.Get(ctx, u.cfg.Cached, types.NamespacedName{Namespace: pod.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+		claim, err := kube.Get(
+			ctx,
+			u.cfg.Cached,
+			types.NamespacedName{Namespace: pod.Namespace, Name: name},
+			&corev1.PersistentVolumeClaim{},
+		)
 		if err == nil && claim != nil {
 			enqueue(claim, protection.TracksUse, q)
 		}

@@ -58,5 +58,7 @@ func (c *Controller) ahead(ctx context.Context, claim *corev1.PersistentVolumeCl
 	if err != nil || class == nil {
 		return intent.Entry{}, false
 	}
-	return provision.Ahead(provision.Snapshot{Key: keyOf(claim), Claim: claim, Class: class, Driver: c.Driver, Options: c.Options})
+	return provision.Ahead(
+		provision.Snapshot{Key: keyOf(claim), Claim: claim, Class: class, Driver: c.Driver, Options: c.Options},
+	)
 }

@@ -45,7 +45,11 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 }
 
 // createVolume sends the recorded request, and turns the driver's answer into the next verdict.
-func (c *Controller) createVolume(ctx context.Context, s provision.Snapshot, sent provision.CreateVolume) (next, error) {
+func (c *Controller) createVolume(
+	ctx context.Context,
+	s provision.Snapshot,
+	sent provision.CreateVolume,
+) (next, error) {
 	var response *csi.CreateVolumeResponse
 	ref := sent.Secrets.Of(secretref.Provisioner)
 	failure := c.caller.Do(ctx, csirpc.Call{
@@ -174,7 +178,11 @@ func notDiscarded(a provision.DiscardVolume, answer provision.Answer) next {
 
 // whoNeeds reads live which PersistentVolumes need the volume: first those that share its handle,
 // which takes longer, then the one with the name in the request.
-func (c *Controller) whoNeeds(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (kept next, err error) {
+func (c *Controller) whoNeeds(
+	ctx context.Context,
+	s provision.Snapshot,
+	a provision.DiscardVolume,
+) (kept next, err error) {
 	sharing, err := c.Sharing(ctx, a.Handle)
 	if err != nil {
 		return nil, err

@@ -87,7 +87,11 @@ func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provisio
 }
 
 // claimOf returns the cached claim, or the live one where the cache is not fresh enough.
-func (c *Controller) claimOf(ctx context.Context, key provision.Key, pending *intent.Entry) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) claimOf(
+	ctx context.Context,
+	key provision.Key,
+	pending *intent.Entry,
+) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.claim(ctx, c.Cached, key)
 	if err != nil || !provision.NeedsLiveClaim(claim, pending) {
 		return claim, err
@@ -96,7 +100,11 @@ func (c *Controller) claimOf(ctx context.Context, key provision.Key, pending *in
 }
 
 // claim returns the claim only if it is the very one of the key.
-func (c *Controller) claim(ctx context.Context, from client.Reader, key provision.Key) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) claim(
+	ctx context.Context,
+	from client.Reader,
+	key provision.Key,
+) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := kube.Get(ctx, from, key.NamespacedName, &corev1.PersistentVolumeClaim{})
 	if err != nil || claim == nil || claim.UID != key.UID {
 		return nil, err
@@ -106,7 +114,11 @@ func (c *Controller) claim(ctx context.Context, from client.Reader, key provisio
 
 // volume returns the claim's PersistentVolume. unseen reports that the API server has it and the
 // cache does not.
-func (c *Controller) volume(ctx context.Context, key provision.Key, pending *intent.Entry) (pv *corev1.PersistentVolume, unseen bool, err error) {
+func (c *Controller) volume(
+	ctx context.Context,
+	key provision.Key,
+	pending *intent.Entry,
+) (pv *corev1.PersistentVolume, unseen bool, err error) {
 	name := client.ObjectKey{Name: provision.VolumeName(key, c.Options)}
 	if pending != nil {
 		name.Name = pending.VolumeName

@@ -66,7 +66,8 @@ func (c *Controller) tellOutdated(ctx context.Context, class *storagev1.StorageC
 // edited reports whether a class has got another value in a field that requests depend on, and that
 // may be edited (H-43).
 func edited(was, is *storagev1.StorageClass) bool {
-	return !slices.Equal(was.MountOptions, is.MountOptions) || !equality.Semantic.DeepEqual(was.AllowedTopologies, is.AllowedTopologies)
+	return !slices.Equal(was.MountOptions, is.MountOptions) ||
+		!equality.Semantic.DeepEqual(was.AllowedTopologies, is.AllowedTopologies)
 }
 
 // fromVolume wakes up the claim whose PersistentVolume went away before they were bound, or stood

@@ -68,7 +68,9 @@ func New(cfg Config) *Controller {
 		Config: cfg, retries: reconcile.NewRetries[string](),
 		attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
 	}
-	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)})
+	c.caller = csirpc.NewCaller(
+		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
+	)
 	return c
 }
 
@@ -138,7 +140,8 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*storagev1.VolumeAttachment], q queue) {
 			c.attachments.Saw(e.ObjectNew)
 			deleted := e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil
-			if ours(e.ObjectNew) && (deleted || e.ObjectOld.Status.Attached != e.ObjectNew.Status.Attached || e.ObjectOld.UID != e.ObjectNew.UID) {
+			if ours(e.ObjectNew) &&
+				(deleted || e.ObjectOld.Status.Attached != e.ObjectNew.Status.Attached || e.ObjectOld.UID != e.ObjectNew.UID) {
 				q.Add(e.ObjectNew.Name)
 			}
 		},

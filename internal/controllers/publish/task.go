@@ -153,9 +153,16 @@ func (c *Controller) fail(ctx context.Context, va *storagev1.VolumeAttachment, a
 	return client.IgnoreNotFound(c.status(ctx, va, map[string]any{field: failure}))
 }
 
-func (c *Controller) publish(ctx context.Context, s publishing.Snapshot, a publishing.Publish) (map[string]string, *publishing.Failure) {
+func (c *Controller) publish(
+	ctx context.Context,
+	s publishing.Snapshot,
+	a publishing.Publish,
+) (map[string]string, *publishing.Failure) {
 	pv := s.Volume
-	what, err := capability.Of(pv, capability.Options{DefaultFSType: c.Driver.DefaultFSType, MultiWriters: c.Driver.MultiWriters})
+	what, err := capability.Of(
+		pv,
+		capability.Options{DefaultFSType: c.Driver.DefaultFSType, MultiWriters: c.Driver.MultiWriters},
+	)
 	if err != nil {
 		return nil, &publishing.Failure{Message: err.Error()}
 	}
@@ -174,7 +181,10 @@ func (c *Controller) publish(ctx context.Context, s publishing.Snapshot, a publi
 
 func (c *Controller) unpublish(ctx context.Context, s publishing.Snapshot, a publishing.Unpublish) *publishing.Failure {
 	return c.call(ctx, "ControllerUnpublishVolume", s, func(ctx context.Context, secrets map[string]string) error {
-		_, err := c.CSI.ControllerUnpublishVolume(ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: a.Handle, NodeId: a.NodeID, Secrets: secrets})
+		_, err := c.CSI.ControllerUnpublishVolume(
+			ctx,
+			&csi.ControllerUnpublishVolumeRequest{VolumeId: a.Handle, NodeId: a.NodeID, Secrets: secrets},
+		)
 		return err
 	})
 }
@@ -194,7 +204,10 @@ func (c *Controller) call(
 	ctx context.Context, method string, s publishing.Snapshot, send func(context.Context, map[string]string) error,
 ) *publishing.Failure {
 	ref := secretOf(s.Volume)
-	failure := c.caller.Do(ctx, csirpc.Call{Method: method, Volume: s.Attachment.Name, Timeout: c.Timeout, Secret: ref, Send: send})
+	failure := c.caller.Do(
+		ctx,
+		csirpc.Call{Method: method, Volume: s.Attachment.Name, Timeout: c.Timeout, Secret: ref, Send: send},
+	)
 	switch {
 	case failure == nil:
 		return nil

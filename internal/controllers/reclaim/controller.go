@@ -71,9 +71,16 @@ type Controller struct {
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	c := &Controller{Config: cfg, retries: reconcile.NewRetries[string](), releases: newReleases(), released: newReleased()}
+	c := &Controller{
+		Config:   cfg,
+		retries:  reconcile.NewRetries[string](),
+		releases: newReleases(),
+		released: newReleased(),
+	}
 	c.holders = newHolders(c.listHolders)
-	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)})
+	c.caller = csirpc.NewCaller(
+		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
+	)
 	return c
 }
 

@@ -55,7 +55,10 @@ func (c *Controller) volume(ctx context.Context, name string) (pv *corev1.Persis
 }
 
 // asItIs returns the cached volume, or the live one where the cache is not fresh enough to delete it.
-func (c *Controller) asItIs(ctx context.Context, cached *corev1.PersistentVolume) (now *corev1.PersistentVolume, fresh bool, err error) {
+func (c *Controller) asItIs(
+	ctx context.Context,
+	cached *corev1.PersistentVolume,
+) (now *corev1.PersistentVolume, fresh bool, err error) {
 	switch reclaim.ViewOf(cached, c.Driver.Name, c.sawRelease(cached), c.Clock.Now()) {
 	case reclaim.ViewSuffices:
 		return cached, false, nil
@@ -179,7 +182,11 @@ func (c *Controller) sharing(ctx context.Context, handle, but string, again bool
 }
 
 // asTheyAre reads the named volumes live, which are few, and returns those with the handle.
-func (c *Controller) asTheyAre(ctx context.Context, handle string, names []string) (all []*corev1.PersistentVolume, err error) {
+func (c *Controller) asTheyAre(
+	ctx context.Context,
+	handle string,
+	names []string,
+) (all []*corev1.PersistentVolume, err error) {
 	for _, name := range names {
 		now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
 		if err != nil {
@@ -216,7 +223,12 @@ func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error)
 		return err
 	}
 	ref := s.Volume.Spec.ClaimRef
-	shown, err := kube.Get(ctx, c.Cached, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
+	shown, err := kube.Get(
+		ctx,
+		c.Cached,
+		types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name},
+		&corev1.PersistentVolumeClaim{},
+	)
 	if err == nil && reclaim.IsClaimUnseen(ref, shown) {
 		s.Claim, s.Now = reclaim.ClaimUnseen, c.Clock.Now()
 	}
@@ -230,7 +242,12 @@ func (c *Controller) proof(ctx context.Context, pv *corev1.PersistentVolume) (re
 		return reclaim.NotAsked, nil
 	}
 	ref := pv.Spec.ClaimRef
-	claim, err := kube.Get(ctx, c.Live, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{})
+	claim, err := kube.Get(
+		ctx,
+		c.Live,
+		types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name},
+		&corev1.PersistentVolumeClaim{},
+	)
 	if err != nil {
 		return reclaim.NotAsked, err
 	}

@@ -50,7 +50,11 @@ func (h *holders) of(ctx context.Context, handle string, again bool) ([]string, 
 	case <-i.ended:
 		return i.names[handle], i.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the list of PersistentVolumes, which tells whether another one has handle %q: %w", handle, ctx.Err())
+		return nil, fmt.Errorf(
+			"wait for the list of PersistentVolumes, which tells whether another one has handle %q: %w",
+			handle,
+			ctx.Err(),
+		)
 	}
 }
 

@@ -98,7 +98,10 @@ func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next
 
 // unchanged is the volume as the API server has it, if that is as it was decided on, but for what
 // this process wrote since.
-func (c *Controller) unchanged(ctx context.Context, decided *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+func (c *Controller) unchanged(
+	ctx context.Context,
+	decided *corev1.PersistentVolume,
+) (*corev1.PersistentVolume, error) {
 	version := decided.ResourceVersion
 	if written := c.written(decided); written != nil {
 		version = *written
@@ -177,7 +180,10 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 // it yet. The API server's own cache may lag as well; told the version, it notices before it has
 // done the work for nothing.
 func (c *Controller) written(pv *corev1.PersistentVolume) *string {
-	newest, _, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), func() (*corev1.PersistentVolume, bool, error) { return pv, true, nil })
+	newest, _, err := c.Volumes.Read(
+		client.ObjectKeyFromObject(pv),
+		func() (*corev1.PersistentVolume, bool, error) { return pv, true, nil },
+	)
 	if err != nil || newest.UID != pv.UID || newest.ResourceVersion == pv.ResourceVersion {
 		return nil
 	}
@@ -214,7 +220,11 @@ func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVol
 }
 
 // patch changes the finalizer, and returns the resource version in the answer.
-func (c *Controller) patch(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) (version string, err error) {
+func (c *Controller) patch(
+	ctx context.Context,
+	pv *corev1.PersistentVolume,
+	patch client.Patch,
+) (version string, err error) {
 	changed := pv.DeepCopy()
 	if err = c.Writer.Patch(ctx, changed, patch); err != nil {
 		return "", fmt.Errorf("change the finalizer of PersistentVolume %q: %w", pv.Name, err)

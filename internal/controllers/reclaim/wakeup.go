@@ -102,7 +102,9 @@ func (c *Controller) fromAttachment(ctx context.Context, attachment *storagev1.V
 }
 
 // releasing wakes up when a claim goes, or takes another volume than the one that is reserved for it.
-func releasing(names func(context.Context, *corev1.PersistentVolumeClaim) []string) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, string] {
+func releasing(
+	names func(context.Context, *corev1.PersistentVolumeClaim) []string,
+) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, string] {
 	wake := func(ctx context.Context, claim *corev1.PersistentVolumeClaim, q queue) {
 		for _, name := range names(ctx, claim) {
 			q.Add(name)

@@ -72,7 +72,9 @@ func New(cfg Config) *Controller {
 		Config: cfg, retries: reconcile.NewRetries[resizing.Key](), offline: map[types.UID]bool{},
 		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
 	}
-	c.caller = csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)})
+	c.caller = csirpc.NewCaller(
+		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
+	)
 	return c
 }
 
@@ -187,7 +189,12 @@ func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.Persistent
 func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, resizing.Key] {
 	ended := func(ctx context.Context, pod *corev1.Pod, q queue) {
 		for _, name := range protection.ClaimNames(pod) {
-			claim, err := kube.Get(ctx, c.Cached, types.NamespacedName{Namespace: pod.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+			claim, err := kube.Get(
+				ctx,
+				c.Cached,
+				types.NamespacedName{Namespace: pod.Namespace, Name: name},
+				&corev1.PersistentVolumeClaim{},
+			)
 			if err == nil && claim != nil && c.isOffline(claim.UID) {
 				q.Add(keyOf(claim))
 			}
@@ -195,7 +202,8 @@ func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, resizing
 	}
 	return handler.TypedFuncs[*corev1.Pod, resizing.Key]{
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
-			if e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Status.Phase != e.ObjectNew.Status.Phase || protection.ShutDown(e.ObjectNew) {
+			if e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Status.Phase != e.ObjectNew.Status.Phase ||
+				protection.ShutDown(e.ObjectNew) {
 				ended(ctx, e.ObjectOld, q)
 			}
 		},

@@ -126,7 +126,13 @@ func setAnnotation(o client.Object, key, value string) {
 // written over one that another leader wrote; after this process's own writes it is the newer of
 // its write and the cache.
 func (c *Controller) patchClaim(ctx context.Context, s resizing.Snapshot, a resizing.Action) error {
-	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, client.ObjectKeyFromObject(s.Claim), &corev1.PersistentVolumeClaim{})
+	claim, err := kube.ReadOwn(
+		ctx,
+		c.Cached,
+		c.claims,
+		client.ObjectKeyFromObject(s.Claim),
+		&corev1.PersistentVolumeClaim{},
+	)
 	if err != nil {
 		return err
 	}
@@ -145,7 +151,11 @@ func (c *Controller) patchClaim(ctx context.Context, s resizing.Snapshot, a resi
 	return nil
 }
 
-func (c *Controller) patchVolume(ctx context.Context, s resizing.Snapshot, change func(*corev1.PersistentVolume)) error {
+func (c *Controller) patchVolume(
+	ctx context.Context,
+	s resizing.Snapshot,
+	change func(*corev1.PersistentVolume),
+) error {
 	changed := s.Volume.DeepCopy()
 	change(changed)
 	if err := c.Writer.Patch(ctx, changed, client.StrategicMergeFrom(s.Volume.DeepCopy())); err != nil {
@@ -202,7 +212,12 @@ func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, byte
 	case failure == nil:
 		return resizing.Answer{Capacity: response.GetCapacityBytes(), OnNode: response.GetNodeExpansionRequired()}, nil
 	case failure.Step == csirpc.StepSecret:
-		return resizing.Answer{}, fmt.Errorf("the secret %s of PersistentVolume %q for the expansion cannot be read: %w", ref, pv.Name, failure.Cause)
+		return resizing.Answer{}, fmt.Errorf(
+			"the secret %s of PersistentVolume %q for the expansion cannot be read: %w",
+			ref,
+			pv.Name,
+			failure.Cause,
+		)
 	case !failure.Sent(): // another call for the volume is in flight; the driver has not seen this one
 		return resizing.Answer{}, errors.New(failure.Words)
 	case failure.Foreign: // RZ-C1: nothing is known of the call

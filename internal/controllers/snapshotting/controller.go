@@ -124,14 +124,20 @@ func byRestored(o client.Object) []string {
 }
 
 func refOf(content *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
-	return types.NamespacedName{Namespace: content.Spec.VolumeSnapshotRef.Namespace, Name: content.Spec.VolumeSnapshotRef.Name}
+	return types.NamespacedName{
+		Namespace: content.Spec.VolumeSnapshotRef.Namespace,
+		Name:      content.Spec.VolumeSnapshotRef.Name,
+	}
 }
 
 type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 // onAny tells the memory of own writes of every event of a kind, and then enqueues what the object
 // is about.
-func onAny[T client.Object](own *kube.OwnWrites[T], enqueue func(context.Context, T, queue)) handler.TypedEventHandler[T, types.NamespacedName] {
+func onAny[T client.Object](
+	own *kube.OwnWrites[T],
+	enqueue func(context.Context, T, queue),
+) handler.TypedEventHandler[T, types.NamespacedName] {
 	saw := func(ctx context.Context, o T, q queue) {
 		if own != nil {
 			own.Saw(o)

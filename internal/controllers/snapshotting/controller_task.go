@@ -26,7 +26,8 @@ func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (core
 	if s.Unprotected, err = c.unprotected(ctx, key); err != nil {
 		return s, err
 	}
-	if s.Snapshot, err = read(ctx, c.Cached, c.snapshots, key, &snapshotv1.VolumeSnapshot{}); err != nil || s.Snapshot == nil {
+	if s.Snapshot, err = read(ctx, c.Cached, c.snapshots, key, &snapshotv1.VolumeSnapshot{}); err != nil ||
+		s.Snapshot == nil {
 		return s, err
 	}
 	if s.Content, err = c.content(ctx, s.Snapshot); err != nil {
@@ -48,7 +49,10 @@ func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (core
 // content returns the content of a VolumeSnapshot. What follows from its absence, that the snapshot
 // is lost or that its finalizers may go, must not follow from a stale cache: the API server is
 // asked.
-func (c *Controller) content(ctx context.Context, vs *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshotContent, error) {
+func (c *Controller) content(
+	ctx context.Context,
+	vs *snapshotv1.VolumeSnapshot,
+) (*snapshotv1.VolumeSnapshotContent, error) {
 	key := types.NamespacedName{Name: core.ContentName(vs)}
 	content, err := read(ctx, c.Cached, c.contents, key, &snapshotv1.VolumeSnapshotContent{})
 	bound := vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil
@@ -60,14 +64,23 @@ func (c *Controller) content(ctx context.Context, vs *snapshotv1.VolumeSnapshot)
 
 // unprotected returns the contents that refer to a VolumeSnapshot with a uid and lack their
 // finalizer (SN-V3).
-func (c *Controller) unprotected(ctx context.Context, key types.NamespacedName) ([]*snapshotv1.VolumeSnapshotContent, error) {
+func (c *Controller) unprotected(
+	ctx context.Context,
+	key types.NamespacedName,
+) ([]*snapshotv1.VolumeSnapshotContent, error) {
 	var all snapshotv1.VolumeSnapshotContentList
 	if err := c.Cached.List(ctx, &all, client.MatchingFields{indexRef: key.String()}); err != nil {
 		return nil, fmt.Errorf("read the contents of VolumeSnapshot %s: %w", key, err)
 	}
 	var found []*snapshotv1.VolumeSnapshotContent
 	for i := range all.Items {
-		one, err := read(ctx, c.Cached, c.contents, client.ObjectKeyFromObject(&all.Items[i]), &snapshotv1.VolumeSnapshotContent{})
+		one, err := read(
+			ctx,
+			c.Cached,
+			c.contents,
+			client.ObjectKeyFromObject(&all.Items[i]),
+			&snapshotv1.VolumeSnapshotContent{},
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +214,11 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 
 // patchSnapshot changes the newest version of the VolumeSnapshot that this process knows, if the
 // API server has no newer one.
-func (c *Controller) patchSnapshot(ctx context.Context, s core.Snapshot, change func(*snapshotv1.VolumeSnapshot)) error {
+func (c *Controller) patchSnapshot(
+	ctx context.Context,
+	s core.Snapshot,
+	change func(*snapshotv1.VolumeSnapshot),
+) error {
 	vs, err := read(ctx, c.Cached, c.snapshots, s.Key, &snapshotv1.VolumeSnapshot{})
 	if err != nil {
 		return err
@@ -233,7 +250,11 @@ func (c *Controller) writeStatus(ctx context.Context, s core.Snapshot, status *s
 }
 
 // updateClaim replaces the claim, for which alone there is permission (SN-R1).
-func (c *Controller) updateClaim(ctx context.Context, s core.Snapshot, change func(*corev1.PersistentVolumeClaim)) error {
+func (c *Controller) updateClaim(
+	ctx context.Context,
+	s core.Snapshot,
+	change func(*corev1.PersistentVolumeClaim),
+) error {
 	c.claimWrites.Lock()
 	defer c.claimWrites.Unlock()
 	key := client.ObjectKeyFromObject(s.Claim)
@@ -266,7 +287,11 @@ func (c *Controller) createContent(ctx context.Context, content *snapshotv1.Volu
 	return c.wrote(made, err)
 }
 
-func (c *Controller) patchContent(ctx context.Context, content *snapshotv1.VolumeSnapshotContent, change func(*snapshotv1.VolumeSnapshotContent)) error {
+func (c *Controller) patchContent(
+	ctx context.Context,
+	content *snapshotv1.VolumeSnapshotContent,
+	change func(*snapshotv1.VolumeSnapshotContent),
+) error {
 	changed := content.DeepCopy()
 	change(changed)
 	return c.wrote(changed, c.Writer.Patch(ctx, changed, locked(content)))

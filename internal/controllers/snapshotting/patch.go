@@ -13,7 +13,13 @@ import (
 )
 
 // read returns the newer of the cached object and what this process wrote; nil if there is none.
-func read[T client.Object](ctx context.Context, from client.Reader, own *kube.OwnWrites[T], key client.ObjectKey, into T) (T, error) {
+func read[T client.Object](
+	ctx context.Context,
+	from client.Reader,
+	own *kube.OwnWrites[T],
+	key client.ObjectKey,
+	into T,
+) (T, error) {
 	var none T
 	found, ok, err := own.Read(key, func() (T, bool, error) {
 		object, err := kube.Get(ctx, from, key, into)
@@ -28,7 +34,9 @@ func read[T client.Object](ctx context.Context, from client.Reader, own *kube.Ow
 // annotation returns a patch of one annotation of the object with this uid, which disturbs no other
 // writer (SN-H6); nil removes it.
 func annotation(uid types.UID, key string, value *string) client.Patch {
-	return mergePatch(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]*string{key: value}}})
+	return mergePatch(
+		map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]*string{key: value}}},
+	)
 }
 
 func mergePatch(content any) client.Patch {
@@ -70,5 +78,7 @@ func addFinalizers(o client.Object, finalizers ...string) {
 }
 
 func removeFinalizers(o client.Object, finalizers ...string) {
-	o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return slices.Contains(finalizers, f) }))
+	o.SetFinalizers(
+		slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return slices.Contains(finalizers, f) }),
+	)
 }

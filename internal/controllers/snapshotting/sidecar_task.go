@@ -72,7 +72,11 @@ func (c *Sidecar) About(name string, s core.ContentSnapshot) reconcile.About {
 }
 
 // Apply implements reconcile.Task.
-func (c *Sidecar) Apply(ctx context.Context, s core.ContentSnapshot, action core.ContentAction) (core.ContentVerdict, error) {
+func (c *Sidecar) Apply(
+	ctx context.Context,
+	s core.ContentSnapshot,
+	action core.ContentAction,
+) (core.ContentVerdict, error) {
 	switch a := action.(type) {
 	case core.MarkCreating:
 		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnSnapshotBeingCreated, new("yes")))
@@ -113,7 +117,11 @@ func (c *Sidecar) patch(ctx context.Context, content *snapshotv1.VolumeSnapshotC
 	return nil
 }
 
-func (c *Sidecar) writeStatus(ctx context.Context, s core.ContentSnapshot, status *snapshotv1.VolumeSnapshotContentStatus) error {
+func (c *Sidecar) writeStatus(
+	ctx context.Context,
+	s core.ContentSnapshot,
+	status *snapshotv1.VolumeSnapshotContentStatus,
+) error {
 	changed := s.Content.DeepCopy()
 	changed.Status = status
 	patch, err := fieldsOf(s.Content, changed)

@@ -89,7 +89,11 @@ func countVolumes(volumes []corev1.PersistentVolume) counts {
 	n := counts{}
 	for i := range volumes {
 		pv := &volumes[i]
-		n.add(telemetry.MetricTotalVolumes, plugin(pv), string(ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)))
+		n.add(
+			telemetry.MetricTotalVolumes,
+			plugin(pv),
+			string(ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)),
+		)
 		metric := telemetry.MetricUnboundVolumes
 		if pv.Status.Phase == corev1.VolumeBound {
 			metric = telemetry.MetricBoundVolumes

@@ -47,7 +47,13 @@ func (c *Locks) Got(volume, handle string) (end func(), err error) {
 	defer c.mu.Unlock()
 	for _, other := range c.underWay {
 		if handle != "" && other.handle == handle && !other.answered {
-			return nil, status.Errorf(codes.Aborted, "the driver answered with volume %s, and %s of it is under way for %s", handle, other.method, other.volume)
+			return nil, status.Errorf(
+				codes.Aborted,
+				"the driver answered with volume %s, and %s of it is under way for %s",
+				handle,
+				other.method,
+				other.volume,
+			)
 		}
 	}
 	return c.add(call{method: "CreateVolume", volume: volume, handle: handle, answered: true}), nil

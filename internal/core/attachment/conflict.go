@@ -19,12 +19,20 @@ const tellConflictAgain = 5 * time.Minute
 // conflict is for an exclusive volume that another node has (4.8). Since Kubernetes 1.37 the text
 // begins with what is waited for.
 func (p *plan) conflict(node, other string) {
-	message := fmt.Sprintf("Multi-Attach error for volume %q Waiting for detach: %s", p.Volumes[0].Name, usedBy(p.wants[node], p.wants[other]))
+	message := fmt.Sprintf(
+		"Multi-Attach error for volume %q Waiting for detach: %s",
+		p.Volumes[0].Name,
+		usedBy(p.wants[node], p.wants[other]),
+	)
 	round := p.now.Truncate(tellConflictAgain)
 	p.act(verdict.MultiAttach, message, Tell{
 		Pods: p.wants[node], Event: Failed, Message: message, Once: fmt.Sprintf("conflict %s %d", other, round.Unix()),
 	})
-	p.wait(verdict.MultiAttach, round.Add(tellConflictAgain), fmt.Sprintf("the volume is attached to node %s, or may be", other))
+	p.wait(
+		verdict.MultiAttach,
+		round.Add(tellConflictAgain),
+		fmt.Sprintf("the volume is attached to node %s, or may be", other),
+	)
 }
 
 // usedBy names the pods on the other node. Names of pods in other namespaces are not shown.
@@ -47,7 +55,11 @@ func usedBy(mine, theirs []*corev1.Pod) string {
 	case len(shown) == 0:
 		return fmt.Sprintf("Volume is already used by %d pod(s) in different namespaces", hidden)
 	}
-	return fmt.Sprintf("Volume is already used by pod(s) %s and %d pod(s) in different namespaces", strings.Join(shown, ", "), hidden)
+	return fmt.Sprintf(
+		"Volume is already used by pod(s) %s and %d pod(s) in different namespaces",
+		strings.Join(shown, ", "),
+		hidden,
+	)
 }
 
 // orphan is for a VolumeAttachment whose handle is not known: its PersistentVolume is gone, and no
@@ -55,17 +67,37 @@ func usedBy(mine, theirs []*corev1.Pod) string {
 // unused and its name is one that this controller gives.
 func orphan(s Snapshot) Verdict {
 	if len(s.Attachments) == 0 {
-		return nothing{Finding: verdict.Finding{Reason: verdict.AttachmentGone, Message: "the VolumeAttachment does not exist"}}
+		return nothing{
+			Finding: verdict.Finding{Reason: verdict.AttachmentGone, Message: "the VolumeAttachment does not exist"},
+		}
 	}
 	va := s.Attachments[0]
 	switch {
 	case va.DeletionTimestamp != nil:
-		return wait{Finding: verdict.Finding{Reason: verdict.AttachUnderWay, Message: fmt.Sprintf("driver %q detaches the volume", va.Spec.Attacher)}}
+		return wait{
+			Finding: verdict.Finding{
+				Reason:  verdict.AttachUnderWay,
+				Message: fmt.Sprintf("driver %q detaches the volume", va.Spec.Attacher),
+			},
+		}
 	case !names.IsAttachmentName(va.Name):
-		return wait{Finding: verdict.Finding{Reason: verdict.AttachmentForeign, Message: "the VolumeAttachment was not made by this controller"}}
+		return wait{
+			Finding: verdict.Finding{
+				Reason:  verdict.AttachmentForeign,
+				Message: "the VolumeAttachment was not made by this controller",
+			},
+		}
 	case s.Audited != FoundUnused:
-		return wait{Finding: verdict.Finding{Reason: verdict.AttachmentOrphaned, Message: "the PersistentVolume is gone; the next audit looks again"}}
+		return wait{
+			Finding: verdict.Finding{
+				Reason:  verdict.AttachmentOrphaned,
+				Message: "the PersistentVolume is gone; the next audit looks again",
+			},
+		}
 	}
-	done := verdict.Finding{Reason: verdict.AttachmentOrphaned, Message: "the PersistentVolume is gone and no node uses the volume"}
+	done := verdict.Finding{
+		Reason:  verdict.AttachmentOrphaned,
+		Message: "the PersistentVolume is gone and no node uses the volume",
+	}
 	return do{Finding: done, Actions: []Action{Delete{Attachment: va}}, Then: wait{Finding: done}}
 }

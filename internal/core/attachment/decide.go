@@ -97,7 +97,11 @@ func (p *plan) attach(node string) {
 	case va == nil:
 		p.create(node)
 	case va.DeletionTimestamp != nil:
-		p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("VolumeAttachment %s is being deleted; a new one follows", va.Name))
+		p.wait(
+			verdict.AttachUnderWay,
+			time.Time{},
+			fmt.Sprintf("VolumeAttachment %s is being deleted; a new one follows", va.Name),
+		)
 	case va.Status.Attached && p.isListed(node):
 	case va.Status.Attached:
 		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node}, Tell{
@@ -107,11 +111,19 @@ func (p *plan) attach(node string) {
 	case va.Status.AttachError != nil:
 		p.act(verdict.AttachRetried, "tell the pods of the attach error", Tell{
 			Pods: pods, Event: Failed, Once: "error " + va.Status.AttachError.Message,
-			Message: fmt.Sprintf("AttachVolume.Attach failed for volume %q : %s", p.Volumes[0].Name, va.Status.AttachError.Message),
+			Message: fmt.Sprintf(
+				"AttachVolume.Attach failed for volume %q : %s",
+				p.Volumes[0].Name,
+				va.Status.AttachError.Message,
+			),
 		})
 		p.wait(verdict.AttachRetried, time.Time{}, "the attacher reports: "+va.Status.AttachError.Message)
 	default:
-		p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node))
+		p.wait(
+			verdict.AttachUnderWay,
+			time.Time{},
+			fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node),
+		)
 	}
 }
 
@@ -130,7 +142,11 @@ func (p *plan) create(node string) {
 	volume := p.wantedVolume(node)
 	p.here[node] = &storagev1.VolumeAttachment{} // blocks the nodes that follow
 	p.act(verdict.AttachRequested, "attach the volume to node "+node, Create{Name: name, Node: node, Volume: volume.Name})
-	p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node))
+	p.wait(
+		verdict.AttachUnderWay,
+		time.Time{},
+		fmt.Sprintf("driver %q attaches the volume to node %s", p.Key.Driver, node),
+	)
 }
 
 // wantedVolume is the PersistentVolume that the node's pods use; one of several with the same
@@ -138,7 +154,8 @@ func (p *plan) create(node string) {
 func (p *plan) wantedVolume(node string) *corev1.PersistentVolume {
 	for _, pv := range p.Volumes {
 		ref := pv.Spec.ClaimRef
-		if ref != nil && slices.ContainsFunc(p.wants[node], func(pod *corev1.Pod) bool { return pod.Namespace == ref.Namespace }) {
+		if ref != nil &&
+			slices.ContainsFunc(p.wants[node], func(pod *corev1.Pod) bool { return pod.Namespace == ref.Namespace }) {
 			return pv
 		}
 	}
@@ -150,7 +167,11 @@ func (p *plan) detach(node string) {
 	va, object := p.here[node], p.Nodes[node]
 	switch {
 	case va != nil && slices.Contains(p.foreign, va):
-		p.wait(verdict.AttachmentForeign, time.Time{}, fmt.Sprintf("VolumeAttachment %s on node %s was not made by this controller", va.Name, node))
+		p.wait(
+			verdict.AttachmentForeign,
+			time.Time{},
+			fmt.Sprintf("VolumeAttachment %s on node %s was not made by this controller", va.Name, node),
+		)
 		return
 	case object != nil && !isManaged(object):
 		return // its kubelet attaches and detaches
@@ -175,7 +196,11 @@ func (p *plan) detach(node string) {
 		p.act(reason, message, Delete{Attachment: va, Force: force})
 	}
 	if va != nil {
-		p.wait(verdict.AttachUnderWay, time.Time{}, fmt.Sprintf("driver %q detaches the volume from node %s", p.Key.Driver, node))
+		p.wait(
+			verdict.AttachUnderWay,
+			time.Time{},
+			fmt.Sprintf("driver %q detaches the volume from node %s", p.Key.Driver, node),
+		)
 	}
 }
 
@@ -212,9 +237,13 @@ func (p *plan) verdict() Verdict {
 func (p *plan) end() Verdict {
 	if len(p.waits) == 0 {
 		if len(p.wants) > 0 {
-			return nothing{Finding: verdict.Finding{Reason: verdict.AttachSucceeded, Message: "the volume is attached where it is needed"}}
+			return nothing{
+				Finding: verdict.Finding{Reason: verdict.AttachSucceeded, Message: "the volume is attached where it is needed"},
+			}
 		}
-		return nothing{Finding: verdict.Finding{Reason: verdict.AttachNotNeeded, Message: "no node needs the volume attached"}}
+		return nothing{
+			Finding: verdict.Finding{Reason: verdict.AttachNotNeeded, Message: "no node needs the volume attached"},
+		}
 	}
 	first := p.waits[0]
 	for _, w := range p.waits[1:] {
@@ -230,7 +259,12 @@ func (p *plan) end() Verdict {
 // for one that does not exist any more.
 func AfterUnlist(s Snapshot, a Unlist, node *corev1.Node) Verdict {
 	if isInUse(node, s.Key.UniqueName()) && a.Force == NotForced {
-		end := wait{Finding: verdict.Finding{Reason: verdict.DetachAwaitsUnmount, Message: fmt.Sprintf("node %s reports the volume in use", a.Node)}}
+		end := wait{
+			Finding: verdict.Finding{
+				Reason:  verdict.DetachAwaitsUnmount,
+				Message: fmt.Sprintf("node %s reports the volume in use", a.Node),
+			},
+		}
 		return do{Finding: end.Finding, Actions: []Action{List{a.Node}}, Then: end}
 	}
 	return nil

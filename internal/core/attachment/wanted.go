@@ -21,7 +21,8 @@ func NeedsVolumes(pod *corev1.Pod) bool {
 // HasRunning reports whether any container of a pod runs.
 func HasRunning(pod *corev1.Pod) bool {
 	runs := func(c corev1.ContainerStatus) bool { return c.State.Running != nil }
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, runs) || slices.ContainsFunc(pod.Status.InitContainerStatuses, runs) ||
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, runs) ||
+		slices.ContainsFunc(pod.Status.InitContainerStatuses, runs) ||
 		slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, runs)
 }
 
@@ -69,13 +70,20 @@ func (s Snapshot) wanted() map[string][]*corev1.Pod {
 
 // comparePods orders pods by age, and by name for the same age.
 func comparePods(a, b *corev1.Pod) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(podKey(a).String(), podKey(b).String()))
+	return cmp.Or(
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(podKey(a).String(), podKey(b).String()),
+	)
 }
 
 // isListed and isInUse read a node's status.
 func (s Snapshot) isListed(node string) bool {
 	n := s.Nodes[node]
-	return n != nil && slices.ContainsFunc(n.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == s.Key.UniqueName() })
+	return n != nil &&
+		slices.ContainsFunc(
+			n.Status.VolumesAttached,
+			func(v corev1.AttachedVolume) bool { return v.Name == s.Key.UniqueName() },
+		)
 }
 
 func isInUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
@@ -89,7 +97,8 @@ func isHealthy(node *corev1.Node) bool {
 }
 
 func isOutOfService(node *corev1.Node) bool {
-	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == names.TaintOutOfService })
+	return node != nil &&
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == names.TaintOutOfService })
 }
 
 // Unwanted returns the nodes that have the volume, or may have it, and do not want it, sorted.

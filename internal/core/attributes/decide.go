@@ -38,7 +38,12 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	case s.Claim.Spec.VolumeName == "" || s.Claim.Status.Phase != corev1.ClaimBound:
 		return idle("the claim is not bound")
 	case s.Volume == nil:
-		return wait{Finding: verdict.Finding{Reason: verdict.ModifyNotRequested, Message: "the cache does not have the claim's volume yet"}}
+		return wait{
+			Finding: verdict.Finding{
+				Reason:  verdict.ModifyNotRequested,
+				Message: "the cache does not have the claim's volume yet",
+			},
+		}
 	case !isOurs(s): // RZ-M1
 		return idle("another driver serves the volume")
 	case !Concerns(s.Claim):
@@ -52,19 +57,31 @@ func Decide(s Snapshot, now time.Time) Verdict {
 		return classMissing(s, target)
 	case s.Class.DriverName != s.Driver.Name: // RZ-H13
 		return wait{Finding: verdict.Finding{
-			Reason:  verdict.ModifyClassNotOurs,
-			Message: fmt.Sprintf("VAC %q is for the driver %s, and the volume is of the driver %s", target, s.Class.DriverName, s.Driver.Name),
-			Fix:     "Name a class of the volume's driver in spec.volumeAttributesClassName",
+			Reason: verdict.ModifyClassNotOurs,
+			Message: fmt.Sprintf(
+				"VAC %q is for the driver %s, and the volume is of the driver %s",
+				target,
+				s.Class.DriverName,
+				s.Driver.Name,
+			),
+			Fix: "Name a class of the volume's driver in spec.volumeAttributesClassName",
 		}}
 	case !s.Driver.Modifies:
 		return wait{Finding: verdict.Finding{
-			Reason:  verdict.ModifyDriverLacks,
-			Message: fmt.Sprintf("the driver %s does not have the capability MODIFY_VOLUME, which VAC %q needs", s.Driver.Name, target),
+			Reason: verdict.ModifyDriverLacks,
+			Message: fmt.Sprintf(
+				"the driver %s does not have the capability MODIFY_VOLUME, which VAC %q needs",
+				s.Driver.Name,
+				target,
+			),
 		}}
 	case s.Retry.Class == ClassID(s.Class) && now.Before(s.Retry.NotBefore): // RZ-C5: another class is tried at once
 		return wait{
-			Finding: verdict.Finding{Reason: verdict.ModifyAwaitsRetry, Message: fmt.Sprintf("the last attempt to apply VAC %q failed, and the next one is not due yet", target)},
-			Until:   s.Retry.NotBefore,
+			Finding: verdict.Finding{
+				Reason:  verdict.ModifyAwaitsRetry,
+				Message: fmt.Sprintf("the last attempt to apply VAC %q failed, and the next one is not due yet", target),
+			},
+			Until: s.Retry.NotBefore,
 		}
 	}
 	started := verdict.Finding{
@@ -178,7 +195,8 @@ func deref(name *string) string {
 // Changed reports whether an input of [Decide] differs between two states of a claim. The status
 // that an attempt writes on its way is none; that there is none any more is (RZ-Q3).
 func Changed(old, current *corev1.PersistentVolumeClaim) bool {
-	return old.UID != current.UID || old.Spec.VolumeName != current.Spec.VolumeName || old.Status.Phase != current.Status.Phase ||
+	return old.UID != current.UID || old.Spec.VolumeName != current.Spec.VolumeName ||
+		old.Status.Phase != current.Status.Phase ||
 		deref(old.Spec.VolumeAttributesClassName) != deref(current.Spec.VolumeAttributesClassName) ||
 		deref(old.Status.CurrentVolumeAttributesClassName) != deref(current.Status.CurrentVolumeAttributesClassName) ||
 		old.Status.ModifyVolumeStatus != nil && current.Status.ModifyVolumeStatus == nil

@@ -24,7 +24,11 @@ func uncertainMessage(target string) string {
 
 // Apply returns the claim with its status as it is to be after an action; ok is false if the action
 // is not about the claim. The claim that is given stays as it is.
-func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) (changed *corev1.PersistentVolumeClaim, ok bool) {
+func Apply(
+	claim *corev1.PersistentVolumeClaim,
+	a Action,
+	now metav1.Time,
+) (changed *corev1.PersistentVolumeClaim, ok bool) {
 	changed = claim.DeepCopy()
 	st := &changed.Status
 	switch a := a.(type) {
@@ -75,7 +79,10 @@ func fail(st *corev1.PersistentVolumeClaimStatus, f Failure, now metav1.Time) {
 	merge(st, corev1.PersistentVolumeClaimVolumeModifyVolumeError, f.Code.String(), f.Message, now)
 }
 
-func condition(claim *corev1.PersistentVolumeClaim, kind corev1.PersistentVolumeClaimConditionType) *corev1.PersistentVolumeClaimCondition {
+func condition(
+	claim *corev1.PersistentVolumeClaim,
+	kind corev1.PersistentVolumeClaimConditionType,
+) *corev1.PersistentVolumeClaimCondition {
 	for i := range claim.Status.Conditions {
 		if c := &claim.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
 			return c
@@ -86,7 +93,12 @@ func condition(claim *corev1.PersistentVolumeClaim, kind corev1.PersistentVolume
 
 // merge sets a condition. Its time moves only with its status or reason (RZ-M11), and one that says
 // the same stays as it is.
-func merge(st *corev1.PersistentVolumeClaimStatus, kind corev1.PersistentVolumeClaimConditionType, reason, message string, now metav1.Time) {
+func merge(
+	st *corev1.PersistentVolumeClaimStatus,
+	kind corev1.PersistentVolumeClaimConditionType,
+	reason, message string,
+	now metav1.Time,
+) {
 	fresh := corev1.PersistentVolumeClaimCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastProbeTime: now, LastTransitionTime: now,
 	}

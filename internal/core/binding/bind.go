@@ -19,8 +19,12 @@ func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verd
 		return refuse{Finding: finding{Reason: verdict.VolumeWithoutCapacity, Message: err.Error()}}
 	}
 	var actions []Action
-	if ref := pv.Spec.ClaimRef; ref == nil || ref.Namespace != claim.Namespace || ref.Name != claim.Name || ref.UID != claim.UID {
-		actions = append(actions, ClaimVolume{Volume: pv, Claim: claim, Mark: ref == nil && !boundByController(pv.Annotations)})
+	if ref := pv.Spec.ClaimRef; ref == nil || ref.Namespace != claim.Namespace || ref.Name != claim.Name ||
+		ref.UID != claim.UID {
+		actions = append(
+			actions,
+			ClaimVolume{Volume: pv, Claim: claim, Mark: ref == nil && !boundByController(pv.Annotations)},
+		)
 	}
 	complete := Complete{Name: pv.Name, Owner: claim.UID}
 	if pv.Status.Phase != corev1.VolumeBound {
@@ -39,7 +43,11 @@ func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verd
 	if len(actions) == 0 {
 		return then
 	}
-	return do{Finding: finding{Reason: verdict.ClaimBinding, Message: "binding the claim to " + pv.Name}, Actions: actions, Then: then}
+	return do{
+		Finding: finding{Reason: verdict.ClaimBinding, Message: "binding the claim to " + pv.Name},
+		Actions: actions,
+		Then:    then,
+	}
 }
 
 // boundStatus is what the claim's status is to say, and whether that is a change. The capacity is
@@ -79,7 +87,8 @@ func AtRest(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bo
 	if ref == nil || ref.UID != claim.UID || claim.Spec.VolumeName != pv.Name || !completed(claim) {
 		return false
 	}
-	if pv.Status.Phase != corev1.VolumeBound || claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Status.AccessModes, pv.Spec.AccessModes) {
+	if pv.Status.Phase != corev1.VolumeBound || claim.Status.Phase != corev1.ClaimBound ||
+		!slices.Equal(claim.Status.AccessModes, pv.Spec.AccessModes) {
 		return false
 	}
 	_, claimWrong := claimMigration(claim)

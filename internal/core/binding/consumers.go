@@ -37,13 +37,22 @@ func awaitPod(pods []Consumer) Verdict {
 	case len(pods) == 0:
 		return waiting(verdict.WaitForFirstConsumer, "waiting for first consumer to be created before binding")
 	case len(waits) == 0:
-		return waiting(verdict.SchedulerBypassed, fmt.Sprintf("waiting for first consumer to be created before binding: pod %s is on node %s, "+
-			"and no scheduler has picked that node for the claim. Create the pod without spec.nodeName, for a scheduler that binds volumes",
-			pods[0].Pod, pods[0].Node))
+		return waiting(
+			verdict.SchedulerBypassed,
+			fmt.Sprintf("waiting for first consumer to be created before binding: pod %s is on node %s, "+
+				"and no scheduler has picked that node for the claim. Create the pod without spec.nodeName, for a scheduler that binds volumes",
+				pods[0].Pod, pods[0].Node),
+		)
 	case len(waits) == 1:
-		return waiting(verdict.WaitForPodScheduled, fmt.Sprintf("waiting for pod %s to be scheduled%s", waits[0], explain(pods)))
+		return waiting(
+			verdict.WaitForPodScheduled,
+			fmt.Sprintf("waiting for pod %s to be scheduled%s", waits[0], explain(pods)),
+		)
 	}
-	return waiting(verdict.WaitForPodScheduled, fmt.Sprintf("waiting for pods %s to be scheduled%s", strings.Join(waits, ","), explain(pods)))
+	return waiting(
+		verdict.WaitForPodScheduled,
+		fmt.Sprintf("waiting for pods %s to be scheduled%s", strings.Join(waits, ","), explain(pods)),
+	)
 }
 
 // explain is what the scheduler says of the pods.

@@ -79,7 +79,10 @@ func decideUnbound(s Snapshot) Verdict {
 	case ClassName(s.Claim) != "":
 		return provision(s)
 	}
-	return pending(s.Claim, waiting(verdict.NoVolumeAndNoClass, "no persistent volumes available for this claim and no storage class is set"))
+	return pending(
+		s.Claim,
+		waiting(verdict.NoVolumeAndNoClass, "no persistent volumes available for this claim and no storage class is set"),
+	)
 }
 
 // Reserved is the best of the volumes that name the claim and fit: one with its uid before one with
@@ -87,7 +90,8 @@ func decideUnbound(s Snapshot) Verdict {
 func Reserved(s Snapshot) *corev1.PersistentVolume {
 	var best *corev1.PersistentVolume
 	for _, pv := range s.Refs {
-		if (namesClaim(pv, s.Claim) || s.inherits(pv)) && fits(pv, s.Claim) == "" && (best == nil || reservedBefore(s.Claim, pv, best)) {
+		if (namesClaim(pv, s.Claim) || s.inherits(pv)) && fits(pv, s.Claim) == "" &&
+			(best == nil || reservedBefore(s.Claim, pv, best)) {
 			best = pv
 		}
 	}
@@ -105,7 +109,10 @@ func reservedBefore(claim *corev1.PersistentVolumeClaim, a, b *corev1.Persistent
 }
 
 func assign(s Snapshot) Verdict {
-	f := finding{Reason: verdict.ClassAssigned, Message: fmt.Sprintf("the claim gets the default StorageClass %q", s.Default.Name)}
+	f := finding{
+		Reason:  verdict.ClassAssigned,
+		Message: fmt.Sprintf("the claim gets the default StorageClass %q", s.Default.Name),
+	}
 	then := waiting(verdict.ClassAwaited, "the claim has a StorageClass now")
 	return do{Finding: f, Actions: []Action{AssignClass{s.Claim, s.Default.Name}}, Then: then}
 }
@@ -121,16 +128,25 @@ func decideRequested(s Snapshot) Verdict {
 	pv := s.Named
 	switch {
 	case pv == nil:
-		return pending(s.Claim, waiting(verdict.VolumeAwaited, fmt.Sprintf("PersistentVolume %q does not exist", s.Claim.Spec.VolumeName)))
+		return pending(
+			s.Claim,
+			waiting(verdict.VolumeAwaited, fmt.Sprintf("PersistentVolume %q does not exist", s.Claim.Spec.VolumeName)),
+		)
 	case namesClaim(pv, s.Claim), s.inherits(pv):
 		return take(s, pv)
 	case pv.Spec.ClaimRef != nil:
-		return pending(s.Claim, waiting(verdict.VolumeTaken, fmt.Sprintf("volume %q already bound to a different claim.", pv.Name)))
+		return pending(
+			s.Claim,
+			waiting(verdict.VolumeTaken, fmt.Sprintf("volume %q already bound to a different claim.", pv.Name)),
+		)
 	case s.Claim.DeletionTimestamp != nil:
 		return goingWithout()
 	}
 	if why := satisfies(pv, s.Claim); why != "" {
-		return pending(s.Claim, waiting(verdict.VolumeUnfit, fmt.Sprintf("Cannot bind to requested volume %q: %s", pv.Name, why)))
+		return pending(
+			s.Claim,
+			waiting(verdict.VolumeUnfit, fmt.Sprintf("Cannot bind to requested volume %q: %s", pv.Name, why)),
+		)
 	}
 	return take(s, pv)
 }
@@ -139,8 +155,13 @@ func decideRequested(s Snapshot) Verdict {
 // a claim that is there for certain: given to one that only an old memory has, it would be released
 // at once, and with it would go the data that somebody has put there.
 func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
-	if !isGivenTo(pv, s.Claim) && !s.ClaimAsked && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-		return asking(s, AskAPI{Claim: true}, fmt.Sprintf("is claim %q there, for PersistentVolume %q is deleted with it", s.Key, pv.Name))
+	if !isGivenTo(pv, s.Claim) && !s.ClaimAsked &&
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		return asking(
+			s,
+			AskAPI{Claim: true},
+			fmt.Sprintf("is claim %q there, for PersistentVolume %q is deleted with it", s.Key, pv.Name),
+		)
 	}
 	return bind(s.Claim, pv)
 }
@@ -152,16 +173,29 @@ func decideCompleted(s Snapshot) Verdict {
 	named := s.Claim.Spec.VolumeName != ""
 	switch {
 	case named && pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == s.Claim.UID || s.inherits(pv)):
-		if s.Claim.Status.Phase == corev1.ClaimLost && !s.VolumesAsked { // somebody saw it go, and may know better than our memory
-			return asking(s, AskAPI{Volumes: []string{pv.Name}}, fmt.Sprintf("has claim %q got PersistentVolume %q back", s.Key, pv.Name))
+		if s.Claim.Status.Phase == corev1.ClaimLost &&
+			!s.VolumesAsked { // somebody saw it go, and may know better than our memory
+			return asking(
+				s,
+				AskAPI{Volumes: []string{pv.Name}},
+				fmt.Sprintf("has claim %q got PersistentVolume %q back", s.Key, pv.Name),
+			)
 		}
 		return take(s, pv)
 	case s.Claim.Status.Phase == corev1.ClaimLost:
 		return waiting(verdict.ClaimStaysLost, "the claim has lost its volume")
 	case named && !s.VolumesAsked:
-		return asking(s, AskAPI{Volumes: []string{s.Claim.Spec.VolumeName}}, fmt.Sprintf("has claim %q lost PersistentVolume %q", s.Key, s.Claim.Spec.VolumeName))
+		return asking(
+			s,
+			AskAPI{Volumes: []string{s.Claim.Spec.VolumeName}},
+			fmt.Sprintf("has claim %q lost PersistentVolume %q", s.Key, s.Claim.Spec.VolumeName),
+		)
 	case !named:
-		return lost(s.Claim, verdict.ClaimLost, "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!")
+		return lost(
+			s.Claim,
+			verdict.ClaimLost,
+			"Bound claim has lost reference to PersistentVolume. Data on the volume is lost!",
+		)
 	case pv == nil:
 		return lost(s.Claim, verdict.ClaimLost, "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 	}
@@ -180,7 +214,8 @@ func lost(claim *corev1.PersistentVolumeClaim, reason verdict.Reason, message st
 // creates claims as Pending.
 func pending(claim *corev1.PersistentVolumeClaim, then Verdict) Verdict {
 	have := claim.Status
-	if have.Phase == corev1.ClaimPending && have.AccessModes == nil && have.Capacity == nil && have.CurrentVolumeAttributesClassName == nil {
+	if have.Phase == corev1.ClaimPending && have.AccessModes == nil && have.Capacity == nil &&
+		have.CurrentVolumeAttributesClassName == nil {
 		return then
 	}
 	return do{
@@ -197,7 +232,10 @@ func asking(s Snapshot, what AskAPI, question string) Verdict {
 	if s.VolumesAsked && len(what.Volumes) == 0 {
 		what.Volumes = []string{s.Claim.Spec.VolumeName}
 	}
-	return do{Finding: finding{Reason: verdict.AskingAPI, Message: "asking the API server: " + question}, Actions: []Action{what}}
+	return do{
+		Finding: finding{Reason: verdict.AskingAPI, Message: "asking the API server: " + question},
+		Actions: []Action{what},
+	}
 }
 
 func waiting(reason verdict.Reason, message string) Verdict {

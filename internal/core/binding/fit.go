@@ -51,14 +51,16 @@ func DefaultClass(classes []*storagev1.StorageClass) *storagev1.StorageClass {
 }
 
 func isDefault(class *storagev1.StorageClass) bool {
-	return class.Annotations[names.AnnDefaultStorageClass] == "true" || class.Annotations[names.AnnBetaDefaultStorageClass] == "true"
+	return class.Annotations[names.AnnDefaultStorageClass] == "true" ||
+		class.Annotations[names.AnnBetaDefaultStorageClass] == "true"
 }
 
 // SeeksStatic reports whether an available volume that names nobody may be bound to the claim by
 // us. Those of a class that waits for a pod are for the scheduler to pick (1.9), and a claim on its
 // way out needs none.
 func SeeksStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
-	return claim != nil && claim.Spec.VolumeName == "" && !completed(claim) && claim.DeletionTimestamp == nil && !DelaysBinding(class)
+	return claim != nil && claim.Spec.VolumeName == "" && !completed(claim) && claim.DeletionTimestamp == nil &&
+		!DelaysBinding(class)
 }
 
 // Matchable reports whether the volume is there for any claim that it fits.
@@ -69,7 +71,8 @@ func Matchable(pv *corev1.PersistentVolume) bool {
 // namesClaim reports whether the volume is bound, or reserved by name, to the claim.
 func namesClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	ref := pv.Spec.ClaimRef
-	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
+	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name &&
+		(ref.UID == "" || ref.UID == claim.UID)
 }
 
 // isGivenTo reports whether the very claim has the volume. With that a binding is decided, and

@@ -95,7 +95,11 @@ func (w waiter) before(v waiter) bool {
 
 // NewIndex returns an empty index.
 func NewIndex() *Index {
-	return &Index{shelves: map[shelfKey]*shelf{}, volumes: map[string]volumePlace{}, claims: map[types.NamespacedName]claimPlace{}}
+	return &Index{
+		shelves: map[shelfKey]*shelf{},
+		volumes: map[string]volumePlace{},
+		claims:  map[types.NamespacedName]claimPlace{},
+	}
 }
 
 // degree of the trees; it matters little.
@@ -249,7 +253,11 @@ func (x *Index) set(key shelfKey, modes uint64) *modeSet {
 		return cmp.Or(cmp.Compare(bits.OnesCount64(s.modes), bits.OnesCount64(modes)), cmp.Compare(s.modes, modes))
 	})
 	if !ok {
-		on.sets = slices.Insert(on.sets, at, &modeSet{modes: modes, volumes: btree.New(degree, volume.before), claims: btree.New(degree, waiter.before)})
+		on.sets = slices.Insert(
+			on.sets,
+			at,
+			&modeSet{modes: modes, volumes: btree.New(degree, volume.before), claims: btree.New(degree, waiter.before)},
+		)
 	}
 	return on.sets[at]
 }

@@ -20,14 +20,20 @@ func provision(s Snapshot) Verdict {
 		then := waiting(verdict.HandedOver, fmt.Sprintf("provisioner %q creates a volume", driver))
 		return do{Finding: then.Because(), Actions: []Action{HandOver{s.Claim, driver}}, Then: then}
 	}
-	then := waiting(verdict.ExternalProvisioning, fmt.Sprintf("Waiting for a volume to be created either by the external provisioner '%s' "+
-		"or manually by the system administrator. If volume creation is delayed, please verify that "+
-		"the provisioner is running and correctly registered.", driver))
+	then := waiting(
+		verdict.ExternalProvisioning,
+		fmt.Sprintf("Waiting for a volume to be created either by the external provisioner '%s' "+
+			"or manually by the system administrator. If volume creation is delayed, please verify that "+
+			"the provisioner is running and correctly registered.", driver),
+	)
 	if asked, ok := s.Claim.Annotations[names.AnnStorageProvisioner]; ok && asked == driver {
 		return then
 	}
 	return do{
-		Finding: finding{Reason: verdict.ProvisionerAsked, Message: fmt.Sprintf("provisioner %q is asked for a volume", driver)},
+		Finding: finding{
+			Reason:  verdict.ProvisionerAsked,
+			Message: fmt.Sprintf("provisioner %q is asked for a volume", driver),
+		},
 		Actions: []Action{AskProvisioner{s.Claim, driver}},
 		Then:    then,
 	}

@@ -26,8 +26,13 @@ func reuse(pv *corev1.PersistentVolume) (how string, err error) {
 	if heir(how).Name != "" {
 		return how, nil
 	}
-	return "", fmt.Errorf("annotation %s: %q is neither %q nor %q, nor the namespace and the name of a claim, as NAMESPACE/NAME",
-		names.AnnReuse, how, names.ReuseSameName, names.ReuseAny)
+	return "", fmt.Errorf(
+		"annotation %s: %q is neither %q nor %q, nor the namespace and the name of a claim, as NAMESPACE/NAME",
+		names.AnnReuse,
+		how,
+		names.ReuseSameName,
+		names.ReuseAny,
+	)
 }
 
 // heir is the claim that an annotation names; empty for none.
@@ -66,7 +71,8 @@ func isReusable(pv *corev1.PersistentVolume) bool {
 // inherits reports whether the claim may have a volume that was the former claim's of its name.
 func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
-	if s.Claim == nil || ref == nil || ref.Namespace != s.Claim.Namespace || ref.Name != s.Claim.Name || ref.UID == s.Claim.UID {
+	if s.Claim == nil || ref == nil || ref.Namespace != s.Claim.Namespace || ref.Name != s.Claim.Name ||
+		ref.UID == s.Claim.UID {
 		return false
 	}
 	if to := heir(pv.Annotations[names.AnnReuse]); to.Name != "" && to != s.Key.Claim {
@@ -86,9 +92,12 @@ func (s Snapshot) isRestored(pv *corev1.PersistentVolume) bool {
 // kept says of a volume that its claim is gone, and what there is to do about it.
 func kept(pv *corev1.PersistentVolume) finding {
 	ref := pv.Spec.ClaimRef
-	return finding{Reason: verdict.VolumeReleased, Message: fmt.Sprintf("Claim \"%s/%s\" is gone. The volume is kept with its data, and no claim gets it. "+
-		"To offer it again: kubectl annotate pv %s %s=%s, or =%s for a claim of that name only", ref.Namespace, ref.Name, pv.Name,
-		names.AnnReuse, names.ReuseAny, names.ReuseSameName)}
+	return finding{
+		Reason: verdict.VolumeReleased,
+		Message: fmt.Sprintf("Claim \"%s/%s\" is gone. The volume is kept with its data, and no claim gets it. "+
+			"To offer it again: kubectl annotate pv %s %s=%s, or =%s for a claim of that name only", ref.Namespace, ref.Name, pv.Name,
+			names.AnnReuse, names.ReuseAny, names.ReuseSameName),
+	}
 }
 
 // misbound says of a claim that its volume is another's, or, as after a restore, that of a former
@@ -103,8 +112,15 @@ func misbound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) 
 	if ref.UID != "" {
 		uid = fmt.Sprintf("with the uid %s", ref.UID)
 	}
-	return fmt.Sprintf("%s: PersistentVolume %q names a claim of this name %s, as after a restore. If its data is this claim's: "+
-		`kubectl patch pv %s -p '{"spec":{"claimRef":{"uid":"%s"}}}'`, text, pv.Name, uid, pv.Name, claim.UID)
+	return fmt.Sprintf(
+		"%s: PersistentVolume %q names a claim of this name %s, as after a restore. If its data is this claim's: "+
+			`kubectl patch pv %s -p '{"spec":{"claimRef":{"uid":"%s"}}}'`,
+		text,
+		pv.Name,
+		uid,
+		pv.Name,
+		claim.UID,
+	)
 }
 
 // abandoned is T2 for a volume whose claim is gone.
@@ -114,7 +130,10 @@ func abandoned(s Snapshot, pv *corev1.PersistentVolume) []Action {
 	case s.inherits(pv) && takes(s, pv): // T1 does it
 		return nil
 	case isReusable(pv):
-		return []Action{offer(pv), Tell{Volume: pv, Finding: finding{Reason: verdict.VolumeReused, Message: describeOffer(s.Key, pv)}}}
+		return []Action{
+			offer(pv),
+			Tell{Volume: pv, Finding: finding{Reason: verdict.VolumeReused, Message: describeOffer(s.Key, pv)}},
+		}
 	case s.isRestored(pv): // the claim is told
 		return nil
 	case err != nil:

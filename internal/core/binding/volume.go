@@ -51,7 +51,9 @@ func decideVolume(s Snapshot, pv *corev1.PersistentVolume) (actions []Action, as
 	case s.Claim != nil && s.Claim.UID == owner:
 		// Somebody found that this claim is gone, and may know better than a memory that has it: of
 		// two leaders of which one is behind, that one would call the volume bound for ever.
-		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here && objects.IsReleasedOrFailed(pv) && !s.ClaimAsked {
+		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here &&
+			objects.IsReleasedOrFailed(pv) &&
+			!s.ClaimAsked {
 			return nil, true
 		}
 		return decideOwned(s.Claim, pv), false
@@ -163,8 +165,11 @@ func undeletable(pv *corev1.PersistentVolume) *verdict.Finding {
 		return nil
 	}
 	return &finding{
-		Reason:  verdict.VolumeNotDeletable,
-		Message: fmt.Sprintf("error getting deleter volume plugin for volume %q: no deletable volume plugin matched", pv.Name),
+		Reason: verdict.VolumeNotDeletable,
+		Message: fmt.Sprintf(
+			"error getting deleter volume plugin for volume %q: no deletable volume plugin matched",
+			pv.Name,
+		),
 	}
 }
 

@@ -30,12 +30,17 @@ func Of(pv *corev1.PersistentVolume, o Options) (*csi.VolumeCapability, error) {
 	if pv.Spec.CSI != nil && pv.Spec.CSI.FSType != "" {
 		fsType = pv.Spec.CSI.FSType
 	}
-	c.AccessType = &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fsType, MountFlags: pv.Spec.MountOptions}}
+	c.AccessType = &csi.VolumeCapability_Mount{
+		Mount: &csi.VolumeCapability_MountVolume{FsType: fsType, MountFlags: pv.Spec.MountOptions},
+	}
 	return c, nil
 }
 
 // AccessMode returns the CSI access mode for all access modes of a volume (AT-A20).
-func AccessMode(modes []corev1.PersistentVolumeAccessMode, multiWriters bool) (csi.VolumeCapability_AccessMode_Mode, error) {
+func AccessMode(
+	modes []corev1.PersistentVolumeAccessMode,
+	multiWriters bool,
+) (csi.VolumeCapability_AccessMode_Mode, error) {
 	has := func(mode corev1.PersistentVolumeAccessMode) bool { return slices.Contains(modes, mode) }
 	switch {
 	case has(corev1.ReadWriteOncePod) && len(modes) > 1:

@@ -54,13 +54,19 @@ func Decide(s Snapshot) Verdict {
 	case s.Claim != nil && metav1.IsControlledBy(s.Claim, s.Pod):
 		return idle(verdict.EphemeralReady, "the claim of the ephemeral volume exists")
 	case s.Claim != nil:
-		return refuse{Finding: s.finding(verdict.EphemeralTaken, fmt.Sprintf("PVC %s/%s was not created for pod %s/%s (pod is not owner)",
-			s.Pod.Namespace, name, s.Pod.Namespace, s.Pod.Name))}
+		return refuse{
+			Finding: s.finding(verdict.EphemeralTaken, fmt.Sprintf("PVC %s/%s was not created for pod %s/%s (pod is not owner)",
+				s.Pod.Namespace, name, s.Pod.Namespace, s.Pod.Name)),
+		}
 	case volume.Ephemeral.VolumeClaimTemplate == nil:
 		return refuse{Finding: s.finding(verdict.EphemeralFailed, "volumeClaimTemplate is empty")}
 	}
 	then := idle(verdict.EphemeralCreated, "the claim of the ephemeral volume is created")
-	return do{Finding: then.Because(), Actions: []Action{{claimFor(s.Pod, name, volume.Ephemeral.VolumeClaimTemplate)}}, Then: then}
+	return do{
+		Finding: then.Because(),
+		Actions: []Action{{claimFor(s.Pod, name, volume.Ephemeral.VolumeClaimTemplate)}},
+		Then:    then,
+	}
 }
 
 // AfterCreate says what follows when a claim was not created because of the error that the message
@@ -90,7 +96,10 @@ func Volumes(pod *corev1.Pod) []string {
 func ClaimName(pod *corev1.Pod, volume string) string { return pod.Name + "-" + volume }
 
 func (s Snapshot) volume() *corev1.Volume {
-	i := slices.IndexFunc(s.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == s.Key.Volume && v.Ephemeral != nil })
+	i := slices.IndexFunc(
+		s.Pod.Spec.Volumes,
+		func(v corev1.Volume) bool { return v.Name == s.Key.Volume && v.Ephemeral != nil },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -106,7 +115,11 @@ func idle(reason verdict.Reason, message string) Verdict {
 }
 
 // claimFor is the claim as upstream writes it: deleting it is left to the garbage collector.
-func claimFor(pod *corev1.Pod, name string, template *corev1.PersistentVolumeClaimTemplate) *corev1.PersistentVolumeClaim {
+func claimFor(
+	pod *corev1.Pod,
+	name string,
+	template *corev1.PersistentVolumeClaimTemplate,
+) *corev1.PersistentVolumeClaim {
 	template = template.DeepCopy()
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{

@@ -56,7 +56,10 @@ func Decide(s Snapshot) Verdict {
 	if driver == "" {
 		return awaited(verdict.ExpansionAwaited, "waiting for an external controller to expand this PVC")
 	}
-	then := awaited(verdict.ExpansionMigrated, fmt.Sprintf("CSI migration enabled for %s; waiting for external resizer to expand the pvc", plugin))
+	then := awaited(
+		verdict.ExpansionMigrated,
+		fmt.Sprintf("CSI migration enabled for %s; waiting for external resizer to expand the pvc", plugin),
+	)
 	if s.Claim.Annotations[names.AnnStorageResizer] == driver {
 		return then
 	}

@@ -94,7 +94,8 @@ func (c *Cluster) Stuck(namespace string) []Report {
 // claimReports leaves out nearly all claims: those that are bound and want no change.
 func (c *Cluster) claimReports() (all []Report) {
 	for _, claim := range c.Claims {
-		if claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound || wantsChange(claim) || !c.holdsItsVolume(claim) {
+		if claim.DeletionTimestamp != nil || claim.Status.Phase != corev1.ClaimBound || wantsChange(claim) ||
+			!c.holdsItsVolume(claim) {
 			all = append(all, c.explainClaim(claim))
 		}
 	}
@@ -128,7 +129,8 @@ func (c *Cluster) clusterReports() (all []Report) {
 
 func wantsChange(claim *corev1.PersistentVolumeClaim) bool {
 	wants, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
-	return wants.Cmp(has) > 0 || deref(claim.Spec.VolumeAttributesClassName) != deref(claim.Status.CurrentVolumeAttributesClassName)
+	return wants.Cmp(has) > 0 ||
+		deref(claim.Spec.VolumeAttributesClassName) != deref(claim.Status.CurrentVolumeAttributesClassName)
 }
 
 func (c *Cluster) holdsItsVolume(claim *corev1.PersistentVolumeClaim) bool {

@@ -29,11 +29,20 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 		return nil
 	}
 	since := ns.DeletionTimestamp.Time
-	f := Finding{Reason: verdict.NamespaceTerminating, Object: namespaceRef(ns), Cause: namespaceRef(ns), Since: &since, Actor: Itself}
+	f := Finding{
+		Reason: verdict.NamespaceTerminating,
+		Object: namespaceRef(ns),
+		Cause:  namespaceRef(ns),
+		Since:  &since,
+		Actor:  Itself,
+	}
 	f.WaitsFor = "the objects in it to go"
 	for _, condition := range ns.Status.Conditions {
 		if condition.Status == corev1.ConditionTrue {
-			f.Evidence = append(f.Evidence, Evidence{f.Object, "status.conditions[" + string(condition.Type) + "]", condition.Message, ""})
+			f.Evidence = append(
+				f.Evidence,
+				Evidence{f.Object, "status.conditions[" + string(condition.Type) + "]", condition.Message, ""},
+			)
 		}
 	}
 	var findings []Finding
@@ -48,9 +57,18 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 	}
 	if c.olderThan(since, 10*patience) && len(findings) == 0 {
 		f.Actor = Administrator
-		f.Fix = []Step{{Text: "The conditions name the kinds and the finalizers that are left", Command: "kubectl get namespace " + ns.Name + " -o yaml"}}
+		f.Fix = []Step{
+			{
+				Text:    "The conditions name the kinds and the finalizers that are left",
+				Command: "kubectl get namespace " + ns.Name + " -o yaml",
+			},
+		}
 	}
-	report := Report{Object: f.Object, Summary: "the namespace has been terminating for " + age(c.Now.Sub(since)), Findings: append(findings, f)}
+	report := Report{
+		Object:   f.Object,
+		Summary:  "the namespace has been terminating for " + age(c.Now.Sub(since)),
+		Findings: append(findings, f),
+	}
 	return []Report{c.finish(report, Claim, Pod)}
 }
 
@@ -63,7 +81,8 @@ func (c *Cluster) quotaReports() []Report {
 	for _, event := range c.Events {
 		about := event.InvolvedObject
 		ref := Ref{Kind(about.Kind), about.Namespace, about.Name}
-		if seen[ref] || !strings.Contains(event.Message, "exceeded quota") || !mentionsStorage(event.Message) || c.olderThan(eventTime(event), quotaEventAge) {
+		if seen[ref] || !strings.Contains(event.Message, "exceeded quota") || !mentionsStorage(event.Message) ||
+			c.olderThan(eventTime(event), quotaEventAge) {
 			continue
 		}
 		seen[ref] = true
@@ -72,7 +91,13 @@ func (c *Cluster) quotaReports() []Report {
 			Reason: verdict.QuotaExceeded, Object: ref, Cause: Ref{Quota, about.Namespace, name}, Actor: Administrator,
 			WaitsFor: fmt.Sprintf("room in ResourceQuota %q of namespace %q for its claim", name, about.Namespace),
 			Evidence: append([]Evidence{eventEvidence(event, c.Now)}, c.quotaEvidence(about.Namespace, name)...),
-			Fix:      []Step{{Text: "Raise the quota, or delete claims that are not needed", Command: fmt.Sprintf("kubectl -n %s describe resourcequota %s", about.Namespace, name), Risk: "deleting a claim deletes its data with policy Delete"}},
+			Fix: []Step{
+				{
+					Text:    "Raise the quota, or delete claims that are not needed",
+					Command: fmt.Sprintf("kubectl -n %s describe resourcequota %s", about.Namespace, name),
+					Risk:    "deleting a claim deletes its data with policy Delete",
+				},
+			},
 		}
 		all = append(all, c.finish(Report{Object: ref, Summary: "its claim was not admitted", Findings: []Finding{f}}, Quota))
 	}
@@ -94,7 +119,10 @@ func quotaName(message string) string {
 }
 
 func (c *Cluster) quotaEvidence(namespace, name string) []Evidence {
-	i := slices.IndexFunc(c.Quotas, func(q *corev1.ResourceQuota) bool { return q.Namespace == namespace && q.Name == name })
+	i := slices.IndexFunc(
+		c.Quotas,
+		func(q *corev1.ResourceQuota) bool { return q.Namespace == namespace && q.Name == name },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -105,7 +133,15 @@ func (c *Cluster) quotaEvidence(namespace, name string) []Evidence {
 			continue
 		}
 		used := quota.Status.Used[resource]
-		out = append(out, Evidence{Ref{Quota, namespace, name}, "status.used[" + string(resource) + "]", used.String(), "less than " + hard.String()})
+		out = append(
+			out,
+			Evidence{
+				Ref{Quota, namespace, name},
+				"status.used[" + string(resource) + "]",
+				used.String(),
+				"less than " + hard.String(),
+			},
+		)
 	}
 	slices.SortFunc(out, func(a, b Evidence) int { return strings.Compare(a.Field, b.Field) })
 	return out

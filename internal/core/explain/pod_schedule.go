@@ -32,7 +32,9 @@ func (c *Cluster) podUnscheduled(claim *corev1.PersistentVolumeClaim, f Finding)
 		}
 		for _, found := range c.podScheduling(pod) {
 			found.Object = claimRef(claim)
-			found.Evidence = append([]Evidence{{podRef(pod), "spec.nodeName", "absent", "a node; the claim's class waits for it"}}, found.Evidence...)
+			found.Evidence = append(
+				[]Evidence{{podRef(pod), "spec.nodeName", "absent", "a node; the claim's class waits for it"}},
+				found.Evidence...)
 			findings = append(findings, found)
 		}
 		if len(findings) > 0 {
@@ -68,8 +70,13 @@ func (c *Cluster) podScheduling(pod *corev1.Pod) []Finding {
 		base.Reason, base.Actor, base.Until, base.WaitsFor = verdict.WaitForPodScheduled, Itself, &until, "the scheduler, which has not looked at the pod yet"
 		findings = append(findings, base)
 	case words == "":
-		base.Reason, base.Actor, base.WaitsFor = verdict.SchedulerSilent, Administrator, fmt.Sprintf("scheduler %q, which has said nothing about the pod", schedulerOf(pod))
-		base.Evidence = append([]Evidence{{podRef(pod), "spec.schedulerName", schedulerOf(pod), "a scheduler that runs"}}, c.leaseEvidence(scheduler)...)
+		base.Reason, base.Actor, base.WaitsFor = verdict.SchedulerSilent, Administrator, fmt.Sprintf(
+			"scheduler %q, which has said nothing about the pod",
+			schedulerOf(pod),
+		)
+		base.Evidence = append(
+			[]Evidence{{podRef(pod), "spec.schedulerName", schedulerOf(pod), "a scheduler that runs"}},
+			c.leaseEvidence(scheduler)...)
 		if len(pod.Spec.SchedulingGates) > 0 {
 			base.WaitsFor, base.Actor = "its scheduling gates to be taken off: "+pod.Spec.SchedulingGates[0].Name, User
 			base.Evidence = []Evidence{{podRef(pod), "spec.schedulingGates", pod.Spec.SchedulingGates[0].Name, "absent"}}
@@ -80,7 +87,12 @@ func (c *Cluster) podScheduling(pod *corev1.Pod) []Finding {
 		base.Reason, base.Actor = verdict.PodUnschedulable, User
 		base.WaitsFor = "a node that the scheduler accepts; its volumes are not the cause as far as the objects tell"
 		base.Evidence = []Evidence{schedulerEvidence(pod, words)}
-		base.Fix = []Step{{Text: "Read the scheduler's words: taints, resources and affinity of the pod", Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)}}
+		base.Fix = []Step{
+			{
+				Text:    "Read the scheduler's words: taints, resources and affinity of the pod",
+				Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name),
+			},
+		}
 		findings = append(findings, base)
 	}
 	return findings
@@ -107,7 +119,8 @@ func (c *Cluster) unreachableVolumes(pod *corev1.Pod, f Finding) []Finding {
 	var bound []*corev1.PersistentVolume
 	for _, volume := range podVolumes(pod) {
 		if claim := c.index.claims[volume.claim]; claim != nil {
-			if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.NodeAffinity != nil && pv.Spec.NodeAffinity.Required != nil {
+			if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.NodeAffinity != nil &&
+				pv.Spec.NodeAffinity.Required != nil {
 				bound = append(bound, pv)
 			}
 		}
@@ -116,15 +129,33 @@ func (c *Cluster) unreachableVolumes(pod *corev1.Pod, f Finding) []Finding {
 	for _, pv := range bound {
 		f := f
 		f.Cause = volumeRef(pv)
-		f.Evidence = []Evidence{{volumeRef(pv), "spec.nodeAffinity", affinityText(pv.Spec.NodeAffinity.Required), "the labels of a node"}}
+		f.Evidence = []Evidence{
+			{volumeRef(pv), "spec.nodeAffinity", affinityText(pv.Spec.NodeAffinity.Required), "the labels of a node"},
+		}
 		switch {
 		case !anyNode(c.Nodes, pv):
-			f.WaitsFor = fmt.Sprintf("a node that volume %s is reachable from: none has the labels that its node affinity asks for", pv.Name)
-			f.Fix = []Step{{Text: "Bring back a node of that zone or that name. For a local volume the data is on that node only", Command: "kubectl get nodes --show-labels"}}
+			f.WaitsFor = fmt.Sprintf(
+				"a node that volume %s is reachable from: none has the labels that its node affinity asks for",
+				pv.Name,
+			)
+			f.Fix = []Step{
+				{
+					Text:    "Bring back a node of that zone or that name. For a local volume the data is on that node only",
+					Command: "kubectl get nodes --show-labels",
+				},
+			}
 		case !anyNode(candidates, pv):
-			f.WaitsFor = fmt.Sprintf("a node that volume %s is reachable from and that the pod's node selector and affinity allow", pv.Name)
-			f.Evidence = append(f.Evidence, Evidence{podRef(pod), "spec.nodeSelector, spec.affinity", podSelection(pod), "to allow a node of the volume"})
-			f.Fix = []Step{{Text: "Loosen the pod's node selector or affinity, or move the data to a volume where the pod may run"}}
+			f.WaitsFor = fmt.Sprintf(
+				"a node that volume %s is reachable from and that the pod's node selector and affinity allow",
+				pv.Name,
+			)
+			f.Evidence = append(
+				f.Evidence,
+				Evidence{podRef(pod), "spec.nodeSelector, spec.affinity", podSelection(pod), "to allow a node of the volume"},
+			)
+			f.Fix = []Step{
+				{Text: "Loosen the pod's node selector or affinity, or move the data to a volume where the pod may run"},
+			}
 		default:
 			continue
 		}
@@ -135,12 +166,31 @@ func (c *Cluster) unreachableVolumes(pod *corev1.Pod, f Finding) []Finding {
 			continue
 		}
 		f.Cause = volumeRef(pv)
-		f.WaitsFor = fmt.Sprintf("a node that reaches both volume %s and volume %s; they are in different places", bound[0].Name, pv.Name)
+		f.WaitsFor = fmt.Sprintf(
+			"a node that reaches both volume %s and volume %s; they are in different places",
+			bound[0].Name,
+			pv.Name,
+		)
 		f.Evidence = []Evidence{
-			{volumeRef(bound[0]), "spec.nodeAffinity", affinityText(bound[0].Spec.NodeAffinity.Required), affinityText(pv.Spec.NodeAffinity.Required)},
-			{volumeRef(pv), "spec.nodeAffinity", affinityText(pv.Spec.NodeAffinity.Required), affinityText(bound[0].Spec.NodeAffinity.Required)},
+			{
+				volumeRef(bound[0]),
+				"spec.nodeAffinity",
+				affinityText(bound[0].Spec.NodeAffinity.Required),
+				affinityText(pv.Spec.NodeAffinity.Required),
+			},
+			{
+				volumeRef(pv),
+				"spec.nodeAffinity",
+				affinityText(pv.Spec.NodeAffinity.Required),
+				affinityText(bound[0].Spec.NodeAffinity.Required),
+			},
 		}
-		f.Fix = []Step{{Text: "Create one of the claims again with a class that waits for the pod (volumeBindingMode: WaitForFirstConsumer), so that both land in one place", Risk: "the data of the claim that is created again has to be copied first"}}
+		f.Fix = []Step{
+			{
+				Text: "Create one of the claims again with a class that waits for the pod (volumeBindingMode: WaitForFirstConsumer), so that both land in one place",
+				Risk: "the data of the claim that is created again has to be copied first",
+			},
+		}
 		return []Finding{f}
 	}
 	return nil
@@ -161,12 +211,14 @@ func podAllows(pod *corev1.Pod, node *corev1.Node) bool {
 		return false
 	}
 	affinity := pod.Spec.Affinity
-	return affinity == nil || affinity.NodeAffinity == nil || matchesNode(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node)
+	return affinity == nil || affinity.NodeAffinity == nil ||
+		matchesNode(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node)
 }
 
 func podSelection(pod *corev1.Pod) string {
 	text := labels.SelectorFromSet(pod.Spec.NodeSelector).String()
-	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil &&
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		text = strings.TrimSpace(text + " " + affinityText(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution))
 	}
 	return quoted(text)
@@ -182,7 +234,8 @@ func matchesNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
 			return false
 		}
-		return allHold(term.MatchExpressions, labels.Set(node.Labels)) && allHold(term.MatchFields, labels.Set{"metadata.name": node.Name})
+		return allHold(term.MatchExpressions, labels.Set(node.Labels)) &&
+			allHold(term.MatchFields, labels.Set{"metadata.name": node.Name})
 	})
 }
 
@@ -226,8 +279,17 @@ func (c *Cluster) usedOnce(pod *corev1.Pod, f Finding) []Finding {
 			}
 			f.Reason, f.Actor, f.Cause = verdict.ClaimUsedByOtherPod, User, podRef(other)
 			f.WaitsFor = fmt.Sprintf("pod %s to end: claim %s may be used by one pod only", other.Name, claim.Name)
-			f.Evidence = []Evidence{{claimRef(claim), "spec.accessModes", "ReadWriteOncePod", ""}, {podRef(other), "spec.volumes", claim.Name, "not used by another pod"}}
-			f.Fix = []Step{{Text: "Stop the other pod. A Deployment with such a claim needs strategy Recreate", Command: fmt.Sprintf("kubectl -n %s delete pod %s", other.Namespace, other.Name), Risk: "the pod is stopped"}}
+			f.Evidence = []Evidence{
+				{claimRef(claim), "spec.accessModes", "ReadWriteOncePod", ""},
+				{podRef(other), "spec.volumes", claim.Name, "not used by another pod"},
+			}
+			f.Fix = []Step{
+				{
+					Text:    "Stop the other pod. A Deployment with such a claim needs strategy Recreate",
+					Command: fmt.Sprintf("kubectl -n %s delete pod %s", other.Namespace, other.Name),
+					Risk:    "the pod is stopped",
+				},
+			}
 			return []Finding{f}
 		}
 	}
@@ -279,13 +341,40 @@ func (c *Cluster) roomFor(claim *corev1.PersistentVolumeClaim, class *storagev1.
 	driver := class.Provisioner
 	f.Reason, f.Actor, f.Cause = verdict.CapacityMissing, Administrator, Ref{Kind: Class, Name: class.Name}
 	if len(f.Evidence) > 1 {
-		f.WaitsFor = fmt.Sprintf("%s of room for class %q: what driver %q publishes has it nowhere", wants.String(), class.Name, driver)
-		f.Fix = []Step{{Text: "Free or add storage, or ask for less; the scheduler tries again when the published capacity changes", Command: "kubectl get csistoragecapacities -A"}}
+		f.WaitsFor = fmt.Sprintf(
+			"%s of room for class %q: what driver %q publishes has it nowhere",
+			wants.String(),
+			class.Name,
+			driver,
+		)
+		f.Fix = []Step{
+			{
+				Text:    "Free or add storage, or ask for less; the scheduler tries again when the published capacity changes",
+				Command: "kubectl get csistoragecapacities -A",
+			},
+		}
 		return &f
 	}
-	f.WaitsFor = fmt.Sprintf("driver %q to publish its capacity for class %q: its CSIDriver says that it does, and there is no CSIStorageCapacity object", driver, class.Name)
-	f.Evidence = append(f.Evidence, Evidence{Ref{Kind: CSIDriver, Name: driver}, "spec.storageCapacity", "true", "with CSIStorageCapacity objects of the class, or false"})
-	f.Fix = []Step{{Text: "Does the provisioner run with --enable-capacity, and may it write CSIStorageCapacity objects?", Command: "kubectl get csistoragecapacities -A"}}
+	f.WaitsFor = fmt.Sprintf(
+		"driver %q to publish its capacity for class %q: its CSIDriver says that it does, and there is no CSIStorageCapacity object",
+		driver,
+		class.Name,
+	)
+	f.Evidence = append(
+		f.Evidence,
+		Evidence{
+			Ref{Kind: CSIDriver, Name: driver},
+			"spec.storageCapacity",
+			"true",
+			"with CSIStorageCapacity objects of the class, or false",
+		},
+	)
+	f.Fix = []Step{
+		{
+			Text:    "Does the provisioner run with --enable-capacity, and may it write CSIStorageCapacity objects?",
+			Command: "kubectl get csistoragecapacities -A",
+		},
+	}
 	return &f
 }
 
@@ -312,16 +401,29 @@ func (c *Cluster) fullNodes(pod *corev1.Pod, f Finding) []Finding {
 			}
 			candidates++
 			if limit, used := c.attachLimit(node.Name, driver); limit >= 0 && used >= limit {
-				full = append(full, Evidence{Ref{Kind: CSINode, Name: node.Name}, "spec.drivers[" + driver + "].allocatable.count", fmt.Sprintf("%d, in use %d", limit, used), "more than in use"})
+				full = append(
+					full,
+					Evidence{
+						Ref{Kind: CSINode, Name: node.Name},
+						"spec.drivers[" + driver + "].allocatable.count",
+						fmt.Sprintf("%d, in use %d", limit, used),
+						"more than in use",
+					},
+				)
 			}
 		}
 		if candidates == 0 || len(full) < candidates {
 			continue
 		}
 		f.Reason, f.Actor, f.Cause = verdict.AttachLimitReached, Administrator, Ref{Kind: CSIDriver, Name: driver}
-		f.WaitsFor = fmt.Sprintf("a node with room for one more volume of driver %q: each that the pod may use has reached its limit", driver)
+		f.WaitsFor = fmt.Sprintf(
+			"a node with room for one more volume of driver %q: each that the pod may use has reached its limit",
+			driver,
+		)
 		f.Evidence = full[:min(len(full), mostNear)]
-		f.Fix = []Step{{Text: "Add a node, or stop pods whose volumes use up the limit", Command: "kubectl get volumeattachments"}}
+		f.Fix = []Step{
+			{Text: "Add a node, or stop pods whose volumes use up the limit", Command: "kubectl get volumeattachments"},
+		}
 		return []Finding{f}
 	}
 	return nil

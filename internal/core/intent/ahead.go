@@ -81,7 +81,8 @@ func (x *expected) first() (Entry, bool) {
 // tell it from others, and repeats or undoes what never began: a call too many after a crash, and
 // never one too few.
 func (b *Book) Expect(e Entry) {
-	if _, have := b.pageOf[e.UID]; have || b.expected.has(e.UID) || len(b.expected.entries) >= mostExpected || sizeAlone(e) > maxEntry {
+	if _, have := b.pageOf[e.UID]; have || b.expected.has(e.UID) || len(b.expected.entries) >= mostExpected ||
+		sizeAlone(e) > maxEntry {
 		return
 	}
 	e = e.Again()

@@ -130,7 +130,12 @@ func (b *Book) Add(e Entry) (int, error) {
 	}
 	need := size(e)
 	if alone := sizeAlone(e); alone > maxEntry {
-		return 0, fmt.Errorf("request of claim %s has %d bytes, more than the %d that a record may have", e.Claim, alone, maxEntry)
+		return 0, fmt.Errorf(
+			"request of claim %s has %d bytes, more than the %d that a record may have",
+			e.Claim,
+			alone,
+			maxEntry,
+		)
 	}
 	i, err := b.room(e.UID, need)
 	if err != nil {

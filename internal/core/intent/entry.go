@@ -84,7 +84,14 @@ const mostFormers = 6
 func (e Entry) InPlaceOf(have Entry) Entry {
 	former := have.Former
 	if !have.Known.Unmet && !have.Ahead {
-		former = &Entry{Claim: have.Claim, UID: have.UID, VolumeName: have.VolumeName, Request: have.Request, Secrets: have.Secrets, Former: have.Former}
+		former = &Entry{
+			Claim:      have.Claim,
+			UID:        have.UID,
+			VolumeName: have.VolumeName,
+			Request:    have.Request,
+			Secrets:    have.Secrets,
+			Former:     have.Former,
+		}
 	}
 	e.Former = former.without(e.Request, mostFormers)
 	return e

@@ -106,7 +106,10 @@ func held(s Claim, users []string, now time.Time) Verdict {
 	if !now.Before(tell) {
 		reason = verdict.ClaimStillUsed
 	}
-	return wait{Finding: finding(reason, "the claim is being deleted and goes when no pod uses it any more; in use by "+list(users)), Until: until}
+	return wait{
+		Finding: finding(reason, "the claim is being deleted and goes when no pod uses it any more; in use by "+list(users)),
+		Until:   until,
+	}
 }
 
 // mostNamed bounds a message that names users.

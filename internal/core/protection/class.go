@@ -25,11 +25,18 @@ func DecideClass(s Class) Verdict {
 	}
 	switch stateOf(s.Object, names.FinalizerVACProtection) {
 	case bare:
-		return act(AddFinalizer{}, verdict.AttributesClassProtected, "the VolumeAttributesClass got the finalizer "+names.FinalizerVACProtection)
+		return act(
+			AddFinalizer{},
+			verdict.AttributesClassProtected,
+			"the VolumeAttributesClass got the finalizer "+names.FinalizerVACProtection,
+		)
 	case protected:
 		return idle(verdict.AttributesClassProtected, "the VolumeAttributesClass is protected")
 	case let:
-		return idle(verdict.AttributesClassUnprotected, "the VolumeAttributesClass is being deleted and is not held by its protection")
+		return idle(
+			verdict.AttributesClassUnprotected,
+			"the VolumeAttributesClass is being deleted and is not held by its protection",
+		)
 	case going:
 		if s.Removed {
 			return removed(verdict.AttributesClassUnprotected, "VolumeAttributesClass")

@@ -31,6 +31,10 @@ func heldByOthers(o metav1.Object, quiet, loud verdict.Reason, what string, now 
 	if len(o.GetFinalizers()) == 0 {
 		return idle(quiet, "the "+what+" is being deleted and nothing holds it")
 	}
-	message := fmt.Sprintf("the %s is being deleted and nothing uses it; it waits for who put these finalizers on it: %s", what, strings.Join(o.GetFinalizers(), ", "))
+	message := fmt.Sprintf(
+		"the %s is being deleted and nothing uses it; it waits for who put these finalizers on it: %s",
+		what,
+		strings.Join(o.GetFinalizers(), ", "),
+	)
 	return lingers(o, finding(quiet, message), finding(loud, message), now)
 }

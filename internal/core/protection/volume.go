@@ -29,9 +29,18 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 	switch stateOf(s.Object, names.FinalizerPVProtection) {
 	case bare:
 		if reclaimedHere(s) {
-			return wait{Finding: finding(verdict.VolumeReclaimAwaited, "the provisioner deletes the PersistentVolume, whose volume is deleted")}
+			return wait{
+				Finding: finding(
+					verdict.VolumeReclaimAwaited,
+					"the provisioner deletes the PersistentVolume, whose volume is deleted",
+				),
+			}
 		}
-		return act(AddFinalizer{}, verdict.VolumeProtected, "the PersistentVolume got the finalizer "+names.FinalizerPVProtection)
+		return act(
+			AddFinalizer{},
+			verdict.VolumeProtected,
+			"the PersistentVolume got the finalizer "+names.FinalizerPVProtection,
+		)
 	case protected:
 		return idle(verdict.VolumeProtected, "the PersistentVolume is protected")
 	case let:
@@ -51,7 +60,12 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 	case slices.Contains(s.Together, reclaim.Owner(s.Object)) && slices.Contains(s.Object.Finalizers, names.FinalizerVolume):
 		// It cannot go before the provisioner is done, so holding it as well costs nothing, and
 		// saves a write.
-		return wait{Finding: finding(verdict.VolumeReclaimAwaited, "the provisioner lets the PersistentVolume go when its volume is deleted")}
+		return wait{
+			Finding: finding(
+				verdict.VolumeReclaimAwaited,
+				"the provisioner lets the PersistentVolume go when its volume is deleted",
+			),
+		}
 	}
 	return act(DropFinalizer{}, verdict.VolumeUnprotected, "no claim has the PersistentVolume")
 }

@@ -92,7 +92,11 @@ func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing
 	for _, other := range sharing {
 		if other.Name != a.Name {
 			return forget(verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
-				"CSI driver %q answered with volume %q, which is that of PersistentVolume %q. It is not deleted", s.Driver.Name, a.Handle, other.Name)})
+				"CSI driver %q answered with volume %q, which is that of PersistentVolume %q. It is not deleted",
+				s.Driver.Name,
+				a.Handle,
+				other.Name,
+			)})
 		}
 	}
 	return nil
@@ -107,13 +111,18 @@ func keepBoth(have *corev1.PersistentVolume, handle string) Verdict {
 // is about to be. Whatever data it has, they are to go.
 func second(have *corev1.PersistentVolume, handle string) Verdict {
 	why := verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
-		"CSI driver %q answered with volume %q when PersistentVolume %q was released. It is deleted too", have.Spec.CSI.Driver, handle, have.Name)}
+		"CSI driver %q answered with volume %q when PersistentVolume %q was released. It is deleted too",
+		have.Spec.CSI.Driver,
+		handle,
+		have.Name,
+	)}
 	return do{Finding: why, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: refuse{Finding: why}}
 }
 
 // isGoing reports whether the claim of a PersistentVolume is gone, and its volume is to be deleted.
 func isGoing(pv *corev1.PersistentVolume) bool {
-	return pv.Status.Phase == corev1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	return pv.Status.Phase == corev1.VolumeReleased &&
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 func forget(why verdict.Finding) Verdict {
@@ -173,7 +182,9 @@ func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 			Message: fmt.Sprintf("volume is created, but its PersistentVolume %q is refused: %s", want.Name, w.Message),
 		}}
 	}
-	return refuse{Finding: verdict.Finding{Reason: verdict.WriteFailed, Message: "creating PersistentVolume: " + w.Message}}
+	return refuse{
+		Finding: verdict.Finding{Reason: verdict.WriteFailed, Message: "creating PersistentVolume: " + w.Message},
+	}
 }
 
 func describesSame(want, have *corev1.PersistentVolume) bool {
@@ -202,9 +213,13 @@ func AfterDiscard(handle string, a Answer) Verdict {
 // there is nothing to delete (H-16). The handle stays known.
 func AfterDiscardSecret(a DiscardVolume, access Access) Verdict {
 	finding := verdict.Finding{
-		Reason:  verdict.SecretForbidden,
-		Message: fmt.Sprintf("secret %q, which is needed to delete volume %q, may not be read by the provisioner", a.Secret, a.Handle),
-		Fix:     mayReadSecret(a.Secret.Namespace),
+		Reason: verdict.SecretForbidden,
+		Message: fmt.Sprintf(
+			"secret %q, which is needed to delete volume %q, may not be read by the provisioner",
+			a.Secret,
+			a.Handle,
+		),
+		Fix: mayReadSecret(a.Secret.Namespace),
 	}
 	if access != Forbidden {
 		finding = verdict.Finding{Reason: verdict.WriteFailed, Message: fmt.Sprintf("read secret %q", a.Secret)}

@@ -47,8 +47,11 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	}
 	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && unchanged(s) {
 		return wait{
-			Finding: verdict.Finding{Reason: verdict.WaitForRetry, Message: "the last attempt failed, the next one is not due yet"},
-			Until:   lookAgain(s, now),
+			Finding: verdict.Finding{
+				Reason:  verdict.WaitForRetry,
+				Message: "the last attempt failed, the next one is not due yet",
+			},
+			Until: lookAgain(s, now),
 		}
 	}
 	return untilSeen(s, v, now)
@@ -132,7 +135,13 @@ func newEntry(s Snapshot) (intent.Entry, *verdict.Finding) {
 	if finding != nil {
 		return intent.Entry{}, finding
 	}
-	return intent.Entry{Claim: s.Key.NamespacedName, UID: s.Key.UID, VolumeName: request.GetName(), Request: request, Secrets: secrets}, nil
+	return intent.Entry{
+		Claim:      s.Key.NamespacedName,
+		UID:        s.Key.UID,
+		VolumeName: request.GetName(),
+		Request:    request,
+		Secrets:    secrets,
+	}, nil
 }
 
 // create records before it asks: a record without a volume is a wasted call after a crash, a volume
@@ -163,9 +172,12 @@ func checkGone(s Snapshot) Verdict {
 	case isAnswered(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
 	case s.Pending.IsStale():
-		return settled(verdict.CleanupGivenUp, fmt.Sprintf("a volume %q may have been created for the claim, which does not exist. The journal entry "+
-			"was not renewed for more than %.0f hours, so another provisioner may have served the claim since, and its data may be kept: the volume is "+
-			"not deleted. If the storage system has one of this name that is not needed, delete it there", s.Pending.VolumeName, intent.MostUnattended.Hours()))
+		return settled(
+			verdict.CleanupGivenUp,
+			fmt.Sprintf("a volume %q may have been created for the claim, which does not exist. The journal entry "+
+				"was not renewed for more than %.0f hours, so another provisioner may have served the claim since, and its data may be kept: the volume is "+
+				"not deleted. If the storage system has one of this name that is not needed, delete it there", s.Pending.VolumeName, intent.MostUnattended.Hours()),
+		)
 	}
 	return redo(s)
 }
@@ -261,7 +273,12 @@ func checkConsumer(s Snapshot) Verdict { // C-15
 	if !bindsOnFirstUse(s.Class) || selectedNode(s.Claim) != "" {
 		return nil
 	}
-	return wait{Finding: verdict.Finding{Reason: verdict.WaitForConsumer, Message: "no pod that uses the claim is scheduled to a node"}}
+	return wait{
+		Finding: verdict.Finding{
+			Reason:  verdict.WaitForConsumer,
+			Message: "no pod that uses the claim is scheduled to a node",
+		},
+	}
 }
 
 func checkCapabilities(s Snapshot) Verdict { // C-54

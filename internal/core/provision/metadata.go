@@ -93,9 +93,12 @@ func unseen(s Snapshot) *verdict.Finding {
 		return nil
 	}
 	return &verdict.Finding{
-		Reason:  verdict.NamespaceForbidden,
-		Message: fmt.Sprintf("namespace %q, whose labels the driver is to be told, may not be read by the provisioner", s.Key.Namespace),
-		Fix:     "Give its service account a ClusterRole with apiGroups [\"\"], resources [namespaces], verbs [get]",
+		Reason: verdict.NamespaceForbidden,
+		Message: fmt.Sprintf(
+			"namespace %q, whose labels the driver is to be told, may not be read by the provisioner",
+			s.Key.Namespace,
+		),
+		Fix: "Give its service account a ClusterRole with apiGroups [\"\"], resources [namespaces], verbs [get]",
 	}
 }
 

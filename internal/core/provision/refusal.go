@@ -61,7 +61,12 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	if enough {
 		return settled(verdict.CleanupGivenUp, fmt.Sprintf(
 			"CSI driver %q refused %d times in a row to say whether there is a volume %q, which no claim wants, the last time with: %s. "+
-				"If the storage system has one of this name, delete it there", s.Driver.Name, MostRefusals, sent.Request.GetName(), a.Message))
+				"If the storage system has one of this name, delete it there",
+			s.Driver.Name,
+			MostRefusals,
+			sent.Request.GetName(),
+			a.Message,
+		))
 	}
 	switch {
 	case m == infeasible && wants(s):
@@ -88,7 +93,9 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 // wants, is that of one of those.
 func former(s Snapshot, sent CreateVolume) *intent.Entry {
 	owners := mayOwn(s)
-	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.Asks(sent.Request) }); next < len(owners) {
+	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.Asks(sent.Request) }); next < len(
+		owners,
+	) {
 		return owners[next]
 	}
 	return nil

@@ -24,7 +24,11 @@ import (
 // part of it.
 func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if s.Claim.Spec.Selector != nil { // C-55
-		return nil, invalidClaim("spec.selector", "a selector", "dynamically provisioned volumes cannot be selected by label; remove it")
+		return nil, invalidClaim(
+			"spec.selector",
+			"a selector",
+			"dynamically provisioned volumes cannot be selected by label; remove it",
+		)
 	}
 	fsType, finding := fsType(s)
 	if finding != nil {
@@ -81,7 +85,10 @@ func volumeCapabilities(s Snapshot, fsType string) ([]*csi.VolumeCapability, *ve
 
 // accessMode maps one mode; with SINGLE_NODE_MULTI_WRITER the driver tells the two kinds of
 // single-node writers apart.
-func accessMode(mode corev1.PersistentVolumeAccessMode, multiWriters bool) (csi.VolumeCapability_AccessMode_Mode, *verdict.Finding) {
+func accessMode(
+	mode corev1.PersistentVolumeAccessMode,
+	multiWriters bool,
+) (csi.VolumeCapability_AccessMode_Mode, *verdict.Finding) {
 	switch mode {
 	case corev1.ReadWriteOnce:
 		if multiWriters {
@@ -219,7 +226,11 @@ func isBlock(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 func invalidClaim(field, value, fix string) *verdict.Finding {
-	return &verdict.Finding{Reason: verdict.ClaimInvalid, Message: fmt.Sprintf("claim %s: %s is not supported", field, value), Fix: fix}
+	return &verdict.Finding{
+		Reason:  verdict.ClaimInvalid,
+		Message: fmt.Sprintf("claim %s: %s is not supported", field, value),
+		Fix:     fix,
+	}
 }
 
 func invalidClass(s Snapshot, key, problem, fix string) *verdict.Finding {

@@ -56,9 +56,12 @@ func problemOf(access Access, ref types.NamespacedName) *verdict.Finding {
 		}
 	case Forbidden:
 		return &verdict.Finding{
-			Reason:  verdict.SecretForbidden,
-			Message: fmt.Sprintf("secret %q, which the StorageClass names for CreateVolume, may not be read by the provisioner", ref),
-			Fix:     mayReadSecret(ref.Namespace),
+			Reason: verdict.SecretForbidden,
+			Message: fmt.Sprintf(
+				"secret %q, which the StorageClass names for CreateVolume, may not be read by the provisioner",
+				ref,
+			),
+			Fix: mayReadSecret(ref.Namespace),
 		}
 	case Unknown, Readable:
 	}
@@ -66,7 +69,10 @@ func problemOf(access Access, ref types.NamespacedName) *verdict.Finding {
 }
 
 func mayReadSecret(namespace string) string {
-	return fmt.Sprintf("Give its service account a Role in namespace %q with apiGroups [\"\"], resources [secrets], verbs [get]", namespace)
+	return fmt.Sprintf(
+		"Give its service account a Role in namespace %q with apiGroups [\"\"], resources [secrets], verbs [get]",
+		namespace,
+	)
 }
 
 // AfterSecret says what it means that the secret could not be read right before CreateVolume.
@@ -83,8 +89,12 @@ func AfterSecret(s Snapshot, ref types.NamespacedName, access Access) Verdict {
 func AfterUnfitSecret(s Snapshot, ref types.NamespacedName, key string) Verdict {
 	return unsent(s, verdict.Finding{
 		Reason: verdict.SecretUnfit,
-		Message: fmt.Sprintf("secret %q, which the StorageClass names for CreateVolume, has a value under the key %q that is not UTF-8 text, "+
-			"and a call to the driver can carry nothing else", ref, key),
+		Message: fmt.Sprintf(
+			"secret %q, which the StorageClass names for CreateVolume, has a value under the key %q that is not UTF-8 text, "+
+				"and a call to the driver can carry nothing else",
+			ref,
+			key,
+		),
 		Fix: "Put it there in the form that the driver documents, or take the key out; provisioning then goes on by itself",
 	})
 }

@@ -36,7 +36,12 @@ func leastSize(s Snapshot, fsType string) (int64, string, *verdict.Finding) {
 	if text, ok := s.Class.Parameters[names.OwnParameterMinimumSize]; ok {
 		least, err := resource.ParseQuantity(text)
 		if err != nil || least.Sign() < 0 {
-			return 0, "", invalidClass(s, names.OwnParameterMinimumSize, fmt.Sprintf("%q is not a size", text), "Use one such as 300Mi, or 0 for no limit")
+			return 0, "", invalidClass(
+				s,
+				names.OwnParameterMinimumSize,
+				fmt.Sprintf("%q is not a size", text),
+				"Use one such as 300Mi, or 0 for no limit",
+			)
 		}
 		return least.Value(), fmt.Sprintf("StorageClass %q allows", s.Class.Name), nil
 	}

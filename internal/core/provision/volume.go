@@ -119,7 +119,8 @@ func belongsTo(pv *corev1.PersistentVolume, key Key) bool {
 // describes reports whether the PersistentVolume is that of the volume which our driver made for
 // the claim.
 func describes(s Snapshot) bool {
-	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI != nil && s.Volume.Spec.CSI.Driver == s.Driver.Name
+	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI != nil &&
+		s.Volume.Spec.CSI.Driver == s.Driver.Name
 }
 
 // hasAnother reports whether the claim has got its PersistentVolume from another provisioner, as
@@ -154,8 +155,14 @@ func conflict(have *corev1.PersistentVolume, why string) verdict.Finding {
 func doubled(have *corev1.PersistentVolume, handle string) verdict.Finding {
 	return verdict.Finding{
 		Reason: verdict.VolumeConflict,
-		Message: fmt.Sprintf("CSI driver %q answered with volume %q for a claim whose PersistentVolume %q has volume %q. Both are kept, since they may "+
-			"have the same data", have.Spec.CSI.Driver, handle, have.Name, have.Spec.CSI.VolumeHandle),
+		Message: fmt.Sprintf(
+			"CSI driver %q answered with volume %q for a claim whose PersistentVolume %q has volume %q. Both are kept, since they may "+
+				"have the same data",
+			have.Spec.CSI.Driver,
+			handle,
+			have.Name,
+			have.Spec.CSI.VolumeHandle,
+		),
 		Fix: fmt.Sprintf("If they have not, delete %q at the storage system", handle),
 	}
 }

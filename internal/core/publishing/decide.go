@@ -20,7 +20,10 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	}
 	v := decide(s)
 	if todo, acts := v.(do); acts && now.Before(s.NotBefore) {
-		return wait{Finding: verdict.Finding{Reason: todo.Reason, Message: "the last attempt failed, and the next one is not due yet"}, Until: s.NotBefore}
+		return wait{
+			Finding: verdict.Finding{Reason: todo.Reason, Message: "the last attempt failed, and the next one is not due yet"},
+			Until:   s.NotBefore,
+		}
 	}
 	return v
 }
@@ -33,7 +36,10 @@ func decide(s Snapshot) Verdict {
 	case va.Status.Attached && !s.Mismatch:
 		return idle(verdict.AttachmentDone, "the volume is attached")
 	case !s.Driver.Publishes: // AT-T1
-		done := verdict.Finding{Reason: verdict.AttachmentDone, Message: "the driver attaches nothing, so the volume counts as attached"}
+		done := verdict.Finding{
+			Reason:  verdict.AttachmentDone,
+			Message: "the driver attaches nothing, so the volume counts as attached",
+		}
 		return do{Finding: done, Actions: []Action{MarkAttached{}}, Then: nothing{Finding: done}}
 	}
 	return attach(s)
@@ -67,11 +73,15 @@ func attach(s Snapshot) Verdict {
 	if !slices.Contains(pv.Finalizers, Finalizer(s.Driver.Name)) {
 		actions = append(actions, ProtectVolume{})
 	}
-	if va := s.Attachment; !hasFinalizer(s) || va.Annotations[AnnNodeID] != node || va.Annotations[AnnHandle] != pv.Spec.CSI.VolumeHandle {
+	if va := s.Attachment; !hasFinalizer(s) || va.Annotations[AnnNodeID] != node ||
+		va.Annotations[AnnHandle] != pv.Spec.CSI.VolumeHandle {
 		actions = append(actions, Prepare{NodeID: node, Handle: pv.Spec.CSI.VolumeHandle})
 	}
 	return do{
-		Finding: verdict.Finding{Reason: verdict.Attaching, Message: fmt.Sprintf("attaching PersistentVolume %s to node %s", pv.Name, s.Attachment.Spec.NodeName)},
+		Finding: verdict.Finding{
+			Reason:  verdict.Attaching,
+			Message: fmt.Sprintf("attaching PersistentVolume %s to node %s", pv.Name, s.Attachment.Spec.NodeName),
+		},
 		Actions: append(actions, Publish{NodeID: node}),
 	}
 }
@@ -113,10 +123,22 @@ func detach(s Snapshot) Verdict {
 	case !s.Driver.Publishes: // AT-H8: the driver lost the capability, so nothing is attached any more
 		return released(s, nil)
 	case handle == "":
-		return failed(s, "the PersistentVolume is gone, and the VolumeAttachment does not have the volume's handle; detach the volume on the backend, "+
-			"then remove the finalizer "+Finalizer(s.Driver.Name))
+		return failed(
+			s,
+			"the PersistentVolume is gone, and the VolumeAttachment does not have the volume's handle; detach the volume on the backend, "+
+				"then remove the finalizer "+Finalizer(
+				s.Driver.Name,
+			),
+		)
 	case node == "":
-		return failed(s, fmt.Sprintf("neither CSINode %q nor the annotation %s says which node the volume was attached to", s.Attachment.Spec.NodeName, AnnNodeID))
+		return failed(
+			s,
+			fmt.Sprintf(
+				"neither CSINode %q nor the annotation %s says which node the volume was attached to",
+				s.Attachment.Spec.NodeName,
+				AnnNodeID,
+			),
+		)
 	}
 	return released(s, []Action{Unpublish{Handle: handle, NodeID: node}})
 }
@@ -126,9 +148,15 @@ func released(s Snapshot, first []Action) Verdict {
 	if s.Attachment.Status.Attached && len(s.Attachment.Finalizers) > 1 {
 		actions = append(actions, MarkDetached{})
 	}
-	done := verdict.Finding{Reason: verdict.AttachmentReleased, Message: fmt.Sprintf("the volume is detached from node %s", s.Attachment.Spec.NodeName)}
+	done := verdict.Finding{
+		Reason:  verdict.AttachmentReleased,
+		Message: fmt.Sprintf("the volume is detached from node %s", s.Attachment.Spec.NodeName),
+	}
 	return do{
-		Finding: verdict.Finding{Reason: verdict.Detaching, Message: "detaching the volume from node " + s.Attachment.Spec.NodeName},
+		Finding: verdict.Finding{
+			Reason:  verdict.Detaching,
+			Message: "detaching the volume from node " + s.Attachment.Spec.NodeName,
+		},
 		Actions: actions, Then: nothing{Finding: done},
 	}
 }
@@ -138,7 +166,10 @@ func AfterPublish(s Snapshot, metadata map[string]string, failure *Failure) Verd
 	if failure != nil {
 		return callFailed(s, *failure)
 	}
-	done := verdict.Finding{Reason: verdict.AttachmentDone, Message: fmt.Sprintf("the volume is attached to node %s", s.Attachment.Spec.NodeName)}
+	done := verdict.Finding{
+		Reason:  verdict.AttachmentDone,
+		Message: fmt.Sprintf("the volume is attached to node %s", s.Attachment.Spec.NodeName),
+	}
 	return do{Finding: done, Actions: []Action{MarkAttached{Metadata: metadata}}, Then: nothing{Finding: done}}
 }
 
@@ -161,7 +192,11 @@ func callFailed(s Snapshot, f Failure) Verdict {
 
 // failed is about a mistake that is found before the driver is asked.
 func failed(s Snapshot, message string) Verdict {
-	return markOnce(s, MarkFailed{Message: Cut(message)}, verdict.Finding{Reason: verdict.AttachmentFailed, Message: message})
+	return markOnce(
+		s,
+		MarkFailed{Message: Cut(message)},
+		verdict.Finding{Reason: verdict.AttachmentFailed, Message: message},
+	)
 }
 
 // markOnce leaves the status alone if it has this very error: a retry that fails in the same way

@@ -117,7 +117,10 @@ func Decide(s Snapshot) Verdict {
 	case IsAbandoned(s.Volume):
 		return idle(verdict.VolumeAbandoned, abandoned(s.Volume))
 	case s.Claim == ClaimUnseen:
-		return wait{Finding: verdict.Finding{Reason: verdict.VolumeInUse, Message: "the claim of the PersistentVolume exists"}, Until: s.Now.Add(lookAgain)}
+		return wait{
+			Finding: verdict.Finding{Reason: verdict.VolumeInUse, Message: "the claim of the PersistentVolume exists"},
+			Until:   s.Now.Add(lookAgain),
+		}
 	}
 	return idle(verdict.VolumeInUse, "the PersistentVolume is not released")
 }
@@ -127,8 +130,12 @@ func abandoned(pv *corev1.PersistentVolume) string {
 	if pv.Spec.CSI != nil {
 		handle = pv.Spec.CSI.VolumeHandle
 	}
-	return fmt.Sprintf("PersistentVolume %s is being deleted without the finalizer %s, so volume %q may be left on the storage side",
-		pv.Name, names.FinalizerVolume, handle)
+	return fmt.Sprintf(
+		"PersistentVolume %s is being deleted without the finalizer %s, so volume %q may be left on the storage side",
+		pv.Name,
+		names.FinalizerVolume,
+		handle,
+	)
 }
 
 // lookAgain is how soon a claim that no watch shows is asked for again.
@@ -179,14 +186,22 @@ func reclaim(s Snapshot) Verdict {
 		return shared(s)
 	case len(s.Attached) > 0: // D-16, EV-8: woken up when the last VolumeAttachment goes
 		return wait{Finding: verdict.Finding{
-			Reason:  verdict.VolumeAttached,
-			Message: fmt.Sprintf("persistentvolume %s is still attached to node %s", s.Volume.Name, strings.Join(s.Attached, ", ")),
+			Reason: verdict.VolumeAttached,
+			Message: fmt.Sprintf(
+				"persistentvolume %s is still attached to node %s",
+				s.Volume.Name,
+				strings.Join(s.Attached, ", "),
+			),
 		}}
 	}
 	// Two writes for each volume that we made. The finalizer goes before the object: another owner
 	// of a finalizer there removes it when the object is deleted, and not at the same moment as we
 	// do ours. A crash between the two leaves an object that says what is left to do (H-51).
-	actions := []Action{DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret}, DropFinalizer{s.Volume, finalizers(s)}, DeleteObject{s.Volume}}
+	actions := []Action{
+		DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret},
+		DropFinalizer{s.Volume, finalizers(s)},
+		DeleteObject{s.Volume},
+	}
 	if !s.Fresh {
 		// Memory may be older than another volume with the handle, as that of a new leader is whose
 		// watch is behind, and what is under it is another claim's data. That takes a list of all
@@ -220,8 +235,11 @@ func foreign(pv *corev1.PersistentVolume) verdict.Finding {
 		Reason: verdict.VolumeInvalid,
 		Message: fmt.Sprintf("the volume is not deleted: PersistentVolume annotation %s is %q, and spec.csi.driver is %q",
 			names.AnnProvisionedBy, Owner(pv), pv.Spec.CSI.Driver),
-		Fix: fmt.Sprintf("Correct the annotation; and if no provisioner of %q runs, delete the volume by hand and remove the finalizer %s",
-			pv.Spec.CSI.Driver, names.FinalizerVolume),
+		Fix: fmt.Sprintf(
+			"Correct the annotation; and if no provisioner of %q runs, delete the volume by hand and remove the finalizer %s",
+			pv.Spec.CSI.Driver,
+			names.FinalizerVolume,
+		),
 	}
 }
 
@@ -239,9 +257,18 @@ func shared(s Snapshot) Verdict {
 	other := s.Twins[slices.IndexFunc(s.Twins, needsVolume)].Volume
 	return refuse{Finding: verdict.Finding{
 		Reason: verdict.VolumeShared,
-		Message: fmt.Sprintf("the volume is not deleted: PersistentVolume %q has the same spec.csi.volumeHandle %q, phase %s and reclaim policy %s",
-			other.Name, s.Volume.Spec.CSI.VolumeHandle, other.Status.Phase, other.Spec.PersistentVolumeReclaimPolicy),
-		Fix: fmt.Sprintf("Set the reclaim policy of %q to Retain to let go of it, or delete %q if it is the wrong one", s.Name, other.Name),
+		Message: fmt.Sprintf(
+			"the volume is not deleted: PersistentVolume %q has the same spec.csi.volumeHandle %q, phase %s and reclaim policy %s",
+			other.Name,
+			s.Volume.Spec.CSI.VolumeHandle,
+			other.Status.Phase,
+			other.Spec.PersistentVolumeReclaimPolicy,
+		),
+		Fix: fmt.Sprintf(
+			"Set the reclaim policy of %q to Retain to let go of it, or delete %q if it is the wrong one",
+			s.Name,
+			other.Name,
+		),
 	}}
 }
 
@@ -262,7 +289,10 @@ func AfterDelete(a DeleteVolume, f DeleteFailure) Verdict {
 		Reason: verdict.DeleteFailed, Message: fmt.Sprintf("deleting volume %q: rpc error: code = %s desc = %s", a.Handle, f.Code, f.Message),
 	}
 	if f.NoSecret {
-		finding.Fix = fmt.Sprintf("The call had no credentials, since secret %q does not exist; create it if the driver needs it", a.Secret)
+		finding.Fix = fmt.Sprintf(
+			"The call had no credentials, since secret %q does not exist; create it if the driver needs it",
+			a.Secret,
+		)
 	}
 	return refuse{Finding: finding}
 }

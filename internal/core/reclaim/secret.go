@@ -45,9 +45,13 @@ func deletionSecret(s Snapshot) (types.NamespacedName, *verdict.Finding) {
 
 func badAnnotation(key, value string) *verdict.Finding {
 	return &verdict.Finding{
-		Reason:  verdict.VolumeInvalid,
-		Message: fmt.Sprintf("PersistentVolume annotation %s is %q, so the secret that deletes the volume cannot be found", key, value),
-		Fix:     "Set the annotations for name and namespace to the secret, or both to nothing when none is needed",
+		Reason: verdict.VolumeInvalid,
+		Message: fmt.Sprintf(
+			"PersistentVolume annotation %s is %q, so the secret that deletes the volume cannot be found",
+			key,
+			value,
+		),
+		Fix: "Set the annotations for name and namespace to the secret, or both to nothing when none is needed",
 	}
 }
 
@@ -65,8 +69,13 @@ func fromClass(s Snapshot) (types.NamespacedName, *verdict.Finding) {
 	})
 	if problem != nil {
 		return types.NamespacedName{}, &verdict.Finding{
-			Reason:  verdict.VolumeInvalid,
-			Message: fmt.Sprintf("the secret that deletes the volume is not known: StorageClass %q parameter %s: %s", s.Class.Name, problem.Parameter, problem.Text),
+			Reason: verdict.VolumeInvalid,
+			Message: fmt.Sprintf(
+				"the secret that deletes the volume is not known: StorageClass %q parameter %s: %s",
+				s.Class.Name,
+				problem.Parameter,
+				problem.Text,
+			),
 			Fix: fmt.Sprintf("Set the annotations %s and %s of the PersistentVolume, both to nothing when none is needed",
 				names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace),
 		}
@@ -89,7 +98,10 @@ func AfterSecret(ref types.NamespacedName, f SecretFailure) Verdict {
 		Message: fmt.Sprintf("secret %q, which is needed to delete the volume, cannot be read: %s", ref, f.Message),
 	}
 	if f.Forbidden {
-		finding.Fix = fmt.Sprintf("Give the provisioner's service account a Role in namespace %q with apiGroups [\"\"], resources [secrets], verbs [get]", ref.Namespace)
+		finding.Fix = fmt.Sprintf(
+			"Give the provisioner's service account a Role in namespace %q with apiGroups [\"\"], resources [secrets], verbs [get]",
+			ref.Namespace,
+		)
 	}
 	return refuse{Finding: finding}
 }

@@ -18,7 +18,12 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	case s.Claim == nil:
 		return idle("the claim does not exist any more")
 	case s.Volume == nil && s.Claim.Spec.VolumeName != "":
-		return wait{Finding: verdict.Finding{Reason: verdict.ResizeNotRequested, Message: "the cache does not have the claim's volume yet"}}
+		return wait{
+			Finding: verdict.Finding{
+				Reason:  verdict.ResizeNotRequested,
+				Message: "the cache does not have the claim's volume yet",
+			},
+		}
 	case s.Volume == nil:
 		return idle("the claim has no volume")
 	case !isOurs(s):
@@ -28,7 +33,10 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	if !leftOver(s) {
 		return v
 	}
-	forget := verdict.Finding{Reason: verdict.ResizeNotRequested, Message: "the annotation with the size from before the expansion is not needed any more"}
+	forget := verdict.Finding{
+		Reason:  verdict.ResizeNotRequested,
+		Message: "the annotation with the size from before the expansion is not needed any more",
+	}
 	if first, acts := v.(do); acts {
 		first.Actions = append([]Action{ForgetOldSize{}}, first.Actions...)
 		return first
@@ -71,8 +79,11 @@ func decide(s Snapshot, now time.Time) Verdict {
 	switch {
 	case same && now.Before(s.Retry.NotBefore) && !offline: // RZ-D13, RZ-C5: another size is tried at once
 		return wait{
-			Finding: verdict.Finding{Reason: verdict.ResizeAwaitsRetry, Message: fmt.Sprintf("the last attempt to expand to %s failed, and the next one is not due yet", size.String())},
-			Until:   s.Retry.NotBefore,
+			Finding: verdict.Finding{
+				Reason:  verdict.ResizeAwaitsRetry,
+				Message: fmt.Sprintf("the last attempt to expand to %s failed, and the next one is not due yet", size.String()),
+			},
+			Until: s.Retry.NotBefore,
 		}
 	case s.OfflineOnly && len(s.Users) > 0: // RZ-D12
 		return refuse{Finding: verdict.Finding{
@@ -81,7 +92,10 @@ func decide(s Snapshot, now time.Time) Verdict {
 			Fix: "Stop " + strings.Join(s.Users, ", ") + ", which use it; the expansion goes on then",
 		}, Retry: verdict.RetrySlowly}
 	}
-	begin := verdict.Finding{Reason: verdict.ResizeStarted, Message: "External resizer is resizing volume " + s.Volume.Name}
+	begin := verdict.Finding{
+		Reason:  verdict.ResizeStarted,
+		Message: "External resizer is resizing volume " + s.Volume.Name,
+	}
 	actions := []Action{Expand{size}}
 	if mustBegin(s, size) {
 		actions = append([]Action{Begin{size}}, actions...)
@@ -95,12 +109,17 @@ func decide(s Snapshot, now time.Time) Verdict {
 func mustBegin(s Snapshot, size resource.Quantity) bool {
 	have, ok := allocated(s.Claim)
 	return !ok || have.Cmp(size) != 0 || status(s.Claim) != corev1.PersistentVolumeClaimControllerResizeInProgress ||
-		!hasCondition(s.Claim, corev1.PersistentVolumeClaimResizing) || hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
+		!hasCondition(
+			s.Claim,
+			corev1.PersistentVolumeClaimResizing,
+		) || hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
 }
 
 // target is the table RZ-D6 to RZ-D11c: which size is asked for next, and whether the driver is to
 // be asked at all.
-func target(s Snapshot) (size resource.Quantity, call bool) { //nolint:gocyclo // the table of the specification, row by row
+func target(
+	s Snapshot,
+) (size resource.Quantity, call bool) { //nolint:gocyclo // the table of the specification, row by row
 	wants, volume := requested(s.Claim), s.Volume.Spec.Capacity[corev1.ResourceStorage]
 	last, recorded := allocated(s.Claim)
 	smaller := volume.Cmp(wants) < 0

@@ -23,7 +23,12 @@ func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 		return failed(s, *answer.Failure)
 	}
 	if answer.Capacity < size.Value() { // RZ-H3: an answer of 0 or of less than was asked for cannot be true
-		return failed(s, Failure{Message: fmt.Sprintf("the driver answers with %d bytes, and %d were asked for", answer.Capacity, size.Value())})
+		return failed(
+			s,
+			Failure{
+				Message: fmt.Sprintf("the driver answers with %d bytes, and %d were asked for", answer.Capacity, size.Value()),
+			},
+		)
 	}
 	capacity := *resource.NewQuantity(answer.Capacity, resource.BinarySI)
 	raise := RaiseVolume{Capacity: capacity}

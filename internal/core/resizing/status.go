@@ -13,7 +13,11 @@ const nodeMessage = "Waiting for user to (re-)start a pod to finish file system 
 
 // Apply returns the claim with its status as it is to be after an action; ok is false if the action
 // is not about the claim. The claim that is given stays as it is.
-func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) (changed *corev1.PersistentVolumeClaim, ok bool) {
+func Apply(
+	claim *corev1.PersistentVolumeClaim,
+	a Action,
+	now metav1.Time,
+) (changed *corev1.PersistentVolumeClaim, ok bool) {
 	changed = claim.DeepCopy()
 	st := &changed.Status
 	switch a := a.(type) {
@@ -48,12 +52,24 @@ func Apply(claim *corev1.PersistentVolumeClaim, a Action, now metav1.Time) (chan
 	return changed, true
 }
 
-func newCondition(kind corev1.PersistentVolumeClaimConditionType, message string, now metav1.Time) corev1.PersistentVolumeClaimCondition {
-	return corev1.PersistentVolumeClaimCondition{Type: kind, Status: corev1.ConditionTrue, Message: message, LastTransitionTime: now}
+func newCondition(
+	kind corev1.PersistentVolumeClaimConditionType,
+	message string,
+	now metav1.Time,
+) corev1.PersistentVolumeClaimCondition {
+	return corev1.PersistentVolumeClaimCondition{
+		Type:               kind,
+		Status:             corev1.ConditionTrue,
+		Message:            message,
+		LastTransitionTime: now,
+	}
 }
 
 // replaced drops all conditions of expansions and adds the given ones; others stay.
-func replaced(all []corev1.PersistentVolumeClaimCondition, by ...corev1.PersistentVolumeClaimCondition) []corev1.PersistentVolumeClaimCondition {
+func replaced(
+	all []corev1.PersistentVolumeClaimCondition,
+	by ...corev1.PersistentVolumeClaimCondition,
+) []corev1.PersistentVolumeClaimCondition {
 	var out []corev1.PersistentVolumeClaimCondition
 	for _, c := range all {
 		if !IsResizeCondition(c.Type) {
@@ -64,7 +80,10 @@ func replaced(all []corev1.PersistentVolumeClaimCondition, by ...corev1.Persiste
 }
 
 // merged replaces the condition of the same type, or adds it.
-func merged(all []corev1.PersistentVolumeClaimCondition, one corev1.PersistentVolumeClaimCondition) []corev1.PersistentVolumeClaimCondition {
+func merged(
+	all []corev1.PersistentVolumeClaimCondition,
+	one corev1.PersistentVolumeClaimCondition,
+) []corev1.PersistentVolumeClaimCondition {
 	for i := range all {
 		if all[i].Type == one.Type {
 			all[i] = one

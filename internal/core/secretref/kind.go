@@ -38,10 +38,16 @@ var pairs = [kinds]pair{
 		names.ParameterNodePublishSecretName, names.ParameterNodePublishSecretNamespace,
 		names.OldParameterNodePublishSecretName, names.OldParameterNodePublishSecretNamespace,
 	},
-	ControllerExpand: {name: names.ParameterControllerExpandSecretName, namespace: names.ParameterControllerExpandSecretNamespace},
-	NodeExpand:       {name: names.ParameterNodeExpandSecretName, namespace: names.ParameterNodeExpandSecretNamespace},
-	ControllerModify: {name: names.ParameterControllerModifySecretName, namespace: names.ParameterControllerModifySecretNamespace},
-	Deletion:         {name: names.OwnParameterDeletionSecretName, namespace: names.OwnParameterDeletionSecretNamespace},
+	ControllerExpand: {
+		name:      names.ParameterControllerExpandSecretName,
+		namespace: names.ParameterControllerExpandSecretNamespace,
+	},
+	NodeExpand: {name: names.ParameterNodeExpandSecretName, namespace: names.ParameterNodeExpandSecretNamespace},
+	ControllerModify: {
+		name:      names.ParameterControllerModifySecretName,
+		namespace: names.ParameterControllerModifySecretNamespace,
+	},
+	Deletion: {name: names.OwnParameterDeletionSecretName, namespace: names.OwnParameterDeletionSecretNamespace},
 }
 
 // fallback is the pair for every kind that has none of its own.

@@ -149,7 +149,11 @@ func (h half) fill(tokens func(string) (string, bool), invalid func(string) []st
 	})
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return "", &Problem{h.key, fmt.Sprintf("%q has tokens without a value: %q", h.template, slices.Compact(missing)), allowed(what)}
+		return "", &Problem{
+			h.key,
+			fmt.Sprintf("%q has tokens without a value: %q", h.template, slices.Compact(missing)),
+			allowed(what),
+		}
 	}
 	faults := invalid(value)
 	switch {
@@ -158,7 +162,11 @@ func (h half) fill(tokens func(string) (string, bool), invalid func(string) []st
 	case value == h.template:
 		return "", &Problem{h.key, fmt.Sprintf("%q is not a valid name of a %s", value, what), strings.Join(faults, "; ")}
 	}
-	return "", &Problem{h.key, fmt.Sprintf("%q resolved to %q, which is not a valid name of a %s", h.template, value, what), strings.Join(faults, "; ")}
+	return "", &Problem{
+		h.key,
+		fmt.Sprintf("%q resolved to %q, which is not a valid name of a %s", h.template, value, what),
+		strings.Join(faults, "; "),
+	}
 }
 
 func allowed(what string) string {

@@ -14,8 +14,14 @@ type SnapshotScope struct {
 }
 
 var (
-	snapshotterPair = pair{name: names.ParameterSnapshotterSecretName, namespace: names.ParameterSnapshotterSecretNamespace}
-	listPair        = pair{name: names.ParameterSnapshotterListSecretName, namespace: names.ParameterSnapshotterListSecretNamespace}
+	snapshotterPair = pair{
+		name:      names.ParameterSnapshotterSecretName,
+		namespace: names.ParameterSnapshotterSecretNamespace,
+	}
+	listPair = pair{
+		name:      names.ParameterSnapshotterListSecretName,
+		namespace: names.ParameterSnapshotterListSecretNamespace,
+	}
 )
 
 // Snapshotter returns the secret for CreateSnapshot and DeleteSnapshot. The zero value without a

@@ -26,8 +26,12 @@ func begin(s Snapshot, now time.Time) Verdict {
 		return fail(s, now, problem)
 	}
 	if driver := s.Volume.Spec.CSI.Driver; class.Driver != driver { // SN-H5
-		return fail(s, now, contentFailure("VolumeSnapshotClass %q is for the driver %q, and the volume of claim %q belongs to %q",
-			class.Name, class.Driver, s.Claim.Name, driver))
+		return fail(
+			s,
+			now,
+			contentFailure("VolumeSnapshotClass %q is for the driver %q, and the volume of claim %q belongs to %q",
+				class.Name, class.Driver, s.Claim.Name, driver),
+		)
 	}
 	content, problem, bad := newContent(s, class)
 	if bad {
@@ -47,7 +51,12 @@ func begin(s Snapshot, now time.Time) Verdict {
 	}
 	actions = append(actions, CreateContent{content})
 	return do{
-		Finding: finding(verdict.SnapshotStarted, "Waiting for a snapshot %s/%s to be created by the CSI driver.", vs.Namespace, vs.Name),
+		Finding: finding(
+			verdict.SnapshotStarted,
+			"Waiting for a snapshot %s/%s to be created by the CSI driver.",
+			vs.Namespace,
+			vs.Name,
+		),
 		Actions: append(actions, WriteStatus{copied(vs, content)}),
 		Then:    wait{Finding: finding(verdict.SnapshotAwaitsDriver, "the driver has not taken the snapshot yet")},
 	}
@@ -62,7 +71,12 @@ func sourceProblem(s Snapshot) (problem verdict.Finding, bad bool) {
 	name, claim := SourceClaim(s.Snapshot), s.Claim
 	switch {
 	case claim == nil:
-		return contentFailure("snapshot controller failed to update %s/%s: the claim %q does not exist", s.Key.Namespace, s.Key.Name, name), true
+		return contentFailure(
+			"snapshot controller failed to update %s/%s: the claim %q does not exist",
+			s.Key.Namespace,
+			s.Key.Name,
+			name,
+		), true
 	case claim.DeletionTimestamp != nil && !hasFinalizer(claim, names.FinalizerSnapshotClaim):
 		return contentFailure("the claim %q is being deleted", name), true
 	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
@@ -81,7 +95,11 @@ func sourceProblem(s Snapshot) (problem verdict.Finding, bad bool) {
 func chooseClass(s Snapshot) (class *snapshotv1.VolumeSnapshotClass, problem verdict.Finding, bad bool) {
 	if name := s.Snapshot.Spec.VolumeSnapshotClassName; name != nil {
 		if s.Class == nil {
-			return nil, finding(verdict.SnapshotClassNotFound, "Failed to get snapshot class with error volumesnapshotclass %q not found", *name), true
+			return nil, finding(
+				verdict.SnapshotClassNotFound,
+				"Failed to get snapshot class with error volumesnapshotclass %q not found",
+				*name,
+			), true
 		}
 		return s.Class, verdict.Finding{}, false
 	}
@@ -95,15 +113,28 @@ func chooseClass(s Snapshot) (class *snapshotv1.VolumeSnapshotClass, problem ver
 	case 1:
 		return class, verdict.Finding{}, false
 	case 0:
-		return nil, finding(verdict.SnapshotClassUnclear, "Failed to set default snapshot class with error cannot find default snapshot class"), true
+		return nil, finding(
+			verdict.SnapshotClassUnclear,
+			"Failed to set default snapshot class with error cannot find default snapshot class",
+		), true
 	}
-	return nil, finding(verdict.SnapshotClassUnclear, "Failed to set default snapshot class with error %d default snapshot classes were found", count), true
+	return nil, finding(
+		verdict.SnapshotClassUnclear,
+		"Failed to set default snapshot class with error %d default snapshot classes were found",
+		count,
+	), true
 }
 
-func newContent(s Snapshot, class *snapshotv1.VolumeSnapshotClass) (content *snapshotv1.VolumeSnapshotContent, problem verdict.Finding, bad bool) {
+func newContent(
+	s Snapshot,
+	class *snapshotv1.VolumeSnapshotClass,
+) (content *snapshotv1.VolumeSnapshotContent, problem verdict.Finding, bad bool) {
 	vs := s.Snapshot
 	content = &snapshotv1.VolumeSnapshotContent{
-		ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-" + string(vs.UID), Finalizers: []string{names.FinalizerSnapshotContent}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:       "snapcontent-" + string(vs.UID),
+			Finalizers: []string{names.FinalizerSnapshotContent},
+		},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
 			VolumeSnapshotRef: corev1.ObjectReference{
 				APIVersion: names.SnapshotGroup + "/v1", Kind: "VolumeSnapshot", Namespace: vs.Namespace, Name: vs.Name, UID: vs.UID,
@@ -116,7 +147,10 @@ func newContent(s Snapshot, class *snapshotv1.VolumeSnapshotClass) (content *sna
 	if s.SourceMode {
 		content.Spec.SourceVolumeMode = s.Volume.Spec.VolumeMode
 	}
-	secret, wrong := secretref.Snapshotter(class.Parameters, secretref.SnapshotScope{Snapshot: s.Key, Content: content.Name})
+	secret, wrong := secretref.Snapshotter(
+		class.Parameters,
+		secretref.SnapshotScope{Snapshot: s.Key, Content: content.Name},
+	)
 	if wrong != nil {
 		return nil, contentFailure("VolumeSnapshotClass %q: parameter %s %s", class.Name, wrong.Parameter, wrong.Text), true
 	}

@@ -29,7 +29,10 @@ func finding(reason verdict.Reason, format string, args ...any) verdict.Finding 
 }
 
 // DecideContent says what the sidecar does for a content (SN-A4, SN-E1).
-func DecideContent(s ContentSnapshot, now time.Time) ContentVerdict { //nolint:gocyclo // the table of the specification, row by row
+func DecideContent(
+	s ContentSnapshot,
+	now time.Time,
+) ContentVerdict { //nolint:gocyclo // the table of the specification, row by row
 	c := s.Content
 	switch {
 	case c == nil:
@@ -45,20 +48,32 @@ func DecideContent(s ContentSnapshot, now time.Time) ContentVerdict { //nolint:g
 		return remove(s, now)
 	case isReady(c) && creating:
 		return contentDo{
-			Finding: finding(verdict.ContentIdle, "the snapshot is ready"), Actions: []ContentAction{ClearCreating{}}, Then: idleReady(),
+			Finding: finding(
+				verdict.ContentIdle,
+				"the snapshot is ready",
+			), Actions: []ContentAction{ClearCreating{}}, Then: idleReady(),
 		}
 	case isReady(c):
 		return idleReady()
 	case isMember(c) && (c.Status == nil || c.Spec.Source.SnapshotHandle == nil): // SN-A10, SN-G3
 		return contentNothing{Finding: finding(verdict.ContentIdle, "the snapshot belongs to a group")}
 	case s.NotBefore.After(now):
-		return contentWait{Finding: finding(verdict.ContentAwaitsRetry, "the next attempt is due at %s", s.NotBefore.UTC().Format(time.RFC3339)), Until: s.NotBefore}
+		return contentWait{
+			Finding: finding(
+				verdict.ContentAwaitsRetry,
+				"the next attempt is due at %s",
+				s.NotBefore.UTC().Format(time.RFC3339),
+			),
+			Until: s.NotBefore,
+		}
 	case !s.Asked.IsZero() && s.Asked.Add(pause(s)).After(now):
 		return polled(s, s.Asked)
 	case c.Spec.Source.SnapshotHandle != nil:
 		return find(s)
 	case c.Spec.Source.VolumeHandle == nil:
-		return contentRefuse{Finding: finding(verdict.ContentCheckFailed, "spec.source has neither volumeHandle nor snapshotHandle")}
+		return contentRefuse{
+			Finding: finding(verdict.ContentCheckFailed, "spec.source has neither volumeHandle nor snapshotHandle"),
+		}
 	}
 	return create(s)
 }
@@ -80,7 +95,10 @@ func pause(s ContentSnapshot) time.Duration {
 
 func polled(s ContentSnapshot, asked time.Time) ContentVerdict {
 	s.Asked = asked
-	return contentWait{Finding: finding(verdict.ContentPolled, "the driver is still processing the snapshot"), Until: asked.Add(pause(s))}
+	return contentWait{
+		Finding: finding(verdict.ContentPolled, "the driver is still processing the snapshot"),
+		Until:   asked.Add(pause(s)),
+	}
 }
 
 // create asks for a snapshot of a volume. The content's finalizer is there first, so that neither
@@ -88,10 +106,17 @@ func polled(s ContentSnapshot, asked time.Time) ContentVerdict {
 func create(s ContentSnapshot) ContentVerdict {
 	c := s.Content
 	if !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent) {
-		return contentWait{Finding: finding(verdict.ContentAwaitsFinalizer, "the VolumeSnapshotContent does not have its finalizer yet")}
+		return contentWait{
+			Finding: finding(verdict.ContentAwaitsFinalizer, "the VolumeSnapshotContent does not have its finalizer yet"),
+		}
 	}
 	if c.Spec.VolumeSnapshotRef.UID == "" {
-		return contentWait{Finding: finding(verdict.ContentAwaitsFinalizer, "spec.volumeSnapshotRef has no uid yet, from which the snapshot is named")}
+		return contentWait{
+			Finding: finding(
+				verdict.ContentAwaitsFinalizer,
+				"spec.volumeSnapshotRef has no uid yet, from which the snapshot is named",
+			),
+		}
 	}
 	class := ptr.Deref(c.Spec.VolumeSnapshotClassName, "")
 	if s.Class == nil {
@@ -101,12 +126,20 @@ func create(s ContentSnapshot) ContentVerdict {
 	if problem != "" {
 		return failCreate(s, "VolumeSnapshotClass %q: %s", class, problem)
 	}
-	todo := contentDo{Finding: finding(verdict.ContentCreating, "the driver is asked for a snapshot of volume %q", *c.Spec.Source.VolumeHandle)}
+	todo := contentDo{
+		Finding: finding(
+			verdict.ContentCreating,
+			"the driver is asked for a snapshot of volume %q",
+			*c.Spec.Source.VolumeHandle,
+		),
+	}
 	if !has(c.Annotations, names.AnnSnapshotBeingCreated) {
 		todo.Actions = append(todo.Actions, MarkCreating{})
 	}
 	todo.Actions = append(todo.Actions, CreateSnapshot{
-		Name: s.Naming.Name(c.Spec.VolumeSnapshotRef.UID), SourceVolume: *c.Spec.Source.VolumeHandle, Parameters: parameters, Secret: deletionSecret(c),
+		Name: s.Naming.Name(
+			c.Spec.VolumeSnapshotRef.UID,
+		), SourceVolume: *c.Spec.Source.VolumeHandle, Parameters: parameters, Secret: deletionSecret(c),
 	})
 	return todo
 }
@@ -129,7 +162,11 @@ func driverParameters(s ContentSnapshot) (parameters map[string]string, problem 
 		switch {
 		case slices.Contains(secretKeys, key):
 		case strings.HasPrefix(key, names.ParameterPrefix):
-			return nil, fmt.Sprintf("found unknown parameter key %q with reserved namespace %s; remove it", key, names.ParameterPrefix)
+			return nil, fmt.Sprintf(
+				"found unknown parameter key %q with reserved namespace %s; remove it",
+				key,
+				names.ParameterPrefix,
+			)
 		default:
 			parameters[key] = s.Class.Parameters[key]
 		}
@@ -155,13 +192,21 @@ func find(s ContentSnapshot) ContentVerdict {
 	if s.Class != nil && !isMember(s.Content) {
 		secret, problem := secretref.SnapshotLister(s.Class.Parameters, secretref.SnapshotScope{Content: s.Content.Name})
 		if problem != nil {
-			return AfterFind(s, Answer{}, &Failure{Message: fmt.Sprintf("VolumeSnapshotClass %q: %s %s", s.Class.Name, problem.Parameter, problem.Text)}, time.Time{})
+			return AfterFind(
+				s,
+				Answer{},
+				&Failure{Message: fmt.Sprintf("VolumeSnapshotClass %q: %s %s", s.Class.Name, problem.Parameter, problem.Text)},
+				time.Time{},
+			)
 		}
 		a.Secret = secret
 	} else if !isMember(s.Content) {
 		a.Secret = types.NamespacedName{}
 	}
-	return contentDo{Finding: finding(verdict.ContentCreating, "the driver is asked about the snapshot %q", known), Actions: []ContentAction{a}}
+	return contentDo{
+		Finding: finding(verdict.ContentCreating, "the driver is asked about the snapshot %q", known),
+		Actions: []ContentAction{a},
+	}
 }
 
 // remove deletes the snapshot, or keeps it, and lets the content go (section 10 of the rows).
@@ -182,7 +227,14 @@ func remove(s ContentSnapshot, now time.Time) ContentVerdict {
 		}
 	}
 	if s.NotBefore.After(now) {
-		return contentWait{Finding: finding(verdict.ContentAwaitsRetry, "the next attempt is due at %s", s.NotBefore.UTC().Format(time.RFC3339)), Until: s.NotBefore}
+		return contentWait{
+			Finding: finding(
+				verdict.ContentAwaitsRetry,
+				"the next attempt is due at %s",
+				s.NotBefore.UTC().Format(time.RFC3339),
+			),
+			Until: s.NotBefore,
+		}
 	}
 	return contentDo{
 		Finding: finding(verdict.ContentDeleting, "the driver is asked to delete the snapshot %q", known),

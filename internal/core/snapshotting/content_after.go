@@ -15,7 +15,11 @@ func AfterCreate(s ContentSnapshot, a Answer, f *Failure, now time.Time) Content
 		f = &Failure{Message: "the driver answered CreateSnapshot without a snapshot id", Unasked: true}
 	}
 	if f != nil {
-		message := fmt.Sprintf("Failed to create snapshot: failed to take snapshot of the volume %s: %q", *c.Spec.Source.VolumeHandle, f.Message)
+		message := fmt.Sprintf(
+			"Failed to create snapshot: failed to take snapshot of the volume %s: %q",
+			*c.Spec.Source.VolumeHandle,
+			f.Message,
+		)
 		then := contentRefuse{Finding: verdict.Finding{Reason: verdict.ContentCreateFailed, Message: message}}
 		var actions []ContentAction
 		if f.IsFinal() {
@@ -23,7 +27,10 @@ func AfterCreate(s ContentSnapshot, a Answer, f *Failure, now time.Time) Content
 		}
 		return after(then, append(actions, failed(c, message, now)...))
 	}
-	done := contentDo{Finding: finding(verdict.ContentIdle, "the driver made the snapshot %q", a.Handle), Then: idleReady()}
+	done := contentDo{
+		Finding: finding(verdict.ContentIdle, "the driver made the snapshot %q", a.Handle),
+		Then:    idleReady(),
+	}
 	done.Actions = []ContentAction{WriteContentStatus{statusOf(c, a, now)}, ClearCreating{}}
 	if !a.Ready {
 		done.Finding = finding(verdict.ContentPolled, "the driver made the snapshot %q and is still processing it", a.Handle)
@@ -75,6 +82,9 @@ func AfterDelete(f *Failure) ContentVerdict {
 		return contentRefuse{Finding: finding(verdict.ContentDeleteFailed, "Failed to delete snapshot: %s", f.Message)}
 	}
 	return contentDo{
-		Finding: finding(verdict.ContentDeleting, "the snapshot is deleted"), Actions: []ContentAction{ReleaseContent{}}, Then: gone(),
+		Finding: finding(
+			verdict.ContentDeleting,
+			"the snapshot is deleted",
+		), Actions: []ContentAction{ReleaseContent{}}, Then: gone(),
 	}
 }

@@ -101,7 +101,13 @@ type Failure struct {
 }
 
 // uncertain are the codes after which the driver may still make the snapshot (SN-K1).
-var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted}
+var uncertain = []codes.Code{
+	codes.Canceled,
+	codes.DeadlineExceeded,
+	codes.Unavailable,
+	codes.ResourceExhausted,
+	codes.Aborted,
+}
 
 // IsFinal reports whether the driver is certain not to make a snapshot for the call any more.
 func (f Failure) IsFinal() bool { return !f.Unasked && !slices.Contains(uncertain, f.Code) }

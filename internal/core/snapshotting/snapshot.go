@@ -36,7 +36,11 @@ func DecideSnapshot(s Snapshot, now time.Time) Verdict {
 		next.Actions = append(protect, next.Actions...)
 		return next
 	}
-	return do{Finding: finding(verdict.SnapshotAwaitsDriver, "the VolumeSnapshotContent gets its finalizer"), Actions: protect, Then: v}
+	return do{
+		Finding: finding(verdict.SnapshotAwaitsDriver, "the VolumeSnapshotContent gets its finalizer"),
+		Actions: protect,
+		Then:    v,
+	}
 }
 
 func decide(s Snapshot, now time.Time) Verdict {
@@ -49,11 +53,22 @@ func decide(s Snapshot, now time.Time) Verdict {
 	case vs.DeletionTimestamp != nil:
 		return removeSnapshot(s)
 	case (SourceClaim(vs) == "") == (ptr.Deref(vs.Spec.Source.VolumeSnapshotContentName, "") == ""):
-		return fail(s, now, finding(verdict.SnapshotInvalid, "exactly one of spec.source.persistentVolumeClaimName and volumeSnapshotContentName must be set"))
+		return fail(
+			s,
+			now,
+			finding(
+				verdict.SnapshotInvalid,
+				"exactly one of spec.source.persistentVolumeClaimName and volumeSnapshotContentName must be set",
+			),
+		)
 	case IsReady(vs):
 		return keepReady(s, now)
 	case s.Content == nil && SourceClaim(vs) == "":
-		return fail(s, now, finding(verdict.SnapshotContentAbsent, "VolumeSnapshotContent %q does not exist", ContentName(vs)))
+		return fail(
+			s,
+			now,
+			finding(verdict.SnapshotContentAbsent, "VolumeSnapshotContent %q does not exist", ContentName(vs)),
+		)
 	case s.Content == nil && vs.Status != nil && vs.Status.CreationTime != nil:
 		// The snapshot was taken. One that is taken now would have other data under the old name.
 		return fail(s, now, finding(verdict.SnapshotContentAbsent, "VolumeSnapshotContent is missing"))
@@ -69,8 +84,18 @@ func keepReady(s Snapshot, now time.Time) Verdict {
 	case s.Content == nil:
 		return fail(s, now, finding(verdict.SnapshotContentAbsent, "VolumeSnapshotContent is missing"))
 	case !refersTo(s.Content, s.Snapshot):
-		return fail(s, now, finding(verdict.SnapshotNotBoundBack, "VolumeSnapshotContent %q is bound to %s/%s with uid %q", s.Content.Name,
-			s.Content.Spec.VolumeSnapshotRef.Namespace, s.Content.Spec.VolumeSnapshotRef.Name, s.Content.Spec.VolumeSnapshotRef.UID))
+		return fail(
+			s,
+			now,
+			finding(
+				verdict.SnapshotNotBoundBack,
+				"VolumeSnapshotContent %q is bound to %s/%s with uid %q",
+				s.Content.Name,
+				s.Content.Spec.VolumeSnapshotRef.Namespace,
+				s.Content.Spec.VolumeSnapshotRef.Name,
+				s.Content.Spec.VolumeSnapshotRef.UID,
+			),
+		)
 	}
 	ready := nothing{Finding: finding(verdict.SnapshotIdle, "the snapshot is ready")}
 	actions := append(protect(s), releaseClaim(s)...)
@@ -112,11 +137,23 @@ func follow(s Snapshot, now time.Time) Verdict {
 	ref := c.Spec.VolumeSnapshotRef
 	switch {
 	case preProvisioned != (c.Spec.Source.SnapshotHandle != nil):
-		return fail(s, now, finding(verdict.SnapshotContentUnfit, "VolumeSnapshotContent %q has the source of the other kind: %s", c.Name,
-			map[bool]string{true: "a volumeHandle where a snapshotHandle is needed", false: "a snapshotHandle where a volumeHandle is needed"}[preProvisioned]))
+		return fail(
+			s,
+			now,
+			finding(
+				verdict.SnapshotContentUnfit,
+				"VolumeSnapshotContent %q has the source of the other kind: %s",
+				c.Name,
+				map[bool]string{true: "a volumeHandle where a snapshotHandle is needed", false: "a snapshotHandle where a volumeHandle is needed"}[preProvisioned],
+			),
+		)
 	case !namesIt(c, vs), ref.UID != vs.UID && (!preProvisioned || ref.UID != ""):
-		return fail(s, now, finding(verdict.SnapshotContentTaken, "VolumeSnapshotContent %q refers to VolumeSnapshot %s/%s with uid %q",
-			c.Name, ref.Namespace, ref.Name, ref.UID))
+		return fail(
+			s,
+			now,
+			finding(verdict.SnapshotContentTaken, "VolumeSnapshotContent %q refers to VolumeSnapshot %s/%s with uid %q",
+				c.Name, ref.Namespace, ref.Name, ref.UID),
+		)
 	}
 	actions := protect(s)
 	class := ptr.Deref(vs.Spec.VolumeSnapshotClassName, "")
@@ -186,7 +223,8 @@ func sameStatus(a, b *snapshotv1.VolumeSnapshotStatus) bool {
 	sameTime := func(x, y *metav1.Time) bool {
 		return (x == nil) == (y == nil) && (x == nil || x.Unix() == y.Unix())
 	}
-	sameSize := (a.RestoreSize == nil) == (b.RestoreSize == nil) && (a.RestoreSize == nil || a.RestoreSize.Cmp(*b.RestoreSize) == 0)
+	sameSize := (a.RestoreSize == nil) == (b.RestoreSize == nil) &&
+		(a.RestoreSize == nil || a.RestoreSize.Cmp(*b.RestoreSize) == 0)
 	return sameSize && sameTime(a.CreationTime, b.CreationTime) && sameError(a.Error, b.Error) &&
 		(a.ReadyToUse == nil) == (b.ReadyToUse == nil) && ptr.Deref(a.ReadyToUse, false) == ptr.Deref(b.ReadyToUse, false) &&
 		ptr.Deref(a.BoundVolumeSnapshotContentName, "") == ptr.Deref(b.BoundVolumeSnapshotContentName, "")
@@ -228,7 +266,11 @@ func removeSnapshot(s Snapshot) Verdict {
 	var actions []Action
 	if c := s.Content; refersTo(c, vs) { //nolint:nestif // one row of the specification after the other
 		if len(s.Restoring) > 0 { // SN-D3
-			f := finding(verdict.SnapshotRestoring, "Snapshot is being used to restore a PVC: %s", strings.Join(s.Restoring, ", "))
+			f := finding(
+				verdict.SnapshotRestoring,
+				"Snapshot is being used to restore a PVC: %s",
+				strings.Join(s.Restoring, ", "),
+			)
 			return refuse{Finding: f}
 		}
 		if !has(c.Annotations, names.AnnSnapshotBeingDeleted) { // SN-D5
@@ -250,5 +292,8 @@ func removeSnapshot(s Snapshot) Verdict {
 }
 
 func contentFailure(format string, args ...any) verdict.Finding {
-	return verdict.Finding{Reason: verdict.SnapshotContentCreateFailed, Message: fmt.Sprintf("Failed to create snapshot content with error "+format, args...)}
+	return verdict.Finding{
+		Reason:  verdict.SnapshotContentCreateFailed,
+		Message: fmt.Sprintf("Failed to create snapshot content with error "+format, args...),
+	}
 }

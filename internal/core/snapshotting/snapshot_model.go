@@ -123,14 +123,16 @@ func IsDefaultClass(class *snapshotv1.VolumeSnapshotClass) bool {
 // RestoredFrom returns the VolumeSnapshot that a claim is a restore of, whichever field names it
 // (SN-H19).
 func RestoredFrom(claim *corev1.PersistentVolumeClaim) (types.NamespacedName, bool) {
-	if ref := claim.Spec.DataSourceRef; ref != nil && ref.Kind == "VolumeSnapshot" && ptr.Deref(ref.APIGroup, "") == names.SnapshotGroup {
+	if ref := claim.Spec.DataSourceRef; ref != nil && ref.Kind == "VolumeSnapshot" &&
+		ptr.Deref(ref.APIGroup, "") == names.SnapshotGroup {
 		namespace := ptr.Deref(ref.Namespace, "")
 		if namespace == "" {
 			namespace = claim.Namespace
 		}
 		return types.NamespacedName{Namespace: namespace, Name: ref.Name}, true
 	}
-	if ref := claim.Spec.DataSource; ref != nil && ref.Kind == "VolumeSnapshot" && ptr.Deref(ref.APIGroup, "") == names.SnapshotGroup {
+	if ref := claim.Spec.DataSource; ref != nil && ref.Kind == "VolumeSnapshot" &&
+		ptr.Deref(ref.APIGroup, "") == names.SnapshotGroup {
 		return types.NamespacedName{Namespace: claim.Namespace, Name: ref.Name}, true
 	}
 	return types.NamespacedName{}, false
@@ -146,5 +148,6 @@ func namesIt(c *snapshotv1.VolumeSnapshotContent, vs *snapshotv1.VolumeSnapshot)
 }
 
 func isGroupMember(vs *snapshotv1.VolumeSnapshot) bool {
-	return slices.Contains(vs.Finalizers, names.FinalizerSnapshotInGroup) || vs.Status != nil && vs.Status.VolumeGroupSnapshotName != nil
+	return slices.Contains(vs.Finalizers, names.FinalizerSnapshotInGroup) ||
+		vs.Status != nil && vs.Status.VolumeGroupSnapshotName != nil
 }

@@ -196,7 +196,9 @@ func Shift(claimName string, n int) int {
 	set, ordinal := splitOrdinal(claimName)
 	hash := fnv.New32()
 	hash.Write([]byte(set))
-	return int((hash.Sum32() + ordinal) % uint32(n)) //nolint:gosec // the sum wraps on purpose, as in the external-provisioner
+	return int(
+		(hash.Sum32() + ordinal) % uint32(n),
+	) //nolint:gosec // the sum wraps on purpose, as in the external-provisioner
 }
 
 // splitOrdinal returns the name of the StatefulSet and the ordinal in the name of a claim, as in

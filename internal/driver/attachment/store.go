@@ -67,7 +67,8 @@ func (s *Store) load(ctx context.Context, name string) error {
 	}
 	attachments, err := decode(content, volume)
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "An attachment record is damaged: its volume counts as attached", "path", path)
+		logr.FromContextOrDiscard(ctx).
+			Error(err, "An attachment record is damaged: its volume counts as attached", "path", path)
 		s.damaged[volume] = err
 		return nil
 	}

@@ -24,7 +24,9 @@ const (
 
 // ErrNotWhileMounted means that this machine grows such a filesystem only
 // while it is not mounted.
-var ErrNotWhileMounted = errors.New("the kernel does not allow this process to grow a mounted ext4 (CAP_SYS_RESOURCE is missing)")
+var ErrNotWhileMounted = errors.New(
+	"the kernel does not allow this process to grow a mounted ext4 (CAP_SYS_RESOURCE is missing)",
+)
 
 // MayGrowMounted says whether Grow is allowed here.
 func MayGrowMounted(t Type) bool { return t != Ext4 || mayUseReserved() }
@@ -187,7 +189,8 @@ func Check(ctx context.Context, path, undo string) error {
 func isAboutResizeInode(questions string) bool {
 	for line := range strings.Lines(questions) {
 		question := strings.TrimSpace(line)
-		if strings.HasSuffix(question, "? no") && !strings.HasPrefix(question, badResizeInode) && !strings.HasPrefix(question, "Inode 7, ") {
+		if strings.HasSuffix(question, "? no") && !strings.HasPrefix(question, badResizeInode) &&
+			!strings.HasPrefix(question, "Inode 7, ") {
 			return false
 		}
 	}

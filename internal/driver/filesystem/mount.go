@@ -47,7 +47,10 @@ func CheckOptions(options []string) error {
 		name, _, _ := strings.Cut(option, "=")
 		switch name {
 		case "loop", "offset", "sizelimit", "bind", "rbind", "move", "remount", "device":
-			return fault.Invalid.Errorf("mount.mount_flags: the one at position %d is for the driver to choose; remove it from mountOptions of the storage class", i+1)
+			return fault.Invalid.Errorf(
+				"mount.mount_flags: the one at position %d is for the driver to choose; remove it from mountOptions of the storage class",
+				i+1,
+			)
 		}
 	}
 	return nil
@@ -92,7 +95,13 @@ func Mount(m Mounting) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EINVAL) && len(m.Options) > 0:
-		return fault.Invalid.Errorf("mount %s at %s: %w; the kernel's log says why, often it is one of the %d mount_flags (mountOptions of the storage class)", m.Type, m.Path, err, len(split(m.Options)))
+		return fault.Invalid.Errorf(
+			"mount %s at %s: %w; the kernel's log says why, often it is one of the %d mount_flags (mountOptions of the storage class)",
+			m.Type,
+			m.Path,
+			err,
+			len(split(m.Options)),
+		)
 	case errors.Is(err, unix.ENODEV):
 		return fault.Unready.Errorf("mount %s at %s: %w: the kernel of this machine has no %s", m.Type, m.Path, err, m.Type)
 	default:

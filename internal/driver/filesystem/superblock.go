@@ -55,17 +55,25 @@ func renameBtrfs(file *os.File, uuid [uuidBytes]byte) error {
 }
 
 func isCopyAt(block []byte, at int64) bool {
-	return bytes.HasPrefix(block[btrfsMagicAt:], []byte(btrfsMagic)) && binary.LittleEndian.Uint64(block[ownPlaceAt:]) == uint64(at)
+	return bytes.HasPrefix(block[btrfsMagicAt:], []byte(btrfsMagic)) &&
+		binary.LittleEndian.Uint64(block[ownPlaceAt:]) == uint64(at)
 }
 
 // renameBlock is pure.
 func renameBlock(block []byte, uuid [uuidBytes]byte) error {
 	le := binary.LittleEndian
 	if kind := le.Uint16(block[sumTypeAt:]); kind != sumIsCRC {
-		return fault.Unsupported.Errorf("the btrfs has checksums of type %d, and only those of type %d (crc32c) can be written; copy it as a block volume", kind, sumIsCRC)
+		return fault.Unsupported.Errorf(
+			"the btrfs has checksums of type %d, and only those of type %d (crc32c) can be written; copy it as a block volume",
+			kind,
+			sumIsCRC,
+		)
 	}
 	if devices := le.Uint64(block[devicesAt:]); devices != 1 {
-		return fault.Unsupported.Errorf("the btrfs has %d devices, and this is one of them; copy it as a block volume", devices)
+		return fault.Unsupported.Errorf(
+			"the btrfs has %d devices, and this is one of them; copy it as a block volume",
+			devices,
+		)
 	}
 	if le.Uint32(block) != sumOf(block) {
 		return errors.New("the superblock of the btrfs is damaged: its checksum is wrong")

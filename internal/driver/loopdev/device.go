@@ -101,7 +101,11 @@ func (d *Device) Detach() error {
 		_, gone := d.Inode()
 		if !errors.Is(gone, fs.ErrNotExist) && !d.unflushed {
 			d.unflushed = true
-			return fmt.Errorf("write what %s still holds into its image: %w; what its user did not sync is lost, and the device is detached by the next attempt", d.Path(), err)
+			return fmt.Errorf(
+				"write what %s still holds into its image: %w; what its user did not sync is lost, and the device is detached by the next attempt",
+				d.Path(),
+				err,
+			)
 		}
 	}
 	return d.Discard()

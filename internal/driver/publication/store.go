@@ -90,7 +90,8 @@ func (s *Store) load(ctx context.Context, name string) error {
 		err = errors.New("its volume or target belongs in another file")
 	}
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "A publication record is damaged: its volume counts as published", "path", path)
+		logr.FromContextOrDiscard(ctx).
+			Error(err, "A publication record is damaged: its volume counts as published", "path", path)
 		s.damaged[name] = damage{volume, err}
 		return nil
 	}

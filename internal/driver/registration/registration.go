@@ -57,8 +57,12 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{config: config, serving: make(chan struct{}), status: errNotAsked}
 	if len(s.Path()) > maxSocketPath {
-		return nil, fmt.Errorf("registration socket %s: the path has %d bytes, but the kernel allows %d for a socket; choose a shorter folder",
-			s.Path(), len(s.Path()), maxSocketPath)
+		return nil, fmt.Errorf(
+			"registration socket %s: the path has %d bytes, but the kernel allows %d for a socket; choose a shorter folder",
+			s.Path(),
+			len(s.Path()),
+			maxSocketPath,
+		)
 	}
 	return s, nil
 }
@@ -77,9 +81,13 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("register with the kubelet: %w", err)
 	}
 	log := logr.FromContextOrDiscard(ctx)
-	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		return handle(logr.NewContext(ctx, log), r)
-	}))
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(
+			func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+				return handle(logr.NewContext(ctx, log), r)
+			},
+		),
+	)
 	kubelet.RegisterRegistrationServer(server, s)
 	log.Info("Waiting for the kubelet", "socket", s.Path())
 	return s.serve(ctx, server, listener)
@@ -117,7 +125,10 @@ func (s *Server) GetInfo(context.Context, *kubelet.InfoRequest) (*kubelet.Plugin
 
 // NotifyRegistrationStatus implements the kubelet's service. A refusal is kept
 // and told, not fatal: the kubelet tries again.
-func (s *Server) NotifyRegistrationStatus(ctx context.Context, status *kubelet.RegistrationStatus) (*kubelet.RegistrationStatusResponse, error) {
+func (s *Server) NotifyRegistrationStatus(
+	ctx context.Context,
+	status *kubelet.RegistrationStatus,
+) (*kubelet.RegistrationStatusResponse, error) {
 	log := logr.FromContextOrDiscard(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()

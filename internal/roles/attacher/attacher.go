@@ -79,10 +79,25 @@ written with one dash as well, as upstream's.`,
 // AddFlags binds every setting to its flag (AT-F1 to AT-F10).
 func (a *Attacher) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Attaching", func(f *pflag.FlagSet) {
-		f.StringVar(&a.DefaultFSType, "default-fstype", "", "filesystem for volumes whose PersistentVolume names none; empty leaves it to the driver")
+		f.StringVar(
+			&a.DefaultFSType,
+			"default-fstype",
+			"",
+			"filesystem for volumes whose PersistentVolume names none; empty leaves it to the driver",
+		)
 		f.DurationVar(&a.resync, "resync", 10*time.Minute, "has no effect: every change is seen as it comes")
-		f.DurationVar(&a.reconcileSync, "reconcile-sync", time.Minute, "how often to compare attachments with what the driver lists; this version does not compare")
-		f.IntVar(&a.maxEntries, "max-entries", 0, "volumes on one page of what the driver lists; this version does not compare")
+		f.DurationVar(
+			&a.reconcileSync,
+			"reconcile-sync",
+			time.Minute,
+			"how often to compare attachments with what the driver lists; this version does not compare",
+		)
+		f.IntVar(
+			&a.maxEntries,
+			"max-entries",
+			0,
+			"volumes on one page of what the driver lists; this version does not compare",
+		)
 		f.IntVar(&a.maxLogLength, "max-grpc-log-length", -1, "has no effect")
 	})
 	a.AddCommonFlags(f)
@@ -90,7 +105,10 @@ func (a *Attacher) AddFlags(f *pflag.FlagSet) {
 
 // Validate implements cli.Role.
 func (a *Attacher) Validate() error {
-	return errors.Join(a.ValidateCommon(), cli.Need(a.maxEntries >= 0, "--max-entries=%d: must not be negative", a.maxEntries))
+	return errors.Join(
+		a.ValidateCommon(),
+		cli.Need(a.maxEntries >= 0, "--max-entries=%d: must not be negative", a.maxEntries),
+	)
 }
 
 // add registers the controllers (AT-S3, AT-S4).
@@ -98,11 +116,14 @@ func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
 	has := func(c csi.ControllerServiceCapability_RPC_Type) bool { return run.Driver.Controller[c] }
 	rules := publishing.Driver{
 		Name: run.Driver.Name, Publishes: has(csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME),
-		ReadOnly: has(csi.ControllerServiceCapability_RPC_PUBLISH_READONLY), MultiWriters: has(csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
+		ReadOnly: has(
+			csi.ControllerServiceCapability_RPC_PUBLISH_READONLY,
+		), MultiWriters: has(csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER),
 		DefaultFSType: a.DefaultFSType,
 	}
 	if !rules.Publishes {
-		logr.FromContextOrDiscard(ctx).Info("the csi driver attaches nothing: attachments are marked as attached and nothing is called; CSIDriver attachRequired=false saves them")
+		logr.FromContextOrDiscard(ctx).
+			Info("the csi driver attaches nothing: attachments are marked as attached and nothing is called; CSIDriver attachRequired=false saves them")
 	}
 	return publish.New(publish.Config{
 		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),

@@ -75,5 +75,7 @@ func NoArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return SyntaxError{Err: fmt.Errorf("unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath())}
+	return SyntaxError{
+		Err: fmt.Errorf("unexpected argument %q: %s takes flags only; see '%s --help'", args[0], c.Name(), c.CommandPath()),
+	}
 }

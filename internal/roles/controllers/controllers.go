@@ -96,7 +96,12 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Controllers", func(f *pflag.FlagSet) {
 		c.WantedFlag(f)
 		f.UintVar(&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are worked on at once")
-		f.DurationVar(&c.RetryStart, "retry-interval-start", 100*time.Millisecond, "first delay after a failure; it doubles with each further one")
+		f.DurationVar(
+			&c.RetryStart,
+			"retry-interval-start",
+			100*time.Millisecond,
+			"first delay after a failure; it doubles with each further one",
+		)
 		f.DurationVar(&c.RetryMax, "retry-interval-max", time.Minute, "longest delay after a failure")
 	})
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
@@ -107,8 +112,18 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 
 // WantedFlag adds --controllers, which `plane` has too.
 func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
-	f.StringSliceVar(&c.Wanted, "controllers", []string{everyController},
-		"`names` of the controllers to run, as kube-controller-manager calls them; * for all but "+strings.Join(registry.OnRequest(), ", ")+", -NAME for all but this one: "+strings.Join(registry.Names(), ", "))
+	f.StringSliceVar(
+		&c.Wanted,
+		"controllers",
+		[]string{everyController},
+		"`names` of the controllers to run, as kube-controller-manager calls them; * for all but "+strings.Join(
+			registry.OnRequest(),
+			", ",
+		)+", -NAME for all but this one: "+strings.Join(
+			registry.Names(),
+			", ",
+		),
+	)
 }
 
 // DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With
@@ -124,9 +139,18 @@ func (c *Controllers) Validate() error {
 			names,
 			cli.Need(c.Workers > 0, "--worker-threads=0: must be at least 1, or nothing is worked on"),
 			cli.Need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
-			cli.Need(c.RetryMax >= c.RetryStart, "--retry-interval-max=%s: must not be less than --retry-interval-start=%s", c.RetryMax, c.RetryStart),
+			cli.Need(
+				c.RetryMax >= c.RetryStart,
+				"--retry-interval-max=%s: must not be less than --retry-interval-start=%s",
+				c.RetryMax,
+				c.RetryStart,
+			),
 		},
-		c.APIAccess.Validate(), c.HTTPSettings.Validate(&cli.Notices{}), cli.ValidateLogging(c.Logging), c.Election.Validate())...)
+		c.APIAccess.Validate(),
+		c.HTTPSettings.Validate(&cli.Notices{}),
+		cli.ValidateLogging(c.Logging),
+		c.Election.Validate(),
+	)...)
 }
 
 // Enabled says which controllers run. Each can be swapped by itself: they meet at the API server
@@ -147,7 +171,10 @@ func (c *Controllers) Enabled() (map[string]bool, error) {
 		case slices.Contains(registry.Names(), name):
 			on[name] = !off
 		default:
-			unknown = append(unknown, fmt.Errorf("--controllers: %q is not known; there are *, %s", item, strings.Join(registry.Names(), ", ")))
+			unknown = append(
+				unknown,
+				fmt.Errorf("--controllers: %q is not known; there are *, %s", item, strings.Join(registry.Names(), ", ")),
+			)
 		}
 	}
 	if len(unknown) == 0 && !slices.Contains(slices.Collect(maps.Values(on)), true) {

@@ -148,7 +148,10 @@ func (b *builder) assemble(ctx context.Context) error {
 
 // recorder writes events of one component; each controller has upstream's.
 func (b *builder) recorder(ctx context.Context, component string) (*kube.Events, error) {
-	events, err := kube.NewEvents(ctx, kube.EventsConfig{API: b.api, Component: component, Dropped: b.dropped, Traffic: b.role.Traffic})
+	events, err := kube.NewEvents(
+		ctx,
+		kube.EventsConfig{API: b.api, Component: component, Dropped: b.dropped, Traffic: b.role.Traffic},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
@@ -169,7 +172,13 @@ func (b *builder) add(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parts := registry.Parts{Manager: b.mgr, Binding: b.binding, Metrics: b.registry, Queue: b.role.Queue, Settings: b.settings}
+	parts := registry.Parts{
+		Manager:  b.mgr,
+		Binding:  b.binding,
+		Metrics:  b.registry,
+		Queue:    b.role.Queue,
+		Settings: b.settings,
+	}
 	for _, c := range enabled {
 		if !b.isServed(c) {
 			logr.FromContextOrDiscard(ctx).Info(c.Absent, "controller", c.Name)
@@ -216,7 +225,14 @@ func (b *builder) trim(log logr.Logger) (toolscache.TransformFunc, error) {
 	}
 	binding := trim(kube.BindingTrim{Manager: managerName, Since: time.Now(), Foreign: func(manager, claim string) {
 		b.foreign.WithLabelValues(manager).Inc()
-		log.Error(nil, "another program binds claims too; switch one of the two off", "writer", manager, telemetry.KeyClaim, claim)
+		log.Error(
+			nil,
+			"another program binds claims too; switch one of the two off",
+			"writer",
+			manager,
+			telemetry.KeyClaim,
+			claim,
+		)
 	}})
 	enabled, err := b.role.enabledControllers()
 	if slices.ContainsFunc(enabled, func(c registry.Controller) bool { return c.Name == registry.NameAttachDetach }) {
@@ -234,7 +250,15 @@ func (b *builder) wantedPermissions() ([]process.Permission, error) {
 	wanted := registry.Permissions(enabled)
 	if b.role.Election.Enabled {
 		for _, verb := range []string{"get", "create", "update"} {
-			wanted = append(wanted, process.Permission{Namespace: b.role.Election.LeaseNamespace(), Group: "coordination.k8s.io", Resource: "leases", Verb: verb})
+			wanted = append(
+				wanted,
+				process.Permission{
+					Namespace: b.role.Election.LeaseNamespace(),
+					Group:     "coordination.k8s.io",
+					Resource:  "leases",
+					Verb:      verb,
+				},
+			)
 		}
 	}
 	return wanted, err

@@ -41,10 +41,19 @@ func (d *Driver) chooseBackend(state string) (chosen, error) {
 	case began == "":
 		return d.firstChoice(state)
 	case d.Backend != "" && d.Backend != began:
-		return chosen{}, fmt.Errorf("--backend=%s: the state directory %s holds volumes of the backend %s; choose another --state-dir, or that backend", d.Backend, state, began)
+		return chosen{}, fmt.Errorf(
+			"--backend=%s: the state directory %s holds volumes of the backend %s; choose another --state-dir, or that backend",
+			d.Backend,
+			state,
+			began,
+		)
 	case began == backendLoopfile:
 		if err := loopfile.Usable(state); err != nil {
-			return chosen{}, fmt.Errorf("the state directory %s holds loop images, and they cannot be used here: %w; choose another --state-dir, or mend that", state, err)
+			return chosen{}, fmt.Errorf(
+				"the state directory %s holds loop images, and they cannot be used here: %w; choose another --state-dir, or mend that",
+				state,
+				err,
+			)
 		}
 	}
 	return chosen{kind: began, reason: "volumes are " + whatAre[began] + ", as before in this state directory"}, nil
@@ -102,7 +111,12 @@ func beganWith(state string) (string, error) {
 	if err == nil {
 		kind := strings.TrimSpace(string(content))
 		if !slices.Contains(backends, kind) {
-			return "", fmt.Errorf("%s: backend %q is not known to this version; it knows %s", path, kind, strings.Join(backends, ", "))
+			return "", fmt.Errorf(
+				"%s: backend %q is not known to this version; it knows %s",
+				path,
+				kind,
+				strings.Join(backends, ", "),
+			)
 		}
 		return kind, nil
 	}

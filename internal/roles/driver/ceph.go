@@ -21,8 +21,18 @@ type cephSettings struct {
 const defaultCephTimeout = time.Minute
 
 func (c *cephSettings) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.ConfDir, "ceph-conf-dir", ceph.DefaultConfDir, "`folder` with a file CLUSTER.conf for each cluster, with at least its mon host")
-	f.DurationVar(&c.Timeout, "ceph-timeout", defaultCephTimeout, "how long one run of a program of Ceph may take before the call is UNAVAILABLE")
+	f.StringVar(
+		&c.ConfDir,
+		"ceph-conf-dir",
+		ceph.DefaultConfDir,
+		"`folder` with a file CLUSTER.conf for each cluster, with at least its mon host",
+	)
+	f.DurationVar(
+		&c.Timeout,
+		"ceph-timeout",
+		defaultCephTimeout,
+		"how long one run of a program of Ceph may take before the call is UNAVAILABLE",
+	)
 }
 
 func (c *cephSettings) mistakes() []error {

@@ -117,26 +117,71 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 		f.StringVar(&d.Name, "driver-name", driver.DefaultName, "`name` of the driver, as StorageClasses refer to it")
 		f.StringVar(&d.Backend, "backend", "", "`kind` of storage: "+strings.Join(backends, ", ")+
 			"; by default loopfile where this process may use loop devices, else directory; a state directory keeps the kind that it began with")
-		f.StringSliceVar(&d.Topology, "topology", []string{"true"}, "where volumes can be reached: true for this machine only, by the topology key "+
-			"topology.DRIVER-NAME/node (images and directories); false to announce nothing; or a `segment` KEY=VALUE, such as "+
-			"topology.kubernetes.io/zone=a, which replaces the key of the machine unless true is given as well; may be given several times")
-		f.BoolVar(&d.Attach, "attach-required", false, "offer ControllerPublishVolume, which refuses a volume to a second node unless its access mode "+
-			"allows several; for a CSIDriver object with attachRequired: true")
-		f.StringSliceVar(&d.AttachNodes, "attach-nodes", nil, "`ids` of the nodes that volumes can be attached to, * for every node; by default this node "+
-			"for images and directories, and every node for Ceph")
+		f.StringSliceVar(
+			&d.Topology,
+			"topology",
+			[]string{"true"},
+			"where volumes can be reached: true for this machine only, by the topology key "+
+				"topology.DRIVER-NAME/node (images and directories); false to announce nothing; or a `segment` KEY=VALUE, such as "+
+				"topology.kubernetes.io/zone=a, which replaces the key of the machine unless true is given as well; may be given several times",
+		)
+		f.BoolVar(
+			&d.Attach,
+			"attach-required",
+			false,
+			"offer ControllerPublishVolume, which refuses a volume to a second node unless its access mode "+
+				"allows several; for a CSIDriver object with attachRequired: true",
+		)
+		f.StringSliceVar(
+			&d.AttachNodes,
+			"attach-nodes",
+			nil,
+			"`ids` of the nodes that volumes can be attached to, * for every node; by default this node "+
+				"for images and directories, and every node for Ceph",
+		)
 	})
 	cli.Grouped(f, "Loop images", func(f *pflag.FlagSet) {
-		f.Float64Var(&d.Loopfile.OverCommit, "loopfile-over-commit", loopfile.DefaultOverCommit, "how many times the space of the pool may be promised to volumes")
-		f.Int64Var(&d.Loopfile.MaxVolumes, "loopfile-max-volumes", loopfile.DefaultMaxVolumes, "how many volumes may be in use on this machine at once")
-		f.DurationVar(&d.Loopfile.FreezeBound, "loopfile-freeze-bound", loopfile.DefaultFreezeBound, "how long a snapshot may keep a volume from being written")
+		f.Float64Var(
+			&d.Loopfile.OverCommit,
+			"loopfile-over-commit",
+			loopfile.DefaultOverCommit,
+			"how many times the space of the pool may be promised to volumes",
+		)
+		f.Int64Var(
+			&d.Loopfile.MaxVolumes,
+			"loopfile-max-volumes",
+			loopfile.DefaultMaxVolumes,
+			"how many volumes may be in use on this machine at once",
+		)
+		f.DurationVar(
+			&d.Loopfile.FreezeBound,
+			"loopfile-freeze-bound",
+			loopfile.DefaultFreezeBound,
+			"how long a snapshot may keep a volume from being written",
+		)
 	})
 	cli.Grouped(f, "Ceph", d.Ceph.addFlags)
 	cli.Grouped(f, "Kubelet", func(f *pflag.FlagSet) {
-		f.StringVar(&d.RegistrationDir, "registration-dir", "", "`folder` that the kubelet watches for drivers, such as /var/lib/kubelet/plugins_registry; empty for no registration")
-		f.StringVar(&d.RegistrationSocket, "registration-endpoint", "", "`path` of the CSI socket as the kubelet sees it, when that is not the path of --endpoint")
+		f.StringVar(
+			&d.RegistrationDir,
+			"registration-dir",
+			"",
+			"`folder` that the kubelet watches for drivers, such as /var/lib/kubelet/plugins_registry; empty for no registration",
+		)
+		f.StringVar(
+			&d.RegistrationSocket,
+			"registration-endpoint",
+			"",
+			"`path` of the CSI socket as the kubelet sees it, when that is not the path of --endpoint",
+		)
 	})
 	cli.Grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
-		f.StringVar(&d.HTTPEndpoint, "http-endpoint", "", "`address`, such as :9808, to serve metrics and health on; empty for none")
+		f.StringVar(
+			&d.HTTPEndpoint,
+			"http-endpoint",
+			"",
+			"`address`, such as :9808, to serve metrics and health on; empty for none",
+		)
 		f.StringVar(&d.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
 		f.BoolVar(&d.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
 	})
@@ -183,14 +228,24 @@ func (d *Driver) Validate() error {
 	errs = append(errs, d.Ceph.mistakes()...)
 	errs = append(errs, process.ValidateMetricsPath(d.HTTPEndpoint, d.MetricsPath)...)
 	errs = append(errs, cli.ValidateLogging(d.Logging)...)
-	errs = append(errs, d.validateRegistration(), cli.Need(d.Attach || len(d.AttachNodes) == 0, "--attach-nodes: give --attach-required as well"))
+	errs = append(
+		errs,
+		d.validateRegistration(),
+		cli.Need(d.Attach || len(d.AttachNodes) == 0, "--attach-nodes: give --attach-required as well"),
+	)
 	errs = append(errs, d.topologyMistakes()...)
 	errs = append(errs, cli.ValidateAddress("http-endpoint", d.HTTPEndpoint))
 	return errors.Join(append(errs, d.settingMistakes()...)...)
 }
 
 // flagOf are the flags behind the settings of the driver.
-var flagOf = map[string]string{"Name": "driver-name", "NodeID": "node-id", "Endpoint": "endpoint", "StateDir": "state-dir", "Topology": "topology"}
+var flagOf = map[string]string{
+	"Name":     "driver-name",
+	"NodeID":   "node-id",
+	"Endpoint": "endpoint",
+	"StateDir": "state-dir",
+	"Topology": "topology",
+}
 
 // settingMistakes leaves out the flags without which there is nothing to do, of which Validate has
 // said so. The name of the driver is in its topology key, which takes less than a name may have.
@@ -204,7 +259,13 @@ func (d *Driver) settingMistakes() (errs []error) {
 			errs = append(errs, fmt.Errorf("--%s=%q: %s", flag, m.Value, m.Problem))
 			named = named && m.Setting != "Name"
 		case m.Setting == "TopologyKey" && named:
-			errs = append(errs, fmt.Errorf("--driver-name=%q: no name for a topology key, which has lower-case letters; choose another one, or give --topology=false", d.Name))
+			errs = append(
+				errs,
+				fmt.Errorf(
+					"--driver-name=%q: no name for a topology key, which has lower-case letters; choose another one, or give --topology=false",
+					d.Name,
+				),
+			)
 		}
 	}
 	return errs
@@ -221,10 +282,19 @@ func (d *Driver) topologyMistakes() (errs []error) {
 	seen := map[string]bool{}
 	for _, segment := range d.Topology {
 		key, _, isPair := strings.Cut(segment, "=")
-		errs = append(errs,
-			cli.Need(isPair || segment == topologyOfNode || segment == topologyOff, "--topology=%q: give true, false or a segment KEY=VALUE", segment),
-			cli.Need(segment != topologyOff || len(d.Topology) == 1, "--topology=false: leave the other values out, or this one"),
-			cli.Need(!isPair || !seen[key], "--topology=%q: the key is given twice; all volumes are in one place", segment))
+		errs = append(
+			errs,
+			cli.Need(
+				isPair || segment == topologyOfNode || segment == topologyOff,
+				"--topology=%q: give true, false or a segment KEY=VALUE",
+				segment,
+			),
+			cli.Need(
+				segment != topologyOff || len(d.Topology) == 1,
+				"--topology=false: leave the other values out, or this one",
+			),
+			cli.Need(!isPair || !seen[key], "--topology=%q: the key is given twice; all volumes are in one place", segment),
+		)
 		seen[key] = true
 	}
 	return errs
@@ -232,7 +302,11 @@ func (d *Driver) topologyMistakes() (errs []error) {
 
 func (d *Driver) validateRegistration() error {
 	if d.RegistrationDir == "" {
-		return cli.Need(d.RegistrationSocket == "", "--registration-endpoint=%s: give --registration-dir as well", d.RegistrationSocket)
+		return cli.Need(
+			d.RegistrationSocket == "",
+			"--registration-endpoint=%s: give --registration-dir as well",
+			d.RegistrationSocket,
+		)
 	}
 	if _, err := kubelet.New(d.registration()); err != nil {
 		return fmt.Errorf("--registration-dir=%s: %w", d.RegistrationDir, err)

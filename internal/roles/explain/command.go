@@ -79,7 +79,8 @@ namespace. It only reads. Exit codes: 0 well, 1 stuck, 2 cannot tell.`,
 	o.flags(c.Flags())
 	o.dumpFlags(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "`format` of the answer: text, json or yaml")
-	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "explain again every five seconds, and print what has changed, until the object is well")
+	c.Flags().
+		BoolVarP(&o.watch, "watch", "w", false, "explain again every five seconds, and print what has changed, until the object is well")
 	return c
 }
 

@@ -40,7 +40,8 @@ containers are left out.`,
 	}
 	o.flags(c.Flags())
 	c.Flags().BoolVar(&o.rbac, "rbac", false, "print the ClusterRole that is needed, and read nothing")
-	c.Flags().BoolVar(&o.hideNames, "hide-names", false, "replace the names of objects, namespaces and nodes, the same name always by the same word")
+	c.Flags().
+		BoolVar(&o.hideNames, "hide-names", false, "replace the names of objects, namespaces and nodes, the same name always by the same word")
 	c.Flags().StringVar(&o.maxSize, "max-size", "50Mi", "`size` of the dump at most; the oldest events are left out first")
 	return c
 }
@@ -102,7 +103,12 @@ func (o *dumpOptions) write(items []map[string]any, unread map[core.Kind]string,
 	if dropped > 0 {
 		annotations["purser/events-left-out"] = fmt.Sprint(dropped)
 	}
-	list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"annotations": annotations}, "items": items}
+	list := map[string]any{
+		"apiVersion": "v1",
+		"kind":       "List",
+		"metadata":   map[string]any{"annotations": annotations},
+		"items":      items,
+	}
 	encoder := json.NewEncoder(o.out)
 	encoder.SetIndent("", " ")
 	return encoder.Encode(list)
@@ -134,7 +140,11 @@ func fit(items []map[string]any, limit int64) (kept []map[string]any, dropped in
 		total -= sizes[i]
 	}
 	if total > limit {
-		return nil, 0, fmt.Errorf("the dump would have %d bytes without any event, and --max-size allows %d; give -n for one namespace, or a larger size", total, limit)
+		return nil, 0, fmt.Errorf(
+			"the dump would have %d bytes without any event, and --max-size allows %d; give -n for one namespace, or a larger size",
+			total,
+			limit,
+		)
 	}
 	for i, item := range items {
 		if !drop[i] {
@@ -157,7 +167,9 @@ func lastSeen(event map[string]any) string {
 // clusterRole is the role that explain and dump need.
 func clusterRole() string {
 	var b strings.Builder
-	b.WriteString("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: purser-explain\nrules:\n")
+	b.WriteString(
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: purser-explain\nrules:\n",
+	)
 	for _, rule := range inventory.Rules() {
 		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [%s]\n  verbs: [list]\n", rule.Group, rule.Resource)
 	}

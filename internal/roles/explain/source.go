@@ -32,13 +32,29 @@ type source struct {
 }
 
 func (s *source) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "`path` of a kubeconfig; without it KUBECONFIG, then ~/.kube/config, then that of the pod")
+	f.StringVar(
+		&s.kubeconfig,
+		"kubeconfig",
+		"",
+		"`path` of a kubeconfig; without it KUBECONFIG, then ~/.kube/config, then that of the pod",
+	)
 	f.StringVar(&s.context, "context", "", "`name` of the kubeconfig's context")
-	f.StringVarP(&s.namespace, "namespace", "n", "", "`namespace` of the object, in place of that of the context; without an object, only what is in it")
+	f.StringVarP(
+		&s.namespace,
+		"namespace",
+		"n",
+		"",
+		"`namespace` of the object, in place of that of the context; without an object, only what is in it",
+	)
 }
 
 func (s *source) dumpFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.from, "from", nil, "a dump to read instead of a cluster: a `file` of YAML or JSON, a folder of such files, or - for standard input; may be given several times")
+	f.StringArrayVar(
+		&s.from,
+		"from",
+		nil,
+		"a dump to read instead of a cluster: a `file` of YAML or JSON, a folder of such files, or - for standard input; may be given several times",
+	)
 	f.StringVar(&s.now, "now", "", "`time` of the dump, in RFC 3339; without it the newest time that the dump names")
 }
 
@@ -49,7 +65,10 @@ func (s *source) config() (*rest.Config, string, error) {
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = s.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		rules,
+		&clientcmd.ConfigOverrides{CurrentContext: s.context},
+	)
 	config, err := loader.ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("no cluster to read: %w; give --kubeconfig, or --from for a dump", err)
@@ -149,7 +168,8 @@ func (s *source) readFrom(builder *inventory.Builder, from string) (time.Time, e
 func readFolder(builder *inventory.Builder, folder string) (at time.Time, err error) {
 	read := 0
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
+		if err != nil || entry.IsDir() ||
+			!slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
 			return err
 		}
 		found, err := readFile(builder, path)
@@ -201,7 +221,10 @@ func parseRef(args []string, namespace string) (core.Ref, error) {
 		kind, ok = kindNames[strings.TrimSuffix(word, "es")]
 	}
 	if !ok {
-		return core.Ref{}, fmt.Errorf("%q: unknown kind; there are pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass and namespace", kindText)
+		return core.Ref{}, fmt.Errorf(
+			"%q: unknown kind; there are pvc, pv, pod, volumeattachment, volumesnapshot, node, storageclass and namespace",
+			kindText,
+		)
 	}
 	ref := core.Ref{Kind: kind, Name: name}
 	if kind == core.Claim || kind == core.Pod || kind == core.Snapshot {

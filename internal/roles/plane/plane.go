@@ -55,7 +55,12 @@ four, do the work unless GOMAXPROCS or --automaxprocs says otherwise.`,
 func (p *Plane) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Controllers", func(f *pflag.FlagSet) {
 		p.Controllers.WantedFlag(f)
-		f.UintVar(&p.Controllers.Workers, "controller-threads", controllers.DefaultWorkers, "objects of one controller that are worked on at once")
+		f.UintVar(
+			&p.Controllers.Workers,
+			"controller-threads",
+			controllers.DefaultWorkers,
+			"objects of one controller that are worked on at once",
+		)
 	})
 	p.Provisioner.AddFlags(f)
 }
@@ -86,7 +91,10 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.Together, p.Log = provisioner.TogetherSettings{Queue: queue, DropProtection: true}, log.WithName("csi-provisioner")
 	p.Notices = &cli.Notices{} // they are logged already
 	p.Beside = process.Colocated{Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Registry}
-	return process.RunTogether(ctx, map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run})
+	return process.RunTogether(
+		ctx,
+		map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run},
+	)
 }
 
 // electionOfControllers is that of the controllers in the same process: another lease, a holder

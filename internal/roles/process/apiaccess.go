@@ -30,10 +30,25 @@ type APIAccess struct {
 
 // AddFlags are F-1, F-41, F-49 and F-50.
 func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.Kubeconfig, "kubeconfig", "", "`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it")
+	f.StringVar(
+		&a.Kubeconfig,
+		"kubeconfig",
+		"",
+		"`path` of a kubeconfig, when not running in the cluster; the environment variable KUBECONFIG wins over it",
+	)
 	f.StringVar(&a.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
-	f.Float32Var(&a.KubeAPIQPS, "kube-api-qps", 0, "API requests per second of the process, besides as many for its events; 0 or less leaves the limit to the API server's priority and fairness")
-	f.IntVar(&a.KubeAPIBurst, "kube-api-burst", 0, "API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps")
+	f.Float32Var(
+		&a.KubeAPIQPS,
+		"kube-api-qps",
+		0,
+		"API requests per second of the process, besides as many for its events; 0 or less leaves the limit to the API server's priority and fairness",
+	)
+	f.IntVar(
+		&a.KubeAPIBurst,
+		"kube-api-burst",
+		0,
+		"API requests at once, when kube-api-qps is set; 0 means twice kube-api-qps",
+	)
 }
 
 // Validate lists the mistakes.

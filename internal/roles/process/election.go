@@ -60,8 +60,18 @@ func (e *Election) Identity() string { return e.Holder }
 func (e *Election) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&e.Enabled, "leader-election", false, "let only one of several instances work at a time")
 	f.StringVar(&e.Namespace, "leader-election-namespace", "", "`namespace` of the lease; empty for the pod's own")
-	f.DurationVar(&e.LeaseDuration, "leader-election-lease-duration", 15*time.Second, "how long others wait for a leader that is silent")
-	f.DurationVar(&e.RenewDeadline, "leader-election-renew-deadline", 10*time.Second, "how long a leader tries to renew before it gives up")
+	f.DurationVar(
+		&e.LeaseDuration,
+		"leader-election-lease-duration",
+		15*time.Second,
+		"how long others wait for a leader that is silent",
+	)
+	f.DurationVar(
+		&e.RenewDeadline,
+		"leader-election-renew-deadline",
+		10*time.Second,
+		"how long a leader tries to renew before it gives up",
+	)
 	f.DurationVar(&e.RetryPeriod, "leader-election-retry-period", 5*time.Second, "pause between two tries")
 	f.Var(labels{&e.Labels}, "leader-election-labels", "labels for the lease, as `key:value`,...")
 }
@@ -97,12 +107,23 @@ func (e *Election) Validate() []error {
 	}
 	const minJitter = 1.2 // of client-go
 	return []error{
-		cli.Need(e.LeaseDuration > e.RenewDeadline, "--leader-election-lease-duration=%s: must be more than --leader-election-renew-deadline=%s",
-			e.LeaseDuration, e.RenewDeadline),
-		cli.Need(e.LeaseDuration >= time.Second, "--leader-election-lease-duration=%s: must be at least 1s, the lease counts in seconds", e.LeaseDuration),
-		cli.Need(e.RetryPeriod > 0 && float64(e.RenewDeadline) > minJitter*float64(e.RetryPeriod),
+		cli.Need(
+			e.LeaseDuration > e.RenewDeadline,
+			"--leader-election-lease-duration=%s: must be more than --leader-election-renew-deadline=%s",
+			e.LeaseDuration,
+			e.RenewDeadline,
+		),
+		cli.Need(
+			e.LeaseDuration >= time.Second,
+			"--leader-election-lease-duration=%s: must be at least 1s, the lease counts in seconds",
+			e.LeaseDuration,
+		),
+		cli.Need(
+			e.RetryPeriod > 0 && float64(e.RenewDeadline) > minJitter*float64(e.RetryPeriod),
 			"--leader-election-renew-deadline=%s: must be more than 1.2 times --leader-election-retry-period=%s, which must be more than 0",
-			e.RenewDeadline, e.RetryPeriod),
+			e.RenewDeadline,
+			e.RetryPeriod,
+		),
 	}
 }
 

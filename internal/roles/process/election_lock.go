@@ -72,7 +72,11 @@ func (l *ElectionLock) Healthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if silent := l.clock.Since(l.renewed); l.leading && silent > l.lease+overdue {
-		return fmt.Errorf("failed election to renew leadership on lease %s: the last renewal was %s ago", l.Describe(), silent.Round(time.Second))
+		return fmt.Errorf(
+			"failed election to renew leadership on lease %s: the last renewal was %s ago",
+			l.Describe(),
+			silent.Round(time.Second),
+		)
 	}
 	return nil
 }

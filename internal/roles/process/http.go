@@ -190,8 +190,16 @@ func ValidateMetricsPath(address, path string) []error {
 		return nil
 	}
 	return []error{
-		cli.Need(strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "{} "), "--metrics-path=%q: must begin with / and name one path", path),
-		cli.Need(!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof), "--metrics-path=%q: something else is served there", path),
+		cli.Need(
+			strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "{} "),
+			"--metrics-path=%q: must begin with / and name one path",
+			path,
+		),
+		cli.Need(
+			!slices.Contains(ownPaths, path) && !strings.HasPrefix(path, pathPprof),
+			"--metrics-path=%q: something else is served there",
+			path,
+		),
 	}
 }
 
@@ -206,7 +214,12 @@ type HTTPSettings struct {
 
 // AddFlags are F-51 and F-53, and --enable-pprof.
 func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
-	f.StringVar(&h.HTTPEndpoint, "http-endpoint", "", "`address`, such as :8080, to serve metrics and health on; empty for none")
+	f.StringVar(
+		&h.HTTPEndpoint,
+		"http-endpoint",
+		"",
+		"`address`, such as :8080, to serve metrics and health on; empty for none",
+	)
 	f.StringVar(&h.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
 	f.BoolVar(&h.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
 }
@@ -222,7 +235,10 @@ func (h *HTTPSettings) AddSidecarFlags(f *pflag.FlagSet) {
 // Validate lists the mistakes.
 func (h *HTTPSettings) Validate(n *cli.Notices) []error {
 	if h.MetricsAddress != "" {
-		n.Add("--metrics-address", "is the older name of --http-endpoint, and does not serve /healthz/leader-election") // F-52
+		n.Add(
+			"--metrics-address",
+			"is the older name of --http-endpoint, and does not serve /healthz/leader-election",
+		) // F-52
 	}
 	return append(ValidateMetricsPath(h.address(), h.MetricsPath),
 		cli.ValidateAddress("http-endpoint", h.HTTPEndpoint), cli.ValidateAddress("metrics-address", h.MetricsAddress),

@@ -43,11 +43,15 @@ func NewManager(ctx context.Context, cfg ManagerConfig) (manager.Manager, error)
 		return nil, err
 	}
 	mgr, err := manager.New(cfg.API, manager.Options{
-		Scheme:                  kube.Scheme(),
-		Logger:                  logr.FromContextOrDiscard(ctx),
-		BaseContext:             func() context.Context { return context.WithoutCancel(ctx) }, // else runnables have no logger
-		NewCache:                cfg.NewCache,
-		Cache:                   ctrlcache.Options{HTTPClient: watches, DefaultTransform: cfg.Trim, DefaultUnsafeDisableDeepCopy: new(false)},
+		Scheme:      kube.Scheme(),
+		Logger:      logr.FromContextOrDiscard(ctx),
+		BaseContext: func() context.Context { return context.WithoutCancel(ctx) }, // else runnables have no logger
+		NewCache:    cfg.NewCache,
+		Cache: ctrlcache.Options{
+			HTTPClient:                   watches,
+			DefaultTransform:             cfg.Trim,
+			DefaultUnsafeDisableDeepCopy: new(false),
+		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: new(cfg.Drain),
 		Controller:              config.Controller{SkipNameValidation: new(true), CacheSyncTimeout: forever},

@@ -14,7 +14,11 @@ func QuotedGroup(group string) string {
 
 // ServiceAccountManifest returns the manifest of the service account of a role.
 func ServiceAccountManifest(name string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n", name, SystemNamespace)
+	return fmt.Sprintf(
+		"apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n",
+		name,
+		SystemNamespace,
+	)
 }
 
 // BindingManifest returns the ClusterRoleBinding of a role.

@@ -75,7 +75,8 @@ func spare(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if percent := garbageBeside(measured("/gc/heap/live:bytes")); uint64(percent) != measured("/gc/gogc:percent") { // setting it stops the world
+	percent := garbageBeside(measured("/gc/heap/live:bytes"))
+	if uint64(percent) != measured("/gc/gogc:percent") { // setting it stops the world
 		debug.SetGCPercent(percent)
 	}
 	runtime.AddCleanup(new([64]byte), spare, ctx) // unreachable, so the next collection runs the cleanup

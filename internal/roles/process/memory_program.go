@@ -61,7 +61,8 @@ func pristine(smaps io.Reader, program string) (parts []extent, err error) {
 			}
 			continue
 		}
-		if fields := strings.Fields(line); current != nil && len(fields) > 1 && fields[0] == "Anonymous:" && fields[1] == "0" {
+		if fields := strings.Fields(line); current != nil && len(fields) > 1 && fields[0] == "Anonymous:" &&
+			fields[1] == "0" {
 			parts = append(parts, *current)
 		}
 	}

@@ -66,7 +66,11 @@ func (w *wholeWrites) look(log logr.Logger) {
 	info, err := w.server.ServerVersion()
 	may := err == nil && typesCover(info)
 	if w.may.Swap(may) && !may {
-		log.Info("writing patches from now on: the API server is newer than the types here, or does not say its version", "types", typesMinor)
+		log.Info(
+			"writing patches from now on: the API server is newer than the types here, or does not say its version",
+			"types",
+			typesMinor,
+		)
 	}
 }
 

@@ -40,14 +40,21 @@ func (c *Capacity) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.ImmediateBinding, "capacity-for-immediate-binding", false, "also for classes with immediate binding")
 	f.UintVar(&c.Workers, "capacity-threads", 1, "capacities that are asked for at once")
 	f.DurationVar(&c.PollInterval, "capacity-poll-interval", time.Minute, "how often capacities are asked for again")
-	f.IntVar(&c.OwnerLevel, "capacity-ownerref-level", 1, "owner of the objects: -1 none, 0 the pod, 1 the pod's controller, 2 the controller's own, such as a Deployment")
+	f.IntVar(
+		&c.OwnerLevel,
+		"capacity-ownerref-level",
+		1,
+		"owner of the objects: -1 none, 0 the pod, 1 the pod's controller, 2 the controller's own, such as a Deployment",
+	)
 	f.Float32Var(&c.KubeAPIQPS, "kube-api-capacity-qps", 1, "API requests per second for capacities")
 	f.IntVar(&c.KubeAPIBurst, "kube-api-capacity-burst", 5, "API requests at once for capacities")
 }
 
 func (c *Capacity) validate() []error {
-	return []error{cli.Need(!c.Enabled, "--enable-capacity: this version does not publish CSIStorageCapacity objects yet; "+
-		"remove the flag, and set spec.storageCapacity to false in the CSIDriver object, or the scheduler waits for them")}
+	return []error{
+		cli.Need(!c.Enabled, "--enable-capacity: this version does not publish CSIStorageCapacity objects yet; "+
+			"remove the flag, and set spec.storageCapacity to false in the CSIDriver object, or the scheduler waits for them"),
+	}
 }
 
 // NodeDeployment are the settings of one provisioner per node (F-22 to F-25).
@@ -59,9 +66,24 @@ type NodeDeployment struct {
 }
 
 func (n *NodeDeployment) flags(f *pflag.FlagSet) {
-	f.BoolVar(&n.Enabled, "node-deployment", false, "work only for volumes of the node in the environment variable NODE_NAME; refused by this version")
-	f.BoolVar(&n.ImmediateBinding, "node-deployment-immediate-binding", true, "also for claims that no node was selected for")
-	f.DurationVar(&n.BaseDelay, "node-deployment-base-delay", 20*time.Second, "first delay before an instance takes such a claim")
+	f.BoolVar(
+		&n.Enabled,
+		"node-deployment",
+		false,
+		"work only for volumes of the node in the environment variable NODE_NAME; refused by this version",
+	)
+	f.BoolVar(
+		&n.ImmediateBinding,
+		"node-deployment-immediate-binding",
+		true,
+		"also for claims that no node was selected for",
+	)
+	f.DurationVar(
+		&n.BaseDelay,
+		"node-deployment-base-delay",
+		20*time.Second,
+		"first delay before an instance takes such a claim",
+	)
 	f.DurationVar(&n.MaxDelay, "node-deployment-max-delay", time.Minute, "longest such delay")
 }
 

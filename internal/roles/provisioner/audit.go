@@ -19,10 +19,13 @@ func (w *builder) audit(ctx context.Context, journal orphanreport.Journal) error
 		return nil
 	}
 	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_VOLUMES] {
-		logr.FromContextOrDiscard(ctx).Info("--orphan-audit-interval has no effect: the driver does not have the capability LIST_VOLUMES")
+		logr.FromContextOrDiscard(ctx).
+			Info("--orphan-audit-interval has no effect: the driver does not have the capability LIST_VOLUMES")
 		return nil
 	}
-	orphans := prometheus.NewGauge(prometheus.GaugeOpts{Name: telemetry.MetricOrphans.Name, Help: telemetry.MetricOrphans.Help})
+	orphans := prometheus.NewGauge(
+		prometheus.GaugeOpts{Name: telemetry.MetricOrphans.Name, Help: telemetry.MetricOrphans.Help},
+	)
 	w.Registry.MustRegister(orphans)
 	err := w.Manager.Add(orphanreport.New(orphanreport.Config{
 		Cached: w.Manager.GetClient(), CSI: w.Conn.Controller(), Driver: w.Driver.Name, Journal: journal,

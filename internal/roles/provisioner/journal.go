@@ -24,7 +24,13 @@ func (p *Provisioner) validateIntents() error {
 	case intentsRequire, intentsBestEffort, intentsOff:
 		return nil
 	}
-	return fmt.Errorf("--intents=%q: not known; use %s, %s or %s", p.Journal.Intents, intentsRequire, intentsBestEffort, intentsOff)
+	return fmt.Errorf(
+		"--intents=%q: not known; use %s, %s or %s",
+		p.Journal.Intents,
+		intentsRequire,
+		intentsBestEffort,
+		intentsOff,
+	)
 }
 
 // counted is a journal that knows how much it holds.

@@ -92,5 +92,8 @@ func (p *Provisioner) volumeMetadata() metadata {
 // readsNamespaces reports whether the driver is told of labels of namespaces, which upstream's role
 // may not read.
 func (p *Provisioner) readsNamespaces() bool {
-	return slices.ContainsFunc(p.Volumes.DriverMetadata, func(k provision.MetadataKey) bool { return k.Source == provision.NamespaceLabel })
+	return slices.ContainsFunc(
+		p.Volumes.DriverMetadata,
+		func(k provision.MetadataKey) bool { return k.Source == provision.NamespaceLabel },
+	)
 }

@@ -73,7 +73,9 @@ func (w *builder) controllers(ctx context.Context) error {
 	measures := telemetry.NewMetrics(w.Registry, journal.Len)
 	volumes, underWay := kube.NewOwnWrites[*corev1.PersistentVolume](), &volumelock.Locks{}
 	settings := reconcile.Settings{
-		Workers: int(w.role.Pace.Workers), Backoff: reconcile.Backoff{First: w.role.Pace.RetryStart, Most: w.role.Pace.RetryMax}, Clock: clock.RealClock{},
+		Workers: int(
+			w.role.Pace.Workers,
+		), Backoff: reconcile.Backoff{First: w.role.Pace.RetryStart, Most: w.role.Pace.RetryMax}, Clock: clock.RealClock{},
 		Events: w.Events, Decided: measures.Decisions,
 	}
 	given, err := w.receiveFromBinder()
@@ -84,7 +86,10 @@ func (w *builder) controllers(ctx context.Context) error {
 	deleting.Workers = w.role.deleteWorkers()
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(), Volumes: volumes, CSI: w.Conn.Controller(), Calls: underWay,
-		Driver: reclaim.Driver{Name: w.Driver.Name, Controller: w.Driver.Controller}, Deletions: telemetry.NewDeletions(w.Registry),
+		Driver: reclaim.Driver{
+			Name:       w.Driver.Name,
+			Controller: w.Driver.Controller,
+		}, Deletions: telemetry.NewDeletions(w.Registry),
 		DropProtection: w.role.Together.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: deleting,
 	})
 	claims := provisioning.New(provisioning.Config{
@@ -119,6 +124,11 @@ func (p *Provisioner) options(driver string) provision.Options {
 		NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: p.Volumes.NameUUIDLength, NameTemplate: p.Volumes.NameTemplate, DefaultFSType: p.Volumes.DefaultFSType, MinVolumeSize: p.Volumes.MinVolumeSize,
 		ExtraCreateMetadata: p.Volumes.ExtraMetadata, ControllerPublishReadOnly: p.Volumes.PublishRO,
 		DriverMetadata: p.Volumes.DriverMetadata, VolumeMetadata: p.Volumes.VolumeMetadata,
-		Identity: fmt.Sprintf("%d-%d-%s", time.Now().UnixMilli(), rand.IntN(10_000), driver), //nolint:gosec // ST-9: it is no secret
+		Identity: fmt.Sprintf(
+			"%d-%d-%s",
+			time.Now().UnixMilli(),
+			rand.IntN(10_000),
+			driver,
+		), //nolint:gosec // ST-9: it is no secret
 	}
 }

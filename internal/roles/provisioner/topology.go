@@ -22,7 +22,8 @@ func (w *builder) attaches() bool {
 // that of the selected node (T-13), and places where no node is selected (T-16).
 func (w *builder) warnOfTopology(ctx context.Context) {
 	if w.topology() && (!w.role.Topology.Strict || w.role.Topology.Immediate) {
-		logr.FromContextOrDiscard(ctx).Info("volumes are asked for at the selected node only, and without one the driver chooses, as with these flags",
-			"flags", "--strict-topology=true --immediate-topology=false")
+		logr.FromContextOrDiscard(ctx).
+			Info("volumes are asked for at the selected node only, and without one the driver chooses, as with these flags",
+				"flags", "--strict-topology=true --immediate-topology=false")
 	}
 }

@@ -31,8 +31,14 @@ const (
 
 func (p *Provisioner) validateVolumes() []error {
 	return []error{
-		cli.Need(p.Volumes.NameUUIDLength == -1 || (p.Volumes.NameUUIDLength >= minUUIDLength && p.Volumes.NameUUIDLength <= maxUUIDLength),
-			"--volume-name-uuid-length=%d: must be -1 or from %d to %d", p.Volumes.NameUUIDLength, minUUIDLength, maxUUIDLength),
+		cli.Need(
+			p.Volumes.NameUUIDLength == -1 ||
+				(p.Volumes.NameUUIDLength >= minUUIDLength && p.Volumes.NameUUIDLength <= maxUUIDLength),
+			"--volume-name-uuid-length=%d: must be -1 or from %d to %d",
+			p.Volumes.NameUUIDLength,
+			minUUIDLength,
+			maxUUIDLength,
+		),
 		cli.Need(p.Journal.OrphanAudit >= 0, "--orphan-audit-interval=%s: must not be negative", p.Journal.OrphanAudit),
 		p.validateIntents(), p.validateLeaseName(), p.validateNamePrefix(), p.validateNameTemplate(),
 	}
@@ -43,19 +49,33 @@ const sampleUID = "00000000-0000-4000-8000-000000000000"
 // validateNamePrefix looks at a whole name, since the prefix may leave the uid no room (R-1, P-1).
 func (p *Provisioner) validateNamePrefix() error {
 	length := cmp.Or(p.Volumes.NameUUIDLength, -1) // 0 is told of by itself
-	name := provision.VolumeName(provision.Key{UID: sampleUID}, provision.Options{NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: length})
-	return cli.Need(len(validation.IsDNS1123Subdomain(name)) == 0,
+	name := provision.VolumeName(
+		provision.Key{UID: sampleUID},
+		provision.Options{NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: length},
+	)
+	return cli.Need(
+		len(validation.IsDNS1123Subdomain(name)) == 0,
 		"--volume-name-prefix=%q: cannot begin the name of a PersistentVolume, which has lower-case letters, digits, dots and dashes only, at most %d with the claim's uid",
-		p.Volumes.NamePrefix, validation.DNS1123SubdomainMaxLength)
+		p.Volumes.NamePrefix,
+		validation.DNS1123SubdomainMaxLength,
+	)
 }
 
 func (p *Provisioner) validateLeaseName() error {
 	problems := validation.IsDNS1123Subdomain(p.LeaseName)
 	if p.LeaseName != "" && p.Election.TakesEndpoints() { // O-3, LK-1
-		return fmt.Errorf("--leader-election-lease-name=%q: cannot be given with --enable-leader-election or --leader-election-type=endpoints: "+
-			"version 1 and newer ones know the locks by the driver's name only, and would work beside this instance; give it when none of them is left", p.LeaseName)
+		return fmt.Errorf(
+			"--leader-election-lease-name=%q: cannot be given with --enable-leader-election or --leader-election-type=endpoints: "+
+				"version 1 and newer ones know the locks by the driver's name only, and would work beside this instance; give it when none of them is left",
+			p.LeaseName,
+		)
 	}
-	return cli.Need(p.LeaseName == "" || len(problems) == 0, "--leader-election-lease-name=%q: %s", p.LeaseName, strings.Join(problems, "; "))
+	return cli.Need(
+		p.LeaseName == "" || len(problems) == 0,
+		"--leader-election-lease-name=%q: %s",
+		p.LeaseName,
+		strings.Join(problems, "; "),
+	)
 }
 
 // validateNameTemplate looks at the names of the shortest and of the longest claims.
@@ -70,11 +90,22 @@ func (p *Provisioner) validateNameTemplate() error {
 		return fmt.Errorf("--volume-name-template=%q: must have ${pvc.uid}, or claims share volumes", p.Volumes.NameTemplate)
 	}
 	for _, claim := range []string{"a", strings.Repeat("a-1.", 60) + "a"} {
-		key := provision.Key{NamespacedName: types.NamespacedName{Namespace: claim[:min(len(claim), 63)], Name: claim}, UID: sampleUID}
-		name := provision.VolumeName(key, provision.Options{NameTemplate: p.Volumes.NameTemplate, NameUUIDLength: p.Volumes.NameUUIDLength})
+		key := provision.Key{
+			NamespacedName: types.NamespacedName{Namespace: claim[:min(len(claim), 63)], Name: claim},
+			UID:            sampleUID,
+		}
+		name := provision.VolumeName(
+			key,
+			provision.Options{NameTemplate: p.Volumes.NameTemplate, NameUUIDLength: p.Volumes.NameUUIDLength},
+		)
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > provision.MaxVolumeName {
-			return fmt.Errorf("--volume-name-template=%q: %q cannot be the name of a PersistentVolume, which has at most %d lower-case letters, digits, dots and dashes; "+
-				"known are ${pvc.uid}, ${pvc.namespace} and ${pvc.name}", p.Volumes.NameTemplate, name, provision.MaxVolumeName)
+			return fmt.Errorf(
+				"--volume-name-template=%q: %q cannot be the name of a PersistentVolume, which has at most %d lower-case letters, digits, dots and dashes; "+
+					"known are ${pvc.uid}, ${pvc.namespace} and ${pvc.name}",
+				p.Volumes.NameTemplate,
+				name,
+				provision.MaxVolumeName,
+			)
 		}
 	}
 	return nil
@@ -98,8 +129,19 @@ func (p *Provisioner) validateRetry() error {
 		return nil
 	}
 	if p.Given("retry-interval-start") && p.Given("retry-interval-max") {
-		return fmt.Errorf("--retry-interval-max=%s: must not be less than --retry-interval-start=%s", p.Pace.RetryMax, p.Pace.RetryStart)
+		return fmt.Errorf(
+			"--retry-interval-max=%s: must not be less than --retry-interval-start=%s",
+			p.Pace.RetryMax,
+			p.Pace.RetryStart,
+		)
 	}
-	p.Notices.Add("--retry-interval-max", fmt.Sprintf("is %s and less than --retry-interval-start, which is %s: each delay is as long as the former", p.Pace.RetryMax, p.Pace.RetryStart))
+	p.Notices.Add(
+		"--retry-interval-max",
+		fmt.Sprintf(
+			"is %s and less than --retry-interval-start, which is %s: each delay is as long as the former",
+			p.Pace.RetryMax,
+			p.Pace.RetryStart,
+		),
+	)
 	return nil
 }

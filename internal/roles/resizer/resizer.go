@@ -59,7 +59,15 @@ func New() *Resizer {
 	r.Common = sidecar.NewCommon(sidecar.Kind{
 		Name: "csi-resizer", LeasePrefix: "external-resizer-", EventsPrefix: "external-resizer ", Timeout: 10 * time.Second,
 		WorkersFlag: "workers", Gates: gateTable, Trim: trim, Add: r.add,
-		Retired: []string{"csiTimeout", "logtostderr", "alsologtostderr", "stderrthreshold", "log_dir", "log_file", "skip_headers"},
+		Retired: []string{
+			"csiTimeout",
+			"logtostderr",
+			"alsologtostderr",
+			"stderrthreshold",
+			"log_dir",
+			"log_file",
+			"skip_headers",
+		},
 	})
 	r.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	return r
@@ -90,10 +98,30 @@ written with one dash as well, as upstream's.`,
 // AddFlags binds every setting to its flag.
 func (r *Resizer) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Expansion", func(f *pflag.FlagSet) {
-		f.DurationVar(&r.ResizeTimeout, "resize-timeout", 0, "for ControllerExpandVolume; --timeout wins if it is given; 0 for that")
-		f.DurationVar(&r.ModifyTimeout, "modify-timeout", 0, "for ControllerModifyVolume; --timeout wins if it is given; 0 for that")
-		f.BoolVar(&r.WatchPods, "handle-volume-inuse-error", true, "watch pods, and let an expansion that the driver refuses while a volume is in use wait for them to end")
-		f.BoolVar(&r.ExtraMetadata, "extra-modify-metadata", false, "tell the driver the names of claim and volume when it modifies one")
+		f.DurationVar(
+			&r.ResizeTimeout,
+			"resize-timeout",
+			0,
+			"for ControllerExpandVolume; --timeout wins if it is given; 0 for that",
+		)
+		f.DurationVar(
+			&r.ModifyTimeout,
+			"modify-timeout",
+			0,
+			"for ControllerModifyVolume; --timeout wins if it is given; 0 for that",
+		)
+		f.BoolVar(
+			&r.WatchPods,
+			"handle-volume-inuse-error",
+			true,
+			"watch pods, and let an expansion that the driver refuses while a volume is in use wait for them to end",
+		)
+		f.BoolVar(
+			&r.ExtraMetadata,
+			"extra-modify-metadata",
+			false,
+			"tell the driver the names of claim and volume when it modifies one",
+		)
 		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: every change is seen as it comes")
 	})
 	r.AddCommonFlags(f)
@@ -114,8 +142,10 @@ func (r *Resizer) callTimeout(own time.Duration) time.Duration {
 	return cmp.Or(own, r.Timeout)
 }
 
-var errNothingToDo = errors.New("the csi driver has EXPAND_VOLUME neither in its controller nor on its nodes, and no MODIFY_VOLUME, " +
-	"so this program has nothing to do; take it out of the pod")
+var errNothingToDo = errors.New(
+	"the csi driver has EXPAND_VOLUME neither in its controller nor on its nodes, and no MODIFY_VOLUME, " +
+		"so this program has nothing to do; take it out of the pod",
+)
 
 // add registers the controllers (RZ-S2 to RZ-S4).
 func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
@@ -139,7 +169,9 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
 		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{Name: run.Driver.Name, Controller: controller},
 		MultiWriters: run.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
-		Timeout:      r.callTimeout(r.ResizeTimeout), AnnotateFS: r.Gates.Enabled(gateAnnotateFsResize), WatchPods: r.WatchPods, InFlight: run.InFlight,
+		Timeout: r.callTimeout(
+			r.ResizeTimeout,
+		), AnnotateFS: r.Gates.Enabled(gateAnnotateFsResize), WatchPods: r.WatchPods, InFlight: run.InFlight,
 	}).AddTo(ctx, run.Manager)
 }
 
@@ -152,7 +184,8 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work) error {
 	kind := storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass")
 	_, err := run.Manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) { // RZ-G2
-		logr.FromContextOrDiscard(ctx).Info("the API server does not serve VolumeAttributesClasses, so volumes are not modified")
+		logr.FromContextOrDiscard(ctx).
+			Info("the API server does not serve VolumeAttributesClasses, so volumes are not modified")
 		return nil
 	}
 	metadata := modify.ParametersOnly

@@ -72,7 +72,12 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
 		f.UintVar(&c.Workers, c.kind.WorkersFlag, 10, "objects that are worked on at once")
-		f.DurationVar(&c.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
+		f.DurationVar(
+			&c.RetryStart,
+			"retry-interval-start",
+			time.Second,
+			"first delay after a failure; it doubles with each further one",
+		)
 		f.DurationVar(&c.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
 	})
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
@@ -84,7 +89,11 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
 	for _, name := range c.kind.Retired {
-		cli.AddRetired(f, c.Notices, cli.RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"})
+		cli.AddRetired(
+			f,
+			c.Notices,
+			cli.RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"},
+		)
 	}
 }
 

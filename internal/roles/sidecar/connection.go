@@ -31,7 +31,12 @@ type Connection struct {
 // AddFlags are F-10 and F-42 with the default timeout of the role, and --exit-on-connection-loss of
 // our own.
 func (c *Connection) AddFlags(f *pflag.FlagSet, timeout time.Duration) {
-	f.StringVar(&c.CSIAddress, "csi-address", "/run/csi/socket", "the driver's socket: an absolute `path`, or unix:// with one")
+	f.StringVar(
+		&c.CSIAddress,
+		"csi-address",
+		"/run/csi/socket",
+		"the driver's socket: an absolute `path`, or unix:// with one",
+	)
 	f.DurationVar(&c.Timeout, "timeout", timeout, "for each call to the driver")
 	f.BoolVar(&c.ExitOnConnectionLoss, "exit-on-connection-loss", false,
 		"end when the connection to the driver breaks, as upstream does, instead of connecting again")

@@ -186,7 +186,12 @@ func (s *Sidecar) run(ctx context.Context) error {
 	if err := errors.Join(process.OnStarted(s.Manager, s.Config.Started), process.SaveMemory(s.Manager)); err != nil {
 		return err
 	}
-	monitor := connectionMonitor{settings: &s.Config.Connection, conn: s.Conn, driver: s.Driver, terminationLog: terminationLog}
+	monitor := connectionMonitor{
+		settings:       &s.Config.Connection,
+		conn:           s.Conn,
+		driver:         s.Driver,
+		terminationLog: terminationLog,
+	}
 	if err := errors.Join(s.Manager.Add(s.http), s.Manager.Add(monitor)); err != nil {
 		return err
 	}

@@ -82,26 +82,55 @@ beside the drivers. Flags can be written with one dash as well, as upstream's.`,
 // AddFlags binds every setting to its flag (SN-F20 to SN-F25).
 func (c *Controller) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
-		f.BoolVar(&c.SourceMode, "prevent-volume-mode-conversion", true, "write down the mode of the source volume, for the provisioner to compare")
-		f.BoolVar(&c.distributed, "enable-distributed-snapshotting", false, "not supported: snapshots of node-local volumes by a sidecar on each node")
+		f.BoolVar(
+			&c.SourceMode,
+			"prevent-volume-mode-conversion",
+			true,
+			"write down the mode of the source volume, for the provisioner to compare",
+		)
+		f.BoolVar(
+			&c.distributed,
+			"enable-distributed-snapshotting",
+			false,
+			"not supported: snapshots of node-local volumes by a sidecar on each node",
+		)
 		f.DurationVar(&c.resync, "resync-period", 15*time.Minute, "has no effect: every change is seen as it comes")
-		f.DurationVar(&c.wait, "retry-crd-interval-max", 30*time.Second, "has no effect: the program waits for the custom resources")
+		f.DurationVar(
+			&c.wait,
+			"retry-crd-interval-max",
+			30*time.Second,
+			"has no effect: the program waits for the custom resources",
+		)
 	})
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
 		f.UintVar(&c.Workers, "worker-threads", 10, "objects that are worked on at once")
-		f.DurationVar(&c.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
+		f.DurationVar(
+			&c.RetryStart,
+			"retry-interval-start",
+			time.Second,
+			"first delay after a failure; it doubles with each further one",
+		)
 		f.DurationVar(&c.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
 	})
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
 	cli.Grouped(f, "Metrics and health", c.AddSidecarFlags)
 	cli.Grouped(f, "Process", func(f *pflag.FlagSet) {
 		f.Var(c.Gates, "feature-gates", "features to switch, as `NAME=BOOL`,...: "+c.Gates.Known())
-		f.BoolVar(&c.autoMaxProcs, "automaxprocs", false, "has no effect: the Go runtime takes GOMAXPROCS from the container's CPU limit")
+		f.BoolVar(
+			&c.autoMaxProcs,
+			"automaxprocs",
+			false,
+			"has no effect: the Go runtime takes GOMAXPROCS from the container's CPU limit",
+		)
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
 	for _, name := range retired {
-		cli.AddRetired(f, c.Notices, cli.RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"})
+		cli.AddRetired(
+			f,
+			c.Notices,
+			cli.RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"},
+		)
 	}
 }
 

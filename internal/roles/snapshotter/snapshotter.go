@@ -89,13 +89,33 @@ Flags can be written with one dash as well, as upstream's.`,
 func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Snapshots", func(f *pflag.FlagSet) {
 		f.StringVar(&s.NamePrefix, "snapshot-name-prefix", "snapshot", "start of the snapshots' names on the storage side")
-		f.IntVar(&s.NameUUIDLength, "snapshot-name-uuid-length", -1, "how much of the VolumeSnapshot's uid is in the name; -1 for all of it")
+		f.IntVar(
+			&s.NameUUIDLength,
+			"snapshot-name-uuid-length",
+			-1,
+			"how much of the VolumeSnapshot's uid is in the name; -1 for all of it",
+		)
 		f.BoolVar(&s.ExtraMetadata, "extra-create-metadata", false, "tell the driver the names of VolumeSnapshot and content")
 		f.BoolVar(&s.Controller, "snapshot-controller", false,
 			"be the cluster's snapshot-controller as well; there must be no other")
-		f.BoolVar(&s.SourceMode, "prevent-volume-mode-conversion", true, "with --snapshot-controller: write down the mode of the source volume")
-		f.BoolVar(&s.NodeDeployment, "node-deployment", false, "not supported: snapshots of node-local volumes by a sidecar on each node")
-		f.StringVar(&s.groupPrefix, "groupsnapshot-name-prefix", "groupsnapshot", "has no effect: this version takes no group snapshots")
+		f.BoolVar(
+			&s.SourceMode,
+			"prevent-volume-mode-conversion",
+			true,
+			"with --snapshot-controller: write down the mode of the source volume",
+		)
+		f.BoolVar(
+			&s.NodeDeployment,
+			"node-deployment",
+			false,
+			"not supported: snapshots of node-local volumes by a sidecar on each node",
+		)
+		f.StringVar(
+			&s.groupPrefix,
+			"groupsnapshot-name-prefix",
+			"groupsnapshot",
+			"has no effect: this version takes no group snapshots",
+		)
 		f.IntVar(&s.groupLength, "groupsnapshot-name-uuid-length", -1, "has no effect: this version takes no group snapshots")
 		f.DurationVar(&s.resync, "resync-period", 15*time.Minute, "has no effect: every change is seen as it comes")
 	})
@@ -111,7 +131,9 @@ func (s *Snapshotter) Validate() error {
 		cli.Need(!s.NodeDeployment, "--node-deployment: not supported; run one csi-snapshotter with --leader-election"))
 }
 
-var errCannotSnapshot = errors.New("the csi driver does not have CREATE_DELETE_SNAPSHOT, so this program has nothing to do; take it out of the pod")
+var errCannotSnapshot = errors.New(
+	"the csi driver does not have CREATE_DELETE_SNAPSHOT, so this program has nothing to do; take it out of the pod",
+)
 
 // add registers the controllers (SN-S1).
 func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {

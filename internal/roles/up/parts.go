@@ -23,7 +23,13 @@ import (
 func (h *upRun) startDriver(ctx context.Context) error {
 	d := driver.New()
 	d.Version, d.Log = h.Version, logr.FromContextOrDiscard(ctx).WithName("driver")
-	d.Endpoint, d.StateDir, d.NodeID = "unix://"+filepath.Join(h.dir, socketName), filepath.Join(h.dir, "driver"), h.NodeName
+	d.Endpoint, d.StateDir, d.NodeID = "unix://"+filepath.Join(
+		h.dir,
+		socketName,
+	), filepath.Join(
+		h.dir,
+		"driver",
+	), h.NodeName
 	d.Notice = func(text string) { h.screen.say("  %s", text) }
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("driver: %w", err)
@@ -61,7 +67,11 @@ func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Plac
 				return bootstrap.Place{}, failed
 			}
 		}
-		return bootstrap.Place{}, fmt.Errorf("%w; start the driver first, or give the right --csi-address (waited %s)", err, h.DriverWait)
+		return bootstrap.Place{}, fmt.Errorf(
+			"%w; start the driver first, or give the right --csi-address (waited %s)",
+			err,
+			h.DriverWait,
+		)
 	}
 	driver, err := conn.Describe(ctx)
 	if err != nil {

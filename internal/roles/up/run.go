@@ -69,7 +69,11 @@ func (h *upRun) run(ctx context.Context) (err error) {
 	err = h.stay(ctx)
 	if err != nil {
 		reason, _, _ := strings.Cut(err.Error(), "\n")
-		h.screen.say("  %s %s; stopping the rest", h.screen.paint(red, "✗"), reason) // in full when all has stopped, which takes a while
+		h.screen.say(
+			"  %s %s; stopping the rest",
+			h.screen.paint(red, "✗"),
+			reason,
+		) // in full when all has stopped, which takes a while
 	}
 	return err
 }
@@ -84,7 +88,10 @@ func (h *upRun) openDataDir() error {
 	}
 	ours := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == marker })
 	if len(entries) > 0 && !ours {
-		return fmt.Errorf("--data-dir=%s: the folder has files that 'purser up' did not make; choose an empty or a new one", h.DataDir)
+		return fmt.Errorf(
+			"--data-dir=%s: the folder has files that 'purser up' did not make; choose an empty or a new one",
+			h.DataDir,
+		)
 	}
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
@@ -250,7 +257,10 @@ func (h *upRun) createObjects(ctx context.Context, where bootstrap.Place) error 
 			return err
 		}
 	}
-	h.screen.step(fmt.Sprintf("node %s, roles, default StorageClass %s", where.Node, bootstrap.DefaultClass), time.Since(began))
+	h.screen.step(
+		fmt.Sprintf("node %s, roles, default StorageClass %s", where.Node, bootstrap.DefaultClass),
+		time.Since(began),
+	)
 	return nil
 }
 
@@ -260,7 +270,10 @@ func (h *upRun) copyKubeconfig() error {
 	}
 	content, err := os.ReadFile(h.cluster.Kubeconfig())
 	if err == nil {
-		err = privatefile.Write(h.Kubeconfig, append([]byte(kubeconfigMark), content...)) // an old file may be readable by others
+		err = privatefile.Write(
+			h.Kubeconfig,
+			append([]byte(kubeconfigMark), content...),
+		) // an old file may be readable by others
 	}
 	if err != nil {
 		return fmt.Errorf("--kubeconfig=%s: %w", h.Kubeconfig, err)
@@ -279,7 +292,11 @@ func (h *upRun) welcome() {
 			kubectl = filepath.Join(filepath.Dir(self), kubectl)
 		}
 	}
-	h.screen.say("\n%s in %.1f s. Try next, in another terminal:\n", h.screen.paint(bold, "Ready"), time.Since(h.began).Seconds())
+	h.screen.say(
+		"\n%s in %.1f s. Try next, in another terminal:\n",
+		h.screen.paint(bold, "Ready"),
+		time.Since(h.began).Seconds(),
+	)
 	h.screen.say("  export KUBECONFIG=%s", kubeconfig)
 	h.screen.say("  %s get storageclass,csidriver,csinode", kubectl)
 	h.screen.say("  %s apply -f examples/claim.yaml", kubectl)

@@ -63,17 +63,42 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Cluster", func(f *pflag.FlagSet) {
 		f.StringVar(&u.DataDir, "data-dir", ".purser", "`folder` for everything the cluster keeps; one cluster per folder")
 		f.BoolVar(&u.Fresh, "fresh", false, "forget what is in the data folder and start with an empty cluster")
-		f.StringVar(&u.Kubeconfig, "kubeconfig", "", "write the kubeconfig to this `path` too; the data folder always has one")
+		f.StringVar(
+			&u.Kubeconfig,
+			"kubeconfig",
+			"",
+			"write the kubeconfig to this `path` too; the data folder always has one",
+		)
 		f.StringVar(&u.NodeName, "node-name", "purser", "`name` of the cluster's node")
 	})
 	cli.Grouped(f, "Your own driver", func(f *pflag.FlagSet) {
-		f.StringVar(&u.CSIAddress, "csi-address", "", "`socket` of your own driver, such as unix:///tmp/csi.sock, instead of the built-in driver")
+		f.StringVar(
+			&u.CSIAddress,
+			"csi-address",
+			"",
+			"`socket` of your own driver, such as unix:///tmp/csi.sock, instead of the built-in driver",
+		)
 		f.DurationVar(&u.DriverWait, "driver-timeout", 15*time.Second, "how long to wait for your own driver to answer")
 	})
 	cli.Grouped(f, "Insight", func(f *pflag.FlagSet) {
-		f.StringVar(&u.HTTPEndpoint, "http-endpoint", "", "`address`, such as 127.0.0.1:8080, for the provisioner's metrics and health; empty for none")
-		f.BoolVar(&u.Stock, "stock-controllers", false, "leave claims and volumes to the controllers of kube-controller-manager, to compare them with ours")
-		f.BoolVar(&u.Audit, "audit", false, "log every API request, by whom and for what, to logs/audit.log in the data folder")
+		f.StringVar(
+			&u.HTTPEndpoint,
+			"http-endpoint",
+			"",
+			"`address`, such as 127.0.0.1:8080, for the provisioner's metrics and health; empty for none",
+		)
+		f.BoolVar(
+			&u.Stock,
+			"stock-controllers",
+			false,
+			"leave claims and volumes to the controllers of kube-controller-manager, to compare them with ours",
+		)
+		f.BoolVar(
+			&u.Audit,
+			"audit",
+			false,
+			"log every API request, by whom and for what, to logs/audit.log in the data folder",
+		)
 	})
 }
 
@@ -94,9 +119,17 @@ func (u *Up) Validate() error {
 	if u.DriverWait <= 0 {
 		errs = append(errs, fmt.Errorf("--driver-timeout=%s: must be more than 0", u.DriverWait))
 	}
-	if path, err := filepath.Abs(u.DataDir); err == nil && u.CSIAddress == "" && len(filepath.Join(path, socketName)) > maxSocketPath {
-		errs = append(errs, fmt.Errorf("--data-dir=%s: %d characters are too many for a socket inside of it, the kernel takes at most %d; choose a shorter path",
-			path, len(path), maxSocketPath-len(socketName)-1))
+	if path, err := filepath.Abs(u.DataDir); err == nil && u.CSIAddress == "" &&
+		len(filepath.Join(path, socketName)) > maxSocketPath {
+		errs = append(
+			errs,
+			fmt.Errorf(
+				"--data-dir=%s: %d characters are too many for a socket inside of it, the kernel takes at most %d; choose a shorter path",
+				path,
+				len(path),
+				maxSocketPath-len(socketName)-1,
+			),
+		)
 	}
 	errs = append(errs, cli.ValidateAddress("http-endpoint", u.HTTPEndpoint), u.checkKubeconfig())
 	return errors.Join(errs...)
@@ -124,7 +157,10 @@ func (u *Up) checkKubeconfig() error {
 	case err != nil:
 		return fmt.Errorf("--kubeconfig: %w", err)
 	case !strings.HasPrefix(string(content), kubeconfigMark):
-		return fmt.Errorf("--kubeconfig=%s: the file exists and was not written by 'purser up'; choose another path", u.Kubeconfig)
+		return fmt.Errorf(
+			"--kubeconfig=%s: the file exists and was not written by 'purser up'; choose another path",
+			u.Kubeconfig,
+		)
 	}
 	return nil
 }

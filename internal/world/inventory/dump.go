@@ -45,7 +45,12 @@ func Content(o client.Object) (map[string]any, error) {
 func trimPod(pod *corev1.Pod) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i, c := range list {
-			list[i] = corev1.Container{Name: c.Name, Image: c.Image, VolumeMounts: c.VolumeMounts, VolumeDevices: c.VolumeDevices}
+			list[i] = corev1.Container{
+				Name:          c.Name,
+				Image:         c.Image,
+				VolumeMounts:  c.VolumeMounts,
+				VolumeDevices: c.VolumeDevices,
+			}
 		}
 	}
 	pod.Spec.EphemeralContainers = nil
@@ -69,7 +74,14 @@ func UnreadAnnotations(unread map[explain.Kind]string) map[string]string {
 }
 
 // Names that say what a cluster runs, and not whose it is.
-var publicNames = []string{"default", "kube-system", "kube-public", "kube-node-lease", "kube-controller-manager", "kube-scheduler"}
+var publicNames = []string{
+	"default",
+	"kube-system",
+	"kube-public",
+	"kube-node-lease",
+	"kube-controller-manager",
+	"kube-scheduler",
+}
 
 // HideNames replaces the names of claims, volumes, pods, nodes, namespaces and secrets in all
 // texts, each by a word that stands for it everywhere. Names of drivers, classes and leases stay: a
@@ -91,7 +103,14 @@ func HideNames(items []map[string]any) []map[string]any {
 		namespace, _ := metadata["namespace"].(string)
 		note("Namespace", namespace)
 		switch kind {
-		case "PersistentVolumeClaim", "PersistentVolume", "Pod", "Node", "Namespace", "Secret", "VolumeSnapshot", "VolumeSnapshotContent":
+		case "PersistentVolumeClaim",
+			"PersistentVolume",
+			"Pod",
+			"Node",
+			"Namespace",
+			"Secret",
+			"VolumeSnapshot",
+			"VolumeSnapshotContent":
 			note(kind, name)
 		}
 	}

@@ -17,7 +17,12 @@ import (
 // List reads every kind once. A kind that is not served or that may not be read is noted in the
 // cluster's Unread, and the rest is read all the same. With a namespace, a kind that may not be
 // read in the whole cluster is read in that namespace. Any other error is returned.
-func List(ctx context.Context, reader client.Reader, namespace string, each func(client.Object)) (map[explain.Kind]string, error) {
+func List(
+	ctx context.Context,
+	reader client.Reader,
+	namespace string,
+	each func(client.Object),
+) (map[explain.Kind]string, error) {
 	unread := map[explain.Kind]string{}
 	for _, k := range kinds {
 		list := k.list()
@@ -80,7 +85,12 @@ type seenKey struct {
 
 // NewBuilder returns a builder without objects. now is the time of the dump.
 func NewBuilder(now time.Time) *Builder {
-	return &Builder{cluster: &explain.Cluster{Now: now}, seen: map[seenKey]bool{}, kinds: map[explain.Kind]bool{}, unread: map[explain.Kind]string{}}
+	return &Builder{
+		cluster: &explain.Cluster{Now: now},
+		seen:    map[seenKey]bool{},
+		kinds:   map[explain.Kind]bool{},
+		unread:  map[explain.Kind]string{},
+	}
 }
 
 // Add takes an object. Objects of other kinds, and an object that was added before, are left out.

@@ -133,5 +133,10 @@ func (b *Backend) filesystem(ctx context.Context, p handle.Place) (cephfs.Filesy
 
 // unsupported is for what only images can do.
 func unsupported(what string) error {
-	return fault.Invalid.Errorf("%s: volumes of kind %s do not have this; use one of kind %s", what, handle.CephFS, handle.RBD)
+	return fault.Invalid.Errorf(
+		"%s: volumes of kind %s do not have this; use one of kind %s",
+		what,
+		handle.CephFS,
+		handle.RBD,
+	)
 }

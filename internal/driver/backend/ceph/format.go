@@ -18,7 +18,13 @@ import (
 
 // prepareImage makes sure that there is a filesystem on a device, and says
 // which. It never writes over anything but what an interrupted mkfs left here.
-func (b *Backend) prepareImage(ctx context.Context, s backend.Staging, r stagedRecord, device string, mounted bool) (filesystem.Type, error) {
+func (b *Backend) prepareImage(
+	ctx context.Context,
+	s backend.Staging,
+	r stagedRecord,
+	device string,
+	mounted bool,
+) (filesystem.Type, error) {
 	wanted, err := filesystem.Parse(s.Capability.FSType)
 	if err != nil {
 		return wanted, err
@@ -30,11 +36,20 @@ func (b *Backend) prepareImage(ctx context.Context, s backend.Staging, r stagedR
 	has := content.Type != filesystem.Nothing && !r.Formatting
 	switch {
 	case has && wanted != filesystem.Nothing && content.Type != wanted:
-		return wanted, fault.Incompatible.Errorf("volume %q holds %s and is to be mounted as %s; ask for %s", s.Volume, content.Type, wanted, content.Type)
+		return wanted, fault.Incompatible.Errorf(
+			"volume %q holds %s and is to be mounted as %s; ask for %s",
+			s.Volume,
+			content.Type,
+			wanted,
+			content.Type,
+		)
 	case has && (mounted || s.Capability.Mode.ReadsOnly()):
 		return content.Type, nil
 	case s.Capability.Mode.ReadsOnly():
-		return wanted, fault.Incompatible.Errorf("volume %q has no filesystem and is to be mounted for reading only; mount it for writing on a node first", s.Volume)
+		return wanted, fault.Incompatible.Errorf(
+			"volume %q has no filesystem and is to be mounted for reading only; mount it for writing on a node first",
+			s.Volume,
+		)
 	case has:
 		return content.Type, b.repair(ctx, s.Volume, device)
 	case wanted == filesystem.Nothing:
@@ -51,7 +66,11 @@ func (b *Backend) prepareImage(ctx context.Context, s backend.Staging, r stagedR
 func (b *Backend) mustBeBlank(ctx context.Context, id backend.ID, wanted filesystem.Type, device string) error {
 	blank, err := b.isBlank(ctx, id, device)
 	if err == nil && !blank {
-		err = fault.Incompatible.Errorf("volume %q holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it", id, wanted)
+		err = fault.Incompatible.Errorf(
+			"volume %q holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it",
+			id,
+			wanted,
+		)
 	}
 	return err
 }
@@ -102,7 +121,13 @@ func (b *Backend) isHalfFormatted(ctx context.Context, s backend.Staging, o hand
 
 // giveUpFormat is for an image that is used as a block device after an mkfs
 // did not end: what its user writes must not be taken for the rest of that.
-func (b *Backend) giveUpFormat(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord, device string) error {
+func (b *Backend) giveUpFormat(
+	ctx context.Context,
+	id backend.ID,
+	o handle.Object,
+	r stagedRecord,
+	device string,
+) error {
 	if !r.Formatting {
 		return nil
 	}

@@ -28,8 +28,18 @@ const (
 )
 
 // onNode runs what touches the machine.
-func onNode[T any](ctx context.Context, b *Backend, id backend.ID, bound time.Duration, run func(context.Context) (T, error)) (T, error) {
-	work := timelimit.Work{Target: id.String(), Doing: "the work on the device or mount of volume " + id.String(), Bound: bound}
+func onNode[T any](
+	ctx context.Context,
+	b *Backend,
+	id backend.ID,
+	bound time.Duration,
+	run func(context.Context) (T, error),
+) (T, error) {
+	work := timelimit.Work{
+		Target: id.String(),
+		Doing:  "the work on the device or mount of volume " + id.String(),
+		Bound:  bound,
+	}
 	return timelimit.Do(ctx, b.keeper, work, run)
 }
 
@@ -53,7 +63,13 @@ func (b *Backend) Unstage(ctx context.Context, id backend.ID, path string) error
 
 // Staged implements backend.Stager. It asks the machine only.
 func (b *Backend) Staged(ctx context.Context, id backend.ID, path string, access backend.AccessType) (string, error) {
-	return onNode(ctx, b, id, looking, func(ctx context.Context) (string, error) { return b.lookStaged(ctx, id, path, access) })
+	return onNode(
+		ctx,
+		b,
+		id,
+		looking,
+		func(ctx context.Context) (string, error) { return b.lookStaged(ctx, id, path, access) },
+	)
 }
 
 // NodeExpand implements backend.NodeExpander.
@@ -78,7 +94,13 @@ func (b *Backend) Health(ctx context.Context, id backend.ID) (problem string, er
 		_, err := b.Get(ctx, id)
 		return "", err
 	}
-	problem, err = onNode(ctx, b, id, looking, func(ctx context.Context) (string, error) { return b.stagedHealth(ctx, id) })
+	problem, err = onNode(
+		ctx,
+		b,
+		id,
+		looking,
+		func(ctx context.Context) (string, error) { return b.stagedHealth(ctx, id) },
+	)
 	if fault.Away.Is(err) || fault.Busy.Is(err) {
 		return err.Error(), nil
 	}
@@ -108,8 +130,14 @@ func (b *Backend) Recover(ctx context.Context) error {
 
 func (b *Backend) recoverPatiently(ctx context.Context, name string) {
 	work := timelimit.Work{Target: name, Doing: "looking at volume " + name, Bound: recovering}
-	_, err := timelimit.Do(ctx, b.keeper, work, noAnswer(func(ctx context.Context) error { return b.recoverOne(ctx, name) }))
+	_, err := timelimit.Do(
+		ctx,
+		b.keeper,
+		work,
+		noAnswer(func(ctx context.Context) error { return b.recoverOne(ctx, name) }),
+	)
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "What was staged before the driver started could not be taken away; it is tried again when it is staged or unstaged", "volume", name)
+		logr.FromContextOrDiscard(ctx).
+			Error(err, "What was staged before the driver started could not be taken away; it is tried again when it is staged or unstaged", "volume", name)
 	}
 }

@@ -42,7 +42,12 @@ type user struct {
 type account struct{ cluster, name string }
 
 func newReach(confDir, placesDir string) *reach {
-	return &reach{confDir: confDir, placesDir: placesDir, users: map[handle.Place][]string{}, keys: map[account]command.Key{}}
+	return &reach{
+		confDir:   confDir,
+		placesDir: placesDir,
+		users:     map[handle.Place][]string{},
+		keys:      map[account]command.Key{},
+	}
 }
 
 const confSuffix = ".conf"
@@ -58,7 +63,11 @@ func (r *reach) check() error {
 			return nil
 		}
 	}
-	return fault.Unready.Errorf("folder of cluster configurations %s: no file <cluster>%s; put one there for each cluster, with at least its mon host", r.confDir, confSuffix)
+	return fault.Unready.Errorf(
+		"folder of cluster configurations %s: no file <cluster>%s; put one there for each cluster, with at least its mon host",
+		r.confDir,
+		confSuffix,
+	)
 }
 
 // access is how the user of a request does something at a place. The name of
@@ -66,7 +75,11 @@ func (r *reach) check() error {
 func (r *reach) access(ctx context.Context, p handle.Place) (command.Access, error) {
 	conf := filepath.Join(r.confDir, p.Cluster+confSuffix)
 	if _, err := os.Stat(conf); err != nil {
-		return command.Access{}, fault.Unready.Errorf("cluster %q is not known: %w; put its configuration there, with at least its mon host", p.Cluster, err)
+		return command.Access{}, fault.Unready.Errorf(
+			"cluster %q is not known: %w; put its configuration there, with at least its mon host",
+			p.Cluster,
+			err,
+		)
 	}
 	u, err := userOf(backend.SecretsOf(ctx))
 	if err != nil {
@@ -102,7 +115,9 @@ func userOf(s backend.Secrets) (user, error) {
 	case name == "" || key == "":
 		return user{}, fault.Invalid.Errorf("secrets: there are %q, and userID and userKey are needed", s.Keys())
 	case !userName.MatchString(name):
-		return user{}, fault.Invalid.Errorf("secrets: userID must be the name of a Ceph user without \"client.\": letters, digits, dots, dashes and underscores")
+		return user{}, fault.Invalid.Errorf(
+			"secrets: userID must be the name of a Ceph user without \"client.\": letters, digits, dots, dashes and underscores",
+		)
 	case !keyText.MatchString(key):
 		return user{}, fault.Invalid.Errorf("secrets: userKey is no key; `ceph auth get-key client.%s` prints it", name)
 	}
@@ -123,7 +138,11 @@ func (r *reach) lastUser(p handle.Place) (user, error) {
 	if len(names) > 0 {
 		who = "user " + strings.Join(names, ", ")
 	}
-	return user{}, fault.Unready.Errorf("%s: the request has no secrets, and there was none with those of %s since the driver started; name a secret with userID and userKey in the class", p, who)
+	return user{}, fault.Unready.Errorf(
+		"%s: the request has no secrets, and there was none with those of %s since the driver started; name a secret with userID and userKey in the class",
+		p,
+		who,
+	)
 }
 
 // usersOf begins with what is on disk of an earlier start.
@@ -165,7 +184,9 @@ func (r *reach) remember(p handle.Place, u user) error {
 	defer r.mutex.Unlock()
 	r.keys[account{p.Cluster, u.name}] = u.key
 	before := r.usersOf(p)
-	names := append([]string{u.name}, slices.DeleteFunc(slices.Clone(before), func(name string) bool { return name == u.name })...)
+	names := append(
+		[]string{u.name},
+		slices.DeleteFunc(slices.Clone(before), func(name string) bool { return name == u.name })...)
 	r.users[p] = names
 	if len(names) == len(before) {
 		return nil
@@ -196,7 +217,8 @@ func (w witness) Run(ctx context.Context, c command.Call) ([]byte, error) {
 	out, err := w.tools.Run(ctx, c)
 	if err == nil || fault.NotFound.Is(err) {
 		if noting := w.reach.remember(w.place, user{name: c.Access.User, key: c.Access.Key}); noting != nil {
-			logr.FromContextOrDiscard(ctx).Error(noting, "Requests without secrets will not know this user after a restart", "user", c.Access.User)
+			logr.FromContextOrDiscard(ctx).
+				Error(noting, "Requests without secrets will not know this user after a restart", "user", c.Access.User)
 		}
 	}
 	return out, err

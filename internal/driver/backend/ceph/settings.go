@@ -50,11 +50,22 @@ func read(parameters map[string]string) (settings, error) {
 	}
 	keys, known := keysOf[kind]
 	if !known {
-		return settings{}, fault.Invalid.Errorf("parameters: %s %.32q is not known; there are %s and %s", kindKey, kind, handle.RBD, handle.CephFS)
+		return settings{}, fault.Invalid.Errorf(
+			"parameters: %s %.32q is not known; there are %s and %s",
+			kindKey,
+			kind,
+			handle.RBD,
+			handle.CephFS,
+		)
 	}
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
 		if !slices.Contains(keys, key) {
-			return settings{}, fault.Invalid.Errorf("parameters: unknown key %.64q; %s volumes have %q, remove it from the storage class", key, kind, keys)
+			return settings{}, fault.Invalid.Errorf(
+				"parameters: unknown key %.64q; %s volumes have %q, remove it from the storage class",
+				key,
+				kind,
+				keys,
+			)
 		}
 	}
 	s := settings{
@@ -71,7 +82,11 @@ func read(parameters map[string]string) (settings, error) {
 	case !optionalPool.MatchString(s.dataPool):
 		return settings{}, fault.Invalid.Errorf("parameters: %s %.64q is no name of a pool", dataPoolKey, s.dataPool)
 	case !featureList.MatchString(s.features):
-		return settings{}, fault.Invalid.Errorf("parameters: %s %.64q must be names with commas between them, such as layering,exclusive-lock", featuresKey, s.features)
+		return settings{}, fault.Invalid.Errorf(
+			"parameters: %s %.64q must be names with commas between them, such as layering,exclusive-lock",
+			featuresKey,
+			s.features,
+		)
 	}
 	return s, s.place.Check()
 }
@@ -89,7 +104,10 @@ func (b *Backend) CheckParameters(parameters map[string]string) error {
 // CheckCapability implements backend.Rules: what neither kind can do.
 func (b *Backend) CheckCapability(c backend.Capability) error {
 	if c.MountGroup != "" {
-		return fault.Invalid.Errorf("mount.volume_mount_group %q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty", c.MountGroup)
+		return fault.Invalid.Errorf(
+			"mount.volume_mount_group %q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty",
+			c.MountGroup,
+		)
 	}
 	if c.Type == backend.Block {
 		return nil
@@ -105,11 +123,22 @@ func checkKind(k handle.Kind, c backend.Capability) error {
 	several := c.Mode == backend.MultiNodeMultiWriter || c.Mode == backend.MultiNodeSingleWriter
 	switch {
 	case k == handle.CephFS && c.Type == backend.Block:
-		return fault.Invalid.Errorf("access_type %s: a subvolume of CephFS is no block device; ask for a mount volume, or for a class of kind %s", c.Type, handle.RBD)
+		return fault.Invalid.Errorf(
+			"access_type %s: a subvolume of CephFS is no block device; ask for a mount volume, or for a class of kind %s",
+			c.Type,
+			handle.RBD,
+		)
 	case k == handle.CephFS && c.FSType != "":
-		return fault.Invalid.Errorf("mount.fs_type %q: CephFS is the filesystem; leave fs_type empty (no csi.storage.k8s.io/fstype in the storage class)", c.FSType)
+		return fault.Invalid.Errorf(
+			"mount.fs_type %q: CephFS is the filesystem; leave fs_type empty (no csi.storage.k8s.io/fstype in the storage class)",
+			c.FSType,
+		)
 	case k == handle.RBD && c.Type == backend.Mount && several:
-		return fault.Invalid.Errorf("access_mode %s: a filesystem on an image would be destroyed by several nodes that write; ask for a block volume, for one node, or for a class of kind %s", c.Mode, handle.CephFS)
+		return fault.Invalid.Errorf(
+			"access_mode %s: a filesystem on an image would be destroyed by several nodes that write; ask for a block volume, for one node, or for a class of kind %s",
+			c.Mode,
+			handle.CephFS,
+		)
 	default:
 		return nil
 	}
@@ -138,9 +167,17 @@ func chooseSize(size backend.Range, least int64) (int64, error) {
 	bytes = (bytes + mebi - 1) / mebi * mebi
 	switch {
 	case bytes <= 0:
-		return 0, fault.OutOfRange.Errorf("capacity_range: volumes have whole MiB, and none fits between %d and %d bytes", size.Required, size.Limit)
+		return 0, fault.OutOfRange.Errorf(
+			"capacity_range: volumes have whole MiB, and none fits between %d and %d bytes",
+			size.Required,
+			size.Limit,
+		)
 	case size.Limit > 0 && bytes > size.Limit:
-		return 0, fault.OutOfRange.Errorf("capacity_range.limit_bytes %d: the volume would have %d bytes (whole MiB, and no less than its filesystem or source needs)", size.Limit, bytes)
+		return 0, fault.OutOfRange.Errorf(
+			"capacity_range.limit_bytes %d: the volume would have %d bytes (whole MiB, and no less than its filesystem or source needs)",
+			size.Limit,
+			bytes,
+		)
 	default:
 		return bytes, nil
 	}

@@ -41,7 +41,10 @@ func snapshotOf(id backend.ID) (handle.Object, error) {
 // CreateSnapshot implements backend.Snapshotter.
 func (b *Backend) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
 	if len(r.Parameters) > 0 {
-		return backend.Snapshot{}, fault.Invalid.Errorf("parameters: snapshots take none, and there are %d; remove them from the snapshot class", len(r.Parameters))
+		return backend.Snapshot{}, fault.Invalid.Errorf(
+			"parameters: snapshots take none, and there are %d; remove them from the snapshot class",
+			len(r.Parameters),
+		)
 	}
 	o, err := snapshotOf(r.ID)
 	if err != nil {
@@ -124,7 +127,13 @@ func members(sources []backend.ID) (all []handle.Object, err error) {
 			return nil, unsupported("source_volume_ids")
 		}
 		if len(all) > 0 && o.Place != all[0].Place {
-			return nil, fault.Invalid.Errorf("source_volume_ids: %q is in %s and %q in %s; a group is of one pool", id, o.Place, sources[0], all[0].Place)
+			return nil, fault.Invalid.Errorf(
+				"source_volume_ids: %q is in %s and %q in %s; a group is of one pool",
+				id,
+				o.Place,
+				sources[0],
+				all[0].Place,
+			)
 		}
 		all = append(all, o)
 	}
@@ -145,7 +154,10 @@ func groupOf(id backend.ID) (handle.Object, error) {
 // CreateGroup implements backend.Grouper.
 func (b *Backend) CreateGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
 	if len(r.Parameters) > 0 {
-		return backend.Group{}, fault.Invalid.Errorf("parameters: group snapshots take none, and there are %d; remove them from the class", len(r.Parameters))
+		return backend.Group{}, fault.Invalid.Errorf(
+			"parameters: group snapshots take none, and there are %d; remove them from the class",
+			len(r.Parameters),
+		)
 	}
 	g, err := groupOf(r.ID)
 	if err != nil {

@@ -33,7 +33,12 @@ func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 		return err
 	}
 	if found && !have.Formatting && (have.Path != s.Path || have.Access != s.Capability.Type) {
-		return fault.InUse.Errorf("volume %q is staged at %s for access as %s; unstage it there first", s.Volume, have.Path, have.Access)
+		return fault.InUse.Errorf(
+			"volume %q is staged at %s for access as %s; unstage it there first",
+			s.Volume,
+			have.Path,
+			have.Access,
+		)
 	}
 	if found {
 		// What could not be looked at may well be in use: it is left as it is.
@@ -46,7 +51,8 @@ func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 		return nil
 	}
 	if cleaning := b.unstage(context.WithoutCancel(ctx), s.Volume, s.Path); cleaning != nil {
-		logr.FromContextOrDiscard(ctx).Error(cleaning, "What a failed stage left stays until it is repeated or undone", "volume", s.Volume.String())
+		logr.FromContextOrDiscard(ctx).
+			Error(cleaning, "What a failed stage left stays until it is repeated or undone", "volume", s.Volume.String())
 	}
 	return err
 }
@@ -214,7 +220,12 @@ func (b *Backend) stageSubvolume(ctx context.Context, s backend.Staging, o handl
 }
 
 // lookStaged asks the machine only.
-func (b *Backend) lookStaged(ctx context.Context, id backend.ID, path string, access backend.AccessType) (string, error) {
+func (b *Backend) lookStaged(
+	ctx context.Context,
+	id backend.ID,
+	path string,
+	access backend.AccessType,
+) (string, error) {
 	o, err := volumeOf(id)
 	if err != nil {
 		return "", err
@@ -224,7 +235,12 @@ func (b *Backend) lookStaged(ctx context.Context, id backend.ID, path string, ac
 		return "", err
 	}
 	if !found || r.Path != path || r.Access != access || r.Formatting {
-		return "", fault.Unready.Errorf("volume %q is not staged at %s for access as %s; stage it there first", id, path, access)
+		return "", fault.Unready.Errorf(
+			"volume %q is not staged at %s for access as %s; stage it there first",
+			id,
+			path,
+			access,
+		)
 	}
 	device := ""
 	if o.Kind == handle.RBD {
@@ -258,7 +274,12 @@ func mountProblem(path string) error {
 func (b *Backend) deviceOf(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) (string, error) {
 	way, known := mapping.Named(b.ways, r.Way)
 	if !known {
-		return "", fault.Internal.Errorf("volume %q was mapped by %q, which this version does not know; unmap it by hand and remove %s", id, r.Way, b.stagedDir(id))
+		return "", fault.Internal.Errorf(
+			"volume %q was mapped by %q, which this version does not know; unmap it by hand and remove %s",
+			id,
+			r.Way,
+			b.stagedDir(id),
+		)
 	}
 	device, err := way.Find(ctx, b.image(id, o))
 	if err == nil && device == "" {

@@ -48,7 +48,12 @@ func (b *Backend) readStaged(id backend.ID) (r stagedRecord, found bool, err err
 		err = json.Unmarshal(content, &r)
 	}
 	if err != nil {
-		return r, false, fault.Internal.Errorf("where volume %q is staged cannot be read: %w; unmount it and remove %s", id, err, b.stagedDir(id))
+		return r, false, fault.Internal.Errorf(
+			"where volume %q is staged cannot be read: %w; unmount it and remove %s",
+			id,
+			err,
+			b.stagedDir(id),
+		)
 	}
 	return r, true, nil
 }

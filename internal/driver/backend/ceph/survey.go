@@ -20,7 +20,12 @@ func (b *Backend) Allocated(ctx context.Context, id backend.ID, _ int64, visit f
 }
 
 // Changed implements backend.Surveyor for images.
-func (b *Backend) Changed(ctx context.Context, base, target backend.ID, _ int64, visit func(backend.Extent) error) error {
+func (b *Backend) Changed(
+	ctx context.Context,
+	base, target backend.ID,
+	_ int64,
+	visit func(backend.Extent) error,
+) error {
 	older, err := snapshotOf(base)
 	if err != nil {
 		return err
@@ -43,7 +48,12 @@ func (b *Backend) surveyed(ctx context.Context, id backend.ID) (handle.Object, r
 		return o, rbd.Pool{}, err
 	}
 	if o.Kind == handle.CephFS {
-		return o, rbd.Pool{}, fault.Unsupported.Errorf("snapshot %q is of kind %s, which has files and no blocks; only those of kind %s have this", id, handle.CephFS, handle.RBD)
+		return o, rbd.Pool{}, fault.Unsupported.Errorf(
+			"snapshot %q is of kind %s, which has files and no blocks; only those of kind %s have this",
+			id,
+			handle.CephFS,
+			handle.RBD,
+		)
 	}
 	pool, err := b.pool(ctx, o.Place)
 	return o, pool, err

@@ -99,7 +99,12 @@ func usedAt(mounts []*mountinfo.Info, device, staging string) string {
 func (b *Backend) unmap(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) error {
 	way, known := mapping.Named(b.ways, r.Way)
 	if !known {
-		return fault.Internal.Errorf("volume %q was mapped by %q, which this version does not know; unmap it by hand and remove %s", id, r.Way, b.stagedDir(id))
+		return fault.Internal.Errorf(
+			"volume %q was mapped by %q, which this version does not know; unmap it by hand and remove %s",
+			id,
+			r.Way,
+			b.stagedDir(id),
+		)
 	}
 	image := b.image(id, o)
 	if err := b.tidy(ctx, id, r, way); err != nil {
@@ -189,7 +194,12 @@ func (b *Backend) nodeExpand(ctx context.Context, e backend.NodeExpansion) (int6
 		return 0, err
 	}
 	if bytes < e.Size.Required {
-		return 0, fault.OutOfRange.Errorf("capacity_range.required_bytes %d: volume %q has %d bytes here; expand it in the controller first", e.Size.Required, e.Volume, bytes)
+		return 0, fault.OutOfRange.Errorf(
+			"capacity_range.required_bytes %d: volume %q has %d bytes here; expand it in the controller first",
+			e.Size.Required,
+			e.Volume,
+			bytes,
+		)
 	}
 	if r.Access == backend.Block {
 		return bytes, nil

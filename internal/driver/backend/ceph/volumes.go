@@ -75,7 +75,11 @@ func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume
 	if s.place.Kind == handle.CephFS {
 		return b.createSubvolume(ctx, s, cephfs.Blueprint{Object: o, Request: r, Bytes: bytes, DataPool: s.dataPool})
 	}
-	return b.createImage(ctx, s, rbd.Blueprint{Object: o, Request: r, Bytes: bytes, DataPool: s.dataPool, Features: s.features})
+	return b.createImage(
+		ctx,
+		s,
+		rbd.Blueprint{Object: o, Request: r, Bytes: bytes, DataPool: s.dataPool, Features: s.features},
+	)
 }
 
 func (b *Backend) createImage(ctx context.Context, s settings, plan rbd.Blueprint) (backend.Volume, error) {
@@ -178,7 +182,10 @@ func (b *Backend) List(ctx context.Context) (all []backend.ID, err error) {
 
 // listEverywhere fails when one place does: a list that leaves out volumes
 // says that they are gone.
-func (b *Backend) listEverywhere(_ context.Context, list func(handle.Place) ([]backend.ID, error)) (all []backend.ID, err error) {
+func (b *Backend) listEverywhere(
+	_ context.Context,
+	list func(handle.Place) ([]backend.ID, error),
+) (all []backend.ID, err error) {
 	places, err := b.reach.places()
 	if err != nil {
 		return nil, err

@@ -63,12 +63,21 @@ func (b *Backend) CheckCapability(c backend.Capability) error {
 	case c.Type != backend.Mount:
 		return fault.Invalid.Errorf("access_type %s: a directory cannot be a block device; ask for a mount volume", c.Type)
 	case c.FSType != "":
-		return fault.Invalid.Errorf("mount.fs_type %q: a directory has no filesystem of its own; leave fs_type empty (no csi.storage.k8s.io/fstype in the storage class)", c.FSType)
+		return fault.Invalid.Errorf(
+			"mount.fs_type %q: a directory has no filesystem of its own; leave fs_type empty (no csi.storage.k8s.io/fstype in the storage class)",
+			c.FSType,
+		)
 	case len(c.MountFlags) > 0:
 		// The flags are not repeated: they may be sensitive.
-		return fault.Invalid.Errorf("mount.mount_flags: %d given, but a directory is not mounted with options of its own; remove mountOptions from the storage class", len(c.MountFlags))
+		return fault.Invalid.Errorf(
+			"mount.mount_flags: %d given, but a directory is not mounted with options of its own; remove mountOptions from the storage class",
+			len(c.MountFlags),
+		)
 	case c.MountGroup != "":
-		return fault.Invalid.Errorf("mount.volume_mount_group %q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty", c.MountGroup)
+		return fault.Invalid.Errorf(
+			"mount.volume_mount_group %q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty",
+			c.MountGroup,
+		)
 	default:
 		return nil
 	}
@@ -80,7 +89,10 @@ func (b *Backend) CheckParameters(parameters map[string]string) error {
 		return nil
 	}
 	keys := slices.Sorted(maps.Keys(parameters))
-	return fault.Invalid.Errorf("parameters: unknown keys %q; directory volumes take no parameters, remove them from the storage class", keys)
+	return fault.Invalid.Errorf(
+		"parameters: unknown keys %q; directory volumes take no parameters, remove them from the storage class",
+		keys,
+	)
 }
 
 // IsLocal implements backend.Local: no other node sees the directories.

@@ -133,7 +133,8 @@ func (b *Backend) discard(ctx context.Context, id backend.ID) error {
 		return errors.Join(err, removeEmpty(trash))
 	}
 	if err := os.RemoveAll(trash); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "The volume is deleted, but its files stay until the next start", "path", trash)
+		logr.FromContextOrDiscard(ctx).
+			Error(err, "The volume is deleted, but its files stay until the next start", "path", trash)
 	}
 	return nil
 }

@@ -11,7 +11,14 @@ import (
 // inBackground does what can take longer than a caller waits: an mkfs, an e2fsck
 // or a copy of every byte. It goes on then, and a repeated call gets the
 // result.
-func inBackground[T any](ctx context.Context, b *Backend, what string, id backend.ID, request any, work func(context.Context) (T, error)) (T, error) {
+func inBackground[T any](
+	ctx context.Context,
+	b *Backend,
+	what string,
+	id backend.ID,
+	request any,
+	work func(context.Context) (T, error),
+) (T, error) {
 	e := taskOf(what, id)
 	e.Request = fmt.Sprintf("%+v", request)
 	return background.Do(ctx, b.tasks, e, work)

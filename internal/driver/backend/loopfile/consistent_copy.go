@@ -61,7 +61,10 @@ func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, er
 			continue
 		}
 		if len(all) > 1 {
-			return image.Full, fault.InUse.Errorf("volume %q is in use as a block device, and nothing can keep its pod from writing while the others are copied; unstage it first", c.volume)
+			return image.Full, fault.InUse.Errorf(
+				"volume %q is in use as a block device, and nothing can keep its pod from writing while the others are copied; unstage it first",
+				c.volume,
+			)
 		}
 		return b.copyDevice(c)
 	}
@@ -124,7 +127,10 @@ func (b *Backend) copyDevice(c copying) (image.Way, error) {
 	}
 	err := c.source.Share(c.to)
 	if image.CannotShare(err) {
-		return image.Full, fault.InUse.Errorf("volume %q is in use as a block device, and this pool cannot copy it in one step (xfs and btrfs can); unstage it first", c.volume)
+		return image.Full, fault.InUse.Errorf(
+			"volume %q is in use as a block device, and this pool cannot copy it in one step (xfs and btrfs can); unstage it first",
+			c.volume,
+		)
 	}
 	return image.Shared, err
 }
@@ -180,8 +186,11 @@ func (b *Backend) tooLong(all []copying) error {
 			mounted = append(mounted, c.volume.String())
 		}
 	}
-	return fault.InUse.Errorf("volume %q is in use, and to copy it takes longer than its pods may be kept waiting (%s); unstage it first, or keep the volumes on xfs or btrfs, which copy in milliseconds",
-		strings.Join(mounted, " "), b.config.FreezeBound)
+	return fault.InUse.Errorf(
+		"volume %q is in use, and to copy it takes longer than its pods may be kept waiting (%s); unstage it first, or keep the volumes on xfs or btrfs, which copy in milliseconds",
+		strings.Join(mounted, " "),
+		b.config.FreezeBound,
+	)
 }
 
 func (b *Backend) copyEach(ctx context.Context, all []copying) (way image.Way, err error) {

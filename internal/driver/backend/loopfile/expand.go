@@ -31,7 +31,12 @@ func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range)
 	}
 	e := backend.Expansion{CapacityBytes: space.Size, NodeMustExpand: m.Filesystem != filesystem.Nothing}
 	if size.Limit > 0 && space.Size > size.Limit {
-		return e, fault.OutOfRange.Errorf("capacity_range.limit_bytes %d: volume %q has %d bytes already and cannot shrink", size.Limit, id, space.Size)
+		return e, fault.OutOfRange.Errorf(
+			"capacity_range.limit_bytes %d: volume %q has %d bytes already and cannot shrink",
+			size.Limit,
+			id,
+			space.Size,
+		)
 	}
 	if space.Size < size.Required {
 		bytes, err := b.chooseGrown(id, m, size, space.Size)
@@ -122,7 +127,12 @@ func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int6
 		return 0, damaged("volume", e.Volume, imageFile, err)
 	}
 	if e.Size.Required > space.Size {
-		return 0, fault.OutOfRange.Errorf("capacity_range.required_bytes %d: volume %q has %d bytes; expand it in the controller first", e.Size.Required, e.Volume, space.Size)
+		return 0, fault.OutOfRange.Errorf(
+			"capacity_range.required_bytes %d: volume %q has %d bytes; expand it in the controller first",
+			e.Size.Required,
+			e.Volume,
+			space.Size,
+		)
 	}
 	r, err := b.readRecord(e.Volume)
 	if err != nil {

@@ -28,11 +28,19 @@ func mustMake(f finding, wanted filesystem.Type) (bool, error) {
 	case f.content.Type == wanted:
 		return false, nil
 	case f.content.Type != filesystem.Nothing:
-		return false, fault.Incompatible.Errorf("it holds %s and is to be mounted as %s; ask for %s", f.content.Type, wanted, f.content.Type)
+		return false, fault.Incompatible.Errorf(
+			"it holds %s and is to be mounted as %s; ask for %s",
+			f.content.Type,
+			wanted,
+			f.content.Type,
+		)
 	case f.blank:
 		return true, nil
 	default:
-		return false, fault.Incompatible.Errorf("it holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it", wanted)
+		return false, fault.Incompatible.Errorf(
+			"it holds data that is no %s; it was used as a block device, or is damaged. It is not formatted; use it as a block device, or delete it",
+			wanted,
+		)
 	}
 }
 
@@ -112,7 +120,12 @@ func (b *Backend) undo(ctx context.Context, id backend.ID, undo string) error {
 		return err
 	}
 	if err := filesystem.Undo(ctx, path, undo); err != nil {
-		return fmt.Errorf("the filesystem was being grown and is damaged: %w; run e2fsck on %s and remove %s", err, path, undo)
+		return fmt.Errorf(
+			"the filesystem was being grown and is damaged: %w; run e2fsck on %s and remove %s",
+			err,
+			path,
+			undo,
+		)
 	}
 	if err := errors.Join(image.Resize(path, size), image.Sync(path)); err != nil {
 		return err

@@ -142,7 +142,10 @@ func (b *Backend) thawAll(ctx context.Context) error {
 	for _, entry := range entries {
 		log := logr.FromContextOrDiscard(ctx).WithValues("volume", entry.Name())
 		if err := b.thawLeft(entry.Name()); err != nil {
-			log.Error(err, "A freeze of an earlier run could not be undone; thaw what is mounted of the volume with fsfreeze --unfreeze")
+			log.Error(
+				err,
+				"A freeze of an earlier run could not be undone; thaw what is mounted of the volume with fsfreeze --unfreeze",
+			)
 			continue
 		}
 		log.Info("A freeze of an earlier run was undone")
@@ -203,7 +206,10 @@ func openAnywhere(device *loopdev.Device, preferred string) (*filesystem.Mounted
 		failures = append(failures, err)
 	}
 	if others := slices.Concat(users.Bound, users.Stacked); len(failures) == 0 && len(others) > 0 {
-		failures = append(failures, fault.InUse.Errorf("its device is in use at %s, which nothing can keep from writing", others[0]))
+		failures = append(
+			failures,
+			fault.InUse.Errorf("its device is in use at %s, which nothing can keep from writing", others[0]),
+		)
 	}
 	return nil, errors.Join(failures...)
 }

@@ -32,7 +32,14 @@ func (b *Backend) CreateGroup(ctx context.Context, r backend.GroupRequest) (back
 	if err := ctx.Err(); err != nil {
 		return backend.Group{}, err
 	}
-	return inBackground(ctx, b, grouping, r.ID, r, func(ctx context.Context) (backend.Group, error) { return b.createGroup(ctx, r) })
+	return inBackground(
+		ctx,
+		b,
+		grouping,
+		r.ID,
+		r,
+		func(ctx context.Context) (backend.Group, error) { return b.createGroup(ctx, r) },
+	)
 }
 
 func (b *Backend) createGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
@@ -125,7 +132,11 @@ func (b *Backend) fillGroup(ctx context.Context, dir string, r backend.GroupRequ
 			return err
 		}
 	}
-	return writeJSON(filepath.Join(dir, groupFile), dir, groupMetadata{Format: metadataFormat, Name: r.Name, Created: created})
+	return writeJSON(
+		filepath.Join(dir, groupFile),
+		dir,
+		groupMetadata{Format: metadataFormat, Name: r.Name, Created: created},
+	)
 }
 
 // GetGroup implements backend.Grouper.

@@ -61,7 +61,10 @@ func problemOf(device string, r record) (string, error) {
 	if r.Filesystem == filesystem.Ext4 {
 		count, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "errors_count"))
 		if found := strings.TrimSpace(string(count)); err == nil && found != "0" {
-			return fmt.Sprintf("the kernel found %s errors in its filesystem; it is checked when it is staged the next time, so restart its pods", found), nil
+			return fmt.Sprintf(
+				"the kernel found %s errors in its filesystem; it is checked when it is staged the next time, so restart its pods",
+				found,
+			), nil
 		}
 	}
 	// A pod that asks for read-only has a mount that is. One that is not, of a

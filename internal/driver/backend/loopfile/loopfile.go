@@ -101,7 +101,12 @@ func New(config Config) (*Backend, error) {
 		config.FreezeBound = DefaultFreezeBound
 	}
 	if config.OverCommit < 0 || config.MaxVolumes < 0 || config.FreezeBound < 0 {
-		return nil, fmt.Errorf("over-commit limit %g, most volumes %d, bound of a freeze %s: give numbers above 0", config.OverCommit, config.MaxVolumes, config.FreezeBound)
+		return nil, fmt.Errorf(
+			"over-commit limit %g, most volumes %d, bound of a freeze %s: give numbers above 0",
+			config.OverCommit,
+			config.MaxVolumes,
+			config.FreezeBound,
+		)
 	}
 	in := func(name string) string { return filepath.Join(config.StateDir, name) }
 	b := &Backend{
@@ -141,10 +146,16 @@ func classify(doing string, err error) error {
 		return nil
 	case fault.KindOf(err) != fault.Internal:
 		return fault.KindOf(err).Errorf("%s: %w", doing, err)
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), strings.Contains(err.Error(), "No space left on device"):
+	case errors.Is(err, unix.ENOSPC),
+		errors.Is(err, unix.EDQUOT),
+		strings.Contains(err.Error(), "No space left on device"):
 		return fault.Exhausted.Errorf("%s: %w; free some space where the state directory is", doing, err)
 	case errors.Is(err, unix.EFBIG):
-		return fault.OutOfRange.Errorf("%s: %w: the filesystem of the state directory cannot hold a file of this size", doing, err)
+		return fault.OutOfRange.Errorf(
+			"%s: %w: the filesystem of the state directory cannot hold a file of this size",
+			doing,
+			err,
+		)
 	default:
 		return fault.Internal.Errorf("%s: %w", doing, err)
 	}

@@ -61,7 +61,8 @@ func (b *Backend) applyDiscard(ctx context.Context, id backend.ID, wishes settin
 		return err
 	}
 	if err := filesystem.SetDiscard(r.Filesystem, r.Path, wishes.discard); err != nil {
-		logr.FromContextOrDiscard(ctx).Info("What is discarded changes when the volume is staged the next time", "volume", id.String(), "cause", err.Error())
+		logr.FromContextOrDiscard(ctx).
+			Info("What is discarded changes when the volume is staged the next time", "volume", id.String(), "cause", err.Error())
 	}
 	return nil
 }

@@ -138,6 +138,7 @@ func (b *Backend) copyContent(ctx context.Context, source *image.Source, to stri
 
 func logWay(ctx context.Context, way image.Way, what string) {
 	if way == image.Full {
-		logr.FromContextOrDiscard(ctx).Info("Copied every byte: the pool cannot share space between files, xfs and btrfs can", "made", what)
+		logr.FromContextOrDiscard(ctx).
+			Info("Copied every byte: the pool cannot share space between files, xfs and btrfs can", "made", what)
 	}
 }

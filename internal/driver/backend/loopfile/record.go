@@ -35,7 +35,11 @@ func (b *Backend) readRecord(id backend.ID) (*record, error) {
 		return nil, nil //nolint:nilnil // Not staged is no error.
 	}
 	if err != nil {
-		return nil, fault.Internal.Errorf("where volume %q is staged cannot be read: %w; unmount it and remove the file", id, err)
+		return nil, fault.Internal.Errorf(
+			"where volume %q is staged cannot be read: %w; unmount it and remove the file",
+			id,
+			err,
+		)
 	}
 	return &r, nil
 }

@@ -101,7 +101,11 @@ func (b *Backend) recoverVolume(ctx context.Context, id backend.ID, devices []*l
 		case staged:
 			b.hold(id, device)
 		case inUse(device):
-			log.Info("A loop device of the volume is in use although it is not staged; it is left alone", "device", device.Path())
+			log.Info(
+				"A loop device of the volume is in use although it is not staged; it is left alone",
+				"device",
+				device.Path(),
+			)
 			rest = append(rest, device)
 		default:
 			if err := detach(ctx, device); err != nil {
@@ -145,7 +149,8 @@ func (b *Backend) detachOrphans(ctx context.Context, all map[loopdev.Inode][]*lo
 				continue
 			}
 			if err := detach(ctx, device); err == nil {
-				logr.FromContextOrDiscard(ctx).Info("Detached a loop device whose image is gone", "device", device.Path(), "image", path)
+				logr.FromContextOrDiscard(ctx).
+					Info("Detached a loop device whose image is gone", "device", device.Path(), "image", path)
 			}
 		}
 		all[inode] = rest

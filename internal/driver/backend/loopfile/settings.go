@@ -63,7 +63,11 @@ func settingsOf(parameters, mutable map[string]string) (settings, error) {
 			return s, fault.Invalid.Errorf("parameter %s: %.64q is neither \"true\" nor \"false\"", discardKey, value)
 		}
 		if on && s.thick {
-			return s, fault.Invalid.Errorf("parameter %s: \"true\" would give back the space that %s: \"thick\" takes; remove one of them", discardKey, provisioningKey)
+			return s, fault.Invalid.Errorf(
+				"parameter %s: \"true\" would give back the space that %s: \"thick\" takes; remove one of them",
+				discardKey,
+				provisioningKey,
+			)
 		}
 		s.discard = on
 	}
@@ -116,7 +120,10 @@ func (b *Backend) CheckCapability(c backend.Capability) error {
 		return nil
 	}
 	if c.MountGroup != "" {
-		return fault.Invalid.Errorf("mount.volume_mount_group %.64q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty", c.MountGroup)
+		return fault.Invalid.Errorf(
+			"mount.volume_mount_group %.64q: not supported (VOLUME_MOUNT_GROUP is not advertised); leave it empty",
+			c.MountGroup,
+		)
 	}
 	if _, err := filesystem.Parse(c.FSType); err != nil {
 		return fault.Invalid.Errorf("mount.%w", err)

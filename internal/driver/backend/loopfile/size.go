@@ -37,7 +37,13 @@ func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
 		}
 	}
 	if wish < minimum && size.Limit > 0 && size.Limit < minimum {
-		return 0, fault.OutOfRange.Errorf("capacity_range: at most %d bytes are too small for %s; allow at least %d (%d Mi)", size.Limit, what, minimum, (minimum+mebi-1)/mebi)
+		return 0, fault.OutOfRange.Errorf(
+			"capacity_range: at most %d bytes are too small for %s; allow at least %d (%d Mi)",
+			size.Limit,
+			what,
+			minimum,
+			(minimum+mebi-1)/mebi,
+		)
 	}
 	wish = max(wish, minimum)
 	if wish > mostBytes {
@@ -48,7 +54,12 @@ func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
 			return rounded, nil
 		}
 	}
-	return 0, fault.OutOfRange.Errorf("capacity_range: sizes are multiples of %d bytes, and there is none between required_bytes %d and limit_bytes %d; raise the limit", leastUnit, size.Required, size.Limit)
+	return 0, fault.OutOfRange.Errorf(
+		"capacity_range: sizes are multiples of %d bytes, and there is none between required_bytes %d and limit_bytes %d; raise the limit",
+		leastUnit,
+		size.Required,
+		size.Limit,
+	)
 }
 
 // whenGrown is the wish for a volume with a filesystem that is to become
@@ -61,7 +72,13 @@ func whenGrown(size backend.Range, holds filesystem.Type, have int64) (backend.R
 		return size, nil
 	}
 	if size.Limit > 0 && size.Limit < least {
-		return size, fault.OutOfRange.Errorf("capacity_range: a %s of %d bytes grows to %d bytes (%d Mi) or more only; raise the limit to that", holds, have, least, least/mebi)
+		return size, fault.OutOfRange.Errorf(
+			"capacity_range: a %s of %d bytes grows to %d bytes (%d Mi) or more only; raise the limit to that",
+			holds,
+			have,
+			least,
+			least/mebi,
+		)
 	}
 	size.Required = least
 	return size, nil

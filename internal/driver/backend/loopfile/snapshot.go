@@ -33,7 +33,14 @@ func (b *Backend) CreateSnapshot(ctx context.Context, r backend.SnapshotRequest)
 	if err := ctx.Err(); err != nil {
 		return backend.Snapshot{}, err
 	}
-	return inBackground(ctx, b, snapshotting, r.ID, r, func(ctx context.Context) (backend.Snapshot, error) { return b.createSnapshot(ctx, r) })
+	return inBackground(
+		ctx,
+		b,
+		snapshotting,
+		r.ID,
+		r,
+		func(ctx context.Context) (backend.Snapshot, error) { return b.createSnapshot(ctx, r) },
+	)
 }
 
 func (b *Backend) createSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {

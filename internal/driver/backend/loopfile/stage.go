@@ -24,7 +24,14 @@ func (b *Backend) Stage(ctx context.Context, s backend.Staging) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := inBackground(ctx, b, staging, s.Volume, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.stage(ctx, s) })
+	_, err := inBackground(
+		ctx,
+		b,
+		staging,
+		s.Volume,
+		s,
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, b.stage(ctx, s) },
+	)
 	return err
 }
 
@@ -102,7 +109,15 @@ func (b *Backend) isStaged(id backend.ID, wanted record) (bool, error) {
 		return false, fault.InUse.Errorf("volume %q is staged at %s; unstage it there first", id, is.Path)
 	}
 	if *is != wanted {
-		return false, fault.Incompatible.Errorf("volume %q is staged at %s for access as %s %s, and asked for is %s %s", id, is.Path, is.Access, is.Filesystem, wanted.Access, wanted.Filesystem)
+		return false, fault.Incompatible.Errorf(
+			"volume %q is staged at %s for access as %s %s, and asked for is %s %s",
+			id,
+			is.Path,
+			is.Access,
+			is.Filesystem,
+			wanted.Access,
+			wanted.Filesystem,
+		)
 	}
 	device, err := b.deviceOf(id)
 	if err != nil || device == nil {
@@ -284,7 +299,12 @@ func (b *Backend) Staged(_ context.Context, id backend.ID, path string, access b
 		return "", err
 	}
 	if r == nil || r.Path != path || r.Access != access {
-		return "", fault.Unready.Errorf("volume %q is not staged at %s for access as %s; stage it there first", id, path, access)
+		return "", fault.Unready.Errorf(
+			"volume %q is not staged at %s for access as %s; stage it there first",
+			id,
+			path,
+			access,
+		)
 	}
 	device, err := b.devicePath(id)
 	if err != nil || device == "" {

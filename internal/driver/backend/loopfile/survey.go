@@ -21,7 +21,12 @@ func (b *Backend) Allocated(ctx context.Context, id backend.ID, from int64, visi
 
 // Changed implements backend.Surveyor by comparing the images, so that it
 // needs nothing to be written down while a volume is used.
-func (b *Backend) Changed(ctx context.Context, base, target backend.ID, from int64, visit func(backend.Extent) error) error {
+func (b *Backend) Changed(
+	ctx context.Context,
+	base, target backend.ID,
+	from int64,
+	visit func(backend.Extent) error,
+) error {
 	was, err := b.openSnapshot(base)
 	if err != nil {
 		return err
@@ -32,7 +37,10 @@ func (b *Backend) Changed(ctx context.Context, base, target backend.ID, from int
 		return err
 	}
 	defer is.Close()
-	return classify("compare snapshot "+target.String()+" with "+base.String(), is.VisitChanges(ctx, was, from, asExtents(visit)))
+	return classify(
+		"compare snapshot "+target.String()+" with "+base.String(),
+		is.VisitChanges(ctx, was, from, asExtents(visit)),
+	)
 }
 
 func asExtents(visit func(backend.Extent) error) func(from, to int64) error {

@@ -34,7 +34,14 @@ func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume
 	if r.Source.IsNothing() {
 		return b.create(ctx, r)
 	}
-	return inBackground(ctx, b, creating, r.ID, r, func(ctx context.Context) (backend.Volume, error) { return b.create(ctx, r) })
+	return inBackground(
+		ctx,
+		b,
+		creating,
+		r.ID,
+		r,
+		func(ctx context.Context) (backend.Volume, error) { return b.create(ctx, r) },
+	)
 }
 
 func (b *Backend) create(ctx context.Context, r backend.Request) (backend.Volume, error) {
@@ -84,7 +91,13 @@ func (b *Backend) plan(r backend.Request) (plan, error) {
 			r.Size.Required = minimum
 		}
 		if r.Size.Required < minimum { // a copy that is smaller than its source is a mistake, not a wish for the smallest
-			return p, fault.OutOfRange.Errorf("capacity_range: %d bytes are too small for %s; ask for at least %d (%d Mi)", r.Size.Required, what, minimum, (minimum+mebi-1)/mebi)
+			return p, fault.OutOfRange.Errorf(
+				"capacity_range: %d bytes are too small for %s; ask for at least %d (%d Mi)",
+				r.Size.Required,
+				what,
+				minimum,
+				(minimum+mebi-1)/mebi,
+			)
 		}
 		if p.filesystem != filesystem.Nothing {
 			if r.Size, err = whenGrown(r.Size, p.origin.holds, minimum); err != nil {

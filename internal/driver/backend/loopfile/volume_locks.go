@@ -67,5 +67,11 @@ func (t *volumeLocks) acquire(id backend.ID, what string) (release func(), other
 }
 
 func busy(id backend.ID, what string, other lockHolder) error {
-	return fault.Busy.Errorf("cannot %s volume %q now: to %s it has been running for %s; try again", what, id, other.what, time.Since(other.since).Round(time.Millisecond))
+	return fault.Busy.Errorf(
+		"cannot %s volume %q now: to %s it has been running for %s; try again",
+		what,
+		id,
+		other.what,
+		time.Since(other.since).Round(time.Millisecond),
+	)
 }

@@ -100,7 +100,9 @@ const tokenLifetime = 365 * 24 * time.Hour
 
 // ConfigFor is the configuration of a role under its own service account.
 func (f Setup) ConfigFor(ctx context.Context, serviceAccount string) (*rest.Config, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: serviceAccount}}
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: serviceAccount},
+	}
 	token := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLifetime.Seconds()))},
 	}
@@ -156,7 +158,9 @@ func (f Setup) RegisterNode(ctx context.Context, p Place) error {
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}}
 	node.Status.Capacity = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("10000"),
+		corev1.ResourceCPU: resource.MustParse(
+			"64",
+		), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("10000"),
 	}
 	node.Status.Allocatable = node.Status.Capacity
 	if err := f.Client.Status().Update(ctx, node); err != nil {
@@ -173,7 +177,9 @@ func (f Setup) registerDriver(ctx context.Context, p Place) error {
 	csiNode := &storagev1.CSINode{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"},
 		ObjectMeta: metav1.ObjectMeta{Name: p.Node},
-		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: p.Driver.Name, NodeID: p.nodeID, TopologyKeys: keys}}},
+		Spec: storagev1.CSINodeSpec{
+			Drivers: []storagev1.CSINodeDriver{{Name: p.Driver.Name, NodeID: p.nodeID, TopologyKeys: keys}},
+		},
 	}
 	// Another driver may have been here with the same data folder, and an entry cannot be changed.
 	if err := f.Client.Delete(ctx, csiNode.DeepCopy()); client.IgnoreNotFound(err) != nil {
@@ -205,7 +211,10 @@ func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description) error
 		}
 	}
 	class := &storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: DefaultClass, Annotations: map[string]string{names.AnnDefaultStorageClass: "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        DefaultClass,
+			Annotations: map[string]string{names.AnnDefaultStorageClass: "true"},
+		},
 		Provisioner:          driver.Name,
 		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingImmediate),
 		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
@@ -223,7 +232,12 @@ func Expands(driver csirpc.Description) bool {
 func (f Setup) create(ctx context.Context, object client.Object) error {
 	err := f.Client.Create(ctx, object)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create %T %s: %w", object, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, err)
+		return fmt.Errorf(
+			"create %T %s: %w",
+			object,
+			types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
+			err,
+		)
 	}
 	return nil
 }

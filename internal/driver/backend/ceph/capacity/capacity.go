@@ -30,7 +30,10 @@ type usage struct {
 
 // Of gives the room of a pool; fault.NotFound when there is no such pool.
 func Of(ctx context.Context, tools Tools, access command.Access, pool string) (int64, error) {
-	out, err := tools.Run(ctx, command.Call{Program: command.Ceph, Access: access, Arguments: []string{"df", "--format=json"}})
+	out, err := tools.Run(
+		ctx,
+		command.Call{Program: command.Ceph, Access: access, Arguments: []string{"df", "--format=json"}},
+	)
 	if err != nil {
 		return 0, err
 	}

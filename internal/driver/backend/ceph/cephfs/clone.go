@@ -42,7 +42,10 @@ func (f Filesystem) createFrom(ctx context.Context, b Blueprint) error {
 		if err := f.remove(ctx, b.Object, "--force"); err != nil {
 			return err
 		}
-		return fault.Busy.Errorf("the cluster's copy for the new volume has %s; it is removed, try again (`ceph -s` and the log of the manager say why)", state)
+		return fault.Busy.Errorf(
+			"the cluster's copy for the new volume has %s; it is removed, try again (`ceph -s` and the log of the manager say why)",
+			state,
+		)
 	default:
 		return copying(state)
 	}
@@ -59,7 +62,10 @@ const (
 func isCopying(state string) bool { return state == "pending" || state == "in-progress" }
 
 func copying(state string) error {
-	return fault.Busy.Errorf("the cluster copies the content for the new volume (state %s); CephFS copies every file, so this takes as long as the data is large; try again", state)
+	return fault.Busy.Errorf(
+		"the cluster copies the content for the new volume (state %s); CephFS copies every file, so this takes as long as the data is large; try again",
+		state,
+	)
 }
 
 // cloneState asks how far a copy is; fault.NotFound when there is none. What
@@ -87,7 +93,11 @@ func (f Filesystem) origin(b Blueprint) (source handle.Object, snap string, err 
 		snap = source.Snap
 	}
 	if err == nil && source.Place != f.Place {
-		err = fault.Invalid.Errorf("volume_content_source: it is in %s and the new volume would be in %s; use a class for the same filesystem", source.Place, f.Place)
+		err = fault.Invalid.Errorf(
+			"volume_content_source: it is in %s and the new volume would be in %s; use a class for the same filesystem",
+			source.Place,
+			f.Place,
+		)
 	}
 	return source, snap, err
 }
@@ -106,7 +116,9 @@ func (f Filesystem) startClone(ctx context.Context, b Blueprint) error {
 	if b.DataPool != "" {
 		options = append(options, "--pool_layout="+b.DataPool)
 	}
-	arguments := append([]string{"subvolume", "snapshot", "clone", f.Place.Pool, source.Name, snap, b.Object.Name, groupArg}, options...)
+	arguments := append(
+		[]string{"subvolume", "snapshot", "clone", f.Place.Pool, source.Name, snap, b.Object.Name, groupArg},
+		options...)
 	_, err = f.run(ctx, arguments...)
 	return err
 }
@@ -134,7 +146,8 @@ func (f Filesystem) removeOrigin(ctx context.Context, b Blueprint) error {
 
 // cancelClone is for deleting a volume whose content is still being copied.
 func (f Filesystem) cancelClone(ctx context.Context, o handle.Object) error {
-	if _, err := f.run(ctx, "clone", "cancel", f.Place.Pool, o.Name, groupArg); err != nil && !errors.Is(err, unix.EINVAL) {
+	if _, err := f.run(ctx, "clone", "cancel", f.Place.Pool, o.Name, groupArg); err != nil &&
+		!errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	return f.remove(ctx, o, "--force")

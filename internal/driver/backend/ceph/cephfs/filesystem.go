@@ -46,7 +46,10 @@ const (
 )
 
 func (f Filesystem) run(ctx context.Context, arguments ...string) ([]byte, error) {
-	return f.Tools.Run(ctx, command.Call{Program: command.Ceph, Access: f.Access, Arguments: append([]string{"fs"}, arguments...)})
+	return f.Tools.Run(
+		ctx,
+		command.Call{Program: command.Ceph, Access: f.Access, Arguments: append([]string{"fs"}, arguments...)},
+	)
 }
 
 func (f Filesystem) ask(ctx context.Context, answer any, arguments ...string) error {
@@ -55,7 +58,11 @@ func (f Filesystem) ask(ctx context.Context, answer any, arguments ...string) er
 		return err
 	}
 	if err := json.Unmarshal(out, answer); err != nil {
-		return fault.Internal.Errorf("ceph fs %s answered what this program cannot read: %w", strings.Join(arguments, " "), err)
+		return fault.Internal.Errorf(
+			"ceph fs %s answered what this program cannot read: %w",
+			strings.Join(arguments, " "),
+			err,
+		)
 	}
 	return nil
 }
@@ -193,7 +200,12 @@ func (f Filesystem) withGroup(ctx context.Context, step func() error) error {
 
 func (f Filesystem) explainMissing(err error) error {
 	if isMissing(err) && strings.Contains(said(err), "FS '") {
-		return fault.Invalid.Errorf("parameters: fsName %q is no filesystem of cluster %q; `ceph fs ls` lists them: %w", f.Place.Pool, f.Place.Cluster, err)
+		return fault.Invalid.Errorf(
+			"parameters: fsName %q is no filesystem of cluster %q; `ceph fs ls` lists them: %w",
+			f.Place.Pool,
+			f.Place.Cluster,
+			err,
+		)
 	}
 	return err
 }
@@ -213,7 +225,16 @@ func (f Filesystem) Expand(ctx context.Context, o handle.Object, bytes int64) (n
 }
 
 func (f Filesystem) resize(ctx context.Context, o handle.Object, bytes int64) error {
-	_, err := f.run(ctx, "subvolume", "resize", f.Place.Pool, o.Name, strconv.FormatInt(bytes, 10), groupArg, "--no_shrink")
+	_, err := f.run(
+		ctx,
+		"subvolume",
+		"resize",
+		f.Place.Pool,
+		o.Name,
+		strconv.FormatInt(bytes, 10),
+		groupArg,
+		"--no_shrink",
+	)
 	return err
 }
 

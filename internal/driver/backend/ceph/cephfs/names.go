@@ -22,7 +22,9 @@ type book struct{ Filesystem }
 var _ naming.Book = book{}
 
 func (f Filesystem) inBook(ctx context.Context, verb string, arguments ...string) (string, error) {
-	out, err := f.run(ctx, append([]string{"subvolume", "metadata", verb, f.Place.Pool, namesVolume}, append(arguments, groupArg)...)...)
+	out, err := f.run(
+		ctx,
+		append([]string{"subvolume", "metadata", verb, f.Place.Pool, namesVolume}, append(arguments, groupArg)...)...)
 	return strings.TrimSpace(string(out)), err
 }
 
@@ -41,7 +43,8 @@ func (b book) Write(ctx context.Context, key, id string) error {
 	if !isMissing(err) {
 		return err
 	}
-	if _, err := b.run(ctx, "subvolume", "create", b.Place.Pool, namesVolume, groupArg); err != nil && !errors.Is(err, unix.EEXIST) {
+	if _, err := b.run(ctx, "subvolume", "create", b.Place.Pool, namesVolume, groupArg); err != nil &&
+		!errors.Is(err, unix.EEXIST) {
 		return err
 	}
 	_, err = b.inBook(ctx, "set", key, id)

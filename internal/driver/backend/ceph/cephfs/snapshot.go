@@ -24,7 +24,11 @@ func (f Filesystem) snapshot(ctx context.Context, verb string, o handle.Object, 
 
 // CreateSnapshot makes a snapshot. It exists from the moment it has its
 // record; the step before can be repeated, and then the older content counts.
-func (f Filesystem) CreateSnapshot(ctx context.Context, o handle.Object, r backend.SnapshotRequest) (backend.Snapshot, error) {
+func (f Filesystem) CreateSnapshot(
+	ctx context.Context,
+	o handle.Object,
+	r backend.SnapshotRequest,
+) (backend.Snapshot, error) {
 	takeName, err := naming.Claim(ctx, book{f}, o)
 	if err == nil {
 		err = takeName()
@@ -43,7 +47,19 @@ func (f Filesystem) CreateSnapshot(ctx context.Context, o handle.Object, r backe
 	var created time.Time
 	err = parallel.Do(
 		func() error {
-			_, err := f.run(ctx, "subvolume", "snapshot", "metadata", "set", f.Place.Pool, o.Name, o.Snap, recordKey, text, groupArg)
+			_, err := f.run(
+				ctx,
+				"subvolume",
+				"snapshot",
+				"metadata",
+				"set",
+				f.Place.Pool,
+				o.Name,
+				o.Snap,
+				recordKey,
+				text,
+				groupArg,
+			)
 			return err
 		},
 		func() (err error) { created, err = f.created(ctx, o); return err },
@@ -95,7 +111,14 @@ func describe(o handle.Object, written snapshotRecord, created time.Time) (backe
 		return backend.Snapshot{}, err
 	}
 	source, err := o.Volume().ID()
-	return backend.Snapshot{ID: id, Name: written.Name, Source: source, SizeBytes: written.Bytes, Created: created, Ready: true}, err
+	return backend.Snapshot{
+		ID:        id,
+		Name:      written.Name,
+		Source:    source,
+		SizeBytes: written.Bytes,
+		Created:   created,
+		Ready:     true,
+	}, err
 }
 
 // snapshotRecord is empty for a snapshot of a deleted volume where the manager

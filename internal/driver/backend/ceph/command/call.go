@@ -59,7 +59,11 @@ type prepared struct {
 func (c Call) prepare() (prepared, error) {
 	var p prepared
 	var err error
-	p.environment = []string{"LC_ALL=C.UTF-8", "TZ=UTC", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	p.environment = []string{
+		"LC_ALL=C.UTF-8",
+		"TZ=UTC",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	}
 	if c.Access.Conf == "" {
 		// What is about this machine alone needs no cluster, and must not
 		// look for one.

@@ -58,9 +58,18 @@ func (c Call) failed(status int, stderr []byte) error {
 	f := &Failure{Doing: c.doing(), Errno: errnoOf(status, said), Said: said}
 	switch f.Errno {
 	case unix.ETIMEDOUT, unix.ENOTCONN:
-		return fault.Away.Errorf("cluster %q does not answer: %w; is it up, and are the monitors in %s right?", c.Access.Cluster, f, c.Access.Conf)
+		return fault.Away.Errorf(
+			"cluster %q does not answer: %w; is it up, and are the monitors in %s right?",
+			c.Access.Cluster,
+			f,
+			c.Access.Conf,
+		)
 	case unix.ESHUTDOWN:
-		return fault.Away.Errorf("cluster %q does not let this machine in any more: %w; it was fenced, `ceph osd blocklist ls` shows it", c.Access.Cluster, f)
+		return fault.Away.Errorf(
+			"cluster %q does not let this machine in any more: %w; it was fenced, `ceph osd blocklist ls` shows it",
+			c.Access.Cluster,
+			f,
+		)
 	case unix.EPERM, unix.EACCES:
 		return c.refused(f)
 	default:
@@ -72,11 +81,21 @@ func (c Call) failed(status int, stderr []byte) error {
 // and does not allow this.
 func (c Call) refused(f *Failure) error {
 	if strings.Contains(f.Said, "connect") {
-		return fault.Unidentified.Errorf("cluster %q does not know user %q with this key: %w; compare userID and userKey of the secret with `ceph auth get-key client.%s`",
-			c.Access.Cluster, c.Access.User, f, c.Access.User)
+		return fault.Unidentified.Errorf(
+			"cluster %q does not know user %q with this key: %w; compare userID and userKey of the secret with `ceph auth get-key client.%s`",
+			c.Access.Cluster,
+			c.Access.User,
+			f,
+			c.Access.User,
+		)
 	}
-	return fault.Forbidden.Errorf("cluster %q does not allow user %q to do this: %w; compare `ceph auth get client.%s` with what the documentation of the driver asks for",
-		c.Access.Cluster, c.Access.User, f, c.Access.User)
+	return fault.Forbidden.Errorf(
+		"cluster %q does not allow user %q to do this: %w; compare `ceph auth get client.%s` with what the documentation of the driver asks for",
+		c.Access.Cluster,
+		c.Access.User,
+		f,
+		c.Access.User,
+	)
 }
 
 // errnoOf corrects a status of 1, which is that of the interpreter and of
@@ -131,7 +150,13 @@ func (c Call) ended(caller context.Context, stderr []byte) error {
 	if err := caller.Err(); err != nil {
 		return fmt.Errorf("%s was stopped%s: %w", c.doing(), said, err)
 	}
-	return fault.Away.Errorf("%s did not end within %s and was stopped%s; `ceph -s` says how cluster %q is", c.doing(), c.Patience, said, c.Access.Cluster)
+	return fault.Away.Errorf(
+		"%s did not end within %s and was stopped%s; `ceph -s` says how cluster %q is",
+		c.doing(),
+		c.Patience,
+		said,
+		c.Access.Cluster,
+	)
 }
 
 // Is says whether err is a tool's failure with this errno.

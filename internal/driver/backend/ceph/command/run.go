@@ -68,7 +68,12 @@ func (r *Runner) Present(p Program) error {
 func (r *Runner) find(p Program) (string, error) {
 	path, err := r.config.LookPath(string(p))
 	if err != nil {
-		return "", fault.Unready.Errorf("program %s is not installed: %w; install the package %s where the driver runs", p, err, packaged[p])
+		return "", fault.Unready.Errorf(
+			"program %s is not installed: %w; install the package %s where the driver runs",
+			p,
+			err,
+			packaged[p],
+		)
 	}
 	return path, nil
 }

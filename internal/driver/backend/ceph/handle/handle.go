@@ -74,14 +74,26 @@ func (p Place) Check() error {
 	}
 	switch {
 	case !clusterName.MatchString(p.Cluster):
-		return fault.Invalid.Errorf("parameters: clusterID %.64q must be 1 to 40 lower-case letters, digits and dashes", p.Cluster)
+		return fault.Invalid.Errorf(
+			"parameters: clusterID %.64q must be 1 to 40 lower-case letters, digits and dashes",
+			p.Cluster,
+		)
 	case p.Pool == "":
 		return fault.Invalid.Errorf("parameters: %s is missing; name the one that volumes are to be made in", key)
 	case !poolName.MatchString(p.Pool):
-		return fault.Invalid.Errorf("parameters: %s %.64q must be letters, digits, dots, dashes and underscores, at most 48, with a letter or digit first", key, p.Pool)
+		return fault.Invalid.Errorf(
+			"parameters: %s %.64q must be letters, digits, dots, dashes and underscores, at most 48, with a letter or digit first",
+			key,
+			p.Pool,
+		)
 	}
 	if long := len(escape(p.Cluster)) + len(escape(p.Pool)); long > maxPlace {
-		return fault.Invalid.Errorf("parameters: clusterID and %s together have %d characters in a volume id (dots and underscores count three times), which has room for %d; choose a shorter name for the cluster", key, long, maxPlace)
+		return fault.Invalid.Errorf(
+			"parameters: clusterID and %s together have %d characters in a volume id (dots and underscores count three times), which has room for %d; choose a shorter name for the cluster",
+			key,
+			long,
+			maxPlace,
+		)
 	}
 	return nil
 }

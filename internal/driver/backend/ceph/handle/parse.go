@@ -118,7 +118,8 @@ func (o Object) isSound() bool {
 	if o.IsVolume() {
 		return true
 	}
-	return IsSnap(o.Snap) && (!o.IsGroup || strings.HasPrefix(o.Snap, "g")) && (o.Kind == RBD || strings.HasPrefix(o.Snap, "s"))
+	return IsSnap(o.Snap) && (!o.IsGroup || strings.HasPrefix(o.Snap, "g")) &&
+		(o.Kind == RBD || strings.HasPrefix(o.Snap, "s"))
 }
 
 // Of reads an id that a request carries.

@@ -38,7 +38,10 @@ func (k *Kernel) Map(ctx context.Context, image Image, access command.Access, mo
 	if mode == ReadOnly {
 		arguments = append(arguments, "--read-only")
 	}
-	out, err := k.Tools.Run(ctx, command.Call{Program: command.RBD, Access: access, Arguments: arguments, Target: image.spec()})
+	out, err := k.Tools.Run(
+		ctx,
+		command.Call{Program: command.RBD, Access: access, Arguments: arguments, Target: image.spec()},
+	)
 	return strings.TrimSpace(string(out)), err
 }
 

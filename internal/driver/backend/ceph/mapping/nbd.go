@@ -36,7 +36,10 @@ func (n *NBD) Map(ctx context.Context, image Image, access command.Access, mode 
 	if mode == ReadOnly {
 		arguments = append(arguments, "--read-only")
 	}
-	out, err := n.Tools.Run(ctx, command.Call{Program: command.RBDNBD, Access: access, Arguments: arguments, Target: image.spec()})
+	out, err := n.Tools.Run(
+		ctx,
+		command.Call{Program: command.RBDNBD, Access: access, Arguments: arguments, Target: image.spec()},
+	)
 	return strings.TrimSpace(string(out)), err
 }
 
@@ -49,7 +52,10 @@ func (n *NBD) Find(ctx context.Context, image Image) (string, error) {
 	if err := n.Tools.Present(command.RBDNBD); err != nil {
 		return "", err // it may have mapped some before it was taken away
 	}
-	out, err := n.Tools.Run(ctx, command.Call{Program: command.RBDNBD, Arguments: []string{"list-mapped", "--format=json"}})
+	out, err := n.Tools.Run(
+		ctx,
+		command.Call{Program: command.RBDNBD, Arguments: []string{"list-mapped", "--format=json"}},
+	)
 	if err != nil {
 		return "", err
 	}
@@ -79,6 +85,9 @@ func (n *NBD) Unmap(ctx context.Context, image Image) error {
 	if err != nil || device == "" {
 		return err
 	}
-	_, err = n.Tools.Run(ctx, command.Call{Program: command.RBDNBD, Arguments: []string{"unmap", device}, Target: image.spec()})
+	_, err = n.Tools.Run(
+		ctx,
+		command.Call{Program: command.RBDNBD, Arguments: []string{"unmap", device}, Target: image.spec()},
+	)
 	return err
 }

@@ -62,7 +62,11 @@ func (p Pool) createFrom(ctx context.Context, b Blueprint) error {
 
 func (p Pool) samePlace(o handle.Object) error {
 	if o.Place != p.Place {
-		return fault.Invalid.Errorf("volume_content_source: it is in %s and the new volume would be in %s; use a class for the same pool", o.Place, p.Place)
+		return fault.Invalid.Errorf(
+			"volume_content_source: it is in %s and the new volume would be in %s; use a class for the same pool",
+			o.Place,
+			p.Place,
+		)
 	}
 	return nil
 }
@@ -108,8 +112,12 @@ type origin struct {
 func (p Pool) clone(ctx context.Context, b Blueprint, from origin) error {
 	if from.depth >= refuseAt {
 		p.flatten(ctx, from.image)
-		return fault.Busy.Errorf("image %s reads through %d others, and no more than %d are allowed; the cluster was told to make it independent (ceph rbd task list), try again when it has",
-			p.spec(from.image), from.depth, refuseAt)
+		return fault.Busy.Errorf(
+			"image %s reads through %d others, and no more than %d are allowed; the cluster was told to make it independent (ceph rbd task list), try again when it has",
+			p.spec(from.image),
+			from.depth,
+			refuseAt,
+		)
 	}
 	target := ImageName(b.Object)
 	if err := p.begin(ctx, b, "clone", p.spec(from.image)+"@"+from.snap, p.spec(target), cloneFormat); err != nil {

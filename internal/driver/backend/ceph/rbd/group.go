@@ -23,7 +23,12 @@ func groupName(g handle.Object) string { return ours + g.Name + "." + g.Snap }
 
 // CreateGroup snapshots several images at one point in time. RBD lets an image be in
 // one group only, so they are in this one for as long as it takes.
-func (p Pool) CreateGroup(ctx context.Context, g handle.Object, r backend.GroupRequest, sources []handle.Object) (backend.Group, error) {
+func (p Pool) CreateGroup(
+	ctx context.Context,
+	g handle.Object,
+	r backend.GroupRequest,
+	sources []handle.Object,
+) (backend.Group, error) {
 	takeName, err := naming.Claim(ctx, book{p}, g)
 	if err != nil {
 		return backend.Group{}, err
@@ -69,7 +74,12 @@ func (p Pool) snapTogether(ctx context.Context, g handle.Object, sources []handl
 
 // writeGroupRecords writes that of the whole to the first image when all have
 // their own: nothing writes to one image beside something else that does.
-func (p Pool) writeGroupRecords(ctx context.Context, g handle.Object, member record.Snapshot, sources []handle.Object) error {
+func (p Pool) writeGroupRecords(
+	ctx context.Context,
+	g handle.Object,
+	member record.Snapshot,
+	sources []handle.Object,
+) error {
 	whole := record.Snapshot{Name: member.Name}
 	for _, source := range sources {
 		of, err := source.ID()
@@ -112,7 +122,11 @@ func (p Pool) join(ctx context.Context, group, image string) error {
 	}
 	_, err = p.rbd(ctx, "group", "image", "add", group, image)
 	if errors.Is(err, unix.EEXIST) {
-		return fault.InUse.Errorf("image %s is in an RBD group that another program made, and can be in one only; take it out there: %w", image, err)
+		return fault.InUse.Errorf(
+			"image %s is in an RBD group that another program made, and can be in one only; take it out there: %w",
+			image,
+			err,
+		)
 	}
 	return err
 }
@@ -306,7 +320,9 @@ func (p Pool) copyMember(ctx context.Context, b Blueprint, image string, s snap)
 	if err != nil {
 		return err
 	}
-	prepare := append([]string{"migration", "prepare", "--import-only", "--source-spec=" + string(from), target}, b.options()...)
+	prepare := append(
+		[]string{"migration", "prepare", "--import-only", "--source-spec=" + string(from), target},
+		b.options()...)
 	if _, err := p.rbd(ctx, prepare...); err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ func (p Pool) Create(ctx context.Context, b Blueprint) error {
 		return nil
 	}
 	if cleaning := p.discardIncomplete(context.WithoutCancel(ctx), b.Object); cleaning != nil {
-		logr.FromContextOrDiscard(ctx).Error(cleaning, "What a failed create left stays until it is repeated", "image", p.spec(ImageName(b.Object)))
+		logr.FromContextOrDiscard(ctx).
+			Error(cleaning, "What a failed create left stays until it is repeated", "image", p.spec(ImageName(b.Object)))
 	}
 	return err
 }
@@ -119,10 +120,21 @@ func (p Pool) explainMissingPool(err error, b Blueprint) error {
 	case !isMissing(err):
 		return err
 	case b.DataPool != "":
-		return fault.Invalid.Errorf("parameters: pool %q or dataPool %q does not exist in cluster %q: %w", p.Place.Pool, b.DataPool, p.Place.Cluster, err)
+		return fault.Invalid.Errorf(
+			"parameters: pool %q or dataPool %q does not exist in cluster %q: %w",
+			p.Place.Pool,
+			b.DataPool,
+			p.Place.Cluster,
+			err,
+		)
 	default:
-		return fault.Invalid.Errorf("parameters: pool %q does not exist in cluster %q; create it and run `rbd pool init %s`: %w",
-			p.Place.Pool, p.Place.Cluster, p.Place.Pool, err)
+		return fault.Invalid.Errorf(
+			"parameters: pool %q does not exist in cluster %q; create it and run `rbd pool init %s`: %w",
+			p.Place.Pool,
+			p.Place.Cluster,
+			p.Place.Pool,
+			err,
+		)
 	}
 }
 

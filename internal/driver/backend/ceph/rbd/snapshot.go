@@ -105,7 +105,11 @@ func (p Pool) findAt(ctx context.Context, image string, o handle.Object) (snap, 
 
 // CreateSnapshot makes a snapshot. Its name and its record are written before:
 // the snapshot exists from the moment RBD has it.
-func (p Pool) CreateSnapshot(ctx context.Context, o handle.Object, r backend.SnapshotRequest) (backend.Snapshot, error) {
+func (p Pool) CreateSnapshot(
+	ctx context.Context,
+	o handle.Object,
+	r backend.SnapshotRequest,
+) (backend.Snapshot, error) {
 	takeName, err := naming.Claim(ctx, book{p}, o)
 	if err != nil {
 		return backend.Snapshot{}, err

@@ -59,7 +59,11 @@ func (p Pool) Changed(ctx context.Context, base, target handle.Object, visit fun
 // survey compares a snapshot with what the arguments say. When its volume is
 // deleted just now the image gets another name, so one that is missing is
 // looked for again.
-func (p Pool) survey(ctx context.Context, o handle.Object, arguments func(image string, found snap) ([]string, error)) (parts []part, err error) {
+func (p Pool) survey(
+	ctx context.Context,
+	o handle.Object,
+	arguments func(image string, found snap) ([]string, error),
+) (parts []part, err error) {
 	for range 2 {
 		image, found, err := p.find(ctx, o)
 		if err != nil {
@@ -83,7 +87,10 @@ func (p Pool) survey(ctx context.Context, o handle.Object, arguments func(image 
 // a change of some bytes is not told as one of 4 MiB.
 func (p Pool) diff(ctx context.Context, arguments ...string) (parts []part, err error) {
 	arguments = append(append([]string{"diff"}, arguments...), "--format=json")
-	out, err := p.Tools.Run(ctx, command.Call{Program: command.RBD, Access: p.Access, Arguments: arguments, Patience: surveyTime})
+	out, err := p.Tools.Run(
+		ctx,
+		command.Call{Program: command.RBD, Access: p.Access, Arguments: arguments, Patience: surveyTime},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +107,12 @@ func (p Pool) checkBase(ctx context.Context, image string, base handle.Object, t
 		if _, _, err := p.find(ctx, base); err != nil {
 			return err
 		}
-		return fault.Invalid.Errorf("snapshots %q and %q are of two volumes that were both named %q, one after the other; name two of the same volume",
-			base.Snap, target.Name, base.Name)
+		return fault.Invalid.Errorf(
+			"snapshots %q and %q are of two volumes that were both named %q, one after the other; name two of the same volume",
+			base.Snap,
+			target.Name,
+			base.Name,
+		)
 	}
 	if err != nil {
 		return err
@@ -118,7 +129,11 @@ func checkAlone(o handle.Object) error {
 	if !o.IsMember() {
 		return nil
 	}
-	return fault.Unsupported.Errorf("snapshot %q of volume %q was made with a group, and the program rbd cannot say what is in one of those; make one of the volume alone", o.Snap, o.Name)
+	return fault.Unsupported.Errorf(
+		"snapshot %q of volume %q was made with a group, and the program rbd cannot say what is in one of those; make one of the volume alone",
+		o.Snap,
+		o.Name,
+	)
 }
 
 // visitAll sorts first: the objects of an image with stripes are not in the

@@ -44,6 +44,10 @@ func (p Pool) InUse(o handle.Object, w []Watcher) error {
 	for _, one := range w {
 		addresses = append(addresses, one.Address)
 	}
-	return fault.InUse.Errorf("image %s is in use by %s; unpublish it there. If that node is dead for good: ceph osd blocklist add %s",
-		p.spec(ImageName(o)), strings.Join(addresses, ", "), strings.Join(addresses, " && ceph osd blocklist add "))
+	return fault.InUse.Errorf(
+		"image %s is in use by %s; unpublish it there. If that node is dead for good: ceph osd blocklist add %s",
+		p.spec(ImageName(o)),
+		strings.Join(addresses, ", "),
+		strings.Join(addresses, " && ceph osd blocklist add "),
+	)
 }

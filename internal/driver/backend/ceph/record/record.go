@@ -64,7 +64,10 @@ func Volume(o handle.Object, text string) (backend.Volume, error) {
 	}
 	made := backend.Volume{ID: id, Name: v.Name, Parameters: v.Parameters, Source: source}
 	for _, c := range v.Capabilities {
-		made.Capabilities = append(made.Capabilities, backend.Capability{Type: c.AccessType, Mode: c.AccessMode, FSType: c.FSType})
+		made.Capabilities = append(
+			made.Capabilities,
+			backend.Capability{Type: c.AccessType, Mode: c.AccessMode, FSType: c.FSType},
+		)
 	}
 	return made, nil
 }

@@ -77,8 +77,11 @@ func Do[T any](ctx context.Context, k *Keeper, w Work, run func(context.Context)
 		return a.value, a.err
 	case <-grace.C:
 		k.remember(w, began, ended)
-		return none, fault.Away.Errorf("%s does not end, %s after it began: it waits in the kernel of this machine for a cluster that does not answer; see what `ceph -s` and `dmesg` say",
-			w.Doing, k.now().Sub(began).Round(time.Second))
+		return none, fault.Away.Errorf(
+			"%s does not end, %s after it began: it waits in the kernel of this machine for a cluster that does not answer; see what `ceph -s` and `dmesg` say",
+			w.Doing,
+			k.now().Sub(began).Round(time.Second),
+		)
 	}
 }
 
@@ -89,8 +92,13 @@ func (k *Keeper) refuse(w Work) error {
 	if !is {
 		return nil
 	}
-	return fault.Busy.Errorf("%s has been hanging since %s (%s) and cannot be stopped: it waits in the kernel of this machine for a cluster that does not answer; %s has to wait until it ends. See what `ceph -s` and `dmesg` say",
-		h.doing, h.since.UTC().Format(time.RFC3339), k.now().Sub(h.since).Round(time.Second), w.Doing)
+	return fault.Busy.Errorf(
+		"%s has been hanging since %s (%s) and cannot be stopped: it waits in the kernel of this machine for a cluster that does not answer; %s has to wait until it ends. See what `ceph -s` and `dmesg` say",
+		h.doing,
+		h.since.UTC().Format(time.RFC3339),
+		k.now().Sub(h.since).Round(time.Second),
+		w.Doing,
+	)
 }
 
 func (k *Keeper) remember(w Work, since time.Time, ended <-chan struct{}) {

@@ -117,7 +117,12 @@ func copyRange(ctx context.Context, from, to *os.File, at, end int64, ask func(b
 // inParts asks once for each part, and again only when all of it is copied: who is asked takes what
 // was asked for before as written. The kernel may copy less than it is told to, when a signal comes
 // say. It copies nothing where the source ends.
-func inParts(ctx context.Context, at, end int64, ask func(bytes int64) error, copySome func(at, bytes int64) (int, error)) error {
+func inParts(
+	ctx context.Context,
+	at, end int64,
+	ask func(bytes int64) error,
+	copySome func(at, bytes int64) (int, error),
+) error {
 	for at < end {
 		if err := ctx.Err(); err != nil {
 			return err

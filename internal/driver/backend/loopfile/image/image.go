@@ -184,7 +184,12 @@ func extents(ctx context.Context, file *os.File, visit func(from, to int64) (mor
 	return extentsFrom(ctx, file, 0, visit)
 }
 
-func extentsFrom(ctx context.Context, file *os.File, at int64, visit func(from, to int64) (more bool, err error)) error {
+func extentsFrom(
+	ctx context.Context,
+	file *os.File,
+	at int64,
+	visit func(from, to int64) (more bool, err error),
+) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -96,9 +96,13 @@ func (l *Promises) Promise(name string, bytes int64, d Disk, overCommit float64)
 	e := l.entries[name]
 	more := bytes - e.Promised
 	if left := l.left(d, overCommit); more > left {
-		return fault.Exhausted.Errorf("about %s more are needed, and the pool has %s left to promise with the over-commit limit %g; "+
-			"delete volumes, enlarge the disk, or raise the limit (--loopfile-over-commit, or overCommit of the StorageClass)",
-			about(more), about(max(0, left)), overCommit)
+		return fault.Exhausted.Errorf(
+			"about %s more are needed, and the pool has %s left to promise with the over-commit limit %g; "+
+				"delete volumes, enlarge the disk, or raise the limit (--loopfile-over-commit, or overCommit of the StorageClass)",
+			about(more),
+			about(max(0, left)),
+			overCommit,
+		)
 	}
 	e.Promised = bytes
 	l.set(name, e)

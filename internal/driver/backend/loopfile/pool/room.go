@@ -40,8 +40,12 @@ func (r *Room) Book(bytes int64) (*Booking, error) {
 		return nil, err
 	}
 	if room := disk.Free - disk.Reserve() - r.booked; bytes > room {
-		return nil, fault.Exhausted.Errorf("about %s have to be written to the pool, and there is room for %s beside what is being written "+
-			"and what is left free for the volumes; delete volumes or snapshots, or enlarge the disk", about(bytes), about(max(0, room)))
+		return nil, fault.Exhausted.Errorf(
+			"about %s have to be written to the pool, and there is room for %s beside what is being written "+
+				"and what is left free for the volumes; delete volumes or snapshots, or enlarge the disk",
+			about(bytes),
+			about(max(0, room)),
+		)
 	}
 	r.booked += bytes
 	return &Booking{room: r, left: bytes}, nil
@@ -60,8 +64,12 @@ func (b *Booking) Write(bytes int64) error {
 		return err
 	}
 	if disk.Free-bytes < disk.Reserve() {
-		return fault.Exhausted.Errorf("the pool ran full meanwhile: about %s are free, and %s of them are left to the volumes; "+
-			"delete volumes or snapshots, or enlarge the disk", about(disk.Free), about(disk.Reserve()))
+		return fault.Exhausted.Errorf(
+			"the pool ran full meanwhile: about %s are free, and %s of them are left to the volumes; "+
+				"delete volumes or snapshots, or enlarge the disk",
+			about(disk.Free),
+			about(disk.Reserve()),
+		)
 	}
 	return nil
 }
