@@ -108,7 +108,7 @@ func runs(t *testing.T, cfg Config, c Component) int {
 	return strings.Count(string(text), "run")
 }
 
-// mustBeFree fails when anybody, such as a child that was left behind, holds the folder.
+// mustBeFree fails when a process, such as a child that was left behind, holds the folder.
 func mustBeFree(t *testing.T, dir string) {
 	t.Helper()
 	if !free(dir) {

@@ -40,7 +40,7 @@ import (
 const driver = "d"
 
 // A process that waits for its lease knows everything and remembers nothing of what came and went:
-// in its queues, nobody would take it. With the lease it does at once what there is to do.
+// in its queues, no worker would take it. With the lease it does at once what there is to do.
 func TestStandby(t *testing.T) {
 	ctrllog.SetLogger(logr.Discard())
 	synctest.Test(t, func(t *testing.T) {

@@ -144,7 +144,7 @@ func TestDriverIsWaitedFor(t *testing.T) {
 	}
 }
 
-// ST-5: the wait ends when nobody waits any more, and then says what was wrong with the driver.
+// ST-5: the wait ends when its context ends, and then says what was wrong with the driver.
 func TestWaitingEnds(t *testing.T) {
 	never := func(d *driver) {
 		d.probes = []func(context.Context) (*csi.ProbeResponse, error){says(nil, status.Error(codes.Internal, "broken"))}

@@ -30,8 +30,8 @@ func (s *controllerServer) ControllerExpandVolume(
 			grown, err := s.service.expand(ctx, request)
 			if fault.Exhausted.Is(err) {
 				// "ControllerExpandVolume Errors" has OUT_OF_RANGE for a size that cannot be had.
-				// RESOURCE_EXHAUSTED is uncertain to a resizer, which would insist on this size and not
-				// let a smaller one recover the claim (RZ-C1, RZ-D8).
+				// RESOURCE_EXHAUSTED is uncertain to a resizer, which would insist on this size and
+				// not let a smaller one recover the claim (RZ-C1, RZ-D8).
 				err = fault.OutOfRange.Errorf("%w", err)
 			}
 			if err != nil {

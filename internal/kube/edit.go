@@ -61,7 +61,7 @@ var (
 func IsWhole(o client.Object) bool { return o.GetManagedFields() != nil && !lacksSpec(o) }
 
 // markWhole says of an object that is being trimmed that nothing is dropped but what the mark
-// names. An object without managed fields has been trimmed before, which a cache may do: nobody
+// names. An object without managed fields has been trimmed before, which a cache may do: no caller
 // knows what it has lost.
 func markWhole(o client.Object, mark []metav1.ManagedFieldsEntry) {
 	if o.GetManagedFields() != nil && !lacksSpec(o) {

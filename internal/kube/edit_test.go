@@ -88,7 +88,7 @@ func TestEditsAreTheirPatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		claim, pv := someClaim(t), someVolume(t)
 		mark := rapid.Bool().Draw(t, "mark")
-		seen := pv.DeepCopy() // by whoever decided: an older state
+		seen := pv.DeepCopy() // the state that was decided on is older
 		seen.Status.Phase = rapid.SampledFrom([]corev1.PersistentVolumePhase{"", pv.Status.Phase, corev1.VolumeFailed}).Draw(t, "seen phase")
 		seen.Spec.PersistentVolumeReclaimPolicy = rapid.SampledFrom([]corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain}).Draw(t, "seen policy")
 		seen.ResourceVersion = "6"

@@ -26,7 +26,7 @@ import (
 type EventsConfig struct {
 	API       *rest.Config
 	Component string // the source of the events; the same after a restart, so that they aggregate (H-41)
-	Dropped   func() // is told of every event that is not written; nil for nobody
+	Dropped   func() // called for every event that is not written; may be nil
 	// Traffic is what events let pass; nil for none.
 	Traffic *Traffic
 }

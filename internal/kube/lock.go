@@ -63,7 +63,7 @@ func (l *EndpointsLock) Create(ctx context.Context, record resourcelock.LeaderEl
 
 var errUnread = errors.New("the lock was not read yet")
 
-// Update implements resourcelock.Interface. It fails when somebody else changed the object since it
+// Update implements resourcelock.Interface. It fails when another client changed the object since it
 // was read.
 func (l *EndpointsLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.object == nil {
@@ -95,8 +95,8 @@ func (l *EndpointsLock) Describe() string { return l.Meta.Namespace + "/" + l.Me
 // unknownLeader is the holder that two locks with two holders show.
 const unknownLeader = "leaderelection.k8s.io/unknown"
 
-// BothLocks is held by whoever holds two locks, so that during an upgrade neither one that knows
-// only the first nor one that knows only the second works at the same time. client-go's own
+// BothLocks is held by the process that holds two locks, so that during an upgrade neither one that
+// knows only the first nor one that knows only the second works at the same time. client-go's own
 // MultiLock reads the second lock again before it writes, so it can take it from a holder of a
 // moment ago.
 type BothLocks struct {
@@ -108,8 +108,8 @@ type BothLocks struct {
 var _ resourcelock.Interface = (*BothLocks)(nil)
 
 // Get implements resourcelock.Interface. While the two locks have different holders the answer is
-// nobody we know, and it changes whenever one of them renews; so both must be silent for a whole
-// lease before anybody takes them.
+// an unknown holder, and it changes whenever one of them renews; so both must be silent for a whole
+// lease before a process takes them.
 func (b *BothLocks) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	first, firstRaw, err := b.First.Get(ctx)
 	b.firstMissing = apierrors.IsNotFound(err)

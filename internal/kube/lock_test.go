@@ -66,7 +66,7 @@ func contender(identity string, first, second *stored) *BothLocks {
 	return &BothLocks{First: &memoryLock{object: first, identity: identity}, Second: &memoryLock{object: second, identity: identity}}
 }
 
-// O-3: whoever holds one of the locks keeps everybody from both.
+// O-3: the holder of one lock keeps every other process from both.
 func TestBothLocksSeeEveryHolder(t *testing.T) {
 	held := func(holder string) *stored { r := heldBy(holder); return &stored{record: &r, version: 1} }
 	none := func() *stored { return &stored{} }
@@ -75,7 +75,7 @@ func TestBothLocksSeeEveryHolder(t *testing.T) {
 		first, second *stored
 		holder        string // "-" for no lock at all
 	}{
-		{"nobody ever", none(), none(), "-"},
+		{"never held", none(), none(), "-"},
 		{"v1 leads", held("v1"), none(), "v1"},
 		{"v6 leads", none(), held("v6"), "v6"},
 		{"v6 leads, v1 released", held(""), held("v6"), "v6"},
@@ -96,7 +96,7 @@ func TestBothLocksSeeEveryHolder(t *testing.T) {
 	}
 }
 
-// While two holders disagree, each renewal of either changes what is read, so nobody takes over
+// While two holders disagree, each renewal of either changes what is read, so no process takes over
 // before both are silent.
 func TestBothLocksChangeWithEither(t *testing.T) {
 	first, second := &stored{}, &stored{}

@@ -3,10 +3,10 @@ package kube
 import "time"
 
 // pace is how fast one writer of events goes. What other processes write is seen by no [Traffic] of
-// this one, but by how long the API server takes: an answer that comes late says that somebody
+// this one, but by how long the API server takes: an answer that comes late says that another client
 // else's writes wait as well, and those matter more.
 type pace struct {
-	usual time.Duration // for an answer when nobody is in the way; 0 before the first
+	usual time.Duration // for an answer of an idle API server; 0 before the first
 	due   time.Duration // the rest before the next event
 }
 

@@ -42,8 +42,8 @@ func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch 
 	return metadataPatch(metadata)
 }
 
-// DropClaimFinalizer is [DropFinalizer] for a claim that is being deleted: nobody else writes it at
-// that moment.
+// DropClaimFinalizer is [DropFinalizer] for a claim that is being deleted: no other client writes
+// it at that moment.
 func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
 	return ClaimEdit{DropFinalizer(claim, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
 		if now.DeletionTimestamp != nil && nobodyHolds(now, []string{finalizer}) {
@@ -68,7 +68,7 @@ func dropping(o client.Object, finalizers []string, allSeen bool) map[string]any
 var forgetWriters = []metav1.ManagedFieldsEntry{{}}
 
 // nobodyHolds reports whether, without these finalizers, the object has none, or only one that goes
-// by itself. Somebody who applies a finalizer on the server's side needs that account to take it
+// by itself. An owner that applied a finalizer with server-side apply needs that account to take it
 // off again.
 func nobodyHolds(o client.Object, without []string) bool {
 	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool {

@@ -13,7 +13,7 @@ import (
 
 // The writes that bind claims and volumes. Each changes what it is about and nothing else, and
 // carries what it relies on: a resource version where any change of the object must stop it, else a
-// test of the fields that matter, so that somebody who drops a finalizer at the same moment is no
+// test of the fields that matter, so that the removal of a finalizer at the same moment is no
 // reason to fail.
 
 type object = map[string]any
@@ -69,7 +69,7 @@ func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.Namespaced
 	return merge(object{"metadata": metadata, "spec": object{"claimRef": ref}})
 }
 
-// FreeVolume is a status for a volume that nobody has. That nobody took it meanwhile cannot be
+// FreeVolume is a status for a volume without a claim. That no claim took it meanwhile cannot be
 // tested, so nothing may have changed.
 func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
 	patch := merge(object{
@@ -84,7 +84,7 @@ func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
 
 // PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its
 // reclaim policy must be those that were seen; and where that policy then deletes it, nothing may
-// have changed, since somebody may just have said that it is kept.
+// have changed, since its annotation may just have been set to keep it.
 func PhaseOfOwned(
 	pv *corev1.PersistentVolume,
 	owner types.UID,

@@ -12,7 +12,7 @@ import (
 )
 
 // Who wrote which field is forgotten only of an object of which all finalizers are known, and that
-// nobody else holds.
+// no other finalizer holds.
 func TestForgettingWriters(t *testing.T) {
 	const ours, protects, theirs = names.FinalizerVolume, names.FinalizerPVProtection, "x/y"
 	plain := func(o client.Object) client.Patch { return DropFinalizer(o, ours) }
@@ -26,10 +26,10 @@ func TestForgettingWriters(t *testing.T) {
 	}{
 		{"the last, of what is being deleted", plain, true, []string{ours}, true},
 		{"the last but one that goes by itself", plain, true, []string{protects, ours}, true},
-		{"somebody holds it", plain, true, []string{ours, theirs}, false},
-		{"somebody may hold it by now", plain, false, []string{ours}, false},
-		{"nobody can hold it by now", unchanged, false, []string{ours, protects}, true},
-		{"somebody holds it, unchanged", unchanged, false, []string{ours, theirs}, false},
+		{"another finalizer holds it", plain, true, []string{ours, theirs}, false},
+		{"another finalizer may hold it by now", plain, false, []string{ours}, false},
+		{"no other finalizer can hold it by now", unchanged, false, []string{ours, protects}, true},
+		{"another finalizer holds it, unchanged", unchanged, false, []string{ours, theirs}, false},
 	} {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "u", ResourceVersion: "7", Finalizers: tc.finalizers}}
 		if tc.deleted {

@@ -126,7 +126,7 @@ func TestRecentForgets(t *testing.T) {
 		r.Handler().OnAdd(volume("b", strconv.Itoa(12+i)), false)
 	}
 	if len(r.entries) != 0 {
-		t.Errorf("%d entries are left that nobody asks for", len(r.entries))
+		t.Errorf("%d entries are left that no caller asks for", len(r.entries))
 	}
 	r.Wrote(volume("c", "100000"))
 	r.Handler().OnUpdate(nil, volume("c", "100000"))

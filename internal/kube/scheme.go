@@ -11,7 +11,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Scheme is one that all may share and nobody may add to: each is some hundred kilobytes, and there
+// Scheme is shared by all, and no package may add to it: each is some hundred kilobytes, and there
 // is a recorder of events for every controller.
 var Scheme = sync.OnceValue(NewScheme)
 

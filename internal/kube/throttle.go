@@ -28,7 +28,7 @@ func NewThrottle(qps float32, burst int) *Throttle {
 	}
 }
 
-// Tell has somebody told of the seconds that each request has waited.
+// Tell sets the function that is called with the seconds that each request has waited.
 func (t *Throttle) Tell(waited func(seconds float64)) { t.told.Store(&waited) }
 
 // Wait implements flowcontrol.RateLimiter.

@@ -11,7 +11,7 @@ import (
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		throttle := NewThrottle(2, 3)
-		if err := throttle.Wait(t.Context()); err != nil { // before anybody wants to know
+		if err := throttle.Wait(t.Context()); err != nil { // before Tell
 			t.Fatal(err)
 		}
 		var waited float64

@@ -11,14 +11,14 @@ import (
 )
 
 // Traffic knows how many writes of a process are under way, so that what can wait lets them pass.
-// An API server that is busy has the same time for an event as for the write that somebody's pod
+// An API server that is busy has the same time for an event as for the write that a user's pod
 // waits for.
 type Traffic struct{ underWay atomic.Int64 }
 
 const (
 	// calm is how many writes do not mind company.
 	calm = 1
-	// yieldTime is how long an event waits at most, and warnedTime a warning, which somebody may be
+	// yieldTime is how long an event waits at most, and warnedTime a warning, which a user may be
 	// waiting for: under a load that does not end, events are late and not lost.
 	yieldTime  = 30 * time.Second
 	warnedTime = 10 * time.Second
@@ -55,7 +55,7 @@ func patience(eventType string) time.Duration {
 }
 
 // yield returns when hardly any write is under way, at the given time, or when stop is closed.
-// Nobody waits for nil.
+// A nil Traffic never waits.
 func (t *Traffic) yield(until time.Time, stop <-chan struct{}) {
 	if t == nil {
 		return

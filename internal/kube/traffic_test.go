@@ -41,7 +41,7 @@ const (
 	eventPath = "/api/v1/namespaces/ns/events"
 )
 
-// An event lets the writes pass that somebody waits for, but not for ever, and not at the end of
+// An event lets the writes pass that a pod waits for, but not for ever, and not at the end of
 // the process.
 func TestEventsGiveWay(t *testing.T) {
 	for name, tc := range map[string]struct {

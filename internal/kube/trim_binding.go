@@ -20,8 +20,8 @@ import (
 type BindingTrim struct {
 	Manager string    // whose writes are ours
 	Since   time.Time // writes before this are of no interest
-	// Foreign is told, once for each manager, of a claim that somebody else has bound; nil for
-	// nobody. Whoever has a claim of his own can make up managers: from a number on they are one,
+	// Foreign is told, once for each manager, of a claim that another binder has bound; nil for
+	// no call. A user with a claim can invent managers: from a number on they are one,
 	// [OtherManagers].
 	Foreign func(manager, claim string)
 }
@@ -226,8 +226,8 @@ func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeS
 	return kind
 }
 
-// foreignBinders notices somebody else who binds claims: two that do take turns at every claim, and
-// tell people twice.
+// foreignBinders notices another controller that binds claims: two that do take turns at every
+// claim, and tell people twice.
 type foreignBinders struct {
 	config BindingTrim
 	mu     sync.Mutex
@@ -235,7 +235,7 @@ type foreignBinders struct {
 }
 
 // What a binder writes, as managedFields name it: the volume and the annotation, in one update.
-// Somebody who changes one of the two, or applies a claim that was exported, is none.
+// A user who changes one of the two, or applies a claim that was exported, is none.
 var boundFields = [][]byte{[]byte(`"f:` + names.AnnBindCompleted + `"`), []byte(`"f:volumeName"`)}
 
 const (
@@ -256,7 +256,7 @@ func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// wrote leaves out who created the claim with the annotation on it, which is somebody who restores.
+// wrote leaves out who created the claim with the annotation on it, which is a restore.
 func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav1.ManagedFieldsEntry) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Time != nil && entry.Time.After(f.config.Since) &&
 		!entry.Time.Equal(&claim.CreationTimestamp) &&

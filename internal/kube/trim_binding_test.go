@@ -134,11 +134,11 @@ func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
 		t.Errorf("%+v", keptVolume)
 	}
 	if keptClaim.ManagedFields != nil || keptVolume.ManagedFields != nil || keptVolume.Labels != nil || keptVolume.Spec.NodeAffinity != nil || keptVolume.Spec.CSI.VolumeHandle != "" {
-		t.Error("something is kept that nobody reads")
+		t.Error("a field is kept that no controller reads")
 	}
 }
 
-// 10: somebody else who binds is noticed, once, and who restores or wrote before us, or plays with
+// 10: another binder is noticed, once, and a client that restores or wrote before us, or plays with
 // a claim of his own, is not. Not even names that are made up on purpose are told without end.
 func TestForeignBinders(t *testing.T) {
 	began := time.Unix(1000, 0)

@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// Nothing that the two trims keep apart is lost, so nobody decides anything else on what the plane
-// has.
+// Nothing that the two trims keep apart is lost, so no controller decides differently on what the
+// plane has.
 func TestTrimForPlaneKeepsWhatBothKeep(t *testing.T) {
 	free, onHost, grown := fullVolume(), fullVolume(), fullVolume()
 	free.Spec.ClaimRef = nil

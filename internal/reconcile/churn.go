@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A key that is worked on again and again, with a success each time, is one that somebody else
-// changes back, or that a view which is behind shows as it was. Nobody needs so much: an object
-// takes a handful of runs in its life, and objects of one name that come and go for as long as this
-// take one life after the other.
+// A key that is worked on again and again, with a success each time, is one that another client
+// changes back, or that a view which is behind shows as it was. No controller needs so much: an
+// object takes a handful of runs in its life, and objects of one name that come and go for as long
+// as this take one life after the other.
 const (
 	churnRuns = 300
 	churnTime = 30 * time.Second

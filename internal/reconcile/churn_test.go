@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// I5: what somebody else changes back each time is not written without end.
+// I5: what another client changes back each time is not written without end.
 func TestReconcileSlowsDown(t *testing.T) {
 	bound := verdict.Nothing[string]{Finding: finding(verdict.ClaimBound)}
 	acts := verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}, Then: bound}

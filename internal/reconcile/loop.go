@@ -68,7 +68,7 @@ type Config[K comparable, S, A any] struct {
 	HeldUp  verdict.Reason
 	Finally func(K) // called at the end of each run; nil for nothing
 	Rests   func(K) // called in place of a run, for a key that is left alone for a while; nil for nothing
-	// Observe is told how each run ended and how long it took; nil for nobody.
+	// Observe is called with how each run ended and how long it took; may be nil.
 	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
 }
 
@@ -88,7 +88,7 @@ const maxDecisions = 10
 
 // Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run
 // that has begun is finished even when ctx ends meanwhile: a call to the driver that is cut off
-// leaves an outcome that nobody knows.
+// leaves an unknown outcome.
 func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result, error) {
 	if ctx.Err() != nil {
 		return reconcile.Result{}, nil
@@ -230,7 +230,8 @@ func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdic
 	l.tell(key, about, finding, waits)
 }
 
-// log works nothing out for a line that nobody reads: most decisions are that nothing is to be done.
+// log works nothing out for a line that is not written: most decisions are that nothing is to be
+// done.
 func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
 	finding, log := v.Because(), logr.FromContextOrDiscard(ctx).V(verbosity(v))
 	if !log.Enabled() {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TellAgain is after how long an event about a state that goes on is told again, if anybody looks:
+// TellAgain is after how long an event about a state that goes on is emitted again:
 // the API server forgets events within an hour.
 const TellAgain = 30 * time.Minute
 

@@ -17,9 +17,9 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// alone is a provisioner that only makes the writes which nobody can avoid: each volume as soon as
-// it sees the ask, and two to take it back. It keeps no record, tells nobody anything and calls no
-// driver. How fast it is beside the stock controllers no provisioner is.
+// alone is a provisioner that only makes the writes that no provisioner can avoid: each volume as
+// soon as it sees the ask, and two to take it back. It keeps no record, emits no events and calls
+// no driver. How fast it is beside the stock controllers no provisioner is.
 type alone struct {
 	api   client.Client
 	slots chan struct{}
@@ -94,7 +94,7 @@ func (a *alone) see(ctx context.Context, in any) {
 }
 
 // takeBack lets the volume go before it deletes it, since then the protection is the last to go,
-// whoever drops it.
+// the client that drops it.
 func (a *alone) takeBack(ctx context.Context, pv *corev1.PersistentVolume) error {
 	gone := &corev1.PersistentVolume{}
 	gone.Name = pv.Name

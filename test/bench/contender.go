@@ -69,13 +69,13 @@ func (c *contest) contenders() []contender {
 		}
 		return all
 	}
-	nobody := func(context.Context) (team, error) { return team{}, nil }
+	noTeam := func(context.Context) (team, error) { return team{}, nil }
 	writer := client.WithFieldOwner(c.rig.api, floorWriter)
 	stock := accounts(stockNamespace,
 		"persistent-volume-binder", "pvc-protection-controller", "pv-protection-controller", "expand-controller", "ephemeral-volume-controller")
 	return []contender{
-		{short: "floor4", name: nameFloor4, start: nobody, bare: &bare{api: writer}},
-		{short: "floor5", name: nameFloor5, start: nobody, bare: &bare{api: writer, apart: true}, dynamicOnly: true},
+		{short: "floor4", name: nameFloor4, start: noTeam, bare: &bare{api: writer}},
+		{short: "floor5", name: nameFloor5, start: noTeam, bare: &bare{api: writer, apart: true}, dynamicOnly: true},
 		{short: "alone", name: nameAlone, start: c.startAlone, floor: nameFloor5, accounts: stock, paceOnly: true},
 		{short: "late", name: nameLate, start: c.startLate, floor: nameFloor5, accounts: stock, paceOnly: true},
 		{short: "shipped", name: nameSlow, start: c.startShipped, floor: nameFloor5, accounts: stock, paceOnly: true},
@@ -94,7 +94,7 @@ type team struct {
 	beside      func(context.Context, *work) error // is done while the claims are made; nil for nothing
 }
 
-// finish lets a provisioner settle what is on its record: whoever comes next would make up for it
+// finish lets a provisioner settle what is on its record: the next leader would make up for it
 // amid a trial.
 func (t team) finish() error {
 	if t.provisioner == nil {

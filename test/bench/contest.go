@@ -68,7 +68,7 @@ const (
 const (
 	contestClass = "contest"
 	staticClass  = "static"
-	nobodysClass = "floor" // served by nobody
+	nobodysClass = "floor" // without a provisioner
 )
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {

@@ -26,7 +26,7 @@ const (
 	takeoverGoal = time.Second
 	// failoverRounds is how often each kind of end is tried.
 	failoverRounds = 3
-	// claimEvery is how often somebody wants a volume meanwhile. No gap can be told more exactly.
+	// claimEvery is how often a claim is created meanwhile. No gap can be told more exactly.
 	claimEvery = 50 * time.Millisecond
 	// warmVolumes are made by a leader before it ends.
 	warmVolumes = 10

@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// bare is a client that watches nothing, decides nothing and makes only the writes that nobody can
+// bare is a client that watches nothing, decides nothing and makes only the writes that no client can
 // avoid: four to give a claim a volume, four to take it back. Apart, it is two programs, which have
 // one write more to make each time.
 type bare struct {

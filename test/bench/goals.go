@@ -86,7 +86,7 @@ func (o outcome) provisionerGoals(r row) []goal {
 		return []goal{pace}
 	case whenUnlimited:
 		// Who writes what is asked for meanwhile is as fast as the other, less what the last claim
-		// waits longer than the first. On an API server that has more to do than it can, nobody
+		// waits longer than the first. On an API server that has more to do than it can, no client
 		// comes up to 1, so a bare client is what this one is compared with.
 		pace.open, pace.annotation = true, pace.annotation+o.reachable(r)
 	}

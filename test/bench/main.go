@@ -91,7 +91,7 @@ func (o options) bench(ctx context.Context) (err error) {
 	return o.benchContest(ctx, bin, dir)
 }
 
-// benchPresent needs nobody but the API server: the volumes are bound.
+// benchPresent needs only the API server: the volumes are bound.
 func (o options) benchPresent(ctx context.Context, bin, dir string) (err error) {
 	fmt.Fprintf(os.Stderr, "Starting a cluster for %d volumes ...\n", o.present)
 	r, err := newRig(ctx, bin, dir)

@@ -45,7 +45,7 @@ func TestMakers(t *testing.T) {
 	}{
 		{[]string{"", "1-a", "1-a"}, 2, "1-a", ""}, {[]string{"1-a", "2-b", "1-a"}, 2, "1-a", "2-b"}, {[]string{"1-a", "2-b", "2-b", "3-c"}, 2, "2-b", "3-c"},
 	} {
-		o := onlooker{makers: &seen} // without a holder: nobody is ended
+		o := onlooker{makers: &seen} // without a holder: no process is ended
 		for _, maker := range turn.volumes {
 			pv := &corev1.PersistentVolume{}
 			if maker != "" {
@@ -73,7 +73,7 @@ func TestKnown(t *testing.T) {
 	}{
 		{"everybody", options{}, ""},
 		{"some", options{only: "floor5,plane", trial: "delete"}, ""},
-		{"nobody of this name", options{only: "floor5,nobody"}, `-only=floor5,nobody: there is no contender "nobody", but floor4, `},
+		{"no contender of this name", options{only: "floor5,other"}, `-only=floor5,other: there is no contender "other", but floor4, `},
 		{"no such trial", options{trial: "resize"}, "-trial=resize: no trial has this in its name, which are: dynamic"},
 	} {
 		if got := message(tc.o.known()); !strings.HasPrefix(got, tc.want) || (tc.want == "") != (got == "") {

@@ -33,9 +33,9 @@ func (p pace) lag(part float64) time.Duration {
 	return at(p.written).Sub(at(p.asked))
 }
 
-// ratio of the rates: with 1, volumes are written as fast as anybody asks for them. While they are
-// asked for it is hardly more: it falls below by what the last claim waits longer than the first.
-// Where all were asked for before, it is how many times as fast one is as the other.
+// ratio of the rates: with 1, volumes are written as fast as they are asked for for them. While
+// they are asked for it is hardly more: it falls below by what the last claim waits longer than the
+// first. Where all were asked for before, it is how many times as fast one is as the other.
 func (p pace) ratio() float64 {
 	return perSecond(len(p.written), p.written.Span()) / perSecond(len(p.asked), p.asked.Span())
 }

@@ -31,7 +31,7 @@ func (o outcome) report() string {
 		line("  %-24s%9.1f%9s%9s%9d%9d%9s%s", r.contender, r.rate(), against.floor, against.stock, r.quantile(50).Milliseconds(),
 			r.quantile(99).Milliseconds(), against.tail, o.span(r))
 	})
-	line("A floor is a client that makes the writes which nobody can avoid: four for each")
+	line("A floor is a client that makes only the writes that must be: four for each")
 	line("claim, and five beside a provisioner that is another program. Stock and purser")
 	line("have the same one, of ours; plane has it in the same process.\n")
 	line("%-26s%8s%8s%8s%8s%8s%8s%6s", "Requests per claim", "create", "update", "patch", "delete", "reads", "events", "409")

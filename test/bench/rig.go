@@ -69,7 +69,7 @@ func (r *rig) connect() (err error) {
 // stopTime bounds the end of a cluster.
 const stopTime = 30 * time.Second
 
-// close ends what newRig has started; nobody waits for an orderly end of the driver.
+// close ends what newRig has started; without waiting for an orderly end of the driver.
 func (r *rig) close() error {
 	if r.driver != nil {
 		r.driver.Kill()

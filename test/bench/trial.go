@@ -58,7 +58,7 @@ func besideMany(pairs int) trial {
 
 func bindDynamic(ctx context.Context, w *work) (course, error) { return w.bind(ctx, contestClass) }
 
-// oneByOne is the part of the claims, 1 in so many, that have nobody beside them: how long a single
+// oneByOne is the part of the claims, 1 in so many, that are alone: how long a single
 // one takes.
 const oneByOne = 20
 

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// work is what users do, and for a floor what nobody can avoid.
+// work is what users do, and for a floor the writes that cannot be avoided.
 type work struct {
 	load
 	namespace string
@@ -28,7 +28,7 @@ func (c *contest) work(ctx context.Context, who contender, claims int) (*work, e
 	return &work{load: c.load, namespace: name, claims: claims, bare: who.bare, pairs: make([]pair, claims)}, err
 }
 
-// volumeKind says whether volumes are made for a claim or for whoever comes.
+// volumeKind says whether volumes are made for a claim or for any claim.
 type volumeKind int
 
 const (
@@ -163,7 +163,7 @@ func (t *timing) measure(ctx context.Context, w *work, ask func(context.Context,
 	return c, nil
 }
 
-// clear takes away claims and volumes that were there before them, and returns when nobody has
+// clear takes away claims and volumes that were there before them, and returns when no claim has
 // anything to do with them any more.
 func (w *work) clear(ctx context.Context) error {
 	var gone stamps

@@ -12,7 +12,7 @@ import (
 
 // A claim that was given to us and whose class does not exist, as after a restore that brings
 // claims back before classes, says so and goes on by itself. (For a claim that was not given to
-// anybody yet, the stock PV controller says it.)
+// a consumer yet, the stock PV controller says it.)
 func TestClassMissing(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))

@@ -31,10 +31,10 @@ func TestFirstUse(t *testing.T) {
 	b.passBy(t, "meanwhile")
 	must(t, b.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 	if claim.Status.Phase != corev1.ClaimPending || exists(t, b.folder(claim)) {
-		t.Fatalf("claim is %s and has a volume: %v, before anybody uses it", claim.Status.Phase, exists(t, b.folder(claim)))
+		t.Fatalf("claim is %s and has a volume: %v, before a pod uses it", claim.Status.Phase, exists(t, b.folder(claim)))
 	}
 	if told, err := b.events(t.Context(), claim, builtIn); err != nil || len(told) > 0 {
-		t.Errorf("events of ours before anybody uses the claim: %v, %v", told, err)
+		t.Errorf("events of ours before a pod uses the claim: %v, %v", told, err)
 	}
 
 	b.createPod(t, pod)
@@ -53,7 +53,7 @@ func (b berth) createPod(t *testing.T, pod *unstructured.Unstructured) {
 	eventually(t, func(ctx context.Context) error { return b.Client.Create(ctx, pod.DeepCopy()) })
 }
 
-// A claim that nobody used goes without a trace, also one that was given to us before its time, as
+// An unused claim goes without a trace, also one that was given to us before its time, as
 // after a restore.
 func TestFirstUseNever(t *testing.T) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func TestFirstUseNever(t *testing.T) {
 	b.awaitEvent(t, claim, "persistentvolume-controller", corev1.EventTypeNormal, "WaitForFirstConsumer", "")
 	b.passBy(t, "earlier")
 	if exists(t, b.folder(claim)) {
-		t.Error("a claim that nobody uses got a volume")
+		t.Error("an unused claim got a volume")
 	}
 	b.delete(t, claim)
 	b.awaitGone(t, claim)

@@ -36,7 +36,7 @@ func TestIdentity(t *testing.T) {
 // provisioner is who the provisioner inside of `up` is for the API server.
 var provisioner = audit.ServiceAccount("purser-system", "csi-provisioner")
 
-// Whoever takes over the provisioner does not have the cluster.
+// An intruder who takes over the provisioner does not have the cluster.
 func TestIdentityIsNotAdministrator(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

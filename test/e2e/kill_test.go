@@ -41,8 +41,8 @@ func awaitAlone(t *testing.T, dir string) {
 	})
 }
 
-// A power cut with a volume in use: nobody survives `up`, and the next one on the folder cleans up,
-// still has everything, and finishes the work.
+// A power cut with a volume in use: no process survives `up`, and the next one on the folder cleans
+// up, still has everything, and finishes the work.
 func TestKilledInUse(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -78,7 +78,7 @@ func TestKilledInUse(t *testing.T) {
 }
 
 // A power cut in the middle of many: afterwards each claim has one volume, none is too many, and
-// none stays for the claims that are given up before anybody knows whether they had got one.
+// none stays for the claims that are given up before it is known whether they had got one.
 func TestKilledWhileProvisioning(t *testing.T) {
 	t.Parallel()
 	const many = 20
@@ -167,7 +167,7 @@ func atLeast(have, want int) error {
 }
 
 // A component that dies takes `up` with it, which says at once which one, and leaves nothing
-// behind. Without etcd nothing gets an answer any more, and nobody waits for one.
+// behind. Without etcd nothing gets an answer any more, and none is awaited.
 func TestComponentDies(t *testing.T) {
 	t.Parallel()
 	for _, component := range []string{"kube-scheduler", "etcd"} {

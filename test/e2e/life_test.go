@@ -57,7 +57,7 @@ func TestLifeWithoutMounting(t *testing.T) {
 		t.Skip("not root: TestLife is without mounting already")
 	}
 	dir := dataDir(t)
-	s := start(t, stage.Config{DataDir: dir, Credential: nobody(t, dir)})
+	s := start(t, stage.Config{DataDir: dir, Credential: unprivileged(t, dir)})
 	if !strings.Contains(s.Output(), "symbolic links") {
 		t.Errorf("does not say how volumes are published:\n%s", s.Output())
 	}
@@ -81,8 +81,8 @@ func TestStopInUse(t *testing.T) {
 	}
 }
 
-// nobody owns the folder and runs programs without rights.
-func nobody(t *testing.T, dir string) *syscall.Credential {
+// unprivileged owns the folder and runs programs without rights.
+func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	account, err := user.Lookup("nobody")
 	if err != nil {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // cores.
 const atOnce = "4"
 
-// waitTogether runs that many, unless somebody has asked for another number.
+// waitTogether runs that many, unless a user has asked for another number.
 func waitTogether() {
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })

@@ -107,7 +107,7 @@ func TestMistakes(t *testing.T) {
 		{"long path", []string{"up", "--data-dir", "/tmp/" + strings.Repeat("x", 120)}, failure, [][]string{{"--data-dir", "socket"}}},
 		{"foreign folder", []string{"up", "--data-dir", full}, failure, [][]string{{full, "files that 'purser up' did not make"}}},
 		{
-			"nobody listens",
+			"no server listens",
 			[]string{"up", "--data-dir", filepath.Join(t.TempDir(), "d"), "--csi-address", deaf, "--driver-timeout", "500ms"},
 			failure,
 			[][]string{{deaf, "--csi-address", "500ms"}},

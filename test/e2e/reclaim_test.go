@@ -66,7 +66,7 @@ func TestVolumeDeletedFirst(t *testing.T) {
 	}
 }
 
-// A claim that is deleted while its volume is made leaves nothing, whoever is quicker.
+// A claim that is deleted while its volume is made leaves nothing, whichever is quicker.
 func TestClaimDeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))

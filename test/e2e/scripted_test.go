@@ -110,7 +110,7 @@ func TestUncertainDriver(t *testing.T) {
 }
 
 // A power cut while the driver makes a volume, and the claim is gone before the driver is served
-// again: the volume that nobody was told of is found and deleted. Upstream loses it
+// again: the orphaned volume is found and deleted. Upstream loses it
 // (external-provisioner #486).
 func TestKilledWhileDriverWorks(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestKilledWhileDriverWorks(t *testing.T) {
 	b.Kill()
 	awaitAlone(t, data)
 
-	b.Stage = start(t, stage.Config{DataDir: data}) // around another driver: nobody cares for the claim
+	b.Stage = start(t, stage.Config{DataDir: data}) // around another driver: no controller serves the claim
 	b.delete(t, claim)
 	b.awaitGone(t, claim)
 	stop(t, b.Stage)

@@ -49,7 +49,7 @@ var bindingMutants = []mutant{
 	{name: "lets volumes go whatever has become of them", by: "slow write", client: writes{change: when(func(w written) bool {
 		return strings.Contains(w.text, "$deleteFromPrimitiveList/finalizers")
 	}, lacking("metadata", "resourceVersion"))}.client},
-	{name: "keeps volumes that nobody has", cached: func(r client.Reader) client.Reader {
+	{name: "keeps free volumes", cached: func(r client.Reader) client.Reader {
 		return edited{r, func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeBound }}
 	}},
 }

@@ -29,7 +29,7 @@ func (e end) ofBoth() {
 }
 
 // fixed is that the tables of core/binding, looked up in the world as it is, find nothing left to
-// do for any pair, and that nobody waits for a provisioner, since there is one.
+// do for any pair, and that no claim waits for a provisioner, since there is one.
 func (e end) fixed() {
 	for key := range e.keys() {
 		s := e.snapshot(key)
@@ -57,7 +57,7 @@ func isTalk(action binding.Action) bool {
 	return tells || gives
 }
 
-// keys are the pairs, and the volumes that are for nobody.
+// keys are the pairs, and the volumes without a claim.
 func (e end) keys() map[binding.Key]bool {
 	all := map[binding.Key]bool{}
 	for _, claim := range e.claims {

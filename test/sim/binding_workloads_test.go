@@ -19,7 +19,7 @@ func delayed(u *user) {
 func kept(u *user) { u.class(corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingImmediate) }
 
 // bindings are what people do where those that bind and protect are ours. The provisioner is that
-// of somebody else, unless a cast says otherwise: then it is ours as well, in the same process or
+// of another client, unless a cast says otherwise: then it is ours as well, in the same process or
 // in one of its own.
 var bindings = playedBy(besideForeign, []workload{
 	{name: "made for its claim", small: true, setup: immediate, writes: 5, script: func(u *user) {
@@ -166,7 +166,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.claim("a")
 		u.untilBound("a")
 	}},
-	{name: "offered to whoever comes next", small: true, setup: nothingYet, script: func(u *user) {
+	{name: "offered to the next claim", small: true, setup: nothingYet, script: func(u *user) {
 		u.volume("v", reusedBy(names.ReuseAny))
 		u.claim("a")
 		u.untilBound("a")
@@ -212,7 +212,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.restore("v", "a")
 		u.untilBound("a")
 	}},
-	{name: "bound, and its volume copied for a name that nobody has", small: true, setup: immediate, script: func(u *user) {
+	{name: "bound, and its volume copied for a name without a claim", small: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.copyFor("a", "b")

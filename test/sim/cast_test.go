@@ -38,8 +38,8 @@ var (
 		ours: []role{controllers}, neighbours: foreign, check: end.ofControllers,
 		kinds: []client.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &corev1.Pod{}},
 	}
-	besideOurs = &cast{ours: []role{controllers, provisioner}, neighbours: nobody, check: end.ofBoth, kinds: besideForeign.kinds}
-	together   = &cast{ours: []role{plane}, neighbours: nobody, check: end.ofBoth, kinds: besideForeign.kinds}
+	besideOurs = &cast{ours: []role{controllers, provisioner}, neighbours: alone, check: end.ofBoth, kinds: besideForeign.kinds}
+	together   = &cast{ours: []role{plane}, neighbours: alone, check: end.ofBoth, kinds: besideForeign.kinds}
 )
 
 func (w workload) kinds() []client.Object {
@@ -52,7 +52,7 @@ func (w workload) kinds() []client.Object {
 	return w.cast.kinds
 }
 
-func nobody(*world) {}
+func alone(*world) {}
 
 func stock(w *world) {
 	all := &neighbours.Controllers{Server: w.server, Client: w.server.Client()}

@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// chance is anything together with anything: what nobody has thought of. Each schedule has a seed
+// chance is anything together with anything: what no workload names. Each schedule has a seed
 // of its own, which changes with SEED only.
 func chance(calm result, x extent) (all []schedule) {
 	name := fnv.New64()

@@ -15,7 +15,7 @@ import (
 )
 
 // moment is the world right after one of its changes. What must hold at every moment is seen in no
-// end: a volume that was released too early is deleted by then, and nobody is left to complain.
+// end: a volume that was released too early is deleted by then, and no check would see it.
 type moment struct {
 	volumes map[string]*corev1.PersistentVolume
 	claims  map[types.UID]*corev1.PersistentVolumeClaim
@@ -115,7 +115,7 @@ func sameName(a, b *corev1.ObjectReference) bool {
 }
 
 // mayGo reports whether a volume needs no protection though a claim has it by now: it was released
-// before, and is so still, or has a finalizer of somebody else, who does not let it go.
+// before, and is so still, or has a finalizer of another controller, which does not let it go.
 func (m *moment) mayGo(was, is *corev1.PersistentVolume) bool {
 	if wasLetGo(was) {
 		m.letGo[was.UID] = true

@@ -199,7 +199,7 @@ var rows = []struct {
 		err = errors.Join(err, a.Patch(a.t.Context(), pv, kube.DropFinalizer(pv, "kubernetes.io/pv-protection")))
 		return outcome(err) + fmt.Sprint(" ", pv.ResourceVersion == before) + " " + a.finalizers(pv)
 	}, "ok true gone"},
-	{"the last finalizer takes a claim along, whoever else has changed it", func(a api) string {
+	{"the last finalizer takes a claim along, whichever client has changed it", func(a api) string {
 		const protection = "kubernetes.io/pvc-protection"
 		claim := a.claim("r33", func(claim *corev1.PersistentVolumeClaim) { claim.Finalizers = []string{ours, protection} })
 		err := errors.Join(a.Delete(a.t.Context(), claim), a.reread(claim))
@@ -216,7 +216,7 @@ var rows = []struct {
 		err = errors.Join(err, a.Patch(a.t.Context(), pv, kube.AddFinalizer(pv.UID, ours)))
 		return outcome(err) + " " + before + " " + after + " " + noted()
 	}, "ok true false false"},
-	{"who wrote which field is not forgotten while somebody holds the object", func(a api) string {
+	{"who wrote which field is kept while a finalizer holds the object", func(a api) string {
 		pv := a.volume("r35", withOurs, func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "x/y") })
 		err := a.Patch(a.t.Context(), pv, kube.DropFinalizerUnchanged(pv, ours))
 		return outcome(err) + " " + fmt.Sprint(len(pv.ManagedFields) > 0)

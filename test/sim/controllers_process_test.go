@@ -132,7 +132,7 @@ type hookedCache struct {
 	hook hook
 }
 
-// hook stands between an informer of a kind and somebody who listens to it.
+// hook stands between an informer of a kind and a user who listens to it.
 type hook func(kind client.Object, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler
 
 func (c hookedCache) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {

@@ -5,7 +5,7 @@
 //
 // Who plays is a cast. In one half of the sweep the provisioner is under test, beside a model of
 // the stock controllers (neighbours); in the other half it is the binder and the guards, beside a
-// provisioner of somebody else, or beside ours, in one process with it or in two.
+// provisioner of another client, or beside ours, in one process with it or in two.
 //
 // A workload is what people do. A schedule is what goes wrong. After it the world heals, settles,
 // and the invariants must hold: those of the end (invariants_test.go, binding_invariants_test.go),

@@ -88,7 +88,7 @@ func vagueRefusals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// driverFaultsUnseen are calls of which nobody knows how they ended, while people do what one of
+// driverFaultsUnseen are calls with an unknown outcome, while people do what one of
 // the watches does not show.
 func driverFaultsUnseen(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {

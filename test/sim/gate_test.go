@@ -73,7 +73,7 @@ func (p *process) do(o op, send func(n int) error) error {
 		w.refusals = append(w.refusals, fmt.Sprintf("%s: %s", o.text, reason))
 		w.mu.Unlock()
 	}
-	if p.isDead() { // somebody else killed it meanwhile
+	if p.isDead() { // another goroutine killed it meanwhile
 		return errDead
 	}
 	return err
@@ -158,7 +158,7 @@ func (p *process) made(o client.Object) {
 	}
 }
 
-// asked notes who asks for a volume that nobody has changed since he made it.
+// asked notes who asks for a volume that was not changed since it was created.
 func (p *process) asked(o client.Object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,7 +231,7 @@ func (d gatedDriver) DeleteVolume(ctx context.Context, in *csi.DeleteVolumeReque
 	w := d.process.world
 	defer d.process.occupy(w.driver.NameOf(in.GetVolumeId()), "DeleteVolume")()
 	err := d.process.do(op{text: "DeleteVolume " + in.GetVolumeId(), call: true}, func(n int) error {
-		if w.shares && w.schedule.slowAt == n && w.schedule.rivalAt > 0 { // docs/limitations.md: nobody can call it back
+		if w.shares && w.schedule.slowAt == n && w.schedule.rivalAt > 0 { // docs/limitations.md: it cannot be called back
 			return status.Error(codes.Unavailable, "it never arrives")
 		}
 		return w.driver.Delete(ctx, in.GetVolumeId(), w.schedule.faultOf(n))

@@ -155,7 +155,7 @@ func (e end) once() {
 	}
 }
 
-// known is I6 for reads: what a process has made, and nobody has changed, it knows.
+// known is I6 for reads: what a process has made, and no client has changed, it knows.
 func (e end) known() {
 	for _, question := range e.inVain {
 		e.violate("I6: %s", question)

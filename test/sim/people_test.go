@@ -146,7 +146,7 @@ func (u *user) give(claim string) {
 	}
 }
 
-// forceAway is an administrator who takes a volume out of the way, whoever uses it.
+// forceAway is an administrator who takes a volume out of the way, although it is used.
 func (u *user) forceAway(name string) {
 	u.step()
 	u.world.log("administrator forces volume %s away", name)
@@ -171,7 +171,7 @@ func (u *user) copyFor(claim, other string) {
 	}
 }
 
-// touch writes something into a claim that nobody minds.
+// touch writes something into a claim that no controller reads.
 func (u *user) touch(claim string) {
 	u.try(func() error {
 		c := u.get(claim)
@@ -237,7 +237,7 @@ func (u *user) untilPhase(name string, phase corev1.PersistentVolumePhase) {
 	})
 }
 
-// atOnce is soon after the last thing, before anybody has seen it.
+// atOnce is soon after the last thing, before a watch shows it.
 func (u *user) atOnce() { time.Sleep(170 * time.Microsecond) }
 
 // turn has the volumes kept, or deleted, once they are released. To keep one that was released a

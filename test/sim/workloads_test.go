@@ -27,10 +27,10 @@ type workload struct {
 	saves     bool  // an administrator changes the policy of a volume that is to be deleted
 	nodes     bool  // the volumes of the driver are each on one node
 	shares    bool  // the driver answers every claim with the same volume
-	writes    int   // that we need for all of it, our journal left out; 0 when nobody counts
+	writes    int   // that we need for all of it, our journal left out; 0 when not counted
 }
 
-// user is somebody with kubectl.
+// user is a person with kubectl.
 type user struct {
 	world *world
 	api   client.Client
@@ -128,7 +128,7 @@ var workloads = []workload{
 		u.deleteClaim("a")
 		u.pause(15 * time.Second)
 		u.keepVolumes()
-		u.pause(callTimeout + time.Second) // what is under way by then nobody can call back
+		u.pause(callTimeout + time.Second) // what is under way by then cannot be called back
 		u.world.driver.Down(false)
 		u.pause(30 * time.Second)
 	}},
@@ -371,7 +371,7 @@ func (w *world) dropClasses() {
 	}
 }
 
-// otherDriver is that of somebody else.
+// otherDriver is that of another client.
 const otherDriver = "csi.other"
 
 func ofDriver(pv *corev1.PersistentVolume) bool {

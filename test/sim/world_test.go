@@ -48,7 +48,7 @@ type world struct {
 	callOps    []int
 	calls      map[string]int  // of the driver, by method and volume, fault-free or not
 	forced     map[string]bool // handles whose PersistentVolume was forced away
-	kept       map[string]bool // handles of volumes with somebody's data
+	kept       map[string]bool // handles of volumes with data
 	restored   []*corev1.PersistentVolume
 	turned     bool            // policies of volumes were changed, and with them who protects them
 	forcedAway map[string]bool // names of volumes that an administrator took away from their claims
@@ -389,7 +389,7 @@ func (w *world) rival(former *process) {
 // deleting looks at each volume that the driver is about to delete (I3).
 func (w *world) deleting(id string) {
 	if w.kept[id] {
-		w.violate("I3: volume %s is deleted, which somebody has kept while there was no process", id)
+		w.violate("I3: volume %s is deleted, which a user has kept while there was no process", id)
 	}
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
 		if pv.Spec.CSI == nil || pv.Spec.CSI.VolumeHandle != id {

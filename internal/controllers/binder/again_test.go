@@ -136,7 +136,7 @@ func TestAnswersAreBelieved(t *testing.T) {
 		})
 		run(former)
 		p.api.meet(nil)
-		w.expect("v Bound") // to nobody: its phase is for another run
+		w.expect("v Bound") // without a claim: its phase is for another run
 		p.ledger.volumeSeen("v", volume(), volume())
 		p.api.take()
 		run(former)
@@ -311,7 +311,7 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 				second.Spec.ClaimRef = former.Spec.ClaimRef
 				w.create(second)
 				claim := o.ledger.newestClaim(o.key.Claim).DeepCopy()
-				claim.Status.Phase = corev1.ClaimLost // somebody saw the former one go
+				claim.Status.Phase = corev1.ClaimLost // the former one was seen to go
 				if err := w.api.Status().Update(w.ctx, claim); err != nil {
 					t.Fatal(err)
 				}
@@ -327,9 +327,9 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 					w.expect("c Lost v")
 					return
 				}
-				o.again(w) // the former one is bound to the claim, as far as anybody shows
+				o.again(w) // the former one is bound to the claim, as far as the cache shows
 				if o.volumeSeen(former, nil); !slices.Contains(o.queue.take(), o.key) {
-					t.Error("its end wakes nobody up")
+					t.Error("its end enqueues nothing")
 				}
 				o.run(w)
 				w.expect("c Lost v")
@@ -356,11 +356,11 @@ func TestEndOfAFormerOne(t *testing.T) {
 			w.settle()
 			o.queue.take()
 			if time.Sleep(unseenLook); !slices.Contains(o.queue.take(), o.key) {
-				t.Errorf("nobody looks at the %s again", name)
+				t.Errorf("the %s is not enqueued again", name)
 			}
 		}
 		if o.ledger.newestClaim(o.key.Claim) != nil || o.ledger.newestVolume("v") != nil {
-			t.Error("what nobody shows is still believed")
+			t.Error("what no watch shows is still believed")
 		}
 	})
 }
@@ -400,7 +400,7 @@ func (o *overlooked) run(w *world) {
 	o.queue.take()
 }
 
-// again looks once more if anybody says so within a while.
+// again looks once more if it is enqueued within a while.
 func (o *overlooked) again(w *world) {
 	w.Helper()
 	if time.Sleep(unseenLook); !slices.Contains(o.queue.take(), o.key) {

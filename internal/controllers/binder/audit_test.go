@@ -56,7 +56,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// passing is a volume that nobody has and that is there for a while.
+// passing is a volume without a claim that is there for a while.
 func passing(i, all int) *corev1.PersistentVolume {
 	pv := seen(liveVolume(fmt.Sprintf("passing-%d", i%all), "a"), types.UID(fmt.Sprint("passing-", i)), "1")
 	pv.Spec.ClaimRef = nil

@@ -332,7 +332,7 @@ func TestRelease(t *testing.T) {
 			w.expect("d Bound v; v Bound d")
 		})
 	})
-	t.Run("deleted while nobody was there: one read", func(t *testing.T) {
+	t.Run("deleted while no binder ran: one read", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			claim := liveClaim("c", "a")
 			w.create(claim)
@@ -343,7 +343,7 @@ func TestRelease(t *testing.T) {
 			w.did(p, "1 get, 1 volume status")
 		})
 	})
-	t.Run("created again under the name while nobody was there: one read", func(t *testing.T) {
+	t.Run("created again under the name while no binder ran: one read", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			claim := liveClaim("c", "a")
 			w.create(claim)
@@ -446,7 +446,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// D1: somebody else changed the volume a moment before. It is read, and decided again, at once.
+// D1: another client changed the volume a moment before. It is read, and decided again, at once.
 func TestConflict(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -480,7 +480,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// P3: many claims and as many volumes, at once and in any order. Each gets one, nobody is refused,
+// P3: many claims and as many volumes, at once and in any order. Each gets one, none is refused,
 // and none is left over.
 func TestManyAtOnce(t *testing.T) {
 	const n = 100
@@ -557,7 +557,7 @@ func TestAudit(t *testing.T) {
 		if writes.Load() > 0 {
 			t.Errorf("I5: %d writes in an hour of rest", writes.Load())
 		}
-		p.ledger.mu.Lock() // as if the handler had forgotten to wake anybody up
+		p.ledger.mu.Lock() // as if the handler had forgotten to enqueue a claim
 		key := types.NamespacedName{Namespace: "default", Name: "c"}
 		claim := p.ledger.claims[key].DeepCopy()
 		claim.Annotations = nil

@@ -79,7 +79,7 @@ func New(cfg Config) *Controller {
 // are about two objects, a claim and a volume, and are emitted again when their message changes.
 func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings := c.Settings
-	settings.Events = nobody{}
+	settings.Events = discard{}
 	return reconcile.New(reconcile.Config[binding.Key, *run, binding.Action]{
 		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: reconcile.APITimeout,
 		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
@@ -148,6 +148,6 @@ func (w *wakes) get() queue {
 	return w.queue
 }
 
-type nobody struct{}
+type discard struct{}
 
-func (nobody) Event(runtime.Object, string, string, string) {}
+func (discard) Event(runtime.Object, string, string, string) {}

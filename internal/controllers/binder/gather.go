@@ -163,7 +163,7 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 const unseenLook = time.Minute
 
 // lookAgain doubts what the API server has if no watch has shown it after a while. What goes while
-// the watch is broken is never shown, and nobody would tell us that it is gone.
+// the watch is broken is never shown, and no event says that it is gone.
 func (c *Controller) lookAgain(doubt func() []binding.Key) {
 	time.AfterFunc(unseenLook, func() { c.wake(doubt()) })
 }

@@ -9,7 +9,7 @@ import (
 
 // match is the volume held for a claim, or the best of those that are there, which then is held;
 // nil when there is none, and then the claim waits for one. Looking, holding and waiting are one
-// step: a volume that comes in between would find nobody. The caller holds mu.
+// step: a volume that comes in between would find no claim. The caller holds mu.
 //
 // What is held was chosen for the claim that waited under this name: it may be another one by now,
 // or have got a class since. A volume that this one must not have is there for others, who are to
@@ -85,7 +85,7 @@ func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 }
 
 // unanswered keeps a volume for the claim that it was held for: whether the write that takes it has
-// arrived, the next run finds out. Until then nobody else may have the volume, nor the claim
+// arrived, the next run finds out. Until then no other claim may have the volume, nor the claim
 // another one (C1).
 func (l *ledger) unanswered(name string) {
 	l.mu.Lock()
@@ -114,7 +114,8 @@ func (l *ledger) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
 }
 
 // wrote notes what a volume has become. One that names the claim which it is held for is taken,
-// whoever wrote so: it may have been a write of ours whose answer was lost. The caller holds mu.
+// whichever client wrote so: it may have been a write of ours whose answer was lost. The caller
+// holds mu.
 func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	l.ownVolumes.Wrote(pv)
 	if h, now := l.held[pv.Name], l.volume(pv.Name); h != nil && now != nil && now.Spec.ClaimRef != nil &&
@@ -161,7 +162,7 @@ func (l *ledger) isGone(key types.NamespacedName, uid types.UID) bool {
 }
 
 // withdraw takes a volume away of which the API server says that it is gone, by the uids that it
-// was known under before the question. The watch will say so too, and until then nobody believes
+// was known under before the question. The watch will say so too, and until then nothing believes
 // what it shows of these.
 func (l *ledger) withdraw(name string, before []types.UID) []binding.Key {
 	l.mu.Lock()

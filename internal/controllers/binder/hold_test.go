@@ -84,7 +84,7 @@ func TestChangedWhileHeld(t *testing.T) {
 	}
 }
 
-// C1: a volume that is held for a claim when somebody else binds that to another one is there for
+// C1: a volume that is held for a claim when another client binds that to another one is there for
 // others again: the claim, which needs nothing, is looked at nevertheless.
 func TestHeldForOneBoundElsewhere(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "c"}
@@ -206,7 +206,7 @@ func TestHeldForOneThatRests(t *testing.T) {
 }
 
 // C1, I3: when the answer to the write that takes a volume is lost, the claim keeps to that volume
-// until the next run knows whether it has it, and nobody else gets it meanwhile.
+// until the next run knows whether it has it, and no other claim gets it meanwhile.
 func TestHeldWithoutAnAnswer(t *testing.T) {
 	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
 	l := newLedger()
@@ -243,7 +243,7 @@ func TestHeldWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// What the API server says of a volume that nobody held counts as what a watch shows.
+// What the API server says of a volume that was not held counts as what a watch shows.
 func TestReservedAsTheAPIServerSays(t *testing.T) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}
 	l := newLedger()

@@ -19,7 +19,7 @@ import (
 //
 // Everything in it comes from the same handlers that wake up the workers. A worker that is woken up
 // finds here what it was woken up for; with a cache that is fed beside the wake-ups it might not,
-// and nobody would wake it up again.
+// and no event would enqueue it again.
 type ledger struct {
 	mu      sync.Mutex
 	volumes map[string]*corev1.PersistentVolume
@@ -50,7 +50,7 @@ type hold struct {
 }
 
 // outlived reports whether the watch shows that the hold is not needed any more: the volume is
-// taken, by us or by somebody else, or it was and is not any more, and the watch, which had been
+// taken, by us or by another client, or it was and is not any more, and the watch, which had been
 // broken, left out what was between.
 func (h *hold) outlived(now *corev1.PersistentVolume) bool {
 	return now == nil || now.Spec.ClaimRef != nil || h.committed && !kube.Newer(h.version, now.ResourceVersion)
@@ -226,8 +226,8 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 	return append([]binding.Key{{Claim: key}}, l.unspoken(before, now)...)
 }
 
-// unspoken is the volume that a claim was about to take and is not any more: nobody has called it
-// available. The caller holds mu.
+// unspoken is the volume that a claim was about to take and is not any more: no phase was written
+// to it available. The caller holds mu.
 func (l *ledger) unspoken(before, now *corev1.PersistentVolumeClaim) []binding.Key {
 	pv := l.volume(volumeNameOf(before))
 	if pv == nil || !binding.TakesNamed(before, pv) || now != nil && binding.TakesNamed(now, pv) {

@@ -64,7 +64,7 @@ func liveBinder(t testing.TB, api *rest.Config) *Controller {
 	b := New(Config{
 		Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
 		Settings: reconcile.Settings{
-			Backoff: reconcile.Backoff{First: 20 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: nobody{},
+			Backoff: reconcile.Backoff{First: 20 * time.Millisecond, Most: time.Second}, Clock: clock.RealClock{}, Events: discard{},
 			Decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "d"}, []string{"controller", "reason"}),
 		},
 	})

@@ -62,7 +62,7 @@ func (m *measures) done(s binding.Snapshot, action binding.Action, err error) {
 		m.released(a, err)
 	case binding.AssignClass:
 		m.metrics.ClassAssigned(err)
-	case binding.Unbind, binding.SetMigration, binding.AskAPI, binding.Tell: // nobody counts them
+	case binding.Unbind, binding.SetMigration, binding.AskAPI, binding.Tell: // not counted
 	}
 }
 
@@ -94,7 +94,7 @@ func (m *measures) released(a binding.SetVolumePhase, err error) {
 	}
 }
 
-// claimGone forgets a claim whose volume nobody waits for any more.
+// claimGone forgets a claim whose volume is not awaited any more.
 func (m *measures) claimGone(claim types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -68,7 +68,7 @@ func TestMemoryOfTheFirstList(t *testing.T) {
 	}
 	list(c.ledger)
 	listed := heap()
-	c.ledger.keys() // as whoever begins to lead asks
+	c.ledger.keys() // as a new leader asks
 	if freed := listed - heap(); freed < pairs*least {
 		t.Errorf("%d bytes are given back", freed)
 	} else {

@@ -13,7 +13,7 @@ import (
 
 // I3: a binder whose first list of claims is an old one has one that is gone. A volume that is
 // deleted with its claim is not given to it: it would be released at once, and deleted with what
-// somebody has put there. One that is kept is given to it, which costs no read.
+// a user has put there. One that is kept is given to it, which costs no read.
 func TestAnOldListTakesNothingThatIsDeleted(t *testing.T) {
 	for policy, want := range map[corev1.PersistentVolumeReclaimPolicy]string{
 		corev1.PersistentVolumeReclaimDelete: "v Available",
@@ -37,7 +37,7 @@ func TestAnOldListTakesNothingThatIsDeleted(t *testing.T) {
 }
 
 // 1.7: a claim that is being deleted does not take the free volume that it names, with which
-// somebody's data might be deleted. That is there for others.
+// a user's data might be deleted. That is there for others.
 func TestAClaimThatIsGoingTakesNothingThatIsFree(t *testing.T) {
 	chosen := liveClaim("c", "a")
 	chosen.Spec.VolumeName = "v"
@@ -61,7 +61,7 @@ func TestAClaimThatIsGoingTakesNothingThatIsFree(t *testing.T) {
 	}
 	going := seen(c.DeepCopy(), "1", "3", func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Unix(1, 0)) })
 	if keys := l.claimSeen(keyOf(c), going, going); !slices.Contains(keys, own) {
-		t.Error("nobody calls the volume available")
+		t.Error("the volume is not called available")
 	}
 	if keys := l.claimSeen(keyOf(c), going, going); slices.Contains(keys, own) {
 		t.Error("the volume is looked at again and again")

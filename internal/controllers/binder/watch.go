@@ -89,7 +89,7 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 }
 
 // restless leaves out the pairs that are bound and need nothing: most changes are the echo of our
-// own writes. A claim that was bound by somebody else while a volume was held for it goes through a
+// own writes. A claim that was bound by another binder while a volume was held for it goes through a
 // run, whose end lets go of that.
 func (c *Controller) restless(keys []binding.Key) []binding.Key {
 	c.ledger.mu.Lock()

@@ -15,13 +15,13 @@ import (
 // a claim without a volume is given again by the binder of the next one.
 type Queue struct {
 	mu      sync.Mutex
-	driver  string // whose provisioner attends; empty for nobody
+	driver  string // whose provisioner is registered; empty for none
 	given   map[types.UID]types.NamespacedName
 	told    []func(claim types.NamespacedName, uid types.UID)
 	changed []func(driver string)
 }
 
-// New returns a desk that nobody attends.
+// New returns a queue without a registered provisioner.
 func New() *Queue { return &Queue{given: map[types.UID]types.NamespacedName{}} }
 
 // Takes reports whether a provisioner for the driver is at work in this process, at this moment.
@@ -41,7 +41,7 @@ func (d *Queue) Drivers() []string {
 	return []string{d.driver}
 }
 
-// Give has a volume made for the claim. Giving it again has it looked at again. When nobody
+// Give has a volume made for the claim. Giving it again has it looked at again. When no provisioner
 // attends, nothing happens: the binder is about to be told so, and asks by other means.
 func (d *Queue) Give(claim *corev1.PersistentVolumeClaim) {
 	d.mu.Lock()

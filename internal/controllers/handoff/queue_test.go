@@ -24,7 +24,7 @@ func claim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "crew", Name: name, UID: types.UID("uid-" + name)}}
 }
 
-// attended is a desk with somebody there, and what it told.
+// attended is a queue with a registered provisioner, and the claims it was given.
 func attended() (d *Queue, told *[]string) {
 	d, told = New(), &[]string{}
 	d.attend(driver)
@@ -63,13 +63,13 @@ func TestTakesForTheDriverThatIsThere(t *testing.T) {
 	}
 }
 
-// What nobody attends must not swallow a claim: the binder writes an annotation then, for whoever
-// reads it.
+// A queue without a provisioner must not swallow a claim: the binder writes an annotation then, for
+// the provisioner that reads it.
 func TestNobodyThere(t *testing.T) {
 	d := New()
 	d.Give(claim("a"))
 	if d.Has("uid-a") {
-		t.Error("a claim was given to nobody")
+		t.Error("a claim was given although no provisioner is registered")
 	}
 }
 

@@ -27,7 +27,7 @@ type Config struct {
 	Orphans  prometheus.Gauge
 }
 
-// Journal has the requests that may have made a volume which nobody was told of yet.
+// Journal has the requests that may have made a volume whose handle is not known yet.
 type Journal interface{ Entries() []intent.Entry }
 
 // Audit is a runnable of the manager, on the leader only.

@@ -12,9 +12,9 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// A finalizer is dropped by writing the object whole where nobody else writes it, and by a patch
-// that fits the danger elsewhere. Who wrote which field is forgotten only of what nobody holds any
-// more.
+// A finalizer is dropped by writing the object whole where no other client writes it, and by a
+// patch that fits the danger elsewhere. Who wrote which field is forgotten only of what no
+// finalizer holds any more.
 func TestDropping(t *testing.T) {
 	going := func(finalizers ...string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: "o", UID: "u", ResourceVersion: "7", Finalizers: finalizers, DeletionTimestamp: new(metav1.Unix(1000, 0))}
@@ -29,11 +29,11 @@ func TestDropping(t *testing.T) {
 		whole, unchanged, forgets bool
 	}{
 		{"claim", &corev1.PersistentVolumeClaim{ObjectMeta: going(protects)}, true, false, true},
-		{"claim with somebody's", &corev1.PersistentVolumeClaim{ObjectMeta: going(protects, "x/y")}, true, false, false},
+		{"claim with another finalizer", &corev1.PersistentVolumeClaim{ObjectMeta: going(protects, "x/y")}, true, false, false},
 		{"released volume", volume(corev1.VolumeReleased, protects), false, true, true},
 		{"failed volume", volume(corev1.VolumeFailed, protects), false, true, true},
 		{"released volume with its provisioner's", volume(corev1.VolumeReleased, names.FinalizerVolume, protects), false, false, false},
-		{"released volume, of which somebody else holds something", volume(corev1.VolumeReleased, protects, "x/y"), false, false, false},
+		{"released volume with another finalizer", volume(corev1.VolumeReleased, protects, "x/y"), false, false, false},
 		{"volume that a claim may take", volume(corev1.VolumeAvailable, protects), false, true, true},
 	} {
 		patch := newFinalizer(protects, nil).dropping(tc.object)

@@ -120,7 +120,7 @@ func (i *inquiries) forget(key Key) {
 	i.closeIfEmpty(key.Namespace)
 }
 
-// closeIfEmpty drops a namespace that nobody asks about. The caller holds mu.
+// closeIfEmpty drops a namespace without inquiries. The caller holds mu.
 func (i *inquiries) closeIfEmpty(namespace string) {
 	if len(i.open[namespace]) == 0 {
 		delete(i.open, namespace)

@@ -196,7 +196,7 @@ func TestAnswerWithAVolumeThatIsDeleted(t *testing.T) {
 	}
 }
 
-// D-37: what is discarded may be answered to somebody else's request while it is asked who has it.
+// D-37: what is discarded may be answered to another claim's request while it is asked who has it.
 func TestDiscardBeginsBeforeItAsks(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	var got error

@@ -27,7 +27,7 @@ func (d *desk) Has(uid types.UID) bool                               { return d.
 func (d *desk) Subscribe(tell func(types.NamespacedName, types.UID)) { d.tell = tell }
 func (d *desk) Forget(uid types.UID)                                 { delete(d.uids, uid) }
 
-// unasked is a claim on which nobody wrote whom it is for.
+// unasked is a claim without the annotation of its provisioner.
 func unasked(r *rig, t *testing.T) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{}
@@ -60,7 +60,7 @@ func TestHandedOverClaimWakesUp(t *testing.T) {
 	d := &desk{uids: map[types.UID]bool{}}
 	r.HandedOver = d
 	if keys := r.fromClaim(t.Context(), claim); len(keys) > 0 {
-		t.Errorf("a claim of nobody wakes up %v", keys)
+		t.Errorf("a claim without a provisioner enqueues %v", keys)
 	}
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[provision.Key]())
 	defer q.ShutDown()
@@ -128,7 +128,7 @@ func TestOldestKnowsClaimsThatWereHandedOver(t *testing.T) {
 		WithObjects([]client.Object{
 			claim("asked", time.Minute, map[string]string{names.AnnStorageProvisioner: driverName}),
 			claim("given", time.Hour, nil),
-			claim("nobody's", 2*time.Hour, nil),
+			claim("unowned", 2*time.Hour, nil),
 		}...).Build()
 	if got := r.Oldest()["fast"]; got != time.Minute {
 		t.Errorf("nothing handed over: %s", got)

@@ -25,9 +25,9 @@ func (l lossy) Create(ctx context.Context, o client.Object, opts ...client.Creat
 	return errors.Join(l.Client.Create(ctx, o, opts...), errors.New("connection reset"))
 }
 
-// C-117, H-3: the PersistentVolume was written and nobody here knows it: the answer was lost, and
-// the watch does not show it. Meanwhile things happen to the claim that would have a volume undone
-// which nobody has.
+// C-117, H-3: the PersistentVolume was written and this process does not know it: the answer was
+// lost, and the watch does not show it. Meanwhile things happen to the claim that would have a
+// volume undone which does not exist.
 func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *rig){
 		"nothing": func(*testing.T, *rig) {},

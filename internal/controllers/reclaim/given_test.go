@@ -16,7 +16,7 @@ import (
 
 // I3, D-30: what was released from one claim, and given to another one while its deletion failed,
 // is that one's, though the phase still says Released: a binder writes it later. When that claim is
-// gone too, the volume goes, and nobody need touch it for that.
+// gone too, the volume goes, and no write to it is needed for that.
 func TestReleasedAndGivenToAnotherClaim(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.driver.fail = errors.New("the array is rebooting")
@@ -81,7 +81,7 @@ func TestReleaseThatNobodySaw(t *testing.T) {
 	}
 }
 
-// I3: the end of a claim that no watch has shown wakes nobody up, so it is asked for again.
+// I3: the end of a claim that no watch has shown enqueues nothing, so it is asked for again.
 func TestClaimThatNoWatchShows(t *testing.T) {
 	for shown, want := range map[bool]time.Duration{true: 0, false: 20 * time.Second} {
 		pv := releasedVolume(phase(corev1.VolumeFailed))

@@ -56,8 +56,8 @@ func TestAttachedTwinThatMemoryDoesNotHave(t *testing.T) {
 	}
 }
 
-// D-37, C-71: whoever discards what a driver answered with is told of those who have it, though
-// memory does not.
+// D-37, C-71: the decision to discard an answered volume is told of the volumes with its handle,
+// though memory does not.
 func TestSharingIsAskedOfTheAPIServer(t *testing.T) {
 	r := newRig(nil, twinOf(phase(corev1.VolumeBound)))
 	r.Cached = newRig(nil).api
@@ -188,11 +188,11 @@ func TestHoldersAreNotKnown(t *testing.T) {
 		t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
 	}
 	if _, err := r.Sharing(t.Context(), "h"); err == nil {
-		t.Error("nobody has the handle")
+		t.Error("no volume has the handle")
 	}
 }
 
-// D-31, I3: the list takes a while, in which somebody saves the volume.
+// D-31, I3: the list takes a while, in which an administrator saves the volume.
 func TestVolumeSavedDuringTheList(t *testing.T) {
 	for name, save := range map[string]func(*corev1.PersistentVolume){
 		"kept": func(pv *corev1.PersistentVolume) {

@@ -20,7 +20,7 @@ import (
 )
 
 // strict is an API server that notes which resource version each write is for, and has another one
-// if somebody else is writing.
+// if another client is writing.
 type strict struct {
 	client.Writer
 	version string // of the object; it is patched into the next one
@@ -61,7 +61,7 @@ func (s *strict) Delete(_ context.Context, _ client.Object, options ...client.De
 }
 
 // Both writes are for the object as it should be, which costs the API server least, and are done
-// all the same when somebody else has written it (D-20, H-18).
+// all the same when another client has written it (D-20, H-18).
 func TestSomebodyWritesMeanwhile(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -70,8 +70,8 @@ func TestSomebodyWritesMeanwhile(t *testing.T) {
 		shown      bool     // our first write has come through the watch before the second
 		want       []string
 	}{
-		{"nobody", []string{names.FinalizerVolume}, "", "", false, []string{"patch 7", "delete 71"}},
-		{"nobody, and the watch is fast", []string{names.FinalizerVolume}, "", "", true, []string{"patch 7", "delete any"}},
+		{"no other writer", []string{names.FinalizerVolume}, "", "", false, []string{"patch 7", "delete 71"}},
+		{"no other writer, and the watch is fast", []string{names.FinalizerVolume}, "", "", true, []string{"patch 7", "delete any"}},
 		{"before the patch", []string{names.FinalizerVolume}, "8", "", false, []string{"patch 7", "patch any", "delete 81"}},
 		{"before the deletion", []string{names.FinalizerVolume}, "", "9", false, []string{"patch 7", "delete 71", "delete any"}},
 		{"we did, since the finalizer was not there", nil, "8", "", false, []string{"patch any", "delete 81"}},
@@ -97,8 +97,9 @@ func TestSomebodyWritesMeanwhile(t *testing.T) {
 	}
 }
 
-// C-114: who is about to delete a volume protects it as it was seen, so that somebody who has saved
-// it meanwhile is not overtaken. A volume that is bound is protected whatever it is like by now.
+// C-114: before it deletes a volume the controller protects it as it was seen, so that an
+// administrator who has saved it meanwhile is not overtaken. A volume that is bound is protected
+// whatever it is like by now.
 func TestProtectedAsItWasSeen(t *testing.T) {
 	for when, want := range map[corev1.PersistentVolumePhase]struct {
 		asked []string

@@ -64,7 +64,7 @@ func TestFailedDeletionIsTriedAgain(t *testing.T) {
 }
 
 // C-114: a deletion that is tried again, and one that does not follow upon the release at once, go
-// by the volume as it is: somebody saved it meanwhile, and memory has not heard of that.
+// by the volume as it is: an administrator saved it meanwhile, and the cache is stale.
 func TestDeletedAsItIs(t *testing.T) {
 	longAgo := &metav1.Time{Time: now.Add(-time.Minute)}
 	changes := []struct {

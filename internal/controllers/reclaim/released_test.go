@@ -147,11 +147,11 @@ func TestAFinalizerThatComesAgain(t *testing.T) {
 		deleting   *metav1.Time
 		again      bool
 	}{
-		"from before our answer":           {"7", ours, nil, false},
-		"in the answer to the last one":    {"8", ours, &now, false},
-		"added again":                      {"9", ours, nil, true},
-		"added again, and deleted":         {"10", ours, &now, true},
-		"newer, with somebody else's only": {"9", none, &now, false},
+		"from before our answer":             {"7", ours, nil, false},
+		"in the answer to the last one":      {"8", ours, &now, false},
+		"added again":                        {"9", ours, nil, true},
+		"added again, and deleted":           {"10", ours, &now, true},
+		"newer, with another finalizer only": {"9", none, &now, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, releasedVolume())
@@ -246,7 +246,7 @@ func TestAbandonedVolumeIsTold(t *testing.T) {
 		did  func(*released)
 		told bool
 	}{
-		"nobody dealt with it":      {func(*released) {}, true},
+		"not dealt with":            {func(*released) {}, true},
 		"we took our finalizer":     {func(r *released) { r.add(going) }, false},
 		"we deleted it":             {func(r *released) { r.deleting(going) }, false},
 		"we did, and got no answer": {func(r *released) { r.add(going); r.doubt(going) }, false},
@@ -277,7 +277,7 @@ func (u unanswered) Delete(ctx context.Context, o client.Object, opts ...client.
 }
 
 // D-33: the volume is deleted, our finalizer is off, the answer to the deletion of the object is
-// lost, and another finalizer keeps it. The watch does not show that it is going. Nobody is told
+// lost, and another finalizer keeps it. The watch does not show that it is going. No event tells
 // that the volume may be left on the storage side, for we deleted it.
 func TestVolumeWhoseDeletionWasNotAnswered(t *testing.T) {
 	r := newRig(nil, releasedVolume())

@@ -29,7 +29,7 @@ func deleted[T client.Object](names func(context.Context, T) []string) handler.T
 	}
 }
 
-// changes wakes up for whatever becomes of a volume. A release is noted before anybody is woken up
+// changes wakes up for whatever becomes of a volume. A release is noted before any key is enqueued
 // by it, who would have to ask otherwise.
 func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolume, string] {
 	wake := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {

@@ -63,7 +63,7 @@ pv_collector_unbound_pvc_count{namespace="n",storage_class="slow",volume_attribu
 	elected := make(chan struct{})
 	census := New(cached, elected)
 	if n := testutil.CollectAndCount(census); n != 0 {
-		t.Errorf("a standby counts %d metrics, and whoever adds up the replicas counts twice", n)
+		t.Errorf("a standby counts %d metrics, so a sum over the replicas counts twice", n)
 	}
 	close(elected)
 	if err := testutil.CollectAndCompare(census, strings.NewReader(want)); err != nil {

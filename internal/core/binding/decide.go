@@ -35,7 +35,7 @@ func asksProvisioner(v Verdict) bool {
 	return ok && slices.ContainsFunc(todo.Actions, func(a Action) bool { _, asks := a.(AskProvisioner); return asks })
 }
 
-// with does the actions about other volumes after what is done for the claim, which somebody waits
+// with does the actions about other volumes after what is done for the claim, which a pod may wait
 // for.
 func with(strays []Action, own Verdict) Verdict {
 	if len(strays) == 0 {
@@ -123,7 +123,7 @@ func goingWithout() Verdict {
 	return waiting(verdict.ClaimDeleting, "the claim is being deleted and has no volume")
 }
 
-// decideRequested is T1 for a claim whose volume somebody chose (1.7).
+// decideRequested is T1 for a claim whose volume the user chose (1.7).
 func decideRequested(s Snapshot) Verdict {
 	pv := s.Named
 	switch {
@@ -151,9 +151,9 @@ func decideRequested(s Snapshot) Verdict {
 	return take(s, pv)
 }
 
-// take binds a volume that may be nobody's yet. One that is deleted when its claim is goes only to
+// take binds a volume that may have no claim yet. One that is deleted when its claim is goes only to
 // a claim that is there for certain: given to one that only an old memory has, it would be released
-// at once, and with it would go the data that somebody has put there.
+// at once, and with it would go the data that was put there.
 func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
 	if !isGivenTo(pv, s.Claim) && !s.ClaimAsked &&
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
@@ -174,7 +174,7 @@ func decideCompleted(s Snapshot) Verdict {
 	switch {
 	case named && pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == s.Claim.UID || s.inherits(pv)):
 		if s.Claim.Status.Phase == corev1.ClaimLost &&
-			!s.VolumesAsked { // somebody saw it go, and may know better than our memory
+			!s.VolumesAsked { // another process released it, so the cache may be stale
 			return asking(
 				s,
 				AskAPI{Volumes: []string{pv.Name}},

@@ -75,7 +75,7 @@ func TestClaim(t *testing.T) {
 		},
 		{"T1.2 a class that is missing", pair(claim(ofClass("gold"))), "wait ClassMissing"},
 		{"T1.2 a class without a provisioner", with2(pair(claim(ofClass("local"))), inClass(class("local", "kubernetes.io/no-provisioner"))), "wait ProvisionerUnknown"},
-		{"T1.2 a class that waits for a pod takes no volume that names nobody", with2(pair(claim(ofClass("late"))), inClass(late), offered(aVolume())), "wait WaitForFirstConsumer"},
+		{"T1.2 a class that waits for a pod takes no volume without a claimRef", with2(pair(claim(ofClass("late"))), inClass(late), offered(aVolume())), "wait WaitForFirstConsumer"},
 		{"T1.2 pods are named", with2(pair(claim(ofClass("late"))), inClass(late), func(s *Snapshot) { s.Pods = []Consumer{{Pod: "b"}, {Pod: "a"}} }), "wait WaitForPodScheduled"},
 		{"T1.2 a node was picked", with2(pair(claim(ofClass("late"), onNode)), inClass(late), offered(aVolume())), "ask d; wait ExternalProvisioning"},
 		{"T1.2 no volume for a claim on its way out", with2(pair(claim(ofClass("gold"), goingClaim)), inClass(gold), offered(aVolume())), "wait ClaimDeleting"},
@@ -132,7 +132,7 @@ func TestClaim(t *testing.T) {
 			"claim Lost; v Released; tell VolumeReleased of volume; wait ClaimMisbound",
 		},
 		{
-			"T1.11 without a uid it is nobody's", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim(""))), volumesAsked),
+			"T1.11 without a uid it is free", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim(""))), volumesAsked),
 			"claim Lost; wait ClaimMisbound",
 		},
 	} {
@@ -199,7 +199,7 @@ func TestVolume(t *testing.T) {
 		{"T2.c no phase before the claim has chosen", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending), sized("1Mi"))), "wait ClassMissing"},
 
 		{"T2.d bound here", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeAvailable))), "W2 v; nothing ClaimBound"},
-		{"T2.d somebody released it: asked", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), "look claim"},
+		{"T2.d released by another process: asked", pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), "look claim"},
 		{
 			"T2.d the API server has the claim", with2(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("u"), phase(corev1.VolumeReleased))), claimAsked),
 			"W2 v; nothing ClaimBound",
@@ -208,7 +208,7 @@ func TestVolume(t *testing.T) {
 		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
 		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "unbind v for any; nothing ClaimBound"},
 		{"T2.f made for a former claim, and chosen by us (I3)", pair(elsewhere, other, aVolume(forClaim("u"), made, marked(names.AnnBoundByController, "yes"))), "unbind v for any; nothing ClaimBound"},
-		{"T2.f older than the claim, for which somebody reserved it (I3)", pair(claim(wants("w"), isComplete, isBound, createdAt(2)), other, aVolume(forClaim("u"), made)), "unbind v; nothing ClaimBound"},
+		{"T2.f older than the claim, for which it was reserved (I3)", pair(claim(wants("w"), isComplete, isBound, createdAt(2)), other, aVolume(forClaim("u"), made)), "unbind v; nothing ClaimBound"},
 		{"T2.e made in the second of the claim", pair(claim(wants("w"), isComplete, isBound, createdAt(0)), other, aVolume(forClaim("u"), made)), "v Released; nothing ClaimBound"},
 		{"T2.f made, but to be kept", pair(elsewhere, other, aVolume(forClaim("u"), made, policy(corev1.PersistentVolumeReclaimRetain))), "unbind v; nothing ClaimBound"},
 	} {

@@ -55,7 +55,7 @@ func isDefault(class *storagev1.StorageClass) bool {
 		class.Annotations[names.AnnBetaDefaultStorageClass] == "true"
 }
 
-// SeeksStatic reports whether an available volume that names nobody may be bound to the claim by
+// SeeksStatic reports whether an available volume without a claimRef may be bound to the claim by
 // us. Those of a class that waits for a pod are for the scheduler to pick (1.9), and a claim on its
 // way out needs none.
 func SeeksStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
@@ -76,14 +76,14 @@ func namesClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 }
 
 // isGivenTo reports whether the very claim has the volume. With that a binding is decided, and
-// somebody who deletes the volume comes too late: protection keeps it for as long as the claim is
+// a deletion of the volume comes too late: protection keeps it for as long as the claim is
 // there, so that one which was not bound would be kept for nothing.
 func isGivenTo(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID && claim.UID != ""
 }
 
 // fits is what must hold even for a volume that names the claim; why not is "" when it does. Class
-// and selector are not looked at: whoever named the claim chose.
+// and selector are not compared: the user who named the claim in claimRef chose.
 func fits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
 	switch {
 	case pv.DeletionTimestamp != nil && !isGivenTo(pv, claim):
@@ -104,7 +104,7 @@ func isTooSmall(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	return size(pv.Spec.Capacity) < size(claim.Spec.Resources.Requests)
 }
 
-// satisfies is fits for a volume that the claim names and that names nobody: the class must be the
+// satisfies is fits for a volume that the claim names and that has no claimRef: the class must be the
 // same as well (1.7).
 func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
 	if pv.DeletionTimestamp == nil && !isTooSmall(pv, claim) && VolumeClass(pv) != ClassName(claim) {
@@ -122,7 +122,7 @@ func Suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) boo
 }
 
 // TakesNamed reports whether the claim is about to take the volume that it names, and that names
-// nobody. To call that volume available meanwhile would be a write too many, and be in the way of
+// no claim. To call that volume available meanwhile would be a write too many, and be in the way of
 // the one that counts.
 func TakesNamed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Spec.VolumeName == pv.Name && pv.Spec.ClaimRef == nil &&

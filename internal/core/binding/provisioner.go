@@ -45,7 +45,7 @@ func claimMigration(claim *corev1.PersistentVolumeClaim) (driver string, wrong b
 }
 
 // volumeMigration is the same for a volume, which was provisioned by a plugin or was not; and which
-// finalizers of its are of somebody who will never take them off (1.13).
+// finalizers of its are of a provisioner that will never remove them (1.13).
 func volumeMigration(pv *corev1.PersistentVolume) (driver string, stuck []string, wrong bool) {
 	provisioner, ok := pv.Annotations[names.AnnProvisionedBy]
 	driver, wrong = migration(provisioner, ok, pv.Annotations)

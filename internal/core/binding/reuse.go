@@ -13,9 +13,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// A volume outlives its claim where somebody has annotated it so (8.14, 8.15, 8.17, 8.25). It is
-// offered with the data that is on it, to whoever comes first, to a claim of the former one's name,
-// or to one of another name.
+// A volume outlives its claim where it is annotated so (8.14, 8.15, 8.17, 8.25). It is offered with
+// the data that is on it, to the first claim that fits, to a claim of the former one's name, or to
+// one of another name.
 
 // reuse is what the annotation of a volume asks for; an error for a value that means nothing.
 func reuse(pv *corev1.PersistentVolume) (how string, err error) {
@@ -51,7 +51,7 @@ func offer(pv *corev1.PersistentVolume) Unbind {
 }
 
 // isReusable reports whether the volume is to be offered again when its claim is gone. One that is
-// released and deleted for that may be half gone by now, and of one that is to be scrubbed nobody
+// released and deleted for that may be half gone by now, and of one that is to be scrubbed no claim
 // may see the data.
 func isReusable(pv *corev1.PersistentVolume) bool {
 	how, err := reuse(pv)
@@ -82,7 +82,7 @@ func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
 }
 
 // isRestored reports whether the claim and a volume that is deleted with its claim name each other,
-// but for the uid of a former claim: a backup brought both back, or somebody made them by hand.
+// but for the uid of a former claim: a backup brought both back, or they were made by hand.
 // Released, the volume would be deleted, and with it what was restored.
 func (s Snapshot) isRestored(pv *corev1.PersistentVolume) bool {
 	return s.Claim != nil && completed(s.Claim) && s.Claim.Spec.VolumeName == pv.Name &&

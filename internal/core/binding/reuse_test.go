@@ -96,7 +96,7 @@ func TestReuse(t *testing.T) {
 		{"8.17 and made a pair again", with2(pair(restored, aVolume(forClaim("old"), phase(""), isKept, sameName)), claimAsked), "W1 v; W2 v; nothing ClaimBound"},
 		{"8.17 also without a uid", pair(restored, aVolume(forClaim(""), phase(""), isKept, sameName)), "W1 v; W2 v; nothing ClaimBound"},
 		{
-			"8.17 unasked, it is not deleted before somebody has seen it", with2(pair(restored, aVolume(forClaim("old"), phase(""))), claimAsked, volumesAsked),
+			"8.17 unasked, it is not deleted before an event told", with2(pair(restored, aVolume(forClaim("old"), phase(""))), claimAsked, volumesAsked),
 			"claim Lost; wait ClaimMisbound",
 		},
 		{"8.17 without the claim it is", with2(pair(nil, aVolume(forClaim("old"), phase(""))), claimAsked), "v Released; nothing ClaimGone"},
@@ -122,14 +122,14 @@ func TestInherits(t *testing.T) {
 		want bool
 	}{
 		{"the former one is gone", with2(pair(claim()), isGone("old")), kept(forClaim("old")), true},
-		{"nobody knows what has become of it", pair(claim()), kept(forClaim("old")), false},
+		{"what became of it is unknown", pair(claim()), kept(forClaim("old")), false},
 		{"the API server has this claim, so no other of its name", with2(pair(claim()), claimAsked), kept(forClaim("old")), true},
 		{"its name is all that is known", pair(claim()), kept(forClaim("")), true},
 		{"it is this claim's own", with2(pair(claim()), claimAsked), kept(forClaim("u")), false},
 		{"it is to go to another claim", with2(pair(claim()), isGone("old")), kept(forClaim("old"), marked(names.AnnReuse, "other/d")), false},
 		{"it was for a claim of another name", with2(pair(claim()), isGone("old")), kept(forOther), false},
-		{"it is nobody's", pair(claim()), kept(), false},
-		{"nobody said that it outlives its claim", with2(pair(claim()), isGone("old")), aVolume(forClaim("old"), isKept), false},
+		{"it has no claimRef", pair(claim()), kept(), false},
+		{"no annotation says that it outlives its claim", with2(pair(claim()), isGone("old")), aVolume(forClaim("old"), isKept), false},
 		{"there is no claim", with2(pair(nil), isGone("old")), kept(forClaim("old")), false},
 	} {
 		if got := tc.s.inherits(tc.pv); got != tc.want {

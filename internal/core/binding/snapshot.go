@@ -19,7 +19,7 @@ type (
 	finding = verdict.Finding
 )
 
-// Key is the owner of a pair: the claim that a volume is for, or a volume that is for nobody. A
+// Key is the owner of a pair: the claim that a volume is for, or a volume without a claimRef. A
 // volume that names a claim is worked on under the key of that claim only, so that two workers
 // never write the same object.
 type Key struct {
@@ -105,7 +105,7 @@ type (
 		Phase   corev1.PersistentVolumePhase
 		Message string
 	}
-	// Unbind takes a volume back from a claim that has another one, or that is gone: for anybody,
+	// Unbind takes a volume back from a claim that has another one, or that is gone: for any claim,
 	// or only the uid, so that it still is for a claim of that name, or for one of another name.
 	Unbind struct {
 		Volume *corev1.PersistentVolume
@@ -129,7 +129,7 @@ type (
 		Driver string
 	}
 	// SetMigration says which driver took over the in-tree plugin that an object names; "" for
-	// none. Finalizers of whoever does not delete the volume any more go with it.
+	// none. Finalizers of a provisioner that does not delete the volume any more go with it.
 	SetMigration struct {
 		Claim      *corev1.PersistentVolumeClaim // or
 		Volume     *corev1.PersistentVolume

@@ -49,7 +49,7 @@ func decideVolume(s Snapshot, pv *corev1.PersistentVolume) (actions []Action, as
 		}
 		return available(pv), false
 	case s.Claim != nil && s.Claim.UID == owner:
-		// Somebody found that this claim is gone, and may know better than a memory that has it: of
+		// Another process found that this claim is gone, and the cache that has it may be stale: of
 		// two leaders of which one is behind, that one would call the volume bound for ever.
 		if here := s.Claim.Spec.VolumeName == "" || s.Claim.Spec.VolumeName == pv.Name; here &&
 			objects.IsReleasedOrFailed(pv) &&
@@ -117,8 +117,8 @@ func migrate(pv *corev1.PersistentVolume) []Action {
 	return nil
 }
 
-// release says that nobody can use the volume any more; who deletes it waits for that (C5). Failed
-// is not taken back, so that somebody sees it (1.13).
+// release says that no claim can use the volume any more; the provisioner that deletes it waits for
+// that (C5). Failed is not taken back, so that an administrator sees it (1.13).
 func release(pv *corev1.PersistentVolume) []Action {
 	if pv.Status.Phase == corev1.VolumeFailed {
 		return nil
@@ -137,8 +137,8 @@ func release(pv *corev1.PersistentVolume) []Action {
 	return actions
 }
 
-// unreclaimable is why nobody will ever do what the reclaim policy says (1.14, D14): there is no
-// recycler, and none of the plugins that were a part of Kubernetes.
+// unreclaimable is why no component will ever do what the reclaim policy says (1.14, D14): there is
+// no recycler, and none of the plugins that were a part of Kubernetes.
 func unreclaimable(pv *corev1.PersistentVolume) *verdict.Finding {
 	if pv.Annotations[names.AnnMigratedTo] != "" {
 		return nil

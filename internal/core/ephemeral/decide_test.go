@@ -74,7 +74,7 @@ func TestDecide(t *testing.T) {
 			"3.6 of pod a-b, volume c: upstream's words", world(claim("other")),
 			"refuse EphemeralTaken: ephemeral volume b-c: PVC ns/a-b-c was not created for pod ns/a (pod is not owner)",
 		},
-		{"3.6 of nobody", world(func(s *Snapshot) { s.Claim = &corev1.PersistentVolumeClaim{} }), "refuse EphemeralTaken: ephemeral volume b-c: PVC ns/a-b-c was not created for pod ns/a (pod is not owner)"},
+		{"3.6 without an owner", world(func(s *Snapshot) { s.Claim = &corev1.PersistentVolumeClaim{} }), "refuse EphemeralTaken: ephemeral volume b-c: PVC ns/a-b-c was not created for pod ns/a (pod is not owner)"},
 		{"3.6 pod gone", Snapshot{}, "nothing PodGone"},
 		{"3.6 pod going", world(deleting), "nothing PodEnded"},
 		{"3.6 pod succeeded: upstream creates", world(phase(corev1.PodSucceeded)), "nothing PodEnded"},

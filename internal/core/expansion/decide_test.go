@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 		{"3.4 it is gone", world(func(s *Snapshot) { s.Claim = nil }), "nothing ExpansionNotRequested"},
 		{"3.4 no such volume", world(func(s *Snapshot) { s.Volume = nil }), "refuse ExpansionNotReady"},
 		{"3.4 the volume is another claim's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef.UID = "other" }), "refuse ExpansionNotReady"},
-		{"3.4 the volume is nobody's", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef = nil }), "refuse ExpansionNotReady"},
+		{"3.4 the volume has no claimRef", world(func(s *Snapshot) { s.Volume.Spec.ClaimRef = nil }), "refuse ExpansionNotReady"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(Decide(tc.s)); got != tc.want {

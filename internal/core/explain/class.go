@@ -95,8 +95,8 @@ func (c *Cluster) classSecrets(class *storagev1.StorageClass, f Finding) []Findi
 	return []Finding{f}
 }
 
-// twoDefaults warns of more than one default class: the newest wins, which surprises whoever looks
-// at the other.
+// twoDefaults warns of more than one default class: the newest wins, which surprises a reader who
+// looks at the other.
 func (c *Cluster) twoDefaults(class *storagev1.StorageClass, f Finding) []Finding {
 	if class.Annotations[names.AnnDefaultStorageClass] != "true" {
 		return nil

@@ -16,7 +16,7 @@ const (
 	User          Actor = "user"
 	Administrator Actor = "administrator"
 	Vendor        Actor = "driver vendor"
-	Itself        Actor = "nobody" // it goes on by itself
+	Itself        Actor = "none" // it goes on by itself
 )
 
 // Ref names one API object.

@@ -12,7 +12,7 @@ type View struct {
 	Listed []string        // handles of all volumes that the driver has
 	Known  map[string]bool // handles that PersistentVolumes name
 	// Unsettled are the claims that had a request on record at the beginning or at the end of the
-	// look. Each may have a volume by now, whose handle nobody was told.
+	// look. Each may have a volume by now, whose handle no process was told.
 	Unsettled map[types.UID]bool
 }
 
@@ -24,11 +24,11 @@ type Suspects struct {
 
 // Found is what two looks in a row make certain.
 type Found struct {
-	Unknown   []string // handles that nobody knows of, in alphabetical order
+	Unknown   []string // handles that no object names, in alphabetical order
 	Unsettled int      // as many of them may be volumes of requests on record, which are settled in time
 }
 
-// Orphans is how many of the unknown volumes are nobody's for certain.
+// Orphans is how many of the unknown volumes are orphaned for certain.
 func (f Found) Orphans() int { return max(0, len(f.Unknown)-f.Unsettled) }
 
 // Look compares the two sides. A volume is unknown when this look and the one before say so:

@@ -87,8 +87,8 @@ func removed(reason verdict.Reason, kind string) Verdict {
 	return idle(reason, "the finalizer of the "+kind+" was removed; the cache does not show it yet")
 }
 
-// Rests reports whether there is nothing to do for an object, whoever uses it, nor to say: as good
-// as all objects rest.
+// Rests reports whether there is nothing to do for an object, whatever uses it, nor to report: as
+// good as all objects rest.
 func Rests(o metav1.Object, finalizer string) bool {
 	s := stateOf(o, finalizer)
 	return s == protected || s == let && len(o.GetFinalizers()) == 0

@@ -1,4 +1,4 @@
-// Package protection decides when a claim, a volume or a VolumeAttributesClass that somebody
+// Package protection decides when a claim, a volume or a VolumeAttributesClass that pods or claims
 // deleted may really go: when its protecting finalizer is put on, and when nothing uses the object
 // any more so that it comes off.
 //

@@ -46,7 +46,7 @@ func ClaimNames(pod *corev1.Pod) []string {
 }
 
 // ShutDown reports whether the kubelet is done with the pod and has unmounted its volumes, or
-// somebody deleted it by force.
+// it was deleted by force.
 func ShutDown(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }

@@ -97,7 +97,7 @@ func InUse(pv *corev1.PersistentVolume) bool {
 // GoesAsSeen reports whether the finalizer may be dropped only from a volume in which nothing has
 // changed. One that no claim has, be it new or released, may be given to one at this moment, which
 // must stop us (3.2, I10); one that still is Released when it is looked at again is let go. A
-// released one that somebody else holds too, as its provisioner does until its volume is deleted,
+// released one with another finalizer, as its provisioner does until its volume is deleted,
 // does not go with our finalizer, and they may write it at the same moment.
 func GoesAsSeen(pv *corev1.PersistentVolume) bool {
 	isLast := len(pv.Finalizers) == 1

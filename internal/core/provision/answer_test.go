@@ -148,7 +148,7 @@ func TestIsNeeded(t *testing.T) {
 		row     string
 		s       Snapshot
 		sharing []*corev1.PersistentVolume
-		want    string // empty for nobody
+		want    string // empty for none
 	}{
 		{"none", world(), nil, ""},
 		{"that of the claim", world(volumeOf(uid)), nil, kept},

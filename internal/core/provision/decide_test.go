@@ -181,7 +181,7 @@ func TestDecide(t *testing.T) {
 		{"C-11 bound to another volume while ours is unsettled: repeated", world(bound, pending), verdict.Provisioning, do{}},
 		{"C-11 bound to the volume of the request, which memory does not show: settled", world(boundToOurs(corev1.ClaimBound), pending), verdict.ClaimBound, do{}},
 		{"C-11 it was bound to it, and lost it: settled", world(boundToOurs(corev1.ClaimLost), pending), verdict.ClaimBound, do{}},
-		{"C-11 somebody wrote its name into the claim: repeated", world(boundToOurs(corev1.ClaimPending), pending), verdict.Provisioning, do{}},
+		{"C-11 the user wrote its name into the claim: repeated", world(boundToOurs(corev1.ClaimPending), pending), verdict.Provisioning, do{}},
 		{"C-12 no annotation", world(func(s *Snapshot) { s.Claim.Annotations = nil }), verdict.ClaimNotOurs, nothing{}},
 		{"C-12 another driver", world(annotate(names.AnnStorageProvisioner, "other")), verdict.ClaimNotOurs, nothing{}},
 		{"6.2 no annotation, handed over by the binder", world(handedOver, unasked), verdict.Provisioning, do{}},

@@ -330,7 +330,7 @@ func TestVolumeHasNothingOfTheClaimsOwn(t *testing.T) {
 	}
 }
 
-// A volume that no watch shows is looked at again: nobody would say that it went, and the claim
+// A volume that no watch shows is looked at again: no event would say that it went, and the claim
 // would wait for ever.
 func TestUnseenVolumeIsLookedAtAgain(t *testing.T) {
 	unseen := func(s *Snapshot) { s.VolumeUnseen = true }

@@ -60,7 +60,7 @@ func TestDriverMetadata(t *testing.T) {
 	}
 }
 
-// U-50: whoever writes a claim cannot fill the record with it.
+// U-50: the writer of a claim cannot fill the journal with it.
 func TestDriverMetadataIsBounded(t *testing.T) {
 	long := func(n int) Snapshot {
 		return world(annotate("note", strings.Repeat("x", n)), telling(MetadataKey{ClaimAnnotation, "note"}))
@@ -86,7 +86,7 @@ func TestDriverMetadataIsNotTheClasss(t *testing.T) {
 // U-52: what is copied to the volume, which keeps what is its own.
 func TestVolumeMetadata(t *testing.T) {
 	keys := []MetadataKey{{ClaimAnnotation, "example.com/tier"}, {ClaimLabel, "app.kubernetes.io/name"}, {ClaimLabel, "absent"}, {ClaimAnnotation, names.AnnProvisionedBy}}
-	s := world(described, copying(keys...), annotate(names.AnnProvisionedBy, "somebody"))
+	s := world(described, copying(keys...), annotate(names.AnnProvisionedBy, "other"))
 	request, _ := NewRequest(s)
 	pv := NewVolume(s, CreateVolume{Request: request}, &csi.Volume{VolumeId: "h"})
 	if diff := cmp.Diff(map[string]string{"app.kubernetes.io/name": "log"}, pv.Labels); diff != "" {

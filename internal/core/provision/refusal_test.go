@@ -77,7 +77,7 @@ func TestWhatWasRefusedInDoubt(t *testing.T) {
 	}
 }
 
-// H-15: what nobody wants any more is asked about a bounded number of times, and people are told
+// H-15: an unwanted volume is asked about a bounded number of times, and people are told
 // how it ended.
 func TestFindingOutComesToAnEnd(t *testing.T) {
 	s, no := world(noClaim, pending), Answer{Code: codes.InvalidArgument, Message: "no such pool"}
@@ -209,7 +209,7 @@ func TestEachFormerRequestIsAskedAgain(t *testing.T) {
 	}
 }
 
-// H-1, H-15: when nobody wants the volume, each request that a call may have met is asked for
+// H-1, H-15: when no claim wants the volume, each request that a call may have met is asked for
 // before a round of refusals counts. One that none has met can own nothing, and is not repeated:
 // the driver would refuse it for its parameters, and say nothing of the volume of another.
 func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
@@ -225,7 +225,7 @@ func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		row       string
-		nobody    func(*Snapshot)
+		unwanted  func(*Snapshot)
 		known     intent.Known // of tape
 		want      string       // what is asked for first
 		afterTape string       // and after a refusal of tape
@@ -236,7 +236,7 @@ func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
 		{"bound to another volume", bound, intent.Known{Refusals: 3, Unmet: true}, "ssd", "ssd"},
 		{"wanted, and refused at once: anew, by its class", func(s *Snapshot) { s.Class.Parameters["tier"] = "paper" }, intent.Known{Refusals: 1, Unmet: true}, "paper", ""},
 	} {
-		s := onRecord(tc.known, tc.nobody)
+		s := onRecord(tc.known, tc.unwanted)
 		if got := asked(Decide(s, time.Unix(1000, 0))); got != tc.want {
 			t.Errorf("%s: %q is asked for first, want %q", tc.row, got, tc.want)
 		}

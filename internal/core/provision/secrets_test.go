@@ -41,7 +41,7 @@ func TestDecideSecrets(t *testing.T) {
 		says   []string
 	}{
 		{"C-62 R-40 secret that can be read", world(provisionerSecret, access(Readable)), verdict.Provisioning, nil},
-		{"C-62 R-40 secret that nobody looked at: the call will", world(provisionerSecret), verdict.Provisioning, nil},
+		{"C-62 R-40 secret that was not read: the call will", world(provisionerSecret), verdict.Provisioning, nil},
 		{"C-62 H-44 secret is missing", world(provisionerSecret, access(Missing)), verdict.SecretMissing, []string{"vault/s-logbook", "does not exist"}},
 		{"C-62 H-44 U-42 secret may not be read: the missing rule is named", world(provisionerSecret, access(Forbidden)), verdict.SecretForbidden, []string{"vault/s-logbook", `namespace "vault"`, "resources [secrets], verbs [get]"}},
 		{"R-58 a missing secret of another kind is not looked for", world(class(names.ParameterNodeStageSecretName, "s", names.ParameterNodeStageSecretNamespace, "n"), access(Missing)), verdict.Provisioning, nil},
@@ -192,7 +192,7 @@ func TestNewVolumeSecrets(t *testing.T) {
 	}
 }
 
-// O-32: a volume that nobody wants is deleted with the secret for deletion.
+// O-32: a volume that no claim wants is deleted with the secret for deletion.
 func TestDiscardSecret(t *testing.T) {
 	entry, _ := newEntry(world(provisionerSecret, class(names.OwnParameterDeletionSecretName, "del", names.OwnParameterDeletionSecretNamespace, "vault")))
 	v := AfterCreate(world(noClaim), CreateVolume{Request: entry.Request, Secrets: entry.Secrets}, Answer{Volume: &csi.Volume{VolumeId: "h", CapacityBytes: 1 << 30}})

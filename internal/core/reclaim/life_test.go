@@ -28,8 +28,8 @@ func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 	}
 }
 
-// D-19: of the finalizers ours only, and not before the volume. The object goes last: whoever else
-// has a finalizer there has it to himself from then on, and no patch of ours crosses his write
+// D-19: of the finalizers ours only, and not before the volume. The object goes last: any process
+// that has a finalizer there has it to himself from then on, and no patch of ours crosses his write
 // (1.10).
 func TestObjectGoesLast(t *testing.T) {
 	v, ok := Decide(world()).(do)
@@ -62,8 +62,8 @@ func TestPolicyChangesAfterRelease(t *testing.T) {
 	}
 }
 
-// D-36: a volume whose driver is not ours keeps its finalizer, whatever state it is in: nobody else
-// can delete what is behind it.
+// D-36: a volume whose driver is not ours keeps its finalizer, whatever state it is in: no other
+// process can delete what is behind it.
 func TestVolumesOfAbsentDrivers(t *testing.T) {
 	for _, by := range []func(*Snapshot){
 		func(s *Snapshot) { s.Volume.Annotations[names.AnnProvisionedBy] = "removed.csi" },
@@ -78,6 +78,6 @@ func TestVolumesOfAbsentDrivers(t *testing.T) {
 		}
 	}
 	if got := shape(Decide(Snapshot{Name: "pv", Volume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, Driver: Driver{Name: driver}})); got != "nothing VolumeNotOurs" {
-		t.Errorf("D-36 nobody's: %s", got)
+		t.Errorf("D-36 without a driver of ours: %s", got)
 	}
 }

@@ -48,6 +48,6 @@ func TestIsFresh(t *testing.T) {
 		}
 	}
 	if IsFresh(&corev1.PersistentVolume{Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeReleased}}, now) {
-		t.Error("fresh, though nobody says when it was released")
+		t.Error("fresh, though the time of its release is unknown")
 	}
 }

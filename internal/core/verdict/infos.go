@@ -105,10 +105,10 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"Free or add capacity. For a class that binds on first use, the scheduler picks another node."),
 	CreateResponseInvalid: failedClaim("The driver created a volume that does not fit the request, or answered without a volume. It is deleted again and the request repeated.",
 		"This is a fault of the driver. The message says what does not fit."),
-	CleanedUp: silent("A volume that nobody needs any more was deleted on the storage side.",
+	CleanedUp: silent("A volume that no claim needs any more was deleted on the backend.",
 		"Nothing to do."),
 	CleanupGivenUp: failedClaim("A CreateVolume call for a volume that no claim wants any more ended with an uncertain error, and the driver has refused every repetition since; or the journal entry was not renewed for a day, so that the volume may belong to another claim by now.",
-		"Look for a volume of the name in the message at the storage system, and delete it there unless somebody has kept its data. The driver should answer a repeated CreateVolume with the volume that is there."),
+		"Look for a volume of the name in the message at the storage system, and delete it there unless its data is to be kept. The driver should answer a repeated CreateVolume with the volume that is there."),
 	Rescheduled: silent("The node selection was taken back, so the scheduler picks again.",
 		"Nothing to do."),
 	VolumeGone: silent("The PersistentVolume does not exist any more.",
@@ -136,7 +136,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"If this stays so for long, the driver has not answered yet: look at its log."),
 	VolumeReclaimed: silent("The volume and its PersistentVolume are deleted.",
 		"Nothing to do."),
-	VolumeAbandoned: failedVolume("The PersistentVolume was deleted when it did not have our finalizer, and this process has not deleted its volume: it was released before anybody put the finalizer on, or somebody took it off.",
+	VolumeAbandoned: failedVolume("The PersistentVolume was deleted when it did not have our finalizer, and this process has not deleted its volume: it was released before the finalizer was added, or the finalizer was removed by hand.",
 		"The message has the handle. Look whether the volume is there on the storage side, and delete it by hand: a former process may have done so."),
 	DeleteFailed: failedVolume("The driver did not delete the volume. It is asked again with growing delays.",
 		"The message is the driver's."),
@@ -155,7 +155,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"If the claim stays Terminating, another finalizer holds it: kubectl get pvc NAME -o yaml."),
 	ClaimBlockedByFinalizers: {
 		Normal, string(ClaimBlockedByFinalizers),
-		"The claim was deleted more than a minute ago and no pod uses it, but somebody else has put a finalizer on it.",
+		"The claim was deleted more than a minute ago and no pod uses it, but it has a finalizer of another component.",
 		"The message names the finalizers. Each belongs to a controller that takes it off: is that one running, and what does its log say?",
 	},
 	VolumeStillUsed: {
@@ -165,7 +165,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 	},
 	VolumeBlockedByFinalizers: {
 		Normal, string(VolumeBlockedByFinalizers),
-		"The PersistentVolume was deleted more than a minute ago and no claim has it, but somebody else has put a finalizer on it.",
+		"The PersistentVolume was deleted more than a minute ago and no claim has it, but it has a finalizer of another component.",
 		"The message names the finalizers: external-provisioner.volume.kubernetes.io/finalizer is the provisioner's, which deletes the volume first, external-attacher/DRIVER the attacher's, which detaches it. Are they running, and what do their logs say?",
 	},
 	VolumeReclaimAwaited: silent("The PersistentVolume may go as far as its protection is concerned. The provisioner takes that off together with its own finalizer, and deletes the object.",
@@ -210,7 +210,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 	EphemeralTaken: {
 		Warning, eventFailedBinding,
 		"A claim of the name that belongs to the pod's ephemeral volume exists, but it was not made for this pod.",
-		"The message names it. Delete the claim if nobody needs it, or rename the pod or the volume: the claim is named POD-VOLUME, which pods of different names can have in common. It goes on by itself when the claim is gone.",
+		"The message names it. Delete the claim if it is not needed, or rename the pod or the volume: the claim is named POD-VOLUME, which pods of different names can have in common. It goes on by itself when the claim is gone.",
 	},
 	EphemeralFailed: {
 		Warning, eventFailedBinding,
@@ -241,7 +241,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"Nothing to do."),
 	NoVolumeAndNoClass: {
 		Normal, eventFailedBinding,
-		"No available volume fits the claim, and without a StorageClass nobody makes one.",
+		"No available volume fits the claim, and without a StorageClass none is provisioned.",
 		"Create a PersistentVolume that fits in size, access modes, volume mode and labels, or mark a StorageClass as the default. Binding then goes on by itself.",
 	},
 	WaitForFirstConsumer: {
@@ -256,7 +256,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 	},
 	SchedulerBypassed: {
 		Normal, eventWaitForFirstConsumer,
-		"The StorageClass binds on first use, and the pod that uses the claim has a node that no scheduler has picked for the claim, so nobody says where the volume is to be.",
+		"The StorageClass binds on first use, and the pod that uses the claim has a node that no scheduler has picked for the claim, so it is not known where the volume must be.",
 		"The message names the pod. Create it without spec.nodeName; to have it on one node, use a nodeSelector. Another scheduler than Kubernetes' own must bind volumes too.",
 	},
 	ProvisionerAsked: silent("The claim got the annotation that asks a provisioner for a volume.",

@@ -154,7 +154,7 @@ const (
 	Silent Severity = iota
 	// Normal reasons tell of progress.
 	Normal
-	// Warning reasons want somebody's attention.
+	// Warning reasons need a person's attention.
 	Warning
 )
 

@@ -18,7 +18,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// An event that upstream has not got has the name of its reason, so that nobody takes it for
+// An event that upstream has not got has the name of its reason, so that it is not mistaken for
 // upstream's, and the docs list it.
 func TestOwnEvents(t *testing.T) {
 	var own []string

@@ -16,7 +16,7 @@ type Verdict[A any] interface {
 type Finding struct {
 	Reason  Reason
 	Message string // one sentence, without secret values; goes into the event unchanged
-	Fix     string // what would change the verdict; empty when nobody needs to do anything
+	Fix     string // what would change the verdict; empty when nothing needs to be done
 	Code    string // gRPC code of the driver's answer that this is about; empty when it was not asked
 }
 
@@ -31,8 +31,8 @@ func (f Finding) Text() string {
 // Nothing says that the object is as it should be, or is not ours.
 type Nothing[A any] struct{ Finding }
 
-// Wait says that somebody else acts next. Until is when to look again at the latest; the zero time
-// means that a change of the object, or of one that it refers to, will wake us up.
+// Wait says that another component acts next. Until is when to look again at the latest; the zero
+// time means that a change of the object, or of one that it refers to, will wake us up.
 type Wait[A any] struct {
 	Finding
 	Until time.Time

@@ -8,7 +8,7 @@ import (
 
 // Do takes all steps at once and ends when the last of them has. The error is
 // that of the first in their order which failed. The others are neither stopped
-// nor undone: what a step did before it was stopped is nothing that anybody
+// nor undone: what a step did before it was stopped is nothing that a caller
 // would know.
 func Do(steps ...func() error) error {
 	failures := make([]error, len(steps))

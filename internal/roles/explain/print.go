@@ -105,9 +105,9 @@ func whoText(f core.Finding) string {
 		return "the " + string(f.Actor)
 	}
 	if f.Until != nil {
-		return "nobody: it goes on by itself, by " + f.Until.UTC().Format(time.RFC3339) + " at the latest"
+		return "no one: it goes on by itself, by " + f.Until.UTC().Format(time.RFC3339) + " at the latest"
 	}
-	return "nobody: it goes on by itself"
+	return "no one: it goes on by itself"
 }
 
 // groups prints the causes of everything that is stuck.

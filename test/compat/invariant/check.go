@@ -24,7 +24,7 @@ func Check(history []record.Change, own map[int64]bool) (violations []string) {
 		back := seesaw.moved(c)
 		switch {
 		case own[c.At], c.Gone, w.marked(c):
-			seesaw.pushed() // that somebody deletes something is not in own, and is an act all the same
+			seesaw.pushed() // that a user deletes something is not in own, and is an act all the same
 			clear(w.overtaken)
 		case !w.overtaken[c.Object.GetUID()]:
 			found = append(found, back...)
@@ -114,7 +114,7 @@ func (w *world) becameBound(now *corev1.PersistentVolumeClaim) (found []string) 
 	return found
 }
 
-// chosen looks at the volume that a controller chose. One that somebody had reserved by name, or
+// chosen looks at the volume that a controller chose. One that a user had reserved by name, or
 // that was made for the claim, may have any size once its maker has said so.
 func (w *world) chosen(now *corev1.PersistentVolumeClaim) []string {
 	pv := w.volumes[now.Spec.VolumeName]
@@ -140,7 +140,7 @@ func (w *world) volumeWritten(before, now *corev1.PersistentVolume) (found []str
 	was, is := before.Spec.ClaimRef, now.Spec.ClaimRef
 	_, ours := before.Annotations[boundByController]
 	if was != nil && !ours && (is == nil || is.Namespace != was.Namespace || is.Name != was.Name) {
-		found = append(found, fmt.Sprintf("I4: somebody had reserved it for %s, which was lost", was.Name))
+		found = append(found, fmt.Sprintf("I4: a user had reserved it for %s, which was lost", was.Name))
 	}
 	return found
 }
@@ -154,7 +154,7 @@ func (w *world) released(now *corev1.PersistentVolume) []string {
 	if claim == nil || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != now.Name {
 		return nil
 	}
-	if claim.Namespace != ref.Namespace || claim.Name != ref.Name { // a copy by hand, which nobody has under this name
+	if claim.Namespace != ref.Namespace || claim.Name != ref.Name { // a copy by hand, which no claim of this name has
 		return nil
 	}
 	return []string{fmt.Sprintf("I3: Released although its claim %s is there", claim.Name)}

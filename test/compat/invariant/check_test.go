@@ -79,7 +79,7 @@ func TestCheck(t *testing.T) {
 		"I6":                       {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + bound, "I6"},
 		"I6 people's wish":         {claim + strings.Replace(volume, "storage: 2Gi", "storage: 1Gi", 1) + "+ " + bound, ""},
 		"I7":                       {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, "I7"},
-		"I7 somebody acted":        {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + claim + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, ""},
+		"I7 a user acted":          {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}` + "\n" + claim + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Available}}`, ""},
 		"I7 given to another": {volume + `pv {metadata: {name: v, uid: w}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
 			+ pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
 			pv {metadata: {name: v, uid: w}, spec: {}, status: {phase: Available}}
@@ -87,12 +87,12 @@ func TestCheck(t *testing.T) {
 		"I7 given back": {`+ pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}
 			pv {metadata: {name: v, uid: w}, spec: {}, status: {phase: Available}}
 			pv {metadata: {name: v, uid: w, annotations: {pv.kubernetes.io/bound-by-controller: "yes"}}, spec: {claimRef: {name: c, uid: u}}, status: {phase: Bound}}`, "I7"},
-		"I7 somebody was quicker": {free + claim + wish + taken + free[2:], ""},
-		"I7 and again":            {free + claim + wish + taken + free[2:] + taken + free[2:], "I7"},
-		"I7 nobody was quicker":   {free + claim + taken + free[2:], "I7"},
-		"I10":                     {protected + `pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [other]}}`, "I10"},
-		"I10 and gone":            {protected + `gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, "I10"},
-		"I10 people did it":       {protected + `+ gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, ""},
+		"I7 a user was quicker":    {free + claim + wish + taken + free[2:], ""},
+		"I7 and again":             {free + claim + wish + taken + free[2:] + taken + free[2:], "I7"},
+		"I7 no client was quicker": {free + claim + taken + free[2:], "I7"},
+		"I10":                      {protected + `pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [other]}}`, "I10"},
+		"I10 and gone":             {protected + `gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, "I10"},
+		"I10 people did it":        {protected + `+ gone pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z"}}`, ""},
 		"I10 no node": {`+ pod {metadata: {name: p, uid: q}, spec: {volumes: [{persistentVolumeClaim: {claimName: c}}]}}
 			+ pvc {metadata: {name: c, uid: u, finalizers: [kubernetes.io/pvc-protection]}}
 			pvc {metadata: {name: c, uid: u, deletionTimestamp: "2020-01-01T00:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}

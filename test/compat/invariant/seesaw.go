@@ -11,10 +11,10 @@ import (
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
-// seesaw notices fields that controllers set to a value that they had before, with nobody else
+// seesaw notices fields that controllers set to a value that they had before, with no other client
 // having acted in between (I7).
 type seesaw struct {
-	values map[types.UID]map[string][]string // every value that a field has had since somebody else acted, the present one last
+	values map[types.UID]map[string][]string // every value that a field has had since another client acted, the present one last
 }
 
 func newSeesaw() *seesaw { return &seesaw{values: map[types.UID]map[string][]string{}} }
@@ -30,7 +30,7 @@ var watched = [][]string{
 	{"spec", "storageClassName"},
 }
 
-// pushed says that somebody else has acted: from here on, what a field was before may come back.
+// pushed says that another client has acted: from here on, what a field was before may come back.
 func (s *seesaw) pushed() {
 	for _, fields := range s.values {
 		for name, had := range fields {
@@ -58,7 +58,7 @@ func (s *seesaw) moved(c record.Change) (found []string) {
 			continue
 		}
 		if slices.Contains(had, value) {
-			found = append(found, fmt.Sprintf("I7: %s goes back to %s, with nobody else acting", name, value))
+			found = append(found, fmt.Sprintf("I7: %s goes back to %s, with no other client acting", name, value))
 		}
 		fields[name] = append(had, value)
 	}

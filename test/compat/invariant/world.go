@@ -20,8 +20,8 @@ type world struct {
 
 	wishes    map[types.UID]string // volumes that people named on a claim without one, by the claim
 	stolen    map[types.UID]string // the volumes that people took away and the claim's controller may not know it, by the claim
-	robbed    map[types.UID]string // the volumes that people took away and nobody gave back, by the claim that had them
-	changed   map[string]bool      // volumes that people made or gave to somebody else, and no claim was bound to or missed since
+	robbed    map[types.UID]string // the volumes that people took away and did not give back, by the claim that had them
+	changed   map[string]bool      // volumes that people made or gave to another client, and no claim was bound to or missed since
 	overtaken map[types.UID]bool   // volumes and claims that a controller bound or lost when one of these had just happened
 }
 
@@ -65,7 +65,7 @@ func note(times map[types.UID]int64, c record.Change) {
 // marked reports whether a change that was just applied is the one that marked the object as deleted.
 func (w *world) marked(c record.Change) bool { return w.deleted[c.Object.GetUID()] == c.At }
 
-// wished takes in that somebody has written a claim.
+// wished takes in that a user has written a claim.
 func (w *world) wished(before, now *corev1.PersistentVolumeClaim) {
 	if before != nil && now != nil && before.Spec.VolumeName == "" && now.Spec.VolumeName != "" {
 		w.wishes[now.UID] = now.Spec.VolumeName
@@ -86,7 +86,7 @@ func (w *world) given(before, now *corev1.PersistentVolume) {
 	}
 }
 
-// lost takes in that somebody has written a volume, or that it is gone.
+// lost takes in that a user has written a volume, or that it is gone.
 func (w *world) lost(before, now *corev1.PersistentVolume) {
 	if before == nil || ownerOf(before) == "" || now != nil && ownerOf(now) == ownerOf(before) {
 		return
@@ -94,7 +94,7 @@ func (w *world) lost(before, now *corev1.PersistentVolume) {
 	w.stolen[ownerOf(before)], w.robbed[ownerOf(before)] = before.Name, before.Name
 }
 
-// regiven takes in that somebody has written a volume so that another claim can have it than before.
+// regiven takes in that a user has written a volume so that another claim can have it than before.
 func (w *world) regiven(before, now *corev1.PersistentVolume) {
 	if now != nil && (before == nil || ownerOf(now) != ownerOf(before)) {
 		w.changed[now.Name] = true
@@ -111,7 +111,7 @@ func (w *world) missed(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// taken reports whether somebody took the volume of a claim away, which who says that it is bound
+// taken reports whether a user took the volume of a claim away, which who says that it is bound
 // may not have known. That can happen once for each time.
 func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
 	volume, stolen := w.stolen[claim.UID]

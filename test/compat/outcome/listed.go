@@ -69,7 +69,7 @@ func Pattern(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }
 
-// Judge returns the judgments of all lines, or the lines that nobody has explained.
+// Judge returns the judgments of all lines, or the lines without an explanation.
 func (l List) Judge(scenario string, lines []string) (found []*Listed, unlisted []string) {
 	for _, line := range lines {
 		e := l.explains(scenario, line)

@@ -70,7 +70,7 @@ func uidLabels(scenario string, history []record.Change) naming {
 	return naming{strings.NewReplacer(pairs...)}
 }
 
-// conflict is part of what the API server answers when somebody else was quicker. Controllers that
+// conflict is part of what the API server answers when another client was quicker. Controllers that
 // tell of it do so by chance.
 const conflict = "the object has been modified"
 

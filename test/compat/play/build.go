@@ -167,7 +167,7 @@ func (p *Player) class(s scenario.Step) *storagev1.StorageClass {
 	return c
 }
 
-// pod is one that nobody runs. A node is the scheduler's decision.
+// pod is one that no kubelet runs. A node is the scheduler's decision.
 func (p *Player) pod(s scenario.Step) (*corev1.Pod, error) {
 	pod := &corev1.Pod{ObjectMeta: p.meta(s), Spec: corev1.PodSpec{
 		NodeName: value(s, "node", ""), AutomountServiceAccountToken: new(false),

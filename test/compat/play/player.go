@@ -85,7 +85,7 @@ func (p *Player) After(ctx context.Context) error {
 func (p *Player) Try(ctx context.Context) error {
 	for _, step := range p.play.Steps {
 		err := p.step(ctx, step)
-		if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) && !errors.Is(err, errNobody) {
+		if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) && !errors.Is(err, errNoObject) {
 			return fmt.Errorf("line %d: %s: %w", step.Line, step.Text, err)
 		}
 	}
@@ -129,7 +129,7 @@ func (p *Player) step(ctx context.Context, s scenario.Step) (err error) {
 		return p.expect(ctx, s)
 	case scenario.Start:
 	}
-	return fmt.Errorf("nobody plays %q", s.Verb)
+	return fmt.Errorf("no player for %q", s.Verb)
 }
 
 // kindOf is the kind of a step's object.
@@ -224,7 +224,7 @@ func (p *Player) delete(ctx context.Context, s scenario.Step) error {
 	_, name := p.place(k, s.Name)
 	options := metav1.DeleteOptions{}
 	if k == record.Pods && (len(s.Words) == 0 || s.Words[0] != "gracefully") {
-		options.GracePeriodSeconds = new(int64) // nobody ends the containers
+		options.GracePeriodSeconds = new(int64) // no kubelet ends the containers
 	}
 	p.stage.Recorder.Touch(p.play.Name)
 	return p.of(k).Delete(ctx, name, options)
@@ -276,11 +276,11 @@ func (p *Player) uid(key string) (string, error) {
 			return string(o.GetUID()), nil
 		}
 	}
-	return "", fmt.Errorf("%w: there is no %s", errNobody, key)
+	return "", fmt.Errorf("%w: there is no %s", errNoObject, key)
 }
 
-// errNobody is that of a step that needs the uid of what is not there.
-var errNobody = errors.New("nobody's uid is meant")
+// errNoObject is that of a step that needs the uid of what is not there.
+var errNoObject = errors.New("the uid of no object is meant")
 
 // History is what has happened to the scenario.
 func (p *Player) History() []record.Change { return p.stage.Recorder.History(p.play.Name) }

@@ -92,7 +92,7 @@ func (p *Player) asks(ctx context.Context, name string) (*corev1.PersistentVolum
 	err := p.until(ctx, func() string {
 		o, found := p.stage.Recorder.Seen(record.Claims, p.play.Name, p.play.Name, name)
 		if !found || o.GetAnnotations()[annotation("provisioner")] == "" {
-			return "nobody asks for a volume for claim " + name
+			return "no claim asks for a volume for claim " + name
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, claim); err != nil {
 			return err.Error()

@@ -11,7 +11,7 @@ import (
 // pulseName is the scenario of the pulse.
 const pulseName = "pulse"
 
-// Pulse puts a claim and a volume before the controllers whenever somebody waits for it, until ctx
+// Pulse puts a claim and a volume before the controllers whenever a user waits for it, until ctx
 // ends, and tells the recorder when they have been told of, bound and deleted. Several can work at
 // once, each with a number of its own. The error says at which step the controllers failed.
 func (stage Stage) Pulse(ctx context.Context, number int) error {

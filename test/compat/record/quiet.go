@@ -12,10 +12,10 @@ import (
 type beat struct {
 	began   time.Time
 	changed chan struct{}
-	wanted  chan struct{} // has one in it when somebody waits
+	wanted  chan struct{} // has one in it when a user waits
 }
 
-// Wanted is how the pulse hears that somebody waits for a beat.
+// Wanted is how the pulse hears that a user waits for a beat.
 func (r *Recorder) Wanted() <-chan struct{} { return r.beat.wanted }
 
 // Beat tells that the controllers have done a piece of work that began then.

@@ -219,7 +219,7 @@ func (l *Life) stages(ctx context.Context) (bool, error) {
 }
 
 // makeDir makes a folder that the driver puts the volume into. Kubelet has the driver's rights;
-// here the driver may be somebody else than we are.
+// here the driver may be another user.
 func (l *Life) makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the data folder around it is private
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// FreeAddress is one that nobody listens on. Another process can be quicker to take it, which the
+// FreeAddress is one without a listener. Another process can be quicker to take it, which the
 // listener then says.
 func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,7 +16,7 @@ type Command struct {
 	Args       []string
 	Env        []string            // in addition to ours
 	Output     io.Writer           // gets both standard output and standard error
-	Credential *syscall.Credential // of somebody else; nil for ourselves
+	Credential *syscall.Credential // of another user; nil for ourselves
 }
 
 // Program is a child that dies with this process, however that ends.

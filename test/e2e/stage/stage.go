@@ -29,9 +29,9 @@ type Config struct {
 	Bin        string              // folder with purser and the programs it starts
 	DataDir    string              // for --data-dir
 	Args       []string            // further flags of `up`
-	Echo       io.Writer           // gets what it prints; nil for nobody
+	Echo       io.Writer           // gets what it prints; may be nil
 	Socket     string              // of the driver, where --csi-address names one; empty for the built-in driver's
-	Credential *syscall.Credential // to run as somebody else; nil for ourselves
+	Credential *syscall.Credential // to run as another user; nil for ourselves
 }
 
 // Stage is an `up` that is ready.

@@ -132,7 +132,7 @@ func (s *Server) create(st *strategy, in client.Object) (client.Object, error) {
 
 // managedFields are those of every object: that there are some tells an object from what a cache
 // keeps of it.
-var managedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", Operation: metav1.ManagedFieldsOperationUpdate}}
+var managedFields = []metav1.ManagedFieldsEntry{{Manager: "other", Operation: metav1.ManagedFieldsOperationUpdate}}
 
 func (s *Server) insert(st *strategy, o client.Object) client.Object {
 	s.created++

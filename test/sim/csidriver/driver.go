@@ -65,7 +65,7 @@ type Driver struct {
 	// Shares says that every request is answered with one volume, whatever its name, as where a
 	// class stands for a share. It exists from the first request to the first deletion.
 	Shares bool
-	// Deleting is told of each volume right before it is deleted; nil for nobody.
+	// Deleting is told of each volume right before it is deleted; may be nil.
 	Deleting func(id string)
 
 	mu      sync.Mutex
@@ -94,7 +94,7 @@ func (d *Driver) Volumes() []Volume {
 	return all
 }
 
-// Adopt has the backend hold a volume that somebody else made, and says its id.
+// Adopt has the backend hold a volume that another client made, and says its id.
 func (d *Driver) Adopt(name string) (id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +212,7 @@ func (d *Driver) run(ctx context.Context, name string, f Fault, work func() erro
 		go func() {
 			defer d.end(name)
 			time.Sleep(f.After)
-			_ = work() // nobody is told
+			_ = work() // the result is lost
 		}()
 	} else {
 		defer d.end(name)

@@ -21,7 +21,7 @@ type Controllers struct {
 	Client client.Client
 }
 
-// The pauses before and between writes are unlike those of anybody else, so that no two things
+// The pauses before and between writes are unlike those of any other client, so that no two things
 // happen at the same instant.
 const (
 	reaction = 730 * time.Microsecond

@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// Provisioner is the provisioner of somebody else: it makes volumes for the claims that name its
+// Provisioner is another provisioner: it makes volumes for the claims that name its
 // driver, and deletes those that were released. A volume is its PersistentVolume; there is no
 // storage.
 type Provisioner struct {
@@ -26,7 +26,7 @@ type Provisioner struct {
 }
 
 // call is the time that its driver takes. What it decided before, it does not look at again:
-// whoever was there may be gone.
+// a former object may be gone.
 const call = 2170 * time.Microsecond
 
 // Run works until ctx ends.

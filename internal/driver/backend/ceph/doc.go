@@ -3,7 +3,7 @@
 //
 // It decides what a class of volumes may ask for (settings), which cluster and
 // which user a request is for (reach), how a volume is brought to a node and
-// away again (staging), and that nothing which hangs keeps anybody (node). The
+// away again (staging), and that nothing which hangs blocks other volumes (node). The
 // parts are packages: handle has the ids, naming the names, command runs the
 // tools, rbd and cephfs keep the volumes, mapping and sharing bring them to the
 // node, timelimit lets go of what does not end.

@@ -207,7 +207,7 @@ func quoted(text string) string {
 	return string(value)
 }
 
-// The id of a snapshot says whether anybody has to be asked for its group.
+// The id of a snapshot says whether the cluster must be asked for its group.
 func TestAMemberGoesWithItsGroup(t *testing.T) {
 	w := newWhole(t)
 	group := handle.Group(sourceImage, "snap")

@@ -135,7 +135,7 @@ func (b *Backend) undo(ctx context.Context, id backend.ID, undo string) error {
 
 // format lets the mark reach the disk before the first byte of mkfs, and the
 // last byte before the mark goes. The mark must be gone for good before
-// anybody writes: should it come back, the volume would be erased.
+// a write: should it come back, the volume would be erased.
 func (b *Backend) format(ctx context.Context, id backend.ID, t filesystem.Type, wishes settings) error {
 	path, mark := b.imageOf(id), b.formattingPath(id)
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {

@@ -15,7 +15,7 @@ import (
 // Sweeper removes deleted images that were left in the trash because clones
 // read from them, and that no clone reads any more. The last clone takes them
 // along when the driver removes it; but it may have been made independent since,
-// or removed by the cluster in the background, and neither tells anybody. So
+// or removed by the cluster in the background, and neither is reported. So
 // deletions look from time to time what else there is to delete.
 type Sweeper struct {
 	// Every is how long a pool is left alone; ten minutes when zero.
