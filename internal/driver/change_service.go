@@ -27,6 +27,11 @@ func (s *controllerService) expand(ctx context.Context, g growth) (backend.Expan
 			have.CapacityBytes,
 		)
 	}
+	if zones := s.features.zones; zones.exist() && g.size.Required > have.CapacityBytes {
+		if err := zones.store.Resize(have.ID, g.size.Required); err != nil {
+			return backend.Expansion{}, err
+		}
+	}
 	return s.features.expander.Expand(ctx, have.ID, g.size)
 }
 

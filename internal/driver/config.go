@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/zone"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
@@ -45,6 +46,10 @@ type Config struct {
 	// Topology has further segments that hold for this node and for all volumes
 	// of the backend, such as a zone. It is announced for every backend.
 	Topology map[string]string
+	// Zones divide the volumes of the backend among zones, each of them by
+	// itself, for a development cluster with virtual nodes in these zones. The
+	// topology key is ZoneKey. Empty for none.
+	Zones []zone.Zone
 	// Attach is about ControllerPublishVolume.
 	Attach Attach
 	// Metrics count and time calls; nil for none.
@@ -139,7 +144,7 @@ func (c Config) validate() error {
 func (c Config) CheckSettings() []Mistake { return c.withDefaults().settingMistakes() }
 
 func (c Config) settingMistakes() []Mistake {
-	return append(append(c.identityMistakes(), c.placeMistakes()...), c.topologyMistakes()...)
+	return slices.Concat(c.identityMistakes(), c.placeMistakes(), c.topologyMistakes(), c.zoneMistakes())
 }
 
 func (c Config) topologyMistakes() (mistakes []Mistake) {

@@ -29,7 +29,7 @@ func (s *controllerServer) CreateVolume(
 	}
 	claims := append(aloneAll(request.ID.String()), sourceClaim(request.Source)...)
 	return exclusively(s.running, "CreateVolume", claims, func() (*csi.CreateVolumeResponse, error) {
-		volume, err := s.service.create(ctx, request)
+		volume, err := s.service.createIn(ctx, request, s.service.features.zones.wanted(r.GetAccessibilityRequirements()))
 		if err != nil {
 			return nil, err
 		}

@@ -142,7 +142,10 @@ func (s *controllerService) remove(ctx context.Context, volumeID string) error {
 	if err := s.node.notInUse(ctx, id); err != nil {
 		return err
 	}
-	return s.backend.Delete(ctx, id)
+	if err := s.backend.Delete(ctx, id); err != nil || !s.features.zones.exist() {
+		return err
+	}
+	return s.features.zones.store.Remove(id)
 }
 
 // get describes a volume by the id that the caller has.

@@ -114,6 +114,9 @@ func (d *Driver) recoverState(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := d.features.zones.recover(ctx, d.config.Backend); err != nil {
+		return err
+	}
 	if err := d.staged.Recover(ctx); err != nil {
 		return err
 	}

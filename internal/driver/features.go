@@ -1,9 +1,12 @@
 package driver
 
 import (
+	"path/filepath"
+
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/zone"
 )
 
 // features are the optional interfaces of a backend, nil where it lacks one.
@@ -29,6 +32,7 @@ type features struct {
 	particular   backend.Particular
 	ids          naming
 	location     location
+	zones        zones
 	// attaches says that volumes are attached to a node before it uses them.
 	attaches bool
 }
@@ -60,6 +64,9 @@ func featuresOf(c Config) features {
 	}
 	local, _ := b.(backend.Local)
 	f.location = locationOf(c, local)
+	if len(c.Zones) > 0 {
+		f.zones = zones{names: zone.Names(c.Zones), store: zone.NewStore(filepath.Join(c.StateDir, "zones"), c.Zones)}
+	}
 	return f
 }
 

@@ -51,8 +51,12 @@ func (s *controllerService) room(ctx context.Context, w wish) (room, error) {
 		return room{}, err
 	}
 	var r room
-	if r.available, err = s.available(ctx, w.parameters); err != nil || s.features.sized == nil {
+	if r.available, err = s.available(ctx, w.parameters); err != nil {
 		return r, err
+	}
+	r.available = s.features.zones.bound(r.available, w.zones)
+	if s.features.sized == nil {
+		return r, nil
 	}
 	r.least, err = s.features.sized.LeastSize(w.capabilities)
 	return r, err

@@ -23,6 +23,10 @@ type location map[string]string
 func locationOf(c Config, local backend.Local) location {
 	l := location{}
 	maps.Copy(l, c.Topology)
+	if len(c.Zones) > 0 { // the node of this driver is in the first zone, volumes are in any
+		l[ZoneKey] = c.Zones[0].Name
+		return l
+	}
 	if c.TopologyKey != "" && local != nil && local.IsLocal() {
 		l[c.TopologyKey] = c.NodeID
 	}

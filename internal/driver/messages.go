@@ -9,9 +9,13 @@ import (
 
 // message is how CSI speaks of a volume.
 func (f features) message(v backend.Volume) *csi.Volume {
+	at := f.location.topologies()
+	if f.zones.exist() {
+		at = f.zones.topologies(v.ID)
+	}
 	return &csi.Volume{
 		VolumeId: v.ID.String(), CapacityBytes: v.CapacityBytes, VolumeContext: v.Context,
-		ContentSource: sourceMessage(v.Source), AccessibleTopology: f.location.topologies(),
+		ContentSource: sourceMessage(v.Source), AccessibleTopology: at,
 	}
 }
 

@@ -35,7 +35,7 @@ func (f features) parseCreate(r *csi.CreateVolumeRequest) (backend.Request, erro
 	if err != nil {
 		return backend.Request{}, err
 	}
-	if err := f.location.check(r.GetAccessibilityRequirements()); err != nil {
+	if err := f.location.check(r.GetAccessibilityRequirements()); err != nil && !f.zones.exist() {
 		return backend.Request{}, err
 	}
 	id, err := f.ids.volume(name, parameters)
@@ -135,6 +135,7 @@ type wish struct {
 	parameters   map[string]string
 	// elsewhere says that it is about a place where no volume can be.
 	elsewhere bool
+	zones     []string
 }
 
 func (f features) parseCapacity(r *csi.GetCapacityRequest) (wish, error) {
@@ -144,6 +145,10 @@ func (f features) parseCapacity(r *csi.GetCapacityRequest) (wish, error) {
 		)
 	}
 	w := wish{elsewhere: f.location.matters() && !f.location.covers(r.GetAccessibleTopology())}
+	if f.zones.exist() {
+		w.zones = f.zones.at(r.GetAccessibleTopology())
+		w.elsewhere = len(w.zones) == 0
+	}
 	var err error
 	if w.parameters, err = parseParameters("parameters", r.GetParameters()); err != nil ||
 		len(r.GetVolumeCapabilities()) == 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
 	"github.com/purser-csi/purser/internal/driver/inflight"
+	"github.com/purser-csi/purser/internal/driver/zone"
 	"github.com/purser-csi/purser/internal/mount"
 )
 
@@ -53,6 +54,7 @@ type settings struct {
 	topologyKey string
 	topology    map[string]string
 	attach      Attach
+	zones       []zone.Zone
 }
 
 // newRig serves directories with symbolic links, so that it works for
@@ -71,7 +73,7 @@ func newRig(t *testing.T, with settings) *rig {
 	d, err := New(Config{
 		Version: "v1.2.3", NodeID: "node-1", Endpoint: "unix:///unused",
 		StateDir: with.state, Backend: with.backend, Mounter: with.mounter, StopTimeout: with.stopTimeout,
-		TopologyKey: with.topologyKey, Topology: with.topology, Attach: with.attach,
+		TopologyKey: with.topologyKey, Topology: with.topology, Attach: with.attach, Zones: with.zones,
 	})
 	if err != nil {
 		t.Fatal(err)

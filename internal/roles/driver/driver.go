@@ -33,6 +33,7 @@ type Driver struct {
 	Name     string
 	Backend  string   // one of backends; empty leaves it to the machine
 	Topology []string // segments; "true" stands for that of the node, "false" for none
+	Zones    Zones    // --virtual-zones
 	Attach   bool
 	// AttachNodes are the nodes that can reach the volumes; "*" for every node.
 	AttachNodes []string
@@ -124,6 +125,12 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 			"where volumes can be reached: true for this machine only, by the topology key "+
 				"topology.DRIVER-NAME/node (images and directories); false to announce nothing; or a `segment` KEY=VALUE, such as "+
 				"topology.kubernetes.io/zone=a, which replaces the key of the machine unless true is given as well; may be given several times",
+		)
+		f.Var(
+			&d.Zones,
+			"virtual-zones",
+			"divide the volumes of this driver among `zones`, each with a size where it has one, such as a=10Gi,b,c: for "+
+				"a cluster whose virtual nodes are all on this machine; replaces --topology, the key is topology.kubernetes.io/zone",
 		)
 		f.BoolVar(
 			&d.Attach,
@@ -245,6 +252,7 @@ var flagOf = map[string]string{
 	"Endpoint": "endpoint",
 	"StateDir": "state-dir",
 	"Topology": "topology",
+	"Zones":    "virtual-zones",
 }
 
 // settingMistakes leaves out the flags without which there is nothing to do, of which Validate has
@@ -322,7 +330,7 @@ func (d *Driver) settings() driver.Config {
 	}
 	c := driver.Config{
 		Name: d.Name, Version: d.Version, NodeID: d.NodeID, Endpoint: d.Endpoint, StateDir: state,
-		Attach: driver.Attach{Required: d.Attach, Nodes: d.AttachNodes},
+		Attach: driver.Attach{Required: d.Attach, Nodes: d.AttachNodes}, Zones: d.Zones,
 	}
 	if slices.Contains(d.Topology, topologyOfNode) {
 		c.TopologyKey = "topology." + d.Name + "/node"

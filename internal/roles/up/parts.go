@@ -23,13 +23,11 @@ import (
 func (h *upRun) startDriver(ctx context.Context) error {
 	d := driver.New()
 	d.Version, d.Log = h.Version, logr.FromContextOrDiscard(ctx).WithName("driver")
-	d.Endpoint, d.StateDir, d.NodeID = "unix://"+filepath.Join(
-		h.dir,
-		socketName,
-	), filepath.Join(
-		h.dir,
-		"driver",
-	), h.NodeName
+	d.Endpoint, d.StateDir = "unix://"+filepath.Join(h.dir, socketName), filepath.Join(h.dir, "driver")
+	d.NodeID, d.Zones = h.NodeName, h.Zones
+	if h.hasSeveralNodes() { // all of them are on this machine
+		d.Topology, d.AttachNodes = []string{"false"}, nil
+	}
 	d.Notice = func(text string) { h.screen.say("  %s", text) }
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("driver: %w", err)
@@ -78,7 +76,7 @@ func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Plac
 		return bootstrap.Place{}, err
 	}
 	h.screen.step(fmt.Sprintf("driver %s %s", driver.Name, driver.Version), time.Since(began))
-	return bootstrap.FindPlace(ctx, conn, h.NodeName, driver), nil
+	return bootstrap.FindPlace(ctx, conn, driver), nil
 }
 
 // startProvisioner returns when the provisioner works: ready means that a claim gets its volume at
@@ -121,7 +119,10 @@ func (h *upRun) startResizer(ctx context.Context, endpoint string) error {
 func (h *upRun) startPodRemover(ctx context.Context) {
 	api := rest.CopyConfig(h.cluster.RESTConfig())
 	api.UserAgent = "purser-up/" + h.Version
-	remover := podRemover{api: api, node: h.NodeName, folder: h.dir}
+	remover := podRemover{api: api, nodes: map[string]bool{}, folder: h.dir}
+	for _, node := range h.nodes() {
+		remover.nodes[node.Name] = true
+	}
 	h.parts = append(h.parts, process.StartPart(ctx, "removal of terminated pods", remover.run))
 }
 

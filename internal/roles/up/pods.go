@@ -23,13 +23,13 @@ import (
 // podInterval is how often the terminating pods are looked through.
 const podInterval = 500 * time.Millisecond
 
-// podRemover removes terminating pods of the node, which has no kubelet to do so. A pod stays as
+// podRemover removes terminating pods of the nodes, which have no kubelet to do so. A pod stays as
 // long as one of its volumes is published below the data folder. Without this, deleted pods and
 // their claims would stay Terminating for ever.
 type podRemover struct {
-	api    *rest.Config // of the administrator
-	node   string
-	folder string // data folder; the volumes of a pod are published below pods/UID in it
+	api    *rest.Config    // of the administrator
+	nodes  map[string]bool // by name
+	folder string          // data folder; the volumes of a pod are published below pods/UID in it
 }
 
 // run removes pods until ctx ends.
@@ -67,7 +67,7 @@ func (r podRemover) removeAll(ctx context.Context, cached client.Reader, writer 
 	var errs []error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.DeletionTimestamp == nil || pod.Spec.NodeName != r.node {
+		if pod.DeletionTimestamp == nil || !r.nodes[pod.Spec.NodeName] {
 			continue
 		}
 		published, err := r.hasPublished(pod.UID)

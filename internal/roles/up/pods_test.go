@@ -27,7 +27,7 @@ func TestTerminatingPodsAreRemoved(t *testing.T) {
 		}
 		return p
 	}
-	r := podRemover{node: "here", folder: t.TempDir()}
+	r := podRemover{nodes: map[string]bool{"here": true}, folder: t.TempDir()}
 	link := filepath.Join(r.folder, "pods", "published", "volumes", "mount")
 	if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
 		t.Fatal(err)

@@ -248,9 +248,9 @@ func (h *upRun) createObjects(ctx context.Context, where bootstrap.Place) error 
 	began := time.Now()
 	for _, create := range []func() error{
 		func() error { return h.bootstrap.ApplyRoles(ctx) },
-		func() error { return h.bootstrap.RegisterNode(ctx, where) },
+		func() error { return h.registerNodes(ctx, where) },
 		func() error {
-			return h.bootstrap.CreateClass(ctx, where.Driver)
+			return h.bootstrap.CreateClass(ctx, where.Driver, h.bindingMode())
 		},
 	} {
 		if err := create(); err != nil {
@@ -258,7 +258,7 @@ func (h *upRun) createObjects(ctx context.Context, where bootstrap.Place) error 
 		}
 	}
 	h.screen.step(
-		fmt.Sprintf("node %s, roles, default StorageClass %s", where.Node, bootstrap.DefaultClass),
+		fmt.Sprintf("%s, roles, default StorageClass %s", h.describeNodes(), bootstrap.DefaultClass),
 		time.Since(began),
 	)
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/driver"
 )
 
 // Up is the role up: a development cluster with storage in one terminal.
@@ -29,7 +30,9 @@ type Up struct {
 	CSIAddress   string // of the user's own driver; empty for the built-in one
 	DriverWait   time.Duration
 	NodeName     string
-	HTTPEndpoint string // of the provisioner
+	Nodes        int          // 0 for one in each zone, and at least one
+	Zones        driver.Zones // of the nodes in turn
+	HTTPEndpoint string       // of the provisioner
 	Audit        bool
 	Stock        bool // --stock-controllers
 }
@@ -41,16 +44,17 @@ func Command(program cli.Program) *cobra.Command {
 		Use: "up", GroupID: cli.GroupTry, Args: cli.NoArguments,
 		Short: "Start a development cluster with storage, in one terminal",
 		Long: `Start a development cluster with storage: a real etcd, kube-apiserver and
-kube-scheduler, a node, a CSI driver, the provisioner, the resizer and the
+kube-scheduler, virtual nodes, a CSI driver, the provisioner, the resizer and the
 volume controllers. kube-controller-manager runs too, for namespaces, service accounts
 and garbage, without any controller of volumes. Everything it makes is in the
 data folder; Ctrl-C stops it all and leaves nothing running and nothing
 mounted. The next 'up' on the same folder goes on where it stopped.
 
-The node has no kubelet: pods are scheduled, but their containers do not run.
+The nodes have no kubelet: pods are scheduled, but their containers do not run.
 A deleted pod goes as soon as none of its volumes is published.`,
 		Example: `  purser up
   purser up --fresh --data-dir /tmp/try
+  purser up --nodes 6 --zones a,b,c
   purser up --csi-address unix:///tmp/my-driver.sock`,
 		RunE: cli.Run(u),
 	}
@@ -69,7 +73,14 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 			"",
 			"write the kubeconfig to this `path` too; the data folder always has one",
 		)
-		f.StringVar(&u.NodeName, "node-name", "purser", "`name` of the cluster's node")
+		f.StringVar(&u.NodeName, "node-name", "purser", "`name` of the cluster's node; several are called NAME-1, NAME-2 and so on")
+		f.IntVar(&u.Nodes, "nodes", 0, "virtual nodes; 0 for one in each zone, and at least one")
+		f.Var(
+			&u.Zones,
+			"zones",
+			"`zones` that the nodes are in, in turn, such as a,b,c; the built-in driver divides its volumes among them, "+
+				"and a zone may have a size: a=10Gi,b,c",
+		)
 	})
 	cli.Grouped(f, "Your own driver", func(f *pflag.FlagSet) {
 		f.StringVar(
@@ -116,6 +127,7 @@ func (u *Up) Validate() error {
 	if problems := validation.IsDNS1123Subdomain(u.NodeName); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--node-name=%q: %s", u.NodeName, strings.Join(problems, "; ")))
 	}
+	errs = append(errs, u.validateNodes())
 	if u.DriverWait <= 0 {
 		errs = append(errs, fmt.Errorf("--driver-timeout=%s: must be more than 0", u.DriverWait))
 	}

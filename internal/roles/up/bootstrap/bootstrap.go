@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
-	"runtime"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,99 +111,18 @@ func (f Setup) ConfigFor(ctx context.Context, serviceAccount string) (*rest.Conf
 	return config, nil
 }
 
-// Place is where the node stands for the driver.
-type Place struct {
-	Node     string
-	Driver   csirpc.Description
-	nodeID   string
-	segments map[string]string
-}
-
-// FindPlace asks the driver's node service. A driver that has none on this socket stands on a node
-// without a place.
-func FindPlace(ctx context.Context, conn *csirpc.Conn, node string, driver csirpc.Description) Place {
-	p := Place{Node: node, Driver: driver, nodeID: node}
-	ctx, cancel := context.WithTimeout(ctx, conn.Timeout())
-	defer cancel()
-	if info, err := conn.Node().NodeGetInfo(ctx, &csi.NodeGetInfoRequest{}); err == nil {
-		p.nodeID, p.segments = info.GetNodeId(), info.GetAccessibleTopology().GetSegments()
-	}
-	return p
-}
-
-// RegisterNode does what kubelet does when a driver appears: a node that can be scheduled to, and
-// the driver on it.
-func (f Setup) RegisterNode(ctx context.Context, p Place) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.Node}}
-	if err := f.create(ctx, node); err != nil {
-		return err
-	}
-	if err := f.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
-		return fmt.Errorf("node %s: %w", p.Node, err)
-	}
-	if node.Labels == nil {
-		node.Labels = map[string]string{}
-	}
-	node.Labels[corev1.LabelHostname], node.Labels[corev1.LabelOSStable], node.Labels[corev1.LabelArchStable] = p.Node, runtime.GOOS, runtime.GOARCH
-	maps.Copy(node.Labels, p.segments)
-	node.Spec.Taints = nil // admission taints every new node as not ready
-	if err := f.Client.Update(ctx, node); err != nil {
-		return fmt.Errorf("node %s: %w", p.Node, err)
-	}
-	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PurserUp", Message: "a node without a kubelet",
-		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-	}}
-	node.Status.Capacity = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse(
-			"64",
-		), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("10000"),
-	}
-	node.Status.Allocatable = node.Status.Capacity
-	if err := f.Client.Status().Update(ctx, node); err != nil {
-		return fmt.Errorf("status of node %s: %w", p.Node, err)
-	}
-	return f.registerDriver(ctx, p)
-}
-
-func (f Setup) registerDriver(ctx context.Context, p Place) error {
-	keys := make([]string, 0, len(p.segments))
-	for key := range p.segments {
-		keys = append(keys, key)
-	}
-	csiNode := &storagev1.CSINode{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"},
-		ObjectMeta: metav1.ObjectMeta{Name: p.Node},
-		Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: p.Driver.Name, NodeID: p.nodeID, TopologyKeys: keys}},
-		},
-	}
-	// Another driver may have been here with the same data folder, and an entry cannot be changed.
-	if err := f.Client.Delete(ctx, csiNode.DeepCopy()); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("CSINode %s: %w", p.Node, err)
-	}
-	if err := f.create(ctx, csiNode); err != nil {
-		return err
-	}
-	return f.create(ctx, &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Driver.Name},
-		Spec: storagev1.CSIDriverSpec{
-			AttachRequired: new(p.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]),
-		},
-	})
-}
-
 // CreateClass makes the driver's volumes the default, unless the user has chosen a default already.
-func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description) error {
+// A class of another binding mode is replaced: the field cannot be changed.
+func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description, mode storagev1.VolumeBindingMode) error {
 	var classes storagev1.StorageClassList
 	if err := f.Client.List(ctx, &classes); err != nil {
 		return fmt.Errorf("storage classes: %w", err)
 	}
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		if class.Name == DefaultClass && class.Provisioner != driver.Name {
+		if class.Name == DefaultClass && (class.Provisioner != driver.Name || ptr.Deref(class.VolumeBindingMode, mode) != mode) {
 			if err := f.Client.Delete(ctx, class); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("storage class %s of another driver: %w", DefaultClass, err)
+				return fmt.Errorf("former storage class %s: %w", DefaultClass, err)
 			}
 		}
 	}
@@ -216,7 +132,7 @@ func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description) error
 			Annotations: map[string]string{names.AnnDefaultStorageClass: "true"},
 		},
 		Provisioner:          driver.Name,
-		VolumeBindingMode:    ptr.To(storagev1.VolumeBindingImmediate),
+		VolumeBindingMode:    &mode,
 		ReclaimPolicy:        ptr.To(corev1.PersistentVolumeReclaimDelete),
 		AllowVolumeExpansion: new(Expands(driver)),
 	}

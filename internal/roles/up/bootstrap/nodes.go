@@ -1,0 +1,148 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/csirpc"
+)
+
+// Place is where the driver is.
+type Place struct {
+	Driver csirpc.Description
+	// NodeID is the driver's name for its node, and for all nodes of the cluster; empty where each
+	// node goes by its own name.
+	NodeID   string
+	segments map[string]string
+}
+
+// FindPlace asks the driver's node service. A driver that has none on this socket is in no place.
+func FindPlace(ctx context.Context, conn *csirpc.Conn, driver csirpc.Description) Place {
+	p := Place{Driver: driver}
+	ctx, cancel := context.WithTimeout(ctx, conn.Timeout())
+	defer cancel()
+	if info, err := conn.Node().NodeGetInfo(ctx, &csi.NodeGetInfoRequest{}); err == nil {
+		p.NodeID, p.segments = info.GetNodeId(), info.GetAccessibleTopology().GetSegments()
+	}
+	return p
+}
+
+// Node is a virtual node: a Node and a CSINode without a machine.
+type Node struct {
+	Name string
+	Zone string // empty for none
+}
+
+// labels returns the labels of the node: what a kubelet sets, and the segments of the driver. The
+// zone of the node takes the place of the driver's.
+func (n Node) labels(at Place) map[string]string {
+	labels := map[string]string{
+		corev1.LabelHostname: n.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
+	}
+	maps.Copy(labels, at.segments)
+	if n.Zone != "" {
+		labels[corev1.LabelTopologyZone] = n.Zone
+	}
+	return labels
+}
+
+// reasonOfReady marks the nodes that `up` made, in their condition Ready.
+const reasonOfReady = "PurserUp"
+
+// RegisterNode does what kubelet does when a driver appears: a node that pods can be scheduled to,
+// and the driver on it. The node stays Ready without a heartbeat: no node lifecycle controller runs
+// in the cluster.
+func (f Setup) RegisterNode(ctx context.Context, at Place, n Node) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+	if err := f.create(ctx, node); err != nil {
+		return err
+	}
+	if err := f.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+		return fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	maps.Copy(node.Labels, n.labels(at))
+	node.Spec.Taints = nil // admission taints every new node as not ready
+	if err := f.Client.Update(ctx, node); err != nil {
+		return fmt.Errorf("node %s: %w", n.Name, err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: reasonOfReady, Message: "a node without a kubelet",
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+	node.Status.Capacity = corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("64"),
+		corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods:   resource.MustParse("10000"),
+	}
+	node.Status.Allocatable = node.Status.Capacity
+	if err := f.Client.Status().Update(ctx, node); err != nil {
+		return fmt.Errorf("status of node %s: %w", n.Name, err)
+	}
+	return f.registerDriver(ctx, at, n)
+}
+
+func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
+	nodeID := at.NodeID
+	if nodeID == "" {
+		nodeID = n.Name
+	}
+	csiNode := &storagev1.CSINode{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"},
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
+			Name: at.Driver.Name, NodeID: nodeID, TopologyKeys: slices.Sorted(maps.Keys(at.segments)),
+		}}},
+	}
+	// Another driver may have been here with the same data folder, and an entry cannot be changed.
+	if err := f.Client.Delete(ctx, csiNode.DeepCopy()); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("CSINode %s: %w", n.Name, err)
+	}
+	if err := f.create(ctx, csiNode); err != nil {
+		return err
+	}
+	return f.create(ctx, &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: at.Driver.Name},
+		Spec: storagev1.CSIDriverSpec{
+			AttachRequired: new(at.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]),
+		},
+	})
+}
+
+// RemoveOtherNodes removes the nodes of a former `up` that are not among these, with their CSINodes.
+func (f Setup) RemoveOtherNodes(ctx context.Context, stay []Node) error {
+	var nodes corev1.NodeList
+	if err := f.Client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		stays := slices.ContainsFunc(stay, func(n Node) bool { return n.Name == node.Name })
+		if stays || !slices.ContainsFunc(node.Status.Conditions, isOurs) {
+			continue
+		}
+		csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+		for _, object := range []client.Object{csiNode, node} {
+			if err := f.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("former node %s: %w", node.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func isOurs(c corev1.NodeCondition) bool {
+	return c.Type == corev1.NodeReady && c.Reason == reasonOfReady
+}

@@ -1,0 +1,52 @@
+package up
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestNodes(t *testing.T) {
+	for _, tc := range []struct {
+		nodes int
+		zones string
+		want  string
+	}{
+		{0, "", "[{purser }]"},
+		{1, "", "[{purser }]"},
+		{2, "", "[{purser-1 } {purser-2 }]"},
+		{0, "a,b", "[{purser-1 a} {purser-2 b}]"},
+		{3, "a=1Gi,b", "[{purser-1 a} {purser-2 b} {purser-3 a}]"},
+	} {
+		u := &Up{NodeName: "purser", Nodes: tc.nodes}
+		if tc.zones != "" {
+			if err := u.Zones.Set(tc.zones); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := fmt.Sprint(u.nodes()); got != tc.want || u.validateNodes() != nil {
+			t.Errorf("%+v: %s, %v", tc, got, u.validateNodes())
+		}
+	}
+}
+
+func TestMistakesAboutNodes(t *testing.T) {
+	for _, tc := range []struct {
+		nodes               int
+		zones, address, err string
+	}{
+		{-1, "", "", "from 0 to"},
+		{1, "a,b", "", "each of the 2 zones"},
+		{2, "a=1Gi,b", "unix:///x", "built-in driver"},
+	} {
+		u := &Up{NodeName: "purser", Nodes: tc.nodes, CSIAddress: tc.address}
+		if tc.zones != "" {
+			if err := u.Zones.Set(tc.zones); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := u.validateNodes(); err == nil || !strings.Contains(err.Error(), tc.err) {
+			t.Errorf("%+v: %v, want %q", tc, err, tc.err)
+		}
+	}
+}
