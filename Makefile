@@ -28,10 +28,12 @@ image: ## build the images csi-provisioner and purser, with docker
 .PHONY: cluster-tools
 cluster-tools: ## build the programs of a development cluster
 	@tools/build.sh $(BIN) $(CLUSTER)
+	@tools/crds.sh $(BIN)
 
 .PHONY: tools
 tools: ## build every program that Purser is run and tested with (the first time takes minutes)
 	@tools/build.sh $(BIN)
+	@tools/crds.sh $(BIN)
 
 .PHONY: demo
 demo: cluster-tools build ## show the life of a volume on a real cluster

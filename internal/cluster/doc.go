@@ -8,6 +8,8 @@
 // and (where free) ports are kept across restarts, also after a kill: a kubeconfig handed out once
 // stays valid.
 //
+// It installs the custom resources that it is given, such as those of snapshots.
+//
 // It must not know what the cluster is for: no volumes, no drivers, no objects beyond those that
 // say "ready". It does not log; it returns errors that carry the end of the log that matters, and
 // reports steps to a callback.

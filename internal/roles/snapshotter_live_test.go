@@ -3,11 +3,8 @@ package roles
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
@@ -35,30 +33,16 @@ func (d *scriptedDriver) DeleteSnapshot(context.Context, *csi.DeleteSnapshotRequ
 	return &csi.DeleteSnapshotResponse{}, nil
 }
 
-// snapshotKinds installs the custom resources of snapshots, from the module that has the types.
+// snapshotKinds installs the custom resources of snapshots.
 func (p port) snapshotKinds() {
 	p.Helper()
-	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/kubernetes-csi/external-snapshotter/client/v8").Output()
-	if err != nil {
+	files := cluster.FindResources(filepath.Join("..", "..", "bin"))
+	if len(files) == 0 {
+		p.Skip("there are no custom resources in bin/crds; run `make cluster-tools`")
+	}
+	if err := p.server.Install(p.Context(), files...); err != nil {
 		p.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "snapshot.storage.k8s.io_*.yaml"))
-	if err != nil || len(files) != 3 {
-		p.Fatal(files, err)
-	}
-	for _, path := range files {
-		file, err := os.Open(path)
-		if err != nil {
-			p.Fatal(err)
-		}
-		defer file.Close()
-		if err := p.furnisher.Apply(p.Context(), path, file); err != nil {
-			p.Fatal(err)
-		}
-	}
-	rolestest.Eventually(p.T, "the API server serves snapshots", func() error {
-		return p.user.List(p.Context(), &snapshotv1.VolumeSnapshotClassList{})
-	})
 }
 
 // snapshotting is a cluster with both halves at work, each a process of its own with its own

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -35,10 +34,6 @@ func documents(t *testing.T, path string) (objects []*unstructured.Unstructured)
 		objects = append(objects, o)
 	}
 }
-
-// snapshotGroup has the kinds that come with the snapshot controller. An API server alone does not
-// know them.
-const snapshotGroup = "snapshot.storage.k8s.io"
 
 // Whatever is shipped is what a cluster takes: applied without being stored, a field that no kind
 // has is an error.
@@ -65,10 +60,6 @@ func (b berth) mustTake(t *testing.T, path string) {
 	}
 	for _, o := range objects {
 		namespaced, err := b.Client.IsObjectNamespaced(o)
-		if meta.IsNoMatchError(err) && o.GroupVersionKind().Group == snapshotGroup {
-			t.Logf("skipped %s %s: the API server has no %s", o.GetKind(), o.GetName(), snapshotGroup)
-			continue
-		}
 		must(t, err)
 		if namespaced && o.GetNamespace() == "" {
 			o.SetNamespace(b.name)

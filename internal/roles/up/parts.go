@@ -17,6 +17,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/snapshotter"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 )
 
@@ -114,6 +115,39 @@ func (h *upRun) startResizer(ctx context.Context, endpoint string) error {
 	r.Version, r.Log, r.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-resizer"), api
 	r.CSIAddress, r.Election.Namespace = endpoint, process.SystemNamespace
 	return h.startRole(ctx, "csi-resizer", func(started func()) cli.Role { r.Started = started; return r })
+}
+
+// startSnapshots starts both halves of the snapshotter, each under its own account, where the driver
+// takes snapshots and the cluster has their kinds.
+func (h *upRun) startSnapshots(ctx context.Context, endpoint string, resources []string) error {
+	if !bootstrap.TakesSnapshots(h.driver) {
+		return nil
+	}
+	if len(resources) == 0 {
+		h.screen.say("  no snapshots: there are no custom resources beside the programs; run `make cluster-tools`")
+		return nil
+	}
+	if err := h.bootstrap.CreateSnapshotClass(ctx, h.driver); err != nil {
+		return err
+	}
+	log := logr.FromContextOrDiscard(ctx)
+	api, err := h.bootstrap.ConfigFor(ctx, "snapshot-controller")
+	if err != nil {
+		return err
+	}
+	c := snapshotter.NewController()
+	c.Version, c.Log, c.API = h.Version, log.WithName("snapshot-controller"), api
+	c.Election.Namespace = process.SystemNamespace
+	if err := h.startRole(ctx, "snapshot-controller", func(started func()) cli.Role { c.Started = started; return c }); err != nil {
+		return err
+	}
+	if api, err = h.bootstrap.ConfigFor(ctx, "csi-snapshotter"); err != nil {
+		return err
+	}
+	s := snapshotter.New()
+	s.Version, s.Log, s.API = h.Version, log.WithName("csi-snapshotter"), api
+	s.CSIAddress, s.Election.Namespace = endpoint, process.SystemNamespace
+	return h.startRole(ctx, "csi-snapshotter", func(started func()) cli.Role { s.Started = started; return s })
 }
 
 func (h *upRun) startPodRemover(ctx context.Context) {

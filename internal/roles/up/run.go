@@ -104,11 +104,16 @@ func (h *upRun) openDataDir() error {
 
 // findPrograms looks where the user says, beside this program, and in the path.
 func findPrograms() (cluster.Binaries, error) {
-	var dirs []string
-	if self, err := os.Executable(); err == nil {
-		dirs = append(dirs, filepath.Dir(self))
+	return cluster.FindBinaries(clusterComponents.Programs(), programDirs()...)
+}
+
+// programDirs is the folder of this program.
+func programDirs() []string {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
 	}
-	return cluster.FindBinaries(clusterComponents.Programs(), dirs...)
+	return []string{filepath.Dir(self)}
 }
 
 var clusterComponents = cluster.Components{cluster.Scheduler, cluster.ControllerManager}
@@ -212,6 +217,10 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	if h.bootstrap, err = bootstrap.New(h.cluster.RESTConfig()); err != nil {
 		return err
 	}
+	resources := cluster.FindResources(programDirs()...)
+	if err := h.cluster.Install(ctx, resources...); err != nil {
+		return err
+	}
 	if err := h.createObjects(ctx, where); err != nil {
 		return err
 	}
@@ -231,6 +240,9 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 		if err := h.startResizer(ctx, endpoint); err != nil {
 			return err
 		}
+	}
+	if err := h.startSnapshots(ctx, endpoint, resources); err != nil {
+		return err
 	}
 	h.startPodRemover(ctx)
 	return h.copyKubeconfig()

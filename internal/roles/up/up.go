@@ -44,10 +44,10 @@ func Command(program cli.Program) *cobra.Command {
 		Use: "up", GroupID: cli.GroupTry, Args: cli.NoArguments,
 		Short: "Start a development cluster with storage, in one terminal",
 		Long: `Start a development cluster with storage: a real etcd, kube-apiserver and
-kube-scheduler, virtual nodes, a CSI driver, the provisioner, the resizer and the
-volume controllers. kube-controller-manager runs too, for namespaces, service accounts
-and garbage, without any controller of volumes. Everything it makes is in the
-data folder; Ctrl-C stops it all and leaves nothing running and nothing
+kube-scheduler, virtual nodes, a CSI driver, the provisioner, the resizer, the
+snapshotter and the volume controllers. kube-controller-manager runs too, for namespaces,
+service accounts and garbage, without any controller of volumes. Everything it
+makes is in the data folder; Ctrl-C stops it all and leaves nothing running and nothing
 mounted. The next 'up' on the same folder goes on where it stopped.
 
 The nodes have no kubelet: pods are scheduled, but their containers do not run.

@@ -31,7 +31,7 @@ func Bin() (string, error) {
 		return "", err
 	}
 	bin := filepath.Join(root, "bin")
-	for _, name := range []string{"purser", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl"} {
+	for _, name := range []string{"purser", "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "crds"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
 			return "", fmt.Errorf("%s is not built; run 'make build cluster-tools'", filepath.Join("bin", name))
 		}

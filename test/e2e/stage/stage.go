@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -93,7 +94,10 @@ func (s *Stage) connect() error {
 	}
 	admin.QPS = -1
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
+	err = errors.Join(
+		corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), snapshotv1.AddToScheme(scheme),
+	)
+	if err != nil {
 		return fmt.Errorf("scheme: %w", err)
 	}
 	s.Admin = admin
