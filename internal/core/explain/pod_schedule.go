@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -201,7 +201,7 @@ func anyNode(nodes []*corev1.Node, pv *corev1.PersistentVolume) bool {
 }
 
 func reaches(node *corev1.Node, pv *corev1.PersistentVolume) bool {
-	return pv.Spec.NodeAffinity == nil || matchesNode(pv.Spec.NodeAffinity.Required, node)
+	return pv.Spec.NodeAffinity == nil || objects.MatchesNode(pv.Spec.NodeAffinity.Required, node.Name, node.Labels)
 }
 
 // podAllows applies the pod's node selector and required node affinity; taints and resources are
@@ -212,7 +212,7 @@ func podAllows(pod *corev1.Pod, node *corev1.Node) bool {
 	}
 	affinity := pod.Spec.Affinity
 	return affinity == nil || affinity.NodeAffinity == nil ||
-		matchesNode(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node)
+		objects.MatchesNode(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, node.Name, node.Labels)
 }
 
 func podSelection(pod *corev1.Pod) string {
@@ -222,36 +222,6 @@ func podSelection(pod *corev1.Pod) string {
 		text = strings.TrimSpace(text + " " + affinityText(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution))
 	}
 	return quoted(text)
-}
-
-// matchesNode applies a node selector: its terms are alternatives, the expressions of a term must
-// all hold.
-func matchesNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
-	if selector == nil {
-		return true
-	}
-	return slices.ContainsFunc(selector.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
-		if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
-			return false
-		}
-		return allHold(term.MatchExpressions, labels.Set(node.Labels)) &&
-			allHold(term.MatchFields, labels.Set{"metadata.name": node.Name})
-	})
-}
-
-var operators = map[corev1.NodeSelectorOperator]selection.Operator{
-	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
-	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
-}
-
-func allHold(requirements []corev1.NodeSelectorRequirement, set labels.Set) bool {
-	for _, r := range requirements {
-		requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
-		if err != nil || !requirement.Matches(set) {
-			return false
-		}
-	}
-	return true
 }
 
 func affinityText(selector *corev1.NodeSelector) string {

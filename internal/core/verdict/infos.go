@@ -21,6 +21,7 @@ var infos = merge(
 	snapshotInfos,
 	attachingInfos,
 	publishInfos,
+	mountingInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.

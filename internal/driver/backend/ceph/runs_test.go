@@ -22,7 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/sharing"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/test/ceph/faketool"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 )
 
 // Expand implements backend.Expander. A device that is in use sees its new

@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 )
 
 // freeze keeps the pods of some volumes waiting. It ends once, when

@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/pool"
 	"github.com/purser-csi/purser/internal/driver/background"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 	"golang.org/x/sys/unix"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 )
 
 // What a kill leaves of a stage, and what the start makes of it.

@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
 	"github.com/purser-csi/purser/internal/driver/fault"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 )
 
 // stagingMode is that of a staging path which the caller did not make.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile/image"
 	"github.com/purser-csi/purser/internal/driver/filesystem"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 	"github.com/purser-csi/purser/internal/mount"
 )
 

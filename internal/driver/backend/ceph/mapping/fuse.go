@@ -16,7 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 )
 
 // Fuse maps with rbd-fuse, which shows an image as a file, and a loop device

@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/command"
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/mapping"
 	"github.com/purser-csi/purser/internal/driver/fault"
-	"github.com/purser-csi/purser/internal/driver/loopdev"
+	"github.com/purser-csi/purser/internal/loopdev"
 	"github.com/purser-csi/purser/test/ceph/faketool"
 )
 
