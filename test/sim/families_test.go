@@ -22,6 +22,7 @@ type family struct {
 var families = []family{
 	{"crash", crashes, false},
 	{"crash, and the claims are deleted while we are down", crashesWithDeletion, false},
+	{"claims deleted after a takeover", deletionsAfterTakeover, false},
 	{"ended in order", ends, false},
 	{"claims deleted", deletions, false},
 	{"classes led to another driver", handovers, false},
@@ -77,6 +78,21 @@ func crashesWithDeletion(calm result, x extent) (all []schedule) {
 	for _, s := range crashes(calm, x) {
 		s.deleteWhileDown = true
 		all = append(all, s)
+	}
+	return all
+}
+
+// deletionsAfterTakeover kill the process while the driver works on its call. The next one repeats the
+// request at once, and the claims are deleted when they have their volumes, before the first call must have
+// ended (H-1). A second crash has a third process take over meanwhile.
+func deletionsAfterTakeover(calm result, _ extent) (all []schedule) {
+	for _, call := range calm.calls {
+		for later := call + 1; later <= call+12; later++ {
+			s := schedule{crashes: []crash{{call, inFlight}}, downFor: briefly, deleteAt: later}
+			again := s
+			again.crashes = append(again.crashes, crash{later + 1, lost})
+			all = append(all, s, again)
+		}
 	}
 	return all
 }

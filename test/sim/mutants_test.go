@@ -35,6 +35,7 @@ type mutant struct {
 	journal       func(provisioning.Journal) provisioning.Journal
 	journalConfig func(*journal.Config)
 	handlers      hook // who is told of changes
+	hasty         bool // deletes volumes while a previous leader may create them
 	forgets       bool // own writes, as if kube.OwnWrites were not there
 	strangers     bool // those who make volumes and those who delete them do not know of each other's calls
 
@@ -90,6 +91,7 @@ var mutants = []mutant{
 	{name: "takes what it has asked for what it expects", journal: func(j provisioning.Journal) provisioning.Journal { return forgetsAsked{j} }},
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
+	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
 	{name: "takes a page of the record from a new leader", by: "requests on several pages", journalConfig: successorsPages},
 	{name: "takes all that is on a page for as old as the oldest", by: "nobody is there for days", client: hooks{update: unnamed}.client},
@@ -431,4 +433,17 @@ func (e earlySettler) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequ
 		time.Sleep(11 * time.Second)
 	}
 	return out, err
+}
+
+// hasty knows of no calls of a previous leader when it deletes.
+type hasty struct{ provisioning.Journal }
+
+func (hasty) CallsEnd(string) time.Time { return time.Time{} }
+
+// waits is the journal that the reclaim controller asks.
+func (m mutant) waits(j provisioning.Journal) provisioning.Journal {
+	if m.hasty {
+		return hasty{j}
+	}
+	return j
 }

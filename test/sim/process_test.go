@@ -201,7 +201,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	}
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: deleting,
-		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil,
+		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil, Journal: p.world.mutant.waits(have.entries),
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	claims := provisioning.New(provisioning.Config{

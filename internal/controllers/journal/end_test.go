@@ -44,13 +44,13 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		j.end(t)
 		next := start(t, a, "next")
 		got, ok := next.Pending("uid-1")
-		if !ok || !got.NotBefore.IsZero() {
+		if !ok || !got.CallsEnd.IsZero() {
 			t.Errorf("got %+v, %v; want the unsettled entry at once", got, ok)
 		}
 		if _, ok := next.Pending("uid-2"); ok {
 			t.Error("a settled entry came back")
 		}
-		if got, ok := next.Pending("uid-3"); !ok || !got.NotBefore.IsZero() {
+		if got, ok := next.Pending("uid-3"); !ok || !got.CallsEnd.IsZero() {
 			t.Errorf("got %+v, %v; want the entry that nothing was called for, at once", got, ok)
 		}
 		next.end(t)
@@ -160,7 +160,7 @@ func TestTheWaitForAFormerHolderIsHandedOn(t *testing.T) {
 					between.end(t)
 				}
 				next := start(t, a, "next", func(c *Config) { c.CallTimeout = tc.timeout })
-				if got, ok := next.Pending("uid-1"); !ok || time.Now().Before(until) && got.NotBefore.Before(until) {
+				if got, ok := next.Pending("uid-1"); !ok || time.Now().Before(until) && got.CallsEnd.Before(until) {
 					t.Errorf("%+v, %t: a call of the first holder may go on until %s", got, ok, until)
 				}
 				if holder := *a.lease(t, "j").Spec.LeaseDurationSeconds; tc.stays > 10*time.Second && holder != 1 {

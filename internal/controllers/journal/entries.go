@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -63,11 +64,22 @@ func (j *Journal) Note(claim types.UID, known intent.Known) {
 	j.book.Note(claim, known)
 }
 
-// Settle forgets the entry of a claim. The API server is told with the next write: until then a
-// restart settles it once more.
+// Settle resolves the entry of a claim. The API server is told with the next write: until then a
+// restart resolves it once more.
 func (j *Journal) Settle(_ context.Context, claim types.UID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.book.Remove(claim)
+	j.book.Settle(claim, time.Now())
 	return nil
+}
+
+// CallsEnd is when the calls of previous leaders that may create the named volume must have ended,
+// so that it may be deleted. It is zero, or in the past, when there are none.
+func (j *Journal) CallsEnd(volume string) time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !time.Now().Before(j.formerEnds) {
+		return time.Time{}
+	}
+	return j.book.CallsEnd(volume)
 }

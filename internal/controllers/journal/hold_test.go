@@ -45,8 +45,8 @@ func TestCallsEndBeforeTheNextHolderRepeatsThem(t *testing.T) {
 		}
 		until := call(t, former.Journal, 1)
 		next := start(t, a, "next")
-		if got, _ := next.Pending("uid-1"); got.NotBefore.Before(until) {
-			t.Errorf("the next holder repeats the call at %s, and it may go on until %s", got.NotBefore, until)
+		if got, _ := next.Pending("uid-1"); got.CallsEnd.Before(until) {
+			t.Errorf("the next holder repeats the call at %s, and it may go on until %s", got.CallsEnd, until)
 		}
 		former.stop()
 		<-former.ended
@@ -105,8 +105,8 @@ func TestCallsBeginAfterSlowWrites(t *testing.T) {
 					t.Errorf("%s: a call may take %s, after %d writes", tc.answers, left, a.writes.Load()-writes)
 				}
 				next := <-begun
-				if got, _ := next.Pending("uid-1"); got.NotBefore.Before(until) {
-					t.Errorf("%s: the next holder repeats the call at %s, and it may go on until %s", tc.answers, got.NotBefore, until)
+				if got, _ := next.Pending("uid-1"); got.CallsEnd.Before(until) {
+					t.Errorf("%s: the next holder repeats the call at %s, and it may go on until %s", tc.answers, got.CallsEnd, until)
 				}
 				next.end(t)
 			}

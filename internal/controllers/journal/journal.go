@@ -377,6 +377,7 @@ func (j *Journal) due() []int {
 	if j.memory {
 		return nil
 	}
+	j.book.Expire(time.Now())
 	pages := append(j.book.Dirty(), slices.Collect(maps.Keys(j.waiting))...)
 	for i := range j.book.Pages() {
 		if !j.book.IsEmpty(i) && time.Since(j.held[i]) > intent.Renewal {

@@ -246,7 +246,7 @@ func TestTakeOverFencesTheFormerHolder(t *testing.T) {
 		taken := time.Now()
 		next := start(t, a, "next")
 		got, ok := next.Pending("uid-1")
-		if !ok || got.NotBefore.Before(taken.Add(10*time.Second)) {
+		if !ok || got.CallsEnd.Before(taken.Add(10*time.Second)) {
 			t.Errorf("entry of the former holder: %+v, %v; its calls may take 10s", got, ok)
 		}
 		if err := former.Record(t.Context(), entry(2)); !errors.Is(err, ErrFenced) {
@@ -271,8 +271,8 @@ func TestFormerEndedNeedsNoWait(t *testing.T) {
 		former := start(t, a, "former")
 		record(t, former.Journal, 1)
 		next := start(t, a, "next", func(c *Config) { c.FormerEnded = true })
-		if got, _ := next.Pending("uid-1"); !got.NotBefore.IsZero() {
-			t.Errorf("waits until %s", got.NotBefore)
+		if got, _ := next.Pending("uid-1"); !got.CallsEnd.IsZero() {
+			t.Errorf("waits until %s", got.CallsEnd)
 		}
 		former.stop()
 		next.end(t)

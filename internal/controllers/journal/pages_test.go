@@ -128,7 +128,7 @@ func TestAPageBehindAGap(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, _ := next.Pending("uid-12"); got.VolumeName != "pvc-uid-12" || got.NotBefore.Before(until) || len(next.Adopted()) != 1 {
+		if got, _ := next.Pending("uid-12"); got.VolumeName != "pvc-uid-12" || got.CallsEnd.Before(until) || len(next.Adopted()) != 1 {
 			t.Errorf("the request on the page is lost, or nobody is told, or a call for it may go on until %s: %v", until, got)
 		}
 		if got, _ := next.Pending("uid-13"); len(got.Request.Parameters) != len(entry(13).Request.Parameters) {

@@ -21,7 +21,7 @@ func TestAWriteWithoutTheTextVouchesForNothing(t *testing.T) {
 		a := newAPI(t)
 		leaveTwo(t, a, intent.MostUnattended+time.Minute)
 		refused := &atomic.Bool{}
-		next := start(t, a, "next", func(c *Config) { c.PageBytes, c.Writer = 1, refusing{c.Writer, refused} })
+		next := start(t, a, "next", func(c *Config) { c.PageBytes, c.FormerEnded, c.Writer = 1, true, refusing{c.Writer, refused} })
 		record(t, next.Journal, 2)
 		if err := next.Settle(t.Context(), "uid-1"); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,6 +31,9 @@ type Journal interface {
 	Settle(ctx context.Context, claim types.UID) error
 	// Note keeps what is known of the volume of a claim's entry.
 	Note(claim types.UID, known intent.Known)
+	// CallsEnd is when the calls of previous leaders that may create the named volume must have ended;
+	// zero for none.
+	CallsEnd(volume string) time.Time
 	// Done says that the run which called for the claim has ended, whatever is known of the outcome.
 	Done(claim types.UID)
 	// Pending is the entry of a claim.
@@ -54,6 +58,9 @@ func NewMemory() *Memory { return &Memory{entries: map[types.UID]intent.Entry{}}
 
 // Wait implements Journal.
 func (m *Memory) Wait(context.Context) error { return nil }
+
+// CallsEnd implements Journal. There is no previous leader.
+func (m *Memory) CallsEnd(string) time.Time { return time.Time{} }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}

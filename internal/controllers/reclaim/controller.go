@@ -34,6 +34,8 @@ type Config struct {
 	CSI     csi.ControllerClient
 	Calls   *volumelock.Locks // shared with controllers/provision
 	Driver  reclaim.Driver
+	// Journal is that of controllers/provision; nil for none.
+	Journal Journal
 	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also
 	// has the controller of that one.
 	DropProtection bool
@@ -42,6 +44,20 @@ type Config struct {
 	Deletions *telemetry.Operations // nil for none
 	InFlight  *prometheus.GaugeVec
 }
+
+// Journal knows which volumes a CreateVolume call of a previous leader may still create.
+type Journal interface {
+	// Wait returns when the journal may be used.
+	Wait(ctx context.Context) error
+	// CallsEnd is when the calls that may create the named volume must have ended; zero for none.
+	CallsEnd(volume string) time.Time
+}
+
+// noJournal is a Journal without calls.
+type noJournal struct{}
+
+func (noJournal) Wait(context.Context) error { return nil }
+func (noJournal) CallsEnd(string) time.Time  { return time.Time{} }
 
 // Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
 const Name = "volumes"
@@ -71,6 +87,9 @@ type Controller struct {
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
+	if cfg.Journal == nil {
+		cfg.Journal = noJournal{}
+	}
 	c := &Controller{
 		Config:   cfg,
 		retries:  reconcile.NewRetries[string](),

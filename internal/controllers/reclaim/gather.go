@@ -29,7 +29,8 @@ func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapsho
 	if s.Volume == nil || reclaim.Owner(s.Volume) != c.Driver.Name || !reclaim.MayReclaim(s.Volume) {
 		return s, nil
 	}
-	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.twins, c.attachments, c.class} {
+	s.Now = c.Clock.Now()
+	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.twins, c.calls, c.attachments, c.class} {
 		if err := look(ctx, &s); err != nil {
 			return s, err
 		}
@@ -79,17 +80,27 @@ func (c *Controller) sawRelease(pv *corev1.PersistentVolume) bool {
 	return c.retries.Get(pv.Name).Failed == 0 && c.releases.have(pv)
 }
 
+// calls reads from the journal until when a previous leader may create the volume again, under the
+// name of any PersistentVolume with its handle (D-37).
+func (c *Controller) calls(ctx context.Context, s *reclaim.Snapshot) error {
+	if err := c.Journal.Wait(ctx); err != nil {
+		return err
+	}
+	for _, name := range withTwins(s) {
+		if ends := c.Journal.CallsEnd(name); ends.After(s.CallsEnd) {
+			s.CallsEnd = ends
+		}
+	}
+	return nil
+}
+
 // attachments reads the VolumeAttachments of the volume and of all PersistentVolumes with its
 // handle (D-16, D-37).
 func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error {
 	if !c.attaches() {
 		return nil
 	}
-	all := []string{s.Name}
-	for _, twin := range s.Twins {
-		all = append(all, twin.Volume.Name)
-	}
-	for _, name := range all {
+	for _, name := range withTwins(s) {
 		var attachments storagev1.VolumeAttachmentList
 		if err := c.Cached.List(ctx, &attachments, client.MatchingFields{IndexVolume: name}); err != nil {
 			return fmt.Errorf("read the VolumeAttachments of %q: %w", name, err)
@@ -99,6 +110,14 @@ func (c *Controller) attachments(ctx context.Context, s *reclaim.Snapshot) error
 		}
 	}
 	return nil
+}
+
+func withTwins(s *reclaim.Snapshot) []string {
+	all := []string{s.Name}
+	for _, twin := range s.Twins {
+		all = append(all, twin.Volume.Name)
+	}
+	return all
 }
 
 // twins reads the other volumes with the same handle that the cache shows. Nearly always there are
@@ -230,7 +249,7 @@ func (c *Controller) claim(ctx context.Context, s *reclaim.Snapshot) (err error)
 		&corev1.PersistentVolumeClaim{},
 	)
 	if err == nil && reclaim.IsClaimUnseen(ref, shown) {
-		s.Claim, s.Now = reclaim.ClaimUnseen, c.Clock.Now()
+		s.Claim = reclaim.ClaimUnseen
 	}
 	return err
 }

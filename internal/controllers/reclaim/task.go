@@ -88,7 +88,7 @@ func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next
 	if err := c.twinsAre(ctx, &s, all); err != nil {
 		return nil, err
 	}
-	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.attachments} {
+	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.calls, c.attachments} {
 		if err := look(ctx, &s); err != nil {
 			return nil, err
 		}

@@ -141,7 +141,7 @@ func TestLeftRequestsCountBeforeExpectedOnes(t *testing.T) {
 			t.Errorf("%+v: on page 0: %v", tc, got)
 		}
 		e, open := b.Get("uid-1")
-		if page, _ := b.PageOf("uid-1"); !open || page != tc.page || !e.NotBefore.Equal(due) {
+		if page, _ := b.PageOf("uid-1"); !open || page != tc.page || !e.CallsEnd.Equal(due) {
 			t.Errorf("%+v: open %t, on page %d, %+v", tc, open, page, e)
 		}
 	}

@@ -62,10 +62,10 @@ func NewBookOf(pageBytes int) *Book {
 	return &Book{pages: []page{newPage()}, pageOf: map[types.UID]int{}, forNew: min(pageBytes, mostForNew)}
 }
 
-// Get is the entry of a claim, for which a call may have begun.
+// Get is the entry of a claim, for which a call may have begun and whose outcome is not known.
 func (b *Book) Get(claim types.UID) (Entry, bool) {
 	e, ok := b.entry(claim)
-	if !ok || e.Ahead {
+	if !ok || e.Ahead || e.Answered {
 		return Entry{}, false
 	}
 	return e, true
@@ -85,12 +85,12 @@ func (b *Book) PageOf(claim types.UID) (page int, ok bool) {
 	return page, ok
 }
 
-// Len is the number of entries for which a call may have begun.
+// Len is the number of entries that [Book.Entries] returns.
 func (b *Book) Len() int {
 	n := 0
 	for i := range b.pages {
 		for _, e := range b.pages[i].entries {
-			if !e.Ahead {
+			if !e.Ahead && !e.Answered {
 				n++
 			}
 		}
@@ -101,12 +101,12 @@ func (b *Book) Len() int {
 // Pages is the number of pages; it never falls.
 func (b *Book) Pages() int { return len(b.pages) }
 
-// Entries are all for which a call may have begun, page by page.
+// Entries are all for which a call may have begun and whose outcome is not known, page by page.
 func (b *Book) Entries() []Entry {
 	all := make([]Entry, 0, len(b.pageOf))
 	for i := range b.pages {
 		for _, e := range b.pages[i].list() {
-			if !e.Ahead {
+			if !e.Ahead && !e.Answered {
 				all = append(all, e)
 			}
 		}
@@ -237,6 +237,42 @@ func (b *Book) Note(claim types.UID, known Known) {
 	}
 }
 
+// Settle resolves the entry of a claim, whose outcome is known now. While a call of a previous leader
+// may be in flight, the entry stays on record: see [Book.CallsEnd].
+func (b *Book) Settle(claim types.UID, now time.Time) {
+	e, ok := b.entry(claim)
+	if !ok || !now.Before(e.CallsEnd) {
+		b.Remove(claim)
+		return
+	}
+	e.Answered = true
+	b.pages[b.pageOf[claim]].entries[claim] = e
+}
+
+// Expire removes the answered entries whose calls must have ended by now.
+func (b *Book) Expire(now time.Time) {
+	for i := range b.pages {
+		for claim, e := range b.pages[i].entries {
+			if e.Answered && !now.Before(e.CallsEnd) {
+				b.Remove(claim)
+			}
+		}
+	}
+}
+
+// CallsEnd is when the calls of previous leaders that may create the named volume must have ended;
+// zero when there are none.
+func (b *Book) CallsEnd(volume string) (end time.Time) {
+	for i := range b.pages {
+		for _, e := range b.pages[i].entries {
+			if e.VolumeName == volume && e.CallsEnd.After(end) {
+				end = e.CallsEnd
+			}
+		}
+	}
+	return end
+}
+
 // Remove takes the entry of a claim off the record.
 func (b *Book) Remove(claim types.UID) {
 	i, ok := b.pageOf[claim]
@@ -316,16 +352,16 @@ func (b *Book) Lose(i int) {
 	}
 }
 
-// Load puts what a former holder left on a page there, to be repeated no earlier than at the given
-// time. Of a claim that is on another page the last one counts.
-func (b *Book) Load(i int, entries []Entry, notBefore time.Time) {
+// Load puts what a former holder left on a page there, whose calls must have ended by the
+// given time. Of a claim that is on another page the last one counts.
+func (b *Book) Load(i int, entries []Entry, callsEnd time.Time) {
 	for len(b.pages) <= i {
 		b.pages = append(b.pages, newPage())
 	}
 	for _, e := range entries {
 		b.expected.remove(e.UID)
 		b.Remove(e.UID) // never on two pages, whatever was found
-		e.NotBefore = notBefore
+		e.CallsEnd = callsEnd
 		b.put(i, e)
 		delete(b.pages[i].unwritten, e.UID)
 	}

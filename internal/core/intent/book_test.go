@@ -319,7 +319,7 @@ func TestBookLoad(t *testing.T) {
 	old.Unattended = time.Minute
 	b.Load(1, []Entry{old}, due)
 	got, ok := b.Get("uid-1")
-	if !ok || !got.NotBefore.Equal(due) || got.Unattended != time.Minute || b.Pages() != 2 || len(b.Dirty()) != 0 {
+	if !ok || !got.CallsEnd.Equal(due) || got.Unattended != time.Minute || b.Pages() != 2 || len(b.Dirty()) != 0 {
 		t.Errorf("got %+v of %d pages, dirty %v", got, b.Pages(), b.Dirty())
 	}
 	b.Remove("uid-1")

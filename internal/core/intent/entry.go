@@ -24,10 +24,13 @@ type Entry struct {
 	// They are on record so that nothing can be wrong with them, and no class or claim is needed to
 	// know them, once a volume may exist (H-47).
 	Secrets secretref.Set
-	// NotBefore is set on entries of a former holder of the journal, whose calls may be under way
-	// until then. Deleting what a repeated call found, while the first one is still under way,
-	// would lose what the first one creates.
-	NotBefore time.Time
+	// CallsEnd is set on entries of a previous leader: its calls must have ended by then. A live
+	// claim has its request repeated before that, since CreateVolume is idempotent by name. The volume is
+	// deleted after that only: a call in flight would create it again, and no object would name it.
+	CallsEnd time.Time
+	// Answered says that the outcome is known, and that the entry is kept until CallsEnd so that the
+	// volume is not deleted before. It is not on record: the next leader resolves the entry again.
+	Answered bool
 	// Unattended is set on entries of a former holder of the journal: for how long nobody had kept
 	// them, when they were taken over by us or by somebody before us (see [Kept]). It counts until
 	// a call for the entry is about to begin.
@@ -59,7 +62,7 @@ type Known struct {
 
 // Again is the entry for one more call with a request, of whose outcome nothing is known then.
 func (e Entry) Again() Entry {
-	e.Known, e.Unattended, e.Ahead = Known{}, 0, false
+	e.Known, e.Unattended, e.Ahead, e.Answered = Known{}, 0, false, false
 	return e
 }
 
@@ -94,6 +97,7 @@ func (e Entry) InPlaceOf(have Entry) Entry {
 		}
 	}
 	e.Former = former.without(e.Request, mostFormers)
+	e.CallsEnd = have.CallsEnd
 	return e
 }
 

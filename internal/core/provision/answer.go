@@ -37,10 +37,10 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		}}
 	}
 	if why := unwanted(s); why != nil {
-		return discard(sent.Request.GetName(), a.Volume.GetVolumeId(), sent.Secrets, why)
+		return discardAnswered(s, sent, a.Volume.GetVolumeId(), why)
 	}
 	if unfit := misfit(sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
-		return discard(sent.Request.GetName(), a.Volume.GetVolumeId(), sent.Secrets, refuse{Finding: verdict.Finding{
+		return discardAnswered(s, sent, a.Volume.GetVolumeId(), refuse{Finding: verdict.Finding{
 			Reason:  verdict.CreateResponseInvalid,
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),
 		}})
@@ -65,6 +65,16 @@ func unwanted(s Snapshot) Verdict {
 // wants reports whether there is a claim that goes on wanting a volume.
 func wants(s Snapshot) bool {
 	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == "" && !hasAnother(s)
+}
+
+// discardAnswered deletes the volume that CreateVolume was answered with. Of a previous leader's
+// entry the handle is noted first, and deleted when that leader's calls must have ended.
+func discardAnswered(s Snapshot, sent CreateVolume, handle string, then Verdict) Verdict {
+	if s.Pending == nil || s.Pending.CallsEnd.IsZero() {
+		return discard(sent.Request.GetName(), handle, sent.Secrets, then)
+	}
+	waits := untilCallsEnd(s)
+	return do{Finding: waits.Because(), Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: waits}
 }
 
 func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {

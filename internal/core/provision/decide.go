@@ -36,14 +36,8 @@ var checks = []check{
 // Decide says what to do for a claim. now is compared with the times in the snapshot only.
 func Decide(s Snapshot, now time.Time) Verdict {
 	v := decide(s)
-	if s.Pending != nil && now.Before(s.Pending.NotBefore) {
-		return wait{
-			Finding: verdict.Finding{
-				Reason:  verdict.WaitForPreviousLeaderCalls,
-				Message: "the previous leader may have a call for this claim in flight",
-			},
-			Until: s.Pending.NotBefore,
-		}
+	if s.Pending != nil && now.Before(s.Pending.CallsEnd) && mayDelete(s, v) {
+		return untilCallsEnd(s)
 	}
 	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && unchanged(s) {
 		return wait{

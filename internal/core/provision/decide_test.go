@@ -344,14 +344,6 @@ func TestDecideRetryState(t *testing.T) {
 	if got := Decide(repeated, now).Because().Reason; got != verdict.WaitForRetry {
 		t.Errorf("what is on record is repeated as it is, so nothing cuts its delay: got %s", got)
 	}
-	former := world(pending)
-	former.Pending.NotBefore = now.Add(time.Second)
-	if v, ok := Decide(former, now).(wait); !ok || v.Reason != verdict.WaitForPreviousLeaderCalls || !v.Until.Equal(former.Pending.NotBefore) {
-		t.Errorf("a call of a former process may be under way: got %+v", v)
-	}
-	if got := Decide(former, former.Pending.NotBefore).Because().Reason; got != verdict.Provisioning {
-		t.Errorf("it must have ended: got %s", got)
-	}
 	due := world(func(s *Snapshot) { s.Retry = RetryState{NotBefore: now, Inputs: Inputs(world())} })
 	if got := Decide(due, now).Because().Reason; got != verdict.Provisioning {
 		t.Errorf("due: got %s", got)

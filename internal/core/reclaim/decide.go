@@ -41,6 +41,10 @@ type Snapshot struct {
 	Fresh bool
 
 	// The rest matters only if [MayReclaim].
+
+	// CallsEnd is when the CreateVolume calls of previous leaders for this volume must have ended; one
+	// that is in flight when the volume is deleted would create it again (H-1).
+	CallsEnd time.Time
 	Attached []string                // the nodes that a VolumeAttachment of this volume names
 	Claim    Proof                   // of the claim in spec.claimRef, if [NeedsProof]
 	Twins    []Twin                  // the others of the driver with the same volume handle, as far as memory knows of them
@@ -184,6 +188,11 @@ func reclaim(s Snapshot) Verdict {
 		return refuse{Finding: *finding}
 	case slices.ContainsFunc(s.Twins, needsVolume): // D-37
 		return shared(s)
+	case s.Now.Before(s.CallsEnd):
+		return wait{Finding: verdict.Finding{
+			Reason:  verdict.WaitForPreviousLeaderCalls,
+			Message: "the previous leader may have a CreateVolume call in flight for the volume, which is deleted when that call must have ended",
+		}, Until: s.CallsEnd}
 	case len(s.Attached) > 0: // D-16, EV-8: woken up when the last VolumeAttachment goes
 		return wait{Finding: verdict.Finding{
 			Reason: verdict.VolumeAttached,

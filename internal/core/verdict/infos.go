@@ -52,7 +52,7 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"Create a pod that uses the claim. If there is one, kubectl describe pod says why it is not scheduled."),
 	WaitForRetry: silent("The last attempt failed; the next one is due at a later time.",
 		"Read the ProvisioningFailed event of the last attempt."),
-	WaitForPreviousLeaderCalls: silent("A former process had begun to create a volume for this claim and may still have the call under way. The request is repeated when it must have ended.",
+	WaitForPreviousLeaderCalls: silent("The previous leader had called CreateVolume for this volume and the call may be in flight. A live claim has its request repeated at once; a volume that is not wanted any more is deleted when that call must have ended.",
 		"Nothing to do; it takes as long as one call may take (--timeout)."),
 	ClassMissing: failedClaim("The StorageClass that the claim names does not exist.",
 		"kubectl get storageclass. Create the class, or create the claim again with one that exists. Provisioning goes on by itself when the class appears."),

@@ -90,7 +90,7 @@ func (w *builder) controllers(ctx context.Context) error {
 			Name:       w.Driver.Name,
 			Controller: w.Driver.Controller,
 		}, Deletions: telemetry.NewDeletions(w.Registry),
-		DropProtection: w.role.Together.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: deleting,
+		Journal: journal, DropProtection: w.role.Together.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: deleting,
 	})
 	claims := provisioning.New(provisioning.Config{
 		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),

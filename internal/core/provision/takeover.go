@@ -1,0 +1,36 @@
+package provision
+
+import (
+	"slices"
+
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// mayDelete reports whether a verdict may delete a volume: it does so itself, or it repeats
+// CreateVolume for a volume that is not wanted any more. Of a previous leader's entry that must wait until
+// the previous leader's calls have ended: one in flight would create the volume again. A claim that
+// wants its volume does not wait, since CreateVolume is idempotent by name (H-1).
+func mayDelete(s Snapshot, v Verdict) bool {
+	steps, acts := v.(do)
+	return acts && slices.ContainsFunc(steps.Actions, func(a Action) bool {
+		switch a.(type) {
+		case DiscardVolume:
+			return true
+		case CreateVolume:
+			return unwanted(s) != nil
+		}
+		return false
+	})
+}
+
+// untilCallsEnd waits until the calls of the previous leader must have ended.
+func untilCallsEnd(s Snapshot) Verdict {
+	return wait{
+		Finding: verdict.Finding{
+			Reason: verdict.WaitForPreviousLeaderCalls,
+			Message: "the previous leader may have a CreateVolume call in flight for the claim, whose volume is not wanted; " +
+				"it is deleted when that call must have ended",
+		},
+		Until: s.Pending.CallsEnd,
+	}
+}

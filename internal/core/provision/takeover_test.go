@@ -1,0 +1,65 @@
+package provision
+
+import (
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// H-1, H-6: after a takeover a live claim has its request repeated at once; what deletes a volume waits
+// until the calls of the previous leader must have ended.
+func TestTakeoverRepeatsAtOnceAndDeletesLater(t *testing.T) {
+	now := time.Unix(1000, 0)
+	tookOver := func(s *Snapshot) {
+		pending(s)
+		s.Pending.CallsEnd = now.Add(time.Second)
+	}
+	for _, tc := range []struct {
+		row                string
+		s                  Snapshot
+		atOnce, afterwards verdict.Reason
+	}{
+		{"H-6 the claim wants its volume", world(tookOver), verdict.Provisioning, verdict.Provisioning},
+		{"H-1 the claim is gone", world(tookOver, func(s *Snapshot) { s.Claim = nil }), verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
+		{"H-1 the claim is terminating", world(tookOver, func(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.Now()) }),
+			verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
+		{"H-47 the class is gone", world(tookOver, func(s *Snapshot) { s.Class = nil }), verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
+		{"H-1 the handle is known and the volume not wanted", world(tookOver, func(s *Snapshot) {
+			s.Pending.Known, s.Claim = intent.Known{Handle: "h"}, nil
+		}), verdict.WaitForPreviousLeaderCalls, verdict.CleanedUp},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			v := Decide(tc.s, now)
+			if got := v.Because().Reason; got != tc.atOnce {
+				t.Errorf("at once: got %s, want %s", got, tc.atOnce)
+			}
+			if waits, ok := v.(wait); ok && !waits.Until.Equal(tc.s.Pending.CallsEnd) {
+				t.Errorf("waits until %s", waits.Until)
+			}
+			if got := Decide(tc.s, tc.s.Pending.CallsEnd).Because().Reason; got != tc.afterwards {
+				t.Errorf("when the calls have ended: got %s, want %s", got, tc.afterwards)
+			}
+		})
+	}
+}
+
+// H-1: the claim goes while its request is repeated: the handle is noted, and deleted when the previous
+// leader's calls must have ended.
+func TestAnsweredAfterTakeoverAndNotWanted(t *testing.T) {
+	s := world(pending)
+	s.Pending.CallsEnd = time.Unix(1000, 0)
+	s.Claim.DeletionTimestamp = new(metav1.Now())
+	sent := CreateVolume{Request: s.Pending.Request}
+	v, ok := AfterCreate(s, sent, Answer{Volume: &csi.Volume{VolumeId: "h"}}).(do)
+	if !ok || len(v.Actions) != 1 || v.Actions[0] != (Note{intent.Known{Handle: "h"}}) {
+		t.Fatalf("got %+v", v)
+	}
+	if waits, ok := v.Then.(wait); !ok || !waits.Until.Equal(s.Pending.CallsEnd) {
+		t.Errorf("then %+v", v.Then)
+	}
+}
