@@ -75,6 +75,7 @@ type Controller struct {
 	outdated sync.Map // uids of the classes whose deprecated parameters were logged
 	answered sync.Map // *answered by the uid of the claim
 	caller   *csirpc.Caller
+	survey   survey
 }
 
 // New returns the controller without starting anything.
@@ -127,19 +128,23 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &storagev1.StorageClass{}, &corev1.PersistentVolume{}); err != nil {
 		return err
 	}
+	nodes, err := c.watchNodes(ctx, mgr.GetCache())
+	if err != nil {
+		return err
+	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
 		Reconciler: c.Loop(), MaxConcurrentReconciles: runsPerCall * c.Workers, NewQueue: reconcile.NewQueue[provision.Key],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
-	for _, wakeUp := range []source.TypedSource[provision.Key]{
+	for _, wakeUp := range append(nodes,
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
 		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass, edited)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
 		source.TypedFunc[provision.Key](c.fromJournal),
 		source.TypedFunc[provision.Key](c.fromBinder),
-	} {
+	) {
 		if err := ctrl.Watch(wakeUp); err != nil {
 			return fmt.Errorf("controller %s: %w", Name, err)
 		}

@@ -134,33 +134,6 @@ func (c *Controller) volume(
 	return pv, pv != nil && newest == nil, err
 }
 
-// place reads the selected node when the driver has topology.
-func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
-	node := s.Claim.Annotations[names.AnnSelectedNode]
-	if !c.Driver.HasTopology || node == "" {
-		return s, nil
-	}
-	var err error
-	if s.Node, err = c.node(ctx, node); err != nil {
-		return s, err
-	}
-	s.CSINode, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: node}, &storagev1.CSINode{})
-	if s.CSINode == nil && err == nil {
-		s.CSINode, err = kube.Get(ctx, c.Live, client.ObjectKey{Name: node}, &storagev1.CSINode{})
-	}
-	return s, err
-}
-
-// node reads a node that the cache does not have from the API server: the scheduler may know a new
-// node before this cache, and the selection of a node that is gone is removed.
-func (c *Controller) node(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &corev1.Node{})
-	if node != nil || err != nil {
-		return node, err
-	}
-	return kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.Node{})
-}
-
 // Decide implements reconcile.Task.
 func (c *Controller) Decide(s provision.Snapshot, now time.Time) verdict.Verdict[provision.Action] {
 	return provision.Decide(s, now)

@@ -113,6 +113,7 @@ func isNodeGone(s Snapshot) bool { return s.Node == nil || s.CSINode == nil }
 
 // reschedule lets the scheduler choose another node: it does not by itself while the claim names one.
 func reschedule(s Snapshot, f verdict.Finding, before ...Action) Verdict {
+	f.Message += fmt.Sprintf("; the selection of node %q is removed, so that the scheduler selects again", selectedNode(s.Claim))
 	return do{
 		Finding: f, Actions: append(before, Reschedule{s.Claim}),
 		Then: idle(verdict.Rescheduled, "the node selection was taken back"),

@@ -16,7 +16,6 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/secretref"
-	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -166,38 +165,6 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 		out[names.ParameterPVName] = volumeName(s)
 	}
 	return out, addMetadata(s, out)
-}
-
-// accessibility returns the topology of the selected node, whatever the binding mode of the class
-// is by now (T-10, T-11, C-22). Without a selected node it returns the allowedTopologies of the
-// class (T-15), and without these nil: the driver may choose (T-17). A driver without topology is
-// asked for a volume without a requirement (T-1).
-func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
-	if !s.Driver.HasTopology {
-		return nil, nil
-	}
-	claim := topology.Claim{Name: s.Claim.Name, Allowed: s.Class.AllowedTopologies}
-	if node := selectedNode(s.Claim); node != "" {
-		var err error
-		claim.Selected, err = topology.OfNode(s.Node, s.CSINode, s.Driver.Name)
-		if err != nil {
-			return nil, &verdict.Finding{
-				Reason: verdict.NodeTopologyUnknown, Message: fmt.Sprintf("selected node %q: %v", node, err),
-			}
-		}
-		if claim.Selected == nil {
-			return nil, nil
-		}
-	}
-	requirement, err := topology.Requirement(claim, topology.Rules{Strict: true})
-	if err != nil { // T-12
-		return nil, &verdict.Finding{
-			Reason:  verdict.ClassInvalid,
-			Message: fmt.Sprintf("StorageClass %q: %v", s.Class.Name, err),
-			Fix:     "Add the topology to allowedTopologies of a new class, or let the pod run where the class allows volumes",
-		}
-	}
-	return requirement, nil
 }
 
 // Inputs is a digest of all that a request would be made from, so that a change of any of it ends a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -41,6 +42,7 @@ type Snapshot struct {
 	VolumeUnseen bool
 	Node         *corev1.Node       // the selected node, when the driver has topology
 	CSINode      *storagev1.CSINode // likewise
+	Nodes        []topology.Node    // those on which the driver is registered, when [NeedsNodes]
 	Secret       Secret             // what is known of the provisioner's secret, if [SecretToRead] names one
 	Namespace    Namespace          // what is known of the claim's namespace, if [NamespaceToRead] names it
 	Pending      *intent.Entry      // a CreateVolume request of this claim whose outcome is not known
@@ -107,6 +109,7 @@ type Options struct {
 	ControllerPublishReadOnly bool             // --controller-publish-readonly
 	DriverMetadata            []MetadataKey    // --driver-metadata: of claims, for the driver (U-50, U-51)
 	VolumeMetadata            []MetadataKey    // --volume-metadata: of claims, for their PersistentVolumes (U-52)
+	Topology                  topology.Rules   // which places are requested
 	Identity                  string           // of this process, for the volume attributes (ST-9)
 }
 

@@ -22,6 +22,7 @@ var infos = merge(
 	attachingInfos,
 	publishInfos,
 	mountingInfos,
+	topologyInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.

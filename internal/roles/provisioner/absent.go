@@ -13,8 +13,7 @@ import (
 // start without it would be a silent difference (docs/limitations.md).
 
 // noteAhead tells of the flags that do something upstream and nothing here. Those about capacity
-// and node deployment do nothing upstream either without the flag that switches the feature on, and
-// those about topology depend on the driver: warnOfTopology tells of them.
+// and node deployment do nothing upstream either without the flag that switches the feature on.
 func (p *Provisioner) noteAhead() {
 	const sources = "has no effect yet: claims with a data source are refused, each with an event"
 	for _, name := range []string{"cloning-protection-threads", "snapshot-orphan-sweep-interval", "prevent-volume-mode-conversion"} { // F-7, F-8, F-27

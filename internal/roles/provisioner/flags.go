@@ -25,7 +25,8 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
 	cli.Grouped(f, "Of older versions", p.retiredFlags)
 	cli.Marked(f, cli.MarkNew, "min-volume-size", "volume-name-template", "driver-metadata", "volume-metadata", "intents",
-		"orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name")
+		"orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name",
+		"assertive-topology", "max-topology-terms")
 }
 
 // driverFlags are F-10 and F-42, and our own (U-29).
@@ -48,12 +49,6 @@ func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
 	f.Var(p.volumeMetadata(), "volume-metadata", "annotations and labels to copy from a claim to its new PersistentVolume: `annotation:KEY`,label:KEY,...")
 	f.StringVar(&p.Journal.Intents, "intents", intentsBestEffort, "`mode` of the journal of volumes that are being created, which no crash loses: require (no volume is created without a record), best-effort (without permission for the journal, go on with a warning), or off")
 	f.DurationVar(&p.Journal.OrphanAudit, "orphan-audit-interval", 0, "how often to compare the volumes that the driver lists with the PersistentVolumes and report those without one; 0 for never")
-}
-
-// topologyFlags are F-11 and F-12.
-func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
-	f.BoolVar(&p.Topology.Strict, "strict-topology", false, "ask for a volume at the selected node only; this version always does")
-	f.BoolVar(&p.Topology.Immediate, "immediate-topology", true, "for classes with immediate binding, name all places of the cluster to the driver; this version never does")
 }
 
 // electionFlags are F-43 to F-48, and our own (U-57).

@@ -85,6 +85,7 @@ var generations = []generation{
 	},
 	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--orphan-audit-interval=1h", "--exit-on-connection-loss"}, nil},
 	{"purser", []string{"--create-timeout=1m", "--delete-timeout=2m", "--delete-worker-threads=10", "--leader-election-lease-name=disks", "--volume-name-template=${pvc.uid}"}, nil},
+	{"purser", []string{"--assertive-topology", "--max-topology-terms=100"}, nil},
 	{"purser", []string{"--driver-metadata=annotation:a,label:b/c,namespace-label:d", "--volume-metadata=label:b/c,annotation:e"}, nil},
 }
 

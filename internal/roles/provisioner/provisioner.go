@@ -42,12 +42,6 @@ type VolumeSettings struct {
 	VolumeMetadata []provision.MetadataKey
 }
 
-// TopologySettings say which topology is requested of the driver.
-type TopologySettings struct {
-	Strict    bool
-	Immediate bool // --immediate-topology
-}
-
 // PaceSettings are the workers, timeouts and retries.
 type PaceSettings struct {
 	CreateTimeout time.Duration // of CreateVolume; 0 for the timeout of all calls

@@ -36,7 +36,6 @@ func (p *Provisioner) Run(ctx context.Context) error {
 		},
 		Add: func(ctx context.Context, s *sidecar.Sidecar) error {
 			w := &builder{s, p}
-			w.warnOfTopology(ctx)
 			return w.controllers(ctx)
 		},
 	})
@@ -123,6 +122,7 @@ func (p *Provisioner) options(driver string) provision.Options {
 	return provision.Options{
 		NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: p.Volumes.NameUUIDLength, NameTemplate: p.Volumes.NameTemplate, DefaultFSType: p.Volumes.DefaultFSType, MinVolumeSize: p.Volumes.MinVolumeSize,
 		ExtraCreateMetadata: p.Volumes.ExtraMetadata, ControllerPublishReadOnly: p.Volumes.PublishRO,
+		Topology:       p.Topology.rules(),
 		DriverMetadata: p.Volumes.DriverMetadata, VolumeMetadata: p.Volumes.VolumeMetadata,
 		Identity: fmt.Sprintf(
 			"%d-%d-%s",

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/rolestest"
@@ -259,20 +259,16 @@ func TestVolumeNameTemplate(t *testing.T) {
 	}
 }
 
-// T-13, T-16: whose driver has topology is told, unless the two flags ask for what this version
-// does in any case.
-func TestTopologyIsToldOf(t *testing.T) {
+// T-1, G-1: a driver without topology, and one with the gate off, is requested without places.
+func TestTopologyGate(t *testing.T) {
 	for _, tc := range []struct {
 		row, args string
-		driver    bool // has topology
-		told      int
+		driver    bool // announces topology
+		want      bool
 	}{
-		{"T-13 T-16 the defaults", "", true, 1},
-		{"T-16 immediate binding alone", "--strict-topology", true, 1},
-		{"T-13 first use alone", "--immediate-topology=false", true, 1},
-		{"T-10 T-17 as we do", "--strict-topology --immediate-topology=false", true, 0},
-		{"T-1 a driver without", "", false, 0},
-		{"G-1 the gate is off", "--feature-gates=Topology=false", true, 0},
+		{"T-1 a driver with topology", "", true, true},
+		{"T-1 a driver without", "", false, false},
+		{"G-1 the gate is off", "--feature-gates=Topology=false", true, false},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			p, err := parsed(t, strings.Fields(tc.args)...)
@@ -281,12 +277,33 @@ func TestTopologyIsToldOf(t *testing.T) {
 			}
 			w := builder{&sidecar.Sidecar{Config: &p.Config}, p}
 			w.Driver.Plugin = map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS: tc.driver}
-			log := &rolestest.Log{}
-			w.warnOfTopology(logr.NewContext(t.Context(), log.Logger()))
-			if lines := log.Lines(); len(lines) != tc.told {
-				t.Errorf("told %q, want %d lines", lines, tc.told)
+			if w.topology() != tc.want {
+				t.Errorf("topology matters: %v", w.topology())
 			}
 		})
+	}
+}
+
+// F-11, F-12, U-32, T-30: the flags about topology become the rules of requests.
+func TestTopologyFlags(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		want topology.Rules
+	}{
+		{"", topology.Rules{Immediate: true}},
+		{"--strict-topology --immediate-topology=false", topology.Rules{Strict: true}},
+		{"--assertive-topology --max-topology-terms=3", topology.Rules{Immediate: true, Assertive: true, MaxTerms: 3}},
+	} {
+		p, err := parsed(t, strings.Fields(tc.args)...)
+		if err != nil || p.Validate() != nil {
+			t.Fatal(err, p.Validate())
+		}
+		if got := p.options("d").Topology; got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.args, got, tc.want)
+		}
+	}
+	if p, _ := parsed(t, "--max-topology-terms=-1"); p.Validate() == nil {
+		t.Error("--max-topology-terms=-1 is accepted")
 	}
 }
 

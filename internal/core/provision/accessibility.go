@@ -1,0 +1,91 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/purser-csi/purser/internal/core/topology"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// accessibility returns where the volume must be reachable from (T-10 to T-18). What counts is the
+// selected node, whatever the binding mode of the class is by now (C-22). It returns nil where the
+// driver may choose: for one without topology (T-1), and for one that announces topology while no
+// node has a topology key of it, as ceph-csi does.
+func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
+	if !s.Driver.HasTopology {
+		return nil, nil
+	}
+	claim, finding := placedClaim(s)
+	if finding != nil || isKeyless(s, claim) {
+		return nil, finding
+	}
+	requirement, err := topology.Requirement(claim, s.Options.Topology)
+	switch {
+	case errors.Is(err, topology.ErrNoKeys) && len(s.Nodes) > 0:
+		return nil, nil
+	case errors.Is(err, topology.ErrNoKeys):
+		return nil, &verdict.Finding{
+			Reason:  verdict.TopologyUnknown,
+			Message: fmt.Sprintf("CSI driver %q announces topology, and it is registered on no node", s.Driver.Name),
+			Fix:     "Start the driver's node plugin; provisioning then goes on by itself",
+		}
+	case errors.Is(err, topology.ErrNoNode):
+		return nil, &verdict.Finding{
+			Reason:  verdict.TopologyUnknown,
+			Message: fmt.Sprintf("CSI driver %q: %v", s.Driver.Name, err),
+			Fix:     "Compare the topologyKeys of the CSINode objects with the labels of the Nodes",
+		}
+	case err != nil: // T-12
+		return nil, &verdict.Finding{
+			Reason:  verdict.ClassInvalid,
+			Message: fmt.Sprintf("StorageClass %q: %v", s.Class.Name, err),
+			Fix:     "Add the topology to allowedTopologies of a new class, or let the pod run where the class allows volumes",
+		}
+	}
+	return requirement, nil
+}
+
+// placedClaim returns what the requirement of the claim is made from. A node on which the driver
+// registered no key while it did on others is not ready (T-22).
+func placedClaim(s Snapshot) (topology.Claim, *verdict.Finding) {
+	claim := topology.Claim{Name: s.Claim.Name, Allowed: s.Class.AllowedTopologies, Nodes: s.Nodes}
+	node := selectedNode(s.Claim)
+	if node == "" {
+		return claim, nil
+	}
+	var err error
+	claim.Selected, err = topology.OfNode(s.Node, s.CSINode, s.Driver.Name)
+	if err == nil && claim.Selected == nil && topology.HasKeys(s.Nodes) {
+		err = fmt.Errorf("driver %q registered no topology key on it, and did on other nodes", s.Driver.Name)
+	}
+	if err != nil {
+		return claim, &verdict.Finding{
+			Reason: verdict.NodeTopologyUnknown, Message: fmt.Sprintf("selected node %q: %v", node, err),
+		}
+	}
+	return claim, nil
+}
+
+// isKeyless reports whether the driver registered no topology key on the selected node.
+func isKeyless(s Snapshot, claim topology.Claim) bool {
+	return selectedNode(s.Claim) != "" && claim.Selected == nil
+}
+
+// NeedsNodes reports whether the request depends on nodes other than the selected one, so that
+// Snapshot.Nodes must be read.
+func NeedsNodes(s Snapshot) bool {
+	if !s.Driver.HasTopology || s.Claim == nil || s.Class == nil {
+		return false
+	}
+	claim, finding := placedClaim(s)
+	return finding == nil && (isKeyless(s, claim) || topology.NeedsNodes(claim, s.Options.Topology))
+}
+
+// LacksKeys reports whether a volume is requested without a place although the driver announces
+// topology, since no node has a topology key of it.
+func LacksKeys(s Snapshot) bool {
+	return NeedsNodes(s) && len(s.Nodes) > 0 && !topology.HasKeys(s.Nodes)
+}
