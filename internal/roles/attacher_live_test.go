@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
@@ -105,7 +105,7 @@ func TestAttacherAttachesAndDetaches(t *testing.T) {
 	begin := p.mark()
 	va := p.attachment("a", d.name)
 	await(p, "attached", va, isAttached)
-	if va.Status.AttachmentMetadata["device"] != "/dev/x" || va.Annotations[publishing.AnnNodeID] != "i-1" || va.Status.AttachError != nil {
+	if va.Status.AttachmentMetadata["device"] != "/dev/x" || va.Annotations[names.AnnAttachedNodeID] != "i-1" || va.Status.AttachError != nil {
 		t.Errorf("AT-A12, AT-A14: %+v, %v", va.Status, va.Annotations)
 	}
 	attached := p.mark()
@@ -128,7 +128,7 @@ func TestAttacherAttachesAndDetaches(t *testing.T) {
 		if err := p.user.Get(t.Context(), client.ObjectKeyFromObject(pv), pv); client.IgnoreNotFound(err) != nil || err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if slices.Contains(pv.Finalizers, publishing.Finalizer(d.name)) {
+		if slices.Contains(pv.Finalizers, names.AttacherFinalizer(d.name)) {
 			return fmt.Errorf("it has %v", pv.Finalizers)
 		}
 		return nil

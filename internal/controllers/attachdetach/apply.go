@@ -2,15 +2,18 @@ package attachdetach
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -21,6 +24,8 @@ func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action at
 	switch a := action.(type) {
 	case attachment.Create:
 		return nil, c.create(ctx, s, a)
+	case attachment.Confirm:
+		return nil, c.confirm(ctx, a.Attachment)
 	case attachment.List:
 		_, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), present)
 		return nil, err
@@ -50,7 +55,32 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 		return fmt.Errorf("create VolumeAttachment %q for node %q: %w", a.Name, a.Node, err)
 	}
 	c.attachments.Wrote(va)
+	c.setConfirmed(va.UID)
 	return nil
+}
+
+// confirm changes the resourceVersion of a VolumeAttachment by an annotation that names this
+// process.
+func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment) error {
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": va.UID, "annotations": map[string]string{names.AnnAttachConfirmed: c.identity},
+	}})
+	if err != nil {
+		return err
+	}
+	changed := va.DeepCopy()
+	if err := c.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		return fmt.Errorf("confirm VolumeAttachment %q: %w", va.Name, err)
+	}
+	c.attachments.Wrote(changed)
+	c.setConfirmed(va.UID)
+	return nil
+}
+
+func (c *Controller) setConfirmed(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.confirmed[uid] = true
 }
 
 // unlist deletes the VolumeAttachment only after the write of the node's list, and only if the Node
@@ -71,8 +101,8 @@ func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attach
 
 func (c *Controller) delete(ctx context.Context, va *storagev1.VolumeAttachment, force attachment.Force) error {
 	c.setDeleted(va)
-	err := c.Writer.Delete(ctx, va.DeepCopy(), client.Preconditions{UID: &va.UID})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	err := c.Writer.Delete(ctx, va.DeepCopy(), client.Preconditions{UID: &va.UID, ResourceVersion: &va.ResourceVersion})
+	if err != nil && !apierrors.IsNotFound(err) {
 		c.mu.Lock()
 		delete(c.deleted, va.UID)
 		c.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -60,19 +61,23 @@ type Controller struct {
 	nodes       *kube.OwnWrites[*corev1.Node]
 	status      *nodeStatus
 
-	mu       sync.Mutex
-	unwanted map[Key]map[string]time.Time
-	deleted  map[types.UID]bool      // VolumeAttachments that this process has deleted and the watch still shows
-	orphans  map[types.UID]time.Time // since when the audit has found a VolumeAttachment without a volume
-	told     map[types.UID]string    // the last event about an attachment, by pod
-	queue    queue                   // nil before the start
+	identity string // of this process
+
+	mu        sync.Mutex
+	unwanted  map[Key]map[string]time.Time
+	confirmed map[types.UID]bool      // VolumeAttachments that this process has created or confirmed
+	deleted   map[types.UID]bool      // VolumeAttachments that this process has deleted and the watch still shows
+	orphans   map[types.UID]time.Time // since when the audit has found a VolumeAttachment without a volume
+	told      map[types.UID]string    // the last event about an attachment, by pod
+	queue     queue                   // nil before the start
 }
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
 	c := &Controller{
 		Config: cfg, attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), nodes: kube.NewOwnWrites[*corev1.Node](),
-		unwanted: map[Key]map[string]time.Time{}, deleted: map[types.UID]bool{}, orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
+		identity: string(uuid.NewUUID()),
+		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{}, deleted: map[types.UID]bool{}, orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
 	}
 	c.status = newNodeStatus(c)
 	return c

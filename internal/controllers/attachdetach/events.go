@@ -116,6 +116,7 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 func (c *Controller) forget(va *storagev1.VolumeAttachment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.confirmed, va.UID)
 	delete(c.deleted, va.UID)
 	delete(c.orphans, va.UID)
 }

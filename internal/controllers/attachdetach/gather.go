@@ -18,11 +18,9 @@ import (
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key Key) (attachment.Snapshot, error) {
-	g := gathering{
-		Controller: c,
-		s:          attachment.Snapshot{Key: key, Rules: c.Rules, Nodes: map[string]*corev1.Node{}},
-		seen:       map[string]bool{},
-	}
+	g := gathering{Controller: c, seen: map[string]bool{}, s: attachment.Snapshot{
+		Key: key, Rules: c.Rules, Nodes: map[string]*corev1.Node{}, Confirmed: map[types.UID]bool{},
+	}}
 	if key.Attachment != "" {
 		return g.orphan(ctx)
 	}
@@ -131,8 +129,15 @@ func (g *gathering) attachment(ctx context.Context, name string) error {
 	va, err := g.readAttachment(ctx, name)
 	if err == nil && va != nil && va.Spec.Attacher == g.s.Key.Driver {
 		g.s.Attachments = append(g.s.Attachments, va)
+		g.s.Confirmed[va.UID] = g.isConfirmed(va.UID)
 	}
 	return err
+}
+
+func (c *Controller) isConfirmed(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.confirmed[uid]
 }
 
 func (c *Controller) readAttachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/capability"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -74,14 +75,14 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 	case publishing.ProtectVolume:
 		return nil, c.protect(ctx, s.Volume)
 	case publishing.Prepare:
-		return nil, c.prepare(ctx, s.Attachment, a)
+		return c.prepare(ctx, s, a)
 	case publishing.Publish:
 		metadata, failure := c.publish(ctx, s, a)
 		return publishing.AfterPublish(s, metadata, failure), nil
 	case publishing.Unpublish:
 		return publishing.AfterUnpublish(s, c.unpublish(ctx, s, a)), nil
 	case publishing.Release:
-		return nil, c.patch(ctx, s.Attachment, kube.DropFinalizer(s.Attachment, publishing.Finalizer(c.Driver.Name)))
+		return nil, client.IgnoreNotFound(c.patch(ctx, s.Attachment, kube.DropFinalizer(s.Attachment, names.AttacherFinalizer(c.Driver.Name))))
 	case publishing.MarkAttached:
 		return nil, c.status(ctx, s.Attachment, map[string]any{"attached": true, "attachmentMetadata": a.Metadata, "attachError": nil})
 	case publishing.MarkDetached:
@@ -96,34 +97,37 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 // one volume cannot add it twice (AT-A18).
 func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) error {
 	changed := pv.DeepCopy()
-	if err := c.Writer.Patch(ctx, changed, kube.AddFinalizer(pv.UID, publishing.Finalizer(c.Driver.Name))); err != nil {
+	if err := c.Writer.Patch(ctx, changed, kube.AddFinalizer(pv.UID, names.AttacherFinalizer(c.Driver.Name))); err != nil {
 		return fmt.Errorf("could not add PersistentVolume finalizer: %w", err)
 	}
 	c.volumes.Wrote(changed)
 	return nil
 }
 
-// prepare writes finalizer and annotations in one patch; other finalizers stay (AT-H4).
-func (c *Controller) prepare(ctx context.Context, va *storagev1.VolumeAttachment, a publishing.Prepare) error {
+// prepare writes finalizer and annotations in one patch; other finalizers stay (AT-H4). A
+// VolumeAttachment that is gone by then ends the attach: a publish without the finalizer would be
+// detached by no process.
+func (c *Controller) prepare(ctx context.Context, s publishing.Snapshot, a publishing.Prepare) (next, error) {
+	va := s.Attachment
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": va.UID, "finalizers": []string{publishing.Finalizer(c.Driver.Name)},
-		"annotations": map[string]string{publishing.AnnNodeID: a.NodeID, publishing.AnnHandle: a.Handle},
+		"uid": va.UID, "finalizers": []string{names.AttacherFinalizer(c.Driver.Name)},
+		"annotations": map[string]string{names.AnnAttachedNodeID: a.NodeID, names.AnnVolumeHandle: a.Handle},
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.patch(ctx, va, client.RawPatch(types.StrategicMergePatchType, raw)); err != nil {
-		return fmt.Errorf("could not save VolumeAttachment: %w", err)
+	switch err := c.patch(ctx, va, client.RawPatch(types.StrategicMergePatchType, raw)); {
+	case apierrors.IsNotFound(err):
+		return publishing.Gone(), nil
+	case err != nil:
+		return nil, fmt.Errorf("could not save VolumeAttachment: %w", err)
 	}
-	return nil
+	return nil, nil
 }
 
 func (c *Controller) patch(ctx context.Context, va *storagev1.VolumeAttachment, patch client.Patch) error {
 	changed := va.DeepCopy()
 	err := c.Writer.Patch(ctx, changed, patch)
-	if apierrors.IsNotFound(err) {
-		return nil // what was to be written about it does not matter any more
-	}
 	if err == nil {
 		c.attachments.Wrote(changed)
 	}

@@ -15,6 +15,7 @@ import (
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -78,7 +79,7 @@ func (v volumeFinalizer) Reconcile(ctx context.Context, name string) (crreconcil
 		return crreconcile.Result{}, nil
 	}
 	changed := pv.DeepCopy()
-	err = v.Writer.Patch(ctx, changed, kube.DropFinalizer(pv, publishing.Finalizer(v.Driver.Name)))
+	err = v.Writer.Patch(ctx, changed, kube.DropFinalizer(pv, names.AttacherFinalizer(v.Driver.Name)))
 	if err == nil {
 		v.volumes.Wrote(changed)
 	}

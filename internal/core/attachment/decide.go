@@ -104,6 +104,9 @@ func (p *plan) attach(node string) {
 		)
 	case va.Status.Attached && p.isListed(node):
 	case va.Status.Attached:
+		if !p.Confirmed[va.UID] {
+			p.act(verdict.AttachRequested, "list the volume as attached to node "+node, Confirm{va})
+		}
 		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node}, Tell{
 			Pods: pods, Event: Attached, Once: "attached " + string(va.UID),
 			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.Volumes[0].Name),

@@ -45,6 +45,8 @@ func step(a Action) string {
 	switch a := a.(type) {
 	case Create:
 		return "create " + a.Node
+	case Confirm:
+		return "confirm " + a.Attachment.Spec.NodeName
 	case List:
 		return "list " + a.Node
 	case Unlist:
@@ -71,7 +73,8 @@ func world(edits ...edit) Snapshot {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			ClaimRef:    &corev1.ObjectReference{Namespace: "ns", Name: "c"},
 		}}},
-		Nodes: map[string]*corev1.Node{"a": node("a"), "b": node("b")},
+		Nodes:     map[string]*corev1.Node{"a": node("a"), "b": node("b")},
+		Confirmed: map[types.UID]bool{"va-a": true, "va-b": true},
 	}
 	for _, e := range edits {
 		e(&s)
@@ -127,6 +130,8 @@ func vaDeleting(v *storagev1.VolumeAttachment) { v.DeletionTimestamp = &metav1.T
 func vaFailed(v *storagev1.VolumeAttachment) {
 	v.Status.AttachError = &storagev1.VolumeError{Message: "no"}
 }
+func unconfirmed(s *Snapshot) { s.Confirmed = nil }
+
 func renamed(v *storagev1.VolumeAttachment) { v.Name = "by-hand" }
 
 func listed(on string) edit {
@@ -223,6 +228,7 @@ func TestDecide(t *testing.T) {
 		{"4.4 no modes at all", world(pod("a"), pod("b"), va("b", attached), listed("b"), modes()), create},
 		{"4.8 RWOP is as RWO", world(pod("a"), pod("b"), va("b", attached), listed("b"), modes(corev1.ReadWriteOncePod)), conflict},
 		{"4.13 R1 created, not attached", world(pod("a"), va("a")), "wait AttachUnderWay"},
+		{"4.13 R2 the former process may have sent a deletion", world(pod("a"), va("a", attached), unconfirmed), "confirm a, list a, tell SuccessfulAttachVolume; " + done},
 		{"4.13 R2 unlisted, not deleted", world(va("a", attached)), "delete a; wait AttachUnderWay"},
 		{"4.13 R3 wanted again while deleting", world(pod("a"), va("a", vaDeleting)), "wait AttachUnderWay"},
 		{"4.13 R4 moved meanwhile", world(pod("b"), va("a", attached), listed("a")), "unlist a and delete, tell FailedAttachVolume; wait AttachUnderWay 5m0s"},

@@ -55,6 +55,8 @@ type Snapshot struct {
 	// Nodes has each node that a pod, a VolumeAttachment or a list names; absent for one that does
 	// not exist.
 	Nodes map[string]*corev1.Node
+	// Confirmed has the VolumeAttachments that this process has created or confirmed; see [Confirm].
+	Confirmed map[types.UID]bool
 	// Unwanted says since when the volume is attached to a node that does not want it; absent for
 	// one that was just noticed.
 	Unwanted map[string]time.Time
@@ -91,6 +93,17 @@ type Action interface{ action() }
 // Create creates the VolumeAttachment of a node.
 type Create struct{ Name, Node, Volume string }
 
+// Confirm writes to a VolumeAttachment that another process has created, before the volume is listed
+// on its node. A deletion has the resourceVersion of the VolumeAttachment as its precondition, so
+// that a deletion which a previous leader has sent, and which arrives late, is refused from then on.
+// Without it:
+//
+//  1. the previous leader unlists the volume, sends the deletion, and is killed;
+//  2. the pod comes back, and this process lists the volume again;
+//  3. the kubelet mounts it;
+//  4. the deletion arrives, and the volume is detached from below the pod.
+type Confirm struct{ Attachment *storagev1.VolumeAttachment }
+
 // List puts the volume into the node's status.volumesAttached.
 type List struct{ Node string }
 
@@ -102,7 +115,7 @@ type Unlist struct {
 	Force      Force
 }
 
-// Delete deletes the VolumeAttachment with this uid.
+// Delete deletes the VolumeAttachment with this uid and resourceVersion.
 type Delete struct {
 	Attachment *storagev1.VolumeAttachment
 	Force      Force
@@ -140,11 +153,12 @@ const (
 	Failed Event = "FailedAttachVolume"
 )
 
-func (Create) action() {}
-func (List) action()   {}
-func (Unlist) action() {}
-func (Delete) action() {}
-func (Tell) action()   {}
+func (Create) action()  {}
+func (Confirm) action() {}
+func (List) action()    {}
+func (Unlist) action()  {}
+func (Delete) action()  {}
+func (Tell) action()    {}
 
 // podKey identifies a pod.
 func podKey(pod *corev1.Pod) types.NamespacedName {

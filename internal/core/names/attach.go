@@ -24,6 +24,9 @@ const (
 const (
 	AnnVolumeHandle  = "purser/volume-handle"
 	AnnPublishSecret = "purser/publish-secret"
+	// AnnAttachConfirmed names the process of the attach-detach controller that took the
+	// VolumeAttachment over from a previous one.
+	AnnAttachConfirmed = "purser/attach-confirmed"
 )
 
 // AttacherFinalizer returns the finalizer of a driver's attacher on VolumeAttachments and

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -14,7 +15,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	va := s.Attachment
 	switch {
 	case va == nil || va.Spec.Attacher != s.Driver.Name:
-		return idle(verdict.AttachmentNotOurs, "the VolumeAttachment does not exist, or another driver attaches it")
+		return Gone()
 	case va.DeletionTimestamp != nil && !hasFinalizer(s):
 		return idle(verdict.AttachmentReleased, "the volume is detached, and the VolumeAttachment goes")
 	}
@@ -70,11 +71,11 @@ func attach(s Snapshot) Verdict {
 		return wait{Finding: verdict.Finding{Reason: verdict.AttachmentNodeAwaited, Message: problem}}
 	}
 	var actions []Action
-	if !slices.Contains(pv.Finalizers, Finalizer(s.Driver.Name)) {
+	if !slices.Contains(pv.Finalizers, names.AttacherFinalizer(s.Driver.Name)) {
 		actions = append(actions, ProtectVolume{})
 	}
-	if va := s.Attachment; !hasFinalizer(s) || va.Annotations[AnnNodeID] != node ||
-		va.Annotations[AnnHandle] != pv.Spec.CSI.VolumeHandle {
+	if va := s.Attachment; !hasFinalizer(s) || va.Annotations[names.AnnAttachedNodeID] != node ||
+		va.Annotations[names.AnnVolumeHandle] != pv.Spec.CSI.VolumeHandle {
 		actions = append(actions, Prepare{NodeID: node, Handle: pv.Spec.CSI.VolumeHandle})
 	}
 	return do{
@@ -90,7 +91,7 @@ func attach(s Snapshot) Verdict {
 // another id keeps it until it is unpublished: a node that was created again under its name is
 // another machine (AT-H2).
 func nodeID(s Snapshot) (id, problem string) {
-	if before := s.Attachment.Annotations[AnnNodeID]; before != "" && hasFinalizer(s) {
+	if before := s.Attachment.Annotations[names.AnnAttachedNodeID]; before != "" && hasFinalizer(s) {
 		return before, ""
 	}
 	if s.Node == nil {
@@ -108,7 +109,7 @@ func nodeID(s Snapshot) (id, problem string) {
 // VolumeAttachment. Those of an attachment that upstream's attacher made are taken from the
 // PersistentVolume and the CSINode (AT-D1, AT-D4).
 func detach(s Snapshot) Verdict {
-	handle, node := s.Attachment.Annotations[AnnHandle], s.Attachment.Annotations[AnnNodeID]
+	handle, node := s.Attachment.Annotations[names.AnnVolumeHandle], s.Attachment.Annotations[names.AnnAttachedNodeID]
 	if handle == "" && s.Volume != nil && s.Volume.Spec.CSI != nil {
 		handle = s.Volume.Spec.CSI.VolumeHandle
 	}
@@ -126,9 +127,7 @@ func detach(s Snapshot) Verdict {
 		return failed(
 			s,
 			"the PersistentVolume is gone, and the VolumeAttachment does not have the volume's handle; detach the volume on the backend, "+
-				"then remove the finalizer "+Finalizer(
-				s.Driver.Name,
-			),
+				"then remove the finalizer "+names.AttacherFinalizer(s.Driver.Name),
 		)
 	case node == "":
 		return failed(
@@ -136,7 +135,7 @@ func detach(s Snapshot) Verdict {
 			fmt.Sprintf(
 				"neither CSINode %q nor the annotation %s says which node the volume was attached to",
 				s.Attachment.Spec.NodeName,
-				AnnNodeID,
+				names.AnnAttachedNodeID,
 			),
 		)
 	}
@@ -213,8 +212,14 @@ func markOnce(s Snapshot, mark MarkFailed, f verdict.Finding) Verdict {
 	return do{Finding: f, Actions: []Action{mark}, Then: then}
 }
 
+// Gone is the answer about a VolumeAttachment that does not exist, or that another driver's attacher
+// works on.
+func Gone() Verdict {
+	return idle(verdict.AttachmentNotOurs, "the VolumeAttachment does not exist, or another driver attaches it")
+}
+
 func hasFinalizer(s Snapshot) bool {
-	return slices.Contains(s.Attachment.Finalizers, Finalizer(s.Driver.Name))
+	return slices.Contains(s.Attachment.Finalizers, names.AttacherFinalizer(s.Driver.Name))
 }
 
 func idle(reason verdict.Reason, message string) Verdict {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 const driver = "disk.example.com"
@@ -39,9 +41,9 @@ func snapshot(edits ...func(*Snapshot)) Snapshot {
 }
 
 func prepared(s *Snapshot) {
-	s.Volume.Finalizers = []string{Finalizer(driver)}
-	s.Attachment.Finalizers = []string{Finalizer(driver)}
-	s.Attachment.Annotations = map[string]string{AnnNodeID: "i-1", AnnHandle: "h^1"}
+	s.Volume.Finalizers = []string{names.AttacherFinalizer(driver)}
+	s.Attachment.Finalizers = []string{names.AttacherFinalizer(driver)}
+	s.Attachment.Annotations = map[string]string{names.AnnAttachedNodeID: "i-1", names.AnnVolumeHandle: "h^1"}
 }
 
 func attached(s *Snapshot) { prepared(s); s.Attachment.Status.Attached = true }
@@ -75,7 +77,7 @@ func TestDecide(t *testing.T) {
 		"gone":                                {Snapshot{}, "nothing"},
 		"AT-Q2 another driver's":              {snapshot(func(s *Snapshot) { s.Attachment.Spec.Attacher = "other" }), "nothing"},
 		"AT-A1..A13 the first attach":         {snapshot(), "ProtectVolume{} Prepare{i-1 h^1} Publish{i-1}"},
-		"AT-A12 a later attach of the volume": {snapshot(func(s *Snapshot) { s.Volume.Finalizers = []string{Finalizer(driver)} }), "Prepare{i-1 h^1} Publish{i-1}"},
+		"AT-A12 a later attach of the volume": {snapshot(func(s *Snapshot) { s.Volume.Finalizers = []string{names.AttacherFinalizer(driver)} }), "Prepare{i-1 h^1} Publish{i-1}"},
 		"a restart in between":                {snapshot(prepared), "Publish{i-1}"},
 		"attached":                            {snapshot(attached), "nothing"},
 		"AT-L4 the driver says otherwise":     {snapshot(attached, func(s *Snapshot) { s.Mismatch = true }), "Publish{i-1}"},
@@ -138,18 +140,9 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// AT-N1.
-func TestFinalizer(t *testing.T) {
-	for name, want := range map[string]string{"a.b/c": "external-attacher/a-b-c", "x.": "external-attacher/x-X"} {
-		if got := Finalizer(name); got != want {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-}
-
 // AT-V1, AT-V2.
 func TestMayRelease(t *testing.T) {
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{Finalizer(driver)}}}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{names.AttacherFinalizer(driver)}}}
 	if MayRelease(pv, driver, 0) {
 		t.Error("AT-V5: a volume that stays keeps it")
 	}

@@ -83,28 +83,6 @@ func (Release) action()       {}
 func (MarkDetached) action()  {}
 func (MarkFailed) action()    {}
 
-// AnnNodeID is upstream's annotation on a VolumeAttachment: the node id that the volume was
-// published with (AT-N2).
-const AnnNodeID = "csi.alpha.kubernetes.io/node-id"
-
-// AnnHandle is ours beside it: the volume's handle, so that a detach does not need the
-// PersistentVolume (AT-H7).
-const AnnHandle = "purser/volume-handle"
-
-// Finalizer returns the finalizer on VolumeAttachments and PersistentVolumes of a driver (AT-N1).
-func Finalizer(driver string) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '-'
-	}, driver)
-	if strings.HasSuffix(name, "-") {
-		name += "X"
-	}
-	return "external-attacher/" + name
-}
-
 // Failure is how a call failed.
 type Failure struct {
 	Code    codes.Code // OK: the call could not be made

@@ -4,10 +4,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
 )
 
 // MayRelease reports whether the finalizer may go from a PersistentVolume: it is being deleted and
 // no VolumeAttachment of any driver names it (AT-V1, AT-V2).
 func MayRelease(pv *corev1.PersistentVolume, driver string, attachments int) bool {
-	return pv.DeletionTimestamp != nil && attachments == 0 && slices.Contains(pv.Finalizers, Finalizer(driver))
+	return pv.DeletionTimestamp != nil && attachments == 0 && slices.Contains(pv.Finalizers, names.AttacherFinalizer(driver))
 }

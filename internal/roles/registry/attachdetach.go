@@ -23,7 +23,7 @@ func attachDetach() Controller {
 			Grant{"", "nodes", read},
 			Grant{"", "nodes/status", []string{"patch"}},
 			Grant{"storage.k8s.io", "csidrivers", read},
-			Grant{"storage.k8s.io", "volumeattachments", append(slices.Clone(read), "create", "delete")}),
+			Grant{"storage.k8s.io", "volumeattachments", append(slices.Clone(read), "create", "delete", "patch")}),
 		Fields: []*Fields{podFields, attachedPodFields, nodeFields, attachmentFields},
 		Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 			return attachdetach.New(attachdetach.Config{
