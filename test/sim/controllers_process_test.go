@@ -21,7 +21,11 @@ import (
 // prepare gives the controllers what is theirs: a cache that keeps other things than that of a
 // provisioner.
 func (p *process) prepare() {
-	if p.role == provisioner {
+	switch {
+	case p.role == provisioner:
+		return
+	case p.role.attaches():
+		p.prepareAttaching()
 		return
 	}
 	p.second = view.New(p.world.server, p.world.schedule.views...)

@@ -49,6 +49,10 @@ type mutant struct {
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
 	moreBinders int                                            // that know nothing of each other
 	whole       func(client.Client) client.Client              // who sends objects that are written whole
+
+	// Of those that attach.
+	of         role          // the one of the two that is broken; empty for both
+	forceAfter time.Duration // 0 for as it is
 }
 
 // forgetful forgets what was written as soon as anything is looked up in the cache.

@@ -118,6 +118,10 @@ func (p *process) endInOrder() {
 
 // run wires the process as internal/roles does.
 func (p *process) run() {
+	if p.role.attaches() {
+		p.runAttaching()
+		return
+	}
 	if p.role != controllers {
 		p.runProvisioner()
 	}

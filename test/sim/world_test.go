@@ -55,6 +55,7 @@ type world struct {
 	refusals   []string        // conflicts and the like that were answered to us
 	inVain     []string        // questions whose answer was known
 	budgeted   int             // writes, those of the journal left out
+	attaching  *attaching      // nodes and what is published to them; nil where nothing is attached
 }
 
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
@@ -258,6 +259,10 @@ func (w *world) volumeNames() (all []string) {
 
 // deleteClaims is what the user does at the worst of times.
 func (w *world) deleteClaims() {
+	if w.cast.disturb != nil {
+		w.cast.disturb(w)
+		return
+	}
 	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 		w.log("user deletes claim %s", claim.Name)
 		_ = w.server.Client().Delete(w.ctx, claim)

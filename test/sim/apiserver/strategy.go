@@ -115,7 +115,14 @@ var strategies = []*strategy{
 	{
 		kind:     corev1.SchemeGroupVersion.WithKind("Node"),
 		resource: corev1.Resource("nodes"), unconditional: true,
-		create: func() client.Object { return &corev1.Node{} },
+		create:     func() client.Object { return &corev1.Node{} },
+		keepStatus: typed(func(to, from *corev1.Node) { to.Status = from.Status }),
+		keepSpec:   typed(func(to, from *corev1.Node) { to.Spec = from.Spec }),
+	},
+	{
+		kind:     storagev1.SchemeGroupVersion.WithKind("CSIDriver"),
+		resource: storagev1.Resource("csidrivers"),
+		create:   func() client.Object { return &storagev1.CSIDriver{} },
 	},
 	{
 		kind:     storagev1.SchemeGroupVersion.WithKind("CSINode"),

@@ -75,11 +75,13 @@ type Driver struct {
 	busy    map[string]bool    // by name
 	made    int
 	counts  map[string]int
+
+	published map[Publication]bool
 }
 
 // New returns an empty driver.
 func New() *Driver {
-	return &Driver{full: map[string]bool{}, volumes: map[string]*Volume{}, busy: map[string]bool{}, counts: map[string]int{}}
+	return &Driver{full: map[string]bool{}, volumes: map[string]*Volume{}, busy: map[string]bool{}, counts: map[string]int{}, published: map[Publication]bool{}}
 }
 
 // Volumes are all volumes, by name.

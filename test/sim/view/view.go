@@ -32,6 +32,8 @@ type View struct {
 	// Transform is what the cache of the process keeps of each object; nil for that of the
 	// provisioner. Set it before the first use.
 	Transform toolscache.TransformFunc
+	// TrimsPods has Transform trim pods as well; otherwise they are trimmed as for a provisioner.
+	TrimsPods bool
 	// Offset is by how much later than others this view has each change, so that two do not act at
 	// the same instant.
 	Offset time.Duration
@@ -129,7 +131,7 @@ func (v *View) trimmed(o client.Object) client.Object {
 	if trim == nil {
 		trim = kube.Trim
 	}
-	if _, ok := o.(*corev1.Pod); ok {
+	if _, ok := o.(*corev1.Pod); ok && !v.TrimsPods {
 		trim = kube.TrimPod
 	}
 	out, err := trim(o.DeepCopyObject())

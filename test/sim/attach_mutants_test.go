@@ -1,0 +1,4 @@
+package sim
+
+// attachMutants must all be caught.
+var attachMutants = []mutant{}

@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/attachdetach"
+	"github.com/purser-csi/purser/internal/controllers/publish"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/test/sim/csidriver"
+	"github.com/purser-csi/purser/test/sim/view"
+)
+
+// The roles that attach. attachPlane is both in one process.
+const (
+	attachDetach role = "attachdetach"
+	attacher     role = "csi-attacher"
+	attachPlane  role = "attachdetach with csi-attacher"
+)
+
+func (r role) attaches() bool { return r == attachDetach || r == attacher || r == attachPlane }
+
+// forceAfter is how long a volume in use stays attached to an unhealthy node.
+const forceAfter = 30 * time.Second
+
+// prepareAttaching gives each of the two controllers a cache of its own, with the fields that the
+// roles keep.
+func (p *process) prepareAttaching() {
+	if p.role == attachPlane {
+		p.second = view.New(p.world.server, p.world.schedule.views...)
+		p.second.Offset = p.view.Offset + 6*time.Microsecond
+	}
+	if p.role != attachDetach {
+		p.view.Transform, p.view.TrimsPods = trimForAttacher, true
+	}
+	if p.role != attacher {
+		v := p.attachDetachView()
+		v.Transform, v.TrimsPods = registry.Trim(attachDetachEntry(), kube.TrimForAttaching(kube.TrimForBinding(kube.BindingTrim{}))), true
+	}
+}
+
+func attachDetachEntry() []registry.Controller {
+	return slices.DeleteFunc(registry.All(), func(c registry.Controller) bool { return c.Name != registry.NameAttachDetach })
+}
+
+// attachDetachView is the cache of the attach-detach controller.
+func (p *process) attachDetachView() *view.View {
+	if p.second != nil {
+		return p.second
+	}
+	return p.view
+}
+
+func trimForAttacher(in any) (any, error) {
+	if o, ok := in.(client.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return in, nil
+}
+
+// runAttaching wires the controllers as internal/roles does.
+func (p *process) runAttaching() {
+	if p.role != attacher {
+		p.runAttachDetach()
+	}
+	if p.role != attachDetach {
+		p.runAttacher()
+	}
+}
+
+// attachClient is the API server as a mutant of the given role sees it.
+func (p *process) attachClient(r role, seen *view.View) (client.Client, client.Reader) {
+	m := p.world.mutant
+	api, cached := client.Client(gatedClient{Client: p.world.server.Client(), process: p}), client.Reader(seen)
+	if m.of != "" && m.of != r {
+		return api, cached
+	}
+	if m.client != nil {
+		api = m.client(api, seen)
+	}
+	if m.cached != nil {
+		cached = m.cached(cached)
+	}
+	return api, cached
+}
+
+func (p *process) attachManager(r role, seen *view.View, api client.Client) *fakeManager {
+	if m := p.world.mutant; m.of == r {
+		return m.manager(seen, api)
+	}
+	return mutant{}.manager(seen, api)
+}
+
+func (p *process) runAttachDetach() {
+	seen := p.attachDetachView()
+	api, cached := p.attachClient(attachDetach, seen)
+	live := client.Reader(api)
+	if m := p.world.mutant; m.live != nil {
+		live = m.live(live, cached)
+	}
+	rules := attachment.Rules{ForceAfter: forceAfter}
+	if m := p.world.mutant; m.forceAfter > 0 {
+		rules.ForceAfter = m.forceAfter
+	}
+	mgr := p.attachManager(attachDetach, seen, api)
+	c := attachdetach.New(attachdetach.Config{
+		Settings: settings(4), Cached: cached, Live: live, Writer: api, Rules: rules, AuditEvery: never,
+	})
+	if err := c.AddTo(p.ctx, mgr); err != nil {
+		panic(err)
+	}
+	go func() { _ = seen.Start(p.ctx) }()
+	p.begin(mgr)
+}
+
+func (p *process) runAttacher() {
+	api, cached := p.attachClient(attacher, p.view)
+	driver := csi.ControllerClient(gatedDriver{process: p})
+	if m := p.world.mutant; m.driver != nil {
+		driver = m.driver(driver, nil)
+	}
+	rules := publishing.Driver{Name: driverName, Publishes: true}
+	mgr := p.attachManager(attacher, p.view, api)
+	c := publish.New(publish.Config{
+		Settings: settings(4), Cached: cached, Live: api, Writer: api, CSI: driver, Calls: &volumelock.Locks{}, Driver: rules,
+		Timeout: callTimeout, InFlight: measures.InFlight,
+	})
+	if err := c.AddTo(p.ctx, mgr); err != nil {
+		panic(err)
+	}
+	go func() { _ = p.view.Start(p.ctx) }()
+	p.begin(mgr)
+}
+
+func (d gatedDriver) ControllerPublishVolume(
+	ctx context.Context, in *csi.ControllerPublishVolumeRequest, _ ...grpc.CallOption,
+) (*csi.ControllerPublishVolumeResponse, error) {
+	w, at := d.process.world, csidriver.Publication{Volume: in.GetVolumeId(), Node: in.GetNodeId()}
+	err := d.process.do(op{text: fmt.Sprintf("ControllerPublishVolume %s %s", at.Volume, at.Node), call: true}, func(n int) error {
+		return w.driver.Publish(ctx, at, w.schedule.faultOf(n), func(before []csidriver.Publication) { w.attaching.publishing(at, before) })
+	})
+	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{"device": at.Volume}}, asCall(err)
+}
+
+func (d gatedDriver) ControllerUnpublishVolume(
+	ctx context.Context, in *csi.ControllerUnpublishVolumeRequest, _ ...grpc.CallOption,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
+	w, at := d.process.world, csidriver.Publication{Volume: in.GetVolumeId(), Node: in.GetNodeId()}
+	err := d.process.do(op{text: fmt.Sprintf("ControllerUnpublishVolume %s %s", at.Volume, at.Node), call: true}, func(n int) error {
+		return w.driver.Unpublish(ctx, at, w.schedule.faultOf(n), func([]csidriver.Publication) { w.attaching.unpublishing(at) })
+	})
+	return &csi.ControllerUnpublishVolumeResponse{}, asCall(err)
+}
+
+// attachKinds are what the two watch.
+var attachKinds = []client.Object{
+	&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.VolumeAttachment{}, &storagev1.CSINode{},
+}
