@@ -92,7 +92,6 @@ var mutants = []mutant{
 	{name: "keeps the record in memory", journal: func(provisioning.Journal) provisioning.Journal { return provisioning.NewMemory() }},
 	{name: "settles before the volume is written", driver: settlesEarly},
 	{name: "never settles", journal: func(j provisioning.Journal) provisioning.Journal { return settlesNever{j} }},
-	{name: "takes what it has asked for what it expects", journal: func(j provisioning.Journal) provisioning.Journal { return forgetsAsked{j} }},
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
@@ -342,14 +341,6 @@ func (j brokenJournal) Record(ctx context.Context, e intent.Entry) error { retur
 type settlesNever struct{ provisioning.Journal }
 
 func (settlesNever) Settle(context.Context, types.UID) error { return nil }
-
-// forgetsAsked forgets the request of a claim that will not ask, whatever was called for it.
-type forgetsAsked struct{ provisioning.Journal }
-
-func (j forgetsAsked) Unexpect(claim types.UID) {
-	j.Journal.Unexpect(claim)
-	_ = j.Settle(context.Background(), claim)
-}
 
 // unheld does not ask whether the journal is still ours.
 type unheld struct{ provisioning.Journal }

@@ -9,33 +9,6 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 )
 
-// Expect has a request taken along by a write that is made anyway, so that none need be waited for
-// when it is due. Nothing is expected before the record is open, when no more calls begin, or where
-// it is only in memory.
-func (j *Journal) Expect(e intent.Entry) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.isOpen() && !j.memory && j.over() == nil {
-		j.book.Expect(e)
-	}
-}
-
-func (j *Journal) isOpen() bool {
-	select {
-	case <-j.opened:
-		return true
-	default:
-		return false
-	}
-}
-
-// Unexpect takes that back for a claim that will not ask, unless a call for it may have begun.
-func (j *Journal) Unexpect(claim types.UID) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.book.Unexpect(claim)
-}
-
 // Pending is the entry of a claim.
 func (j *Journal) Pending(claim types.UID) (intent.Entry, bool) {
 	j.mu.Lock()

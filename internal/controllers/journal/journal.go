@@ -315,7 +315,6 @@ func (j *Journal) write(ctx context.Context) error {
 func (j *Journal) drain(ctx context.Context) error {
 	j.mu.Lock()
 	j.ending = true
-	j.book.UnexpectAll() // the next holder could not tell it from what we sent
 	j.mu.Unlock()
 	bound := time.NewTimer(j.CallTimeout + margin)
 	defer bound.Stop()

@@ -119,7 +119,6 @@ func TestAPageBehindAGap(t *testing.T) {
 			}
 		}
 		next := start(t, a, "next")
-		next.Expect(entry(12)) // which has the place of a request that was sent
 		if err := next.Record(t.Context(), entry(13)); err != nil {
 			t.Fatal(err)
 		}

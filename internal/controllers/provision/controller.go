@@ -120,11 +120,6 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if _, err := claims.AddEventHandler(settledClaims(c.finished.forget, c.HandedOver.Forget)); err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
-	if _, here := c.HandedOver.(noHandOver); here { // a binder in this process asks at once
-		if _, err := claims.AddEventHandler(c.expecting(ctx)); err != nil {
-			return fmt.Errorf("watch claims: %w", err)
-		}
-	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &storagev1.StorageClass{}, &corev1.PersistentVolume{}); err != nil {
 		return err
 	}

@@ -20,10 +20,6 @@ type Journal interface {
 	Wait(ctx context.Context) error
 	// Record returns when the entry is remembered. Recording the same again changes nothing.
 	Record(ctx context.Context, e intent.Entry) error
-	// Expect says which entry is likely to be recorded next for a claim, and Unexpect that none is.
-	// Neither waits, and neither is about what was recorded.
-	Expect(e intent.Entry)
-	Unexpect(claim types.UID)
 	// Hold returns a context for one call for a claim with an entry. It is cancelled before another
 	// leader may repeat or undo the call.
 	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
@@ -64,12 +60,6 @@ func (m *Memory) CallsEnd(string) time.Time { return time.Time{} }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}
-
-// Expect implements Journal. To record costs nothing here.
-func (m *Memory) Expect(intent.Entry) {}
-
-// Unexpect implements Journal.
-func (m *Memory) Unexpect(types.UID) {}
 
 // Adopted implements Journal. There are none.
 func (m *Memory) Adopted() <-chan struct{} { return nil }

@@ -27,11 +27,10 @@ var ErrFull = errors.New("the journal is full")
 // Book is the set of unsettled requests, in pages. It only says what should stand on each page;
 // somebody else writes them. It is not safe for concurrent use.
 type Book struct {
-	pages    []page
-	pageOf   map[types.UID]int
-	forNew   int // bytes of new requests on a page
-	expected expected
-	packer   packer
+	pages  []page
+	pageOf map[types.UID]int
+	forNew int // bytes of new requests on a page
+	packer packer
 }
 
 type page struct {
@@ -62,10 +61,10 @@ func NewBookOf(pageBytes int) *Book {
 	return &Book{pages: []page{newPage()}, pageOf: map[types.UID]int{}, forNew: min(pageBytes, mostForNew)}
 }
 
-// Get is the entry of a claim, for which a call may have begun and whose outcome is not known.
+// Get is the entry of a claim whose outcome is not known.
 func (b *Book) Get(claim types.UID) (Entry, bool) {
 	e, ok := b.entry(claim)
-	if !ok || e.Ahead || e.Answered {
+	if !ok || e.Answered {
 		return Entry{}, false
 	}
 	return e, true
@@ -90,7 +89,7 @@ func (b *Book) Len() int {
 	n := 0
 	for i := range b.pages {
 		for _, e := range b.pages[i].entries {
-			if !e.Ahead && !e.Answered {
+			if !e.Answered {
 				n++
 			}
 		}
@@ -101,12 +100,12 @@ func (b *Book) Len() int {
 // Pages is the number of pages; it never falls.
 func (b *Book) Pages() int { return len(b.pages) }
 
-// Entries are all for which a call may have begun and whose outcome is not known, page by page.
+// Entries are all whose outcome is not known, page by page.
 func (b *Book) Entries() []Entry {
 	all := make([]Entry, 0, len(b.pageOf))
 	for i := range b.pages {
 		for _, e := range b.pages[i].list() {
-			if !e.Ahead && !e.Answered {
+			if !e.Answered {
 				all = append(all, e)
 			}
 		}
@@ -120,7 +119,6 @@ func (b *Book) Entries() []Entry {
 // on record may have a volume.
 func (b *Book) Add(e Entry) (int, error) {
 	e = e.Again()
-	b.expected.remove(e.UID)
 	have, ok := b.entry(e.UID)
 	if ok && have.Asks(e.Request) && have.Secrets == e.Secrets {
 		return b.again(have), nil
@@ -177,18 +175,13 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 		if have, stands := p.entries[claim]; stands {
 			need -= size(have)
 		}
-		if p.bytes+need > maxPageBytes && !b.displace(i, claim, need, maxPageBytes) {
+		if p.bytes+need > maxPageBytes {
 			return 0, fmt.Errorf("%w: page %d has no room for another request of this claim", ErrFull, i)
 		}
 		return i, nil
 	}
 	for i := range b.pages {
 		if p := b.pages[i]; len(p.entries) == 0 || p.bytes+need <= b.forNew {
-			return i, nil
-		}
-	}
-	for i := range b.pages {
-		if b.displace(i, claim, need, b.forNew) {
 			return i, nil
 		}
 	}
@@ -202,16 +195,15 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 	return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
 }
 
-// giveWay makes room at the cost of requests that the driver has refused, and of those that are
-// only expected. That an earlier call for one of them has left a volume is unlikely, and that those
+// giveWay makes room at the cost of requests that the driver has refused. That an earlier call for one of them has left a volume is unlikely, and that those
 // of others cannot go on is certain.
 func (b *Book) giveWay(need int) (int, bool) {
 	for i := range b.pages {
 		p := &b.pages[i]
 		free := b.forNew - p.bytes
-		refused := slices.DeleteFunc(p.list(), func(e Entry) bool { return e.Ahead || e.Known.Refusals == 0 })
+		refused := slices.DeleteFunc(p.list(), func(e Entry) bool { return e.Known.Refusals == 0 })
 		var out []types.UID
-		for _, e := range append(p.ahead(), refused...) {
+		for _, e := range refused {
 			if free < need {
 				free += size(e)
 				out = append(out, e.UID)
@@ -318,14 +310,13 @@ func (b *Book) IsTaken(claim types.UID) bool {
 // IsEmpty reports whether there is no entry on a page.
 func (b *Book) IsEmpty(i int) bool { return len(b.pages[i].entries) == 0 }
 
-// Take is the text of a page, which has room for what is expected too, and the uids of the stale
+// Take is the text of a page, and the uids of the stale
 // entries in it, which are to be written with it. Both count as written from now on; see
 // [Book.Spoil].
 func (b *Book) Take(i int) (text string, stale []types.UID, err error) {
 	p := &b.pages[i]
 	p.dirty = false
 	p.removed, p.removing = map[types.UID]bool{}, p.removed
-	b.fill(i)
 	p.unwritten, p.taken = map[types.UID]bool{}, p.unwritten
 	entries := p.list()
 	text, err = b.packer.encode(entries)
@@ -359,12 +350,25 @@ func (b *Book) Load(i int, entries []Entry, callsEnd time.Time) {
 		b.pages = append(b.pages, newPage())
 	}
 	for _, e := range entries {
-		b.expected.remove(e.UID)
 		b.Remove(e.UID) // never on two pages, whatever was found
 		e.CallsEnd = callsEnd
 		b.put(i, e)
 		delete(b.pages[i].unwritten, e.UID)
 	}
+}
+
+// mayStandOn is the page that a claim's entry is on, or may be on in the API server though it was
+// removed.
+func (b *Book) mayStandOn(claim types.UID) (page int, may bool) {
+	if i, stands := b.pageOf[claim]; stands {
+		return i, true
+	}
+	for i := range b.pages {
+		if p := &b.pages[i]; p.removed[claim] || p.removing[claim] {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 func (p *page) list() []Entry {

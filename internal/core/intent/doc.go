@@ -4,7 +4,6 @@
 // (docs/rows.md C-33, C-90, C-91, H-1, H-6, H-47).
 //
 // An [Entry] is one request, a [Book] the set of them in pages of bounded size. [Book.Take] gives
-// the text of a page, [Decode] reads it, and what is likely to be recorded soon is taken along by
-// writes that are made anyway: see [Book.Expect]. The package must not know where pages are kept;
+// the text of a page, and [Decode] reads it. The package must not know where pages are kept;
 // controllers/journal writes them.
 package intent

@@ -38,8 +38,6 @@ type Entry struct {
 	// Former has the request that this one has taken the place of, which a call may have met all
 	// the same, and so on: the last ones of those that may have a volume.
 	Former *Entry
-	// Ahead says that no call for the entry has begun: see [Book.Expect]. It is not on record.
-	Ahead bool
 	// Known is what calls have told so far. It is not on record: whoever takes an entry over knows
 	// nothing.
 	Known Known
@@ -62,7 +60,7 @@ type Known struct {
 
 // Again is the entry for one more call with a request, of whose outcome nothing is known then.
 func (e Entry) Again() Entry {
-	e.Known, e.Unattended, e.Ahead, e.Answered = Known{}, 0, false, false
+	e.Known, e.Unattended, e.Answered = Known{}, 0, false
 	return e
 }
 
@@ -86,7 +84,7 @@ const mostFormers = 6
 // met all the same.
 func (e Entry) InPlaceOf(have Entry) Entry {
 	former := have.Former
-	if !have.Known.Unmet && !have.Ahead {
+	if !have.Known.Unmet {
 		former = &Entry{
 			Claim:      have.Claim,
 			UID:        have.UID,

@@ -198,12 +198,9 @@ func wasBound(claim *corev1.PersistentVolumeClaim, volume string) bool {
 	return claim.Spec.VolumeName == volume && (phase == corev1.ClaimBound || phase == corev1.ClaimLost)
 }
 
-// checkOurs goes on with what was begun, whichever driver the claim names by now. What a previous
-// leader left for a claim that names none may have been on record before anybody asked (see
-// [Ahead]): it stays there until the claim asks, has a volume, or goes.
+// checkOurs goes on with what was begun, whichever driver the claim names by now.
 func checkOurs(s Snapshot) Verdict { // C-12, C-13
-	begun := s.Pending != nil && (s.Pending.Unattended == 0 || !isUnasked(s.Claim))
-	if begun || s.HandedOver || slices.Contains(Asked(s.Claim), s.Driver.Name) {
+	if s.Pending != nil || s.HandedOver || slices.Contains(Asked(s.Claim), s.Driver.Name) {
 		return nil
 	}
 	return idle(verdict.ClaimNotOurs, "the claim is for provisioner "+quoteOrNone(Provisioner(s.Claim)))
@@ -341,12 +338,6 @@ func Asked(claim *corev1.PersistentVolumeClaim) []string {
 	}
 	return asked
 }
-
-func isUnasked(claim *corev1.PersistentVolumeClaim) bool {
-	return !slices.ContainsFunc(Asked(claim), isNamed)
-}
-
-func isNamed(provisioner string) bool { return provisioner != "" }
 
 // ClassName is the StorageClass of the claim; the old annotation wins over the field (AN-6).
 func ClassName(claim *corev1.PersistentVolumeClaim) string {

@@ -62,25 +62,17 @@ func TestRecordOutlivesTheWish(t *testing.T) {
 	}
 }
 
-// H-1: what a former process left may be there ahead of time, so it is repeated when somebody asks;
-// or undone.
-func TestRecordOfAFormerProcess(t *testing.T) {
-	for name, tc := range map[string]struct {
-		edit func(*Snapshot)
-		want bool
-	}{
-		"nobody asks":             {unasked, false},
-		"it is asked for":         {func(*Snapshot) {}, true},
-		"handed over":             {func(s *Snapshot) { unasked(s); handedOver(s) }, true},
-		"asked of another":        {annotate(names.AnnStorageProvisioner, "other"), true},
-		"bound to another volume": {bound, true},
-		"gone":                    {noClaim, true},
+// H-1: what a previous leader left is repeated, whatever the claim asks by now.
+func TestEntryOfThePreviousLeader(t *testing.T) {
+	for name, edit := range map[string]func(*Snapshot){
+		"asks no provisioner":     unasked,
+		"asks for it":             func(*Snapshot) {},
+		"handed over":             func(s *Snapshot) { unasked(s); handedOver(s) },
+		"asks another driver":     annotate(names.AnnStorageProvisioner, "other"),
+		"bound to another volume": bound,
+		"gone":                    noClaim,
 	} {
-		v := Decide(world(unattended(time.Second), tc.edit), time.Time{})
-		if repeats(t, v) != tc.want {
-			t.Errorf("%s: %+v", name, v)
-		}
-		if _, idle := v.(nothing); !tc.want && !idle { // and so stays on record
+		if v := Decide(world(unattended(time.Second), edit), time.Time{}); !repeats(t, v) {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
