@@ -85,6 +85,10 @@ func TestProvisionerRoleIsUpstreams(t *testing.T) {
 		"storage.k8s.io/csinodes":          "get list watch",                      // RB-6
 		"storage.k8s.io/volumeattachments": "get list watch",                      // RB-7
 		"coordination.k8s.io/leases":       "create delete get list update watch", // RB-11
+
+		"snapshot.storage.k8s.io/volumesnapshots":        "get list update", // RB-5
+		"snapshot.storage.k8s.io/volumesnapshotcontents": "get",             // RB-5
+		"storage.k8s.io/volumeattributesclasses":         "get",             // RB-10: upstream calls it and lacks the rule
 	}
 	if diff := cmp.Diff(want, rules(t, "rbac/csi-provisioner.yaml")); diff != "" {
 		t.Errorf("(-upstream +ours):\n%s", diff)

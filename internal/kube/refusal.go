@@ -4,7 +4,16 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// IsUnserved reports whether the API server does not serve the kind of an object: its custom
+// resource is not installed, or is not any more.
+func IsUnserved(err error) bool {
+	return meta.IsNoMatchError(err) ||
+		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
 
 // IsRefusal reports whether the API server has answered, and would answer the same again.
 func IsRefusal(err error) bool {

@@ -4,6 +4,7 @@ package telemetry
 const (
 	KeyClaim           = "claim"
 	KeyVolume          = "volume"
+	KeySource          = "source"
 	KeySnapshot        = "snapshot"
 	KeySnapshotContent = "snapshotContent"
 	KeyClass           = "class"

@@ -27,8 +27,10 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	switch a := action.(type) {
 	case provision.Record:
 		return nil, c.Journal.Record(ctx, a.Entry)
+	case provision.ProtectSource:
+		return nil, c.Sources.Protect(ctx, a, s.Key.UID)
 	case provision.Settle:
-		return nil, c.Journal.Settle(ctx, s.Key.UID)
+		return nil, c.settle(ctx, s)
 	case provision.Note:
 		c.Journal.Note(s.Key.UID, a.Known)
 		return nil, nil
@@ -128,6 +130,7 @@ func (c *Controller) ended(claim types.UID) {
 		c.release(claim)
 	}
 	c.Journal.Done(claim)
+	c.Sources.Done(claim)
 }
 
 // errNeeded ends a DeleteVolume call whose check found a PersistentVolume that needs the volume.

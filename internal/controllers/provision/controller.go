@@ -39,6 +39,7 @@ type Config struct {
 	// Sharing are the PersistentVolumes of the driver with a handle, as the API server has them;
 	// nil for none.
 	Sharing func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error)
+	Sources Sources // protects the sources of claims; nil for a driver without any
 	CSI     csi.ControllerClient
 	Calls   *volumelock.Locks // shared with controllers/reclaim
 	Driver  provision.Driver
@@ -82,6 +83,9 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	if cfg.HandedOver == nil {
 		cfg.HandedOver = noHandOver{}
+	}
+	if cfg.Sources == nil {
+		cfg.Sources = noSources{}
 	}
 	if cfg.Sharing == nil {
 		cfg.Sharing = func(context.Context, string) ([]*corev1.PersistentVolume, error) { return nil, nil }
@@ -137,6 +141,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
 		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass, edited)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, reconcile.OnChange(c.fromSource)),
 		source.TypedFunc[provision.Key](c.fromJournal),
 		source.TypedFunc[provision.Key](c.fromBinder),
 	) {

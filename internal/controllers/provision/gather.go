@@ -63,6 +63,9 @@ func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (pr
 	if s, err = c.place(ctx, s); err != nil {
 		return s, err
 	}
+	if s, err = c.readSource(ctx, s); err != nil {
+		return s, err
+	}
 	if s.Namespace, err = c.lookAtNamespace(ctx, provision.NamespaceToRead(s)); err != nil {
 		return s, err
 	}

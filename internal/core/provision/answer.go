@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -39,7 +40,7 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	if why := unwanted(s); why != nil {
 		return discardAnswered(s, sent, a.Volume.GetVolumeId(), why)
 	}
-	if unfit := misfit(sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
+	if unfit := misfit(s, sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
 		return discardAnswered(s, sent, a.Volume.GetVolumeId(), refuse{Finding: verdict.Finding{
 			Reason:  verdict.CreateResponseInvalid,
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),
@@ -144,7 +145,7 @@ func provisioned(pv *corev1.PersistentVolume) Verdict {
 }
 
 // misfit compares the volume with the request; empty means that it fits.
-func misfit(request *csi.CreateVolumeRequest, created *csi.Volume) string {
+func misfit(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume) string {
 	required := request.GetCapacityRange().GetRequiredBytes()
 	if got := created.GetCapacityBytes(); got != 0 && got < required {
 		return fmt.Sprintf("created volume has %d bytes, less than the %d bytes that the claim asks for", got, required)
@@ -152,7 +153,7 @@ func misfit(request *csi.CreateVolumeRequest, created *csi.Volume) string {
 	if strings.ContainsFunc(created.GetVolumeId(), unicode.IsControl) { // it would go into commands and logs of others
 		return fmt.Sprintf("created volume has the id %q, with control characters", created.GetVolumeId())
 	}
-	return ""
+	return cmp.Or(hasContent(request, created), hasAttributes(s, request))
 }
 
 // Written is how the creation of a PersistentVolume failed.

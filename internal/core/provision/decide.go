@@ -29,8 +29,10 @@ var checks = []check{
 	checkPending,
 	checkClass,
 	checkConsumer,
+	checkSource,
 	checkCapabilities,
-	checkNotSupportedYet,
+	checkSourceCapabilities,
+	checkAttributesCapability,
 }
 
 // Decide says what to do for a claim. now is compared with the times in the snapshot only.
@@ -70,14 +72,30 @@ func untilSeen(s Snapshot, v Verdict, now time.Time) Verdict {
 	return v
 }
 
-// secretLook is how often a secret is looked at while a claim waits: upstream's role may get
-// secrets and not watch them.
-const secretLook = 30 * time.Second
+// secretLook and sourceLook are how often a secret, or a source with what belongs to it, is read
+// while a claim waits: upstream's role may get them and not watch them.
+const (
+	secretLook = 30 * time.Second
+	sourceLook = 10 * time.Second
+)
+
+// lookAfter returns how often the inputs of a waiting claim are read that no watch shows; 0 for
+// never.
+func lookAfter(s Snapshot) time.Duration {
+	switch {
+	case !s.Source.Ref.IsNone() || attributesClass(s) != "":
+		return sourceLook
+	case s.Secret.Access == Readable:
+		return secretLook
+	}
+	return 0
+}
 
 // lookAgain is when a claim that waits is looked at again: when it is due, or before, to see
-// whether its secret has changed (H-43).
+// whether an input has changed that no watch shows (H-43).
 func lookAgain(s Snapshot, now time.Time) time.Time {
-	if look := now.Add(secretLook); s.Secret.Access == Readable && look.Before(s.Retry.NotBefore) {
+	after := lookAfter(s)
+	if look := now.Add(after); after > 0 && look.Before(s.Retry.NotBefore) {
 		return look
 	}
 	return s.Retry.NotBefore
@@ -95,11 +113,11 @@ func decide(s Snapshot) Verdict {
 	}
 	switch {
 	case finding == nil:
-		return create(s, entry)
+		return create(s, entry, protect(s)...)
 	case finding.Reason == verdict.NodeTopologyUnknown && (isNodeGone(s) || s.Retry.Failed >= patience):
 		return reschedule(s, *finding)
 	}
-	return refuse{Finding: *finding}
+	return refuse{Finding: *finding, Look: lookAfter(s)}
 }
 
 // patience is after how many failed attempts in a row a node is given up that does not say where it
@@ -287,27 +305,6 @@ func lacks(s Snapshot, capability string) Verdict {
 	return refuse{Finding: verdict.Finding{
 		Reason:  verdict.DriverLacks,
 		Message: fmt.Sprintf("CSI driver %q does not have the capability %s", s.Driver.Name, capability),
-	}}
-}
-
-// checkNotSupportedYet refuses what a later version will do, rather than create a volume without it.
-func checkNotSupportedYet(s Snapshot) Verdict {
-	var field string
-	spec := s.Claim.Spec
-	switch {
-	case spec.DataSource != nil:
-		field = fmt.Sprintf("the claim's spec.dataSource (%s %q)", spec.DataSource.Kind, spec.DataSource.Name)
-	case spec.DataSourceRef != nil:
-		field = fmt.Sprintf("the claim's spec.dataSourceRef (%s %q)", spec.DataSourceRef.Kind, spec.DataSourceRef.Name)
-	case deref(spec.VolumeAttributesClassName) != "":
-		field = fmt.Sprintf("the claim's spec.volumeAttributesClassName (%q)", *spec.VolumeAttributesClassName)
-	default:
-		return nil
-	}
-	return refuse{Finding: verdict.Finding{
-		Reason:  verdict.NotSupportedYet,
-		Message: field + " is not supported by this version of Purser",
-		Fix:     "Leave it out, or run upstream's external-provisioner for this driver",
 	}}
 }
 

@@ -219,9 +219,6 @@ func TestDecide(t *testing.T) {
 		{"R-30 C-63 unknown reserved parameter", world(func(s *Snapshot) {
 			s.Class.Parameters = map[string]string{"csi.storage.k8s.io/colour": "red"}
 		}), verdict.ClassInvalid, refuse{}},
-		{"data source is refused, not ignored", world(func(s *Snapshot) {
-			s.Claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "s"}
-		}), verdict.NotSupportedYet, refuse{}},
 		{"C-61 C-104 8.19 the selected node is gone: it is taken back", world(firstUse, hasTopology, annotate(names.AnnSelectedNode, "n1")), verdict.NodeTopologyUnknown, do{}},
 		{"H-8 also when its CSINode lingers", world(firstUse, hasTopology, onNode(nil, driver)), verdict.NodeTopologyUnknown, do{}},
 		{"H-8 or when that is gone alone", world(firstUse, hasTopology, onNode(map[string]string{"zone": "a"}, "")), verdict.NodeTopologyUnknown, do{}},
@@ -470,24 +467,6 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 	} {
 		if got := Decide(tc.s, time.Time{}).Because().Text(); !strings.Contains(got, tc.want) {
 			t.Errorf("%q does not say %q", got, tc.want)
-		}
-	}
-}
-
-// What is refused is named as it stands in the object, and so is the way out.
-func TestDecideNamesWhatIsNotSupportedYet(t *testing.T) {
-	for want, edit := range map[string]func(*Snapshot){
-		`spec.dataSource (VolumeSnapshot "s")`: func(s *Snapshot) {
-			s.Claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "s"}
-		},
-		`spec.dataSourceRef (Populator "p")`: func(s *Snapshot) {
-			s.Claim.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "Populator", Name: "p"}
-		},
-		`spec.volumeAttributesClassName ("gold")`: func(s *Snapshot) { s.Claim.Spec.VolumeAttributesClassName = new("gold") },
-	} {
-		got := Decide(world(edit), time.Unix(0, 0)).Because()
-		if got.Reason != verdict.NotSupportedYet || !strings.Contains(got.Text(), want) || !strings.Contains(got.Fix, "external-provisioner") {
-			t.Errorf("%s: %s, want %q", got.Reason, got.Text(), want)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		finding.Reason = verdict.CreateInfeasible
 		finding.Message = "Volume provisioning failed with infeasible error. Retries will be delayed. " + a.Message // EV-3
 		slow := refuse{Finding: finding, Retry: verdict.RetrySlowly}
-		if sent.Secrets.Of(secretref.Provisioner).Name != "" {
+		if slow.Look = lookAfter(s); slow.Look == 0 && sent.Secrets.Of(secretref.Provisioner).Name != "" {
 			slow.Look = secretLook
 		}
 		return do{Finding: finding, Actions: []Action{record}, Then: slow}

@@ -40,6 +40,10 @@ func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if finding := tooSmall(s, fsType); finding != nil {
 		return nil, finding
 	}
+	content, finding := contentSource(s)
+	if finding != nil {
+		return nil, finding
+	}
 	requirement, finding := accessibility(s)
 	if finding != nil {
 		return nil, finding
@@ -51,13 +55,19 @@ func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if finding != nil {
 		return nil, finding
 	}
+	mutable, finding := mutableParameters(s)
+	if finding != nil {
+		return nil, finding
+	}
 	storage := s.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	return &csi.CreateVolumeRequest{
 		Name:                      volumeName(s),
 		CapacityRange:             &csi.CapacityRange{RequiredBytes: storage.Value()}, // Value rounds up
 		VolumeCapabilities:        capabilities,
 		Parameters:                parameters,
+		VolumeContentSource:       content,
 		AccessibilityRequirements: requirement,
+		MutableParameters:         mutable,
 	}, nil
 }
 

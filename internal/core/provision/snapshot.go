@@ -10,6 +10,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/source"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -46,6 +47,8 @@ type Snapshot struct {
 	Secret       Secret             // what is known of the provisioner's secret, if [SecretToRead] names one
 	Namespace    Namespace          // what is known of the claim's namespace, if [NamespaceToRead] names it
 	Pending      *intent.Entry      // a CreateVolume request of this claim whose outcome is not known
+	Source       source.State       // of the claim, if [SourceToRead] names one
+	Attributes   AttributesClass    // if [AttributesClassToRead] names one
 	// HandedOver says that the binder in this process asks for the volume, so that the claim need
 	// not say so.
 	HandedOver bool
@@ -110,6 +113,9 @@ type Options struct {
 	DriverMetadata            []MetadataKey    // --driver-metadata: of claims, for the driver (U-50, U-51)
 	VolumeMetadata            []MetadataKey    // --volume-metadata: of claims, for their PersistentVolumes (U-52)
 	Topology                  topology.Rules   // which places are requested
+	KeepVolumeMode            bool             // --prevent-volume-mode-conversion
+	CrossNamespace            bool             // the feature gate CrossNamespaceVolumeDataSource
+	IgnoreAttributes          bool             // the feature gate VolumeAttributesClass is off
 	Identity                  string           // of this process, for the volume attributes (ST-9)
 }
 

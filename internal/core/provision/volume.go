@@ -39,9 +39,12 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 			},
 			NodeAffinity: affinity(s, created),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: source(s, sent, created),
+				CSI: csiSource(s, sent, created),
 			},
 		},
+	}
+	if name := attributesClass(s); name != "" { // P-13
+		pv.Spec.VolumeAttributesClassName = &name
 	}
 	if s.Class.ReclaimPolicy != nil {
 		pv.Spec.PersistentVolumeReclaimPolicy = *s.Class.ReclaimPolicy
@@ -72,7 +75,7 @@ func annotations(s Snapshot, secrets secretref.Set) map[string]string {
 	return out
 }
 
-func source(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.CSIPersistentVolumeSource {
+func csiSource(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.CSIPersistentVolumeSource {
 	attributes := map[string]string{names.AttributeProvisionerIdentity: s.Options.Identity}
 	maps.Copy(attributes, created.GetVolumeContext()) // P-6: the driver wins
 	return &corev1.CSIPersistentVolumeSource{

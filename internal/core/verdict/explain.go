@@ -6,7 +6,6 @@ const (
 	BinderSilent           Reason = "BinderSilent"
 	ProvisionerSilent      Reason = "ProvisionerSilent"
 	DriverSlow             Reason = "DriverSlow"
-	SourceNotReady         Reason = "SourceNotReady"
 	ExpansionRefused       Reason = "ExpansionRefused"
 	ExpansionOnNode        Reason = "ExpansionOnNode"
 	ExpansionFailed        Reason = "ExpansionFailed"
@@ -61,8 +60,6 @@ var explainInfos = map[Reason]Info{
 		"Is the driver installed under the name that the StorageClass has, and does its controller pod run?"),
 	DriverSlow: silent("The provisioner is alive, and the driver has not answered for minutes.",
 		"Read the log of the driver's controller pod."),
-	SourceNotReady: silent("The claim is to be filled from a snapshot, a claim or a populator that is not there or not ready.",
-		"Run purser explain for the source that the answer names."),
 	ExpansionRefused: silent("The size that the claim asks for cannot be had: the driver refuses it for good, or nothing can expand this volume.",
 		"Ask for a smaller size that is still more than the volume has."),
 	ExpansionOnNode: silent("The volume is larger and its filesystem is not yet: it is expanded on the node where a pod uses it.",

@@ -23,6 +23,7 @@ var infos = merge(
 	publishInfos,
 	mountingInfos,
 	topologyInfos,
+	sourceInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.
@@ -75,8 +76,6 @@ var claimAndVolumeInfos = map[Reason]Info{
 		"deploy/optional/csi-provisioner-namespaces.yaml has the missing rule. Or take the namespace-label keys out of --driver-metadata."),
 	DriverLacks: failedClaim("The CSI driver does not have a capability that the claim needs.",
 		"The message names the capability. Use another StorageClass or driver."),
-	NotSupportedYet: failedClaim("This version of Purser does not do what the claim asks for, and refuses rather than create the wrong volume.",
-		"The message names the field. docs/limitations.md lists what is not there yet."),
 	NodeTopologyUnknown: failedClaim("The node that the scheduler picked does not say where it stands for this driver, so the driver cannot be asked for a volume near it.",
 		"kubectl get csinode NODE -o yaml: is the driver registered there with topology keys, and does the Node have these labels?"),
 	Provisioning: {

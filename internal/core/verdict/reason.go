@@ -25,7 +25,6 @@ const (
 	SecretUnfit                Reason = "SecretUnfit"
 	NamespaceForbidden         Reason = "NamespaceForbidden"
 	DriverLacks                Reason = "DriverLacks"
-	NotSupportedYet            Reason = "NotSupportedYet"
 	NodeTopologyUnknown        Reason = "NodeTopologyUnknown"
 	Provisioning               Reason = "Provisioning"
 	VolumeCreated              Reason = "VolumeCreated"

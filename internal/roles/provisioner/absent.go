@@ -12,17 +12,6 @@ import (
 // value, since manifests carry them; the two flags that switch a feature on are refused, since a
 // start without it would be a silent difference (docs/limitations.md).
 
-// noteAhead tells of the flags that do something upstream and nothing here. Those about capacity
-// and node deployment do nothing upstream either without the flag that switches the feature on.
-func (p *Provisioner) noteAhead() {
-	const sources = "has no effect yet: claims with a data source are refused, each with an event"
-	for _, name := range []string{"cloning-protection-threads", "snapshot-orphan-sweep-interval", "prevent-volume-mode-conversion"} { // F-7, F-8, F-27
-		if p.Given(name) {
-			p.Notices.Add("--"+name, sources)
-		}
-	}
-}
-
 // Capacity are the settings of CSIStorageCapacity objects (F-9, F-16 to F-21).
 type Capacity struct {
 	Enabled          bool

@@ -20,7 +20,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Metrics and health", p.AddSidecarFlags)
 	cli.Grouped(f, "Process", p.processFlags)
 	cli.Grouped(f, "Logs", cli.LoggingFlags(p.Logging))
-	cli.Grouped(f, "Sources of volumes (not there yet)", p.sourceFlags)
+	cli.Grouped(f, "Sources of volumes", p.sourceFlags)
 	cli.Grouped(f, "Storage capacity (not there yet)", p.Capacity.flags)
 	cli.Grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
 	cli.Grouped(f, "Of older versions", p.retiredFlags)
@@ -73,7 +73,7 @@ func (p *Provisioner) processFlags(f *pflag.FlagSet) {
 
 // sourceFlags are F-7, F-8 and F-27.
 func (p *Provisioner) sourceFlags(f *pflag.FlagSet) {
-	f.UintVar(&p.Sources.CloneWorkers, "cloning-protection-threads", 1, "clone sources that are released at once")
-	f.DurationVar(&p.Sources.SnapshotSweep, "snapshot-orphan-sweep-interval", 5*time.Minute, "how often snapshots are searched for finalizers that are not needed; 0 for never")
+	f.UintVar(&p.Sources.CloneWorkers, "cloning-protection-threads", 1, "sources of clones and restores whose finalizers are removed at once")
+	f.DurationVar(&p.Sources.SnapshotSweep, "snapshot-orphan-sweep-interval", 5*time.Minute, "how often snapshots are listed for finalizers that another process left; 0 for once, at the start")
 	f.BoolVar(&p.Sources.KeepVolumeMode, "prevent-volume-mode-conversion", true, "refuse to restore a snapshot with another volume mode than its source had")
 }

@@ -39,8 +39,8 @@ var generations = []generation{
 	{"1.5", []string{"--metrics-path=/m"}, []string{"--metrics-address=:8080"}}, // F-52
 	{
 		"1.6",
-		[]string{"--extra-create-metadata=true"},
-		[]string{"--cloning-protection-threads=2", "--enable-leader-election=true", "--log_file=/x", "--log_file_max_size=1800", "--skip_headers", "--skip_log_headers=true", "--add_dir_header"},
+		[]string{"--extra-create-metadata=true", "--cloning-protection-threads=2"},
+		[]string{"--enable-leader-election=true", "--log_file=/x", "--log_file_max_size=1800", "--skip_headers", "--skip_log_headers=true", "--add_dir_header"},
 	},
 	{
 		"2.0",
@@ -65,19 +65,19 @@ var generations = []generation{
 	},
 	{
 		"3.2",
-		[]string{"--enable-pprof", "--kube-api-capacity-qps=1", "--kube-api-capacity-burst=5"},
-		[]string{"--prevent-volume-mode-conversion=true", "--prevent-volume-mode-conversion=false"},
+		[]string{"--enable-pprof", "--kube-api-capacity-qps=1", "--kube-api-capacity-burst=5", "--prevent-volume-mode-conversion=true", "--prevent-volume-mode-conversion=false"},
+		nil,
 	},
 	{
 		"5.0",
-		[]string{"--feature-gates=Topology=true"},
-		[]string{"--feature-gates=HonorPVReclaimPolicy=true", "--feature-gates=VolumeAttributesClass=true", "--feature-gates=VolumeAttributesClass=false"},
+		[]string{"--feature-gates=Topology=true", "--feature-gates=VolumeAttributesClass=true", "--feature-gates=VolumeAttributesClass=false"},
+		[]string{"--feature-gates=HonorPVReclaimPolicy=true"},
 	},
 	{"5.2", []string{"--logging-format=json", "--log-flush-frequency=5s"}, nil},
 	{"5.3", []string{"--automaxprocs", "--automaxprocs=false"}, nil},
 	{"6.0", []string{"--feature-gates=ReleaseLeaderElectionOnExit=true"}, nil},
 	{"6.2", []string{"--leader-election-labels=a:b,c/d:e"}, nil},
-	{"6.3", nil, []string{"--snapshot-orphan-sweep-interval=0"}},
+	{"6.3", []string{"--snapshot-orphan-sweep-interval=0"}, nil},
 	{
 		"6.4",
 		[]string{"--log-text-split-stream=false", "--log-text-info-buffer-size=0", "--log-json-split-stream=false", "--log-json-info-buffer-size=0"},
@@ -248,8 +248,8 @@ func TestGates(t *testing.T) {
 	if p.Gates.Enabled(GateTopology) || !p.Gates.Enabled(GateVolumeAttributesClass) || !p.Gates.Given(GateTopology) || p.Gates.Given(GateCrossNamespaceSource) {
 		t.Error("the gates are not as given")
 	}
-	if p, err = parsed(t, "--feature-gates=CrossNamespaceVolumeDataSource=true"); err != nil || len(p.Notices.Lines) != 1 {
-		t.Errorf("a gate that does nothing yet: %v, %v", err, p.Notices.Lines)
+	if p, err = parsed(t, "--feature-gates=CrossNamespaceVolumeDataSource=true"); err != nil || len(p.Notices.Lines) != 0 || !p.options("d").CrossNamespace {
+		t.Errorf("G-2: %v, %v", err, p.Notices.Lines)
 	}
 	if !New().Gates.Enabled(GateReleaseLeaseOnShutdown) {
 		t.Error("U-59: the lease is not released by default")

@@ -30,28 +30,14 @@ var gateTable = cli.GateTable{
 	},
 	Ignored:   cli.ServerGates,
 	Fixed:     []featuregate.Feature{GateReleaseLeaseOnShutdown},
-	Note:      noteGate,
 	NoteStage: noteStage,
-}
-
-// noteGate warns of gates of features that this version does not have. With its gate off, upstream
-// ignores what a claim names; such claims are refused here.
-func noteGate(name featuregate.Feature, on bool) string {
-	switch {
-	case name == GateCrossNamespaceSource && on:
-		return "this version does not do it yet: claims with a source in another namespace are refused, each with an event"
-	case name == GateVolumeAttributesClass:
-		return "has no effect yet: claims that name a VolumeAttributesClass are refused, each with an event"
-	}
-	return ""
 }
 
 // noteStage says what a switch for all gates of a stage comes to.
 func noteStage(stage featuregate.Feature, on bool) string {
 	switch {
 	case stage == cli.GateAllAlpha && on:
-		return "of the alpha gates, this version does not do CrossNamespaceVolumeDataSource yet: " +
-			"claims with a source in another namespace are refused, each with an event"
+		return "of the alpha gates, CrossNamespaceVolumeDataSource is on now"
 	case stage == cli.GateAllAlpha:
 		return "the alpha gate ReleaseLeaderElectionOnExit, which is on by default here, stays as it is unless it is named"
 	}

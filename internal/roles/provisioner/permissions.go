@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/roles/process"
 )
@@ -25,6 +27,8 @@ var optionalPermissions = map[string]string{
 var optionalManifests = map[string]string{
 	"namespaces": "deploy/optional/csi-provisioner-namespaces.yaml",
 	"endpoints":  "deploy/optional/csi-provisioner-endpoints.yaml",
+
+	"referencegrants": "deploy/optional/csi-provisioner-grants.yaml",
 }
 
 // unusedVerbs are the verbs of upstream's role that nothing here needs: events are not read, and
@@ -40,13 +44,20 @@ func (w *builder) wantedPermissions() ([]process.Permission, error) {
 	}
 	unneeded := map[string]bool{
 		"nodes": !w.topology(), "csinodes": !w.topology(), "volumeattachments": !w.attaches(),
-		"leases": !w.role.Election.Enabled && w.role.Journal.Intents == intentsOff,
+		"volumesnapshots": !w.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
+
+		"volumesnapshotcontents":  !w.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
+		"volumeattributesclasses": !w.has(csi.ControllerServiceCapability_RPC_MODIFY_VOLUME) || !w.role.Gates.Enabled(GateVolumeAttributesClass),
+		"leases":                  !w.role.Election.Enabled && w.role.Journal.Intents == intentsOff,
 	}
 	var wanted []process.Permission
 	for _, p := range shipped {
 		if !unneeded[p.Resource] && !slices.Contains(unusedVerbs[p.Resource], p.Verb) {
 			wanted = append(wanted, p)
 		}
+	}
+	if w.role.Gates.Enabled(GateCrossNamespaceSource) { // RB-9
+		wanted = append(wanted, process.Permission{Group: names.GatewayGroup, Resource: "referencegrants", Verb: "list"})
 	}
 	if w.role.readsNamespaces() { // U-51
 		wanted = append(wanted, process.Permission{Resource: "namespaces", Verb: "get"})
@@ -58,6 +69,8 @@ func (w *builder) wantedPermissions() ([]process.Permission, error) {
 	}
 	return wanted, nil
 }
+
+func (w *builder) has(c csi.ControllerServiceCapability_RPC_Type) bool { return w.Driver.Controller[c] }
 
 // secretPermissions are for the secrets that the classes of a driver name for CreateVolume and
 // DeleteVolume. Where the namespace depends on the claim, all are meant (RB-8, U-42).

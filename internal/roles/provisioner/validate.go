@@ -16,7 +16,6 @@ import (
 
 // Validate implements role. It lists every mistake at once (CL-9).
 func (p *Provisioner) Validate() error {
-	p.noteAhead()
 	return errors.Join(slices.Concat(
 		p.ValidateShared(), p.validateVolumes(), p.validatePace(), p.Topology.validate(), p.Capacity.validate(), p.NodeDeployment.validate())...)
 }

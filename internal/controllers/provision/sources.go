@@ -1,0 +1,114 @@
+package provision
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/source"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/world"
+)
+
+// Sources keeps the sources of claims while volumes are made from them.
+type Sources interface {
+	// Protect adds the finalizer of a source. The claim counts as its user until Done.
+	Protect(ctx context.Context, a provision.ProtectSource, claim types.UID) error
+	// Done says that the run of a claim has ended.
+	Done(claim types.UID)
+	// Resolved says that a request with a source, whose outcome was not known, is resolved.
+	Resolved()
+}
+
+// noSources is a Sources for a process that makes no volume from a source.
+type noSources struct{}
+
+func (noSources) Protect(context.Context, provision.ProtectSource, types.UID) error { return nil }
+func (noSources) Done(types.UID)                                                    {}
+func (noSources) Resolved()                                                         {}
+
+// readSource reads the source of the claim and its VolumeAttributesClass, live: upstream's role may
+// not watch them, and few claims have any.
+func (c *Controller) readSource(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
+	var err error
+	if ref := provision.SourceToRead(s); !ref.IsNone() {
+		if s.Source, err = world.SourceFor(ctx, c.Live, ref, s.Key.Namespace); err != nil {
+			return s, err
+		}
+	}
+	if name := provision.AttributesClassToRead(s); name != "" {
+		s.Attributes, err = c.attributesClass(ctx, name)
+	}
+	return s, err
+}
+
+func (c *Controller) attributesClass(ctx context.Context, name string) (provision.AttributesClass, error) {
+	class := &storagev1.VolumeAttributesClass{}
+	err := c.Live.Get(ctx, client.ObjectKey{Name: name}, class)
+	switch {
+	case err == nil:
+		return provision.AttributesClass{Access: provision.Readable, Class: class}, nil
+	case apierrors.IsForbidden(err):
+		return provision.AttributesClass{Access: provision.Forbidden}, nil
+	case kube.IsUnserved(err):
+		return provision.AttributesClass{Unserved: true}, nil
+	case apierrors.IsNotFound(err):
+		return provision.AttributesClass{Access: provision.Missing}, nil
+	}
+	return provision.AttributesClass{}, err
+}
+
+// settle removes the journal entry of a claim. One with a source kept that source.
+func (c *Controller) settle(ctx context.Context, s provision.Snapshot) error {
+	if err := c.Journal.Settle(ctx, s.Key.UID); err != nil {
+		return err
+	}
+	if s.Pending != nil && s.Pending.Request.GetVolumeContentSource() != nil {
+		c.Sources.Resolved()
+	}
+	return nil
+}
+
+// fromSource enqueues the claims that wait for a source, a claim that is bound now.
+func (c *Controller) fromSource(ctx context.Context, change reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
+	if change.IsDeleted() || change.New.Status.Phase != corev1.ClaimBound ||
+		!change.IsCreated() && change.Old.Status.Phase == corev1.ClaimBound {
+		return
+	}
+	ref := source.Ref{Kind: source.KindClaim, NamespacedName: client.ObjectKeyFromObject(change.New)}
+	var claims corev1.PersistentVolumeClaimList
+	if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexSource: ref.String()}); err != nil {
+		return // the retry of each claim comes in any case
+	}
+	for i := range claims.Items {
+		for _, key := range c.fromClaim(ctx, &claims.Items[i]) {
+			q.Add(key)
+		}
+	}
+}
+
+// Asks reports whether a claim asks for a volume of this driver.
+func (c *Controller) Asks(claim *corev1.PersistentVolumeClaim) bool { return c.asksUs(claim) }
+
+// ContentSources returns those of all requests in the journal, also of those in whose place others
+// were sent.
+func (c *Controller) ContentSources(ctx context.Context) (all []*csi.VolumeContentSource, err error) {
+	if err := c.Journal.Wait(ctx); err != nil {
+		return nil, err
+	}
+	for _, entry := range c.Journal.Entries() {
+		for e := &entry; e != nil; e = e.Former {
+			if from := e.Request.GetVolumeContentSource(); from != nil {
+				all = append(all, from)
+			}
+		}
+	}
+	return all, nil
+}

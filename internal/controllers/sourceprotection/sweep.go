@@ -1,0 +1,81 @@
+package sourceprotection
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/source"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// fromSweep enqueues the VolumeSnapshots with the finalizer that a former process left, at the start
+// and then at intervals. There is no watch: upstream's role need not have one, and the
+// snapshots that this process protects are known.
+func (c *Controller) fromSweep(ctx context.Context, q queue) error {
+	go func() {
+		for {
+			c.sweep(ctx, q)
+			if c.Sweep == 0 {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.Clock.After(c.Sweep):
+			}
+		}
+	}()
+	return nil
+}
+
+// sweepPage is how many VolumeSnapshots one request lists.
+const sweepPage = 500
+
+func (c *Controller) sweep(ctx context.Context, q queue) {
+	var page snapshotv1.VolumeSnapshotList
+	for {
+		err := c.Live.List(ctx, &page, client.Limit(sweepPage), client.Continue(page.Continue))
+		switch {
+		case kube.IsUnserved(err) || ctx.Err() != nil:
+			return
+		case err != nil:
+			logr.FromContextOrDiscard(ctx).V(sweepVerbosity(err)).Info("cannot list VolumeSnapshots; a finalizer that a former process left stays",
+				"problem", err.Error())
+			return
+		}
+		for i := range page.Items {
+			ref := snapshotRef(&page.Items[i])
+			if source.IsProtected(&page.Items[i], ref) {
+				c.know(ref)
+				q.Add(ref)
+			}
+		}
+		if page.Continue == "" {
+			return
+		}
+	}
+}
+
+// sweepVerbosity is high for the permission that upstream's role need not have (RB-5).
+func sweepVerbosity(err error) int {
+	if apierrors.IsForbidden(err) {
+		return 3
+	}
+	return 0
+}
+
+func snapshotRef(vs *snapshotv1.VolumeSnapshot) source.Ref {
+	return source.Ref{Group: names.SnapshotGroup, Kind: source.KindSnapshot, NamespacedName: client.ObjectKeyFromObject(vs)}
+}
+
+// tellUnprotected logs that a snapshot is restored without the finalizer.
+func (c *Controller) tellUnprotected(ctx context.Context, ref source.Ref) {
+	logr.FromContextOrDiscard(ctx).V(3).Info("may not update VolumeSnapshots, so the snapshot is restored without a finalizer",
+		telemetry.KeySource, ref.String())
+}

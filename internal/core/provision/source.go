@@ -1,0 +1,104 @@
+package provision
+
+import (
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/source"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// ProtectSource adds the finalizer that keeps the source of a claim until its volume is made (C-82,
+// C-83). It comes before [Record]: a finalizer without a volume is removed again, a source that goes
+// amid CreateVolume may leave half a volume.
+type ProtectSource struct {
+	Ref source.Ref
+	UID types.UID // of the source, as it was checked
+	// Version is the resource version at which the source was checked, and Protected whether it had
+	// the finalizer then.
+	Version   string
+	Protected bool
+}
+
+func (ProtectSource) action() {}
+
+func rules(s Snapshot) source.Rules {
+	return source.Rules{
+		Driver: s.Driver.Name, KeepVolumeMode: s.Options.KeepVolumeMode, CrossNamespace: s.Options.CrossNamespace,
+	}
+}
+
+// checkSource leaves the kinds to others that no driver can read (C-51, C-53). The claim is told of
+// once and then at times, as long as it has no volume.
+func checkSource(s Snapshot) Verdict {
+	finding := source.CheckKind(s.Claim, rules(s))
+	switch {
+	case finding == nil:
+		return nil
+	case finding.Reason == verdict.SourceForeign:
+		return wait{Finding: *finding}
+	}
+	return refuse{Finding: *finding}
+}
+
+// checkSourceCapabilities is the part of C-54 about sources.
+func checkSourceCapabilities(s Snapshot) Verdict {
+	ref := source.Of(s.Claim)
+	switch {
+	case ref.IsSnapshot() && !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT]:
+		return lacks(s, "CREATE_DELETE_SNAPSHOT")
+	case ref.IsClaim() && !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CLONE_VOLUME]:
+		return lacks(s, "CLONE_VOLUME")
+	}
+	return nil
+}
+
+// SourceToRead returns the source that must be read before a volume can be asked for, when nothing
+// else is in the way; the zero value for none.
+func SourceToRead(s Snapshot) source.Ref {
+	if !isFreeToAsk(s) {
+		return source.Ref{}
+	}
+	return source.Of(s.Claim)
+}
+
+// contentSource is C-59.
+func contentSource(s Snapshot) (*csi.VolumeContentSource, *verdict.Finding) {
+	return source.Content(s.Claim, s.Source, rules(s))
+}
+
+// protect returns the action that keeps the source of a new request; none without a source.
+func protect(s Snapshot) []Action {
+	if s.Source.Ref.IsNone() {
+		return nil
+	}
+	object := s.Source.Object()
+	return []Action{ProtectSource{
+		Ref: s.Source.Ref, UID: object.GetUID(), Version: object.GetResourceVersion(),
+		Protected: source.IsProtected(object, s.Source.Ref),
+	}}
+}
+
+// hasContent says what is wrong with the content source in a response (C-72, H-26): a driver that
+// made an empty volume, or one from another source, must not pass for one that copied data. Empty
+// means that it fits.
+func hasContent(request *csi.CreateVolumeRequest, created *csi.Volume) string {
+	asked, got := request.GetVolumeContentSource(), created.GetContentSource()
+	switch {
+	case asked == nil || proto.Equal(asked, got):
+		return ""
+	case got == nil:
+		return fmt.Sprintf("created volume does not say that it is made from %s", contentText(asked))
+	}
+	return fmt.Sprintf("created volume is made from %s, and not from %s", contentText(got), contentText(asked))
+}
+
+func contentText(c *csi.VolumeContentSource) string {
+	if id := c.GetSnapshot().GetSnapshotId(); id != "" {
+		return fmt.Sprintf("snapshot %q", id)
+	}
+	return fmt.Sprintf("volume %q", c.GetVolume().GetVolumeId())
+}

@@ -1,0 +1,104 @@
+package source
+
+import (
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+func request(snapshot, volume string) *csi.VolumeContentSource {
+	if snapshot != "" {
+		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+			Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: snapshot},
+		}}
+	}
+	return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: volume},
+	}}
+}
+
+func TestRelease(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		restore func(*Held) // nil where the row is about clones only
+		clone   func(*Held)
+		want    verdict.Reason
+	}{
+		{"X-6 X-11 no user", func(*Held) {}, func(*Held) {}, verdict.SourceReleased},
+		{"X-3 being deleted", func(h *Held) { h.Snapshot.DeletionTimestamp = new(metav1.Now()) },
+			func(h *Held) { h.Claim.DeletionTimestamp = new(metav1.Now()) }, verdict.SourceReleased},
+		{"X-13 another claim waits", func(h *Held) { h.Users.Claims = []string{"crew/second"} },
+			func(h *Held) { h.Users.Claims = []string{"crew/second"} }, verdict.SourceInUse},
+		{"a call is in flight", func(h *Held) { h.Users.Calls = 1 }, func(h *Held) { h.Users.Calls = 1 }, verdict.SourceInUse},
+		{"X-14 the claim of a call is gone", func(h *Held) { h.Users.Requests = []*csi.VolumeContentSource{request("s", "")} },
+			func(h *Held) { h.Users.Requests = []*csi.VolumeContentSource{request("", "h")} }, verdict.SourceInUse},
+		{"requests for others", func(h *Held) {
+			h.Users.Requests = []*csi.VolumeContentSource{request("t", ""), request("", "s"), {}, nil}
+		}, func(h *Held) {
+			h.Users.Requests = []*csi.VolumeContentSource{request("h", ""), request("", "i"), {}, nil}
+		}, verdict.SourceReleased},
+		{"no finalizer", func(h *Held) { h.Snapshot.Finalizers = nil }, func(h *Held) { h.Claim.Finalizers = nil }, verdict.SourceUnprotected},
+		{"gone", func(h *Held) { h.Snapshot = nil }, func(h *Held) { h.Claim = nil }, verdict.SourceUnprotected},
+		{"X-16 another driver", func(h *Held) { h.Content.Spec.Driver = "b" }, func(h *Held) { h.Volume.Spec.CSI.Driver = "b" }, verdict.SourceNotOurs},
+		{"no driver's: not CSI", nil, func(h *Held) { h.Volume.Spec.CSI = nil }, verdict.SourceNotOurs},
+		{"nothing tells whose", func(h *Held) { h.Content = nil }, func(h *Held) { h.Volume = nil }, verdict.SourceNotOurs},
+		{"may not be read", func(h *Held) { h.Snapshot, h.Unread = nil, Unread{"volumesnapshots", true} }, nil, verdict.SourceForbidden},
+		{"content gone, being deleted", func(h *Held) {
+			h.Content = nil
+			h.Snapshot.DeletionTimestamp = new(metav1.Now())
+		}, nil, verdict.SourceReleased},
+		{"volume gone, ours by annotation", nil, func(h *Held) {
+			h.Volume = nil
+			h.Claim.Annotations = map[string]string{names.AnnStorageProvisioner: driver}
+		}, verdict.SourceReleased},
+		{"volume gone, migrated to ours", nil, func(h *Held) {
+			h.Volume = nil
+			h.Claim.Annotations = map[string]string{names.AnnStorageProvisioner: "kubernetes.io/x", names.AnnMigratedTo: driver}
+		}, verdict.SourceReleased},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.restore != nil {
+				h := Held{State: restored(), Driver: driver}
+				h.Snapshot.Finalizers = []string{names.FinalizerSnapshotSource, names.FinalizerRestoreSource}
+				tc.restore(&h)
+				checkRelease(t, "restore", h, tc.want)
+			}
+			if tc.clone != nil {
+				h := Held{State: cloned(), Driver: driver}
+				h.Claim.Finalizers = []string{names.FinalizerPVCProtection, names.FinalizerCloneSource}
+				tc.clone(&h)
+				checkRelease(t, "clone", h, tc.want)
+			}
+		})
+	}
+}
+
+func checkRelease(t *testing.T, kind string, h Held, want verdict.Reason) {
+	t.Helper()
+	v := Release(h)
+	if v.Because().Reason != want {
+		t.Errorf("%s: %s, want %s", kind, v.Because().Reason, want)
+	}
+	if _, removes := v.(verdict.Do[Action]); removes != (want == verdict.SourceReleased) {
+		t.Errorf("%s: %T", kind, v)
+	}
+}
+
+// A claim that is bound or being deleted waits for nothing.
+func TestWaits(t *testing.T) {
+	c := claim(cloneRef)
+	if !Waits(c) {
+		t.Error("a new claim does not wait")
+	}
+	c.DeletionTimestamp = new(metav1.Now())
+	if Waits(c) {
+		t.Error("a terminating claim waits")
+	}
+	if c = cloned().Claim; Waits(c) {
+		t.Error("a bound claim waits")
+	}
+}

@@ -1,0 +1,72 @@
+package verdict
+
+// Reasons about the source of a claim: another claim, a VolumeSnapshot, or another kind.
+const (
+	SourceForeign       Reason = "SourceForeign"
+	SourceNamespaceOff  Reason = "SourceNamespaceOff"
+	SourceNotGranted    Reason = "SourceNotGranted"
+	SourceMissing       Reason = "SourceMissing"
+	SourceForbidden     Reason = "SourceForbidden"
+	SourceNotReady      Reason = "SourceNotReady"
+	SourceDeleting      Reason = "SourceDeleting"
+	SourceOfOtherDriver Reason = "SourceOfOtherDriver"
+	SourceInvalid       Reason = "SourceInvalid"
+	SourceLarger        Reason = "SourceLarger"
+	SourceModeDiffers   Reason = "SourceModeDiffers"
+)
+
+// Reasons about the finalizer that keeps a source while volumes are made from it.
+const (
+	SourceUnprotected Reason = "SourceUnprotected"
+	SourceNotOurs     Reason = "SourceNotOurs"
+	SourceInUse       Reason = "SourceInUse"
+	SourceReleased    Reason = "SourceReleased"
+)
+
+// Reasons about the VolumeAttributesClass that a claim names for its new volume.
+const (
+	CreateAttributesMissing     Reason = "CreateAttributesMissing"
+	CreateAttributesForbidden   Reason = "CreateAttributesForbidden"
+	CreateAttributesOtherDriver Reason = "CreateAttributesOtherDriver"
+)
+
+var sourceInfos = map[Reason]Info{
+	SourceForeign: {Normal, eventProvisioning, "The claim names a source of a kind that no CSI driver can read, so a volume populator of that kind is to make the volume.",
+		"Is the populator of that kind installed? kubectl get volumepopulators lists them. The volume is not made by the provisioner."},
+	SourceNamespaceOff: failedClaim("The claim names a source in a namespace, which needs the feature gate CrossNamespaceVolumeDataSource.",
+		"Start the provisioner with --feature-gates=CrossNamespaceVolumeDataSource=true, or leave spec.dataSourceRef.namespace out for a source in the claim's own namespace."),
+	SourceNotGranted: failedClaim("The claim names a source in another namespace, and no ReferenceGrant there allows it.",
+		"The message names what the ReferenceGrant must have. It belongs into the namespace of the source. Provisioning goes on by itself when it is there."),
+	SourceMissing: failedClaim("The source of the claim, or what belongs to it, does not exist.",
+		"The message names the object. For a VolumeSnapshot, are the custom resources of snapshots installed? Provisioning goes on by itself when the object is there."),
+	SourceForbidden: failedClaim("The provisioner may not read the source of the claim.",
+		"The message names the resource. Compare the role of the provisioner with deploy/rbac/csi-provisioner.yaml."),
+	SourceNotReady: failedClaim("The source of the claim has no data that can be read yet: the claim is not bound, or the snapshot is not ready.",
+		"kubectl describe the source. Provisioning goes on by itself when it is ready."),
+	SourceDeleting: failedClaim("The source of the claim is being deleted.",
+		"Create the claim again with another source."),
+	SourceOfOtherDriver: failedClaim("The source of the claim is on the storage of another CSI driver than the one of its StorageClass.",
+		"Create the claim again with a StorageClass of the driver that the message names."),
+	SourceInvalid: failedClaim("The source of the claim and the objects that belong to it do not fit together.",
+		"The message names the field and the value."),
+	SourceLarger: failedClaim("The claim asks for less than its source has.",
+		"Create the claim again with the size in the message, or more."),
+	SourceModeDiffers: failedClaim("The claim has another volume mode than its source.",
+		"Create the claim again with the volume mode of the source. For a snapshot, somebody with the right to edit its VolumeSnapshotContent can allow it with the annotation in the message."),
+
+	SourceUnprotected: silent("The source does not have the finalizer of the provisioner.",
+		"Nothing to do."),
+	SourceNotOurs: silent("The finalizer on the source belongs to the provisioner of another driver.",
+		"If that driver is not there any more, remove the finalizer by hand."),
+	SourceInUse: silent("A volume is being made from the source, or a claim waits for one, so the source keeps its finalizer.",
+		"Nothing to do. To delete the source at once, delete the claims in the message first."),
+	SourceReleased: silent("No volume is being made from the source any more, so it has lost the finalizer of the provisioner.",
+		"Nothing to do."),
+
+	CreateAttributesMissing: failedClaim("The VolumeAttributesClass that the claim names does not exist.",
+		"kubectl get volumeattributesclass. Create it; provisioning then goes on by itself."),
+	CreateAttributesForbidden: failedClaim("The provisioner may not read the VolumeAttributesClass that the claim names.",
+		"Upstream's role lacks the rule. deploy/rbac/csi-provisioner.yaml has it: apiGroups [storage.k8s.io], resources [volumeattributesclasses], verbs [get]."),
+	CreateAttributesOtherDriver: failedClaim("The VolumeAttributesClass that the claim names is for another driver.",
+		"Name a VolumeAttributesClass of the driver of the StorageClass."),
+}

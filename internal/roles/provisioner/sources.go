@@ -1,0 +1,28 @@
+package provisioner
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+
+	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// sources returns the controller of the finalizers on sources. claims is set when the controllers
+// run: the two know each other.
+func (w *builder) sources(settings reconcile.Settings, claims **provisioning.Controller) *sourceprotection.Controller {
+	settings.Workers = int(max(w.role.Sources.CloneWorkers, 1))
+	sweep := max(w.role.Sources.SnapshotSweep, 0)
+	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
+		sweep = 0
+	}
+	return sourceprotection.New(sourceprotection.Config{
+		Settings: settings, Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),
+		Driver: w.Driver.Name, Sweep: sweep,
+		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
+		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return (*claims).ContentSources(ctx) },
+	})
+}
