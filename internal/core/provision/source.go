@@ -25,7 +25,7 @@ type ProtectSource struct {
 
 func (ProtectSource) action() {}
 
-func rules(s Snapshot) source.Rules {
+func sourceRules(s Snapshot) source.Rules {
 	return source.Rules{
 		Driver: s.Driver.Name, KeepVolumeMode: s.Options.KeepVolumeMode, CrossNamespace: s.Options.CrossNamespace,
 	}
@@ -34,7 +34,7 @@ func rules(s Snapshot) source.Rules {
 // checkSource leaves the kinds to others that no driver can read (C-51, C-53). The claim is told of
 // once and then at times, as long as it has no volume.
 func checkSource(s Snapshot) Verdict {
-	finding := source.CheckKind(s.Claim, rules(s))
+	finding := source.CheckKind(s.Claim, sourceRules(s))
 	switch {
 	case finding == nil:
 		return nil
@@ -67,7 +67,7 @@ func SourceToRead(s Snapshot) source.Ref {
 
 // contentSource is C-59.
 func contentSource(s Snapshot) (*csi.VolumeContentSource, *verdict.Finding) {
-	return source.Content(s.Claim, s.Source, rules(s))
+	return source.Content(s.Claim, s.Source, sourceRules(s))
 }
 
 // protect returns the action that keeps the source of a new request; none without a source.
