@@ -77,9 +77,9 @@ func TestSomeScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	r.write(&text)
+	r.Write(&text)
 	t.Log(text.String())
-	if r.failed() {
+	if r.Failed() {
 		t.Error("something is worse, or the stock controllers do not do what a scenario expects of them")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/purser-csi/purser/test/compat/outcome"
+	"github.com/purser-csi/purser/test/compat/report"
 	"github.com/purser-csi/purser/test/compat/scenario"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
@@ -70,8 +71,8 @@ func mainly() int {
 		fmt.Fprintln(os.Stderr, "compat:", err)
 		return 1
 	}
-	r.write(os.Stdout)
-	if r.failed() {
+	r.Write(os.Stdout)
+	if r.Failed() {
 		return 1
 	}
 	return 0
@@ -120,19 +121,19 @@ type theatre struct {
 }
 
 // play plays scenarios to both sides.
-func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report, err error) {
+func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report.Report, err error) {
 	var runs [2]*run
 	for i, s := range t.sides {
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "compat: playing %d scenarios to %s ...\n", len(chosen), s.name)
-		runs[i] = &run{side: s, scenarios: chosen, parallel: t.parallel, results: map[string]result{}}
+		runs[i] = &run{side: s, scenarios: chosen, parallel: t.parallel, results: map[string]report.Result{}}
 		if err := runs[i].play(ctx, t.house); err != nil {
 			return r, fmt.Errorf("%s: %w", s.name, err)
 		}
-		r.names[i], r.took[i] = s.name, time.Since(began).Round(time.Second).String()
+		r.Names[i], r.Took[i] = s.name, time.Since(began).Round(time.Second).String()
 	}
 	for _, s := range chosen {
-		r.comparisons = append(r.comparisons, compare(s, runs[0].results[s.Name], runs[1].results[s.Name], t.known))
+		r.Comparisons = append(r.Comparisons, report.Compare(s, runs[0].results[s.Name], runs[1].results[s.Name], t.known))
 	}
 	return r, nil
 }
@@ -140,12 +141,12 @@ func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report
 // both plays everything to both sides, and once more what the stock controllers told less about,
 // since they drop events when they have too many of them, and after 25 about one object; and what
 // did not go with them as it should.
-func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report, error) {
+func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report.Report, error) {
 	r, err := t.play(ctx, chosen)
 	if err != nil {
 		return r, err
 	}
-	quiet := r.toldLess()
+	quiet := r.ToldLess()
 	if len(quiet) == 0 {
 		return r, nil
 	}
@@ -156,12 +157,12 @@ func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report, 
 	if err != nil {
 		return r, err
 	}
-	r.replace(again)
+	r.Replace(again)
 	return r, nil
 }
 
 // compare does what the flags say.
-func (o options) compare(ctx context.Context) (r report, err error) {
+func (o options) compare(ctx context.Context) (r report.Report, err error) {
 	chosen, err := o.load()
 	if err != nil {
 		return r, err
@@ -189,7 +190,7 @@ func (o options) compare(ctx context.Context) (r report, err error) {
 		err = os.RemoveAll(t.house.dir)
 	}()
 	if r, err = t.both(ctx, chosen); err == nil && o.only == "" {
-		r.unused = t.known.Unused()
+		r.Unused = t.known.Unused()
 	}
 	return r, err
 }

@@ -15,16 +15,10 @@ import (
 	"github.com/purser-csi/purser/test/compat/outcome"
 	"github.com/purser-csi/purser/test/compat/play"
 	"github.com/purser-csi/purser/test/compat/record"
+	"github.com/purser-csi/purser/test/compat/report"
 	"github.com/purser-csi/purser/test/compat/scenario"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
-
-// result is what became of one scenario.
-type result struct {
-	outcome    outcome.Outcome
-	failures   []string // waits and expectations that were not met
-	violations []string // of the invariants
-}
 
 // run is one pass over the scenarios with one set of controllers.
 type run struct {
@@ -33,7 +27,7 @@ type run struct {
 	parallel  int
 
 	mu      sync.Mutex
-	results map[string]result
+	results map[string]report.Result
 }
 
 const (
@@ -185,8 +179,8 @@ func (r *run) lane(ctx context.Context, lane []scenario.Scenario, players map[st
 			p.Failures = append(p.Failures, err.Error())
 		}
 		history := p.History()
-		res := result{
-			outcome: outcome.Of(s.Name, history), failures: p.Failures, violations: invariant.Check(history, p.Writes),
+		res := report.Result{
+			Outcome: outcome.Of(s.Name, history), Failures: p.Failures, Violations: invariant.Check(history, p.Writes),
 		}
 		r.mu.Lock()
 		r.results[s.Name] = res

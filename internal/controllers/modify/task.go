@@ -10,51 +10,28 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/controllers/boundclaim"
 	"github.com/purser-csi/purser/internal/core/attributes"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[attributes.Action]
 
 // Gather implements reconcile.Task.
-func (c *Controller) Gather(ctx context.Context, key attributes.Key) (attributes.Snapshot, error) {
-	s := attributes.Snapshot{Driver: c.Driver}
-	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key.NamespacedName, &corev1.PersistentVolumeClaim{})
-	if err != nil || claim == nil || claim.UID != key.UID {
-		return s, err
-	}
-	s.Claim = claim
-	if claim.Spec.VolumeName == "" {
-		return s, nil
-	}
-	s.Volume, err = kube.ReadOwn(
-		ctx,
-		c.Cached,
-		c.volumes,
-		types.NamespacedName{Name: claim.Spec.VolumeName},
-		&corev1.PersistentVolume{},
-	)
-	if err != nil {
-		return s, err
-	}
-	if target := attributes.Target(claim); target != "" {
-		s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: target}, &storagev1.VolumeAttributesClass{})
-	}
+func (c *Controller) Gather(ctx context.Context, key objects.ClaimKey) (attributes.Snapshot, error) {
 	retry := c.retries.Get(key)
-	s.Retry = attributes.Retry{Class: retry.Inputs, NotBefore: retry.NotBefore}
-	return s, err
+	return world.Modification(ctx, c.Store.Reader(), key, world.ModificationMemory{
+		Driver: c.Driver, Retry: attributes.Retry{Class: retry.Inputs, NotBefore: retry.NotBefore},
+	})
 }
 
 // Decide implements reconcile.Task.
@@ -63,7 +40,7 @@ func (c *Controller) Decide(s attributes.Snapshot, now time.Time) next {
 }
 
 // About implements reconcile.Task.
-func (c *Controller) About(key attributes.Key, s attributes.Snapshot) reconcile.About {
+func (c *Controller) About(key objects.ClaimKey, s attributes.Snapshot) reconcile.About {
 	about := reconcile.About{
 		Log: []any{telemetry.KeyClaim, key.String()}, Inputs: func() string { return attributes.ClassID(s.Class) },
 	}
@@ -82,65 +59,27 @@ func (c *Controller) Apply(ctx context.Context, s attributes.Snapshot, action at
 	case attributes.Modify:
 		return c.modify(ctx, s), nil
 	case attributes.SetVolumeClass:
-		return nil, c.patchVolume(ctx, s, a.Target)
-	case attributes.MarkPending, attributes.Begin, attributes.Finish, attributes.Fail, attributes.Cancel:
-		return nil, c.patchClaim(ctx, s, action)
+		return nil, c.Store.PatchVolume(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
+			pv.Spec.VolumeAttributesClassName = &a.Target
+		})
+	case attributes.Begin:
+		return nil, c.patchClaim(ctx, s, action, boundclaim.FailOnConflict)
+	case attributes.MarkPending, attributes.Finish, attributes.Fail, attributes.Cancel:
+		return nil, c.patchClaim(ctx, s, action, boundclaim.ReadOnConflict)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// patchClaim writes the claim's status if the action changes it. The patch has the resource
-// version, so that a target is never written over one that another leader wrote.
-func (c *Controller) patchClaim(ctx context.Context, s attributes.Snapshot, a attributes.Action) error {
-	key := client.ObjectKeyFromObject(s.Claim)
-	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key, &corev1.PersistentVolumeClaim{})
-	if err != nil {
-		return err
-	}
-	err = c.writeStatus(ctx, s, claim, a)
-	if _, begins := a.(attributes.Begin); begins || !apierrors.IsConflict(err) {
-		return err
-	}
-	// Something else of the claim was changed during the call, as by an expansion. The outcome is
-	// written all the same, or the call would be repeated.
-	if claim, err = kube.Get(ctx, c.Live, key, &corev1.PersistentVolumeClaim{}); err != nil {
-		return err
-	}
-	return c.writeStatus(ctx, s, claim, a)
-}
-
-func (c *Controller) writeStatus(
-	ctx context.Context,
-	s attributes.Snapshot,
-	claim *corev1.PersistentVolumeClaim,
-	a attributes.Action,
+func (c *Controller) patchClaim(
+	ctx context.Context, s attributes.Snapshot, a attributes.Action, on boundclaim.Conflict,
 ) error {
-	if claim == nil || claim.UID != s.Claim.UID {
-		return nil // nothing to write to any more
-	}
-	changed, ok := attributes.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
-	if !ok {
-		return fmt.Errorf("%T is not about a claim", a)
-	}
-	if equality.Semantic.DeepEqual(claim.Status, changed.Status) {
-		return nil
-	}
-	patch := client.StrategicMergeFrom(claim.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
-		return fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
-	}
-	c.claims.Wrote(changed)
-	return nil
-}
-
-func (c *Controller) patchVolume(ctx context.Context, s attributes.Snapshot, class string) error {
-	changed := s.Volume.DeepCopy()
-	changed.Spec.VolumeAttributesClassName = &class
-	if err := c.Writer.Patch(ctx, changed, client.StrategicMergeFrom(s.Volume.DeepCopy())); err != nil {
-		return fmt.Errorf("write PersistentVolume %q: %w", s.Volume.Name, err)
-	}
-	c.volumes.Wrote(changed)
-	return nil
+	return c.Store.PatchStatus(ctx, s.Claim, func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+		changed, ok := attributes.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
+		if !ok {
+			return nil, fmt.Errorf("%T is not about a claim", a)
+		}
+		return changed, nil
+	}, on)
 }
 
 // modify calls the driver, and turns its answer into the next verdict.

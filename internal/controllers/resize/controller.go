@@ -2,7 +2,6 @@ package resize
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,31 +9,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/controllers/boundclaim"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/resizing"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Config is what the controller needs.
 type Config struct {
 	reconcile.Settings
-	Cached client.Reader // the informer cache; claims and volumes must be whole but for their managed fields
-	Live   client.Reader // the API server, for secrets
-	Writer client.Client // patches of claims' status and of volumes
+	Store *boundclaim.Store // shared by the controllers of this process that change volumes
 
 	CSI          csi.ControllerClient
-	Calls        *volumelock.Locks // shared by all controllers of the driver in this process
+	Calls        *volumelock.Locks // shared by all controllers of the driver in this process (RZ-H17)
 	Driver       resizing.Driver
 	MultiWriters bool          // SINGLE_NODE_MULTI_WRITER
 	Timeout      time.Duration // of one call to the driver
@@ -48,19 +45,11 @@ type Config struct {
 // Name of the controller and of its work queue.
 const Name = "resize"
 
-// IndexUsers finds the pods of a claim.
-const IndexUsers = "resizedClaim"
-
-// apiBound is the part of the time of one run that is for the API server.
-const apiBound = 30 * time.Second
-
 // Controller is the task that the reconcile loop runs.
 type Controller struct {
 	Config
 	caller  *csirpc.Caller
-	retries *reconcile.Retries[resizing.Key]
-	claims  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
-	volumes *kube.OwnWrites[*corev1.PersistentVolume]
+	retries *reconcile.Retries[objects.ClaimKey]
 
 	mu      sync.Mutex
 	offline map[types.UID]bool // claims whose expansion the driver refused with FAILED_PRECONDITION
@@ -68,146 +57,75 @@ type Controller struct {
 
 // New returns the controller without starting anything.
 func New(cfg Config) *Controller {
-	c := &Controller{
-		Config: cfg, retries: reconcile.NewRetries[resizing.Key](), offline: map[types.UID]bool{},
-		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
+	return &Controller{
+		Config: cfg, retries: reconcile.NewRetries[objects.ClaimKey](), offline: map[types.UID]bool{},
+		caller: csirpc.NewCaller(csirpc.CallerConfig{
+			Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Store.Live),
+		}),
 	}
-	c.caller = csirpc.NewCaller(
-		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
-	)
-	return c
 }
 
 // Loop returns the controller with the loop around it.
-func (c *Controller) Loop() *reconcile.Loop[resizing.Key, resizing.Snapshot, resizing.Action] {
-	return reconcile.New(reconcile.Config[resizing.Key, resizing.Snapshot, resizing.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+func (c *Controller) Loop() *reconcile.Loop[objects.ClaimKey, resizing.Snapshot, resizing.Action] {
+	return reconcile.New(reconcile.Config[objects.ClaimKey, resizing.Snapshot, resizing.Action]{
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
 	})
 }
 
 // AddTo registers the controller, its index and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[resizing.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[resizing.Key],
-	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
-	}
-	sources := []source.TypedSource[resizing.Key]{
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, c.claimEvents()),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.volumeEvents()),
+	interest := c.interest()
+	sources := []source.TypedSource[objects.ClaimKey]{
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, c.Store.ClaimEvents(interest)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.Store.VolumeEvents(interest)),
 	}
 	if c.WatchPods {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, IndexUsers, claimsOf); err != nil {
-			return fmt.Errorf("index pods by claim: %w", err)
+		if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.ResizingIndexes()...); err != nil {
+			return err
 		}
 		sources = append(sources, source.TypedKind(mgr.GetCache(), &corev1.Pod{}, c.podEvents()))
 	}
-	for _, s := range sources {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("controller %s: %w", Name, err)
-		}
-	}
-	return nil
+	return reconcile.Register(mgr, reconcile.Registration[objects.ClaimKey]{
+		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Sources: sources,
+	})
 }
 
-func claimsOf(o client.Object) []string {
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	return protection.ClaimNames(pod)
-}
-
-type queue = workqueue.TypedRateLimitingInterface[resizing.Key]
-
-func keyOf(claim *corev1.PersistentVolumeClaim) resizing.Key {
-	return resizing.Key{NamespacedName: client.ObjectKeyFromObject(claim), UID: claim.UID}
-}
-
-// concerns reports whether a claim can have anything to do: it asks for more than it has, or an
-// expansion is not over.
-func concerns(claim *corev1.PersistentVolumeClaim) bool {
-	wants, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
-	return claim.Spec.VolumeName != "" && (wants.Cmp(has) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0)
-}
-
-func (c *Controller) claimEvents() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, resizing.Key] {
-	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, resizing.Key]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q queue) {
-			c.claims.Saw(e.Object)
-			if concerns(e.Object) {
-				q.Add(keyOf(e.Object))
-			}
+// interest enqueues a claim that was concerned once more: the node has finished, and an annotation
+// may be left (RZ-D1).
+func (c *Controller) interest() boundclaim.Interest {
+	return boundclaim.Interest{
+		Concerns: resizing.Concerns, Remembered: c.retries.Has,
+		Changed: func(old, current *corev1.PersistentVolumeClaim) bool {
+			return resizing.Concerns(current) || resizing.Concerns(old)
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolumeClaim], q queue) {
-			c.claims.Saw(e.ObjectNew)
-			if e.ObjectOld.UID != e.ObjectNew.UID {
-				q.Add(keyOf(e.ObjectOld))
-			}
-			// A claim that was concerned is looked at once more: the node has finished, and an
-			// annotation may be left (RZ-D1).
-			if concerns(e.ObjectNew) || concerns(e.ObjectOld) {
-				q.Add(keyOf(e.ObjectNew))
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q queue) {
-			c.claims.Gone(e.Object)
-			q.Add(keyOf(e.Object))
-		},
-	}
-}
-
-// volumeEvents enqueues the claim of a volume that comes after it, or that was changed.
-func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.PersistentVolume, resizing.Key] {
-	enqueue := func(pv *corev1.PersistentVolume, q queue) {
-		c.volumes.Saw(pv)
-		ref := pv.Spec.ClaimRef
-		if ref == nil || ref.UID == "" || pv.Spec.CSI != nil && pv.Spec.CSI.Driver != c.Driver.Name {
-			return
-		}
-		key := resizing.Key{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, UID: ref.UID}
-		claim, err := kube.Get(context.Background(), c.Cached, key.NamespacedName, &corev1.PersistentVolumeClaim{})
-		if err == nil && claim != nil && concerns(claim) {
-			q.Add(key)
-		}
-	}
-	return handler.TypedFuncs[*corev1.PersistentVolume, resizing.Key]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
-			enqueue(e.Object, q)
-		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
-			enqueue(e.ObjectNew, q)
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], _ queue) {
-			c.volumes.Gone(e.Object)
+		VolumeChanged: func(_, _ *corev1.PersistentVolume) bool { return true },
+		Serves: func(pv *corev1.PersistentVolume) bool {
+			return pv.Spec.CSI == nil || pv.Spec.CSI.Driver == c.Driver.Name
 		},
 	}
 }
 
 // podEvents enqueues the claims of a pod that has ended, if their expansion waits for that.
-func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, resizing.Key] {
-	ended := func(ctx context.Context, pod *corev1.Pod, q queue) {
+func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, objects.ClaimKey] {
+	ended := func(ctx context.Context, pod *corev1.Pod, q boundclaim.Queue) {
 		for _, name := range protection.ClaimNames(pod) {
-			claim, err := kube.Get(
-				ctx,
-				c.Cached,
-				types.NamespacedName{Namespace: pod.Namespace, Name: name},
-				&corev1.PersistentVolumeClaim{},
-			)
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+			claim, err := kube.Get(ctx, c.Store.Cached, key, &corev1.PersistentVolumeClaim{})
 			if err == nil && claim != nil && c.isOffline(claim.UID) {
-				q.Add(keyOf(claim))
+				q.Add(objects.KeyOfClaim(claim))
 			}
 		}
 	}
-	return handler.TypedFuncs[*corev1.Pod, resizing.Key]{
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) {
+	return handler.TypedFuncs[*corev1.Pod, objects.ClaimKey]{
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q boundclaim.Queue) {
 			if e.ObjectOld.UID != e.ObjectNew.UID || e.ObjectOld.Status.Phase != e.ObjectNew.Status.Phase ||
 				protection.ShutDown(e.ObjectNew) {
 				ended(ctx, e.ObjectOld, q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q queue) { ended(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q boundclaim.Queue) {
+			ended(ctx, e.Object, q)
+		},
 	}
 }
 

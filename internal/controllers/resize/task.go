@@ -12,66 +12,43 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/controllers/boundclaim"
 	"github.com/purser-csi/purser/internal/core/capability"
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/resizing"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[resizing.Action]
 
 // Gather implements reconcile.Task.
-func (c *Controller) Gather(ctx context.Context, key resizing.Key) (resizing.Snapshot, error) {
-	s := resizing.Snapshot{Driver: c.Driver, AnnotateFS: c.AnnotateFS}
-	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key.NamespacedName, &corev1.PersistentVolumeClaim{})
-	if err != nil || claim == nil || claim.UID != key.UID {
-		c.setOffline(key.UID, false)
-		return s, err
-	}
-	s.Claim = claim
-	if claim.Spec.VolumeName == "" {
-		return s, nil
-	}
-	if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{}); err != nil {
-		return s, err
-	}
+func (c *Controller) Gather(ctx context.Context, key objects.ClaimKey) (resizing.Snapshot, error) {
 	retry := c.retries.Get(key)
-	s.Retry.NotBefore = retry.NotBefore
-	if retry.Inputs != "" {
-		s.Retry.Size, _ = resource.ParseQuantity(retry.Inputs)
+	memory := world.ResizingMemory{
+		Driver: c.Driver, AnnotateFS: c.AnnotateFS, OfflineOnly: c.WatchPods && c.isOffline(key.UID),
+		Retry: resizing.Retry{NotBefore: retry.NotBefore},
 	}
-	if s.OfflineOnly = c.WatchPods && c.isOffline(key.UID); s.OfflineOnly {
-		s.Users, err = c.users(ctx, claim)
+	if retry.Inputs != "" {
+		memory.Retry.Size, _ = resource.ParseQuantity(retry.Inputs) // it was made from a quantity
+	}
+	s, err := world.Resizing(ctx, c.Store.Reader(), key, memory)
+	if err == nil && s.Claim == nil {
+		c.setOffline(key.UID, false)
 	}
 	return s, err
-}
-
-func (c *Controller) users(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]string, error) {
-	var pods corev1.PodList
-	if err := c.Cached.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{IndexUsers: claim.Name}); err != nil {
-		return nil, fmt.Errorf("read the pods that use claim %s/%s: %w", claim.Namespace, claim.Name, err)
-	}
-	var users []string
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Spec.NodeName != "" && protection.Refers(pod, claim) {
-			users = append(users, pod.Name)
-		}
-	}
-	return users, nil
 }
 
 // Decide implements reconcile.Task.
 func (c *Controller) Decide(s resizing.Snapshot, now time.Time) next { return resizing.Decide(s, now) }
 
 // About implements reconcile.Task.
-func (c *Controller) About(key resizing.Key, s resizing.Snapshot) reconcile.About {
+func (c *Controller) About(key objects.ClaimKey, s resizing.Snapshot) reconcile.About {
 	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.String()}}
 	if s.Claim == nil {
 		return about
@@ -99,70 +76,34 @@ func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resi
 	case resizing.Expand:
 		return c.expand(ctx, s, a), nil
 	case resizing.RaiseVolume:
-		return nil, c.patchVolume(ctx, s, func(pv *corev1.PersistentVolume) {
+		return nil, c.Store.PatchVolume(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
 			pv.Spec.Capacity[corev1.ResourceStorage] = a.Capacity
 			if a.OldSize != "" {
-				setAnnotation(pv, names.AnnPreResizeCapacity, a.OldSize)
+				metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnPreResizeCapacity, a.OldSize)
 			}
 		})
 	case resizing.ForgetOldSize:
-		return nil, c.patchVolume(ctx, s, func(pv *corev1.PersistentVolume) { delete(pv.Annotations, names.AnnPreResizeCapacity) })
-	case resizing.Begin, resizing.HandToNode, resizing.Finish, resizing.Fail:
-		return nil, c.patchClaim(ctx, s, action)
+		return nil, c.Store.PatchVolume(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
+			delete(pv.Annotations, names.AnnPreResizeCapacity)
+		})
+	case resizing.Begin:
+		return nil, c.patchClaim(ctx, s, action, boundclaim.FailOnConflict)
+	case resizing.HandToNode, resizing.Finish, resizing.Fail:
+		return nil, c.patchClaim(ctx, s, action, boundclaim.ReadOnConflict)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-func setAnnotation(o client.Object, key, value string) {
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[key] = value
-	o.SetAnnotations(annotations)
-}
-
-// patchClaim writes the claim's status. The patch has the resource version, so that a size is never
-// written over one that another leader wrote; after this process's own writes it is the newer of
-// its write and the cache.
-func (c *Controller) patchClaim(ctx context.Context, s resizing.Snapshot, a resizing.Action) error {
-	claim, err := kube.ReadOwn(
-		ctx,
-		c.Cached,
-		c.claims,
-		client.ObjectKeyFromObject(s.Claim),
-		&corev1.PersistentVolumeClaim{},
-	)
-	if err != nil {
-		return err
-	}
-	if claim == nil || claim.UID != s.Claim.UID {
-		return nil // nothing to write to any more
-	}
-	changed, ok := resizing.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
-	if !ok {
-		return fmt.Errorf("%T is not about a claim", a)
-	}
-	patch := client.StrategicMergeFrom(claim.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
-		return fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
-	}
-	c.claims.Wrote(changed)
-	return nil
-}
-
-func (c *Controller) patchVolume(
-	ctx context.Context,
-	s resizing.Snapshot,
-	change func(*corev1.PersistentVolume),
+func (c *Controller) patchClaim(
+	ctx context.Context, s resizing.Snapshot, a resizing.Action, on boundclaim.Conflict,
 ) error {
-	changed := s.Volume.DeepCopy()
-	change(changed)
-	if err := c.Writer.Patch(ctx, changed, client.StrategicMergeFrom(s.Volume.DeepCopy())); err != nil {
-		return fmt.Errorf("write PersistentVolume %q: %w", s.Volume.Name, err)
-	}
-	c.volumes.Wrote(changed)
-	return nil
+	return c.Store.PatchStatus(ctx, s.Claim, func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+		changed, ok := resizing.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
+		if !ok {
+			return nil, fmt.Errorf("%T is not about a claim", a)
+		}
+		return changed, nil
+	}, on)
 }
 
 // expand calls the driver, and turns its answer into the next verdict.
@@ -172,7 +113,7 @@ func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing
 	}
 	answer, err := c.call(ctx, s.Volume, a.Size.Value())
 	if failure := answer.Failure; failure != nil {
-		c.setOffline(s.Claim.UID, failure.IsInUse())
+		c.setOffline(s.Claim.UID, resizing.IsInUse(*failure))
 	} else {
 		c.setOffline(s.Claim.UID, false)
 	}
@@ -188,6 +129,10 @@ func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing
 
 // call makes one ControllerExpandVolume call. err says that the call could not be made at all.
 func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, bytes int64) (resizing.Answer, error) {
+	pv, err := c.Store.AsCSI(ctx, pv)
+	if err != nil {
+		return resizing.Answer{}, err
+	}
 	what, err := capability.Of(pv, capability.Options{MultiWriters: c.MultiWriters})
 	if err != nil {
 		return resizing.Answer{}, err

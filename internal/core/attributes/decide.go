@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -94,8 +95,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 }
 
 func isOurs(s Snapshot) bool {
-	ref := s.Volume.Spec.ClaimRef
-	return ref != nil && ref.Namespace == s.Claim.Namespace && ref.UID == s.Claim.UID &&
+	return objects.IsVolumeOf(s.Volume, s.Claim) &&
 		s.Volume.Spec.CSI != nil && s.Volume.Spec.CSI.Driver == s.Driver.Name
 }
 
@@ -169,7 +169,7 @@ func AfterModify(s Snapshot, failure *Failure) Verdict {
 	switch named := deref(s.Claim.Spec.VolumeAttributesClassName); {
 	case failure.IsFinal() && named != "" && named != target: // the class of the claim was waiting for this outcome
 		return do{Finding: then.Finding, Actions: []Action{fail}, Then: wait{Finding: then.Finding, Until: atOnce}}
-	case failure.IsInfeasible():
+	case isInfeasible(*failure):
 		then.Reason, then.Retry = verdict.ModifyRefused, verdict.RetrySlowly
 		then.Fix = "Name another VolumeAttributesClass in the claim; it is tried at once"
 	case !failure.IsFinal():

@@ -176,7 +176,7 @@ func TestAfterModify(t *testing.T) {
 	} {
 		t.Run(tc.code.String(), func(t *testing.T) {
 			c := claim("b", "a", began("b"))
-			v, _ := AfterModify(around(c), &Failure{tc.code, "words"}).(do)
+			v, _ := AfterModify(around(c), &Failure{Code: tc.code, Message: "words"}).(do)
 			if got := text(v.Then); got != tc.then {
 				t.Errorf("then %s, want %s", got, tc.then)
 			}

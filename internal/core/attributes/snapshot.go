@@ -1,14 +1,13 @@
 package attributes
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/rpcerror"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -21,13 +20,6 @@ type (
 	refuse  = verdict.Refuse[Action]
 	do      = verdict.Do[Action]
 )
-
-// Key is one claim for as long as it exists: a claim created again under its name inherits nothing
-// (RZ-H5).
-type Key struct {
-	types.NamespacedName
-	UID types.UID
-}
 
 // Driver is what must be known of the CSI driver.
 type Driver struct {
@@ -85,21 +77,10 @@ func (Fail) action()           {}
 func (Cancel) action()         {}
 
 // Failure is how ControllerModifyVolume failed.
-type Failure struct {
-	Code    codes.Code
-	Message string // the driver's words, without secret values
-}
+type Failure = rpcerror.Failure
 
-// The codes after which a call may still have an effect (RZ-C1).
-var uncertain = []codes.Code{
-	codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted,
-}
-
-// IsFinal reports whether the driver is certain not to modify the volume any more for this call.
-func (f Failure) IsFinal() bool { return !slices.Contains(uncertain, f.Code) }
-
-// IsInfeasible reports whether the driver can never apply the class (RZ-C2).
-func (f Failure) IsInfeasible() bool { return f.Code == codes.InvalidArgument }
+// isInfeasible reports whether the driver can never apply the class (RZ-C2).
+func isInfeasible(f Failure) bool { return f.Code == codes.InvalidArgument }
 
 // ClassID identifies a class for as long as it exists: one that is created again is another one,
 // and is tried at once.

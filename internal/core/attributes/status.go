@@ -72,7 +72,7 @@ func fail(st *corev1.PersistentVolumeClaimStatus, f Failure, now metav1.Time) {
 	if f.IsFinal() {
 		text = failedMessage
 	}
-	if f.IsInfeasible() {
+	if isInfeasible(f) {
 		st.ModifyVolumeStatus.Status = corev1.PersistentVolumeClaimModifyVolumeInfeasible
 	}
 	merge(st, corev1.PersistentVolumeClaimVolumeModifyingVolume, "", text(target), now)

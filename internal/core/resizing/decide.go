@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -46,8 +47,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 
 // isOurs is RZ-D3 and RZ-D4. A migrated volume is ours if the claim says so.
 func isOurs(s Snapshot) bool {
-	ref := s.Volume.Spec.ClaimRef
-	if ref == nil || ref.Namespace != s.Claim.Namespace || ref.UID != s.Claim.UID {
+	if !objects.IsVolumeOf(s.Volume, s.Claim) {
 		return false
 	}
 	if s.Volume.Spec.CSI != nil {
@@ -152,4 +152,11 @@ func hadFinalError(s Snapshot) bool {
 
 func idle(message string) Verdict {
 	return nothing{Finding: verdict.Finding{Reason: verdict.ResizeNotRequested, Message: message}}
+}
+
+// Concerns reports whether a claim can have anything to do: it asks for more than it has, or an
+// expansion is not over.
+func Concerns(claim *corev1.PersistentVolumeClaim) bool {
+	wants, has := requested(claim), capacity(claim)
+	return claim.Spec.VolumeName != "" && (wants.Cmp(has) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0)
 }

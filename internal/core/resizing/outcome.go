@@ -20,11 +20,11 @@ type Answer struct {
 // AfterExpand says what follows after the driver was asked for a size.
 func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 	if answer.Failure != nil {
-		return failed(s, *answer.Failure)
+		return failed(s, size, *answer.Failure)
 	}
 	if answer.Capacity < size.Value() { // RZ-H3: an answer of 0 or of less than was asked for cannot be true
 		return failed(
-			s,
+			s, size,
 			Failure{
 				Message: fmt.Sprintf("the driver answers with %d bytes, and %d were asked for", answer.Capacity, size.Value()),
 			},
@@ -34,19 +34,19 @@ func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 	raise := RaiseVolume{Capacity: capacity}
 	if !answer.OnNode {
 		done := verdict.Finding{Reason: verdict.ResizeDone, Message: "Resize volume succeeded"}
-		return do{Finding: done, Actions: []Action{raise, Finish{capacity}}, Then: nothing{Finding: done}}
+		return do{Finding: done, Actions: []Action{raise, Finish{Size: size, Capacity: capacity}}, Then: nothing{Finding: done}}
 	}
 	if _, annotated := s.Volume.Annotations[names.AnnPreResizeCapacity]; s.AnnotateFS && !annotated {
 		old := s.Claim.Status.Capacity[corev1.ResourceStorage]
 		raise.OldSize = old.String()
 	}
 	onNode := verdict.Finding{Reason: verdict.ResizeNodeRequired, Message: "Require file system resize of volume on node"}
-	return do{Finding: onNode, Actions: []Action{raise, HandToNode{}}, Then: wait{Finding: onNode}}
+	return do{Finding: onNode, Actions: []Action{raise, HandToNode{size}}, Then: wait{Finding: onNode}}
 }
 
 // failed is RZ-X8 to RZ-X12. After an error that is not final the status keeps the size, which is
 // then the only one that is asked for.
-func failed(s Snapshot, f Failure) Verdict {
+func failed(s Snapshot, size resource.Quantity, f Failure) Verdict {
 	then := refuse{Finding: verdict.Finding{
 		Reason: verdict.ResizeFailed, Code: f.Code.String(),
 		Message: fmt.Sprintf("resize volume %q by resizer %q failed: %s", s.Volume.Name, s.Driver.Name, f.Message),
@@ -55,12 +55,12 @@ func failed(s Snapshot, f Failure) Verdict {
 	case f.Code == 0: // the answer was unusable, so the size may have been reached
 		then.Code = ""
 		return then
-	case f.IsInfeasible():
+	case isInfeasible(f):
 		then.Reason, then.Retry = verdict.ResizeRefused, verdict.RetrySlowly
 		then.Fix = "Ask for a size that the driver accepts; a smaller one than before is tried at once"
-		return do{Finding: then.Finding, Actions: []Action{Fail{Message: condition(f), Infeasible: true}}, Then: then}
+		return do{Finding: then.Finding, Actions: []Action{Fail{Size: size, Message: condition(f), Infeasible: true}}, Then: then}
 	case f.IsFinal():
-		return do{Finding: then.Finding, Actions: []Action{Fail{Message: condition(f)}}, Then: then}
+		return do{Finding: then.Finding, Actions: []Action{Fail{Size: size, Message: condition(f)}}, Then: then}
 	}
 	return then
 }

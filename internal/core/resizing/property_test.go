@@ -122,6 +122,7 @@ func (m *model) check(t *rapid.T) {
 // nodeFinishes is RZ-K2.
 func (m *model) nodeFinishes() {
 	if status(m.claim) == corev1.PersistentVolumeClaimNodeResizePending {
-		m.write(Finish{m.volume.Spec.Capacity[corev1.ResourceStorage]})
+		size, _ := allocated(m.claim)
+		m.write(Finish{Size: size, Capacity: m.volume.Spec.Capacity[corev1.ResourceStorage]})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/rpcerror"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -22,13 +21,6 @@ type (
 	refuse  = verdict.Refuse[Action]
 	do      = verdict.Do[Action]
 )
-
-// Key is one claim for as long as it exists: a claim created again under its name inherits nothing
-// (RZ-H5).
-type Key struct {
-	types.NamespacedName
-	UID types.UID
-}
 
 // Driver is what must be known of the CSI driver.
 type Driver struct {
@@ -77,12 +69,13 @@ type (
 		OldSize  string // value of the annotation pre-resize-capacity; empty for none
 	}
 	// HandToNode writes into the claim's status that the node must expand (RZ-X6).
-	HandToNode struct{}
+	HandToNode struct{ Size resource.Quantity }
 	// Finish writes the new capacity into the claim's status (RZ-X7).
-	Finish struct{ Capacity resource.Quantity }
+	Finish struct{ Size, Capacity resource.Quantity }
 	// Fail writes a condition with the error, and that the size is infeasible if it is (RZ-X8,
 	// RZ-X9).
 	Fail struct {
+		Size       resource.Quantity
 		Message    string
 		Infeasible bool
 	}
@@ -97,23 +90,16 @@ func (Finish) action()        {}
 func (Fail) action()          {}
 
 // Failure is how ControllerExpandVolume failed.
-type Failure struct {
-	Code    codes.Code
-	Message string // the driver's words with the code, without secret values
-}
+type Failure = rpcerror.Failure
 
 // infeasible are the codes of RZ-C2.
 var infeasible = []codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.NotFound}
 
-// IsFinal reports whether the driver is certain not to expand the volume any more for this call
-// (RZ-C1).
-func (f Failure) IsFinal() bool { return !rpcerror.IsUncertainOrExhausted(f.Code) }
-
-// IsInfeasible reports whether the size can never be had.
-func (f Failure) IsInfeasible() bool { return slices.Contains(infeasible, f.Code) }
+// isInfeasible reports whether the size can never be had.
+func isInfeasible(f Failure) bool { return slices.Contains(infeasible, f.Code) }
 
 // IsInUse reports whether the driver may want the volume offline first (RZ-C3).
-func (f Failure) IsInUse() bool { return f.Code == codes.FailedPrecondition }
+func IsInUse(f Failure) bool { return f.Code == codes.FailedPrecondition }
 
 // conditions that an expansion writes (RZ-E1).
 var conditions = []corev1.PersistentVolumeClaimConditionType{

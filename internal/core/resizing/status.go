@@ -12,7 +12,8 @@ import (
 const nodeMessage = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
 
 // Apply returns the claim with its status as it is to be after an action; ok is false if the action
-// is not about the claim. The claim that is given stays as it is.
+// is not about the claim. The claim that is given stays as it is. The outcome of a call is left out
+// if the status names another size by now: a new leader has begun that one.
 func Apply(
 	claim *corev1.PersistentVolumeClaim,
 	a Action,
@@ -27,10 +28,16 @@ func Apply(
 		st.Conditions = replaced(st.Conditions, newCondition(corev1.PersistentVolumeClaimResizing, "", now))
 		delete(changed.Annotations, names.AnnNodeExpansionNotRequired)
 	case HandToNode:
+		if !isInFlight(claim, a.Size) {
+			break
+		}
 		setState(st, corev1.PersistentVolumeClaimNodeResizePending)
 		st.Conditions = merged(st.Conditions, newCondition(corev1.PersistentVolumeClaimFileSystemResizePending, nodeMessage, now))
 		delete(changed.Annotations, names.AnnNodeExpansionNotRequired)
 	case Finish:
+		if !isInFlight(claim, a.Size) {
+			break
+		}
 		if st.Capacity == nil {
 			st.Capacity = corev1.ResourceList{}
 		}
@@ -42,6 +49,9 @@ func Apply(
 		}
 		changed.Annotations[names.AnnNodeExpansionNotRequired] = "true"
 	case Fail:
+		if !isInFlight(claim, a.Size) {
+			break
+		}
 		if a.Infeasible {
 			setState(st, corev1.PersistentVolumeClaimControllerResizeInfeasible)
 		}
@@ -50,6 +60,12 @@ func Apply(
 		return nil, false
 	}
 	return changed, true
+}
+
+// isInFlight reports whether the status names the size that the driver was asked for.
+func isInFlight(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
+	last, recorded := allocated(claim)
+	return recorded && last.Cmp(size) == 0
 }
 
 func newCondition(

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/component-base/featuregate"
 
+	"github.com/purser-csi/purser/internal/controllers/boundclaim"
 	"github.com/purser-csi/purser/internal/controllers/modify"
 	"github.com/purser-csi/purser/internal/controllers/resize"
 	"github.com/purser-csi/purser/internal/core/attributes"
@@ -149,6 +150,9 @@ var errNothingToDo = errors.New(
 
 // add registers the controllers (RZ-S2 to RZ-S4).
 func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
+	store := boundclaim.NewStore(boundclaim.Config{
+		Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+	})
 	controller := run.Driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME]
 	if !controller {
 		onNode, err := run.Conn.NodeExpands(ctx)
@@ -159,14 +163,14 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 			if !run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME] {
 				return errNothingToDo
 			}
-			return r.addModifier(ctx, run)
+			return r.addModifier(ctx, run, store)
 		}
 	}
-	if err := r.addModifier(ctx, run); err != nil {
+	if err := r.addModifier(ctx, run, store); err != nil {
 		return err
 	}
 	return resize.New(resize.Config{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		Settings: run.Settings, Store: store,
 		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{Name: run.Driver.Name, Controller: controller},
 		MultiWriters: run.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
 		Timeout: r.callTimeout(
@@ -177,7 +181,7 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 
 // addModifier registers the controller of VolumeAttributesClasses. It runs beside a driver that
 // cannot modify volumes as well, and says so on the claims that ask for it.
-func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work) error {
+func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *boundclaim.Store) error {
 	if !r.Gates.Enabled(gateVolumeAttributesClass) {
 		return nil
 	}
@@ -194,7 +198,7 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work) error {
 	}
 	modifies := run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME]
 	return modify.New(modify.Config{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		Settings: run.Settings, Store: store,
 		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{Name: run.Driver.Name, Modifies: modifies},
 		Timeout: r.callTimeout(r.ModifyTimeout), Metadata: metadata, InFlight: run.InFlight,
 	}).AddTo(ctx, run.Manager)

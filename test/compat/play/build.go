@@ -16,8 +16,8 @@ import (
 	"github.com/purser-csi/purser/test/compat/scenario"
 )
 
-// Driver is the external driver of volumes and classes that name no other.
-const Driver = "csi.example.com"
+// DriverName is the external driver of volumes and classes that name no other.
+const DriverName = "csi.example.com"
 
 // Annotations that scenarios abbreviate.
 var annotations = map[string]string{
@@ -31,6 +31,11 @@ var annotations = map[string]string{
 	"beta-class":       "volume.beta.kubernetes.io/storage-class",
 	"default":          "storageclass.kubernetes.io/is-default-class",
 	"beta-default":     "storageclass.beta.kubernetes.io/is-default-class",
+	"resizer":          "volume.kubernetes.io/storage-resizer",
+	"not-on-node":      "volume.kubernetes.io/node-expansion-not-required",
+	"before-resize":    "volume.alpha.kubernetes.io/pre-resize-capacity",
+	"modify-secret":    "volume.kubernetes.io/controller-modify-secret-name",
+	"modify-secret-ns": "volume.kubernetes.io/controller-modify-secret-namespace",
 }
 
 // annotation is the key that is meant.
@@ -55,8 +60,10 @@ func (p *Player) build(s scenario.Step) (object *unstructured.Unstructured, stat
 		typed = p.class(s)
 	case scenario.Attribute:
 		typed = &storagev1.VolumeAttributesClass{
-			ObjectMeta: p.meta(s), DriverName: value(s, "driver", Driver), Parameters: map[string]string{"name": s.Name},
+			ObjectMeta: p.meta(s), DriverName: value(s, "driver", DriverName), Parameters: map[string]string{"name": s.Name},
 		}
+	case scenario.Secret:
+		typed = &corev1.Secret{ObjectMeta: p.meta(s), StringData: map[string]string{"key": "of " + s.Name}}
 	}
 	if err != nil {
 		return nil, "", err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,11 +112,23 @@ func (p *Player) optionUnmet(k record.Kind, o *unstructured.Unstructured, option
 		return given(!p.told(k, o, option.Value), "there is no event %s", option.Value)
 	case "no-event":
 		return given(p.told(k, o, option.Value), "there is an event %s", option.Value)
+	case "cond", "no-cond":
+		return given(hasCondition(o, option.Value) != (option.Key == "cond"), "%s=%s does not hold", option.Key, option.Value)
+	case "calls":
+		return given(strconv.Itoa(p.stage.Driver.Calls(o.GetName())) != option.Value, "the driver was called %d times", p.stage.Driver.Calls(o.GetName()))
 	case "field":
 		path, want, _ := strings.Cut(option.Value, "=")
 		return differs(o, want, strings.Split(path, ".")...)
 	}
 	return p.referenceUnmet(o, option)
+}
+
+func hasCondition(o *unstructured.Unstructured, kind string) bool {
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	return slices.ContainsFunc(all, func(c any) bool {
+		condition, ok := c.(map[string]any)
+		return ok && condition["type"] == kind
+	})
 }
 
 func annotationUnmet(o *unstructured.Unstructured, option scenario.Option) string {

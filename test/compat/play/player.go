@@ -26,6 +26,15 @@ type Stage struct {
 	Recorder *record.Recorder
 	Calm     time.Duration // how long nothing may happen before it counts as quiet
 	Patience time.Duration // for everything that is waited for
+	Driver   Driver        // nil where scenarios have no CSI driver
+}
+
+// Driver is a CSI driver whose answers the scenarios set.
+type Driver interface {
+	// Answer sets the answer to the next calls about a volume.
+	Answer(handle string, s scenario.Step) error
+	// Calls returns how many calls about a volume there were.
+	Calls(handle string) int
 }
 
 // Player plays one scenario.
@@ -121,6 +130,8 @@ func (p *Player) step(ctx context.Context, s scenario.Step) (err error) {
 		return p.provision(ctx, s)
 	case scenario.Discard:
 		return p.discard(ctx, s)
+	case scenario.Answer:
+		return p.stage.Driver.Answer(p.shared(s.Name), s)
 	case scenario.Settle:
 		return p.settle(ctx)
 	case scenario.Wait:

@@ -72,7 +72,8 @@ func selector(s scenario.Step) (*metav1.LabelSelector, error) {
 //
 //	class=NAME, policy=Retain (the default), Delete or Recycle, mode=Block, vac=NAME, affinity=NODE,
 //	claim=NAME with uid=CLAIM (that claim's uid) or uid=~TEXT or without uid, namespace= (of the claim, when it is another),
-//	driver=NAME, source=nfs, hostpath, local or ebs instead of a CSI driver, provisioned-by=DRIVER, by-controller, phase=
+//	driver=NAME, fstype=TYPE, expand-secret=SECRET, source=nfs, hostpath, local or ebs instead of a CSI driver,
+//	provisioned-by=DRIVER, by-controller, phase=
 func (p *Player) volume(s scenario.Step) (*corev1.PersistentVolume, error) {
 	q, modes, err := size(s)
 	if err != nil {
@@ -129,9 +130,11 @@ func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 	case "local":
 		return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/nonexistent/" + s.Name}}
 	}
-	return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-		Driver: value(s, "driver", Driver), VolumeHandle: p.shared(s.Name),
-	}}
+	source := &corev1.CSIPersistentVolumeSource{Driver: value(s, "driver", DriverName), VolumeHandle: p.shared(s.Name), FSType: value(s, "fstype", "")}
+	if name, ok := s.Option("expand-secret"); ok {
+		source.ControllerExpandSecretRef = &corev1.SecretReference{Namespace: p.play.Name, Name: name}
+	}
+	return corev1.PersistentVolumeSource{CSI: source}
 }
 
 func only(node string) *corev1.VolumeNodeAffinity {

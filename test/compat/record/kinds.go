@@ -36,11 +36,12 @@ var (
 	Pods       = core("pod", "pods", "Pod", true)
 	Classes    = storage("class", "storageclasses", "StorageClass")
 	Attributes = storage("vac", "volumeattributesclasses", "VolumeAttributesClass")
+	Secrets    = core("secret", "secrets", "Secret", true)
 	Events     = core("event", "events", "Event", true)
 )
 
 // Kinds are all of them.
-func Kinds() []Kind { return []Kind{Claims, Volumes, Pods, Classes, Attributes, Events} }
+func Kinds() []Kind { return []Kind{Claims, Volumes, Pods, Classes, Attributes, Secrets, Events} }
 
 // KindOf returns the kind with a short name.
 func KindOf(name string) (Kind, bool) {

@@ -183,6 +183,16 @@ func (r *Recorder) Changed(scenario string) <-chan struct{} {
 	return r.scene(scenario).changed
 }
 
+// Called notes a call to the scripted driver for a scenario, which then is not quiet.
+func (r *Recorder) Called(scenario string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.scene(scenario)
+	s.touched = time.Now()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
 // Touch says that something is about to happen to a scenario, which then is not quiet.
 func (r *Recorder) Touch(scenario string) {
 	r.mu.Lock()

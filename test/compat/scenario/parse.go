@@ -116,6 +116,9 @@ func parseStep(words []string) (Step, error) {
 		}
 		step.Words = rest[:1]
 		return step.object(rest[1:], creating[Volume])
+	case Answer:
+		step.Kind = Volume
+		return step.object(rest, others[Answer])
 	case Discard:
 		step.Kind = Volume
 		return step.object(rest, syntax{})
@@ -140,16 +143,17 @@ type syntax struct {
 // play.
 var creating = map[Kind]syntax{
 	Volume: {words: 2, options: "class claim uid policy mode vac labels ann driver provisioned-by source affinity finalizer " +
-		"by-controller phase namespace mountopt"},
+		"by-controller phase namespace mountopt expand-secret fstype"},
 	Claim: {words: 2, options: "class beta-class volume mode vac select expr labels ann by-controller completed phase node source " +
 		"owner finalizer capacity current-vac"},
 	Pod:       {options: "claims node ephemeral phase finalizer class"},
 	Class:     {options: "provisioner ann wffc default beta-default reclaim expand mountopt"},
 	Attribute: {options: "driver finalizer"},
+	Secret:    {},
 }
 
 // conditions is what can be waited for and expected.
-const conditions = "volume claim class ann no-ann finalizer no-finalizer event no-event capacity uid field"
+const conditions = "volume claim class ann no-ann finalizer no-finalizer event no-event capacity uid field cond no-cond calls"
 
 var others = map[Verb]syntax{
 	Patch:  {words: 1},
@@ -157,12 +161,13 @@ var others = map[Verb]syntax{
 	Delete: {words: -1},
 	Wait:   {words: -1, options: conditions},
 	Expect: {words: -1, options: conditions},
+	Answer: {words: -1, options: "method capacity node times always"},
 }
 
 var optionKey = regexp.MustCompile(`^([a-z][a-z-]*)=`)
 
 // flags are the options without a value.
-var flags = []string{"by-controller", "completed", "wffc", "default", "beta-default", "expand"}
+var flags = []string{"by-controller", "completed", "wffc", "default", "beta-default", "expand", "always"}
 
 // object reads NAME and what follows it.
 func (s Step) object(words []string, form syntax) (Step, error) {

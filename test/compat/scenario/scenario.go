@@ -77,8 +77,11 @@ const (
 	Discard   Verb = "discard"   // discard VOLUME: what an external provisioner does with a Released volume
 	Wait      Verb = "wait"      // wait KIND NAME CONDITION...
 	Expect    Verb = "expect"    // expect KIND NAME CONDITION...: once everything is quiet
-	Settle    Verb = "settle"    // settle: until nothing happens any more
-	Start     Verb = "start"     // start: the controllers start only now
+	// Answer VOLUME CODE ['MESSAGE'] [method=RPC] [capacity=SIZE] [node] [times=N | always] sets how a
+	// scripted CSI driver answers the next calls about a volume. Without any, it answers with success.
+	Answer Verb = "answer"
+	Settle Verb = "settle" // settle: until nothing happens any more
+	Start  Verb = "start"  // start: the controllers start only now
 )
 
 // Kind is a kind of object, by its short name.
@@ -91,10 +94,11 @@ const (
 	Pod       Kind = "pod"
 	Class     Kind = "class"
 	Attribute Kind = "vac"
+	Secret    Kind = "secret"
 )
 
 // Kinds are all kinds.
-func Kinds() []Kind { return []Kind{Claim, Volume, Pod, Class, Attribute} }
+func Kinds() []Kind { return []Kind{Claim, Volume, Pod, Class, Attribute, Secret} }
 
 // LaneShared is for what the whole cluster shares: a default class, and claims and volumes without
 // a class, which take one another.
