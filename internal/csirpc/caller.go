@@ -144,7 +144,8 @@ func (c *Caller) Do(ctx context.Context, call Call) *Failure {
 	if err := c.send(ctx, call, secrets); err != nil {
 		code, message, foreign := Outcome(err)
 		return &Failure{
-			Step: StepSent, Code: code, Message: Redact(message, secrets), Words: Words(err, secrets), Foreign: foreign, NoSecret: absent,
+			Step: StepSent, Code: code, Message: Redact(message, secrets), Words: Words(err, secrets), Foreign: foreign,
+			NoSecret: absent,
 		}
 	}
 	return nil

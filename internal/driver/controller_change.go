@@ -38,7 +38,8 @@ func (s *controllerServer) ControllerExpandVolume(
 				return nil, err
 			}
 			return &csi.ControllerExpandVolumeResponse{
-				CapacityBytes: grown.CapacityBytes, NodeExpansionRequired: grown.NodeMustExpand && s.service.features.nodeExpander != nil,
+				CapacityBytes: grown.CapacityBytes, NodeExpansionRequired: grown.NodeMustExpand &&
+					s.service.features.nodeExpander != nil,
 			}, nil
 		},
 	)

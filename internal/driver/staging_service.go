@@ -162,7 +162,8 @@ func (s *nodeService) stagedSource(ctx context.Context, id backend.ID, r publish
 			id,
 			have.Path,
 		)
-	case found && (have.Type != r.capability.Type || (r.capability.FSType != "" && have.FSType != "" && have.FSType != r.capability.FSType)):
+	case found && (have.Type != r.capability.Type ||
+		(r.capability.FSType != "" && have.FSType != "" && have.FSType != r.capability.FSType)):
 		return "", fault.Unsupported.Errorf(
 			"volume %q is staged as %s and cannot be published as %s; stage it again",
 			id,

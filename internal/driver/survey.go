@@ -27,7 +27,8 @@ func (s *surveyServer) GetMetadataAllocated(
 	}
 	return s.run(stream.Context(), "GetMetadataAllocated", request, func(capacity int64, part []backend.Extent) error {
 		return stream.Send(&csi.GetMetadataAllocatedResponse{
-			BlockMetadataType: csi.BlockMetadataType_VARIABLE_LENGTH, VolumeCapacityBytes: capacity, BlockMetadata: extentMessages(part),
+			BlockMetadataType: csi.BlockMetadataType_VARIABLE_LENGTH, VolumeCapacityBytes: capacity,
+			BlockMetadata: extentMessages(part),
 		})
 	})
 }
@@ -42,7 +43,8 @@ func (s *surveyServer) GetMetadataDelta(
 	}
 	return s.run(stream.Context(), "GetMetadataDelta", request, func(capacity int64, part []backend.Extent) error {
 		return stream.Send(&csi.GetMetadataDeltaResponse{
-			BlockMetadataType: csi.BlockMetadataType_VARIABLE_LENGTH, VolumeCapacityBytes: capacity, BlockMetadata: extentMessages(part),
+			BlockMetadataType: csi.BlockMetadataType_VARIABLE_LENGTH, VolumeCapacityBytes: capacity,
+			BlockMetadata: extentMessages(part),
 		})
 	})
 }

@@ -136,7 +136,8 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 		e.dropped()
 		return
 	}
-	l := &e.lanes[maphash.String(e.seed, string(event.InvolvedObject.UID)+event.InvolvedObject.Namespace+event.InvolvedObject.Name)%eventLanes]
+	about := event.InvolvedObject
+	l := &e.lanes[maphash.String(e.seed, string(about.UID)+about.Namespace+about.Name)%eventLanes]
 	if waiting.Add(1) > mostWaiting {
 		waiting.Add(-1)
 		e.dropped()

@@ -195,7 +195,8 @@ func ClearStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 // had (C4).
 func NameProvisioner(claim *corev1.PersistentVolumeClaim, driver string) ClaimEdit {
 	patch := merge(object{"metadata": object{"uid": claim.UID, "annotations": object{
-		names.AnnStorageProvisioner: driver, names.AnnBetaStorageProvisioner: driver, names.AnnMigratedTo: nil, // a driver is not migrated
+		// a driver is not migrated
+		names.AnnStorageProvisioner: driver, names.AnnBetaStorageProvisioner: driver, names.AnnMigratedTo: nil,
 	}}})
 	return ClaimEdit{patch, claim, func(now *corev1.PersistentVolumeClaim) bool {
 		metav1.SetMetaDataAnnotation(&now.ObjectMeta, names.AnnStorageProvisioner, driver)

@@ -11,9 +11,10 @@ import (
 
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Trim is a cache transform that drops what no decision ever reads, and that upstream keeps (docs/rows.md 2.2,
-// #587). Nearly all that is in memory are claims and volumes which are bound: of those it keeps what tells whose they are and
-// what deletes them, and what they have in common it keeps once.
+// Trim is a cache transform that drops what no decision ever reads, and that upstream keeps
+// (docs/rows.md 2.2,
+// #587). Nearly all that is in memory are claims and volumes which are bound: of those it keeps
+// what tells whose they are and what deletes them, and what they have in common it keeps once.
 //
 // An object that was trimmed must never be sent back whole; write patches. It shares maps, lists
 // and pointers with others, so a reader that is given no copy must not change it.

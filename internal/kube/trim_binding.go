@@ -89,8 +89,9 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 		return
 	}
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
-		VolumeName: spec.VolumeName, StorageClassName: spec.StorageClassName, VolumeAttributesClassName: spec.VolumeAttributesClassName,
-		VolumeMode: spec.VolumeMode, AccessModes: spec.AccessModes,
+		VolumeName: spec.VolumeName, StorageClassName: spec.StorageClassName,
+		VolumeAttributesClassName: spec.VolumeAttributesClassName,
+		VolumeMode:                spec.VolumeMode, AccessModes: spec.AccessModes,
 		Resources: corev1.VolumeResourceRequirements{Requests: sharedStorage(spec.Resources.Requests)},
 	}
 }
@@ -258,10 +259,14 @@ func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 
 // wrote leaves out who created the claim with the annotation on it, which is a restore.
 func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav1.ManagedFieldsEntry) bool {
-	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Time != nil && entry.Time.After(f.config.Since) &&
+	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Time != nil &&
+		entry.Time.After(f.config.Since) &&
 		!entry.Time.Equal(&claim.CreationTimestamp) &&
 		entry.FieldsV1 != nil &&
-		!slices.ContainsFunc(boundFields, func(field []byte) bool { return !bytes.Contains(entry.FieldsV1.GetRawBytes(), field) })
+		!slices.ContainsFunc(boundFields, func(field []byte) bool {
+			return !bytes.Contains(entry.FieldsV1.GetRawBytes(),
+				field)
+		})
 }
 
 func (f *foreignBinders) tell(manager, claim string) {

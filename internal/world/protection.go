@@ -97,7 +97,8 @@ func claimUsers(
 	since string,
 ) ([]string, error) {
 	var pods corev1.PodList
-	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{IndexClaimUsers: claim.Name}); err != nil {
+	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace),
+		client.MatchingFields{IndexClaimUsers: claim.Name}); err != nil {
 		return nil, fmt.Errorf("read the pods that use claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	var users []string
@@ -199,11 +200,13 @@ func ClaimUsage(ctx context.Context, from client.Reader, memory UsageMemory, key
 	if s.Condition = memory.Condition(claim); !protection.TracksUse(claim) {
 		return s, nil
 	}
-	if s.Volume, err = kube.Get(ctx, from, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{}); err != nil {
+	if s.Volume, err = kube.Get(ctx, from, types.NamespacedName{Name: claim.Spec.VolumeName},
+		&corev1.PersistentVolume{}); err != nil {
 		return s, err
 	}
 	var pods corev1.PodList
-	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{IndexClaimReferrers: claim.Name}); err != nil {
+	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace),
+		client.MatchingFields{IndexClaimReferrers: claim.Name}); err != nil {
 		return s, fmt.Errorf("read the pods that refer to claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	for i := range pods.Items {

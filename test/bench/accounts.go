@@ -19,7 +19,10 @@ import (
 )
 
 // shippedRoles are those of the manifests, one for each account but the plane's, which has both.
-var shippedRoles = map[string]string{accountControllers: "purser-controllers", accountProvisioner: "purser-csi-provisioner"}
+var shippedRoles = map[string]string{
+	accountControllers: "purser-controllers",
+	accountProvisioner: "purser-csi-provisioner",
+}
 
 // grant applies the shipped manifests, gives the plane what they give to the two others, and the
 // load everything.
@@ -92,7 +95,12 @@ func (c *contest) apply(ctx context.Context, path string) error {
 			return nil
 		}
 		if err == nil {
-			err = c.rig.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("bench"), client.ForceOwnership)
+			err = c.rig.api.Apply(
+				ctx,
+				client.ApplyConfigurationFromUnstructured(object),
+				client.FieldOwner("bench"),
+				client.ForceOwnership,
+			)
 		}
 		if err != nil {
 			return err

@@ -71,8 +71,14 @@ func (c *contest) contenders() []contender {
 	}
 	noTeam := func(context.Context) (team, error) { return team{}, nil }
 	writer := client.WithFieldOwner(c.rig.api, floorWriter)
-	stock := accounts(stockNamespace,
-		"persistent-volume-binder", "pvc-protection-controller", "pv-protection-controller", "expand-controller", "ephemeral-volume-controller")
+	stock := accounts(
+		stockNamespace,
+		"persistent-volume-binder",
+		"pvc-protection-controller",
+		"pv-protection-controller",
+		"expand-controller",
+		"ephemeral-volume-controller",
+	)
 	return []contender{
 		{short: "floor4", name: nameFloor4, start: noTeam, bare: &bare{api: writer}},
 		{short: "floor5", name: nameFloor5, start: noTeam, bare: &bare{api: writer, apart: true}, dynamicOnly: true},
@@ -80,8 +86,21 @@ func (c *contest) contenders() []contender {
 		{short: "late", name: nameLate, start: c.startLate, floor: nameFloor5, accounts: stock, paceOnly: true},
 		{short: "shipped", name: nameSlow, start: c.startShipped, floor: nameFloor5, accounts: stock, paceOnly: true},
 		{short: "stock", name: nameStock, start: c.startStock, floor: nameFloor5, accounts: stock},
-		{short: "purser", name: nameOurs, start: c.startOurs, floor: nameFloor5, accounts: accounts(accountNamespace, accountControllers)},
-		{short: "plane", name: namePlane, start: c.startPlane, floor: nameFloor4, accounts: accounts(accountNamespace, accountPlane), dynamicOnly: true},
+		{
+			short:    "purser",
+			name:     nameOurs,
+			start:    c.startOurs,
+			floor:    nameFloor5,
+			accounts: accounts(accountNamespace, accountControllers),
+		},
+		{
+			short:       "plane",
+			name:        namePlane,
+			start:       c.startPlane,
+			floor:       nameFloor4,
+			accounts:    accounts(accountNamespace, accountPlane),
+			dynamicOnly: true,
+		},
 	}
 }
 
@@ -154,7 +173,10 @@ func (c *contest) startOurs(ctx context.Context) (team, error) {
 }
 
 // besideProvisioner starts controllers and the provisioner that they rely on.
-func (c *contest) besideProvisioner(ctx context.Context, controllers func(address string) (*stage.Program, error)) (t team, err error) {
+func (c *contest) besideProvisioner(
+	ctx context.Context,
+	controllers func(address string) (*stage.Program, error),
+) (t team, err error) {
 	if t.provisioner, err = c.startProvisioner(ctx); err != nil {
 		return t, err
 	}
@@ -186,7 +208,17 @@ func (c *contest) startAs(ctx context.Context, role, account string) (*sidecar, 
 	if err != nil {
 		return nil, err
 	}
-	return c.sidecar(ctx, role, "--csi-address", c.socket(), "--kubeconfig", path, "--leader-election-namespace", accountNamespace, "--enable-pprof")
+	return c.sidecar(
+		ctx,
+		role,
+		"--csi-address",
+		c.socket(),
+		"--kubeconfig",
+		path,
+		"--leader-election-namespace",
+		accountNamespace,
+		"--enable-pprof",
+	)
 }
 
 // kubeconfig is a file for a service account.
@@ -198,12 +230,18 @@ func (c *contest) kubeconfig(ctx context.Context, account string) (string, error
 	}
 	seconds := int64((24 * time.Hour).Seconds())
 	token, err := clients.CoreV1().ServiceAccounts(accountNamespace).CreateToken(ctx, account,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("token for %s: %w", account, err)
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["bench"] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthority: admin.CAFile, CertificateAuthorityData: admin.CAData}
+	config.Clusters["bench"] = &clientcmdapi.Cluster{
+		Server:                   admin.Host,
+		CertificateAuthority:     admin.CAFile,
+		CertificateAuthorityData: admin.CAData,
+	}
 	config.AuthInfos[account] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	config.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: account}
 	config.CurrentContext = "bench"

@@ -72,13 +72,24 @@ const (
 )
 
 func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, err error) {
-	c := &contest{rig: &rig{bin: bin, dir: dir}, claims: o.claims, rounds: o.rounds, last: o.last, trial: o.trial, profiles: o.profiles, outcome: outcome{claims: o.claims, pairs: o.pairs, volatile: o.volatile}}
+	c := &contest{
+		rig:      &rig{bin: bin, dir: dir},
+		claims:   o.claims,
+		rounds:   o.rounds,
+		last:     o.last,
+		trial:    o.trial,
+		profiles: o.profiles,
+		outcome:  outcome{claims: o.claims, pairs: o.pairs, volatile: o.volatile},
+	}
 	c.only = o.names()
 	binaries, err := cluster.FindBinaries(cluster.Components{cluster.ControllerManager}.Programs(), bin)
 	if err != nil {
 		return nil, err
 	}
-	if c.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Audit: true, Durable: !o.volatile}); err != nil {
+	if c.cluster, err = cluster.Start(ctx, cluster.Config{
+		Dir: filepath.Join(dir, "cluster"), Binaries: binaries,
+		Audit: true, Durable: !o.volatile,
+	}); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -104,7 +115,8 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 	if err != nil {
 		return nil, err
 	}
-	if c.cache, err = ctrlcache.New(c.cluster.RESTConfig(), ctrlcache.Options{HTTPClient: watches, Scheme: c.rig.api.Scheme()}); err != nil {
+	if c.cache, err = ctrlcache.New(c.cluster.RESTConfig(),
+		ctrlcache.Options{HTTPClient: watches, Scheme: c.rig.api.Scheme()}); err != nil {
 		return nil, err
 	}
 	go func() { _ = c.cache.Start(ctx) }() // ends with ctx
@@ -147,8 +159,14 @@ func (c *contest) furnish(ctx context.Context) error {
 	immediate := storagev1.VolumeBindingImmediate
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: accountNamespace}},
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: contestClass}, Provisioner: instantName, VolumeBindingMode: &immediate},
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: staticClass}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &immediate},
+		&storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: contestClass}, Provisioner: instantName,
+			VolumeBindingMode: &immediate,
+		},
+		&storagev1.StorageClass{
+			ObjectMeta:  metav1.ObjectMeta{Name: staticClass},
+			Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &immediate,
+		},
 	} {
 		if err := c.rig.api.Create(ctx, object); err != nil {
 			return fmt.Errorf("%T: %w", object, err)
@@ -163,7 +181,10 @@ func (c *contest) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer c.driver.close()
-	everybody := slices.DeleteFunc(c.contenders(), func(who contender) bool { return len(c.only) > 0 && !slices.Contains(c.only, who.short) })
+	everybody := slices.DeleteFunc(
+		c.contenders(),
+		func(who contender) bool { return len(c.only) > 0 && !slices.Contains(c.only, who.short) },
+	)
 	if !c.last {
 		if err := c.turns(ctx, everybody, trials()); err != nil {
 			return err

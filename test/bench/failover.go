@@ -78,8 +78,18 @@ func measureFailover(ctx context.Context, r *rig, l load) (f failover, err error
 
 // candidate starts a provisioner that leads, or waits to.
 func (r *rig) candidate(ctx context.Context) (*sidecar, error) {
-	return r.provision(ctx, "--leader-election", "--leader-election-namespace", namespace,
-		"--leader-election-lease-duration", leaseTime.String(), "--leader-election-renew-deadline", "2s", "--leader-election-retry-period", "500ms")
+	return r.provision(
+		ctx,
+		"--leader-election",
+		"--leader-election-namespace",
+		namespace,
+		"--leader-election-lease-duration",
+		leaseTime.String(),
+		"--leader-election-renew-deadline",
+		"2s",
+		"--leader-election-retry-period",
+		"500ms",
+	)
 }
 
 // trickle makes claims until ctx ends.
@@ -101,7 +111,12 @@ func (l load) trickle(ctx context.Context, class string) error {
 }
 
 // handOver ends the leader and returns when the other one has made its first volume.
-func (r *rig) handOver(ctx context.Context, leader *sidecar, end syscall.Signal, seen *makers) (h handover, next *sidecar, err error) {
+func (r *rig) handOver(
+	ctx context.Context,
+	leader *sidecar,
+	end syscall.Signal,
+	seen *makers,
+) (h handover, next *sidecar, err error) {
 	if next, err = r.candidate(ctx); err != nil {
 		return h, nil, err
 	}
@@ -153,7 +168,8 @@ func (o *onlooker) look(ctx context.Context, leases, volumes <-chan watch.Event)
 	case <-ctx.Done():
 		return ctx.Err()
 	case event, ok := <-leases:
-		if lease, is := event.Object.(*coordinationv1.Lease); is && lease.Spec.HolderIdentity != nil && lease.Spec.LeaseDurationSeconds != nil {
+		if lease, is := event.Object.(*coordinationv1.Lease); is && lease.Spec.HolderIdentity != nil &&
+			lease.Spec.LeaseDurationSeconds != nil {
 			o.sawHolder(lease)
 		} else if !ok {
 			return errors.New("the watch of leases has ended")
@@ -204,12 +220,28 @@ func (o *onlooker) sawVolume(pv *corev1.PersistentVolume) error {
 const leaseName = "csi-purser"
 
 func (f failover) report() string {
-	return fmt.Sprintf("A leader ends while a claim comes in every %d ms. The lease is for %s.\n", claimEvery.Milliseconds(), leaseTime) +
-		fmt.Sprintf("leader killed:       from the lease to the first PV of the next: %s (goal at most %d ms)\n",
-			milliseconds(f.killed, handover.takeover), takeoverGoal.Milliseconds()) +
-		fmt.Sprintf("                     from the last PV of the former to that one: %s\n", milliseconds(f.killed, handover.gap)) +
-		fmt.Sprintf("leader told to end:  from the last PV of the former to the first of the next: %s\n", milliseconds(f.asked, handover.gap)) +
-		fmt.Sprintf("                     from the lease to that one: %s\n", milliseconds(f.asked, handover.takeover))
+	return fmt.Sprintf(
+		"A leader ends while a claim comes in every %d ms. The lease is for %s.\n",
+		claimEvery.Milliseconds(),
+		leaseTime,
+	) +
+		fmt.Sprintf(
+			"leader killed:       from the lease to the first PV of the next: %s (goal at most %d ms)\n",
+			milliseconds(f.killed, handover.takeover),
+			takeoverGoal.Milliseconds(),
+		) +
+		fmt.Sprintf(
+			"                     from the last PV of the former to that one: %s\n",
+			milliseconds(f.killed, handover.gap),
+		) +
+		fmt.Sprintf(
+			"leader told to end:  from the last PV of the former to the first of the next: %s\n",
+			milliseconds(f.asked, handover.gap),
+		) +
+		fmt.Sprintf(
+			"                     from the lease to that one: %s\n",
+			milliseconds(f.asked, handover.takeover),
+		)
 }
 
 // milliseconds has one number per round.

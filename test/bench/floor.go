@@ -38,7 +38,10 @@ func (b *bare) bind(ctx context.Context, p *pair) error {
 		return b.complete(ctx, p)
 	}
 	if b.apart {
-		p.claim.Annotations = map[string]string{names.AnnStorageProvisioner: floorDriver, names.AnnBetaStorageProvisioner: floorDriver}
+		p.claim.Annotations = map[string]string{
+			names.AnnStorageProvisioner:     floorDriver,
+			names.AnnBetaStorageProvisioner: floorDriver,
+		}
 		if err := b.api.Update(ctx, p.claim); err != nil {
 			return err
 		}
@@ -63,7 +66,8 @@ func (b *bare) complete(ctx context.Context, p *pair) error {
 	if err := b.api.Update(ctx, p.claim); err != nil {
 		return err
 	}
-	p.claim.Status.Phase, p.claim.Status.AccessModes, p.claim.Status.Capacity = corev1.ClaimBound, p.claim.Spec.AccessModes, p.pv.Spec.Capacity
+	p.claim.Status.Phase, p.claim.Status.AccessModes, p.claim.Status.Capacity = corev1.ClaimBound,
+		p.claim.Spec.AccessModes, p.pv.Spec.Capacity
 	return b.api.Status().Update(ctx, p.claim)
 }
 

@@ -53,7 +53,10 @@ func (o outcome) goals() (all []goal) {
 		switch ours := r.contender == nameOurs || r.contender == namePlane; {
 		case ours && r.trial == trialOne:
 			if ratio, compared := o.beside(r, nameStock, p50); compared {
-				all = append(all, goal{name: r.trial + ", " + r.contender + ": p50 of stock's", here: ratio, limit: 1, format: "%.2f"})
+				all = append(
+					all,
+					goal{name: r.trial + ", " + r.contender + ": p50 of stock's", here: ratio, limit: 1, format: "%.2f"},
+				)
 			}
 		case ours:
 			all = append(all, o.goalsOf(r)...)
@@ -62,7 +65,10 @@ func (o outcome) goals() (all []goal) {
 	})
 	for _, idle := range o.idle {
 		if idle.contender != nameStock {
-			all = append(all, goal{name: idle.contender + ", idle: percent of a core", here: idle.share * 100, limit: idleGoal, format: "%.2f"})
+			all = append(
+				all,
+				goal{name: idle.contender + ", idle: percent of a core", here: idle.share * 100, limit: idleGoal, format: "%.2f"},
+			)
 		}
 	}
 	return all
@@ -141,7 +147,12 @@ func (o outcome) reachable(r row) string {
 		return ""
 	}
 	bare := o.middlePace(*o.find(r.trial, nameAlone))
-	return fmt.Sprintf("\n  of which a bare client reaches %.2f, and this one %.2f of that\n  %s", hundredths(bare.ratio()), hundredths(ratio), bare)
+	return fmt.Sprintf(
+		"\n  of which a bare client reaches %.2f, and this one %.2f of that\n  %s",
+		hundredths(bare.ratio()),
+		hundredths(ratio),
+		bare,
+	)
 }
 
 func (r row) creates(when string) []goal {

@@ -29,11 +29,16 @@ func (c *contest) startLate(context.Context) (t team, err error) {
 func (l *late) provision(ctx context.Context, w *work) (err error) {
 	var asked stamps
 	see := func(in any) {
-		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Namespace == w.namespace && claim.Annotations[names.AnnStorageProvisioner] != "" {
+		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Namespace == w.namespace &&
+			claim.Annotations[names.AnnStorageProvisioner] != "" {
 			asked.add(claim.Name)
 		}
 	}
-	forget, err := w.follow(ctx, &corev1.PersistentVolumeClaim{}, toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, in any) { see(in) }})
+	forget, err := w.follow(
+		ctx,
+		&corev1.PersistentVolumeClaim{},
+		toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, in any) { see(in) }},
+	)
 	if err != nil {
 		return err
 	}

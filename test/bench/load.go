@@ -47,13 +47,19 @@ func newClaim(namespace string, i int) *corev1.PersistentVolumeClaim {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("claim-%05d", i)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	}
 }
 
 // follow tells of changes of a kind from now on, also across a watch that ends.
-func (l load) follow(ctx context.Context, kind client.Object, handler toolscache.ResourceEventHandler) (forget func(), err error) {
+func (l load) follow(
+	ctx context.Context,
+	kind client.Object,
+	handler toolscache.ResourceEventHandler,
+) (forget func(), err error) {
 	informer, err := l.cache.GetInformer(ctx, kind)
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", kind, err)
@@ -62,7 +68,8 @@ func (l load) follow(ctx context.Context, kind client.Object, handler toolscache
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", kind, err)
 	}
-	return func() { _ = informer.RemoveEventHandler(registration) }, nil // it fails only for a handler that it does not know
+	// it fails only for a handler that it does not know
+	return func() { _ = informer.RemoveEventHandler(registration) }, nil
 }
 
 // stamps say when something was first seen, by name.
@@ -90,7 +97,12 @@ func (s *stamps) len() int {
 
 // await polls, since the stamps have the exact times.
 func (s *stamps) await(ctx context.Context, want int) error {
-	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) { return s.len() >= want, nil })
+	err := wait.PollUntilContextCancel(
+		ctx,
+		5*time.Millisecond,
+		true,
+		func(context.Context) (bool, error) { return s.len() >= want, nil },
+	)
 	if err != nil {
 		return fmt.Errorf("%d of %d: %w", s.len(), want, context.Cause(ctx))
 	}

@@ -30,19 +30,46 @@ type options struct {
 func parse() (o options, err error) {
 	flag.IntVar(&o.claims, "claims", 1000, "claims at once in each trial")
 	flag.IntVar(&o.workers, "workers", 32, "requests in flight of the load and of the floors")
-	flag.IntVar(&o.pairs, "pairs", 10000, "bound claims and volumes that are there for the last trial; 0 for no such trial")
-	flag.IntVar(&o.rounds, "rounds", 1, "how often each contender has its turn; the middle round counts, and of ratios that within one round")
+	flag.IntVar(
+		&o.pairs,
+		"pairs",
+		10000,
+		"bound claims and volumes that are there for the last trial; 0 for no such trial",
+	)
+	flag.IntVar(
+		&o.rounds,
+		"rounds",
+		1,
+		"how often each contender has its turn; the middle round counts, and of ratios that within one round",
+	)
 	flag.StringVar(&o.only, "only", "", "`names` of the contenders that take part, such as floor4,plane; empty for all")
-	flag.StringVar(&o.trial, "trial", "", "`words` that stand in the names of the trials to do, such as dynamic; empty for all")
+	flag.StringVar(
+		&o.trial,
+		"trial",
+		"",
+		"`words` that stand in the names of the trials to do, such as dynamic; empty for all",
+	)
 	flag.IntVar(&o.present, "present", 0, "instead of a contest: volumes that are there, for the memory that they cost")
 	flag.BoolVar(&o.last, "last", false, "leave out all trials but the last, the one beside bound claims")
 	flag.BoolVar(&o.failover, "failover", false, "instead of a contest: how long claims wait when the leader of two ends")
-	flag.BoolVar(&o.volatile, "volatile", false, "etcd does not wait for the disk, as it does in every cluster whose data is to last")
-	flag.StringVar(&o.profiles, "profiles", "", "`folder` for profiles, for go tool pprof: of the processor in a contest, of the heap with -present")
+	flag.BoolVar(
+		&o.volatile,
+		"volatile",
+		false,
+		"etcd does not wait for the disk, as it does in every cluster whose data is to last",
+	)
+	flag.StringVar(
+		&o.profiles,
+		"profiles",
+		"",
+		"`folder` for profiles, for go tool pprof: of the processor in a contest, of the heap with -present",
+	)
 	flag.DurationVar(&o.patience, "timeout", 40*time.Minute, "for the whole run")
 	flag.Parse()
 	if o.claims < 1 || o.workers < 1 || o.rounds < 1 || o.present < 0 || o.pairs < 0 || flag.NArg() > 0 {
-		return o, errors.New("-claims, -workers and -rounds must be at least 1, -pairs and -present not negative, and there are no arguments")
+		return o, errors.New(
+			"-claims, -workers and -rounds must be at least 1, -pairs and -present not negative, and there are no arguments",
+		)
 	}
 	if o.profiles != "" {
 		if is, err := os.Stat(o.profiles); err != nil || !is.IsDir() {

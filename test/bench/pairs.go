@@ -37,7 +37,11 @@ func (l load) pair(ctx context.Context, i int) error {
 	if err := l.api.Status().Update(ctx, volume, client.FieldOwner("kube-controller-manager")); err != nil {
 		return err
 	}
-	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: claim.Spec.AccessModes, Capacity: volume.Spec.Capacity}
+	claim.Status = corev1.PersistentVolumeClaimStatus{
+		Phase:       corev1.ClaimBound,
+		AccessModes: claim.Spec.AccessModes,
+		Capacity:    volume.Spec.Capacity,
+	}
 	return l.api.Status().Update(ctx, claim, client.FieldOwner("kube-controller-manager"))
 }
 
@@ -53,9 +57,14 @@ func usedClaim(i int) *corev1.PersistentVolumeClaim {
 	claim.Annotations = map[string]string{
 		names.AnnBindCompleted: "yes", "pv.kubernetes.io/bound-by-controller": "yes",
 		names.AnnBetaStorageProvisioner: driverName, names.AnnStorageProvisioner: driverName,
-		corev1.LastAppliedConfigAnnotation: fmt.Sprintf(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"annotations":{},"labels":`+
-			`{"app.kubernetes.io/instance":"database-%d","app.kubernetes.io/name":"database"},"name":%q,"namespace":%q},"spec":`+
-			`{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"storageClassName":"purser"}}`, i, claim.Name, namespace),
+		corev1.LastAppliedConfigAnnotation: fmt.Sprintf(
+			`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"annotations":{},"labels":`+
+				`{"app.kubernetes.io/instance":"database-%d","app.kubernetes.io/name":"database"},"name":%q,"namespace":%q},"spec":`+
+				`{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"storageClassName":"purser"}}`,
+			i,
+			claim.Name,
+			namespace,
+		),
 	}
 	claim.Spec.StorageClassName = &class
 	claim.Spec.VolumeName = volumeName(i)
@@ -67,10 +76,12 @@ func usedVolume(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	volume := newVolume(claim, driverName)
 	volume.Name = claim.Spec.VolumeName
 	volume.Spec.CSI.FSType = "ext4"
-	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"zone-a"},
-		}},
-	}}}}
+	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+		Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"zone-a"},
+			}},
+		}}},
+	}
 	return volume
 }

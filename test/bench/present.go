@@ -108,9 +108,20 @@ func reportPresent(all []present, pairs int) string {
 	fmt.Fprintf(&out, "\n%-52s%9s%9s%9s\n", "Goals", "here", "goal", "")
 	for _, p := range all {
 		if p.role == roleProvisioner {
-			fmt.Fprintln(&out, goal{name: p.role + ": resident MB with " + fmt.Sprint(pairs), here: float64(p.all.now) / (1 << 20), limit: residentGoal >> 20, format: "%.1f"})
+			fmt.Fprintln(
+				&out,
+				goal{
+					name:   p.role + ": resident MB with " + fmt.Sprint(pairs),
+					here:   float64(p.all.now) / (1 << 20),
+					limit:  residentGoal >> 20,
+					format: "%.1f",
+				},
+			)
 		}
-		fmt.Fprintln(&out, goal{name: p.role + ": heap for a volume and its claim", here: p.perPair(pairs), limit: pairGoal, format: "%.0f"})
+		fmt.Fprintln(
+			&out,
+			goal{name: p.role + ": heap for a volume and its claim", here: p.perPair(pairs), limit: pairGoal, format: "%.0f"},
+		)
 	}
 	return out.String()
 }

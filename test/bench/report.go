@@ -28,13 +28,32 @@ func (o outcome) report() string {
 			return // its claims wait for it on purpose
 		}
 		against := o.against(r)
-		line("  %-24s%9.1f%9s%9s%9d%9d%9s%s", r.contender, r.rate(), against.floor, against.stock, r.quantile(50).Milliseconds(),
-			r.quantile(99).Milliseconds(), against.tail, o.span(r))
+		line(
+			"  %-24s%9.1f%9s%9s%9d%9d%9s%s",
+			r.contender,
+			r.rate(),
+			against.floor,
+			against.stock,
+			r.quantile(50).Milliseconds(),
+			r.quantile(99).Milliseconds(),
+			against.tail,
+			o.span(r),
+		)
 	})
 	line("A floor is a client that makes only the writes that must be: four for each")
 	line("claim, and five beside a provisioner that is another program. Stock and purser")
 	line("have the same one, of ours; plane has it in the same process.\n")
-	line("%-26s%8s%8s%8s%8s%8s%8s%6s", "Requests per claim", "create", "update", "patch", "delete", "reads", "events", "409")
+	line(
+		"%-26s%8s%8s%8s%8s%8s%8s%6s",
+		"Requests per claim",
+		"create",
+		"update",
+		"patch",
+		"delete",
+		"reads",
+		"events",
+		"409",
+	)
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
 		if len(r.asked) == 0 {
 			return
@@ -47,13 +66,30 @@ func (o outcome) report() string {
 				continue
 			}
 			c := countsOf(side.tally)
-			line("  %-24s%8s%8s%8s%8s%8s%8s%6d", side.name, r.per(c.verbs["create"]), r.per(c.verbs["update"]), r.per(c.verbs["patch"]),
-				r.per(c.verbs["delete"]), r.per(c.reads), r.per(c.events), c.conflicts)
+			line(
+				"  %-24s%8s%8s%8s%8s%8s%8s%6d",
+				side.name,
+				r.per(c.verbs["create"]),
+				r.per(c.verbs["update"]),
+				r.per(c.verbs["patch"]),
+				r.per(c.verbs["delete"]),
+				r.per(c.reads),
+				r.per(c.events),
+				c.conflicts,
+			)
 		}
 	})
 	line("\n%-26s%14s%14s%14s%6s%6s", "Processor, memory", "CPU ms a claim", "provisioner", "API server", "MB", "and")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
-		line("  %-24s%14s%14s%14s%6s%6s", r.contender, r.cpu(ours), r.cpu(theirs), r.cpu(servers), r.memory(ours), r.memory(theirs))
+		line(
+			"  %-24s%14s%14s%14s%6s%6s",
+			r.contender,
+			r.cpu(ours),
+			r.cpu(theirs),
+			r.cpu(servers),
+			r.memory(ours),
+			r.memory(theirs),
+		)
 	})
 	for i, r := range o.idle {
 		if i == 0 {

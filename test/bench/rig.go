@@ -41,7 +41,10 @@ func newRig(ctx context.Context, bin, dir string, components ...cluster.Componen
 	if err != nil {
 		return nil, err
 	}
-	r.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Components: components})
+	r.cluster, err = cluster.Start(
+		ctx,
+		cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Components: components},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +60,8 @@ func newRig(ctx context.Context, bin, dir string, components ...cluster.Componen
 
 func (r *rig) connect() (err error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
+		coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("scheme: %w", err)
 	}
 	if r.api, err = client.NewWithWatch(r.cluster.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
@@ -106,7 +110,10 @@ type sidecar struct {
 
 // provision starts a provisioner as the administrator.
 func (r *rig) provision(ctx context.Context, args ...string) (*sidecar, error) {
-	return r.sidecar(ctx, "csi-provisioner", append([]string{"--csi-address", r.socket(), "--kubeconfig", r.cluster.Kubeconfig()}, args...)...)
+	return r.sidecar(
+		ctx,
+		"csi-provisioner",
+		append([]string{"--csi-address", r.socket(), "--kubeconfig", r.cluster.Kubeconfig()}, args...)...)
 }
 
 // sidecar starts a role and returns when it is ready.
@@ -128,15 +135,21 @@ func (r *rig) sidecar(ctx context.Context, role string, args ...string) (*sideca
 
 func (s *sidecar) ready(ctx context.Context) error {
 	last := errors.New("did not answer")
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		select {
-		case <-s.Ended():
-			return false, errors.New("it has ended")
-		default:
-		}
-		_, last = s.get(ctx, "/readyz")
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		20*time.Millisecond,
+		time.Minute,
+		true,
+		func(ctx context.Context) (bool, error) {
+			select {
+			case <-s.Ended():
+				return false, errors.New("it has ended")
+			default:
+			}
+			_, last = s.get(ctx, "/readyz")
+			return last == nil, nil
+		},
+	)
 	if err != nil {
 		return fmt.Errorf("it is not ready: %w: %w", err, last)
 	}

@@ -42,11 +42,16 @@ func (w *work) volumeName(i int) string { return fmt.Sprintf("%s-%05d", w.namesp
 func (w *work) volumes(ctx context.Context, kind volumeKind) error {
 	var available stamps
 	see := func(in any) {
-		if pv, ok := in.(*corev1.PersistentVolume); ok && pv.Status.Phase == corev1.VolumeAvailable && strings.HasPrefix(pv.Name, w.namespace+"-") {
+		if pv, ok := in.(*corev1.PersistentVolume); ok && pv.Status.Phase == corev1.VolumeAvailable &&
+			strings.HasPrefix(pv.Name, w.namespace+"-") {
 			available.add(pv.Name)
 		}
 	}
-	forget, err := w.follow(ctx, &corev1.PersistentVolume{}, toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, in any) { see(in) }})
+	forget, err := w.follow(
+		ctx,
+		&corev1.PersistentVolume{},
+		toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, in any) { see(in) }},
+	)
 	if err != nil {
 		return err
 	}
@@ -78,7 +83,12 @@ func (w *work) volume(i int, kind volumeKind) *corev1.PersistentVolume {
 		},
 	}
 	if kind == prebound {
-		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: w.namespace, Name: newClaim(w.namespace, i).Name}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{
+			Kind:       "PersistentVolumeClaim",
+			APIVersion: "v1",
+			Namespace:  w.namespace,
+			Name:       newClaim(w.namespace, i).Name,
+		}
 	}
 	return pv
 }
@@ -87,12 +97,17 @@ func (w *work) volume(i int, kind volumeKind) *corev1.PersistentVolume {
 func (w *work) bind(ctx context.Context, class string) (course, error) {
 	var t timing
 	see := func(in any) {
-		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Namespace == w.namespace && claim.Status.Phase == corev1.ClaimBound {
+		if claim, ok := in.(*corev1.PersistentVolumeClaim); ok && claim.Namespace == w.namespace &&
+			claim.Status.Phase == corev1.ClaimBound {
 			t.done.add(claim.Name)
 		}
 	}
 	// A busy API server ends watches, so a claim may be bound when it is first seen.
-	forget, err := w.follow(ctx, &corev1.PersistentVolumeClaim{}, toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, in any) { see(in) }})
+	forget, err := w.follow(
+		ctx,
+		&corev1.PersistentVolumeClaim{},
+		toolscache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, in any) { see(in) }},
+	)
 	if err != nil {
 		return course{}, err
 	}
@@ -113,14 +128,19 @@ func (w *work) bind(ctx context.Context, class string) (course, error) {
 // giveUp deletes the claims and returns when their volumes are gone.
 func (w *work) giveUp(ctx context.Context) (course, error) {
 	var t timing
-	forget, err := w.follow(ctx, &corev1.PersistentVolume{}, toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
-		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
-			in = tombstone.Obj
-		}
-		if pv, ok := in.(*corev1.PersistentVolume); ok && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == w.namespace {
-			t.done.add(pv.Spec.ClaimRef.Name)
-		}
-	}})
+	forget, err := w.follow(
+		ctx,
+		&corev1.PersistentVolume{},
+		toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
+			if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
+				in = tombstone.Obj
+			}
+			if pv, ok := in.(*corev1.PersistentVolume); ok && pv.Spec.ClaimRef != nil &&
+				pv.Spec.ClaimRef.Namespace == w.namespace {
+				t.done.add(pv.Spec.ClaimRef.Name)
+			}
+		}},
+	)
 	if err != nil {
 		return course{}, err
 	}
@@ -137,7 +157,11 @@ func (w *work) giveUp(ctx context.Context) (course, error) {
 type timing struct{ asked, done stamps }
 
 // measure asks for each claim and waits until all are done.
-func (t *timing) measure(ctx context.Context, w *work, ask func(context.Context, *corev1.PersistentVolumeClaim, *pair) error) (course, error) {
+func (t *timing) measure(
+	ctx context.Context,
+	w *work,
+	ask func(context.Context, *corev1.PersistentVolumeClaim, *pair) error,
+) (course, error) {
 	all := w.load
 	if w.oneByOne {
 		all.workers = 1
@@ -167,11 +191,16 @@ func (t *timing) measure(ctx context.Context, w *work, ask func(context.Context,
 // anything to do with them any more.
 func (w *work) clear(ctx context.Context) error {
 	var gone stamps
-	forget, err := w.follow(ctx, &corev1.PersistentVolume{}, toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
-		if name, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(in); err == nil && strings.HasPrefix(name, w.namespace+"-") {
-			gone.add(name)
-		}
-	}})
+	forget, err := w.follow(
+		ctx,
+		&corev1.PersistentVolume{},
+		toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(in any) {
+			if name, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(in); err == nil &&
+				strings.HasPrefix(name, w.namespace+"-") {
+				gone.add(name)
+			}
+		}},
+	)
 	if err != nil {
 		return err
 	}

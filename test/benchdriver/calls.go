@@ -35,7 +35,9 @@ func serve(ctx context.Context, s subject, dir string) (c calls, stop func() err
 	if err != nil {
 		return c, nil, err
 	}
-	d, err := driver.New(driver.Config{NodeID: "node", Endpoint: endpoint, StateDir: state, Backend: b, Mounter: mount.BindMounter{}})
+	d, err := driver.New(
+		driver.Config{NodeID: "node", Endpoint: endpoint, StateDir: state, Backend: b, Mounter: mount.BindMounter{}},
+	)
 	if err != nil {
 		return c, nil, err
 	}
@@ -75,10 +77,16 @@ func (c calls) up(ctx context.Context, name string) error {
 	return c.stage(ctx, id, name, volumeContext)
 }
 
-func (c calls) create(ctx context.Context, name string, bytes int64, source *csi.VolumeContentSource) (id string, volumeContext map[string]string, err error) {
+func (c calls) create(
+	ctx context.Context,
+	name string,
+	bytes int64,
+	source *csi.VolumeContentSource,
+) (id string, volumeContext map[string]string, err error) {
 	r, err := c.conn.Controller().CreateVolume(ctx, &csi.CreateVolumeRequest{
-		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes}, VolumeCapabilities: []*csi.VolumeCapability{c.access},
-		Parameters: c.parameters, Secrets: c.secrets, VolumeContentSource: source,
+		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
+		VolumeCapabilities: []*csi.VolumeCapability{c.access},
+		Parameters:         c.parameters, Secrets: c.secrets, VolumeContentSource: source,
 	})
 	return r.GetVolume().GetVolumeId(), r.GetVolume().GetVolumeContext(), err
 }
@@ -88,7 +96,8 @@ func (c calls) stage(ctx context.Context, id, name string, volumeContext map[str
 		return err
 	}
 	_, err := c.conn.Node().NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: id, StagingTargetPath: c.path(name), VolumeCapability: c.access, VolumeContext: volumeContext, Secrets: c.secrets,
+		VolumeId: id, StagingTargetPath: c.path(name), VolumeCapability: c.access, VolumeContext: volumeContext,
+		Secrets: c.secrets,
 	})
 	return err
 }
@@ -104,10 +113,12 @@ func (c calls) down(ctx context.Context, name string) error {
 
 func (c calls) leave(ctx context.Context, id, name string) error {
 	if c.direct {
-		_, err := c.conn.Node().NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: c.path(name)})
+		_, err := c.conn.Node().
+			NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: c.path(name)})
 		return err
 	}
-	_, err := c.conn.Node().NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: c.path(name)})
+	_, err := c.conn.Node().
+		NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: c.path(name)})
 	return err
 }
 
@@ -117,7 +128,8 @@ func (c calls) remove(ctx context.Context, id string) error {
 }
 
 func (c calls) snapshot(ctx context.Context, name, volume string) (id string, err error) {
-	r, err := c.conn.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: volume, Secrets: c.secrets})
+	r, err := c.conn.Controller().
+		CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: volume, Secrets: c.secrets})
 	if err == nil && !r.GetSnapshot().GetReadyToUse() {
 		err = fmt.Errorf("snapshot %s is not ready", name)
 	}

@@ -24,7 +24,12 @@ type cephOptions struct {
 }
 
 func (o *cephOptions) flags() {
-	flag.BoolVar(&o.own, "ceph-start", false, "start a Ceph of this machine, in memory, for the run; its rows tell what the driver adds, not how fast Ceph is")
+	flag.BoolVar(
+		&o.own,
+		"ceph-start",
+		false,
+		"start a Ceph of this machine, in memory, for the run; its rows tell what the driver adds, not how fast Ceph is",
+	)
 	flag.StringVar(&o.conf, "ceph-conf", "", "`folder` with CLUSTER.conf, for a Ceph cluster to take part; empty for none")
 	flag.StringVar(&o.cluster, "ceph-cluster", "ceph", "`name` of the cluster")
 	flag.StringVar(&o.user, "ceph-user", "admin", "`name` of the user, without client.")
@@ -58,7 +63,10 @@ func (o *cephOptions) start(ctx context.Context, dir string) (stop func() error,
 	if err != nil {
 		return nil, err
 	}
-	o.conf, o.cluster, o.user, o.keyFile, o.pool, o.fsName = c.ConfDir(), "ceph", "bench", filepath.Join(dir, "key"), "rbd", "cephfs"
+	o.conf, o.cluster, o.user, o.keyFile, o.pool, o.fsName = c.ConfDir(), "ceph", "bench", filepath.Join(
+		dir,
+		"key",
+	), "rbd", "cephfs"
 	err = errors.Join(c.AddPool(ctx, o.pool), c.AddFilesystem(ctx, o.fsName))
 	key, failure := c.AddUser(ctx, o.user)
 	if err = errors.Join(err, failure, os.WriteFile(o.keyFile, []byte(key), 0o600)); err != nil {

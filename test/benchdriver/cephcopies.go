@@ -39,7 +39,9 @@ func (o options) benchCephCopies(ctx context.Context, dir string) (err error) {
 			}
 		}
 	}
-	t.note("The ratio is the time of the programs divided by that of the driver. Programs: rbd snap create, rbd clone, rbd snap rm;\nceph fs subvolume snapshot create, snapshot clone, clone status until it is complete, snapshot rm.")
+	t.note(
+		"The ratio is the time of the programs divided by that of the driver. Programs: rbd snap create, rbd clone, rbd snap rm;\nceph fs subvolume snapshot create, snapshot clone, clone status until it is complete, snapshot rm.",
+	)
 	return nil
 }
 
@@ -65,18 +67,29 @@ func (c cephCopier) copies(ctx context.Context, turn int, into *[2]times) error 
 func (c cephCopier) copyImage(ctx context.Context, into *[2]times, snapshot, between, clone string) error {
 	image := c.pool + "/" + rbd.ImageName(c.source)
 	snapshot, between, clone = image+"@"+snapshot, image+"@"+between, c.pool+"/"+clone
-	err := timed(&into[0], func() error { return c.all(ctx, []string{"rbd", "snap", "create", "--no-progress", snapshot}) })
+	err := timed(
+		&into[0],
+		func() error { return c.all(ctx, []string{"rbd", "snap", "create", "--no-progress", snapshot}) },
+	)
 	if err != nil {
 		return err
 	}
 	err = timed(&into[1], func() error {
-		return c.all(ctx, []string{"rbd", "snap", "create", "--no-progress", between}, []string{"rbd", "clone", "--rbd-default-clone-format=2", between, clone},
-			[]string{"rbd", "snap", "rm", "--no-progress", between})
+		return c.all(
+			ctx,
+			[]string{"rbd", "snap", "create", "--no-progress", between},
+			[]string{"rbd", "clone", "--rbd-default-clone-format=2", between, clone},
+			[]string{"rbd", "snap", "rm", "--no-progress", between},
+		)
 	})
 	if err != nil {
 		return err
 	}
-	return c.all(ctx, []string{"rbd", "snap", "rm", "--no-progress", snapshot}, []string{"rbd", "rm", "--no-progress", clone})
+	return c.all(
+		ctx,
+		[]string{"rbd", "snap", "rm", "--no-progress", snapshot},
+		[]string{"rbd", "rm", "--no-progress", clone},
+	)
 }
 
 // group is where the driver has its subvolumes.

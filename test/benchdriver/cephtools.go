@@ -18,7 +18,10 @@ type cephPrograms struct {
 // programs are told by their environment where the cluster is. A daemon has it as an argument too:
 // that tells whose it is.
 func (o *cephOptions) programs() cephPrograms {
-	return cephPrograms{cephOptions: *o, environment: append(os.Environ(), "CEPH_CONF="+o.confFile(), "CEPH_ARGS=--id="+o.user+" --keyfile="+o.keyFile)}
+	return cephPrograms{
+		cephOptions: *o,
+		environment: append(os.Environ(), "CEPH_CONF="+o.confFile(), "CEPH_ARGS=--id="+o.user+" --keyfile="+o.keyFile),
+	}
 }
 
 func (o *cephOptions) confFile() string { return filepath.Join(o.conf, o.cluster+".conf") }
@@ -48,7 +51,8 @@ func (i imageTools) at(name string) string    { return filepath.Join(i.dir, "at-
 func (i imageTools) shown(name string) string { return filepath.Join(i.dir, "shown-"+name) }
 
 func (i imageTools) up(ctx context.Context, name string) error {
-	if err := i.all(ctx, []string{"rbd", "create", i.image(name), "--size=" + strconv.Itoa(volumeBytes/mebi)}, []string{"mkdir", i.at(name)}); err != nil {
+	if err := i.all(ctx, []string{"rbd", "create", i.image(name), "--size=" + strconv.Itoa(volumeBytes/mebi)},
+		[]string{"mkdir", i.at(name)}); err != nil {
 		return err
 	}
 	device, err := i.device(ctx, name)
@@ -59,7 +63,11 @@ func (i imageTools) up(ctx context.Context, name string) error {
 	if i.fs == "xfs" {
 		options = "nouuid"
 	}
-	return commands(ctx, append(slices.Clone(makers[i.fs]), device), []string{"mount", "-t", i.fs, "-o", options, device, i.at(name)})
+	return commands(
+		ctx,
+		append(slices.Clone(makers[i.fs]), device),
+		[]string{"mount", "-t", i.fs, "-o", options, device, i.at(name)},
+	)
 }
 
 func (i imageTools) device(ctx context.Context, name string) (string, error) {
@@ -131,9 +139,18 @@ func (s subvolumeTools) up(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.all(ctx, []string{"mkdir", s.at(name)}, []string{"ceph-fuse", "--conf=" + s.confFile(), "--client_fs=" + s.fsName, "-r", root, s.at(name)})
+	return s.all(
+		ctx,
+		[]string{"mkdir", s.at(name)},
+		[]string{"ceph-fuse", "--conf=" + s.confFile(), "--client_fs=" + s.fsName, "-r", root, s.at(name)},
+	)
 }
 
 func (s subvolumeTools) down(ctx context.Context, name string) error {
-	return s.all(ctx, []string{"umount", s.at(name)}, []string{"rmdir", s.at(name)}, []string{"ceph", "fs", "subvolume", "rm", s.fsName, name})
+	return s.all(
+		ctx,
+		[]string{"umount", s.at(name)},
+		[]string{"rmdir", s.at(name)},
+		[]string{"ceph", "fs", "subvolume", "rm", s.fsName, name},
+	)
 }

@@ -40,7 +40,13 @@ func (o options) benchCopies(ctx context.Context, dir string) (err error) {
 			}
 			c.programs = func(driver calls, id string) (copies, error) {
 				return imageCopier{
-					image: filepath.Join(c.dir, "state", "volumes", id, "image"), mountedAt: driver.path("source"), to: filepath.Join(c.dir, "copy"),
+					image: filepath.Join(
+						c.dir,
+						"state",
+						"volumes",
+						id,
+						"image",
+					), mountedAt: driver.path("source"), to: filepath.Join(c.dir, "copy"),
 				}.copies, nil
 			}
 			if err := c.bench(ctx, t, fs, fmt.Sprintf("%d MiB", bytes/mebi)); err != nil {
@@ -48,7 +54,9 @@ func (o options) benchCopies(ctx context.Context, dir string) (err error) {
 			}
 		}
 	}
-	t.note("The ratio is the time of the programs divided by that of the driver. Programs: fsfreeze, cp --reflink=auto --sparse=always, fsfreeze, sync;\nand tune2fs -U for a clone. Both sync the copy.")
+	t.note(
+		"The ratio is the time of the programs divided by that of the driver. Programs: fsfreeze, cp --reflink=auto --sparse=always, fsfreeze, sync;\nand tune2fs -U for a clone. Both sync the copy.",
+	)
 	return nil
 }
 
@@ -64,7 +72,12 @@ func makePool(ctx context.Context, fs, at string) error {
 		return fmt.Errorf("%q: not host, ext4, xfs or btrfs", fs)
 	}
 	image := at + ".img"
-	return commands(ctx, []string{"truncate", "-s", fmt.Sprint(poolBytes), image}, append(slices.Clone(maker), image), []string{"mount", "-o", "loop", image, at})
+	return commands(
+		ctx,
+		[]string{"truncate", "-s", fmt.Sprint(poolBytes), image},
+		append(slices.Clone(maker), image),
+		[]string{"mount", "-o", "loop", image, at},
+	)
 }
 
 // copies makes a snapshot and a clone of a volume, which it times, and takes both away.
@@ -174,7 +187,9 @@ func (c calls) copies(ctx context.Context, source string, turn int, bytes int64,
 
 // clone asks again while a copy is being made, as a provisioner does.
 func (c calls) clone(ctx context.Context, name, source string, bytes int64) (string, error) {
-	from := &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source}}}
+	from := &csi.VolumeContentSource{
+		Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: source}},
+	}
 	for {
 		id, _, err := c.create(ctx, name, bytes, from)
 		if status.Code(err) != codes.Aborted || ctx.Err() != nil {
@@ -190,7 +205,11 @@ func (c imageCopier) copies(ctx context.Context, _ int, into *[2]times) error {
 	for i, further := range [][][]string{nil, {{"tune2fs", "-U", "random"}}} {
 		err := timed(&into[i], func() error {
 			all := [][]string{
-				{"fsfreeze", "--freeze", c.mountedAt}, {"cp", "--reflink=auto", "--sparse=always", c.image, c.to}, {"fsfreeze", "--unfreeze", c.mountedAt},
+				{
+					"fsfreeze",
+					"--freeze",
+					c.mountedAt,
+				}, {"cp", "--reflink=auto", "--sparse=always", c.image, c.to}, {"fsfreeze", "--unfreeze", c.mountedAt},
 			}
 			for _, more := range further {
 				all = append(all, append(more, c.to))

@@ -29,9 +29,19 @@ type options struct {
 }
 
 func parse() (o options, err error) {
-	flag.StringVar(&o.dir, "dir", "", "`folder` to work in, which decides what disk is measured; empty for the system's temporary one")
+	flag.StringVar(
+		&o.dir,
+		"dir",
+		"",
+		"`folder` to work in, which decides what disk is measured; empty for the system's temporary one",
+	)
 	flag.StringVar(&o.only, "only", "", "part of the `name` of the subjects to measure, such as ext4; empty for all")
-	flag.StringVar(&o.pools, "pools", "host,xfs,btrfs", "`filesystems` that copies are made on: host is that of the folder, the others are made for it")
+	flag.StringVar(
+		&o.pools,
+		"pools",
+		"host,xfs,btrfs",
+		"`filesystems` that copies are made on: host is that of the folder, the others are made for it",
+	)
 	flag.IntVar(&o.volumes, "volumes", 32, "volumes for each row with one call in flight; twice as many with 16")
 	flag.IntVar(&o.copies, "copies", 5, "snapshots and clones for each row")
 	o.ceph.flags()

@@ -55,9 +55,15 @@ func newLoopfile(state string) (backend.Backend, error) {
 var writer = &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}
 
 func mounted(fs string) *csi.VolumeCapability {
-	return &csi.VolumeCapability{AccessMode: writer, AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs}}}
+	return &csi.VolumeCapability{
+		AccessMode: writer,
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs}},
+	}
 }
 
 func block() *csi.VolumeCapability {
-	return &csi.VolumeCapability{AccessMode: writer, AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}
+	return &csi.VolumeCapability{
+		AccessMode: writer,
+		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+	}
 }

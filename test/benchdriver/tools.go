@@ -77,7 +77,8 @@ func (l loopTools) image(name string) string { return filepath.Join(l.dir, name+
 func (l loopTools) at(name string) string    { return filepath.Join(l.dir, "at-"+name) }
 
 func (l loopTools) up(ctx context.Context, name string) error {
-	if err := commands(ctx, []string{"truncate", "-s", strconv.Itoa(volumeBytes), l.image(name)}, []string{"mkdir", l.at(name)}); err != nil {
+	if err := commands(ctx, []string{"truncate", "-s", strconv.Itoa(volumeBytes), l.image(name)},
+		[]string{"mkdir", l.at(name)}); err != nil {
 		return err
 	}
 	device, err := command(ctx, "losetup", "--find", "--show", l.image(name))

@@ -49,7 +49,9 @@ func (o options) benchVolumes(ctx context.Context, dir string) (err error) {
 			}
 		}
 	}
-	t.note("The ratio is the driver's rate divided by that of the programs. The driver syncs what it makes; the programs do not.")
+	t.note(
+		"The ratio is the driver's rate divided by that of the programs. The driver syncs what it makes; the programs do not.",
+	)
 	return nil
 }
 
@@ -85,8 +87,19 @@ func (s subject) bench(ctx context.Context, dir string, of trial, t *table) erro
 		steps = [2]string{"create+publish", "unpublish+delete"}
 	}
 	for i, step := range steps {
-		t.row(s.name, step, fmt.Sprint(of.width), fmt.Sprint(len(ours[i].each)), ours[i].rate(), ours[i].quantile(0.5), ours[i].quantile(0.99),
-			theirs[i].rate(), theirs[i].quantile(0.5), theirs[i].quantile(0.99), ratio(ours[i].perSecond(), theirs[i].perSecond()))
+		t.row(
+			s.name,
+			step,
+			fmt.Sprint(of.width),
+			fmt.Sprint(len(ours[i].each)),
+			ours[i].rate(),
+			ours[i].quantile(0.5),
+			ours[i].quantile(0.99),
+			theirs[i].rate(),
+			theirs[i].quantile(0.5),
+			theirs[i].quantile(0.99),
+			ratio(ours[i].perSecond(), theirs[i].perSecond()),
+		)
 	}
 	return nil
 }

@@ -43,7 +43,12 @@ type options struct {
 
 func parse() (o options, err error) {
 	flag.StringVar(&o.only, "run", "", "only scenarios whose name, family and all, matches this `expression`")
-	flag.StringVar(&o.against, "against", "purser", "whom to hold against the stock controllers: `purser`, or stock to try the scenarios themselves")
+	flag.StringVar(
+		&o.against,
+		"against",
+		"purser",
+		"whom to hold against the stock controllers: `purser`, or stock to try the scenarios themselves",
+	)
 	flag.StringVar(&o.args, "args", "", "more `arguments` for purser controllers")
 	flag.IntVar(&o.parallel, "parallel", 24, "scenarios at once")
 	flag.BoolVar(&o.keep, "keep", false, "keep the logs")

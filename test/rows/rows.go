@@ -75,7 +75,8 @@ func readCitations(root string) (citations, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == "bin" || entry.Name() == "rows" || entry.Name() != "." && entry.Name() != ".." && strings.HasPrefix(entry.Name(), ".")):
+		case entry.IsDir() && (entry.Name() == "bin" || entry.Name() == "rows" || entry.Name() != "." &&
+			entry.Name() != ".." && strings.HasPrefix(entry.Name(), ".")):
 			return fs.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(path, ".go"):
 			return nil

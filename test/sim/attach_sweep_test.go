@@ -28,7 +28,8 @@ var attachFamilies = []family{
 
 var attachHalf = half{
 	"attaching", attachWorkloads, attachFamilies, attachMutants,
-	extent{every: 7, pairs: 40, wide: 60, chances: 60}, extent{every: 200, pairs: 2, chances: 4},
+	extent{every: 7, pairs: 40, wide: 60, chances: 60},
+	extent{every: 200, pairs: 2, chances: 4},
 }
 
 // TestAttachFaultFree is every workload without faults, and what it costs.

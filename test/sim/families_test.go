@@ -82,9 +82,9 @@ func crashesWithDeletion(calm result, x extent) (all []schedule) {
 	return all
 }
 
-// deletionsAfterTakeover kill the process while the driver works on its call. The next one repeats the
-// request at once, and the claims are deleted when they have their volumes, before the first call must have
-// ended (H-1). A second crash has a third process take over meanwhile.
+// deletionsAfterTakeover kill the process while the driver works on its call. The next one repeats
+// the request at once, and the claims are deleted when they have their volumes, before the first
+// call must have ended (H-1). A second crash has a third process take over meanwhile.
 func deletionsAfterTakeover(calm result, _ extent) (all []schedule) {
 	for _, call := range calm.calls {
 		for later := call + 1; later <= call+12; later++ {

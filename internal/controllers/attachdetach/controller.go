@@ -77,7 +77,8 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		Config: cfg, attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), nodes: kube.NewOwnWrites[*corev1.Node](),
 		identity: string(uuid.NewUUID()),
-		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{}, deleted: map[types.UID]bool{}, orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
+		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{}, deleted: map[types.UID]bool{},
+		orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
 	}
 	c.status = newNodeStatus(c)
 	return c
@@ -96,7 +97,8 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	kinds := []client.Object{
-		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.CSIDriver{}, &storagev1.VolumeAttachment{},
+		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{},
+		&storagev1.CSIDriver{}, &storagev1.VolumeAttachment{},
 	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), kinds...); err != nil {
 		return err

@@ -4,6 +4,7 @@
 //
 // # Permissions
 //
-//	nodes get, list, watch; nodes/status patch; pods, persistentvolumeclaims, persistentvolumes get, list, watch; csidrivers get, list,
+//	nodes get, list, watch; nodes/status patch;
+//	pods, persistentvolumeclaims, persistentvolumes get, list, watch; csidrivers get, list,
 //	watch; volumeattachments get, list, watch, create, delete, patch; events create, patch
 package attachdetach

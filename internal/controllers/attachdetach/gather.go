@@ -25,7 +25,8 @@ func (c *Controller) Gather(ctx context.Context, key Key) (attachment.Snapshot, 
 		return g.orphan(ctx)
 	}
 	var err error
-	if g.s.Driver, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: key.Driver}, &storagev1.CSIDriver{}); err != nil {
+	if g.s.Driver, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: key.Driver},
+		&storagev1.CSIDriver{}); err != nil {
 		return g.s, err
 	}
 	for _, step := range []func(context.Context) error{g.volumes, g.attachments, g.listing, g.nodes} {
@@ -72,7 +73,8 @@ func (g *gathering) pods(ctx context.Context, pv *corev1.PersistentVolume) error
 		return err
 	}
 	var list corev1.PodList
-	if err := g.Cached.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{IndexClaim: ref.Name}); err != nil {
+	if err := g.Cached.List(ctx, &list, client.InNamespace(ref.Namespace),
+		client.MatchingFields{IndexClaim: ref.Name}); err != nil {
 		return err
 	}
 	for i := range list.Items {

@@ -70,7 +70,8 @@ func New(cfg Config) *Controller {
 		cfg.AuditEvery = DefaultAudit
 	}
 	return &Controller{
-		Config: cfg, ledger: newLedger(), retries: reconcile.NewRetries[binding.Key](), wakes: &wakes{}, synced: make(chan queue, 1),
+		Config: cfg, ledger: newLedger(), retries: reconcile.NewRetries[binding.Key](), wakes: &wakes{},
+		synced: make(chan queue, 1),
 		teller: newTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
 	}
 }

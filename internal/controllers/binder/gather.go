@@ -200,7 +200,8 @@ func volumeOf(action binding.Action) string {
 		if a.Volume != nil {
 			return a.Volume.Name
 		}
-	case binding.AssignClass, binding.AskProvisioner, binding.HandOver, binding.AskAPI, binding.Tell: // these are about claims, or no writes
+	// these are about claims, or no writes
+	case binding.AssignClass, binding.AskProvisioner, binding.HandOver, binding.AskAPI, binding.Tell:
 	}
 	return ""
 }

@@ -65,8 +65,9 @@ func newLedger() *ledger {
 		refs: multimap[types.NamespacedName, string]{}, names: multimap[string, types.NamespacedName]{},
 		classed: map[string]map[types.NamespacedName]struct{}{}, classes: map[string]*storagev1.StorageClass{},
 		pods: map[types.NamespacedName]map[string]struct{}{}, uses: map[types.NamespacedName]podUse{}, gone: newTombstones(),
-		ownVolumes: kube.NewOwnWrites[*corev1.PersistentVolume](), ownClaims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
-		index: binding.NewIndex(), held: map[string]*hold{}, holds: map[types.NamespacedName]*hold{},
+		ownVolumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
+		ownClaims:  kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+		index:      binding.NewIndex(), held: map[string]*hold{}, holds: map[types.NamespacedName]*hold{},
 	}
 }
 

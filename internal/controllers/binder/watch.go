@@ -70,7 +70,8 @@ func (c *Controller) claimSeen(o, now *corev1.PersistentVolumeClaim) {
 	keys := c.ledger.claimSeen(keyOf(o), o, now)
 	if now == nil {
 		c.measures.claimGone(keyOf(o))
-		if other := c.ledger.newestClaim(keyOf(o)); other != nil { // took its name, and may have gone as well while the watch was broken
+		// took its name, and may have gone as well while the watch was broken
+		if other := c.ledger.newestClaim(keyOf(o)); other != nil {
 			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(other) })
 		}
 	}

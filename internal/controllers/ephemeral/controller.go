@@ -42,7 +42,8 @@ func New(cfg Config) *Controller { return &Controller{cfg} }
 // Loop returns the controller with the loop around it.
 func (c *Controller) Loop() *reconcile.Loop[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action] {
 	return reconcile.New(reconcile.Config[ephemeral.Key, ephemeral.Snapshot, ephemeral.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[ephemeral.Key](), Bound: reconcile.APITimeout,
+		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[ephemeral.Key](),
+		Bound: reconcile.APITimeout,
 	})
 }
 
@@ -89,7 +90,8 @@ func (c *Controller) claimGoes() handler.TypedEventHandler[*corev1.PersistentVol
 		}
 		claim := change.Old
 		var pods corev1.PodList
-		if err := c.Cached.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{world.IndexEphemeralClaim: claim.Name}); err != nil {
+		if err := c.Cached.List(ctx, &pods, client.InNamespace(claim.Namespace),
+			client.MatchingFields{world.IndexEphemeralClaim: claim.Name}); err != nil {
 			return // only if there is no such index
 		}
 		for i := range pods.Items {

@@ -36,7 +36,8 @@ func New(cfg Config) *Controller { return &Controller{cfg} }
 // Loop returns the controller with the loop around it.
 func (c *Controller) Loop() *reconcile.Loop[expansion.Key, expansion.Snapshot, expansion.Action] {
 	return reconcile.New(reconcile.Config[expansion.Key, expansion.Snapshot, expansion.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[expansion.Key](), Bound: reconcile.APITimeout,
+		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[expansion.Key](),
+		Bound: reconcile.APITimeout,
 	})
 }
 

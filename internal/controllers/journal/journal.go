@@ -97,7 +97,8 @@ func New(cfg Config) *Journal {
 	}
 	return &Journal{
 		Config: cfg, opened: make(chan struct{}), adopted: make(chan struct{}, 1), book: book, calling: map[types.UID]bool{},
-		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, held: map[int]time.Time{}, wake: make(chan struct{}, 1),
+		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, held: map[int]time.Time{},
+		wake: make(chan struct{}, 1),
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 // Config is what each of the controllers needs.
 type Config struct {
 	reconcile.Settings
-	Cached client.Reader // answers from memory; pods, claims, volumes and classes may be trimmed (kube.TrimPod and the like)
+	// answers from memory; pods, claims, volumes and classes may be trimmed (kube.TrimPod and the
+	// like)
+	Cached client.Reader
 	Live   client.Reader // answers from the API server
 	Writer client.Writer
 	Status client.SubResourceWriter // for the condition Unused of claims

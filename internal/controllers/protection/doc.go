@@ -8,12 +8,14 @@
 // know: a pod that was given its node a moment ago comes through the watch a moment later. Three
 // proofs were weighed:
 //
-//   - One small read gives a resource version R, shared by all who wait, and then the watch of pods must reach R. But R moves with
-//     every write to any object, first of all our own patches of the claims, while the watch of pods moves with pods only, and else
-//     with a bookmark a minute. It would nearly always end in a list after a wait.
-//   - A list of the pods' metadata, compared with memory. It is exact, as is a list of the pods, and still carries the larger part
-//     of each pod; where memory lags it needs a further wait.
-//   - A list of the pods of the namespace, in pages, at the API server's newest state. It is exact by itself.
+//   - One small read gives a resource version R, shared by all who wait, and then the watch of pods
+//     must reach R. But R moves with every write to any object, first of all our own patches of the
+//     claims, while the watch of pods moves with pods only, and else with a bookmark a minute. It
+//     would nearly always end in a list after a wait.
+//   - A list of the pods' metadata, compared with memory. It is exact, as is a list of the pods,
+//     and still carries the larger part of each pod; where memory lags it needs a further wait.
+//   - A list of the pods of the namespace, in pages, at the API server's newest state. It is exact
+//     by itself.
 //
 // The last is what we do, once for all claims of a namespace that are waiting when the list begins.
 // Claims that come while it runs are answered by the next one. No worker waits for it: the
@@ -26,6 +28,7 @@
 //
 //	claims:  persistentvolumeclaims get, list, watch, patch; pods list, watch; events create, patch
 //	volumes: persistentvolumes get, list, watch, patch
-//	classes: volumeattributesclasses (storage.k8s.io) get, list, watch, patch; persistentvolumes, persistentvolumeclaims list, watch;
+//	classes: volumeattributesclasses (storage.k8s.io) get, list, watch, patch;
+//	         persistentvolumes, persistentvolumeclaims list, watch;
 //	         events create, patch
 package protection

@@ -43,8 +43,11 @@ const listWorkers = 4
 
 func newInquiries(cfg Config) *inquiries {
 	return &inquiries{
-		live: cfg.Live, clock: cfg.Clock, limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](cfg.Backoff.First, cfg.Backoff.Most),
-		open: map[string]map[Key]*corev1.PersistentVolumeClaim{}, asked: map[Key]time.Time{}, answers: map[Key]world.PodAnswer{},
+		live: cfg.Live, clock: cfg.Clock,
+		limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](
+			cfg.Backoff.First, cfg.Backoff.Most),
+		open: map[string]map[Key]*corev1.PersistentVolumeClaim{}, asked: map[Key]time.Time{},
+		answers: map[Key]world.PodAnswer{},
 	}
 }
 

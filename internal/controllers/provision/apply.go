@@ -229,7 +229,8 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 	}
 	written := provision.Written{Message: err.Error(), Reason: apierrors.ReasonForError(err)}
 	if apierrors.IsAlreadyExists(err) {
-		if written.Existing, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(want), &corev1.PersistentVolume{}); err != nil {
+		if written.Existing, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(want),
+			&corev1.PersistentVolume{}); err != nil {
 			return nil, err
 		}
 		c.release(claim)

@@ -104,7 +104,8 @@ func New(cfg Config) *Controller {
 // to end before it makes its own.
 func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return reconcile.New(reconcile.Config[provision.Key, provision.Snapshot, provision.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: runsPerCall*max(c.Timeout, c.Discard) + apiBound,
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries,
+		Bound:   runsPerCall*max(c.Timeout, c.Discard) + apiBound,
 		Finally: func(key provision.Key) { c.ended(key.UID) },
 		Observe: c.observe, HeldUp: verdict.ProvisioningHeldUp,
 	})
@@ -112,7 +113,10 @@ func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, p
 
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for name, value := range map[string]func(*corev1.PersistentVolumeClaim) []string{IndexClass: className, IndexDriver: provision.Asked} {
+	for name, value := range map[string]func(*corev1.PersistentVolumeClaim) []string{
+		IndexClass:  className,
+		IndexDriver: provision.Asked,
+	} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolumeClaim{}, name, unbound(value)); err != nil {
 			return fmt.Errorf("index claims by %s: %w", name, err)
 		}

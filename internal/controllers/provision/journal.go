@@ -27,8 +27,8 @@ type Journal interface {
 	Settle(ctx context.Context, claim types.UID) error
 	// Note keeps what is known of the volume of a claim's entry.
 	Note(claim types.UID, known intent.Known)
-	// CallsEnd is when the calls of previous leaders that may create the named volume must have ended;
-	// zero for none.
+	// CallsEnd is when the calls of previous leaders that may create the named volume must have
+	// ended; zero for none.
 	CallsEnd(volume string) time.Time
 	// Done says that the run which called for the claim has ended, whatever is known of the outcome.
 	Done(claim types.UID)

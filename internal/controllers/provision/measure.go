@@ -47,7 +47,8 @@ func (c *Controller) Oldest() map[string]time.Duration {
 	var claims corev1.PersistentVolumeClaimList
 	ages := map[string]time.Duration{}
 	for _, asked := range []string{c.Driver.Name, ""} { // claims that name no driver may have been handed over
-		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: asked}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: asked},
+			client.UnsafeDisableDeepCopy); err != nil {
 			return nil // the first list of claims is not complete
 		}
 		for i := range claims.Items {

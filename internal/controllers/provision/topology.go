@@ -122,13 +122,17 @@ func (c *Controller) warnOfNoKeys(ctx context.Context) {
 
 // watchNodes has the cache watch nodes for a driver with topology, and returns what enqueues claims
 // for their changes.
-func (c *Controller) watchNodes(ctx context.Context, cache ctrlcache.Cache) ([]source.TypedSource[provision.Key], error) {
+func (c *Controller) watchNodes(ctx context.Context, cache ctrlcache.Cache) ([]source.TypedSource[provision.Key],
+	error,
+) {
 	if !c.Driver.HasTopology {
 		return nil, nil
 	}
 	for kind, handler := range map[client.Object]toolscache.ResourceEventHandler{
-		&corev1.Node{}:       reconcile.InformerHandler(func(change nodeChange) { c.survey.note(isMoved(change)) }),
-		&storagev1.CSINode{}: reconcile.InformerHandler(func(change csiNodeChange) { c.survey.note(c.isRegisteredAnew(change)) }),
+		&corev1.Node{}: reconcile.InformerHandler(func(change nodeChange) { c.survey.note(isMoved(change)) }),
+		&storagev1.CSINode{}: reconcile.InformerHandler(func(change csiNodeChange) {
+			c.survey.note(c.isRegisteredAnew(change))
+		}),
 	} {
 		informer, err := cache.GetInformer(ctx, kind, ctrlcache.BlockUntilSynced(false))
 		if err != nil {
@@ -179,7 +183,8 @@ func (c *Controller) fromCSINode(ctx context.Context, change csiNodeChange, q qu
 func (c *Controller) enqueueForNode(ctx context.Context, node string, q queue) {
 	for _, driver := range []string{c.Driver.Name, ""} { // claims that name no driver may have been handed over
 		var claims corev1.PersistentVolumeClaimList
-		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: driver}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: driver},
+			client.UnsafeDisableDeepCopy); err != nil {
 			return // the retry of each claim comes in any case
 		}
 		for i := range claims.Items {

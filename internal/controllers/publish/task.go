@@ -38,7 +38,8 @@ func (c *Controller) Gather(ctx context.Context, name string) (publishing.Snapsh
 		s.NotBefore = c.retries.Get(name).NotBefore // a deletion ends the delay of a failed attach (AT-Q3)
 	}
 	if pv := va.Spec.Source.PersistentVolumeName; pv != nil {
-		if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: *pv}, &corev1.PersistentVolume{}); err != nil {
+		if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: *pv},
+			&corev1.PersistentVolume{}); err != nil {
 			return s, err
 		}
 	}
@@ -82,7 +83,8 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 	case publishing.Unpublish:
 		return publishing.AfterUnpublish(s, c.unpublish(ctx, s, a)), nil
 	case publishing.Release:
-		return nil, client.IgnoreNotFound(c.patch(ctx, s.Attachment, kube.DropFinalizer(s.Attachment, names.AttacherFinalizer(c.Driver.Name))))
+		return nil, client.IgnoreNotFound(c.patch(ctx, s.Attachment,
+			kube.DropFinalizer(s.Attachment, names.AttacherFinalizer(c.Driver.Name))))
 	case publishing.MarkAttached:
 		return nil, c.status(ctx, s.Attachment, map[string]any{"attached": true, "attachmentMetadata": a.Metadata, "attachError": nil})
 	case publishing.MarkDetached:
@@ -171,7 +173,8 @@ func (c *Controller) publish(
 		return nil, &publishing.Failure{Message: err.Error()}
 	}
 	request := &csi.ControllerPublishVolumeRequest{
-		VolumeId: pv.Spec.CSI.VolumeHandle, NodeId: a.NodeID, VolumeCapability: what, Readonly: c.Driver.ReadOnly && pv.Spec.CSI.ReadOnly,
+		VolumeId: pv.Spec.CSI.VolumeHandle, NodeId: a.NodeID, VolumeCapability: what, Readonly: c.Driver.ReadOnly &&
+			pv.Spec.CSI.ReadOnly,
 		VolumeContext: pv.Spec.CSI.VolumeAttributes,
 	}
 	var response *csi.ControllerPublishVolumeResponse

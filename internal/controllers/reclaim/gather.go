@@ -30,7 +30,10 @@ func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapsho
 		return s, nil
 	}
 	s.Now = c.Clock.Now()
-	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.twins, c.calls, c.attachments, c.class} {
+	for _, look := range []func(context.Context, *reclaim.Snapshot) error{
+		c.claim, c.twins, c.calls, c.attachments,
+		c.class,
+	} {
 		if err := look(ctx, &s); err != nil {
 			return s, err
 		}
@@ -162,7 +165,8 @@ func (c *Controller) remembered(ctx context.Context, handle string) (all []*core
 	own := c.Volumes.Unseen(func(pv *corev1.PersistentVolume) bool { return c.handleOf(pv) == handle })
 	var near corev1.PersistentVolumeList
 	// Not copied: the caller only reads them.
-	if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: bucketOf(handle)}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Cached.List(ctx, &near, client.MatchingFields{IndexHandle: bucketOf(handle)},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("read the PersistentVolumes with handle %q: %w", handle, err)
 	}
 	for i := range near.Items {

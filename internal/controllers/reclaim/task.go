@@ -119,8 +119,9 @@ func (c *Controller) unchanged(
 // deleteVolume sends DeleteVolume, and turns the driver's answer into the next verdict.
 func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a reclaim.DeleteVolume) next {
 	failure := c.caller.Do(ctx, csirpc.Call{
-		Method: "DeleteVolume", Volume: s.Volume.Name, Handle: a.Handle, Timeout: c.Timeout, Secret: a.Secret, Absent: csirpc.CallWithoutSecret,
-		Check: func(ctx context.Context) error { return c.gotAnother(ctx, s) },
+		Method: "DeleteVolume", Volume: s.Volume.Name, Handle: a.Handle, Timeout: c.Timeout, Secret: a.Secret,
+		Absent: csirpc.CallWithoutSecret,
+		Check:  func(ctx context.Context) error { return c.gotAnother(ctx, s) },
 		Send: func(ctx context.Context, secrets map[string]string) error {
 			_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
 			return err

@@ -126,7 +126,8 @@ func releasing(
 // controller need not change then. For the others there will be an event of the volume.
 func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []string {
 	var waiting corev1.PersistentVolumeList
-	if err := c.Cached.List(ctx, &waiting, client.MatchingFields{IndexAwaited: claim.Namespace + "/" + claim.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Cached.List(ctx, &waiting, client.MatchingFields{IndexAwaited: claim.Namespace + "/" + claim.Name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil // there is no index before the first list, and each volume in it wakes up by itself
 	}
 	var names []string

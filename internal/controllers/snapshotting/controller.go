@@ -56,8 +56,9 @@ type Controller struct {
 func NewController(cfg ControllerConfig) *Controller {
 	return &Controller{
 		ControllerConfig: cfg, retries: reconcile.NewRetries[types.NamespacedName](),
-		snapshots: kube.NewOwnWrites[*snapshotv1.VolumeSnapshot](), contents: kube.NewOwnWrites[*snapshotv1.VolumeSnapshotContent](),
-		claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+		snapshots: kube.NewOwnWrites[*snapshotv1.VolumeSnapshot](),
+		contents:  kube.NewOwnWrites[*snapshotv1.VolumeSnapshotContent](),
+		claims:    kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
 	}
 }
 
@@ -185,7 +186,8 @@ func (c *Controller) sawClaim(ctx context.Context, claim *corev1.PersistentVolum
 		q.Add(from)
 	}
 	var all snapshotv1.VolumeSnapshotList
-	if err := c.Cached.List(ctx, &all, client.InNamespace(claim.Namespace), client.MatchingFields{indexSource: claim.Name}); err != nil {
+	if err := c.Cached.List(ctx, &all, client.InNamespace(claim.Namespace),
+		client.MatchingFields{indexSource: claim.Name}); err != nil {
 		return // the retry of each snapshot finds the claim
 	}
 	for i := range all.Items {

@@ -105,7 +105,8 @@ func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
 		return err
 	}
 	if s.Content == nil && s.Claim.Spec.VolumeName != "" && s.Snapshot.DeletionTimestamp == nil {
-		if s.Volume, err = kube.Get(ctx, c.Live, types.NamespacedName{Name: s.Claim.Spec.VolumeName}, &corev1.PersistentVolume{}); err != nil {
+		if s.Volume, err = kube.Get(ctx, c.Live, types.NamespacedName{Name: s.Claim.Spec.VolumeName},
+			&corev1.PersistentVolume{}); err != nil {
 			return err
 		}
 	}
@@ -113,7 +114,8 @@ func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
 		return nil
 	}
 	var all snapshotv1.VolumeSnapshotList
-	if err := c.Cached.List(ctx, &all, client.InNamespace(key.Namespace), client.MatchingFields{indexSource: name}); err != nil {
+	if err := c.Cached.List(ctx, &all, client.InNamespace(key.Namespace),
+		client.MatchingFields{indexSource: name}); err != nil {
 		return fmt.Errorf("read the VolumeSnapshots of claim %s: %w", key, err)
 	}
 	for i := range all.Items {
@@ -181,11 +183,15 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 			}
 		})
 	case core.ReleaseSnapshot:
-		return nil, client.IgnoreNotFound(c.patchSnapshot(ctx, s, func(vs *snapshotv1.VolumeSnapshot) { removeFinalizers(vs, a.Finalizers...) }))
+		return nil, client.IgnoreNotFound(c.patchSnapshot(ctx, s,
+			func(vs *snapshotv1.VolumeSnapshot) { removeFinalizers(vs, a.Finalizers...) }))
 	case core.WriteStatus:
 		return nil, c.writeStatus(ctx, s, a.Status)
 	case core.ProtectClaim:
-		return nil, c.updateClaim(ctx, s, func(claim *corev1.PersistentVolumeClaim) { addFinalizers(claim, names.FinalizerSnapshotClaim) })
+		return nil, c.updateClaim(ctx, s, func(claim *corev1.PersistentVolumeClaim) {
+			addFinalizers(claim,
+				names.FinalizerSnapshotClaim)
+		})
 	case core.ReleaseClaim:
 		return nil, client.IgnoreNotFound(c.updateClaim(ctx, s, func(claim *corev1.PersistentVolumeClaim) {
 			removeFinalizers(claim, names.FinalizerSnapshotClaim)
@@ -205,7 +211,8 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 		})
 	case core.MarkDeleting:
 		changed := s.Content.DeepCopy()
-		return nil, c.wrote(changed, c.Writer.Patch(ctx, changed, annotation(changed.UID, names.AnnSnapshotBeingDeleted, new("yes"))))
+		return nil, c.wrote(changed, c.Writer.Patch(ctx, changed,
+			annotation(changed.UID, names.AnnSnapshotBeingDeleted, new("yes"))))
 	case core.DeleteContent:
 		return nil, c.deleteContent(ctx, s.Content)
 	}

@@ -29,7 +29,8 @@ func (c *Sidecar) Gather(ctx context.Context, name string) (core.ContentSnapshot
 		return s, err
 	}
 	if class := ptr.Deref(s.Content.Spec.VolumeSnapshotClassName, ""); class != "" {
-		if s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: class}, &snapshotv1.VolumeSnapshotClass{}); err != nil {
+		if s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: class},
+			&snapshotv1.VolumeSnapshotClass{}); err != nil {
 			return s, err
 		}
 	}
@@ -196,7 +197,10 @@ func (c *Sidecar) delete(ctx context.Context, a core.DeleteSnapshot) *core.Failu
 	}
 	ctx, end := c.begin(ctx, "DeleteSnapshot")
 	defer end()
-	if _, err := c.CSI.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: a.Handle, Secrets: secrets}); err != nil {
+	if _, err := c.CSI.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{
+		SnapshotId: a.Handle,
+		Secrets:    secrets,
+	}); err != nil {
 		return failureOf(err, secrets)
 	}
 	return nil

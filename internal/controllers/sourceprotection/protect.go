@@ -86,7 +86,8 @@ func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdi
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object := newObject(h.Ref)
 		err := c.Live.Get(ctx, h.Ref.NamespacedName, object)
-		if err != nil || object.GetUID() != h.Object().GetUID() || !controllerutil.RemoveFinalizer(object, h.Ref.Finalizer()) {
+		if err != nil || object.GetUID() != h.Object().GetUID() ||
+			!controllerutil.RemoveFinalizer(object, h.Ref.Finalizer()) {
 			return client.IgnoreNotFound(err)
 		}
 		return client.IgnoreNotFound(c.Writer.Update(ctx, object))

@@ -71,7 +71,10 @@ func sweepVerbosity(err error) int {
 }
 
 func snapshotRef(vs *snapshotv1.VolumeSnapshot) source.Ref {
-	return source.Ref{Group: names.SnapshotGroup, Kind: source.KindSnapshot, NamespacedName: client.ObjectKeyFromObject(vs)}
+	return source.Ref{
+		Group: names.SnapshotGroup, Kind: source.KindSnapshot,
+		NamespacedName: client.ObjectKeyFromObject(vs),
+	}
 }
 
 // tellUnprotected logs that a snapshot is restored without the finalizer.

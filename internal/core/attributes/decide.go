@@ -14,7 +14,8 @@ import (
 // Concerns reports whether a claim can need a modification, or has one that is not over.
 func Concerns(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" &&
-		(claim.Status.ModifyVolumeStatus != nil || deref(claim.Spec.VolumeAttributesClassName) != deref(claim.Status.CurrentVolumeAttributesClassName))
+		(claim.Status.ModifyVolumeStatus != nil ||
+			deref(claim.Spec.VolumeAttributesClassName) != deref(claim.Status.CurrentVolumeAttributesClassName))
 }
 
 // Target returns the class that a claim's volume gets next; empty for none. It is the class that

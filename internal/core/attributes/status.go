@@ -100,7 +100,8 @@ func merge(
 	now metav1.Time,
 ) {
 	fresh := corev1.PersistentVolumeClaimCondition{
-		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastProbeTime: now, LastTransitionTime: now,
+		Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastProbeTime: now,
+		LastTransitionTime: now,
 	}
 	for i := range st.Conditions {
 		old := &st.Conditions[i]

@@ -13,10 +13,7 @@ import (
 func attachmentRef(va *storagev1.VolumeAttachment) Ref { return Ref{Kind: Attachment, Name: va.Name} }
 
 func (c *Cluster) explainAttachment(va *storagev1.VolumeAttachment) Report {
-	report := Report{
-		Object:  attachmentRef(va),
-		Summary: fmt.Sprintf("attached: %t, to node %s", va.Status.Attached, va.Spec.NodeName),
-	}
+	report := Report{Object: attachmentRef(va), Summary: fmt.Sprintf("attached: %t, to node %s", va.Status.Attached, va.Spec.NodeName)}
 	if va.Status.Attached && va.DeletionTimestamp == nil {
 		report.Findings = c.unusedAttachment(va)
 		report.Next = "the kubelet of the node mounts the volume"
@@ -44,58 +41,29 @@ func (c *Cluster) attachment(va *storagev1.VolumeAttachment, f Finding) Finding 
 		actor, advice := rpcAdvice(code)
 		f.Reason, f.Actor = verdict.AttachFailed, actor
 		f.WaitsFor = fmt.Sprintf("driver %q to %s the volume; it failed: %s", driver, verb, firstLine(words))
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{
-				attachmentRef(va),
-				"status." + verb + "Error, " + age(c.Now.Sub(failure.Time.Time)) + " ago",
-				failure.Message,
-				"absent",
-			},
-		)
-		f.Fix = []Step{
-			{Text: advice},
-			{Text: "It is repeated by itself", Command: "kubectl describe volumeattachment " + va.Name},
-		}
+		f.Evidence = append(f.Evidence, Evidence{
+			attachmentRef(va),
+			"status." + verb + "Error, " + age(c.Now.Sub(failure.Time.Time)) + " ago", failure.Message, "absent",
+		})
+		f.Fix = []Step{{Text: advice}, {Text: "It is repeated by itself", Command: "kubectl describe volumeattachment " + va.Name}}
 		if verb == "detach" {
-			f.Fix = append(
-				f.Fix,
-				Step{
-					Text: "Do not remove the finalizer of the VolumeAttachment",
-					Risk: "the volume may still be attached: another node could then write to it at the same time",
-				},
-			)
+			f.Fix = append(f.Fix, Step{Text: "Do not remove the finalizer of the VolumeAttachment", Risk: "the volume may still be attached: another node could then write to it at the same time"})
 		}
 	case state == expired || state == noLease && c.olderThan(since, patience):
 		f.Reason, f.Actor, f.Cause = verdict.AttacherSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}
 		f.WaitsFor = fmt.Sprintf("%s to %s the volume; it shows no sign of life", attacher(driver).name, verb)
-		f.Evidence = append(
-			append(f.Evidence, Evidence{attachmentRef(va), "spec.attacher", driver, ""}),
+		f.Evidence = append(append(f.Evidence, Evidence{attachmentRef(va), "spec.attacher", driver, ""}),
 			c.leaseEvidence(attacher(driver))...)
-		f.Fix = []Step{
-			{
-				Text:    "Does the driver's controller pod have a csi-attacher container that runs? If the driver needs no attachment, its CSIDriver must say attachRequired: false",
-				Command: "kubectl get pods -A | grep -i csi",
-			},
-		}
+		f.Fix = []Step{{Text: "Does the driver's controller pod have a csi-attacher container that runs? If the driver needs no attachment, its CSIDriver must say attachRequired: false", Command: "kubectl get pods -A | grep -i csi"}}
 	default:
-		f.Reason, f.Actor, f.WaitsFor = verdict.AttachUnderWay, Itself, fmt.Sprintf(
-			"driver %q to %s the volume",
-			driver,
-			verb,
-		)
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{attachmentRef(va), "status.attached", fmt.Sprint(va.Status.Attached), fmt.Sprint(verb == "attach")},
-		)
+		f.Reason, f.Actor, f.WaitsFor = verdict.AttachUnderWay, Itself, fmt.Sprintf("driver %q to %s the volume", driver, verb)
+		f.Evidence = append(f.Evidence, Evidence{
+			attachmentRef(va), "status.attached", fmt.Sprint(va.Status.Attached),
+			fmt.Sprint(verb == "attach"),
+		})
 		if c.olderThan(since, 10*patience) {
 			f.Actor = Administrator
-			f.Fix = []Step{
-				{
-					Text:    "There has been no answer for " + age(c.Now.Sub(since)) + ": read the log of the driver's controller",
-					Command: "kubectl get pods -A | grep -i csi",
-				},
-			}
+			f.Fix = []Step{{Text: "There has been no answer for " + age(c.Now.Sub(since)) + ": read the log of the driver's controller", Command: "kubectl get pods -A | grep -i csi"}}
 		}
 	}
 	return f
@@ -114,31 +82,16 @@ func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 	case pv == nil && !c.lacks(Volume):
 		f.Reason, f.Actor = verdict.AttachmentOrphaned, Administrator
 		f.WaitsFor = "a PersistentVolume that exists: the one that it names is gone, and with it the volume's handle"
-		f.Evidence = []Evidence{
-			{
-				attachmentRef(va),
-				"spec.source.persistentVolumeName",
-				*va.Spec.Source.PersistentVolumeName,
-				"a PersistentVolume that exists",
-			},
-		}
-		f.Fix = []Step{
-			{
-				Text:    "Detach the volume on the backend, then delete the VolumeAttachment",
-				Command: "kubectl delete volumeattachment " + va.Name,
-				Risk:    "make sure on the backend that the node does not have the volume any more",
-			},
-		}
+		f.Evidence = []Evidence{{attachmentRef(va), "spec.source.persistentVolumeName", *va.Spec.Source.PersistentVolumeName, "a PersistentVolume that exists"}}
+		f.Fix = []Step{{Text: "Detach the volume on the backend, then delete the VolumeAttachment", Command: "kubectl delete volumeattachment " + va.Name, Risk: "make sure on the backend that the node does not have the volume any more"}}
 		return []Finding{f}
 	case node == nil:
 		f.Reason, f.Actor, f.Cause = verdict.AttachmentOrphaned, Itself, Ref{Kind: Node, Name: va.Spec.NodeName}
-		f.WaitsFor = fmt.Sprintf(
-			"the attach-detach controller to detach the volume: node %s does not exist any more",
-			va.Spec.NodeName,
-		)
+		f.WaitsFor = fmt.Sprintf("the attach-detach controller to detach the volume: node %s does not exist any more", va.Spec.NodeName)
 		f.Evidence = []Evidence{c.nodeEvidence(va.Spec.NodeName)}
 		return []Finding{f}
-	case pv == nil || slices.ContainsFunc(c.index.users[claimOf(pv)], func(p *corev1.Pod) bool { return p.Spec.NodeName == node.Name && !isFinished(p) }):
+	case pv == nil || slices.ContainsFunc(c.index.users[claimOf(pv)],
+		func(p *corev1.Pod) bool { return p.Spec.NodeName == node.Name && !isFinished(p) }):
 		return nil
 	case slices.Contains(node.Status.VolumesInUse, uniqueName(pv)):
 		f.Reason, f.Actor = verdict.DetachAwaitsUnmount, Itself

@@ -32,11 +32,7 @@ func (c *Cluster) explainClaim(claim *corev1.PersistentVolumeClaim) Report {
 		report.Next = c.afterBound(claim)
 	default:
 		report.Findings = c.pendingClaim(claim)
-		report.Summary = fmt.Sprintf(
-			"the claim is %s for %s",
-			claim.Status.Phase,
-			age(c.Now.Sub(claim.CreationTimestamp.Time)),
-		)
+		report.Summary = fmt.Sprintf("the claim is %s for %s", claim.Status.Phase, age(c.Now.Sub(claim.CreationTimestamp.Time)))
 	}
 	return c.finish(report, Event, Lease, Pod, Class, Volume)
 }
@@ -48,12 +44,7 @@ func capacityOf(claim *corev1.PersistentVolumeClaim) string {
 
 func (c *Cluster) afterBound(claim *corev1.PersistentVolumeClaim) string {
 	if pods := c.index.users[keyOf(claim)]; len(pods) > 0 {
-		return fmt.Sprintf(
-			"%d pod(s) use it; purser explain pod/%s -n %s follows the volume to its node",
-			len(pods),
-			pods[0].Name,
-			pods[0].Namespace,
-		)
+		return fmt.Sprintf("%d pod(s) use it; purser explain pod/%s -n %s follows the volume to its node", len(pods), pods[0].Name, pods[0].Namespace)
 	}
 	return "a pod that names it gets its volume"
 }
@@ -142,12 +133,10 @@ func (c *Cluster) pendingClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 func (c *Cluster) binderSilent(claim *corev1.PersistentVolumeClaim, todo verdict.Do[binding.Action]) []Finding {
 	since := claim.CreationTimestamp.Time
 	if todo.Because().Reason == verdict.ClaimLosing || claim.Status.Phase == corev1.ClaimLost {
-		return []Finding{
-			c.lostClaim(
-				claim,
-				Finding{Reason: verdict.ClaimLost, Object: claimRef(claim), Cause: claimRef(claim), Since: &since},
-			),
-		}
+		return []Finding{c.lostClaim(claim, Finding{
+			Reason: verdict.ClaimLost, Object: claimRef(claim),
+			Cause: claimRef(claim), Since: &since,
+		})}
 	}
 	f := Finding{
 		Reason: verdict.BinderSilent, Object: claimRef(claim), Since: &since,
@@ -159,20 +148,11 @@ func (c *Cluster) binderSilent(claim *corev1.PersistentVolumeClaim, todo verdict
 		return []Finding{f}
 	}
 	f.Actor, f.Cause = Administrator, Ref{Kind: Lease, Namespace: "kube-system", Name: controllerManager.lease}
-	f.Evidence = append(
-		[]Evidence{
-			{claimRef(claim), "status.phase", string(claim.Status.Phase), "what follows from: " + todo.Because().Message},
-		},
+	f.Evidence = append([]Evidence{{claimRef(claim), "status.phase", string(claim.Status.Phase), "what follows from: " + todo.Because().Message}},
 		c.leaseEvidence(controllerManager)...)
 	f.Fix = []Step{
-		{
-			Text:    "See whether the PV controller runs (kube-controller-manager, or purser controllers)",
-			Command: "kubectl -n kube-system get lease,pods",
-		},
-		{
-			Text:    "Read its log for this claim",
-			Command: "kubectl -n kube-system logs -l component=kube-controller-manager | grep " + claim.Name,
-		},
+		{Text: "See whether the PV controller runs (kube-controller-manager, or purser controllers)", Command: "kubectl -n kube-system get lease,pods"},
+		{Text: "Read its log for this claim", Command: "kubectl -n kube-system logs -l component=kube-controller-manager | grep " + claim.Name},
 	}
 	return []Finding{f}
 }
@@ -195,23 +175,12 @@ func (c *Cluster) schedulerBypassed(claim *corev1.PersistentVolumeClaim, f Findi
 	f.WaitsFor = "a scheduler to pick the node for the claim; its pod was given a node without one"
 	for _, pod := range c.index.users[keyOf(claim)] {
 		if pod.Spec.NodeName != "" {
-			f.Evidence = append(
-				f.Evidence,
-				Evidence{
-					podRef(pod),
-					"spec.nodeName",
-					pod.Spec.NodeName,
-					"set by the scheduler after it has picked a node for the claim",
-				},
-				Evidence{claimRef(claim), "metadata.annotations[" + names.AnnSelectedNode + "]", "absent", pod.Spec.NodeName},
-			)
+			f.Evidence = append(f.Evidence,
+				Evidence{podRef(pod), "spec.nodeName", pod.Spec.NodeName, "set by the scheduler after it has picked a node for the claim"},
+				Evidence{claimRef(claim), "metadata.annotations[" + names.AnnSelectedNode + "]", "absent", pod.Spec.NodeName})
 			f.Fix = []Step{{
-				Text: "Create the pod again without spec.nodeName (a nodeSelector on kubernetes.io/hostname does the same with the scheduler)",
-				Command: fmt.Sprintf(
-					"kubectl -n %s delete pod %s",
-					pod.Namespace,
-					pod.Name,
-				), Risk: "the pod is stopped; its controller, if it has one, creates it again",
+				Text:    "Create the pod again without spec.nodeName (a nodeSelector on kubernetes.io/hostname does the same with the scheduler)",
+				Command: fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name), Risk: "the pod is stopped; its controller, if it has one, creates it again",
 			}}
 			break
 		}
@@ -232,19 +201,13 @@ func (c *Cluster) lostClaim(claim *corev1.PersistentVolumeClaim, f Finding) Find
 	default:
 		f.Reason = verdict.ClaimMisbound
 		f.Cause = volumeRef(pv)
-		f.Evidence = []Evidence{
-			{
-				volumeRef(pv),
-				"spec.claimRef",
-				describeClaimRef(pv),
-				fmt.Sprintf("%s/%s, uid %s", claim.Namespace, claim.Name, claim.UID),
-			},
-		}
+		f.Evidence = []Evidence{{
+			volumeRef(pv), "spec.claimRef", describeClaimRef(pv),
+			fmt.Sprintf("%s/%s, uid %s", claim.Namespace, claim.Name, claim.UID),
+		}}
 	}
 	f.Fix = []Step{
-		{
-			Text: "If the storage still exists on the backend, write a PersistentVolume for it by hand with the handle, and a claim with spec.volumeName that names it",
-		},
+		{Text: "If the storage still exists on the backend, write a PersistentVolume for it by hand with the handle, and a claim with spec.volumeName that names it"},
 		{
 			Text: "If the data is not needed, delete the claim and create it again", Command: fmt.Sprintf("kubectl -n %s delete pvc %s", claim.Namespace, claim.Name),
 			Risk: "the claim's data is given up; nothing points to it any more",

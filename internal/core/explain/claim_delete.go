@@ -72,12 +72,8 @@ func (c *Cluster) claimInUse(claim *corev1.PersistentVolumeClaim, f Finding) Fin
 	f.Reason, f.Actor = verdict.ClaimStillUsed, User
 	f.WaitsFor = fmt.Sprintf("pod %s to go, which uses the claim", strings.Join(users, ", "))
 	f.Fix = []Step{{
-		Text: "Delete the pod, or scale down what creates it; finished pods (Completed, Error) count as well",
-		Command: fmt.Sprintf(
-			"kubectl -n %s delete pod %s",
-			claim.Namespace,
-			strings.Join(users, " "),
-		), Risk: "the pod is stopped; the claim goes right after it, and with policy Delete its data",
+		Text:    "Delete the pod, or scale down what creates it; finished pods (Completed, Error) count as well",
+		Command: fmt.Sprintf("kubectl -n %s delete pod %s", claim.Namespace, strings.Join(users, " ")), Risk: "the pod is stopped; the claim goes right after it, and with policy Delete its data",
 	}}
 	return f
 }
@@ -96,12 +92,7 @@ func (c *Cluster) protectionSilent(f Finding) Finding {
 	if c.lacks(Pod) {
 		f.Reason, f.WaitsFor = verdict.ExplainUnread, "a pod that uses it, or kube-controller-manager: pods were not read, so it is not known which"
 	}
-	f.Fix = []Step{
-		{
-			Text:    "See whether kube-controller-manager runs",
-			Command: "kubectl -n kube-system get lease kube-controller-manager -o yaml",
-		},
-	}
+	f.Fix = []Step{{Text: "See whether kube-controller-manager runs", Command: "kubectl -n kube-system get lease kube-controller-manager -o yaml"}}
 	return f
 }
 
@@ -110,19 +101,11 @@ func (c *Cluster) heldBy(finalizer string, f Finding) Finding {
 	f.Reason = verdict.FinalizerHeld
 	holder := holderOf(finalizer)
 	if holder == "" {
-		f.Actor, f.WaitsFor = Administrator, fmt.Sprintf(
-			"the program that put the finalizer %q on it to take it off",
-			finalizer,
-		)
+		f.Actor, f.WaitsFor = Administrator, fmt.Sprintf("the program that put the finalizer %q on it to take it off", finalizer)
 		f.Fix = []Step{{
-			Text: "Find the program by the finalizer's prefix and see whether it runs. Removing the finalizer by hand skips whatever that program has to clean up first",
-			Command: fmt.Sprintf(
-				"kubectl get %s %s%s -o jsonpath='{.metadata.managedFields[*].manager}'",
-				f.Object.Kind.Short(),
-				f.Object.Name,
-				namespaceFlag(f.Object),
-			),
-			Risk: "removing a finalizer by hand can leave storage behind that nothing deletes, or delete data that is still in use",
+			Text:    "Find the program by the finalizer's prefix and see whether it runs. Removing the finalizer by hand skips whatever that program has to clean up first",
+			Command: fmt.Sprintf("kubectl get %s %s%s -o jsonpath='{.metadata.managedFields[*].manager}'", f.Object.Kind.Short(), f.Object.Name, namespaceFlag(f.Object)),
+			Risk:    "removing a finalizer by hand can leave storage behind that nothing deletes, or delete data that is still in use",
 		}}
 		return f
 	}

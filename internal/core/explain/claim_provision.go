@@ -38,24 +38,18 @@ func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Sn
 }
 
 // badParameters calls the provisioner's own checks of the class.
-func (c *Cluster) badParameters(
-	claim *corev1.PersistentVolumeClaim,
-	class *storagev1.StorageClass,
+func (c *Cluster) badParameters(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
 	f Finding,
 ) []Finding {
 	scope := secretref.Scope{VolumeName: "pvc-" + string(claim.UID), Claim: keyOf(claim), Annotations: claim.Annotations}
 	set, problem := secretref.NewSet(class.Parameters, scope)
 	f.Cause, f.Actor = Ref{Kind: Class, Name: class.Name}, Administrator
 	if problem != nil {
-		f.Reason, f.WaitsFor = verdict.ClassInvalid, fmt.Sprintf(
-			"a correct StorageClass %q: its parameter %s %s",
-			class.Name,
-			problem.Parameter,
-			problem.Text,
-		)
-		f.Evidence = []Evidence{
-			{f.Cause, "parameters[" + problem.Parameter + "]", quoted(class.Parameters[problem.Parameter]), problem.Fix},
-		}
+		f.Reason, f.WaitsFor = verdict.ClassInvalid, fmt.Sprintf("a correct StorageClass %q: its parameter %s %s", class.Name, problem.Parameter, problem.Text)
+		f.Evidence = []Evidence{{
+			f.Cause, "parameters[" + problem.Parameter + "]",
+			quoted(class.Parameters[problem.Parameter]), problem.Fix,
+		}}
 		f.Fix = []Step{{
 			Text:    problem.Fix + ". Parameters cannot be changed: delete the class and create it again under the same name",
 			Command: "kubectl get storageclass " + class.Name + " -o yaml", Risk: "none for volumes that exist: they do not read the class again, except for expansion",
@@ -66,22 +60,13 @@ func (c *Cluster) badParameters(
 	if secret.Name == "" || c.lacks(Secret) || c.index.secrets[secret] {
 		return nil
 	}
-	f.Reason, f.WaitsFor = verdict.SecretMissing, fmt.Sprintf(
-		"secret %s, which StorageClass %q names for CreateVolume",
-		secret,
-		class.Name,
-	)
+	f.Reason, f.WaitsFor = verdict.SecretMissing, fmt.Sprintf("secret %s, which StorageClass %q names for CreateVolume", secret, class.Name)
 	f.Cause = Ref{Secret, secret.Namespace, secret.Name}
 	f.Evidence = []Evidence{
 		{Ref{Kind: Class, Name: class.Name}, "parameters[csi.storage.k8s.io/provisioner-secret-name]", secret.Name, ""},
 		{f.Cause, "metadata.name", "no such secret", secret.String()},
 	}
-	f.Fix = []Step{
-		{
-			Text:    "Create the secret as the driver documents it; provisioning goes on by itself",
-			Command: fmt.Sprintf("kubectl -n %s get secret %s", secret.Namespace, secret.Name),
-		},
-	}
+	f.Fix = []Step{{Text: "Create the secret as the driver documents it; provisioning goes on by itself", Command: fmt.Sprintf("kubectl -n %s get secret %s", secret.Namespace, secret.Name)}}
 	return []Finding{f}
 }
 
@@ -95,36 +80,18 @@ func (c *Cluster) selectedNode(claim *corev1.PersistentVolumeClaim, driver strin
 	f.Reason, f.Actor = verdict.NodeTopologyUnknown, Administrator
 	field := "metadata.annotations[" + names.AnnSelectedNode + "]"
 	if c.index.nodes[name] == nil {
-		f.Cause, f.WaitsFor = Ref{
-			Kind: Node,
-			Name: name,
-		}, fmt.Sprintf(
-			"node %q, which the scheduler picked and which does not exist any more",
-			name,
-		)
+		f.Cause, f.WaitsFor = Ref{Kind: Node, Name: name}, fmt.Sprintf("node %q, which the scheduler picked and which does not exist any more", name)
 		f.Evidence = []Evidence{{claimRef(claim), field, name, "a node that exists"}}
 		f.Fix = []Step{{
-			Text: "Take the annotation off, so that the scheduler picks again",
-			Command: fmt.Sprintf(
-				"kubectl -n %s annotate pvc %s %s-",
-				claim.Namespace,
-				claim.Name,
-				names.AnnSelectedNode,
-			), Risk: "none: no volume was created",
+			Text:    "Take the annotation off, so that the scheduler picks again",
+			Command: fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, names.AnnSelectedNode), Risk: "none: no volume was created",
 		}}
 		return []Finding{f}
 	}
 	if c.lacks(CSINode) || c.registered(name, driver) {
 		return nil
 	}
-	f.Cause, f.WaitsFor = Ref{
-		Kind: CSINode,
-		Name: name,
-	}, fmt.Sprintf(
-		"driver %q to be registered on node %q, which the scheduler picked",
-		driver,
-		name,
-	)
+	f.Cause, f.WaitsFor = Ref{Kind: CSINode, Name: name}, fmt.Sprintf("driver %q to be registered on node %q, which the scheduler picked", driver, name)
 	f.Evidence = []Evidence{
 		{claimRef(claim), field, name, ""},
 		{Ref{Kind: CSINode, Name: name}, "spec.drivers", c.driversOn(name), driver},
@@ -170,12 +137,8 @@ func (c *Cluster) registerFix(driver, node string) []Step {
 
 // provisionerAbsent reports that no provisioner for the driver shows a sign of life; nil if one
 // does, or if that is not known.
-func (c *Cluster) provisionerAbsent(
-	claim *corev1.PersistentVolumeClaim,
-	class *storagev1.StorageClass,
-	driver string,
-	f Finding,
-	failed *corev1.Event,
+func (c *Cluster) provisionerAbsent(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
+	driver string, f Finding, failed *corev1.Event,
 ) *Finding {
 	state, _ := c.healthOf(provisioner(driver))
 	asked := claim.CreationTimestamp.Time
@@ -185,17 +148,12 @@ func (c *Cluster) provisionerAbsent(
 	}
 	f.Reason, f.Actor, f.Cause = verdict.ProvisionerSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}
 	f.WaitsFor = fmt.Sprintf("%s, which shows no sign of life", provisioner(driver).name)
-	f.Evidence = append(
-		[]Evidence{{Ref{Kind: Class, Name: class.Name}, "provisioner", class.Provisioner, ""}},
+	f.Evidence = append([]Evidence{{Ref{Kind: Class, Name: class.Name}, "provisioner", class.Provisioner, ""}},
 		c.leaseEvidence(provisioner(driver))...)
 	if c.driverOf(driver) == nil && !c.lacks(CSIDriver) {
 		f.Evidence = append(f.Evidence, Evidence{f.Cause, "metadata.name", "there is no such CSIDriver", driver})
 		f.Fix = append(f.Fix, Step{
-			Text: fmt.Sprintf(
-				"No driver of that name is installed. Is the provisioner of StorageClass %q spelled as the driver calls itself? Installed are: %s",
-				class.Name,
-				c.installed(),
-			),
+			Text:    fmt.Sprintf("No driver of that name is installed. Is the provisioner of StorageClass %q spelled as the driver calls itself? Installed are: %s", class.Name, c.installed()),
 			Command: "kubectl get csidriver",
 		})
 	}
@@ -224,10 +182,7 @@ func (c *Cluster) renewedAfter(of component, t time.Time) bool {
 }
 
 // driverAnswer reads the last ProvisioningFailed event.
-func (c *Cluster) driverAnswer(
-	claim *corev1.PersistentVolumeClaim,
-	class *storagev1.StorageClass,
-	f Finding,
+func (c *Cluster) driverAnswer(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, f Finding,
 	event *corev1.Event,
 ) Finding {
 	code, words := rpcCode(event.Message)
@@ -245,10 +200,7 @@ func (c *Cluster) driverAnswer(
 	f.Evidence = []Evidence{eventEvidence(event, c.Now)}
 	f.Fix = []Step{
 		{Text: advice, Command: "kubectl get storageclass " + class.Name + " -o yaml"},
-		{
-			Text:    "The attempt is repeated by itself, with growing pauses of up to some minutes",
-			Command: fmt.Sprintf("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name),
-		},
+		{Text: "The attempt is repeated by itself, with growing pauses of up to some minutes", Command: fmt.Sprintf("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name)},
 	}
 	return f
 }
@@ -256,10 +208,8 @@ func (c *Cluster) driverAnswer(
 func eventEvidence(event *corev1.Event, now time.Time) Evidence {
 	ref := Ref{Kind(event.InvolvedObject.Kind), event.InvolvedObject.Namespace, event.InvolvedObject.Name}
 	return Evidence{
-		ref,
-		fmt.Sprintf("event %s, %s ago", event.Reason, age(now.Sub(eventTime(event)))),
-		strings.TrimSpace(event.Message),
-		"",
+		ref, fmt.Sprintf("event %s, %s ago", event.Reason, age(now.Sub(eventTime(event)))),
+		strings.TrimSpace(event.Message), "",
 	}
 }
 
@@ -282,12 +232,7 @@ func (c *Cluster) underWay(claim *corev1.PersistentVolumeClaim, driver string, f
 		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
 		if took := c.Now.Sub(eventTime(event)); took > 5*time.Minute {
 			f.Actor, f.Reason = Administrator, verdict.DriverSlow
-			f.Fix = []Step{
-				{
-					Text:    "CreateVolume has had no answer for " + age(took) + ": read the driver's log",
-					Command: "kubectl get pods -A | grep -i csi",
-				},
-			}
+			f.Fix = []Step{{Text: "CreateVolume has had no answer for " + age(took) + ": read the driver's log", Command: "kubectl get pods -A | grep -i csi"}}
 		}
 	} else if waited := c.Now.Sub(claim.CreationTimestamp.Time); waited > 5*time.Minute && !c.lacks(Event) {
 		f.Actor, f.Reason = Administrator, verdict.DriverSlow
@@ -301,27 +246,13 @@ func (c *Cluster) underWay(claim *corev1.PersistentVolumeClaim, driver string, f
 
 func provisionerUnknown(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f Finding) Finding {
 	f.Cause, f.Actor = Ref{Kind: Class, Name: s.Class.Name}, Administrator
-	f.WaitsFor = fmt.Sprintf(
-		"a provisioner called %q: Kubernetes has none of that name, and its in-tree plugins were removed",
-		s.Class.Provisioner,
-	)
+	f.WaitsFor = fmt.Sprintf("a provisioner called %q: Kubernetes has none of that name, and its in-tree plugins were removed", s.Class.Provisioner)
 	if s.Class.Provisioner == "kubernetes.io/no-provisioner" {
-		f.WaitsFor = fmt.Sprintf(
-			"a PersistentVolume of class %q made by hand: the class provisions nothing (kubernetes.io/no-provisioner)",
-			s.Class.Name,
-		)
-		f.Fix = []Step{
-			{
-				Text:    "Create a PersistentVolume of this class that fits, or let a local-volume provisioner do it",
-				Command: "kubectl get pv",
-			},
-		}
+		f.WaitsFor = fmt.Sprintf("a PersistentVolume of class %q made by hand: the class provisions nothing (kubernetes.io/no-provisioner)", s.Class.Name)
+		f.Fix = []Step{{Text: "Create a PersistentVolume of this class that fits, or let a local-volume provisioner do it", Command: "kubectl get pv"}}
 	} else {
 		f.Fix = []Step{{Text: "Create a class with the name of an installed CSI driver as its provisioner, and the claim again with that class", Command: "kubectl get csidriver"}}
 	}
-	f.Evidence = []Evidence{
-		{f.Cause, "provisioner", s.Class.Provisioner, "the name of a CSI driver"},
-		{claimRef(claim), "spec.storageClassName", s.Class.Name, ""},
-	}
+	f.Evidence = []Evidence{{f.Cause, "provisioner", s.Class.Provisioner, "the name of a CSI driver"}, {claimRef(claim), "spec.storageClassName", s.Class.Name, ""}}
 	return f
 }

@@ -22,9 +22,10 @@ func (c *Cluster) boundClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 	if pv != nil && pv.Spec.ClaimRef != nil && (pv.Spec.ClaimRef.UID == claim.UID || pv.Spec.ClaimRef.UID == "") {
 		return nil
 	}
-	return []Finding{
-		c.lostClaim(claim, Finding{Reason: verdict.ClaimLost, Object: claimRef(claim), Cause: claimRef(claim)}),
-	}
+	return []Finding{c.lostClaim(claim, Finding{
+		Reason: verdict.ClaimLost, Object: claimRef(claim),
+		Cause: claimRef(claim),
+	})}
 }
 
 // claimExpansion explains a claim that asks for more than it has.
@@ -35,22 +36,13 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 		return nil
 	}
 	f := Finding{Object: claimRef(claim), Cause: claimRef(claim)}
-	f.Evidence = []Evidence{
-		{claimRef(claim), "spec.resources.requests.storage", wants.String(), ""},
-		{claimRef(claim), "status.capacity.storage", has.String(), wants.String()},
-	}
+	f.Evidence = []Evidence{{claimRef(claim), "spec.resources.requests.storage", wants.String(), ""}, {claimRef(claim), "status.capacity.storage", has.String(), wants.String()}}
 	status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
 	if status != "" {
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{claimRef(claim), "status.allocatedResourceStatuses.storage", string(status), ""},
-		)
+		f.Evidence = append(f.Evidence, Evidence{claimRef(claim), "status.allocatedResourceStatuses.storage", string(status), ""})
 	}
 	if allocated, ok := claim.Status.AllocatedResources[corev1.ResourceStorage]; ok {
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{claimRef(claim), "status.allocatedResources.storage", allocated.String(), ""},
-		)
+		f.Evidence = append(f.Evidence, Evidence{claimRef(claim), "status.allocatedResources.storage", allocated.String(), ""})
 	}
 	switch status {
 	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
@@ -66,8 +58,7 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 	return []Finding{c.controllerExpansion(claim, pv, f)}
 }
 
-func conditionOf(
-	claim *corev1.PersistentVolumeClaim,
+func conditionOf(claim *corev1.PersistentVolumeClaim,
 	kind corev1.PersistentVolumeClaimConditionType,
 ) *corev1.PersistentVolumeClaimCondition {
 	i := slices.IndexFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
@@ -87,10 +78,7 @@ func (c *Cluster) infeasible(claim *corev1.PersistentVolumeClaim, has resource.Q
 		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
 	}
 	f.Fix = []Step{{
-		Text: fmt.Sprintf(
-			"Ask for less, but for more than the %s that the volume has; the expansion goes on from there",
-			has.String(),
-		),
+		Text: fmt.Sprintf("Ask for less, but for more than the %s that the volume has; the expansion goes on from there", has.String()),
 		Command: fmt.Sprintf(`kubectl -n %s patch pvc %s -p '{"spec":{"resources":{"requests":{"storage":"SIZE"}}}}'`,
 			claim.Namespace, claim.Name),
 	}}
@@ -106,11 +94,7 @@ func (c *Cluster) nodeExpansion(claim *corev1.PersistentVolumeClaim, f Finding) 
 		f.Fix = []Step{{Text: "Start a pod that uses the claim; nothing else is needed"}}
 		return f
 	}
-	f.Actor, f.WaitsFor = Itself, fmt.Sprintf(
-		"the kubelet of node %s to expand the filesystem of the volume that pod %s uses",
-		running.Spec.NodeName,
-		running.Name,
-	)
+	f.Actor, f.WaitsFor = Itself, fmt.Sprintf("the kubelet of node %s to expand the filesystem of the volume that pod %s uses", running.Spec.NodeName, running.Name)
 	f.Evidence = append(f.Evidence, Evidence{podRef(running), "spec.nodeName", running.Spec.NodeName, ""})
 	event := c.lastEvent(podRef(running), "FileSystemResizeFailed", "VolumeResizeFailed")
 	if event == nil {
@@ -121,13 +105,7 @@ func (c *Cluster) nodeExpansion(claim *corev1.PersistentVolumeClaim, f Finding) 
 		actor, advice := rpcAdvice(code)
 		f.Actor, f.WaitsFor = actor, "the node side of the expansion, which failed: "+firstLine(words)
 		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
-		f.Fix = []Step{
-			{Text: advice},
-			{
-				Text: "Some drivers expand a filesystem only when it is mounted anew: restart the pod",
-				Risk: "the pod is stopped meanwhile",
-			},
-		}
+		f.Fix = []Step{{Text: advice}, {Text: "Some drivers expand a filesystem only when it is mounted anew: restart the pod", Risk: "the pod is stopped meanwhile"}}
 	}
 	return f
 }
@@ -142,17 +120,12 @@ func (c *Cluster) runningUser(claim *corev1.PersistentVolumeClaim) *corev1.Pod {
 }
 
 // controllerExpansion is about an expansion that the resizer has not done.
-func (c *Cluster) controllerExpansion(
-	claim *corev1.PersistentVolumeClaim,
-	pv *corev1.PersistentVolume,
+func (c *Cluster) controllerExpansion(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 	f Finding,
 ) Finding {
 	class := c.index.classes[binding.ClassName(claim)]
 	if class != nil && (class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion) {
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{Ref{Kind: Class, Name: class.Name}, "allowVolumeExpansion", "not true", "true"},
-		)
+		f.Evidence = append(f.Evidence, Evidence{Ref{Kind: Class, Name: class.Name}, "allowVolumeExpansion", "not true", "true"})
 	}
 	if pv.Spec.CSI == nil {
 		f.Reason, f.Actor, f.Cause = verdict.ExpansionRefused, Administrator, volumeRef(pv)
@@ -163,17 +136,12 @@ func (c *Cluster) controllerExpansion(
 	}
 	driver := pv.Spec.CSI.Driver
 	event := c.lastEvent(claimRef(claim), "VolumeResizeFailed")
-	if state, _ := c.healthOf(resizer(driver)); state == expired ||
-		state == noLease && event == nil && c.lastEvent(claimRef(claim), "Resizing") == nil {
+	if state, _ := c.healthOf(resizer(driver)); state == expired || state == noLease && event == nil &&
+		c.lastEvent(claimRef(claim), "Resizing") == nil {
 		f.Reason, f.Actor, f.Cause = verdict.ResizerSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}
 		f.WaitsFor = resizer(driver).name + ", which shows no sign of life"
 		f.Evidence = append(f.Evidence, c.leaseEvidence(resizer(driver))...)
-		f.Fix = []Step{
-			{
-				Text:    "Does the driver's controller pod have a csi-resizer container, and what does it say? Without one nothing expands volumes",
-				Command: "kubectl get pods -A | grep -i csi",
-			},
-		}
+		f.Fix = []Step{{Text: "Does the driver's controller pod have a csi-resizer container, and what does it say? Without one nothing expands volumes", Command: "kubectl get pods -A | grep -i csi"}}
 		return f
 	}
 	if event != nil {
@@ -198,31 +166,22 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 		return nil
 	}
 	f := Finding{
-		Reason: verdict.ModificationAwaited,
-		Object: claimRef(claim),
-		Cause:  Ref{Kind: AttributesClass, Name: wants},
-		Actor:  Itself,
+		Reason: verdict.ModificationAwaited, Object: claimRef(claim),
+		Cause: Ref{Kind: AttributesClass, Name: wants}, Actor: Itself,
 	}
 	f.WaitsFor = fmt.Sprintf("the driver to give the volume the attributes of class %q", wants)
 	f.Evidence = []Evidence{
 		{claimRef(claim), "spec.volumeAttributesClassName", wants, ""},
 		{claimRef(claim), "status.currentVolumeAttributesClassName", quoted(has), wants},
 	}
-	exists := slices.ContainsFunc(
-		c.AttributesClasses,
-		func(o *storagev1.VolumeAttributesClass) bool { return o.Name == wants },
-	)
+	exists := slices.ContainsFunc(c.AttributesClasses,
+		func(o *storagev1.VolumeAttributesClass) bool { return o.Name == wants })
 	status := claim.Status.ModifyVolumeStatus
 	if status != nil {
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{
-				claimRef(claim),
-				"status.modifyVolumeStatus",
-				fmt.Sprintf("%s, target %q", status.Status, status.TargetVolumeAttributesClassName),
-				"",
-			},
-		)
+		f.Evidence = append(f.Evidence, Evidence{
+			claimRef(claim), "status.modifyVolumeStatus",
+			fmt.Sprintf("%s, target %q", status.Status, status.TargetVolumeAttributesClassName), "",
+		})
 	}
 	switch event := c.lastEvent(claimRef(claim), "VolumeModifyFailed"); {
 	case !exists && !c.lacks(AttributesClass):
@@ -236,12 +195,8 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 			f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
 		}
 		f.Fix = []Step{{
-			Text: "Go back to the former class, or name another one",
-			Command: fmt.Sprintf(
-				`kubectl -n %s patch pvc %s -p '{"spec":{"volumeAttributesClassName":"CLASS"}}'`,
-				claim.Namespace,
-				claim.Name,
-			),
+			Text:    "Go back to the former class, or name another one",
+			Command: fmt.Sprintf(`kubectl -n %s patch pvc %s -p '{"spec":{"volumeAttributesClassName":"CLASS"}}'`, claim.Namespace, claim.Name),
 		}}
 	case event != nil:
 		code, words := rpcCode(event.Message)

@@ -49,11 +49,7 @@ func compare(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) [
 	}
 	if ref := pv.Spec.ClaimRef; ref != nil &&
 		(ref.Namespace != claim.Namespace || ref.Name != claim.Name || ref.UID != "" && ref.UID != claim.UID) {
-		add(
-			"spec.claimRef",
-			describeClaimRef(pv),
-			fmt.Sprintf("absent, or %s/%s with uid %s", claim.Namespace, claim.Name, claim.UID),
-		)
+		add("spec.claimRef", describeClaimRef(pv), fmt.Sprintf("absent, or %s/%s with uid %s", claim.Namespace, claim.Name, claim.UID))
 	}
 	if pv.DeletionTimestamp != nil {
 		add("metadata.deletionTimestamp", pv.DeletionTimestamp.String(), "absent")
@@ -71,8 +67,8 @@ func compare(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) [
 	if missing := missingModes(pv, claim); len(missing) > 0 {
 		add("spec.accessModes", fmt.Sprint(pv.Spec.AccessModes), "also "+strings.Join(missing, ", "))
 	}
-	if selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector); err == nil && claim.Spec.Selector != nil &&
-		!selector.Matches(labels.Set(pv.Labels)) {
+	if selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector); err == nil &&
+		claim.Spec.Selector != nil && !selector.Matches(labels.Set(pv.Labels)) {
 		add("metadata.labels", labels.Set(pv.Labels).String(), "the claim's spec.selector: "+selector.String())
 	}
 	if has, wants := deref(pv.Spec.VolumeAttributesClassName), deref(claim.Spec.VolumeAttributesClassName); has != wants {
@@ -110,14 +106,7 @@ func deref[T any](p *T) T {
 func (c *Cluster) noVolume(claim *corev1.PersistentVolumeClaim, f Finding) []Finding {
 	f.Actor = Administrator
 	f.WaitsFor = "a PersistentVolume that fits: the claim has no StorageClass, so none is provisioned"
-	f.Evidence = []Evidence{
-		{
-			claimRef(claim),
-			"spec.storageClassName",
-			className(claim),
-			"a class, or a default class in the cluster, or a volume that fits",
-		},
-	}
+	f.Evidence = []Evidence{{claimRef(claim), "spec.storageClassName", className(claim), "a class, or a default class in the cluster, or a volume that fits"}}
 	f.Evidence = append(f.Evidence, c.nearEvidence(claim)...)
 	if binding.AsksNoClass(claim) {
 		f.Fix = append(f.Fix, Step{
@@ -156,14 +145,9 @@ func (c *Cluster) nearEvidence(claim *corev1.PersistentVolumeClaim) []Evidence {
 func (c *Cluster) classMissing(claim *corev1.PersistentVolumeClaim, f Finding) []Finding {
 	class := binding.ClassName(claim)
 	f.Cause, f.Actor = Ref{Kind: Class, Name: class}, Administrator
-	f.WaitsFor = fmt.Sprintf(
-		"StorageClass %q, which does not exist, or a PersistentVolume of that class name that fits",
-		class,
-	)
+	f.WaitsFor = fmt.Sprintf("StorageClass %q, which does not exist, or a PersistentVolume of that class name that fits", class)
 	have := c.classNames()
-	f.Evidence = append(
-		[]Evidence{{claimRef(claim), "spec.storageClassName", class, "one of: " + strings.Join(have, ", ")}},
-		c.nearEvidence(claim)...)
+	f.Evidence = append([]Evidence{{claimRef(claim), "spec.storageClassName", class, "one of: " + strings.Join(have, ", ")}}, c.nearEvidence(claim)...)
 	f.Fix = []Step{
 		{Text: "Create the StorageClass; the claim goes on by itself then", Command: "kubectl get storageclass"},
 		{
@@ -172,10 +156,7 @@ func (c *Cluster) classMissing(claim *corev1.PersistentVolumeClaim, f Finding) [
 		},
 	}
 	if c.lacks(Class) {
-		f.Reason, f.WaitsFor = verdict.ExplainUnread, fmt.Sprintf(
-			"StorageClass %q; StorageClasses were not read, so it is not known whether it exists",
-			class,
-		)
+		f.Reason, f.WaitsFor = verdict.ExplainUnread, fmt.Sprintf("StorageClass %q; StorageClasses were not read, so it is not known whether it exists", class)
 	}
 	return []Finding{f}
 }
@@ -196,12 +177,7 @@ func (c *Cluster) preBound(claim *corev1.PersistentVolumeClaim, why verdict.Find
 	pv := c.index.volumes[claim.Spec.VolumeName]
 	if pv == nil {
 		f.Evidence = []Evidence{{claimRef(claim), "spec.volumeName", claim.Spec.VolumeName, "a PersistentVolume that exists"}}
-		f.Fix = []Step{
-			{
-				Text:    "Create the PersistentVolume, or create the claim again without spec.volumeName",
-				Command: "kubectl get pv " + claim.Spec.VolumeName,
-			},
-		}
+		f.Fix = []Step{{Text: "Create the PersistentVolume, or create the claim again without spec.volumeName", Command: "kubectl get pv " + claim.Spec.VolumeName}}
 		return []Finding{f}
 	}
 	f.Evidence = append([]Evidence{{claimRef(claim), "spec.volumeName", claim.Spec.VolumeName, ""}}, compare(pv, claim)...)
@@ -209,11 +185,7 @@ func (c *Cluster) preBound(claim *corev1.PersistentVolumeClaim, why verdict.Find
 		f.Fix = c.takenFix(pv)
 		return []Finding{f}
 	}
-	f.Fix = []Step{
-		{
-			Text: "Make the fields above agree: create the claim again with what the volume has, or correct the PersistentVolume",
-		},
-	}
+	f.Fix = []Step{{Text: "Make the fields above agree: create the claim again with what the volume has, or correct the PersistentVolume"}}
 	return []Finding{f}
 }
 
@@ -229,16 +201,8 @@ func (c *Cluster) takenFix(pv *corev1.PersistentVolume) []Step {
 		}}
 	}
 	return []Step{{
-		Text: fmt.Sprintf(
-			"The volume is for claim %s/%s. Choose another volume for this claim, or delete that claim first",
-			ref.Namespace,
-			ref.Name,
-		),
-		Command: fmt.Sprintf(
-			"kubectl -n %s get pvc %s",
-			ref.Namespace,
-			ref.Name,
-		), Risk: "deleting the other claim may delete the volume with its data (reclaim policy " +
+		Text:    fmt.Sprintf("The volume is for claim %s/%s. Choose another volume for this claim, or delete that claim first", ref.Namespace, ref.Name),
+		Command: fmt.Sprintf("kubectl -n %s get pvc %s", ref.Namespace, ref.Name), Risk: "deleting the other claim may delete the volume with its data (reclaim policy " +
 			string(pv.Spec.PersistentVolumeReclaimPolicy) + ")",
 	}}
 }

@@ -15,18 +15,12 @@ import (
 // explainClass says whether claims of a class can get volumes.
 func (c *Cluster) explainClass(class *storagev1.StorageClass) Report {
 	ref := Ref{Kind: Class, Name: class.Name}
-	report := Report{
-		Object:  ref,
-		Summary: fmt.Sprintf("volumes come from %s, bound %s", class.Provisioner, bindingMode(class)),
-	}
+	report := Report{Object: ref, Summary: fmt.Sprintf("volumes come from %s, bound %s", class.Provisioner, bindingMode(class))}
 	base := Finding{Object: ref, Cause: ref, Actor: Administrator}
 	driver := binding.Driver(class.Provisioner)
 	if driver == "" {
 		f := base
-		f.Reason, f.WaitsFor = verdict.ProvisionerUnknown, fmt.Sprintf(
-			"volumes made by hand: nothing provisions for %q",
-			class.Provisioner,
-		)
+		f.Reason, f.WaitsFor = verdict.ProvisionerUnknown, fmt.Sprintf("volumes made by hand: nothing provisions for %q", class.Provisioner)
 		f.Evidence = []Evidence{{ref, "provisioner", class.Provisioner, "the name of a CSI driver"}}
 		if class.Provisioner == "kubernetes.io/no-provisioner" {
 			report.Next = "claims get volumes of this class that are made by hand"
@@ -35,20 +29,16 @@ func (c *Cluster) explainClass(class *storagev1.StorageClass) Report {
 		report.Findings = append(report.Findings, f)
 		return c.finish(report, CSIDriver)
 	}
-	if state, _ := c.healthOf(provisioner(driver)); state == expired ||
-		state == noLease && c.driverOf(driver) == nil && !c.lacks(CSIDriver) {
+	if state, _ := c.healthOf(provisioner(driver)); state == expired || state == noLease &&
+		c.driverOf(driver) == nil && !c.lacks(CSIDriver) {
 		f := base
 		f.Reason, f.Cause = verdict.ProvisionerSilent, Ref{Kind: CSIDriver, Name: driver}
 		f.WaitsFor = provisioner(driver).name + ", which shows no sign of life"
-		f.Evidence = append(
-			[]Evidence{{ref, "provisioner", class.Provisioner, "a driver that runs; installed are: " + c.installed()}},
-			c.leaseEvidence(provisioner(driver))...)
-		f.Fix = []Step{
-			{
-				Text:    "Install the driver, or correct the name (delete the class and create it again)",
-				Command: "kubectl get csidriver",
-			},
-		}
+		f.Evidence = append([]Evidence{{
+			ref, "provisioner", class.Provisioner,
+			"a driver that runs; installed are: " + c.installed(),
+		}}, c.leaseEvidence(provisioner(driver))...)
+		f.Fix = []Step{{Text: "Install the driver, or correct the name (delete the class and create it again)", Command: "kubectl get csidriver"}}
 		report.Findings = append(report.Findings, f)
 	}
 	report.Findings = append(report.Findings, c.classSecrets(class, base)...)
@@ -68,14 +58,11 @@ func bindingMode(class *storagev1.StorageClass) string {
 func (c *Cluster) classSecrets(class *storagev1.StorageClass, f Finding) []Finding {
 	set, problem := secretref.NewSet(class.Parameters, secretref.Scope{VolumeName: "pvc-example"})
 	if problem != nil && !strings.Contains(class.Parameters[problem.Parameter], "${") {
-		f.Reason, f.WaitsFor = verdict.ClassInvalid, fmt.Sprintf(
-			"a correct parameter %s: it %s",
-			problem.Parameter,
-			problem.Text,
-		)
-		f.Evidence = []Evidence{
-			{f.Object, "parameters[" + problem.Parameter + "]", quoted(class.Parameters[problem.Parameter]), problem.Fix},
-		}
+		f.Reason, f.WaitsFor = verdict.ClassInvalid, fmt.Sprintf("a correct parameter %s: it %s", problem.Parameter, problem.Text)
+		f.Evidence = []Evidence{{
+			f.Object, "parameters[" + problem.Parameter + "]",
+			quoted(class.Parameters[problem.Parameter]), problem.Fix,
+		}}
 		f.Fix = []Step{{Text: problem.Fix}}
 		return []Finding{f}
 	}
@@ -86,12 +73,7 @@ func (c *Cluster) classSecrets(class *storagev1.StorageClass, f Finding) []Findi
 	f.Reason, f.Cause = verdict.SecretMissing, Ref{Secret, secret.Namespace, secret.Name}
 	f.WaitsFor = fmt.Sprintf("secret %s, which its parameters name", secret)
 	f.Evidence = []Evidence{{f.Cause, "metadata.name", "no such secret", secret.String()}}
-	f.Fix = []Step{
-		{
-			Text:    "Create the secret as the driver documents it",
-			Command: fmt.Sprintf("kubectl -n %s get secret %s", secret.Namespace, secret.Name),
-		},
-	}
+	f.Fix = []Step{{Text: "Create the secret as the driver documents it", Command: fmt.Sprintf("kubectl -n %s get secret %s", secret.Namespace, secret.Name)}}
 	return []Finding{f}
 }
 
@@ -106,23 +88,11 @@ func (c *Cluster) twoDefaults(class *storagev1.StorageClass, f Finding) []Findin
 		return nil
 	}
 	f.Reason, f.Cause = verdict.DefaultClassShadowed, Ref{Kind: Class, Name: winner.Name}
-	f.WaitsFor = fmt.Sprintf(
-		"to be the only default: class %q is marked as well, is newer, and is what claims get that name no class",
-		winner.Name,
-	)
+	f.WaitsFor = fmt.Sprintf("to be the only default: class %q is marked as well, is newer, and is what claims get that name no class", winner.Name)
 	f.Evidence = []Evidence{
-		{
-			f.Object,
-			"metadata.creationTimestamp",
-			class.CreationTimestamp.UTC().String(),
-			"",
-		}, {f.Cause, "metadata.creationTimestamp", winner.CreationTimestamp.UTC().String(), ""},
+		{f.Object, "metadata.creationTimestamp", class.CreationTimestamp.UTC().String(), ""},
+		{f.Cause, "metadata.creationTimestamp", winner.CreationTimestamp.UTC().String(), ""},
 	}
-	f.Fix = []Step{
-		{
-			Text:    "Take the mark off one of the two",
-			Command: "kubectl annotate storageclass " + class.Name + " " + names.AnnDefaultStorageClass + "-",
-		},
-	}
+	f.Fix = []Step{{Text: "Take the mark off one of the two", Command: "kubectl annotate storageclass " + class.Name + " " + names.AnnDefaultStorageClass + "-"}}
 	return []Finding{f}
 }

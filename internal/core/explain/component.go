@@ -100,14 +100,7 @@ func (c *Cluster) leaseEvidence(of component) []Evidence {
 	state, lease := c.healthOf(of)
 	switch state {
 	case noLease:
-		return []Evidence{
-			{
-				Ref{Kind: Lease, Name: of.lease},
-				"metadata.name",
-				"there is no such lease in any namespace",
-				"a lease that " + of.name + " renews",
-			},
-		}
+		return []Evidence{{Ref{Kind: Lease, Name: of.lease}, "metadata.name", "there is no such lease in any namespace", "a lease that " + of.name + " renews"}}
 	case expired, renewed:
 		ref := Ref{Lease, lease.Namespace, lease.Name}
 		holder := ""
@@ -116,12 +109,7 @@ func (c *Cluster) leaseEvidence(of component) []Evidence {
 		}
 		return []Evidence{
 			{ref, "spec.holderIdentity", quoted(holder), ""},
-			{
-				ref,
-				"spec.renewTime",
-				fmt.Sprintf("%s, %s ago", renewTime(lease).UTC().Format(time.RFC3339), age(c.Now.Sub(renewTime(lease)))),
-				"",
-			},
+			{ref, "spec.renewTime", fmt.Sprintf("%s, %s ago", renewTime(lease).UTC().Format(time.RFC3339), age(c.Now.Sub(renewTime(lease)))), ""},
 		}
 	case unknownHealth:
 	}

@@ -30,19 +30,13 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 	}
 	since := ns.DeletionTimestamp.Time
 	f := Finding{
-		Reason: verdict.NamespaceTerminating,
-		Object: namespaceRef(ns),
-		Cause:  namespaceRef(ns),
-		Since:  &since,
-		Actor:  Itself,
+		Reason: verdict.NamespaceTerminating, Object: namespaceRef(ns), Cause: namespaceRef(ns),
+		Since: &since, Actor: Itself,
 	}
 	f.WaitsFor = "the objects in it to go"
 	for _, condition := range ns.Status.Conditions {
 		if condition.Status == corev1.ConditionTrue {
-			f.Evidence = append(
-				f.Evidence,
-				Evidence{f.Object, "status.conditions[" + string(condition.Type) + "]", condition.Message, ""},
-			)
+			f.Evidence = append(f.Evidence, Evidence{f.Object, "status.conditions[" + string(condition.Type) + "]", condition.Message, ""})
 		}
 	}
 	var findings []Finding
@@ -57,18 +51,9 @@ func (c *Cluster) namespaceReports(ns *corev1.Namespace) []Report {
 	}
 	if c.olderThan(since, 10*patience) && len(findings) == 0 {
 		f.Actor = Administrator
-		f.Fix = []Step{
-			{
-				Text:    "The conditions name the kinds and the finalizers that are left",
-				Command: "kubectl get namespace " + ns.Name + " -o yaml",
-			},
-		}
+		f.Fix = []Step{{Text: "The conditions name the kinds and the finalizers that are left", Command: "kubectl get namespace " + ns.Name + " -o yaml"}}
 	}
-	report := Report{
-		Object:   f.Object,
-		Summary:  "the namespace has been terminating for " + age(c.Now.Sub(since)),
-		Findings: append(findings, f),
-	}
+	report := Report{Object: f.Object, Summary: "the namespace has been terminating for " + age(c.Now.Sub(since)), Findings: append(findings, f)}
 	return []Report{c.finish(report, Claim, Pod)}
 }
 
@@ -91,13 +76,7 @@ func (c *Cluster) quotaReports() []Report {
 			Reason: verdict.QuotaExceeded, Object: ref, Cause: Ref{Quota, about.Namespace, name}, Actor: Administrator,
 			WaitsFor: fmt.Sprintf("room in ResourceQuota %q of namespace %q for its claim", name, about.Namespace),
 			Evidence: append([]Evidence{eventEvidence(event, c.Now)}, c.quotaEvidence(about.Namespace, name)...),
-			Fix: []Step{
-				{
-					Text:    "Raise the quota, or delete claims that are not needed",
-					Command: fmt.Sprintf("kubectl -n %s describe resourcequota %s", about.Namespace, name),
-					Risk:    "deleting a claim deletes its data with policy Delete",
-				},
-			},
+			Fix:      []Step{{Text: "Raise the quota, or delete claims that are not needed", Command: fmt.Sprintf("kubectl -n %s describe resourcequota %s", about.Namespace, name), Risk: "deleting a claim deletes its data with policy Delete"}},
 		}
 		all = append(all, c.finish(Report{Object: ref, Summary: "its claim was not admitted", Findings: []Finding{f}}, Quota))
 	}
@@ -119,10 +98,10 @@ func quotaName(message string) string {
 }
 
 func (c *Cluster) quotaEvidence(namespace, name string) []Evidence {
-	i := slices.IndexFunc(
-		c.Quotas,
-		func(q *corev1.ResourceQuota) bool { return q.Namespace == namespace && q.Name == name },
-	)
+	i := slices.IndexFunc(c.Quotas, func(q *corev1.ResourceQuota) bool {
+		return q.Namespace == namespace &&
+			q.Name == name
+	})
 	if i < 0 {
 		return nil
 	}
@@ -133,15 +112,11 @@ func (c *Cluster) quotaEvidence(namespace, name string) []Evidence {
 			continue
 		}
 		used := quota.Status.Used[resource]
-		out = append(
-			out,
-			Evidence{
-				Ref{Quota, namespace, name},
-				"status.used[" + string(resource) + "]",
-				used.String(),
-				"less than " + hard.String(),
-			},
-		)
+		out = append(out, Evidence{
+			Ref{Quota, namespace, name},
+			"status.used[" + string(resource) + "]", used.String(),
+			"less than " + hard.String(),
+		})
 	}
 	slices.SortFunc(out, func(a, b Evidence) int { return strings.Compare(a.Field, b.Field) })
 	return out

@@ -12,22 +12,13 @@ import (
 // explainNode says what of a node keeps volumes from pods.
 func (c *Cluster) explainNode(node *corev1.Node) Report {
 	ref := Ref{Kind: Node, Name: node.Name}
-	report := Report{
-		Object: ref,
-		Summary: fmt.Sprintf(
-			"%d volumes attached, %d in use",
-			len(node.Status.VolumesAttached),
-			len(node.Status.VolumesInUse),
-		),
-	}
+	report := Report{Object: ref, Summary: fmt.Sprintf("%d volumes attached, %d in use",
+		len(node.Status.VolumesAttached), len(node.Status.VolumesInUse))}
 	base := Finding{Object: ref, Cause: ref}
 	if !isReady(node) {
 		f := base
-		f.Reason, f.Actor, f.Evidence, f.Fix = verdict.NodeNotReady, Administrator, []Evidence{
-			c.nodeEvidence(node.Name),
-		}, c.nodeFix(
-			node.Name,
-		)
+		f.Reason, f.Actor, f.Evidence, f.Fix = verdict.NodeNotReady, Administrator, []Evidence{c.nodeEvidence(node.Name)},
+			c.nodeFix(node.Name)
 		f.WaitsFor = "its kubelet to report again; until then its volumes stay where they are"
 		if len(node.Status.VolumesInUse) > 0 {
 			f.Evidence = append(f.Evidence, Evidence{ref, "status.volumesInUse", fmt.Sprint(len(node.Status.VolumesInUse)), ""})
@@ -41,14 +32,7 @@ func (c *Cluster) explainNode(node *corev1.Node) Report {
 				f := base
 				f.Reason, f.Actor, f.Cause = verdict.AttachLimitReached, Administrator, Ref{Kind: CSINode, Name: node.Name}
 				f.WaitsFor = fmt.Sprintf("room for volumes of driver %q: its limit on this node is reached", d.Name)
-				f.Evidence = []Evidence{
-					{
-						f.Cause,
-						"spec.drivers[" + d.Name + "].allocatable.count",
-						fmt.Sprintf("%d, in use %d", limit, used),
-						"more than in use",
-					},
-				}
+				f.Evidence = []Evidence{{f.Cause, "spec.drivers[" + d.Name + "].allocatable.count", fmt.Sprintf("%d, in use %d", limit, used), "more than in use"}}
 				f.Fix = []Step{{Text: "New pods with such volumes go to other nodes; stop pods here to make room"}}
 				report.Findings = append(report.Findings, f)
 			}
@@ -61,10 +45,8 @@ func (c *Cluster) explainNode(node *corev1.Node) Report {
 		}
 	}
 	for _, attached := range node.Status.VolumesInUse {
-		if slices.ContainsFunc(
-			node.Status.VolumesAttached,
-			func(v corev1.AttachedVolume) bool { return v.Name == attached },
-		) {
+		if slices.ContainsFunc(node.Status.VolumesAttached,
+			func(v corev1.AttachedVolume) bool { return v.Name == attached }) {
 			continue
 		}
 		if found := c.inUseNotAttached(node, attached, base); found != nil {
@@ -89,12 +71,7 @@ func (c *Cluster) inUseNotAttached(node *corev1.Node, name corev1.UniqueVolumeNa
 		f.Reason, f.Actor = verdict.AttachNotRequested, Administrator
 		f.WaitsFor = fmt.Sprintf("the attach-detach controller to attach volume %s, which the kubelet needs", pv.Name)
 		f.Evidence = []Evidence{{f.Object, "status.volumesInUse", string(name), "also in status.volumesAttached"}}
-		f.Fix = []Step{
-			{
-				Text:    "See whether kube-controller-manager runs",
-				Command: "kubectl -n kube-system get lease kube-controller-manager",
-			},
-		}
+		f.Fix = []Step{{Text: "See whether kube-controller-manager runs", Command: "kubectl -n kube-system get lease kube-controller-manager"}}
 		return &f
 	}
 	return nil

@@ -24,15 +24,15 @@ func podVolumes(pod *corev1.Pod) []podVolume {
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
 		case v.PersistentVolumeClaim != nil:
-			all = append(
-				all,
-				podVolume{v.Name, types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}},
-			)
+			all = append(all, podVolume{v.Name, types.NamespacedName{
+				Namespace: pod.Namespace,
+				Name:      v.PersistentVolumeClaim.ClaimName,
+			}})
 		case v.Ephemeral != nil:
-			all = append(
-				all,
-				podVolume{v.Name, types.NamespacedName{Namespace: pod.Namespace, Name: ephemeral.ClaimName(pod, v.Name)}},
-			)
+			all = append(all, podVolume{v.Name, types.NamespacedName{
+				Namespace: pod.Namespace,
+				Name:      ephemeral.ClaimName(pod, v.Name),
+			}})
 		}
 	}
 	return all
@@ -105,16 +105,10 @@ func (c *Cluster) podClaims(pod *corev1.Pod) []Finding {
 		}
 		for _, f := range c.pendingClaim(claim) {
 			f.Object = podRef(pod)
-			f.Evidence = append(
-				[]Evidence{
-					{
-						podRef(pod),
-						"spec.volumes[" + volume.name + "]",
-						"claim " + claim.Name,
-						"bound; it is " + string(claim.Status.Phase),
-					},
-				},
-				f.Evidence...)
+			f.Evidence = append([]Evidence{{
+				podRef(pod), "spec.volumes[" + volume.name + "]", "claim " + claim.Name,
+				"bound; it is " + string(claim.Status.Phase),
+			}}, f.Evidence...)
 			findings = append(findings, f)
 		}
 	}
@@ -123,31 +117,15 @@ func (c *Cluster) podClaims(pod *corev1.Pod) []Finding {
 
 func (c *Cluster) claimMissing(pod *corev1.Pod, volume podVolume) Finding {
 	f := Finding{
-		Reason: verdict.PodClaimMissing, Object: podRef(pod), Cause: Ref{Claim, volume.claim.Namespace, volume.claim.Name}, Actor: User, Since: &pod.CreationTimestamp.Time,
+		Reason: verdict.PodClaimMissing, Object: podRef(pod),
+		Cause: Ref{Claim, volume.claim.Namespace, volume.claim.Name}, Actor: User, Since: &pod.CreationTimestamp.Time,
 		WaitsFor: fmt.Sprintf("claim %q, which does not exist in namespace %q", volume.claim.Name, volume.claim.Namespace),
-		Evidence: []Evidence{
-			{
-				podRef(pod),
-				"spec.volumes[" + volume.name + "].persistentVolumeClaim.claimName",
-				volume.claim.Name,
-				"a claim that exists",
-			},
-		},
-		Fix: []Step{
-			{Text: "Create the claim, or correct the name in the pod", Command: "kubectl -n " + pod.Namespace + " get pvc"},
-		},
+		Evidence: []Evidence{{podRef(pod), "spec.volumes[" + volume.name + "].persistentVolumeClaim.claimName", volume.claim.Name, "a claim that exists"}},
+		Fix:      []Step{{Text: "Create the claim, or correct the name in the pod", Command: "kubectl -n " + pod.Namespace + " get pvc"}},
 	}
 	for key := range c.index.claims {
 		if key.Name == volume.claim.Name && key.Namespace != volume.claim.Namespace {
-			f.Evidence = append(
-				f.Evidence,
-				Evidence{
-					Ref{Claim, key.Namespace, key.Name},
-					"metadata.namespace",
-					key.Namespace,
-					pod.Namespace + ": a pod uses claims of its own namespace only",
-				},
-			)
+			f.Evidence = append(f.Evidence, Evidence{Ref{Claim, key.Namespace, key.Name}, "metadata.namespace", key.Namespace, pod.Namespace + ": a pod uses claims of its own namespace only"})
 			break
 		}
 	}
@@ -156,14 +134,10 @@ func (c *Cluster) claimMissing(pod *corev1.Pod, volume podVolume) Finding {
 
 func claimDeleting(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) Finding {
 	return Finding{
-		Reason: verdict.PodClaimDeleting, Object: podRef(pod), Cause: claimRef(claim), Actor: User, Since: &pod.CreationTimestamp.Time,
-		WaitsFor: fmt.Sprintf(
-			"a claim that is not being deleted: %s was deleted, and a new pod does not get it any more",
-			claim.Name,
-		),
-		Evidence: []Evidence{
-			{claimRef(claim), "metadata.deletionTimestamp", claim.DeletionTimestamp.UTC().String(), "absent"},
-		},
+		Reason: verdict.PodClaimDeleting, Object: podRef(pod), Cause: claimRef(claim), Actor: User,
+		Since:    &pod.CreationTimestamp.Time,
+		WaitsFor: fmt.Sprintf("a claim that is not being deleted: %s was deleted, and a new pod does not get it any more", claim.Name),
+		Evidence: []Evidence{{claimRef(claim), "metadata.deletionTimestamp", claim.DeletionTimestamp.UTC().String(), "absent"}},
 		Fix: []Step{{
 			Text: "A deletion cannot be taken back. Stop all pods that use the claim, let it go, and create it again",
 			Risk: "with reclaim policy Delete the data goes with the claim: set the policy of its volume to Retain first if it is needed",
@@ -186,10 +160,7 @@ func (c *Cluster) podDeletion(pod *corev1.Pod) []Finding {
 		findings = append(findings, c.heldBy(finalizer, held))
 	}
 	if c.Now.Before(since.Add(patience)) {
-		f.Reason, f.WaitsFor, f.Until = verdict.PodStopping, fmt.Sprintf(
-			"its containers to end (grace period %ds)",
-			grace,
-		), &since
+		f.Reason, f.WaitsFor, f.Until = verdict.PodStopping, fmt.Sprintf("its containers to end (grace period %ds)", grace), &since
 		return append(findings, f)
 	}
 	if node := c.index.nodes[pod.Spec.NodeName]; pod.Spec.NodeName != "" && !c.lacks(Node) &&
@@ -199,43 +170,24 @@ func (c *Cluster) podDeletion(pod *corev1.Pod) []Finding {
 	if event := c.lastEvent(podRef(pod), "FailedUnMount", "FailedUnmount", "FailedKillPod"); event != nil {
 		code, words := rpcCode(event.Message)
 		_, advice := rpcAdvice(code)
-		f.Reason, f.Actor, f.WaitsFor = verdict.UnmountFailed, Administrator, "its volumes to be unmounted, which fails: "+firstLine(
-			words,
-		)
+		f.Reason, f.Actor, f.WaitsFor = verdict.UnmountFailed, Administrator, "its volumes to be unmounted, which fails: "+firstLine(words)
 		f.Evidence = []Evidence{eventEvidence(event, c.Now)}
-		f.Fix = []Step{
-			{Text: advice},
-			{
-				Text:    "Find what holds the mount on the node",
-				Command: "kubectl get pods -A -o wide --field-selector spec.nodeName=" + pod.Spec.NodeName,
-			},
-		}
+		f.Fix = []Step{{Text: advice}, {Text: "Find what holds the mount on the node", Command: "kubectl get pods -A -o wide --field-selector spec.nodeName=" + pod.Spec.NodeName}}
 		return append(findings, f)
 	}
 	if len(findings) > 0 {
 		return findings
 	}
-	f.Reason, f.Actor, f.WaitsFor = verdict.PodStopping, Administrator, fmt.Sprintf(
-		"the kubelet of node %s to report that its containers have ended",
-		pod.Spec.NodeName,
-	)
+	f.Reason, f.Actor, f.WaitsFor = verdict.PodStopping, Administrator, fmt.Sprintf("the kubelet of node %s to report that its containers have ended", pod.Spec.NodeName)
 	f.Evidence = []Evidence{{podRef(pod), "metadata.deletionTimestamp", since.UTC().String(), "the pod is gone"}}
-	f.Fix = []Step{
-		{
-			Text:    "Read the kubelet's log on the node for this pod",
-			Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name),
-		},
-	}
+	f.Fix = []Step{{Text: "Read the kubelet's log on the node for this pod", Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)}}
 	return []Finding{f}
 }
 
 // nodeSilent is about a pod on a node whose kubelet does not report any more.
 func (c *Cluster) nodeSilent(pod *corev1.Pod, f Finding) Finding {
 	f.Reason, f.Actor, f.Cause = verdict.NodeNotReady, Administrator, Ref{Kind: Node, Name: pod.Spec.NodeName}
-	f.WaitsFor = fmt.Sprintf(
-		"node %s, whose kubelet does not report: only it can say that the containers have ended and the volumes are unmounted",
-		pod.Spec.NodeName,
-	)
+	f.WaitsFor = fmt.Sprintf("node %s, whose kubelet does not report: only it can say that the containers have ended and the volumes are unmounted", pod.Spec.NodeName)
 	f.Evidence = append(f.Evidence, c.nodeEvidence(pod.Spec.NodeName))
 	f.Fix = c.nodeFix(pod.Spec.NodeName)
 	return f

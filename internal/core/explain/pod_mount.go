@@ -97,18 +97,11 @@ func isExclusive(pv *corev1.PersistentVolume) bool {
 }
 
 // multiAttach is about a volume that one node may have and that another node has (4.5, 4.8).
-func (c *Cluster) multiAttach(
-	pod *corev1.Pod,
-	pv *corev1.PersistentVolume,
-	other *storagev1.VolumeAttachment,
+func (c *Cluster) multiAttach(pod *corev1.Pod, pv *corev1.PersistentVolume, other *storagev1.VolumeAttachment,
 	f Finding,
 ) Finding {
 	f.Reason, f.Actor, f.Cause = verdict.MultiAttach, User, attachmentRef(other)
-	f.WaitsFor = fmt.Sprintf(
-		"volume %s to be detached from node %s: its access modes allow one node at a time",
-		pv.Name,
-		other.Spec.NodeName,
-	)
+	f.WaitsFor = fmt.Sprintf("volume %s to be detached from node %s: its access modes allow one node at a time", pv.Name, other.Spec.NodeName)
 	f.Evidence = []Evidence{
 		{volumeRef(pv), "spec.accessModes", fmt.Sprint(pv.Spec.AccessModes), "ReadWriteMany for two nodes"},
 		{attachmentRef(other), "spec.nodeName", other.Spec.NodeName, pod.Spec.NodeName},
@@ -117,59 +110,28 @@ func (c *Cluster) multiAttach(
 	for _, user := range c.index.users[claimOf(pv)] {
 		if user.Spec.NodeName == other.Spec.NodeName && !isFinished(user) {
 			users = append(users, user.Name)
-			f.Evidence = append(
-				f.Evidence,
-				Evidence{podRef(user), "spec.nodeName", user.Spec.NodeName, "the pod is gone, or on node " + pod.Spec.NodeName},
-			)
+			f.Evidence = append(f.Evidence, Evidence{podRef(user), "spec.nodeName", user.Spec.NodeName, "the pod is gone, or on node " + pod.Spec.NodeName})
 		}
 	}
 	node := c.index.nodes[other.Spec.NodeName]
 	switch {
 	case !c.lacks(Node) && (node == nil || !isReady(node)):
 		f.Reason, f.Actor, f.Cause = verdict.MultiAttachNodeDown, Administrator, Ref{Kind: Node, Name: other.Spec.NodeName}
-		f.WaitsFor = fmt.Sprintf(
-			"volume %s to be detached from node %s, which does not report: it may still write to the volume",
-			pv.Name,
-			other.Spec.NodeName,
-		)
+		f.WaitsFor = fmt.Sprintf("volume %s to be detached from node %s, which does not report: it may still write to the volume", pv.Name, other.Spec.NodeName)
 		f.Evidence = append(f.Evidence, c.nodeEvidence(other.Spec.NodeName))
-		f.Fix = append(
-			[]Step{
-				{Text: "Pods that were deleted by force are detached by themselves six minutes after the node stopped reporting"},
-			},
-			c.nodeFix(other.Spec.NodeName)...)
+		f.Fix = append([]Step{{Text: "Pods that were deleted by force are detached by themselves six minutes after the node stopped reporting"}}, c.nodeFix(other.Spec.NodeName)...)
 	case len(users) > 0:
 		f.Fix = []Step{{
-			Text: "Stop the pod on the other node. A Deployment with such a claim needs strategy Recreate: a rolling update starts the new pod before the old one ends",
-			Command: fmt.Sprintf(
-				"kubectl -n %s delete pod %s",
-				pod.Namespace,
-				strings.Join(users, " "),
-			), Risk: "the pod is stopped",
+			Text:    "Stop the pod on the other node. A Deployment with such a claim needs strategy Recreate: a rolling update starts the new pod before the old one ends",
+			Command: fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, strings.Join(users, " ")), Risk: "the pod is stopped",
 		}}
 	case slices.Contains(volumesInUse(node), uniqueName(pv)):
 		f.Actor = Itself
-		f.WaitsFor = fmt.Sprintf(
-			"the kubelet of node %s to unmount volume %s, which no pod there uses any more",
-			other.Spec.NodeName,
-			pv.Name,
-		)
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{Ref{Kind: Node, Name: node.Name}, "status.volumesInUse", string(uniqueName(pv)), "absent"},
-		)
-		f.Fix = []Step{
-			{
-				Text:    "If it stays so for minutes, read the kubelet's and the driver's log on that node: unmounting fails",
-				Command: "kubectl describe node " + node.Name,
-			},
-		}
+		f.WaitsFor = fmt.Sprintf("the kubelet of node %s to unmount volume %s, which no pod there uses any more", other.Spec.NodeName, pv.Name)
+		f.Evidence = append(f.Evidence, Evidence{Ref{Kind: Node, Name: node.Name}, "status.volumesInUse", string(uniqueName(pv)), "absent"})
+		f.Fix = []Step{{Text: "If it stays so for minutes, read the kubelet's and the driver's log on that node: unmounting fails", Command: "kubectl describe node " + node.Name}}
 	default:
-		f.Actor, f.WaitsFor = Itself, fmt.Sprintf(
-			"volume %s to be detached from node %s; no pod there uses it any more",
-			pv.Name,
-			other.Spec.NodeName,
-		)
+		f.Actor, f.WaitsFor = Itself, fmt.Sprintf("volume %s to be detached from node %s; no pod there uses it any more", pv.Name, other.Spec.NodeName)
 		if found := c.attachment(other, f); other.DeletionTimestamp != nil {
 			return found
 		}
@@ -212,22 +174,9 @@ func (c *Cluster) notAsked(pod *corev1.Pod, pv *corev1.PersistentVolume, f Findi
 		f.Actor = Administrator
 		f.Cause = Ref{Kind: Lease, Namespace: "kube-system", Name: controllerManager.lease}
 		f.Evidence = append(f.Evidence, c.leaseEvidence(controllerManager)...)
-		f.Fix = []Step{
-			{
-				Text:    "See whether kube-controller-manager runs, and its attach-detach controller with it",
-				Command: "kubectl -n kube-system get lease,pods",
-			},
-		}
+		f.Fix = []Step{{Text: "See whether kube-controller-manager runs, and its attach-detach controller with it", Command: "kubectl -n kube-system get lease,pods"}}
 		if c.driverOf(pv.Spec.CSI.Driver) == nil {
-			f.Fix = append(
-				f.Fix,
-				Step{
-					Text: fmt.Sprintf(
-						"There is no CSIDriver %q: without one a driver counts as needing attachment. If it needs none, create the object with attachRequired: false",
-						pv.Spec.CSI.Driver,
-					),
-				},
-			)
+			f.Fix = append(f.Fix, Step{Text: fmt.Sprintf("There is no CSIDriver %q: without one a driver counts as needing attachment. If it needs none, create the object with attachRequired: false", pv.Spec.CSI.Driver)})
 		}
 	}
 	return f
@@ -235,40 +184,24 @@ func (c *Cluster) notAsked(pod *corev1.Pod, pv *corev1.PersistentVolume, f Findi
 
 // listedOnNode is the last step before a kubelet mounts: the node's status lists the volume as
 // attached (4.6, C6).
-func (c *Cluster) listedOnNode(
-	pod *corev1.Pod,
-	pv *corev1.PersistentVolume,
-	va *storagev1.VolumeAttachment,
+func (c *Cluster) listedOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume, va *storagev1.VolumeAttachment,
 	f Finding,
 ) *Finding {
 	node := c.index.nodes[pod.Spec.NodeName]
-	if node == nil ||
-		slices.ContainsFunc(
-			node.Status.VolumesAttached,
-			func(v corev1.AttachedVolume) bool { return v.Name == uniqueName(pv) },
-		) {
+	if node == nil || slices.ContainsFunc(node.Status.VolumesAttached,
+		func(v corev1.AttachedVolume) bool { return v.Name == uniqueName(pv) }) {
 		return nil
 	}
 	f.Reason, f.Actor, f.Cause = verdict.AttachNotListed, Itself, Ref{Kind: Node, Name: node.Name}
 	f.WaitsFor = fmt.Sprintf("the attach-detach controller to list volume %s in the status of node %s", pv.Name, node.Name)
 	f.Evidence = []Evidence{
 		{attachmentRef(va), "status.attached", "true", ""},
-		{
-			Ref{Kind: Node, Name: node.Name},
-			"status.volumesAttached",
-			fmt.Sprintf("%d volumes, not this one", len(node.Status.VolumesAttached)),
-			string(uniqueName(pv)),
-		},
+		{Ref{Kind: Node, Name: node.Name}, "status.volumesAttached", fmt.Sprintf("%d volumes, not this one", len(node.Status.VolumesAttached)), string(uniqueName(pv))},
 	}
 	if c.Now.Sub(pod.CreationTimestamp.Time) > 2*patience {
 		f.Actor = Administrator
 		f.Evidence = append(f.Evidence, c.leaseEvidence(controllerManager)...)
-		f.Fix = []Step{
-			{
-				Text:    "See whether kube-controller-manager runs and may write nodes/status",
-				Command: "kubectl -n kube-system get lease kube-controller-manager",
-			},
-		}
+		f.Fix = []Step{{Text: "See whether kube-controller-manager runs and may write nodes/status", Command: "kubectl -n kube-system get lease kube-controller-manager"}}
 	}
 	return &f
 }
@@ -287,12 +220,7 @@ func (c *Cluster) nodeSecrets(pv *corev1.PersistentVolume, f Finding) []Finding 
 		f.Reason, f.Actor, f.Cause = verdict.NodeSecretMissing, Administrator, Ref{Secret, ref.Namespace, ref.Name}
 		f.WaitsFor = fmt.Sprintf("secret %s/%s, without which the volume cannot be mounted", ref.Namespace, ref.Name)
 		f.Evidence = []Evidence{{volumeRef(pv), field, ref.Namespace + "/" + ref.Name, "a secret that exists"}}
-		f.Fix = []Step{
-			{
-				Text:    "Create the secret as the driver documents it; the kubelet tries again by itself",
-				Command: fmt.Sprintf("kubectl -n %s get secret %s", ref.Namespace, ref.Name),
-			},
-		}
+		f.Fix = []Step{{Text: "Create the secret as the driver documents it; the kubelet tries again by itself", Command: fmt.Sprintf("kubectl -n %s get secret %s", ref.Namespace, ref.Name)}}
 		return []Finding{f}
 	}
 	return nil
@@ -307,19 +235,10 @@ func (c *Cluster) mountEvents(pod *corev1.Pod) *Finding {
 			return nil
 		}
 		f.Reason, f.Actor = verdict.KubeletSilent, Administrator
-		f.WaitsFor = fmt.Sprintf(
-			"the kubelet of node %s, which has not started a container and said nothing about the volumes",
-			pod.Spec.NodeName,
-		)
+		f.WaitsFor = fmt.Sprintf("the kubelet of node %s, which has not started a container and said nothing about the volumes", pod.Spec.NodeName)
 		f.Evidence = []Evidence{{podRef(pod), "status.containerStatuses", containerState(pod), "running"}}
-		f.Fix = []Step{
-			{
-				Text:    "The cause may be the image or the network rather than a volume",
-				Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name),
-			},
-		}
-		if waiting := containerState(pod); waiting != "none" && waiting != "ContainerCreating" &&
-			waiting != "PodInitializing" {
+		f.Fix = []Step{{Text: "The cause may be the image or the network rather than a volume", Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)}}
+		if waiting := containerState(pod); waiting != "none" && waiting != "ContainerCreating" && waiting != "PodInitializing" {
 			return nil // the containers wait for something else than volumes
 		}
 		return &f
@@ -332,9 +251,7 @@ func (c *Cluster) mountEvents(pod *corev1.Pod) *Finding {
 		f.Actor, f.Fix = actor, []Step{{Text: advice}}
 		return &f
 	}
-	f.Actor, f.Fix = Administrator, []Step{
-		{Text: mountAdvice(words), Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)},
-	}
+	f.Actor, f.Fix = Administrator, []Step{{Text: mountAdvice(words), Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)}}
 	return &f
 }
 

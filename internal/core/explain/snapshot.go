@@ -35,43 +35,16 @@ func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
 		source := c.index.claims[types.NamespacedName{Namespace: s.Namespace, Name: *claim}]
 		switch {
 		case source == nil && !c.lacks(Claim):
-			return snapshotFinding(
-				f,
-				verdict.SnapshotSourceMissing,
-				User,
-				Ref{Claim, s.Namespace, *claim},
-				fmt.Sprintf(
-					"claim %q, which does not exist",
-					*claim,
-				),
-				Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim, "a claim that exists"},
-			)
+			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, Ref{Claim, s.Namespace, *claim},
+				fmt.Sprintf("claim %q, which does not exist", *claim), Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim, "a claim that exists"})
 		case source != nil && source.Status.Phase != corev1.ClaimBound:
-			return snapshotFinding(
-				f,
-				verdict.SnapshotSourceMissing,
-				User,
-				claimRef(source),
-				fmt.Sprintf(
-					"claim %q to be bound",
-					*claim,
-				),
-				Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim + " is " + string(source.Status.Phase), "Bound"},
-			)
+			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, claimRef(source),
+				fmt.Sprintf("claim %q to be bound", *claim), Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim + " is " + string(source.Status.Phase), "Bound"})
 		}
 	}
 	if name := s.Spec.Source.VolumeSnapshotContentName; name != nil && content == nil && !c.lacks(Content) {
-		return snapshotFinding(
-			f,
-			verdict.SnapshotSourceMissing,
-			Administrator,
-			Ref{Kind: Content, Name: *name},
-			fmt.Sprintf(
-				"VolumeSnapshotContent %q, which does not exist",
-				*name,
-			),
-			Evidence{f.Object, "spec.source.volumeSnapshotContentName", *name, "a content that exists"},
-		)
+		return snapshotFinding(f, verdict.SnapshotSourceMissing, Administrator, Ref{Kind: Content, Name: *name},
+			fmt.Sprintf("VolumeSnapshotContent %q, which does not exist", *name), Evidence{f.Object, "spec.source.volumeSnapshotContentName", *name, "a content that exists"})
 	}
 	if class == nil && content == nil && !c.lacks(SnapshotClass) {
 		name := deref(s.Spec.VolumeSnapshotClassName)
@@ -80,24 +53,15 @@ func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
 		if name == "" {
 			what, wanted = "a VolumeSnapshotClass: it names none, and its driver has no default class", "a class, or one marked snapshot.storage.kubernetes.io/is-default-class"
 		}
-		return snapshotFinding(
-			f,
-			verdict.SnapshotClassMissing,
-			Administrator,
-			Ref{Kind: SnapshotClass, Name: name},
-			what,
-			Evidence{f.Object, "spec.volumeSnapshotClassName", quoted(name), wanted},
-		)
+		return snapshotFinding(f, verdict.SnapshotClassMissing, Administrator, Ref{Kind: SnapshotClass, Name: name}, what,
+			Evidence{f.Object, "spec.volumeSnapshotClassName", quoted(name), wanted})
 	}
 	return c.snapshotting(s, content, driver, f)
 }
 
 // snapshotting is about a snapshot whose parts are there: the two controllers and the driver.
-func (c *Cluster) snapshotting(
-	s *snapshotv1.VolumeSnapshot,
-	content *snapshotv1.VolumeSnapshotContent,
-	driver string,
-	f Finding,
+func (c *Cluster) snapshotting(s *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent,
+	driver string, f Finding,
 ) Finding {
 	message := ""
 	if content != nil && content.Status != nil && content.Status.Error != nil {
@@ -115,26 +79,16 @@ func (c *Cluster) snapshotting(
 	case message != "":
 		code, words := rpcCode(message)
 		actor, advice := rpcAdvice(code)
-		f.Reason, f.Actor, f.WaitsFor = verdict.SnapshotFailed, actor, "the snapshot to be taken; the last attempt failed: "+firstLine(
-			words,
-		)
+		f.Reason, f.Actor, f.WaitsFor = verdict.SnapshotFailed, actor, "the snapshot to be taken; the last attempt failed: "+firstLine(words)
 		f.Evidence = []Evidence{{f.Cause, "status.error.message", message, "absent"}}
 		f.Fix = []Step{{Text: advice}, {Text: "It is repeated by itself"}}
 	case state == expired || state == noLease && c.olderThan(s.CreationTimestamp.Time, patience):
 		f.Reason, f.Actor, f.Cause = verdict.SnapshotterSilent, Administrator, Ref{Kind: Lease, Name: silent.lease}
 		f.WaitsFor = silent.name + ", which shows no sign of life"
 		f.Evidence = c.leaseEvidence(silent)
-		f.Fix = []Step{
-			{
-				Text:    "The snapshot-controller runs once in a cluster, a csi-snapshotter beside each driver: see whether both do",
-				Command: "kubectl get pods -A | grep -i snapshot",
-			},
-		}
+		f.Fix = []Step{{Text: "The snapshot-controller runs once in a cluster, a csi-snapshotter beside each driver: see whether both do", Command: "kubectl get pods -A | grep -i snapshot"}}
 	default:
-		f.Reason, f.Actor, f.WaitsFor = verdict.SnapshotUnderWay, Itself, fmt.Sprintf(
-			"driver %q to finish the snapshot",
-			driver,
-		)
+		f.Reason, f.Actor, f.WaitsFor = verdict.SnapshotUnderWay, Itself, fmt.Sprintf("driver %q to finish the snapshot", driver)
 	}
 	return f
 }
@@ -142,12 +96,7 @@ func (c *Cluster) snapshotting(
 func snapshotFinding(f Finding, reason verdict.Reason, actor Actor, cause Ref, waits string, proof Evidence) Finding {
 	f.Reason, f.Actor, f.Cause, f.WaitsFor = reason, actor, cause, waits
 	f.Evidence = []Evidence{proof}
-	f.Fix = []Step{
-		{
-			Text:    "Create what is missing, or create the snapshot again: its spec cannot be changed",
-			Command: fmt.Sprintf("kubectl get %s%s", cause.Kind.Short(), namespaceFlag(cause)),
-		},
-	}
+	f.Fix = []Step{{Text: "Create what is missing, or create the snapshot again: its spec cannot be changed", Command: fmt.Sprintf("kubectl get %s%s", cause.Kind.Short(), namespaceFlag(cause))}}
 	return f
 }
 
@@ -227,8 +176,7 @@ func (c *Cluster) restoring(s *snapshotv1.VolumeSnapshot) *corev1.PersistentVolu
 	for _, claim := range c.Claims {
 		source := claim.Spec.DataSourceRef
 		if claim.Namespace == s.Namespace && claim.Spec.VolumeName == "" && source != nil &&
-			source.Kind == string(Snapshot) &&
-			source.Name == s.Name {
+			source.Kind == string(Snapshot) && source.Name == s.Name {
 			return claim
 		}
 	}
@@ -265,14 +213,7 @@ func (c *Cluster) sourceOf(claim *corev1.PersistentVolumeClaim, f Finding) []Fin
 		if c.lacks(Claim) || other != nil && other.Status.Phase == corev1.ClaimBound {
 			return nil
 		}
-		f.Cause, f.WaitsFor = Ref{
-			Claim,
-			key.Namespace,
-			key.Name,
-		}, fmt.Sprintf(
-			"claim %s, the source of the clone, which does not exist",
-			key,
-		)
+		f.Cause, f.WaitsFor = Ref{Claim, key.Namespace, key.Name}, fmt.Sprintf("claim %s, the source of the clone, which does not exist", key)
 		if other != nil {
 			f.WaitsFor = fmt.Sprintf("claim %s, the source of the clone, to be bound", key)
 			f.Evidence = append(f.Evidence, Evidence{claimRef(other), "status.phase", string(other.Status.Phase), "Bound"})
@@ -280,9 +221,7 @@ func (c *Cluster) sourceOf(claim *corev1.PersistentVolumeClaim, f Finding) []Fin
 	default:
 		f.Actor, f.Cause = Administrator, claimRef(claim)
 		f.WaitsFor = fmt.Sprintf("a populator for %s, which has to fill the volume", source.Kind)
-		f.Fix = []Step{
-			{Text: "Is a volume populator for this kind installed and running?", Command: "kubectl get volumepopulators"},
-		}
+		f.Fix = []Step{{Text: "Is a volume populator for this kind installed and running?", Command: "kubectl get volumepopulators"}}
 	}
 	return []Finding{f}
 }

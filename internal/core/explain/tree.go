@@ -92,10 +92,7 @@ func (w *walk) pod(pod *corev1.Pod) Branch {
 	for _, volume := range podVolumes(pod) {
 		ref := Ref{Claim, volume.claim.Namespace, volume.claim.Name}
 		if claim := w.index.claims[volume.claim]; claim == nil {
-			b.Children = append(
-				b.Children,
-				Branch{Object: ref, State: "absent", Wrong: "the pod names it as volume " + volume.name},
-			)
+			b.Children = append(b.Children, Branch{Object: ref, State: "absent", Wrong: "the pod names it as volume " + volume.name})
 		} else if w.first(ref) {
 			b.Children = append(b.Children, w.claim(claim))
 		}
@@ -164,10 +161,8 @@ func (w *walk) class(class *storagev1.StorageClass) Branch {
 	b := w.branch(w.explainClass(class), class.Provisioner, class.CreationTimestamp.Time)
 	for _, claim := range w.Claims {
 		if binding.ClassName(claim) == class.Name && claim.Status.Phase != corev1.ClaimBound && w.first(claimRef(claim)) {
-			b.Children = append(
-				b.Children,
-				w.branch(w.explainClaim(claim), string(claim.Status.Phase), claim.CreationTimestamp.Time),
-			)
+			b.Children = append(b.Children, w.branch(w.explainClaim(claim), string(claim.Status.Phase),
+				claim.CreationTimestamp.Time))
 		}
 	}
 	sortBranches(b.Children)
@@ -198,14 +193,10 @@ func (w *walk) snapshot(s *snapshotv1.VolumeSnapshot) Branch {
 	}
 	b := w.branch(w.explainSnapshot(s), state, s.CreationTimestamp.Time)
 	if content := w.contentOf(s); content != nil {
-		b.Children = append(
-			b.Children,
-			Branch{
-				Object: Ref{Kind: Content, Name: content.Name},
-				State:  content.Spec.Driver,
-				Age:    age(w.Now.Sub(content.CreationTimestamp.Time)),
-			},
-		)
+		b.Children = append(b.Children, Branch{
+			Object: Ref{Kind: Content, Name: content.Name}, State: content.Spec.Driver,
+			Age: age(w.Now.Sub(content.CreationTimestamp.Time)),
+		})
 	}
 	return b
 }

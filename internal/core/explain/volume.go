@@ -51,30 +51,18 @@ func (c *Cluster) retained(pv *corev1.PersistentVolume) Finding {
 		Reason: verdict.VolumeKept, Object: volumeRef(pv), Cause: volumeRef(pv), Actor: Administrator,
 		WaitsFor: "a decision about its data: its claim is gone, and its reclaim policy is Retain",
 		Evidence: []Evidence{
-			{
-				volumeRef(pv),
-				"spec.persistentVolumeReclaimPolicy",
-				"Retain",
-				"",
-			}, {volumeRef(pv), "spec.claimRef", describeClaimRef(pv), "a claim that exists"},
+			{volumeRef(pv), "spec.persistentVolumeReclaimPolicy", "Retain", ""}, {volumeRef(pv), "spec.claimRef", describeClaimRef(pv), "a claim that exists"},
 		},
 		Fix: []Step{
 			{
 				Text: "To use the data again, take the reference to the former claim off; any claim that fits may take the volume then", Command: fmt.Sprintf(
-					`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`,
-					pv.Name,
-				), Risk: "the claim that takes it first sees the data",
+					`kubectl patch pv %s --type=json -p '[{"op":"remove","path":"/spec/claimRef"}]'`, pv.Name), Risk: "the claim that takes it first sees the data",
 			},
 			{
 				Text: "To give up the data, set the policy to Delete; the driver deletes the volume", Command: fmt.Sprintf(
-					`kubectl patch pv %s -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`,
-					pv.Name,
-				), Risk: "the data is destroyed",
+					`kubectl patch pv %s -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`, pv.Name), Risk: "the data is destroyed",
 			},
-			{
-				Text: "Deleting only the PersistentVolume object leaves the volume on the backend, where nothing in the cluster points to it",
-				Risk: "storage that is paid for and forgotten",
-			},
+			{Text: "Deleting only the PersistentVolume object leaves the volume on the backend, where nothing in the cluster points to it", Risk: "storage that is paid for and forgotten"},
 		},
 	}
 }
@@ -97,10 +85,7 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 	if other := c.sameHandle(pv); other != nil {
 		f := base
 		f.Reason, f.Actor, f.Cause = verdict.VolumeShared, Administrator, volumeRef(other)
-		f.WaitsFor = fmt.Sprintf(
-			"a decision: PersistentVolume %s names the same volume, and deleting it would take that one's data",
-			other.Name,
-		)
+		f.WaitsFor = fmt.Sprintf("a decision: PersistentVolume %s names the same volume, and deleting it would take that one's data", other.Name)
 		f.Evidence = []Evidence{{volumeRef(other), "spec.csi.volumeHandle", other.Spec.CSI.VolumeHandle, "another handle"}}
 		f.Fix = []Step{{
 			Text:    "Let go of this one: with policy Retain its object can be deleted and the volume stays",
@@ -112,9 +97,7 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 		f := base
 		code, words := rpcCode(event.Message)
 		actor, advice := rpcAdvice(code)
-		f.Reason, f.Actor, f.WaitsFor = verdict.DeleteFailed, actor, "the driver to delete the volume; it failed: "+firstLine(
-			words,
-		)
+		f.Reason, f.Actor, f.WaitsFor = verdict.DeleteFailed, actor, "the driver to delete the volume; it failed: "+firstLine(words)
 		f.Evidence = []Evidence{eventEvidence(event, c.Now)}
 		f.Fix = []Step{{Text: advice}, {
 			Text: "It is repeated by itself. Do not remove the finalizer: the volume would stay on the backend", Command: "kubectl describe pv " + pv.Name,
@@ -127,13 +110,7 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 		f := base
 		f.Reason, f.Actor, f.WaitsFor = verdict.VolumeNotDeletable, Administrator, "to be deleted by hand: no CSI driver serves it"
 		f.Evidence = []Evidence{{volumeRef(pv), "spec.csi", "absent", "a CSI driver"}}
-		f.Fix = []Step{
-			{
-				Text:    "Clean up the storage, then delete the PersistentVolume",
-				Command: "kubectl delete pv " + pv.Name,
-				Risk:    "make sure that the data is not needed",
-			},
-		}
+		f.Fix = []Step{{Text: "Clean up the storage, then delete the PersistentVolume", Command: "kubectl delete pv " + pv.Name, Risk: "make sure that the data is not needed"}}
 		return append(findings, f)
 	}
 	if (state == noLease || state == expired) && len(findings) == 0 {
@@ -145,10 +122,7 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 		findings = append(findings, f)
 	}
 	if len(findings) == 0 {
-		base.Reason, base.Actor, base.WaitsFor = verdict.VolumeReclaim, Itself, fmt.Sprintf(
-			"driver %q to delete the volume",
-			driver,
-		)
+		base.Reason, base.Actor, base.WaitsFor = verdict.VolumeReclaim, Itself, fmt.Sprintf("driver %q to delete the volume", driver)
 		findings = append(findings, base)
 	}
 	return findings
@@ -173,11 +147,8 @@ func (c *Cluster) volumeDeletion(pv *corev1.PersistentVolume) []Finding {
 	deleted := pv.DeletionTimestamp.Time
 	base := Finding{Object: volumeRef(pv), Cause: volumeRef(pv), Since: &deleted}
 	if pv.Status.Phase == corev1.VolumeBound && slices.Contains(pv.Finalizers, names.FinalizerPVProtection) {
-		base.Reason, base.Actor, base.Cause = verdict.VolumeStillUsed, User, Ref{
-			Claim,
-			claimOf(pv).Namespace,
-			claimOf(pv).Name,
-		}
+		base.Reason, base.Actor, base.Cause = verdict.VolumeStillUsed, User,
+			Ref{Claim, claimOf(pv).Namespace, claimOf(pv).Name}
 		base.WaitsFor = fmt.Sprintf("claim %s, which has the volume, to be deleted", claimOf(pv))
 		base.Evidence = []Evidence{{volumeRef(pv), "spec.claimRef", describeClaimRef(pv), "the claim is gone"}}
 		base.Fix = []Step{{
@@ -218,22 +189,14 @@ func (c *Cluster) attacherFinalizer(pv *corev1.PersistentVolume, finalizer strin
 		return c.heldBy(finalizer, f)
 	}
 	for _, va := range c.index.attachments[pv.Name] {
-		f.Evidence = append(
-			f.Evidence,
-			Evidence{attachmentRef(va), "spec.nodeName", va.Spec.NodeName, "the VolumeAttachment is gone"},
-		)
+		f.Evidence = append(f.Evidence, Evidence{attachmentRef(va), "spec.nodeName", va.Spec.NodeName, "the VolumeAttachment is gone"})
 		return c.attachment(va, f)
 	}
 	if state, _ := c.healthOf(attacher(pv.Spec.CSI.Driver)); state == noLease || state == expired {
 		f.Reason, f.Actor, f.Cause = verdict.AttacherSilent, Administrator, Ref{Kind: CSIDriver, Name: pv.Spec.CSI.Driver}
 		f.WaitsFor = attacher(pv.Spec.CSI.Driver).name + " to take its finalizer off; it shows no sign of life"
 		f.Evidence = append(f.Evidence, c.leaseEvidence(attacher(pv.Spec.CSI.Driver))...)
-		f.Fix = []Step{
-			{
-				Text:    "Does the driver's controller pod have a csi-attacher container that runs?",
-				Command: "kubectl get pods -A | grep -i csi",
-			},
-		}
+		f.Fix = []Step{{Text: "Does the driver's controller pod have a csi-attacher container that runs?", Command: "kubectl get pods -A | grep -i csi"}}
 		return f
 	}
 	return c.heldBy(finalizer, f)
@@ -256,12 +219,7 @@ func (c *Cluster) boundVolume(pv *corev1.PersistentVolume) []Finding {
 	f.Evidence = append(f.Evidence, c.leaseEvidence(controllerManager)...)
 	if state, _ := c.healthOf(controllerManager); state == expired {
 		f.Actor = Administrator
-		f.Fix = []Step{
-			{
-				Text:    "kube-controller-manager shows no sign of life",
-				Command: "kubectl -n kube-system get lease kube-controller-manager -o yaml",
-			},
-		}
+		f.Fix = []Step{{Text: "kube-controller-manager shows no sign of life", Command: "kubectl -n kube-system get lease kube-controller-manager -o yaml"}}
 	}
 	return []Finding{f}
 }
@@ -281,15 +239,13 @@ func (c *Cluster) reservedVolume(pv *corev1.PersistentVolume) []Finding {
 		}}
 	}
 	differences := compare(pv, claim)
-	differences = slices.DeleteFunc(
-		differences,
-		func(e Evidence) bool { return e.Field == "spec.storageClassName" || e.Field == "metadata.labels" },
-	)
+	differences = slices.DeleteFunc(differences, func(e Evidence) bool { return e.Field == "spec.storageClassName" || e.Field == "metadata.labels" })
 	if len(differences) == 0 || binding.TakesNamed(claim, pv) {
 		return nil
 	}
 	return []Finding{{
-		Reason: verdict.VolumeUnfit, Object: volumeRef(pv), Cause: claimRef(claim), Actor: Administrator, Evidence: differences,
+		Reason: verdict.VolumeUnfit, Object: volumeRef(pv), Cause: claimRef(claim), Actor: Administrator,
+		Evidence: differences,
 		WaitsFor: fmt.Sprintf("claim %s, which it is kept for and does not fit", claimOf(pv)),
 		Fix:      []Step{{Text: "Make the fields above agree: correct the PersistentVolume, or create the claim again"}},
 	}}

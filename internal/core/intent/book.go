@@ -195,8 +195,8 @@ func (b *Book) room(claim types.UID, need int) (int, error) {
 	return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
 }
 
-// giveWay makes room at the cost of requests that the driver has refused. That an earlier call for one of them has left a volume is unlikely, and that those
-// of others cannot go on is certain.
+// giveWay makes room at the cost of requests that the driver has refused. That an earlier call for
+// one of them has left a volume is unlikely, and that those of others cannot go on is certain.
 func (b *Book) giveWay(need int) (int, bool) {
 	for i := range b.pages {
 		p := &b.pages[i]

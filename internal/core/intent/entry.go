@@ -25,8 +25,9 @@ type Entry struct {
 	// know them, once a volume may exist (H-47).
 	Secrets secretref.Set
 	// CallsEnd is set on entries of a previous leader: its calls must have ended by then. A live
-	// claim has its request repeated before that, since CreateVolume is idempotent by name. The volume is
-	// deleted after that only: a call in flight would create it again, and no object would name it.
+	// claim has its request repeated before that, since CreateVolume is idempotent by name. The
+	// volume is deleted after that only: a call in flight would create it again, and no object
+	// would name it.
 	CallsEnd time.Time
 	// Answered says that the outcome is known, and that the entry is kept until CallsEnd so that the
 	// volume is not deleted before. It is not on record: the next leader resolves the entry again.

@@ -154,11 +154,13 @@ func (p *plan) check(use Use) *verdict.Finding {
 		return &verdict.Finding{Reason: verdict.MountDriverAwaited, Message: p.unregistered()}
 	case use.Key.IsInline() && p.Info == nil:
 		return unfit("volume mode %q not supported by driver %s (no CSIDriver object)", lifecycle, p.Key.Driver)
-	case p.Info != nil && len(p.Info.Spec.VolumeLifecycleModes) > 0 && !slices.Contains(p.Info.Spec.VolumeLifecycleModes, lifecycle):
+	case p.Info != nil && len(p.Info.Spec.VolumeLifecycleModes) > 0 &&
+		!slices.Contains(p.Info.Spec.VolumeLifecycleModes, lifecycle):
 		return unfit("volume mode %q not supported by driver %s (only supports %q)", lifecycle, p.Key.Driver, p.Info.Spec.VolumeLifecycleModes)
 	case use.PV == nil:
 		return nil
-	case use.PV.Spec.NodeAffinity != nil && !objects.MatchesNode(use.PV.Spec.NodeAffinity.Required, p.Node.Name, p.Node.Labels):
+	case use.PV.Spec.NodeAffinity != nil &&
+		!objects.MatchesNode(use.PV.Spec.NodeAffinity.Required, p.Node.Name, p.Node.Labels):
 		return unfit("MountVolume.NodeAffinity check failed for volume %q : no matching NodeSelectorTerms", use.PV.Name)
 	case p.isTaken(use):
 		return &verdict.Finding{Reason: verdict.MountTaken, Message: fmt.Sprintf(

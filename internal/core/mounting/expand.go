@@ -33,7 +33,8 @@ func isNodeState(s corev1.ClaimResourceStatus) bool {
 }
 
 func isInfeasible(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimNodeResizeInfeasible
+	state := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
+	return state == corev1.PersistentVolumeClaimNodeResizeInfeasible
 }
 
 // ExpansionStep is what the claim's status says of an expansion by the node.
@@ -48,7 +49,9 @@ const (
 
 // AfterExpansion returns the claim's status as it is after a step. ok is false if the status says so
 // already.
-func AfterExpansion(claim *corev1.PersistentVolumeClaim, step ExpansionStep, size resource.Quantity) (status corev1.PersistentVolumeClaimStatus, ok bool) {
+func AfterExpansion(claim *corev1.PersistentVolumeClaim, step ExpansionStep,
+	size resource.Quantity,
+) (status corev1.PersistentVolumeClaimStatus, ok bool) {
 	status = *claim.Status.DeepCopy()
 	now := status.AllocatedResourceStatuses[corev1.ResourceStorage]
 	set := func(s corev1.ClaimResourceStatus) bool {

@@ -58,7 +58,8 @@ func (k Key) attachment(node string) string {
 func (m Metadata) Encode() ([]byte, error) {
 	fields := map[string]string{}
 	for key, value := range map[string]string{
-		dataSpec: m.Spec, dataHandle: m.Handle, dataDriver: m.Driver, dataNode: m.Node, dataAttachment: m.Attachment, dataLifecycle: m.Lifecycle,
+		dataSpec: m.Spec, dataHandle: m.Handle, dataDriver: m.Driver, dataNode: m.Node, dataAttachment: m.Attachment,
+		dataLifecycle: m.Lifecycle,
 	} {
 		if value != "" {
 			fields[key] = value

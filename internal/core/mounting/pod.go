@@ -68,8 +68,10 @@ type PodSnapshot struct {
 // WantsVolumes reports whether the pod's volumes must be mounted: it is not finished, and not being
 // deleted, or one of its containers still runs (5.2).
 func WantsVolumes(pod *corev1.Pod) bool {
-	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil }) ||
-		slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil }) {
+	if slices.ContainsFunc(pod.Status.ContainerStatuses,
+		func(c corev1.ContainerStatus) bool { return c.State.Running != nil }) ||
+		slices.ContainsFunc(pod.Status.InitContainerStatuses,
+			func(c corev1.ContainerStatus) bool { return c.State.Running != nil }) {
 		return true
 	}
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -142,7 +144,10 @@ func (s PodSnapshot) missing() string {
 // conditions are written when the volumes are published, and when one of them fails or waits for
 // something that a person may have to look at: a pod whose volumes come at once costs one write.
 func conditions(s PodSnapshot) []PodAction {
-	volumes := corev1.PodCondition{Type: names.ConditionVolumesPublished, Status: corev1.ConditionTrue, Reason: string(verdict.PodMounted)}
+	volumes := corev1.PodCondition{
+		Type: names.ConditionVolumesPublished, Status: corev1.ConditionTrue,
+		Reason: string(verdict.PodMounted),
+	}
 	if why := s.missing(); why != "" {
 		volumes.Status, volumes.Reason, volumes.Message = corev1.ConditionFalse, string(verdict.PodMounting), why
 		if s.isUnderway() {
@@ -159,7 +164,8 @@ func conditions(s PodSnapshot) []PodAction {
 	var changed []corev1.PodCondition
 	for _, want := range wanted {
 		if !slices.ContainsFunc(s.Pod.Status.Conditions, func(have corev1.PodCondition) bool {
-			return have.Type == want.Type && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message
+			return have.Type == want.Type && have.Status == want.Status && have.Reason == want.Reason &&
+				have.Message == want.Message
 		}) {
 			changed = append(changed, want)
 		}
@@ -172,5 +178,6 @@ func conditions(s PodSnapshot) []PodAction {
 
 // isUnderway reports whether each missing volume is just being worked on.
 func (s PodSnapshot) isUnderway() bool {
-	return len(s.Problems) == 0 && !slices.ContainsFunc(s.Volumes, func(v PodVolume) bool { return !v.Published && v.Why.Reason != "" })
+	return len(s.Problems) == 0 && !slices.ContainsFunc(s.Volumes,
+		func(v PodVolume) bool { return !v.Published && v.Why.Reason != "" })
 }

@@ -32,8 +32,9 @@ func (s Snapshot) StageRequest(l Layout, use Use) (*csi.NodeStageVolumeRequest, 
 		return nil, err
 	}
 	return &csi.NodeStageVolumeRequest{
-		VolumeId: use.Key.VolumeID(), PublishContext: s.publishContext(), StagingTargetPath: l.Stage(use.Key, use.ID.Device()),
-		VolumeCapability: c, VolumeContext: maps.Clone(use.PV.Spec.CSI.VolumeAttributes),
+		VolumeId: use.Key.VolumeID(), PublishContext: s.publishContext(),
+		StagingTargetPath: l.Stage(use.Key, use.ID.Device()),
+		VolumeCapability:  c, VolumeContext: maps.Clone(use.PV.Spec.CSI.VolumeAttributes),
 	}, nil
 }
 

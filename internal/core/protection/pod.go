@@ -24,7 +24,8 @@ func Uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 		switch {
 		case v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name:
 			return true
-		case v.Ephemeral != nil && !ShutDown(pod) && ephemeral.ClaimName(pod, v.Name) == claim.Name && metav1.IsControlledBy(claim, pod):
+		case v.Ephemeral != nil && !ShutDown(pod) && ephemeral.ClaimName(pod, v.Name) == claim.Name &&
+			metav1.IsControlledBy(claim, pod):
 			return true
 		}
 	}

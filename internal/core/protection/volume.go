@@ -57,7 +57,8 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 			message += fmt.Sprintf(": %s/%s", ref.Namespace, ref.Name)
 		}
 		return lingers(s.Object, finding(verdict.VolumeInUse, message), finding(verdict.VolumeStillUsed, message), now)
-	case slices.Contains(s.Together, reclaim.Owner(s.Object)) && slices.Contains(s.Object.Finalizers, names.FinalizerVolume):
+	case slices.Contains(s.Together, reclaim.Owner(s.Object)) &&
+		slices.Contains(s.Object.Finalizers, names.FinalizerVolume):
 		// It cannot go before the provisioner is done, so holding it as well costs nothing, and
 		// saves a write.
 		return wait{
@@ -76,7 +77,8 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 func reclaimedHere(s Volume) bool {
 	pv := s.Object
 	return slices.Contains(s.Together, reclaim.Owner(pv)) && pv.Status.Phase == corev1.VolumeReleased &&
-		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(pv.Finalizers, names.FinalizerVolume)
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
+		!slices.Contains(pv.Finalizers, names.FinalizerVolume)
 }
 
 // InUse reports whether a claim has the volume, or is just about to get it. Upstream asks for the

@@ -40,7 +40,8 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	if why := unwanted(s); why != nil {
 		return discardAnswered(s, sent, a.Volume.GetVolumeId(), why)
 	}
-	if unfit := misfit(s, sent.Request, a.Volume); unfit != "" { // C-71, H-2: the record stays until the volume is really gone
+	// C-71, H-2: the record stays until the volume is really gone
+	if unfit := misfit(s, sent.Request, a.Volume); unfit != "" {
 		return discardAnswered(s, sent, a.Volume.GetVolumeId(), refuse{Finding: verdict.Finding{
 			Reason:  verdict.CreateResponseInvalid,
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),

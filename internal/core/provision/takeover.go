@@ -7,9 +7,9 @@ import (
 )
 
 // mayDelete reports whether a verdict may delete a volume: it does so itself, or it repeats
-// CreateVolume for a volume that is not wanted any more. Of a previous leader's entry that must wait until
-// the previous leader's calls have ended: one in flight would create the volume again. A claim that
-// wants its volume does not wait, since CreateVolume is idempotent by name (H-1).
+// CreateVolume for a volume that is not wanted any more. Of a previous leader's entry that must
+// wait until the previous leader's calls have ended: one in flight would create the volume again. A
+// claim that wants its volume does not wait, since CreateVolume is idempotent by name (H-1).
 func mayDelete(s Snapshot, v Verdict) bool {
 	steps, acts := v.(do)
 	return acts && slices.ContainsFunc(steps.Actions, func(a Action) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// H-1, H-6: after a takeover a live claim has its request repeated at once; what deletes a volume waits
-// until the calls of the previous leader must have ended.
+// H-1, H-6: after a takeover a live claim has its request repeated at once; what deletes a volume
+// waits until the calls of the previous leader must have ended.
 func TestTakeoverRepeatsAtOnceAndDeletesLater(t *testing.T) {
 	now := time.Unix(1000, 0)
 	tookOver := func(s *Snapshot) {
@@ -26,8 +26,10 @@ func TestTakeoverRepeatsAtOnceAndDeletesLater(t *testing.T) {
 	}{
 		{"H-6 the claim wants its volume", world(tookOver), verdict.Provisioning, verdict.Provisioning},
 		{"H-1 the claim is gone", world(tookOver, func(s *Snapshot) { s.Claim = nil }), verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
-		{"H-1 the claim is terminating", world(tookOver, func(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.Now()) }),
-			verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
+		{
+			"H-1 the claim is terminating", world(tookOver, func(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.Now()) }),
+			verdict.WaitForPreviousLeaderCalls, verdict.Provisioning,
+		},
 		{"H-47 the class is gone", world(tookOver, func(s *Snapshot) { s.Class = nil }), verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
 		{"H-1 the handle is known and the volume not wanted", world(tookOver, func(s *Snapshot) {
 			s.Pending.Known, s.Claim = intent.Known{Handle: "h"}, nil
@@ -48,8 +50,8 @@ func TestTakeoverRepeatsAtOnceAndDeletesLater(t *testing.T) {
 	}
 }
 
-// H-1: the claim goes while its request is repeated: the handle is noted, and deleted when the previous
-// leader's calls must have ended.
+// H-1: the claim goes while its request is repeated: the handle is noted, and deleted when the
+// previous leader's calls must have ended.
 func TestAnsweredAfterTakeoverAndNotWanted(t *testing.T) {
 	s := world(pending)
 	s.Pending.CallsEnd = time.Unix(1000, 0)

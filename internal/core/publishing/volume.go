@@ -11,5 +11,6 @@ import (
 // MayRelease reports whether the finalizer may go from a PersistentVolume: it is being deleted and
 // no VolumeAttachment of any driver names it (AT-V1, AT-V2).
 func MayRelease(pv *corev1.PersistentVolume, driver string, attachments int) bool {
-	return pv.DeletionTimestamp != nil && attachments == 0 && slices.Contains(pv.Finalizers, names.AttacherFinalizer(driver))
+	return pv.DeletionTimestamp != nil && attachments == 0 &&
+		slices.Contains(pv.Finalizers, names.AttacherFinalizer(driver))
 }

@@ -42,13 +42,14 @@ type Snapshot struct {
 
 	// The rest matters only if [MayReclaim].
 
-	// CallsEnd is when the CreateVolume calls of previous leaders for this volume must have ended; one
-	// that is in flight when the volume is deleted would create it again (H-1).
+	// CallsEnd is when the CreateVolume calls of previous leaders for this volume must have ended;
+	// one that is in flight when the volume is deleted would create it again (H-1).
 	CallsEnd time.Time
-	Attached []string                // the nodes that a VolumeAttachment of this volume names
-	Claim    Proof                   // of the claim in spec.claimRef, if [NeedsProof]
-	Twins    []Twin                  // the others of the driver with the same volume handle, as far as memory knows of them
-	Class    *storagev1.StorageClass // the one from [ClassToRead]
+	Attached []string // the nodes that a VolumeAttachment of this volume names
+	Claim    Proof    // of the claim in spec.claimRef, if [NeedsProof]
+	// the others of the driver with the same volume handle, as far as memory knows of them
+	Twins []Twin
+	Class *storagev1.StorageClass // the one from [ClassToRead]
 }
 
 // Twin is another PersistentVolume with the same volume handle, as the API server has it now (D-37).

@@ -15,7 +15,7 @@ import (
 // taken the reference away to save the data.
 //
 //	phase      deleting  our finalizer  claim         what happens
-//	Bound      any       yes            any           nothing; the PV controller releases it when the claim is gone (D-30)
+//	Bound      any       yes            any           nothing; the PV controller releases it (D-30)
 //	Released   any       yes            uid           reclaimed if the claim is proved to be gone (C5)
 //	Released   no        no             uid           gets the finalizer, then as above (H-20)
 //	Released   no        any            none, no uid  nothing *
@@ -24,7 +24,7 @@ import (
 //	other      no        any            any           nothing: it may be waiting for a claim
 //	not Bound  yes       yes            none          reclaimed: no claim can get it any more (D-34, U-10) *
 //	not Bound  yes       yes            other         reclaimed if the claim is proved to be gone *
-//	Released   yes       no             any           nothing: dealt with before, or lost (D-33); the controller that did not reclaim it says so
+//	Released   yes       no             any           nothing: reclaimed before, or lost (D-33), which an event says
 //	other      yes       no             any           nothing
 //
 // With any other policy our finalizer goes, in every phase (C-80).
@@ -104,7 +104,8 @@ func ProofOf(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) P
 		return ClaimGone
 	case hasOwner(pv) && claim.UID != pv.Spec.ClaimRef.UID: // another claim under the same name (C-94)
 		return ClaimGone
-	case hasAnother(claim, pv) && (!hasOwner(pv) || pv.Status.Phase == corev1.VolumeReleased): // which it keeps for as long as it lives
+	// which it keeps for as long as it lives
+	case hasAnother(claim, pv) && (!hasOwner(pv) || pv.Status.Phase == corev1.VolumeReleased):
 		return ClaimGone
 	}
 	return ClaimExists

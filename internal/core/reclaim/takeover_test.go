@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// H-1: a volume that a call of the previous leader may create again is not deleted before that call must
-// have ended.
+// H-1: a volume that a call of the previous leader may create again is not deleted before that call
+// must have ended.
 func TestDeletionWaitsForPreviousLeaderCalls(t *testing.T) {
 	ends := time.Unix(1000, 0)
 	s := world(func(s *Snapshot) { s.CallsEnd, s.Now = ends, ends.Add(-time.Second) })

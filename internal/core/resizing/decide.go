@@ -117,14 +117,17 @@ func mustBegin(s Snapshot, size resource.Quantity) bool {
 
 // target is the table RZ-D6 to RZ-D11c: which size is asked for next, and whether the driver is to
 // be asked at all.
+//
+//nolint:gocyclo // the table of the specification, row by row
 func target(
 	s Snapshot,
-) (size resource.Quantity, call bool) { //nolint:gocyclo // the table of the specification, row by row
+) (size resource.Quantity, call bool) {
 	wants, volume := requested(s.Claim), s.Volume.Spec.Capacity[corev1.ResourceStorage]
 	last, recorded := allocated(s.Claim)
 	smaller := volume.Cmp(wants) < 0
 	switch state := status(s.Claim); {
-	case state == corev1.PersistentVolumeClaimNodeResizePending || state == corev1.PersistentVolumeClaimNodeResizeInProgress:
+	case state == corev1.PersistentVolumeClaimNodeResizePending ||
+		state == corev1.PersistentVolumeClaimNodeResizeInProgress:
 		return last, smaller && volume.Cmp(last) < 0 // D6, D10: else the node must finish first
 	case state == corev1.PersistentVolumeClaimNodeResizeInfeasible && smaller:
 		return last, true // D7

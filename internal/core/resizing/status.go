@@ -32,7 +32,8 @@ func Apply(
 			break
 		}
 		setState(st, corev1.PersistentVolumeClaimNodeResizePending)
-		st.Conditions = merged(st.Conditions, newCondition(corev1.PersistentVolumeClaimFileSystemResizePending, nodeMessage, now))
+		st.Conditions = merged(st.Conditions, newCondition(corev1.PersistentVolumeClaimFileSystemResizePending,
+			nodeMessage, now))
 		delete(changed.Annotations, names.AnnNodeExpansionNotRequired)
 	case Finish:
 		if !isInFlight(claim, a.Size) {

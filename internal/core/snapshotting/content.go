@@ -29,10 +29,12 @@ func finding(reason verdict.Reason, format string, args ...any) verdict.Finding 
 }
 
 // DecideContent says what the sidecar does for a content (SN-A4, SN-E1).
+//
+//nolint:gocyclo // the table of the specification, row by row
 func DecideContent(
 	s ContentSnapshot,
 	now time.Time,
-) ContentVerdict { //nolint:gocyclo // the table of the specification, row by row
+) ContentVerdict {
 	c := s.Content
 	switch {
 	case c == nil:

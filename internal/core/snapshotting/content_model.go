@@ -146,6 +146,7 @@ func has(annotations map[string]string, key string) bool {
 // wrote down (SN-N10).
 func deletionSecret(c *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
 	return types.NamespacedName{
-		Namespace: c.Annotations[names.AnnSnapshotDeletionSecretNamespace], Name: c.Annotations[names.AnnSnapshotDeletionSecretName],
+		Namespace: c.Annotations[names.AnnSnapshotDeletionSecretNamespace],
+		Name:      c.Annotations[names.AnnSnapshotDeletionSecretName],
 	}
 }

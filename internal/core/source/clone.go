@@ -82,7 +82,8 @@ func volumeIsUsable(_ *corev1.PersistentVolumeClaim, s State, r Rules) *verdict.
 		return refused(verdict.SourceInvalid, "%s is not a CSI volume, so it cannot be cloned", of)
 	case pv.Spec.CSI.Driver != r.Driver:
 		return otherDriver(of, pv.Spec.CSI.Driver, r)
-	case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != s.Claim.UID || pv.Spec.ClaimRef.Namespace != s.Claim.Namespace ||
+	case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != s.Claim.UID ||
+		pv.Spec.ClaimRef.Namespace != s.Claim.Namespace ||
 		pv.Spec.ClaimRef.Name != s.Claim.Name:
 		return refused(verdict.SourceInvalid, "%s is bound to another claim", of)
 	case pv.Status.Phase != corev1.VolumeBound:

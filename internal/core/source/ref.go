@@ -56,13 +56,17 @@ func Of(claim *corev1.PersistentVolumeClaim) Ref {
 }
 
 func newRef(group *string, kind, namespace, name string) Ref {
-	return Ref{Group: ptr.Deref(group, ""), Kind: kind, NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	return Ref{
+		Group: ptr.Deref(group, ""), Kind: kind,
+		NamespacedName: types.NamespacedName{Namespace: namespace, Name: name},
+	}
 }
 
 // NamesNamespace reports whether a claim names the namespace of its source, which needs the feature
 // gate even where it is the claim's own.
 func NamesNamespace(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Spec.DataSource == nil && claim.Spec.DataSourceRef != nil && ptr.Deref(claim.Spec.DataSourceRef.Namespace, "") != ""
+	return claim.Spec.DataSource == nil && claim.Spec.DataSourceRef != nil &&
+		ptr.Deref(claim.Spec.DataSourceRef.Namespace, "") != ""
 }
 
 // Finalizer returns the finalizer that keeps a source of this kind (FI-2, FI-3).

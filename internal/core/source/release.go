@@ -87,7 +87,8 @@ func (h Held) isOurs() bool {
 		return h.Volume.Spec.CSI != nil && h.Volume.Spec.CSI.Driver == h.Driver
 	}
 	return h.Claim.Annotations[names.AnnStorageProvisioner] == h.Driver ||
-		h.Claim.Annotations[names.AnnBetaStorageProvisioner] == h.Driver || h.Claim.Annotations[names.AnnMigratedTo] == h.Driver
+		h.Claim.Annotations[names.AnnBetaStorageProvisioner] == h.Driver ||
+		h.Claim.Annotations[names.AnnMigratedTo] == h.Driver
 }
 
 // user names what the source is kept for; empty for nothing.

@@ -29,13 +29,19 @@ func TestRelease(t *testing.T) {
 		want    verdict.Reason
 	}{
 		{"X-6 X-11 no user", func(*Held) {}, func(*Held) {}, verdict.SourceReleased},
-		{"X-3 being deleted", func(h *Held) { h.Snapshot.DeletionTimestamp = new(metav1.Now()) },
-			func(h *Held) { h.Claim.DeletionTimestamp = new(metav1.Now()) }, verdict.SourceReleased},
-		{"X-13 another claim waits", func(h *Held) { h.Users.Claims = []string{"crew/second"} },
-			func(h *Held) { h.Users.Claims = []string{"crew/second"} }, verdict.SourceInUse},
+		{
+			"X-3 being deleted", func(h *Held) { h.Snapshot.DeletionTimestamp = new(metav1.Now()) },
+			func(h *Held) { h.Claim.DeletionTimestamp = new(metav1.Now()) }, verdict.SourceReleased,
+		},
+		{
+			"X-13 another claim waits", func(h *Held) { h.Users.Claims = []string{"crew/second"} },
+			func(h *Held) { h.Users.Claims = []string{"crew/second"} }, verdict.SourceInUse,
+		},
 		{"a call is in flight", func(h *Held) { h.Users.Calls = 1 }, func(h *Held) { h.Users.Calls = 1 }, verdict.SourceInUse},
-		{"X-14 the claim of a call is gone", func(h *Held) { h.Users.Requests = []*csi.VolumeContentSource{request("s", "")} },
-			func(h *Held) { h.Users.Requests = []*csi.VolumeContentSource{request("", "h")} }, verdict.SourceInUse},
+		{
+			"X-14 the claim of a call is gone", func(h *Held) { h.Users.Requests = []*csi.VolumeContentSource{request("s", "")} },
+			func(h *Held) { h.Users.Requests = []*csi.VolumeContentSource{request("", "h")} }, verdict.SourceInUse,
+		},
 		{"requests for others", func(h *Held) {
 			h.Users.Requests = []*csi.VolumeContentSource{request("t", ""), request("", "s"), {}, nil}
 		}, func(h *Held) {

@@ -222,21 +222,35 @@ func TestOf(t *testing.T) {
 		on      verdict.Reason
 	}{
 		{"none", nil, nil, " /", false, "", ""},
-		{"R-80 dataSource wins", &corev1.TypedLocalObjectReference{Kind: KindClaim, Name: "a"},
-			&corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("far")}, "PersistentVolumeClaim crew/a", false, "", ""},
+		{
+			"R-80 dataSource wins", &corev1.TypedLocalObjectReference{Kind: KindClaim, Name: "a"},
+			&corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("far")}, "PersistentVolumeClaim crew/a", false, "", "",
+		},
 		{"R-81 dataSourceRef", nil, &corev1.TypedObjectReference{APIGroup: snapshots, Kind: KindSnapshot, Name: "b"}, "VolumeSnapshot crew/b", false, "", ""},
-		{"R-82 a namespace", nil, &corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("far")},
-			"PersistentVolumeClaim far/b", false, verdict.SourceNamespaceOff, ""},
-		{"R-82 the own namespace", nil, &corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("crew")},
-			"PersistentVolumeClaim crew/b", false, verdict.SourceNamespaceOff, ""},
-		{"R-81 an empty namespace", nil, &corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("")},
-			"PersistentVolumeClaim crew/b", false, "", ""},
-		{"R-85 another kind", nil, &corev1.TypedObjectReference{APIGroup: apps, Kind: "Backup", Name: "b"}, "Backup crew/b", true,
-			verdict.SourceForeign, verdict.SourceForeign},
-		{"H-25 a claim of another group", &corev1.TypedLocalObjectReference{APIGroup: apps, Kind: KindClaim, Name: "a"}, nil,
-			"PersistentVolumeClaim crew/a", true, verdict.SourceForeign, verdict.SourceForeign},
-		{"H-25 a snapshot of another group", &corev1.TypedLocalObjectReference{APIGroup: apps, Kind: KindSnapshot, Name: "a"}, nil,
-			"VolumeSnapshot crew/a", true, verdict.SourceForeign, verdict.SourceForeign},
+		{
+			"R-82 a namespace", nil, &corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("far")},
+			"PersistentVolumeClaim far/b", false, verdict.SourceNamespaceOff, "",
+		},
+		{
+			"R-82 the own namespace", nil, &corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("crew")},
+			"PersistentVolumeClaim crew/b", false, verdict.SourceNamespaceOff, "",
+		},
+		{
+			"R-81 an empty namespace", nil, &corev1.TypedObjectReference{Kind: KindClaim, Name: "b", Namespace: new("")},
+			"PersistentVolumeClaim crew/b", false, "", "",
+		},
+		{
+			"R-85 another kind", nil, &corev1.TypedObjectReference{APIGroup: apps, Kind: "Backup", Name: "b"}, "Backup crew/b", true,
+			verdict.SourceForeign, verdict.SourceForeign,
+		},
+		{
+			"H-25 a claim of another group", &corev1.TypedLocalObjectReference{APIGroup: apps, Kind: KindClaim, Name: "a"}, nil,
+			"PersistentVolumeClaim crew/a", true, verdict.SourceForeign, verdict.SourceForeign,
+		},
+		{
+			"H-25 a snapshot of another group", &corev1.TypedLocalObjectReference{APIGroup: apps, Kind: KindSnapshot, Name: "a"}, nil,
+			"VolumeSnapshot crew/a", true, verdict.SourceForeign, verdict.SourceForeign,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := claim(Ref{})

@@ -204,10 +204,14 @@ const (
 
 // upstreams are all of these.
 var upstreams = []string{
-	eventProvisioning, eventProvisioningFailed, eventProvisioningSucceeded, eventVolumeDelete, eventVolumeFailedDelete, eventExternalExpanding,
-	eventFailedBinding, eventVolumeMismatch, eventWaitForFirstConsumer, eventWaitForPodScheduled, eventExternalProvisioning, eventClaimLost,
-	eventClaimMisbound, eventVolumeFailedRecycle, eventUnknownReclaimPolicy, eventResizing, eventVolumeResizeFailed, eventVolumeResizeSuccessful,
-	eventFileSystemResizeRequired, eventVolumeModify, eventVolumeModifyFailed, eventVolumeModifySuccessful, eventVolumeModifyCanceled,
+	eventProvisioning, eventProvisioningFailed, eventProvisioningSucceeded, eventVolumeDelete, eventVolumeFailedDelete,
+	eventExternalExpanding,
+	eventFailedBinding, eventVolumeMismatch, eventWaitForFirstConsumer, eventWaitForPodScheduled,
+	eventExternalProvisioning, eventClaimLost,
+	eventClaimMisbound, eventVolumeFailedRecycle, eventUnknownReclaimPolicy, eventResizing, eventVolumeResizeFailed,
+	eventVolumeResizeSuccessful,
+	eventFileSystemResizeRequired, eventVolumeModify, eventVolumeModifyFailed, eventVolumeModifySuccessful,
+	eventVolumeModifyCanceled,
 }
 
 // IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.

@@ -54,7 +54,8 @@ const (
 )
 
 var snapshotEvents = []string{
-	eventSnapshotCreationFailed, eventSnapshotCheckFailed, eventSnapshotDeleteError, eventCreatingSnapshot, eventSnapshotCreated,
+	eventSnapshotCreationFailed, eventSnapshotCheckFailed, eventSnapshotDeleteError, eventCreatingSnapshot,
+	eventSnapshotCreated,
 	eventSnapshotReady, eventGetSnapshotClassFailed, eventSetDefaultSnapshotClassFailed, eventSnapshotValidationError,
 	eventSnapshotContentMissing, eventSnapshotMisbound, eventSnapshotContentMismatch, eventSnapshotContentMisbound,
 	eventSnapshotContentCreationFailed, eventSnapshotDeletePending,

@@ -31,8 +31,10 @@ const (
 )
 
 var sourceInfos = map[Reason]Info{
-	SourceForeign: {Normal, eventProvisioning, "The claim names a source of a kind that no CSI driver can read, so a volume populator of that kind is to make the volume.",
-		"Is the populator of that kind installed? kubectl get volumepopulators lists them. The volume is not made by the provisioner."},
+	SourceForeign: {
+		Normal, eventProvisioning, "The claim names a source of a kind that no CSI driver can read, so a volume populator of that kind is to make the volume.",
+		"Is the populator of that kind installed? kubectl get volumepopulators lists them. The volume is not made by the provisioner.",
+	},
 	SourceNamespaceOff: failedClaim("The claim names a source in a namespace, which needs the feature gate CrossNamespaceVolumeDataSource.",
 		"Start the provisioner with --feature-gates=CrossNamespaceVolumeDataSource=true, or leave spec.dataSourceRef.namespace out for a source in the claim's own namespace."),
 	SourceNotGranted: failedClaim("The claim names a source in another namespace, and no ReferenceGrant there allows it.",
@@ -52,7 +54,7 @@ var sourceInfos = map[Reason]Info{
 	SourceLarger: failedClaim("The claim asks for less than its source has.",
 		"Create the claim again with the size in the message, or more."),
 	SourceModeDiffers: failedClaim("The claim has another volume mode than its source.",
-		"Create the claim again with the volume mode of the source. For a snapshot, somebody with the right to edit its VolumeSnapshotContent can allow it with the annotation in the message."),
+		"Create the claim again with the volume mode of the source. For a snapshot, a user with the right to edit its VolumeSnapshotContent can allow it with the annotation in the message."),
 
 	SourceUnprotected: silent("The source does not have the finalizer of the provisioner.",
 		"Nothing to do."),

@@ -124,7 +124,8 @@ func SetDiscard(t Type, path string, on bool) error {
 	}
 	// A remount sets all flags anew. These have the same number in both calls;
 	// the times of access are left to the kernel's default.
-	const kept = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_SYNCHRONOUS | unix.MS_NOATIME | unix.MS_NODIRATIME
+	const kept = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC |
+		unix.MS_SYNCHRONOUS | unix.MS_NOATIME | unix.MS_NODIRATIME
 	if err := unix.Mount("", path, "", unix.MS_REMOUNT|uintptr(stat.Flags)&kept, option); err != nil {
 		return fmt.Errorf("remount %s with %s: %w", path, option, err)
 	}

@@ -126,8 +126,9 @@ func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
 			Info("the csi driver attaches nothing: attachments are marked as attached and nothing is called; CSIDriver attachRequired=false saves them")
 	}
 	return publish.New(publish.Config{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
-		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight,
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
+		Writer: run.Manager.GetClient(),
+		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight,
 	}).AddTo(ctx, run.Manager)
 }
 

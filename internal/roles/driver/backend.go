@@ -91,7 +91,8 @@ func (d *Driver) newBackend(kind, state string) (backend.Backend, error) {
 	switch kind {
 	case backendLoopfile:
 		return loopfile.New(loopfile.Config{
-			StateDir: state, OverCommit: d.Loopfile.OverCommit, MaxVolumes: d.Loopfile.MaxVolumes, FreezeBound: d.Loopfile.FreezeBound,
+			StateDir: state, OverCommit: d.Loopfile.OverCommit, MaxVolumes: d.Loopfile.MaxVolumes,
+			FreezeBound: d.Loopfile.FreezeBound,
 		})
 	case backendCeph:
 		return d.Ceph.newBackend(state)

@@ -141,7 +141,10 @@ func (e *Election) NewLock(api *rest.Config, name string, events resourcelock.Ev
 	}
 	meta := metav1.ObjectMeta{Namespace: e.LeaseNamespace(), Name: name}
 	config := resourcelock.ResourceLockConfig{Identity: e.Holder, EventRecorder: events}
-	var lock resourcelock.Interface = &resourcelock.LeaseLock{LeaseMeta: meta, Client: leases, LockConfig: config, Labels: e.Labels}
+	var lock resourcelock.Interface = &resourcelock.LeaseLock{
+		LeaseMeta: meta, Client: leases, LockConfig: config,
+		Labels: e.Labels,
+	}
 	if e.TakesEndpoints() {
 		core, err := corev1client.NewForConfig(api)
 		if err != nil {

@@ -89,7 +89,8 @@ func NewHTTPServer(cfg HTTPConfig) *HTTPServer {
 	}
 	s.server = &http.Server{
 		Addr: cfg.Address, Handler: s.mux,
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writing, IdleTimeout: 2 * time.Minute,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writing,
+		IdleTimeout: 2 * time.Minute,
 	}
 	return s
 }

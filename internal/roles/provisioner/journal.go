@@ -57,7 +57,8 @@ func (w *builder) journal() (counted, error) {
 	}
 	j := journal.New(journal.Config{
 		Live: api, Writer: api,
-		Namespace: w.role.Election.LeaseNamespace(), Name: "purser-intents-" + process.DriverLeaseName(w.Driver.Name), Holder: w.role.Election.Identity(),
+		Namespace: w.role.Election.LeaseNamespace(), Name: "purser-intents-" + process.DriverLeaseName(w.Driver.Name),
+		Holder:      w.role.Election.Identity(),
 		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.Journal.PreviousEnded,
 	})
 	if err := w.Manager.Add(j); err != nil {

@@ -65,7 +65,10 @@ func (metadata) Type() string { return "metadata" }
 // driverMetadata may be anything that the administrator lists.
 func (p *Provisioner) driverMetadata() metadata {
 	return metadata{
-		keys: &p.Volumes.DriverMetadata, sources: []provision.MetadataSource{provision.ClaimAnnotation, provision.ClaimLabel, provision.NamespaceLabel},
+		keys: &p.Volumes.DriverMetadata, sources: []provision.MetadataSource{
+			provision.ClaimAnnotation,
+			provision.ClaimLabel, provision.NamespaceLabel,
+		},
 		check: func(provision.MetadataKey) error { return nil },
 	}
 }

@@ -84,18 +84,21 @@ func (w *builder) controllers(ctx context.Context) error {
 	deleting := settings
 	deleting.Workers = w.role.deleteWorkers()
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(), Volumes: volumes, CSI: w.Conn.Controller(), Calls: underWay,
+		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(), Volumes: volumes,
+		CSI: w.Conn.Controller(), Calls: underWay,
 		Driver: reclaim.Driver{
 			Name:       w.Driver.Name,
 			Controller: w.Driver.Controller,
 		}, Deletions: telemetry.NewDeletions(w.Registry),
-		Journal: journal, DropProtection: w.role.Together.DropProtection, Timeout: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: deleting,
+		Journal: journal, DropProtection: w.role.Together.DropProtection, Timeout: w.role.deleteTimeout(),
+		InFlight: measures.InFlight, Settings: deleting,
 	})
 	var claims *provisioning.Controller
 	sources := w.sources(settings, &claims)
 	claims = provisioning.New(provisioning.Config{
 		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),
-		Volumes: volumes, Journal: journal, HandedOver: given, Sharing: reclaims.Sharing, Sources: sources, CSI: w.Conn.Controller(), Calls: underWay,
+		Volumes: volumes, Journal: journal, HandedOver: given, Sharing: reclaims.Sharing, Sources: sources,
+		CSI: w.Conn.Controller(), Calls: underWay,
 		Driver: provision.Driver{
 			Name: w.Driver.Name, Plugin: w.Driver.Plugin, Controller: w.Driver.Controller, HasTopology: w.topology(),
 			MultiWriters: w.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
@@ -103,7 +106,8 @@ func (w *builder) controllers(ctx context.Context) error {
 		Options: w.role.options(w.Driver.Name), Provisions: telemetry.NewProvisions(w.Registry),
 		Timeout: w.role.createTimeout(), Discard: w.role.deleteTimeout(), InFlight: measures.InFlight, Settings: settings,
 	})
-	if err := errors.Join(claims.AddTo(ctx, w.Manager), sources.AddTo(ctx, w.Manager), reclaims.AddTo(ctx, w.Manager)); err != nil {
+	if err := errors.Join(claims.AddTo(ctx, w.Manager), sources.AddTo(ctx, w.Manager),
+		reclaims.AddTo(ctx, w.Manager)); err != nil {
 		return err
 	}
 	telemetry.NewOldest(w.Registry, claims.Oldest)
@@ -122,7 +126,8 @@ func (w *builder) receiveFromBinder() (provisioning.HandedOver, error) {
 
 func (p *Provisioner) options(driver string) provision.Options {
 	return provision.Options{
-		NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: p.Volumes.NameUUIDLength, NameTemplate: p.Volumes.NameTemplate, DefaultFSType: p.Volumes.DefaultFSType, MinVolumeSize: p.Volumes.MinVolumeSize,
+		NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: p.Volumes.NameUUIDLength, NameTemplate: p.Volumes.NameTemplate,
+		DefaultFSType: p.Volumes.DefaultFSType, MinVolumeSize: p.Volumes.MinVolumeSize,
 		ExtraCreateMetadata: p.Volumes.ExtraMetadata, ControllerPublishReadOnly: p.Volumes.PublishRO,
 		Topology:       p.Topology.rules(),
 		KeepVolumeMode: p.Sources.KeepVolumeMode, CrossNamespace: p.Gates.Enabled(GateCrossNamespaceSource),

@@ -17,7 +17,8 @@ import (
 // Validate implements role. It lists every mistake at once (CL-9).
 func (p *Provisioner) Validate() error {
 	return errors.Join(slices.Concat(
-		p.ValidateShared(), p.validateVolumes(), p.validatePace(), p.Topology.validate(), p.Capacity.validate(), p.NodeDeployment.validate())...)
+		p.ValidateShared(), p.validateVolumes(), p.validatePace(), p.Topology.validate(), p.Capacity.validate(),
+		p.NodeDeployment.validate())...)
 }
 
 // A short name is a shared volume: 0 gives all claims one name (H-11).

@@ -27,8 +27,9 @@ func attachDetach() Controller {
 		Fields: []*Fields{podFields, attachedPodFields, nodeFields, attachmentFields},
 		Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 			return attachdetach.New(attachdetach.Config{
-				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(), Settings: p.Settings(events),
-				Rules: attachment.Rules{ForceAfter: attachdetach.DefaultForceAfter}, AuditEvery: attachdetach.DefaultAudit,
+				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
+				Settings: p.Settings(events),
+				Rules:    attachment.Rules{ForceAfter: attachdetach.DefaultForceAfter}, AuditEvery: attachdetach.DefaultAudit,
 				Forced: telemetry.NewCounter(p.Metrics, telemetry.MetricForcedDetaches),
 			}).AddTo(ctx, p.Manager)
 		},

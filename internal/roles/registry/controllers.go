@@ -124,7 +124,8 @@ var classFields = Reads(func(from, to *storagev1.VolumeAttributesClass) {
 
 func addBinder(ctx context.Context, p Parts, events reconcile.Recorder) error {
 	cfg := binder.Config{
-		Live: p.Manager.GetAPIReader(), Writer: p.Binding, Settings: p.Settings(events), Measures: telemetry.NewBinding(p.Metrics),
+		Live: p.Manager.GetAPIReader(), Writer: p.Binding, Settings: p.Settings(events),
+		Measures:   telemetry.NewBinding(p.Metrics),
 		AuditEvery: binder.DefaultAudit,
 	}
 	if p.Queue != nil {
@@ -139,7 +140,8 @@ func addBinder(ctx context.Context, p Parts, events reconcile.Recorder) error {
 
 func protectionConfig(p Parts, events reconcile.Recorder) protection.Config {
 	cfg := protection.Config{
-		Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Binding, Status: p.Manager.GetClient().Status(),
+		Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Binding,
+		Status:   p.Manager.GetClient().Status(),
 		Settings: p.Settings(events),
 	}
 	if p.Queue != nil {

@@ -112,7 +112,8 @@ func (m connectionMonitor) Start(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return nil //nolint:nilerr // the process ends
-		case driver.Name != m.driver.Name || !maps.Equal(driver.Controller, m.driver.Controller) || !maps.Equal(driver.Plugin, m.driver.Plugin):
+		case driver.Name != m.driver.Name || !maps.Equal(driver.Controller, m.driver.Controller) ||
+			!maps.Equal(driver.Plugin, m.driver.Plugin):
 			return otherDriver(m.driver, driver)
 		}
 	}

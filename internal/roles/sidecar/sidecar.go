@@ -63,13 +63,14 @@ func (c *Config) ValidateShared() []error {
 
 // Role is what one sidecar role adds to the shared parts.
 type Role struct {
-	Name        string                                // of the role, such as csi-provisioner; part of the user agent
-	Lease       func(driver string) string            // name of the lease, unless --leader-election-lease-name gives one
-	EventSource func(driver string) string            // component of the events
-	Trim        toolscache.TransformFunc              // which fields the cache keeps
-	Drain       time.Duration                         // for calls in flight when the process is asked to end
-	KeepLease   bool                                  // do not release the lease at the end
-	NoEvents    bool                                  // upstream's role may write none, so the election tells of itself in the log only
+	Name        string                     // of the role, such as csi-provisioner; part of the user agent
+	Lease       func(driver string) string // name of the lease, unless --leader-election-lease-name gives one
+	EventSource func(driver string) string // component of the events
+	Trim        toolscache.TransformFunc   // which fields the cache keeps
+	Drain       time.Duration              // for calls in flight when the process is asked to end
+	KeepLease   bool                       // do not release the lease at the end
+	// upstream's role may write none, so the election tells of itself in the log only
+	NoEvents    bool
 	Permissions Permissions                           // checked and logged at the start; nil for no check
 	Add         func(context.Context, *Sidecar) error // adds the controllers to the manager
 }

@@ -141,10 +141,12 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 		return errCannotSnapshot
 	}
 	beside := snapshotting.NewSidecar(snapshotting.SidecarConfig{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
+		Writer: run.Manager.GetClient(),
 		ContentSettings: core.ContentSettings{
-			Driver: run.Driver.Name, Naming: core.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength}, ExtraMetadata: s.ExtraMetadata,
-			Lists: run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
+			Driver: run.Driver.Name, Naming: core.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength},
+			ExtraMetadata: s.ExtraMetadata,
+			Lists:         run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
 		},
 		CSI: run.Conn.Controller(), Timeout: s.Timeout, InFlight: run.InFlight,
 	})

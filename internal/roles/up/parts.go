@@ -90,7 +90,8 @@ func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *ha
 	p := provisioner.New()
 	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
 	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, process.SystemNamespace
-	p.Journal.PreviousEnded = h.CSIAddress == "" // the lock on the data folder says that the last `up` is gone, and with it its driver
+	// the lock on the data folder says that the last `up` is gone, and with it its driver
+	p.Journal.PreviousEnded = h.CSIAddress == ""
 	p.Together = provisioner.TogetherSettings{Queue: queue, DropProtection: queue != nil}
 	return h.startRole(ctx, "csi-provisioner", func(started func()) cli.Role { p.Started = started; return p })
 }

@@ -85,7 +85,8 @@ var kinds = []kind{
 		into(func(c *explain.Cluster) *[]*storagev1.StorageClass { return &c.Classes }),
 	},
 	{
-		explain.AttributesClass, storage.WithResource("volumeattributesclasses"), false, func() client.ObjectList { return &storagev1.VolumeAttributesClassList{} },
+		explain.AttributesClass, storage.WithResource("volumeattributesclasses"), false,
+		func() client.ObjectList { return &storagev1.VolumeAttributesClassList{} },
 		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttributesClass { return &c.AttributesClasses }),
 	},
 	{
@@ -105,15 +106,18 @@ var kinds = []kind{
 		into(func(c *explain.Cluster) *[]*storagev1.CSIDriver { return &c.CSIDrivers }),
 	},
 	{
-		explain.Attachment, storage.WithResource("volumeattachments"), false, func() client.ObjectList { return &storagev1.VolumeAttachmentList{} },
+		explain.Attachment, storage.WithResource("volumeattachments"), false,
+		func() client.ObjectList { return &storagev1.VolumeAttachmentList{} },
 		into(func(c *explain.Cluster) *[]*storagev1.VolumeAttachment { return &c.Attachments }),
 	},
 	{
-		explain.Capacity, storage.WithResource("csistoragecapacities"), true, func() client.ObjectList { return &storagev1.CSIStorageCapacityList{} },
+		explain.Capacity, storage.WithResource("csistoragecapacities"), true,
+		func() client.ObjectList { return &storagev1.CSIStorageCapacityList{} },
 		into(func(c *explain.Cluster) *[]*storagev1.CSIStorageCapacity { return &c.Capacities }),
 	},
 	{
-		explain.Lease, coordinationv1.SchemeGroupVersion.WithResource("leases"), true, func() client.ObjectList { return &coordinationv1.LeaseList{} },
+		explain.Lease, coordinationv1.SchemeGroupVersion.WithResource("leases"), true,
+		func() client.ObjectList { return &coordinationv1.LeaseList{} },
 		into(func(c *explain.Cluster) *[]*coordinationv1.Lease { return &c.Leases }),
 	},
 	{
@@ -134,11 +138,13 @@ var kinds = []kind{
 		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshot { return &c.Snapshots }),
 	},
 	{
-		explain.Content, snaps.WithResource("volumesnapshotcontents"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotContentList{} },
+		explain.Content, snaps.WithResource("volumesnapshotcontents"), false,
+		func() client.ObjectList { return &snapshotv1.VolumeSnapshotContentList{} },
 		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotContent { return &c.Contents }),
 	},
 	{
-		explain.SnapshotClass, snaps.WithResource("volumesnapshotclasses"), false, func() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} },
+		explain.SnapshotClass, snaps.WithResource("volumesnapshotclasses"), false,
+		func() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} },
 		into(func(c *explain.Cluster) *[]*snapshotv1.VolumeSnapshotClass { return &c.SnapshotClasses }),
 	},
 }

@@ -121,8 +121,9 @@ func (b *Builder) Empty(of schema.GroupVersionKind) {
 // neverEmpty are the kinds of which every cluster with volumes has objects, or that dumps usually
 // leave out: none of them in a dump means that they were not dumped.
 var neverEmpty = map[explain.Kind]bool{
-	explain.Claim: true, explain.Volume: true, explain.Class: true, explain.Node: true, explain.CSINode: true, explain.CSIDriver: true,
-	explain.Lease: true, explain.Event: true, explain.Secret: true, explain.Snapshot: true,
+	explain.Claim: true, explain.Volume: true, explain.Class: true, explain.Node: true, explain.CSINode: true,
+	explain.CSIDriver: true,
+	explain.Lease:     true, explain.Event: true, explain.Secret: true, explain.Snapshot: true,
 }
 
 // Cluster returns what was added, and notes the kinds that the dump does not have.

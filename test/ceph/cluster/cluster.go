@@ -37,8 +37,11 @@ func Missing() string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no Ceph on this machine, or no filesystems for its tests (%s missing): run make test-ceph as root, or install %s",
-		strings.Join(missing, ", "), strings.Join(Packages, " "))
+	return fmt.Sprintf(
+		"no Ceph on this machine, or no filesystems for its tests (%s missing): run make test-ceph as root, or install %s",
+		strings.Join(missing, ", "),
+		strings.Join(Packages, " "),
+	)
 }
 
 // NotAsked says why a test that needs a Ceph is not to run; empty when it is.
@@ -105,7 +108,19 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	steps := [][]string{
-		{"monmaptool", "--create", "--clobber", "--fsid", fsid, "--addv", "a", c.address, "--set-min-mon-release", "pacific", c.path("monmap")},
+		{
+			"monmaptool",
+			"--create",
+			"--clobber",
+			"--fsid",
+			fsid,
+			"--addv",
+			"a",
+			c.address,
+			"--set-min-mon-release",
+			"pacific",
+			c.path("monmap"),
+		},
 		{"ceph-mon", "--mkfs", "-i", "a", "--monmap", c.path("monmap"), "--keyring", c.path("all.keyring")},
 		{"", "ceph-mon", "-i", "a"},
 		{"", "ceph-mgr", "-i", "x"},

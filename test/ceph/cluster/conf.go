@@ -33,15 +33,33 @@ paxos min wait = 0.02
 // conf is the configuration file of the daemons and of the administrator.
 func conf(dir, fsid, address string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "[global]\nfsid = %s\nmon host = %s\nkeyring = %s/$name.keyring\nrun dir = %s/run\ncrash dir = %s/log\n", fsid, address, dir, dir, dir)
+	fmt.Fprintf(
+		&b,
+		"[global]\nfsid = %s\nmon host = %s\nkeyring = %s/$name.keyring\nrun dir = %s/run\ncrash dir = %s/log\n",
+		fsid,
+		address,
+		dir,
+		dir,
+		dir,
+	)
 	b.WriteString(settings)
 	// Clients would fight over one admin socket.
 	b.WriteString("[client]\nadmin socket =\nlog file =\n")
 	// With the keyring of everybody else the monitor would turn cephx off.
-	fmt.Fprintf(&b, "[mon]\nmon data = %s/mon\nkeyring = %s/mon/keyring\nmon cluster log file = %s/log/cluster.log\n", dir, dir, dir)
+	fmt.Fprintf(
+		&b,
+		"[mon]\nmon data = %s/mon\nkeyring = %s/mon/keyring\nmon cluster log file = %s/log/cluster.log\n",
+		dir,
+		dir,
+		dir,
+	)
 	fmt.Fprintf(&b, "[mgr]\nmgr data = %s/mgr\nmgr initial modules =\n", dir)
 	fmt.Fprintf(&b, "[mds]\nmds data = %s/mds\n", dir)
-	fmt.Fprintf(&b, "[osd]\nosd data = %s/osd\nosd objectstore = memstore\nmemstore device bytes = 8589934592\nosd memory target = 939524096\n", dir)
+	fmt.Fprintf(
+		&b,
+		"[osd]\nosd data = %s/osd\nosd objectstore = memstore\nmemstore device bytes = 8589934592\nosd memory target = 939524096\n",
+		dir,
+	)
 	// What is in memory is counted without a lock. With several threads the count drifts, falls below
 	// nothing, and is taken for a full disk: then every write waits for ever.
 	b.WriteString("osd op num shards = 1\nosd op num threads per shard = 1\n")

@@ -64,7 +64,8 @@ func clientsOf(dir string) (found []client, err error) {
 		}
 		arguments := strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil || pid == os.Getpid() || !slices.Contains([]string{"rbd", "ceph", "rbd-fuse", "ceph-fuse", "rbd-nbd"}, filepath.Base(arguments[0])) {
+		if err != nil || pid == os.Getpid() ||
+			!slices.Contains([]string{"rbd", "ceph", "rbd-fuse", "ceph-fuse", "rbd-nbd"}, filepath.Base(arguments[0])) {
 			continue
 		}
 		found = append(found, client{pid: pid, arguments: arguments})

@@ -30,7 +30,10 @@ func Check(history []record.Change, own map[int64]bool) (violations []string) {
 			found = append(found, back...)
 		}
 		for _, v := range found {
-			violations = append(violations, fmt.Sprintf("%s (%s %s, resource version %d)", v, c.Kind.Name, c.Object.GetName(), c.At))
+			violations = append(
+				violations,
+				fmt.Sprintf("%s (%s %s, resource version %d)", v, c.Kind.Name, c.Object.GetName(), c.At),
+			)
 		}
 	}
 	return violations
@@ -87,7 +90,9 @@ func (w *world) unprotected(before *corev1.PersistentVolumeClaim) []string {
 		return nil
 	}
 	if pod := w.user(before); pod != nil && w.scheduled[pod.UID] < w.deleted[before.UID] {
-		return []string{fmt.Sprintf("I10: the finalizer was dropped although pod %s on %s uses the claim", pod.Name, pod.Spec.NodeName)}
+		return []string{
+			fmt.Sprintf("I10: the finalizer was dropped although pod %s on %s uses the claim", pod.Name, pod.Spec.NodeName),
+		}
 	}
 	return nil
 }

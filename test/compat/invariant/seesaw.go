@@ -14,7 +14,8 @@ import (
 // seesaw notices fields that controllers set to a value that they had before, with no other client
 // having acted in between (I7).
 type seesaw struct {
-	values map[types.UID]map[string][]string // every value that a field has had since another client acted, the present one last
+	// every value that a field has had since another client acted, the present one last
+	values map[types.UID]map[string][]string
 }
 
 func newSeesaw() *seesaw { return &seesaw{values: map[types.UID]map[string][]string{}} }

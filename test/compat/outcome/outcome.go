@@ -90,7 +90,14 @@ func eventLine(e *unstructured.Unstructured) string {
 			kind = k.Name
 		}
 	}
-	return fmt.Sprintf("%s/%s event %s %s: %s", kind, text("involvedObject", "name"), text("type"), text("reason"), text("message"))
+	return fmt.Sprintf(
+		"%s/%s event %s %s: %s",
+		kind,
+		text("involvedObject", "name"),
+		text("type"),
+		text("reason"),
+		text("message"),
+	)
 }
 
 // Difference is what two outcomes do not have in common, the first one's lines with a minus. Lines

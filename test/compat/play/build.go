@@ -92,7 +92,12 @@ func value(s scenario.Step, key, otherwise string) string {
 func (p *Player) meta(s scenario.Step) metav1.ObjectMeta {
 	k := kindOf(s)
 	_, name := p.place(k, s.Name)
-	m := metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: pairs(value(s, "labels", "")), Finalizers: s.All("finalizer")}
+	m := metav1.ObjectMeta{
+		Name:        name,
+		Annotations: map[string]string{},
+		Labels:      pairs(value(s, "labels", "")),
+		Finalizers:  s.All("finalizer"),
+	}
 	for _, a := range s.All("ann") {
 		key, v, _ := strings.Cut(a, "=")
 		m.Annotations[annotation(key)] = v
@@ -160,7 +165,9 @@ func size(s scenario.Step) (q resource.Quantity, all []corev1.PersistentVolumeAc
 
 func (p *Player) class(s scenario.Step) *storagev1.StorageClass {
 	c := &storagev1.StorageClass{
-		ObjectMeta: p.meta(s), Provisioner: value(s, "provisioner", "kubernetes.io/no-provisioner"), MountOptions: s.All("mountopt"),
+		ObjectMeta: p.meta(
+			s,
+		), Provisioner: value(s, "provisioner", "kubernetes.io/no-provisioner"), MountOptions: s.All("mountopt"),
 	}
 	if s.Has("wffc") {
 		c.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
@@ -182,9 +189,12 @@ func (p *Player) pod(s scenario.Step) (*corev1.Pod, error) {
 	}}
 	if claims := value(s, "claims", ""); claims != "" {
 		for i, claim := range strings.Split(claims, ",") {
-			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i), VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-			}})
+			pod.Spec.Volumes = append(
+				pod.Spec.Volumes,
+				corev1.Volume{Name: fmt.Sprintf("v%d", i), VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+				}},
+			)
 		}
 	}
 	for _, e := range s.All("ephemeral") {
@@ -209,7 +219,10 @@ func (p *Player) ephemeral(text string) (corev1.Volume, error) {
 	}
 	return corev1.Volume{Name: parts[0], VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 		VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"of": "template"}, Annotations: map[string]string{"from": "template"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Labels:      map[string]string{"of": "template"},
+				Annotations: map[string]string{"from": "template"},
+			},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				StorageClassName: new(p.className(parts[2])),

@@ -194,7 +194,8 @@ func differs(o *unstructured.Unstructured, want string, path ...string) string {
 func (p *Player) told(k record.Kind, o *unstructured.Unstructured, reason string) bool {
 	for _, c := range p.stage.Recorder.History(p.play.Name) {
 		involved, _, _ := unstructured.NestedMap(c.Object.Object, "involvedObject")
-		if c.Kind == record.Events && c.Object.Object["reason"] == reason && involved["kind"] == k.Version.Kind && involved["uid"] == string(o.GetUID()) {
+		if c.Kind == record.Events && c.Object.Object["reason"] == reason && involved["kind"] == k.Version.Kind &&
+			involved["uid"] == string(o.GetUID()) {
 			return true
 		}
 	}
@@ -213,7 +214,9 @@ func (p *Player) dropFinalizer(ctx context.Context, k record.Kind, name, finaliz
 			return err
 		}
 		left := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == finalizer })
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": left, "resourceVersion": o.GetResourceVersion()}})
+		patch, err := json.Marshal(
+			map[string]any{"metadata": map[string]any{"finalizers": left, "resourceVersion": o.GetResourceVersion()}},
+		)
 		if err != nil {
 			return err
 		}

@@ -31,10 +31,14 @@ func (p *Player) provision(ctx context.Context, s scenario.Step) error {
 	driver := claim.Annotations[annotation("provisioner")]
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: p.shared(s.Name), Annotations: map[string]string{annotation("provisioned-by"): driver}, Finalizers: []string{finalizer},
+			Name: p.shared(
+				s.Name,
+			), Annotations: map[string]string{annotation("provisioned-by"): driver}, Finalizers: []string{finalizer},
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]}, AccessModes: claim.Spec.AccessModes,
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage],
+			}, AccessModes: claim.Spec.AccessModes,
 			StorageClassName: *claim.Spec.StorageClassName, VolumeMode: claim.Spec.VolumeMode,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimPolicy(policy),
 			VolumeAttributesClassName:     claim.Spec.VolumeAttributesClassName,
@@ -42,7 +46,9 @@ func (p *Player) provision(ctx context.Context, s scenario.Step) error {
 				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: p.shared(s.Name)}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: p.shared(s.Name)},
+			},
 		},
 	}
 	if err := amend(v, s); err != nil {

@@ -37,7 +37,8 @@ func (p *Player) force(ctx context.Context, c record.Change) error {
 	name, now := c.Object.GetName(), int64(0)
 	err := p.of(c.Kind).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	if err == nil {
-		_, err = p.of(c.Kind).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err = p.of(c.Kind).
+			Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	}
 	if apierrors.IsNotFound(err) {
 		return nil

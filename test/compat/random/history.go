@@ -40,12 +40,31 @@ func Scenario(name, history string) (scenario.Scenario, error) {
 
 // move is one line.
 func move(t *rapid.T) string {
-	makers := []func(*rapid.T) string{claim, claim, claim, volume, volume, madeVolume, pod, remove, remove, spoil, spoil, pause}
+	makers := []func(*rapid.T) string{
+		claim,
+		claim,
+		claim,
+		volume,
+		volume,
+		madeVolume,
+		pod,
+		remove,
+		remove,
+		spoil,
+		spoil,
+		pause,
+	}
 	return rapid.SampledFrom(makers).Draw(t, "kind")(t)
 }
 
 func claim(t *rapid.T) string {
-	line := fmt.Sprintf("pvc %s %s %s class=%s", claims.Draw(t, "claim"), sizes.Draw(t, "size"), modes.Draw(t, "modes"), classes.Draw(t, "class"))
+	line := fmt.Sprintf(
+		"pvc %s %s %s class=%s",
+		claims.Draw(t, "claim"),
+		sizes.Draw(t, "size"),
+		modes.Draw(t, "modes"),
+		classes.Draw(t, "class"),
+	)
 	switch rapid.IntRange(0, 5).Draw(t, "extra") {
 	case 0:
 		line += " volume=" + volumes.Draw(t, "volume")
@@ -58,7 +77,13 @@ func claim(t *rapid.T) string {
 }
 
 func volume(t *rapid.T) string {
-	line := fmt.Sprintf("pv %s %s %s class=%s", volumes.Draw(t, "volume"), sizes.Draw(t, "size"), modes.Draw(t, "modes"), classes.Draw(t, "class"))
+	line := fmt.Sprintf(
+		"pv %s %s %s class=%s",
+		volumes.Draw(t, "volume"),
+		sizes.Draw(t, "size"),
+		modes.Draw(t, "modes"),
+		classes.Draw(t, "class"),
+	)
 	switch rapid.IntRange(0, 7).Draw(t, "extra") {
 	case 0:
 		line += " claim=" + claims.Draw(t, "claim")

@@ -16,7 +16,12 @@ type Kind struct {
 }
 
 func core(name, resource, kind string, namespaced bool) Kind {
-	return Kind{name, schema.GroupVersionResource{Version: "v1", Resource: resource}, schema.GroupVersionKind{Version: "v1", Kind: kind}, namespaced}
+	return Kind{
+		name,
+		schema.GroupVersionResource{Version: "v1", Resource: resource},
+		schema.GroupVersionKind{Version: "v1", Kind: kind},
+		namespaced,
+	}
 }
 
 func storage(name, resource, kind string) Kind {

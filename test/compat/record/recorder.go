@@ -51,7 +51,8 @@ type scene struct {
 // New returns a recorder that has not begun.
 func New(api dynamic.Interface) *Recorder {
 	return &Recorder{
-		api: api, now: map[Key]Change{}, scenes: map[string]*scene{}, beat: beat{changed: make(chan struct{}), wanted: make(chan struct{}, 1)},
+		api: api, now: map[Key]Change{}, scenes: map[string]*scene{},
+		beat: beat{changed: make(chan struct{}), wanted: make(chan struct{}, 1)},
 	}
 }
 
@@ -72,9 +73,11 @@ func (r *Recorder) follow(ctx context.Context, k Kind) error {
 	if err != nil {
 		return err
 	}
-	source := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		return r.api.Resource(k.Resource).Watch(ctx, options)
-	}}
+	source := &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return r.api.Resource(k.Resource).Watch(ctx, options)
+		},
+	}
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), source)
 	if err != nil {
 		return err

@@ -141,7 +141,15 @@ func (l *Life) schedule(ctx context.Context) (string, error) {
 
 // Target is where kubelet would have the volume published for the pod.
 func (l *Life) Target() string {
-	return filepath.Join(l.Stage.DataDir, "pods", string(l.pod.UID), "volumes", "kubernetes.io~csi", l.volumeName(), "mount")
+	return filepath.Join(
+		l.Stage.DataDir,
+		"pods",
+		string(l.pod.UID),
+		"volumes",
+		"kubernetes.io~csi",
+		l.volumeName(),
+		"mount",
+	)
 }
 
 var access = &csi.VolumeCapability{

@@ -196,7 +196,12 @@ func (s statusClient) Update(_ context.Context, o client.Object, _ ...client.Sub
 	return s.client.update(o, status)
 }
 
-func (s statusClient) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+func (s statusClient) Patch(
+	_ context.Context,
+	o client.Object,
+	p client.Patch,
+	_ ...client.SubResourcePatchOption,
+) error {
 	return s.client.patch(o, p, status)
 }
 

@@ -180,7 +180,11 @@ func unmet(resource schema.GroupResource, have client.Object, only *metav1.Preco
 	case only == nil:
 		return nil
 	case only.UID != nil && *only.UID != have.GetUID():
-		return apierrors.NewConflict(resource, have.GetName(), fmt.Errorf("the uid in the precondition is %s, that of the object is %s", *only.UID, have.GetUID()))
+		return apierrors.NewConflict(
+			resource,
+			have.GetName(),
+			fmt.Errorf("the uid in the precondition is %s, that of the object is %s", *only.UID, have.GetUID()),
+		)
 	case only.ResourceVersion != nil && *only.ResourceVersion != have.GetResourceVersion():
 		return apierrors.NewConflict(resource, have.GetName(), fmt.Errorf("the object has been modified"))
 	}

@@ -142,7 +142,10 @@ func strategyFor(o client.Object) *strategy {
 }
 
 func admitVolume(pv *corev1.PersistentVolume) {
-	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: new(metav1.Now().Rfc3339Copy())}
+	pv.Status = corev1.PersistentVolumeStatus{
+		Phase:                   corev1.VolumePending,
+		LastPhaseTransitionTime: new(metav1.Now().Rfc3339Copy()),
+	}
 	if pv.Spec.PersistentVolumeReclaimPolicy == "" {
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}

@@ -38,7 +38,11 @@ func (s *Server) update(st *strategy, which part, in client.Object) (client.Obje
 	case have == nil && st.createOnUpdate && o.GetUID() == "": // whatever its version
 		return clone(s.insert(st, o)), nil
 	case have == nil && st.createOnUpdate:
-		return nil, apierrors.NewConflict(st.resource, o.GetName(), fmt.Errorf("the uid in the precondition is %s, there is no object", o.GetUID()))
+		return nil, apierrors.NewConflict(
+			st.resource,
+			o.GetName(),
+			fmt.Errorf("the uid in the precondition is %s, there is no object", o.GetUID()),
+		)
 	case have == nil:
 		return nil, apierrors.NewNotFound(st.resource, o.GetName())
 	case o.GetResourceVersion() == "" && !st.unconditional:
@@ -117,7 +121,11 @@ func forbidden(st *strategy, o, have client.Object) string {
 }
 
 func invalid(st *strategy, o client.Object, path, why string) error {
-	return apierrors.NewInvalid(st.kind.GroupKind(), o.GetName(), field.ErrorList{field.Forbidden(field.NewPath(path), why)})
+	return apierrors.NewInvalid(
+		st.kind.GroupKind(),
+		o.GetName(),
+		field.ErrorList{field.Forbidden(field.NewPath(path), why)},
+	)
 }
 
 // change is a patch as it was sent.
@@ -157,7 +165,15 @@ func (c change) apply(st *strategy, before []byte) ([]byte, error) {
 		}
 		after, err := patch.Apply(before)
 		if err != nil { // a test that failed, most of all
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			return nil, apierrors.NewGenericServerResponse(
+				http.StatusUnprocessableEntity,
+				"",
+				schema.GroupResource{},
+				"",
+				err.Error(),
+				0,
+				false,
+			)
 		}
 		return after, nil
 	case types.StrategicMergePatchType:

@@ -81,7 +81,10 @@ type Driver struct {
 
 // New returns an empty driver.
 func New() *Driver {
-	return &Driver{full: map[string]bool{}, volumes: map[string]*Volume{}, busy: map[string]bool{}, counts: map[string]int{}, published: map[Publication]bool{}}
+	return &Driver{
+		full: map[string]bool{}, volumes: map[string]*Volume{}, busy: map[string]bool{},
+		counts: map[string]int{}, published: map[Publication]bool{},
+	}
 }
 
 // Volumes are all volumes, by name.
@@ -148,7 +151,9 @@ func (d *Driver) nameFor(request *csi.CreateVolumeRequest) string {
 }
 
 // Create is CreateVolume with a script.
-func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f Fault) (*csi.CreateVolumeResponse, error) {
+func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f Fault) (*csi.CreateVolumeResponse,
+	error,
+) {
 	var made *Volume
 	err := d.run(ctx, d.nameFor(request), f, func() (err error) {
 		made, err = d.create(request, f.Shape)
@@ -161,7 +166,8 @@ func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f
 		return &csi.CreateVolumeResponse{}, nil
 	}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
-		VolumeId: made.ID, CapacityBytes: made.Bytes, AccessibleTopology: made.Request.GetAccessibilityRequirements().GetPreferred(),
+		VolumeId: made.ID, CapacityBytes: made.Bytes,
+		AccessibleTopology: made.Request.GetAccessibilityRequirements().GetPreferred(),
 	}}, nil
 }
 

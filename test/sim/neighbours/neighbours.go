@@ -105,7 +105,8 @@ func (c *Controllers) ask(ctx context.Context, claim *corev1.PersistentVolumeCla
 		return false
 	}
 	waits := *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
-	if waits && claim.Annotations[names.AnnSelectedNode] == "" || claim.Annotations[names.AnnStorageProvisioner] == class.Provisioner {
+	if waits && claim.Annotations[names.AnnSelectedNode] == "" ||
+		claim.Annotations[names.AnnStorageProvisioner] == class.Provisioner {
 		return false
 	}
 	annotate(claim, names.AnnStorageProvisioner, class.Provisioner)
@@ -118,7 +119,8 @@ func (c *Controllers) volume(ctx context.Context, pv *corev1.PersistentVolume) b
 	case c.orphan(ctx, pv) && pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeFailed:
 		pv.Status.Phase = corev1.VolumeReleased
 		return c.Client.Status().Update(ctx, pv) == nil
-	case pv.DeletionTimestamp != nil && pv.Status.Phase != corev1.VolumeBound && dropFinalizer(pv, names.FinalizerPVProtection):
+	case pv.DeletionTimestamp != nil && pv.Status.Phase != corev1.VolumeBound &&
+		dropFinalizer(pv, names.FinalizerPVProtection):
 		return c.update(ctx, pv)
 	}
 	return false

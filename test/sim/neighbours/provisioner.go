@@ -65,14 +65,16 @@ func (p *Provisioner) step(ctx context.Context) bool {
 
 // due is the class of a claim that asks for a volume and has none.
 func (p *Provisioner) due(ctx context.Context, claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
-	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || claim.Annotations[names.AnnStorageProvisioner] != p.Driver {
+	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil ||
+		claim.Annotations[names.AnnStorageProvisioner] != p.Driver {
 		return nil
 	}
 	class := &storagev1.StorageClass{}
 	if p.Client.Get(ctx, client.ObjectKey{Name: provision.ClassName(claim)}, class) != nil {
 		return nil
 	}
-	if *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer && claim.Annotations[names.AnnSelectedNode] == "" {
+	if *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
+		claim.Annotations[names.AnnSelectedNode] == "" {
 		return nil
 	}
 	if p.Client.Get(ctx, client.ObjectKey{Name: nameFor(claim)}, &corev1.PersistentVolume{}) == nil {
@@ -83,7 +85,10 @@ func (p *Provisioner) due(ctx context.Context, claim *corev1.PersistentVolumeCla
 
 func nameFor(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
 
-func (p *Provisioner) volume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *corev1.PersistentVolume {
+func (p *Provisioner) volume(
+	claim *corev1.PersistentVolumeClaim,
+	class *storagev1.StorageClass,
+) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: nameFor(claim), Annotations: map[string]string{names.AnnProvisionedBy: p.Driver}},
 		Spec: corev1.PersistentVolumeSpec{
@@ -105,7 +110,8 @@ func (p *Provisioner) volume(claim *corev1.PersistentVolumeClaim, class *storage
 
 // reclaim deletes a volume of its own that was released, and then lets its PersistentVolume go.
 func (p *Provisioner) reclaim(ctx context.Context, pv *corev1.PersistentVolume) bool {
-	if pv.Annotations[names.AnnProvisionedBy] != p.Driver || pv.Status.Phase != corev1.VolumeReleased || !slices.Contains(pv.Finalizers, names.FinalizerVolume) {
+	if pv.Annotations[names.AnnProvisionedBy] != p.Driver || pv.Status.Phase != corev1.VolumeReleased ||
+		!slices.Contains(pv.Finalizers, names.FinalizerVolume) {
 		return false
 	}
 	if pv.DeletionTimestamp == nil {

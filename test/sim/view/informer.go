@@ -18,7 +18,11 @@ func (v *View) GetInformer(_ context.Context, o client.Object, _ ...cache.Inform
 }
 
 // GetInformerForKind is not served.
-func (v *View) GetInformerForKind(context.Context, schema.GroupVersionKind, ...cache.InformerGetOption) (cache.Informer, error) {
+func (v *View) GetInformerForKind(
+	context.Context,
+	schema.GroupVersionKind,
+	...cache.InformerGetOption,
+) (cache.Informer, error) {
 	return nil, errNotServed
 }
 
@@ -49,12 +53,18 @@ func (k *kind) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.Re
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.Informer.
-func (k *kind) AddEventHandlerWithResyncPeriod(h toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (k *kind) AddEventHandlerWithResyncPeriod(
+	h toolscache.ResourceEventHandler,
+	_ time.Duration,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return k.AddEventHandler(h)
 }
 
 // AddEventHandlerWithOptions implements cache.Informer.
-func (k *kind) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (k *kind) AddEventHandlerWithOptions(
+	h toolscache.ResourceEventHandler,
+	_ toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return k.AddEventHandler(h)
 }
 

@@ -98,7 +98,13 @@ func (v *View) kindFor(o client.Object) *kind {
 			return k
 		}
 	}
-	k := &kind{view: v, of: o, order: len(v.kinds), store: map[types.NamespacedName]client.Object{}, indexes: map[string]client.IndexerFunc{}}
+	k := &kind{
+		view:    v,
+		of:      o,
+		order:   len(v.kinds),
+		store:   map[types.NamespacedName]client.Object{},
+		indexes: map[string]client.IndexerFunc{},
+	}
 	for _, f := range v.faults {
 		if reflect.TypeOf(f.Kind) == reflect.TypeOf(o) {
 			k.fault = f
@@ -262,7 +268,10 @@ func (k *kind) snapshot() map[types.NamespacedName]client.Object {
 }
 
 func inOrder(store map[types.NamespacedName]client.Object) iter.Seq2[types.NamespacedName, client.Object] {
-	keys := slices.SortedFunc(maps.Keys(store), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	keys := slices.SortedFunc(
+		maps.Keys(store),
+		func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) },
+	)
 	return func(yield func(types.NamespacedName, client.Object) bool) {
 		for _, key := range keys {
 			if !yield(key, store[key]) {

@@ -96,7 +96,8 @@ func (b *Backend) createImage(ctx context.Context, s settings, plan rbd.Blueprin
 // made describes a new volume, without another question to the cluster.
 func made(r backend.Request, bytes int64) backend.Volume {
 	return backend.Volume{
-		ID: r.ID, Name: r.Name, CapacityBytes: bytes, Capabilities: r.Capabilities, Parameters: r.Parameters, Source: r.Source,
+		ID: r.ID, Name: r.Name, CapacityBytes: bytes, Capabilities: r.Capabilities, Parameters: r.Parameters,
+		Source: r.Source,
 	}
 }
 

@@ -120,7 +120,8 @@ func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description, mode 
 	}
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		if class.Name == DefaultClass && (class.Provisioner != driver.Name || ptr.Deref(class.VolumeBindingMode, mode) != mode) {
+		if class.Name == DefaultClass && (class.Provisioner != driver.Name ||
+			ptr.Deref(class.VolumeBindingMode, mode) != mode) {
 			if err := f.Client.Delete(ctx, class); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("former storage class %s: %w", DefaultClass, err)
 			}

@@ -175,7 +175,8 @@ func (s snap) describe(o handle.Object, written record.Snapshot) (backend.Snapsh
 	}
 	source, err := o.Volume().ID()
 	return backend.Snapshot{
-		ID: id, Name: written.Name, Source: source, SizeBytes: s.Size, Created: s.created(), Ready: true, Group: written.Group,
+		ID: id, Name: written.Name, Source: source, SizeBytes: s.Size, Created: s.created(), Ready: true,
+		Group: written.Group,
 	}, err
 }
 
