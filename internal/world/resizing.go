@@ -32,7 +32,8 @@ type ResizingMemory struct {
 }
 
 // Resizing gathers what decides about the expansion of a claim's volume.
-func Resizing(ctx context.Context, from client.Reader, key objects.ClaimKey, m ResizingMemory) (resizing.Snapshot, error) {
+func Resizing(ctx context.Context, from client.Reader, key objects.ClaimKey, m ResizingMemory) (resizing.Snapshot,
+	error) {
 	s := resizing.Snapshot{Driver: m.Driver, AnnotateFS: m.AnnotateFS, OfflineOnly: m.OfflineOnly, Retry: m.Retry}
 	var err error
 	if s.Claim, s.Volume, err = boundPair(ctx, from, key); err != nil || s.Claim == nil || !m.OfflineOnly {
@@ -60,7 +61,8 @@ func boundPair(
 
 func users(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) ([]string, error) {
 	var pods corev1.PodList
-	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace), client.MatchingFields{IndexResizedClaim: claim.Name}); err != nil {
+	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace),
+		client.MatchingFields{IndexResizedClaim: claim.Name}); err != nil {
 		return nil, fmt.Errorf("read the pods that use claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	var all []string

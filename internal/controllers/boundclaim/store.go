@@ -64,7 +64,8 @@ type copier[T any] interface {
 	DeepCopyInto(out T)
 }
 
-func getOwn[T copier[T]](ctx context.Context, from client.Reader, own *kube.OwnWrites[T], key client.ObjectKey, into T) error {
+func getOwn[T copier[T]](ctx context.Context, from client.Reader, own *kube.OwnWrites[T], key client.ObjectKey,
+	into T) error {
 	found, err := kube.ReadOwn(ctx, from, own, key, into)
 	switch {
 	case err != nil:
@@ -133,7 +134,8 @@ func (s *Store) writeStatus(ctx context.Context, of, claim *corev1.PersistentVol
 
 // PatchVolume writes a volume without a resourceVersion. It is for fields that no other program
 // writes.
-func (s *Store) PatchVolume(ctx context.Context, pv *corev1.PersistentVolume, change func(*corev1.PersistentVolume)) error {
+func (s *Store) PatchVolume(ctx context.Context, pv *corev1.PersistentVolume,
+	change func(*corev1.PersistentVolume)) error {
 	changed := pv.DeepCopy()
 	change(changed)
 	if equality.Semantic.DeepEqual(pv, changed) {

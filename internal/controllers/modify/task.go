@@ -73,13 +73,14 @@ func (c *Controller) Apply(ctx context.Context, s attributes.Snapshot, action at
 func (c *Controller) patchClaim(
 	ctx context.Context, s attributes.Snapshot, a attributes.Action, on boundclaim.Conflict,
 ) error {
-	return c.Store.PatchStatus(ctx, s.Claim, func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-		changed, ok := attributes.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
-		if !ok {
-			return nil, fmt.Errorf("%T is not about a claim", a)
-		}
-		return changed, nil
-	}, on)
+	return c.Store.PatchStatus(ctx, s.Claim,
+		func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+			changed, ok := attributes.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
+			if !ok {
+				return nil, fmt.Errorf("%T is not about a claim", a)
+			}
+			return changed, nil
+		}, on)
 }
 
 // modify calls the driver, and turns its answer into the next verdict.

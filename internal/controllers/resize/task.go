@@ -28,25 +28,7 @@ import (
 type next = verdict.Verdict[resizing.Action]
 
 // Gather implements reconcile.Task.
-<<<<<<< HEAD
 func (c *Controller) Gather(ctx context.Context, key objects.ClaimKey) (resizing.Snapshot, error) {
-=======
-func (c *Controller) Gather(ctx context.Context, key resizing.Key) (resizing.Snapshot, error) {
-	s := resizing.Snapshot{Driver: c.Driver, AnnotateFS: c.AnnotateFS}
-	claim, err := kube.ReadOwn(ctx, c.Cached, c.claims, key.NamespacedName, &corev1.PersistentVolumeClaim{})
-	if err != nil || claim == nil || claim.UID != key.UID {
-		c.setOffline(key.UID, false)
-		return s, err
-	}
-	s.Claim = claim
-	if claim.Spec.VolumeName == "" {
-		return s, nil
-	}
-	if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: claim.Spec.VolumeName},
-		&corev1.PersistentVolume{}); err != nil {
-		return s, err
-	}
->>>>>>> 58a8d53 (house: a test holds 120 columns and named subjects)
 	retry := c.retries.Get(key)
 	memory := world.ResizingMemory{
 		Driver: c.Driver, AnnotateFS: c.AnnotateFS, OfflineOnly: c.WatchPods && c.isOffline(key.UID),
@@ -62,24 +44,6 @@ func (c *Controller) Gather(ctx context.Context, key resizing.Key) (resizing.Sna
 	return s, err
 }
 
-<<<<<<< HEAD
-=======
-func (c *Controller) users(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]string, error) {
-	var pods corev1.PodList
-	if err := c.Cached.List(ctx, &pods, client.InNamespace(claim.Namespace),
-		client.MatchingFields{IndexUsers: claim.Name}); err != nil {
-		return nil, fmt.Errorf("read the pods that use claim %s/%s: %w", claim.Namespace, claim.Name, err)
-	}
-	var users []string
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Spec.NodeName != "" && protection.Refers(pod, claim) {
-			users = append(users, pod.Name)
-		}
-	}
-	return users, nil
-}
-
->>>>>>> 58a8d53 (house: a test holds 120 columns and named subjects)
 // Decide implements reconcile.Task.
 func (c *Controller) Decide(s resizing.Snapshot, now time.Time) next { return resizing.Decide(s, now) }
 
@@ -119,7 +83,6 @@ func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resi
 			}
 		})
 	case resizing.ForgetOldSize:
-<<<<<<< HEAD
 		return nil, c.Store.PatchVolume(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
 			delete(pv.Annotations, names.AnnPreResizeCapacity)
 		})
@@ -127,14 +90,6 @@ func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resi
 		return nil, c.patchClaim(ctx, s, action, boundclaim.FailOnConflict)
 	case resizing.HandToNode, resizing.Finish, resizing.Fail:
 		return nil, c.patchClaim(ctx, s, action, boundclaim.ReadOnConflict)
-=======
-		return nil, c.patchVolume(ctx, s, func(pv *corev1.PersistentVolume) {
-			delete(pv.Annotations,
-				names.AnnPreResizeCapacity)
-		})
-	case resizing.Begin, resizing.HandToNode, resizing.Finish, resizing.Fail:
-		return nil, c.patchClaim(ctx, s, action)
->>>>>>> 58a8d53 (house: a test holds 120 columns and named subjects)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
@@ -142,13 +97,14 @@ func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resi
 func (c *Controller) patchClaim(
 	ctx context.Context, s resizing.Snapshot, a resizing.Action, on boundclaim.Conflict,
 ) error {
-	return c.Store.PatchStatus(ctx, s.Claim, func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-		changed, ok := resizing.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
-		if !ok {
-			return nil, fmt.Errorf("%T is not about a claim", a)
-		}
-		return changed, nil
-	}, on)
+	return c.Store.PatchStatus(ctx, s.Claim,
+		func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+			changed, ok := resizing.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
+			if !ok {
+				return nil, fmt.Errorf("%T is not about a claim", a)
+			}
+			return changed, nil
+		}, on)
 }
 
 // expand calls the driver, and turns its answer into the next verdict.

@@ -170,15 +170,8 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 		return err
 	}
 	return resize.New(resize.Config{
-<<<<<<< HEAD
 		Settings: run.Settings, Store: store,
 		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: resizing.Driver{Name: run.Driver.Name, Controller: controller},
-=======
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
-		Writer: run.Manager.GetClient(),
-		CSI:    run.Conn.Controller(), Calls: run.Calls,
-		Driver:       resizing.Driver{Name: run.Driver.Name, Controller: controller},
->>>>>>> 58a8d53 (house: a test holds 120 columns and named subjects)
 		MultiWriters: run.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],
 		Timeout: r.callTimeout(
 			r.ResizeTimeout,
@@ -205,14 +198,8 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *bou
 	}
 	modifies := run.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME]
 	return modify.New(modify.Config{
-<<<<<<< HEAD
 		Settings: run.Settings, Store: store,
 		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{Name: run.Driver.Name, Modifies: modifies},
-=======
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
-		Writer: run.Manager.GetClient(),
-		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{Name: run.Driver.Name, Modifies: modifies},
->>>>>>> 58a8d53 (house: a test holds 120 columns and named subjects)
 		Timeout: r.callTimeout(r.ModifyTimeout), Metadata: metadata, InFlight: run.InFlight,
 	}).AddTo(ctx, run.Manager)
 }

@@ -23,8 +23,7 @@ func (p *Player) claim(s scenario.Step) (*corev1.PersistentVolumeClaim, error) {
 		return nil, err
 	}
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: p.meta(s), Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: modes,
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: q}},
+		AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: q}},
 	}}
 	if class, ok := s.Option("class"); ok {
 		c.Spec.StorageClassName = new(p.className(class))
@@ -45,11 +44,7 @@ func (p *Player) claim(s scenario.Step) (*corev1.PersistentVolumeClaim, error) {
 		c.Annotations[annotation("node")] = node
 	}
 	if source, ok := s.Option("source"); ok {
-		c.Spec.DataSource = &corev1.TypedLocalObjectReference{
-			APIGroup: new("snapshot.storage.k8s.io"),
-			Kind:     "VolumeSnapshot",
-			Name:     source,
-		}
+		c.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: source}
 	}
 	if pod, ok := s.Option("owner"); ok {
 		if c.OwnerReferences, err = p.owner(pod); err != nil {
@@ -76,15 +71,9 @@ func selector(s scenario.Step) (*metav1.LabelSelector, error) {
 // volume builds a volume:
 //
 //	class=NAME, policy=Retain (the default), Delete or Recycle, mode=Block, vac=NAME, affinity=NODE,
-<<<<<<< HEAD
 //	claim=NAME with uid=CLAIM (that claim's uid) or uid=~TEXT or without uid, namespace= (of the claim, when it is another),
 //	driver=NAME, fstype=TYPE, expand-secret=SECRET, source=nfs, hostpath, local or ebs instead of a CSI driver,
 //	provisioned-by=DRIVER, by-controller, phase=
-=======
-//	claim=NAME with uid=CLAIM (that claim's uid) or uid=~TEXT or without uid,
-//	namespace= (of the claim, when it is another),
-//	driver=NAME, source=nfs, hostpath, local or ebs instead of a CSI driver, provisioned-by=DRIVER, by-controller, phase=
->>>>>>> 58a8d53 (house: a test holds 120 columns and named subjects)
 func (p *Player) volume(s scenario.Step) (*corev1.PersistentVolume, error) {
 	q, modes, err := size(s)
 	if err != nil {
@@ -109,12 +98,7 @@ func (p *Player) volume(s scenario.Step) (*corev1.PersistentVolume, error) {
 		v.Spec.NodeAffinity = only(node)
 	}
 	if claim, ok := s.Option("claim"); ok {
-		ref := &corev1.ObjectReference{
-			Kind:       "PersistentVolumeClaim",
-			APIVersion: "v1",
-			Namespace:  value(s, "namespace", p.play.Name),
-			Name:       claim,
-		}
+		ref := &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: value(s, "namespace", p.play.Name), Name: claim}
 		if of, ok := s.Option("uid"); ok {
 			if ref.UID, err = p.claimUID(of); err != nil {
 				return nil, err
@@ -142,13 +126,12 @@ func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 	case "hostpath":
 		return corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nonexistent/" + s.Name}}
 	case "ebs":
-		return corev1.PersistentVolumeSource{
-			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://zone/vol-1", FSType: "ext4"},
-		}
+		return corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://zone/vol-1", FSType: "ext4"}}
 	case "local":
 		return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/nonexistent/" + s.Name}}
 	}
-	source := &corev1.CSIPersistentVolumeSource{Driver: value(s, "driver", DriverName), VolumeHandle: p.shared(s.Name), FSType: value(s, "fstype", "")}
+	source := &corev1.CSIPersistentVolumeSource{Driver: value(s, "driver", DriverName), VolumeHandle: p.shared(s.Name),
+		FSType: value(s, "fstype", "")}
 	if name, ok := s.Option("expand-secret"); ok {
 		source.ControllerExpandSecretRef = &corev1.SecretReference{Namespace: p.play.Name, Name: name}
 	}
@@ -157,8 +140,7 @@ func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 
 func only(node string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
-		},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{node}}},
 	}}}}
 }

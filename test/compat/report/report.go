@@ -114,7 +114,8 @@ func (r Report) count() map[string]int {
 // Failed reports whether anything is not as it should be: also the stock controllers' results,
 // since a scenario that expects what does not come tries nothing.
 func (r Report) Failed() bool {
-	return r.count()["worse"] > 0 || len(r.Unused) > 0 || slices.ContainsFunc(r.Comparisons, func(c Comparison) bool { return len(c.First.Failures) > 0 })
+	return r.count()["worse"] > 0 || len(r.Unused) > 0 ||
+		slices.ContainsFunc(r.Comparisons, func(c Comparison) bool { return len(c.First.Failures) > 0 })
 }
 
 // Write writes the differences and the counts.

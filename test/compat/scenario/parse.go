@@ -90,12 +90,8 @@ func (s Scenario) shares(step Step) error {
 		return fmt.Errorf("a claim without class= gets any default class: use 'lane %s', or class= for none", LaneShared)
 	case step.Kind == Class && (step.Has("default") || step.Has("beta-default")):
 		return fmt.Errorf("a default class needs 'lane %s'", LaneShared)
-	case step.Kind == Claim && given && class == "" && !step.Has("select"),
-		step.Kind == Volume && class == "" && !step.Has("claim"):
-		return fmt.Errorf(
-			"without a class it meets other scenarios: use a class or 'lane %s', or a selector for a claim",
-			LaneShared,
-		)
+	case step.Kind == Claim && given && class == "" && !step.Has("select"), step.Kind == Volume && class == "" && !step.Has("claim"):
+		return fmt.Errorf("without a class it meets other scenarios: use a class or 'lane %s', or a selector for a claim", LaneShared)
 	}
 	return nil
 }
@@ -146,23 +142,10 @@ type syntax struct {
 // creating is the syntax of making an object of each kind; docs of the options are in the package
 // play.
 var creating = map[Kind]syntax{
-<<<<<<< HEAD
 	Volume: {words: 2, options: "class claim uid policy mode vac labels ann driver provisioned-by source affinity finalizer " +
 		"by-controller phase namespace mountopt expand-secret fstype"},
 	Claim: {words: 2, options: "class beta-class volume mode vac select expr labels ann by-controller completed phase node source " +
 		"owner finalizer capacity current-vac"},
-=======
-	Volume: {
-		words: 2,
-		options: "class claim uid policy mode vac labels ann driver provisioned-by source affinity finalizer " +
-			"by-controller phase namespace mountopt",
-	},
-	Claim: {
-		words: 2,
-		options: "class beta-class volume mode vac select expr labels ann by-controller completed phase node source " +
-			"owner finalizer capacity current-vac",
-	},
->>>>>>> 58a8d53 (house: a test holds 120 columns and named subjects)
 	Pod:       {options: "claims node ephemeral phase finalizer class"},
 	Class:     {options: "provisioner ann wffc default beta-default reclaim expand mountopt"},
 	Attribute: {options: "driver finalizer"},

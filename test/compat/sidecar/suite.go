@@ -83,7 +83,8 @@ func (s Suite) side(ctx context.Context, side Side) (results map[string]report.R
 		return nil, err
 	}
 	r := &run{Suite: s, players: map[string]*play.Player{}}
-	if r.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(s.Dir, side.Name), Binaries: binaries}); err != nil {
+	if r.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(s.Dir, side.Name),
+		Binaries: binaries}); err != nil {
 		return nil, err
 	}
 	defer func() {
