@@ -44,7 +44,11 @@ func (p *Player) claim(s scenario.Step) (*corev1.PersistentVolumeClaim, error) {
 		c.Annotations[annotation("node")] = node
 	}
 	if source, ok := s.Option("source"); ok {
-		c.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: new("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: source}
+		c.Spec.DataSource = &corev1.TypedLocalObjectReference{
+			APIGroup: new("snapshot.storage.k8s.io"),
+			Kind:     "VolumeSnapshot",
+			Name:     source,
+		}
 	}
 	if pod, ok := s.Option("owner"); ok {
 		if c.OwnerReferences, err = p.owner(pod); err != nil {
@@ -98,7 +102,12 @@ func (p *Player) volume(s scenario.Step) (*corev1.PersistentVolume, error) {
 		v.Spec.NodeAffinity = only(node)
 	}
 	if claim, ok := s.Option("claim"); ok {
-		ref := &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: value(s, "namespace", p.play.Name), Name: claim}
+		ref := &corev1.ObjectReference{
+			Kind:       "PersistentVolumeClaim",
+			APIVersion: "v1",
+			Namespace:  value(s, "namespace", p.play.Name),
+			Name:       claim,
+		}
 		if of, ok := s.Option("uid"); ok {
 			if ref.UID, err = p.claimUID(of); err != nil {
 				return nil, err
@@ -126,7 +135,9 @@ func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 	case "hostpath":
 		return corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nonexistent/" + s.Name}}
 	case "ebs":
-		return corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://zone/vol-1", FSType: "ext4"}}
+		return corev1.PersistentVolumeSource{
+			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://zone/vol-1", FSType: "ext4"},
+		}
 	case "local":
 		return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/nonexistent/" + s.Name}}
 	}

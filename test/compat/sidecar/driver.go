@@ -254,7 +254,9 @@ func (d *scripted) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*c
 func (d *scripted) GetPluginCapabilities(context.Context,
 	*csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{Service: service}}}}, nil
+	return &csi.GetPluginCapabilitiesResponse{
+		Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{Service: service}}},
+	}, nil
 }
 
 func (d *scripted) ControllerGetCapabilities(context.Context,
