@@ -23,7 +23,8 @@ func (p *Player) claim(s scenario.Step) (*corev1.PersistentVolumeClaim, error) {
 		return nil, err
 	}
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: p.meta(s), Spec: corev1.PersistentVolumeClaimSpec{
-		AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: q}},
+		AccessModes: modes,
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: q}},
 	}}
 	if class, ok := s.Option("class"); ok {
 		c.Spec.StorageClassName = new(p.className(class))
@@ -75,7 +76,8 @@ func selector(s scenario.Step) (*metav1.LabelSelector, error) {
 // volume builds a volume:
 //
 //	class=NAME, policy=Retain (the default), Delete or Recycle, mode=Block, vac=NAME, affinity=NODE,
-//	claim=NAME with uid=CLAIM (that claim's uid) or uid=~TEXT or without uid, namespace= (of the claim, when it is another),
+//	claim=NAME with uid=CLAIM (that claim's uid) or uid=~TEXT or without uid,
+//	namespace= (of the claim, when it is another),
 //	driver=NAME, fstype=TYPE, expand-secret=SECRET, source=nfs, hostpath, local or ebs instead of a CSI driver,
 //	provisioned-by=DRIVER, by-controller, phase=
 func (p *Player) volume(s scenario.Step) (*corev1.PersistentVolume, error) {
