@@ -89,6 +89,10 @@ func TestProvisionerRoleIsUpstreams(t *testing.T) {
 		"snapshot.storage.k8s.io/volumesnapshots":        "get list update", // RB-5
 		"snapshot.storage.k8s.io/volumesnapshotcontents": "get",             // RB-5
 		"storage.k8s.io/volumeattributesclasses":         "get",             // RB-10: upstream calls it and lacks the rule
+		// RB-11: with --enable-capacity.
+		"storage.k8s.io/csistoragecapacities": "create delete get list patch update watch",
+		"/pods":                               "get",
+		"apps/replicasets":                    "get",
 	}
 	if diff := cmp.Diff(want, rules(t, "rbac/csi-provisioner.yaml")); diff != "" {
 		t.Errorf("(-upstream +ours):\n%s", diff)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Values that thousands of objects have in common.
@@ -12,6 +14,7 @@ var (
 	pooledPointers pool[*string]
 	pooledLists    pool[[]string]
 	pooledMaps     pool[map[string]string]
+	pooledAffinity pool[*corev1.VolumeNodeAffinity]
 )
 
 // mostPooled bounds a pool, for values that turn out to be different in each object, such as the
@@ -65,4 +68,12 @@ func sharedPart(whole map[string]string, keys []string) map[string]string {
 		return nil
 	}
 	return pooledMaps.get(name.String(), part)
+}
+
+// sharedAffinity returns where a volume is, once for all volumes of a node or a zone.
+func sharedAffinity(affinity *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffinity {
+	if affinity == nil || affinity.Required == nil {
+		return nil
+	}
+	return pooledAffinity.get(affinity.Required.String(), affinity)
 }

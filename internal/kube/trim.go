@@ -58,8 +58,8 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName, StorageClassName: class}
 }
 
-// trimVolume keeps who owns a volume, whom it is for and how it is deleted. What it is like is for
-// others to read.
+// trimVolume keeps who owns a volume, whom it is for, where it is and how it is deleted. What it is
+// like is for others to read.
 func trimVolume(pv *corev1.PersistentVolume) {
 	trimMeta(
 		&pv.ObjectMeta,
@@ -71,7 +71,7 @@ func trimVolume(pv *corev1.PersistentVolume) {
 	spec := corev1.PersistentVolumeSpec{
 		PersistentVolumeReclaimPolicy: shared(
 			pv.Spec.PersistentVolumeReclaimPolicy,
-		), StorageClassName: shared(pv.Spec.StorageClassName),
+		), StorageClassName: shared(pv.Spec.StorageClassName), NodeAffinity: sharedAffinity(pv.Spec.NodeAffinity),
 	}
 	if ref := pv.Spec.ClaimRef; ref != nil {
 		spec.ClaimRef = &corev1.ObjectReference{Namespace: shared(ref.Namespace), Name: ref.Name, UID: ref.UID}

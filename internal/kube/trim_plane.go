@@ -28,8 +28,9 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 			if isFree(o) {
 				break
 			}
-			csi := o.Spec.CSI
+			csi, affinity := o.Spec.CSI, sharedAffinity(o.Spec.NodeAffinity)
 			out, err := forBinding(in)
+			o.Spec.NodeAffinity = affinity
 			if csi != nil {
 				o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(csi.Driver), VolumeHandle: csi.VolumeHandle}
 			}

@@ -31,6 +31,13 @@ func fullMeta(name string) metav1.ObjectMeta {
 	}
 }
 
+// inZone returns the affinity of a volume in a zone, another object each time.
+func inZone(zone string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
+	}}}}
+}
+
 func fullVolume() *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{ObjectMeta: fullMeta("pv")}
 	pv.Annotations = map[string]string{
@@ -40,7 +47,7 @@ func fullVolume() *corev1.PersistentVolume {
 		Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, StorageClassName: "c",
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 		ClaimRef:     &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "ns", Name: "claim", UID: "c"},
-		NodeAffinity: &corev1.VolumeNodeAffinity{},
+		NodeAffinity: inZone("a"),
 		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 			Driver: driver, VolumeHandle: "h", VolumeAttributes: map[string]string{"a": "b"},
 		}},
@@ -81,7 +88,7 @@ func TestTrimVolume(t *testing.T) {
 			},
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, StorageClassName: "c",
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, StorageClassName: "c", NodeAffinity: inZone("a"),
 			ClaimRef:               &corev1.ObjectReference{Namespace: "ns", Name: "claim", UID: "c"},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h"}},
 		},

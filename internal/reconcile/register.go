@@ -27,15 +27,20 @@ type Registration[K comparable] struct {
 	// RateLimiter is the backoff of a reconciler that returns errors, which a [Loop] never does; nil
 	// for the default of controller-runtime.
 	RateLimiter workqueue.TypedRateLimiter[K]
+	// NewQueue makes the work queue; nil for [NewQueue].
+	NewQueue func(name string, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K]
 	// Warmup starts the sources before the process has the lease; nil for the manager's default.
 	Warmup *bool
 }
 
-// Register adds a controller to a manager. Its work queue comes from [NewQueue].
+// Register adds a controller to a manager.
 func Register[K comparable](mgr manager.Manager, r Registration[K]) error {
+	if r.NewQueue == nil {
+		r.NewQueue = NewQueue[K]
+	}
 	ctrl, err := controller.NewTyped(r.Name, mgr, controller.TypedOptions[K]{
 		Reconciler: r.Reconciler, MaxConcurrentReconciles: r.Workers, RateLimiter: r.RateLimiter, EnableWarmup: r.Warmup,
-		NewQueue: NewQueue[K],
+		NewQueue: r.NewQueue,
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", r.Name, err)

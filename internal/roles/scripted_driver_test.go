@@ -20,6 +20,7 @@ type scriptedDriver struct {
 
 	name         string
 	capabilities []csi.ControllerServiceCapability_RPC_Type
+	topology     bool // volumes are reachable in parts of the cluster only
 	expand       func(*csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error)
 	publish      func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error)
 	unpublish    func(*csi.ControllerUnpublishVolumeRequest) error
@@ -84,7 +85,13 @@ func (d *scriptedDriver) GetPluginInfo(context.Context, *csi.GetPluginInfoReques
 
 func (d *scriptedDriver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{Service: service}}}}, nil
+	capabilities := []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{Service: service}}}
+	if d.topology {
+		capabilities = append(capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{
+			Type: csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
+		}}})
+	}
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: capabilities}, nil
 }
 
 func (d *scriptedDriver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {

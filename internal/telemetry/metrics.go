@@ -51,6 +51,7 @@ var Upstream = []Metric{
 	MetricSlowPath, MetricForcedDetaches,
 	metricProvisioned, metricProvisionFailed, metricProvisionDuration,
 	metricDeleted, metricDeleteFailed, metricDeleteDuration,
+	metricCapacityGoal, metricCapacityCurrent, metricCapacityObsolete,
 }
 
 // MetricSlowPath is registered by upstream's libraries and forgotten by ours (ME-7).
@@ -91,6 +92,8 @@ func Ours() []Metric {
 		MetricForeignBinders,
 		MetricServed,
 		MetricServing,
+		MetricCapacityOldest,
+		MetricCapacityFailing,
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 	KeyAttributes      = "attributesClass"
 	KeyDriver          = "driver"
 	KeyNode            = "node"
+	KeySegment         = "segment"
 	KeySize            = "size" // that the claim asks for
 	KeyCode            = "code" // gRPC code of the driver's answer
 	KeyReason          = "reason"

@@ -14,6 +14,7 @@ func failedVolume(meaning, check string) Info {
 // stand, with their constants, in a file named after it, and that file's table has one line here.
 var infos = merge(
 	claimAndVolumeInfos,
+	capacityInfos,
 	explainInfos,
 	unusedInfos,
 	resizeInfos,

@@ -31,7 +31,7 @@ func TestOwnEvents(t *testing.T) {
 		}
 	}
 	want := []string{
-		"AttributesClassUsed", "ClaimBlockedByFinalizers", "ClaimStillUsed", "ReuseInvalid", "VolumeBlockedByFinalizers", "VolumeReleased", "VolumeReused", "VolumeStillUsed",
+		"AttributesClassUsed", "CapacityInvalid", "CapacityUnknown", "ClaimBlockedByFinalizers", "ClaimStillUsed", "ReuseInvalid", "VolumeBlockedByFinalizers", "VolumeReleased", "VolumeReused", "VolumeStillUsed",
 	}
 	if !slices.Equal(own, want) {
 		t.Errorf("own events %q, want %q: docs/differences.md has them", own, want)

@@ -12,39 +12,6 @@ import (
 // value, since manifests carry them; the two flags that switch a feature on are refused, since a
 // start without it would be a silent difference (docs/limitations.md).
 
-// Capacity are the settings of CSIStorageCapacity objects (F-9, F-16 to F-21).
-type Capacity struct {
-	Enabled          bool
-	ImmediateBinding bool
-	Workers          uint
-	PollInterval     time.Duration
-	OwnerLevel       int
-	KubeAPIQPS       float32
-	KubeAPIBurst     int
-}
-
-func (c *Capacity) flags(f *pflag.FlagSet) {
-	f.BoolVar(&c.Enabled, "enable-capacity", false, "publish how much room the storage has; refused by this version")
-	f.BoolVar(&c.ImmediateBinding, "capacity-for-immediate-binding", false, "also for classes with immediate binding")
-	f.UintVar(&c.Workers, "capacity-threads", 1, "capacities that are asked for at once")
-	f.DurationVar(&c.PollInterval, "capacity-poll-interval", time.Minute, "how often capacities are asked for again")
-	f.IntVar(
-		&c.OwnerLevel,
-		"capacity-ownerref-level",
-		1,
-		"owner of the objects: -1 none, 0 the pod, 1 the pod's controller, 2 the controller's own, such as a Deployment",
-	)
-	f.Float32Var(&c.KubeAPIQPS, "kube-api-capacity-qps", 1, "API requests per second for capacities")
-	f.IntVar(&c.KubeAPIBurst, "kube-api-capacity-burst", 5, "API requests at once for capacities")
-}
-
-func (c *Capacity) validate() []error {
-	return []error{
-		cli.Need(!c.Enabled, "--enable-capacity: this version does not publish CSIStorageCapacity objects yet; "+
-			"remove the flag, and set spec.storageCapacity to false in the CSIDriver object, or the scheduler waits for them"),
-	}
-}
-
 // NodeDeployment are the settings of one provisioner per node (F-22 to F-25).
 type NodeDeployment struct {
 	Enabled          bool

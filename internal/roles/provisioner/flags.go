@@ -21,12 +21,12 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Process", p.processFlags)
 	cli.Grouped(f, "Logs", cli.LoggingFlags(p.Logging))
 	cli.Grouped(f, "Sources of volumes", p.sourceFlags)
-	cli.Grouped(f, "Storage capacity (not there yet)", p.Capacity.flags)
+	cli.Grouped(f, "Storage capacity", p.Capacity.flags)
 	cli.Grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
 	cli.Grouped(f, "Of older versions", p.retiredFlags)
 	cli.Marked(f, cli.MarkNew, "min-volume-size", "volume-name-template", "driver-metadata", "volume-metadata", "intents",
 		"orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name",
-		"assertive-topology", "max-topology-terms")
+		"assertive-topology", "max-topology-terms", "capacity-max-age")
 }
 
 // driverFlags are F-10 and F-42, and our own (U-29).

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/roles/process"
@@ -83,7 +85,7 @@ var generations = []generation{
 		[]string{"--log-text-split-stream=false", "--log-text-info-buffer-size=0", "--log-json-split-stream=false", "--log-json-info-buffer-size=0"},
 		nil,
 	},
-	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--orphan-audit-interval=1h", "--exit-on-connection-loss"}, nil},
+	{"purser", []string{"--min-volume-size=xfs=300Mi,ext4=16Mi", "--intents=best-effort", "--capacity-max-age=1h", "--orphan-audit-interval=1h", "--exit-on-connection-loss"}, nil},
 	{"purser", []string{"--create-timeout=1m", "--delete-timeout=2m", "--delete-worker-threads=10", "--leader-election-lease-name=disks", "--volume-name-template=${pvc.uid}"}, nil},
 	{"purser", []string{"--assertive-topology", "--max-topology-terms=100"}, nil},
 	{"purser", []string{"--driver-metadata=annotation:a,label:b/c,namespace-label:d", "--volume-metadata=label:b/c,annotation:e"}, nil},
@@ -149,7 +151,7 @@ func TestFlagDefaults(t *testing.T) {
 		"volume-name-prefix": "pvc", "volume-name-uuid-length": "-1", "retry-interval-start": "1s", "retry-interval-max": "5m0s",
 		"worker-threads": "100", "cloning-protection-threads": "1", "snapshot-orphan-sweep-interval": "5m0s", "capacity-threads": "1",
 		"timeout": "10s", "strict-topology": "false", "immediate-topology": "true", "extra-create-metadata": "false", "enable-pprof": "false",
-		"default-fstype": "", "kube-api-capacity-qps": "1", "kube-api-capacity-burst": "5", "enable-capacity": "false",
+		"default-fstype": "", "kube-api-capacity-qps": "0", "kube-api-capacity-burst": "0", "enable-capacity": "false",
 		"capacity-for-immediate-binding": "false", "capacity-poll-interval": "1m0s", "capacity-ownerref-level": "1", "node-deployment": "false",
 		"node-deployment-immediate-binding": "true", "node-deployment-base-delay": "20s", "node-deployment-max-delay": "1m0s",
 		"controller-publish-readonly": "false", "prevent-volume-mode-conversion": "true", "kubeconfig": "", "csi-address": "/run/csi/socket",
@@ -290,8 +292,8 @@ func TestGatesOfAStage(t *testing.T) {
 	}
 }
 
-// F-7, F-9, F-16 to F-25: settings of features that are not there yet have no effect, and so no
-// value of theirs ends the start.
+// F-7, F-9, F-16 to F-25: settings of features that are not there yet or not switched on have no
+// effect, and so no value of theirs ends the start.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, arg := range []string{
 		"--cloning-protection-threads=0", "--snapshot-orphan-sweep-interval=-1s", "--capacity-threads=0", "--capacity-poll-interval=0", "--capacity-ownerref-level=3",
@@ -304,11 +306,58 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	}
 }
 
+// EN-3, EN-4: what --enable-capacity needs.
+func TestCapacityEnvironment(t *testing.T) {
+	for _, tc := range []struct {
+		args           []string
+		namespace, pod string
+		want           string
+	}{
+		{nil, "system", "pod", ""},
+		{nil, "", "pod", "NAMESPACE"},
+		{nil, "system", "", "POD_NAME"},
+		{[]string{"--capacity-ownerref-level=-1"}, "system", "", ""},
+		{[]string{"--capacity-ownerref-level=-2"}, "system", "pod", "--capacity-ownerref-level"},
+		{[]string{"--capacity-ownerref-level=2", "--capacity-threads=5", "--kube-api-capacity-qps=-1"}, "system", "pod", ""},
+	} {
+		t.Setenv("NAMESPACE", tc.namespace)
+		t.Setenv("POD_NAME", tc.pod)
+		p, err := parsed(t, append([]string{"--enable-capacity"}, tc.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Validate(); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v: %v, want %q", tc, err, tc.want)
+		}
+	}
+}
+
+// S-18, H-31: the budget of the capacities is theirs alone.
+func TestCapacityBudget(t *testing.T) {
+	p, err := parsed(t, "--kube-api-qps=7", "--kube-api-capacity-qps=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.API = &rest.Config{Host: "https://example.invalid"}
+	api, err := p.Config.APIAccess.Config("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := p.Capacity.limit(api)
+	if own.RateLimiter == nil || own.RateLimiter == api.RateLimiter || own.RateLimiter.QPS() != 3 || api.RateLimiter.QPS() != 7 {
+		t.Errorf("capacities %v, all others %v", own.RateLimiter, api.RateLimiter)
+	}
+	if p.Capacity.KubeAPIQPS = 0; p.Capacity.limit(api).RateLimiter != nil {
+		t.Error("a limit without the flag")
+	}
+}
+
 // CL-9: one message lists every mistake, and each names its flag.
 func TestValidateListsEveryMistake(t *testing.T) {
 	p, err := parsed(t,
 		"--csi-address=relative", "--timeout=0", "--worker-threads=0", "--volume-name-uuid-length=0", "--volume-name-prefix=", "--retry-interval-start=10m", "--retry-interval-max=5m",
-		"--kube-api-qps=NaN", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity",
+		"--kube-api-qps=NaN", "--kube-api-burst=-1", "--http-endpoint=:1", "--metrics-address=:2", "--metrics-path=metrics", "--enable-capacity", "--capacity-threads=0", "--capacity-poll-interval=0", "--capacity-max-age=-1s",
+		"--kube-api-capacity-qps=NaN", "--kube-api-capacity-burst=-1",
 		"--node-deployment",
 		"--intents=perhaps", "--leader-election", "--leader-election-lease-duration=5s", "--leader-election-retry-period=9s",
 		"--create-timeout=-1s", "--delete-timeout=-1s",
@@ -319,7 +368,8 @@ func TestValidateListsEveryMistake(t *testing.T) {
 	message := p.Validate().Error()
 	for _, flag := range []string{
 		"--csi-address", "--timeout", "--worker-threads", "--volume-name-uuid-length", "--volume-name-prefix", "--retry-interval-max", "--kube-api-qps",
-		"--kube-api-burst", "--metrics-address and --http-endpoint", "--metrics-path", "--enable-capacity", "--node-deployment", "--intents", "--leader-election-lease-duration",
+		"--kube-api-burst", "--metrics-address and --http-endpoint", "--metrics-path", "--enable-capacity", "--capacity-ownerref-level", "--capacity-threads", "--capacity-poll-interval",
+		"--capacity-max-age", "--kube-api-capacity-qps", "--kube-api-capacity-burst", "--node-deployment", "--intents", "--leader-election-lease-duration",
 		"--leader-election-renew-deadline", "--create-timeout",
 		"--delete-timeout", "--leader-election-lease-name",
 	} {

@@ -3,6 +3,7 @@ package provisioner
 import (
 	"context"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -33,11 +34,14 @@ var optionalManifests = map[string]string{
 
 // unusedVerbs are the verbs of upstream's role that nothing here needs: events are not read, and
 // leases are created once and kept (RB-4, RB-11).
-var unusedVerbs = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}}
+var unusedVerbs = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}, "csistoragecapacities": {"patch"}}
+
+// inCapacityNamespace are the resources of the namespace of the capacities (EN-3, RB-11).
+var inCapacityNamespace = []string{"csistoragecapacities", "pods", "replicasets"}
 
 // wantedPermissions are those shipped that this driver and these flags need.
 func (w *builder) wantedPermissions() ([]process.Permission, error) {
-	namespace := w.role.Election.LeaseNamespace()
+	namespace, capacities := w.role.Election.LeaseNamespace(), os.Getenv(envNamespace)
 	shipped, err := process.ShippedPermissions("csi-provisioner", namespace)
 	if err != nil {
 		return nil, err
@@ -48,10 +52,15 @@ func (w *builder) wantedPermissions() ([]process.Permission, error) {
 
 		"volumesnapshotcontents":  !w.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
 		"volumeattributesclasses": !w.has(csi.ControllerServiceCapability_RPC_MODIFY_VOLUME) || !w.role.Gates.Enabled(GateVolumeAttributesClass),
-		"leases":                  !w.role.Election.Enabled && w.role.Journal.Intents == intentsOff,
+		"csistoragecapacities":    !w.role.Capacity.Enabled, "pods": !w.role.Capacity.Enabled || w.role.Capacity.OwnerLevel < 0,
+		"replicasets": !w.role.Capacity.Enabled || w.role.Capacity.OwnerLevel < 2,
+		"leases":      !w.role.Election.Enabled && w.role.Journal.Intents == intentsOff,
 	}
 	var wanted []process.Permission
 	for _, p := range shipped {
+		if slices.Contains(inCapacityNamespace, p.Resource) {
+			p.Namespace = capacities
+		}
 		if !unneeded[p.Resource] && !slices.Contains(unusedVerbs[p.Resource], p.Verb) {
 			wanted = append(wanted, p)
 		}

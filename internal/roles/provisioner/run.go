@@ -81,6 +81,10 @@ func (w *builder) controllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	driver, err := w.capacity(ctx, settings, underWay, measures.InFlight)
+	if err != nil {
+		return err
+	}
 	deleting := settings
 	deleting.Workers = w.role.deleteWorkers()
 	reclaims := reclaiming.New(reclaiming.Config{
@@ -98,7 +102,7 @@ func (w *builder) controllers(ctx context.Context) error {
 	claims = provisioning.New(provisioning.Config{
 		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),
 		Volumes: volumes, Journal: journal, HandedOver: given, Sharing: reclaims.Sharing, Sources: sources,
-		CSI: w.Conn.Controller(), Calls: underWay,
+		CSI: driver, Calls: underWay,
 		Driver: provision.Driver{
 			Name: w.Driver.Name, Plugin: w.Driver.Plugin, Controller: w.Driver.Controller, HasTopology: w.topology(),
 			MultiWriters: w.Driver.Controller[csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER],

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -118,11 +119,11 @@ func WithLogger(t *testing.T, b *Log) context.Context {
 	return logr.NewContext(t.Context(), b.Logger())
 }
 
-// Scheme returns the scheme of the program, with the kinds of RBAC.
+// Scheme returns the scheme of the program, with the kinds of RBAC and of Deployments.
 func Scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := kube.NewScheme()
-	if err := rbacv1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(rbacv1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	return scheme

@@ -1,0 +1,182 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/capacity"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// Config is what the controller needs.
+type Config struct {
+	reconcile.Settings
+	Cached  client.Reader // the informer cache of classes, nodes and volumes
+	Objects cache.Cache   // of the driver's CSIStorageCapacity objects in the namespace; see [NewCache]
+	Live    client.Reader
+	Writer  client.Client
+	Rules   capacity.Rules
+	// Segments are the segments of a driver without topology, or of one node; nil takes those of all
+	// nodes (S-2, S-5).
+	Segments []capacity.Segment
+	CSI      csi.ControllerClient
+	Timeout  time.Duration // of GetCapacity (F-10)
+	Poll     time.Duration // between two questions for one capacity (F-20)
+	MaxAge   time.Duration // after which an old answer is withdrawn; 0 for never
+	Locks    csirpc.Locks
+	InFlight *prometheus.GaugeVec
+}
+
+// Names of the two controllers and of their work queues, as upstream's metrics have them (ME-6).
+const (
+	Name     = "csistoragecapacity"
+	PlanName = "csitopology"
+)
+
+// Priorities in the queue.
+const (
+	priorityPoll    = -10
+	priorityNew     = 0
+	priorityTouched = 10 // a volume was created or deleted there
+)
+
+// keyIndex finds the objects with a key, so that none is searched for among all (S-17).
+const keyIndex = "purser.capacityKey"
+
+// Controller is the task that package reconcile runs.
+type Controller struct {
+	Config
+
+	calls   *csirpc.Caller
+	plan    atomic.Pointer[capacity.Plan] // nil before the first run of [PlanName]
+	queue   atomic.Pointer[queue]         // nil before the process leads
+	answers *answers
+	written *kube.OwnWrites[*storagev1.CSIStorageCapacity]
+}
+
+type queue = reconcile.Queue[capacity.Key]
+
+// New returns the controller without starting anything.
+func New(cfg Config) *Controller {
+	return &Controller{
+		Config: cfg, answers: newAnswers(cfg.Clock), written: kube.NewOwnWrites[*storagev1.CSIStorageCapacity](),
+		calls: csirpc.NewCaller(csirpc.CallerConfig{Locks: cfg.Locks, InFlight: cfg.InFlight}),
+	}
+}
+
+// NewCache returns a cache of the capacities that any provisioner of the driver published in the
+// namespace (W-8). Its watch has the budget of its configuration.
+func NewCache(api *rest.Config, namespace, driver string) (cache.Cache, error) {
+	watches, err := kube.WatchClient(api)
+	if err != nil {
+		return nil, err
+	}
+	return cache.New(api, cache.Options{
+		HTTPClient: watches, Scheme: kube.Scheme(),
+		DefaultNamespaces:    map[string]cache.Config{namespace: {}},
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{names.LabelCapacityDriver: driver}),
+		DefaultTransform:     cache.TransformStripManagedFields(),
+	})
+}
+
+// AddTo registers both controllers and their event handlers with a manager.
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
+	objects := &storagev1.CSIStorageCapacity{}
+	if err := c.Objects.IndexField(ctx, objects, keyIndex, indexKey); err != nil {
+		return fmt.Errorf("index of capacities: %w", err)
+	}
+	informer, err := c.Objects.GetInformer(ctx, objects, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch capacities: %w", err)
+	}
+	if _, err := informer.AddEventHandler(c.written.Handler()); err != nil {
+		return err
+	}
+	watched := []client.Object{&storagev1.StorageClass{}, &corev1.PersistentVolume{}}
+	if c.Segments == nil {
+		watched = append(watched, &corev1.Node{}, &storagev1.CSINode{})
+	}
+	if err := kube.Prewarm(ctx, mgr.GetCache(), watched...); err != nil {
+		return err
+	}
+	return errors.Join(mgr.Add(c.Objects), c.addPlan(mgr), reconcile.Register(mgr, reconcile.Registration[capacity.Key]{
+		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), NewQueue: reconcile.NewPriorityQueue[capacity.Key],
+		Sources: []source.TypedSource[capacity.Key]{
+			source.TypedFunc[capacity.Key](func(_ context.Context, q queue) error {
+				c.queue.Store(&q)
+				c.enqueue(priorityNew, capacity.Changes(nil, c.plan.Load())...)
+				return nil
+			}),
+			source.TypedKind(c.Objects, objects, c.objectChanges()),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.volumeDeletions()),
+		},
+	}))
+}
+
+// Loop returns the controller with the loop around it.
+func (c *Controller) Loop() *reconcile.Loop[capacity.Key, capacity.Snapshot, capacity.Action] {
+	settings := c.Settings
+	settings.Backoff.Most = max(min(settings.Backoff.Most, c.Poll), settings.Backoff.First)
+	return reconcile.New(reconcile.Config[capacity.Key, capacity.Snapshot, capacity.Action]{
+		Settings: settings, Name: Name, Task: c, Retries: reconcile.NewRetries[capacity.Key](),
+		Bound: reconcile.APITimeout + c.Timeout, Observe: c.observe,
+	})
+}
+
+// observe puts a key that was published back into the queue for its next poll. A failed one is
+// there already, with the delay of its backoff.
+func (c *Controller) observe(key capacity.Key, s capacity.Snapshot, end verdict.Verdict[capacity.Action], _ time.Duration) {
+	if end.Because().Reason == verdict.CapacityPublished {
+		c.enqueueAfter(priorityPoll, c.pause(s), key)
+	}
+}
+
+// pause is the time to the next poll of a key. The first one comes at any time within the interval,
+// so that what was published in one burst is not polled in one (S-14); the others stay spread.
+func (c *Controller) pause(s capacity.Snapshot) time.Duration {
+	share := 0.95 + 0.1*rand.Float64() //nolint:gosec // no secret
+	if len(s.Objects) == 0 || c.answers.isFirst(s.Key) {
+		share = 0.05 + 0.95*rand.Float64() //nolint:gosec // no secret
+	}
+	return time.Duration(share * float64(c.Poll))
+}
+
+func (c *Controller) enqueue(priority int, keys ...capacity.Key) {
+	c.enqueueAfter(priority, 0, keys...)
+}
+
+// enqueueAfter adds keys to the queue. A process that does not lead has none, and begins with all
+// keys when it does.
+func (c *Controller) enqueueAfter(priority int, after time.Duration, keys ...capacity.Key) {
+	if q := c.queue.Load(); q != nil && len(keys) > 0 {
+		reconcile.AddWithPriority(*q, priority, after, keys...)
+	}
+}
+
+func indexKey(in client.Object) []string {
+	object, ok := in.(*storagev1.CSIStorageCapacity)
+	if !ok {
+		return nil
+	}
+	key, _ := capacity.KeyOf(object)
+	return []string{key.String()}
+}

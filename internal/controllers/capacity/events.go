@@ -1,0 +1,77 @@
+package capacity
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/purser-csi/purser/internal/core/capacity"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// objectChanges enqueues a key when its object was changed or deleted by another client (S-12), and
+// when an object has no place in the plan. An object with the values that this process wrote last is
+// as it should be.
+func (c *Controller) objectChanges() handler.TypedEventHandler[*storagev1.CSIStorageCapacity, capacity.Key] {
+	return reconcile.OnChange(func(_ context.Context, change reconcile.Change[*storagev1.CSIStorageCapacity], _ queue) {
+		object := change.Object()
+		key, ok := capacity.KeyOf(object)
+		plan := c.plan.Load()
+		if !ok || plan == nil || !c.Rules.Owns(object) { // the first plan enqueues all objects
+			return
+		}
+		isExpected := plan.Keys[key] && !change.IsDeleted() && c.answers.get(key).wanted == capacity.ValuesOf(object)
+		if !isExpected {
+			c.enqueue(priorityNew, key)
+		}
+	})
+}
+
+// volumeDeletions enqueues the keys of the segments where a volume of the driver was deleted (S-15).
+func (c *Controller) volumeDeletions() handler.TypedEventHandler[*corev1.PersistentVolume, capacity.Key] {
+	return reconcile.OnDelete(func(_ context.Context, pv *corev1.PersistentVolume) []capacity.Key {
+		if pv.Spec.CSI == nil || pv.Spec.CSI.Driver != c.Rules.Driver {
+			return nil
+		}
+		if places := capacity.OfAffinity(pv.Spec.NodeAffinity); len(places) > 0 {
+			c.enqueue(priorityTouched, c.plan.Load().Touched(places)...)
+		}
+		return nil
+	})
+}
+
+// Observe returns the client of a driver whose CreateVolume calls refresh the capacities that they
+// change, whether they succeed or not (S-15).
+func (c *Controller) Observe(driver csi.ControllerClient) csi.ControllerClient {
+	return observedDriver{driver, c}
+}
+
+type observedDriver struct {
+	csi.ControllerClient
+	controller *Controller
+}
+
+// CreateVolume implements csi.ControllerClient. A volume says where it is. After an error the first
+// preferred segment was full, or is not as the scheduler believes; upstream refreshes all of the
+// class, which is a call for each node.
+func (d observedDriver) CreateVolume(
+	ctx context.Context, request *csi.CreateVolumeRequest, options ...grpc.CallOption,
+) (*csi.CreateVolumeResponse, error) {
+	response, err := d.ControllerClient.CreateVolume(ctx, request, options...)
+	places := response.GetVolume().GetAccessibleTopology()
+	if preferred := request.GetAccessibilityRequirements().GetPreferred(); err != nil && len(preferred) > 0 {
+		places = preferred[:1]
+	}
+	var segments []capacity.Segment
+	for _, place := range places {
+		if len(place.GetSegments()) > 0 {
+			segments = append(segments, capacity.NewSegment(place.GetSegments()))
+		}
+	}
+	d.controller.enqueue(priorityTouched, d.controller.plan.Load().Touched(segments)...)
+	return response, err
+}

@@ -1,0 +1,189 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/capacity"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// planKey is the one key of the controller that works the plan out.
+type planKey struct{}
+
+// settle is how long changes of nodes and classes are gathered before the plan is worked out again
+// (S-3).
+const settle = 500 * time.Millisecond
+
+func (c *Controller) addPlan(mgr manager.Manager) error {
+	sources := []source.TypedSource[planKey]{
+		source.TypedFunc[planKey](func(_ context.Context, q reconcile.Queue[planKey]) error {
+			q.Add(planKey{}) // also where there is neither class nor node
+			return nil
+		}),
+		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, onPlanChange(isClassChange)),
+	}
+	if c.Segments == nil {
+		sources = append(sources,
+			source.TypedKind(mgr.GetCache(), &corev1.Node{}, onPlanChange(isNodeChange)),
+			source.TypedKind(mgr.GetCache(), &storagev1.CSINode{}, onPlanChange(c.isCSINodeChange)))
+	}
+	return reconcile.Register(mgr, reconcile.Registration[planKey]{
+		Name: PlanName, Workers: 1, Reconciler: ctrlreconcile.TypedFunc[planKey](c.replan), Sources: sources,
+	})
+}
+
+// onPlanChange enqueues a new plan for the changes that matter.
+func onPlanChange[T client.Object](matters func(reconcile.Change[T]) bool) handler.TypedEventHandler[T, planKey] {
+	return reconcile.OnChange(func(_ context.Context, change reconcile.Change[T], q reconcile.Queue[planKey]) {
+		if change.IsCreated() || change.IsDeleted() || matters(change) {
+			q.AddAfter(planKey{}, settle)
+		}
+	})
+}
+
+// isClassChange is false: all fields of a class that matter are immutable, so a class that is
+// deleted and created again has another uid.
+func isClassChange(reconcile.Change[*storagev1.StorageClass]) bool { return false }
+
+func isNodeChange(change reconcile.Change[*corev1.Node]) bool {
+	return !maps.Equal(change.Old.Labels, change.New.Labels)
+}
+
+func (c *Controller) isCSINodeChange(change reconcile.Change[*storagev1.CSINode]) bool {
+	return !slices.Equal(c.topologyKeys(change.Old), c.topologyKeys(change.New))
+}
+
+// topologyKeys are those of the driver on a node, and one more that says that it is there.
+func (c *Controller) topologyKeys(csiNode *storagev1.CSINode) []string {
+	for i := range csiNode.Spec.Drivers {
+		if csiNode.Spec.Drivers[i].Name == c.Rules.Driver {
+			return append([]string{""}, csiNode.Spec.Drivers[i].TopologyKeys...)
+		}
+	}
+	return nil
+}
+
+// replan works out which capacities should be published, and enqueues those that are new or gone.
+// The first plan enqueues all of it, with the objects that are there already (S-19).
+func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Result, error) {
+	if !c.Objects.WaitForCacheSync(ctx) {
+		return ctrlreconcile.Result{}, ctx.Err()
+	}
+	before := c.plan.Load()
+	after, nodes, err := c.newPlan(ctx)
+	if err != nil {
+		return ctrlreconcile.Result{}, err
+	}
+	c.plan.Store(after)
+	changes := capacity.Changes(before, after)
+	for _, key := range changes {
+		if after.Keys[key] {
+			c.answers.planned(key)
+		} else {
+			c.answers.forget(key)
+		}
+	}
+	c.enqueue(priorityNew, changes...)
+	if len(changes) > 0 {
+		logr.FromContextOrDiscard(ctx).Info("published capacities change", "capacities", len(after.Keys), "changes", len(changes))
+	}
+	return ctrlreconcile.Result{}, c.sweep(ctx, nodes)
+}
+
+// newPlan reads classes and nodes. nodes are the names of all nodes; nil where they are not watched.
+func (c *Controller) newPlan(ctx context.Context) (plan *capacity.Plan, nodes []string, err error) {
+	var classes storagev1.StorageClassList
+	if err := c.Cached.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list classes: %w", err)
+	}
+	segments := c.Segments
+	if segments == nil {
+		var all corev1.NodeList
+		var csiNodes storagev1.CSINodeList
+		err := errors.Join(c.Cached.List(ctx, &all, client.UnsafeDisableDeepCopy), c.Cached.List(ctx, &csiNodes, client.UnsafeDisableDeepCopy))
+		if err != nil {
+			return nil, nil, fmt.Errorf("list nodes: %w", err)
+		}
+		segments = capacity.Segments(pointers(all.Items), pointers(csiNodes.Items), c.Rules.Driver)
+		nodes = []string{}
+		for i := range all.Items {
+			nodes = append(nodes, all.Items[i].Name)
+		}
+	}
+	return capacity.NewPlan(pointers(classes.Items), segments, c.Rules), nodes, nil
+}
+
+// sweep enqueues the keys of objects that are not planned. It deletes objects with a selector that no
+// provisioner writes, and what node deployments left behind on nodes that are gone (S-20).
+func (c *Controller) sweep(ctx context.Context, nodes []string) error {
+	var list storagev1.CSIStorageCapacityList
+	if err := c.Objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list capacities: %w", err)
+	}
+	objects, plan := pointers(list.Items), c.plan.Load()
+	var useless []*storagev1.CSIStorageCapacity
+	for _, object := range objects {
+		key, ok := capacity.KeyOf(object)
+		switch {
+		case !c.Rules.Owns(object) || plan.Keys[key] && ok:
+		case !ok:
+			useless = append(useless, object)
+		default:
+			c.enqueue(priorityNew, key)
+		}
+	}
+	if nodes != nil {
+		useless = append(useless, capacity.Leftovers(objects, nodes, c.Rules)...)
+	}
+	var errs []error
+	for _, object := range useless {
+		logr.FromContextOrDiscard(ctx).Info("deleting a capacity that nothing publishes", "object", client.ObjectKeyFromObject(object))
+		errs = append(errs, c.remove(ctx, object.DeepCopy()))
+	}
+	return errors.Join(errs...)
+}
+
+// State returns what the metrics show.
+func (c *Controller) State() telemetry.CapacityState {
+	plan := c.plan.Load()
+	var list storagev1.CSIStorageCapacityList
+	if plan == nil || c.Objects.List(context.Background(), &list, client.UnsafeDisableDeepCopy) != nil {
+		return telemetry.CapacityState{}
+	}
+	state := telemetry.CapacityState{Goal: len(plan.Keys)}
+	for i := range list.Items {
+		key, ok := capacity.KeyOf(&list.Items[i])
+		switch {
+		case !c.Rules.Owns(&list.Items[i]):
+		case ok && plan.Keys[key]:
+			state.Current++
+		default:
+			state.Obsolete++
+		}
+	}
+	state.Oldest, state.Failing = c.answers.ages(plan)
+	return state
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
+}

@@ -1,0 +1,208 @@
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Verdict is what this package answers.
+type Verdict = verdict.Verdict[Action]
+
+type (
+	nothing = verdict.Nothing[Action]
+	refuse  = verdict.Refuse[Action]
+	do      = verdict.Do[Action]
+)
+
+// Snapshot is the world around one key.
+type Snapshot struct {
+	Key       Key
+	IsPlanned bool                            // the key should be published
+	Class     *storagev1.StorageClass         // nil: it does not exist
+	Objects   []*storagev1.CSIStorageCapacity // of this publisher with this key
+	Rules     Rules
+	// Unanswered is for how long the driver has failed to say this capacity; 0 if its last answer was
+	// good.
+	Unanswered time.Duration
+	// MaxAge is after how long without an answer a published capacity is withdrawn; 0 for never.
+	MaxAge time.Duration
+}
+
+// Action is one of [AskDriver], [Create], [Update] and [Delete].
+//
+//sumtype:decl
+type Action interface{ isAction() }
+
+type (
+	// AskDriver calls GetCapacity. [Snapshot.AfterAnswer] or [Snapshot.AfterFailure] is next.
+	AskDriver struct{ Request *csi.GetCapacityRequest }
+	// Create writes a new object. If one of its name exists, [Snapshot.AfterExists] is next.
+	Create struct {
+		Object *storagev1.CSIStorageCapacity
+	}
+	// Update writes an object that exists, under its resourceVersion.
+	Update struct {
+		Object *storagev1.CSIStorageCapacity
+	}
+	// Delete deletes an object, under its uid and resourceVersion.
+	Delete struct {
+		Object *storagev1.CSIStorageCapacity
+	}
+)
+
+func (AskDriver) isAction() {}
+func (Create) isAction()    {}
+func (Update) isAction()    {}
+func (Delete) isAction()    {}
+
+// Decide says what to do for one key: ask the driver and publish its answer, or delete what should
+// not be published. Of several objects with one key all but one are deleted (S-10).
+func Decide(s Snapshot) Verdict {
+	if !s.IsPlanned || !s.Rules.publishes(s.Class) {
+		then := nothing{Finding: verdict.Finding{
+			Reason: verdict.CapacityNotPlanned, Message: "no class or no node has this segment any more",
+		}}
+		return withDeletions(then, s.Objects)
+	}
+	_, surplus := s.split()
+	asked := verdict.Finding{Reason: verdict.CapacityPublished, Message: "ask the driver for the capacity of " + s.Key.String()}
+	actions := append(deletions(surplus), AskDriver{Request: s.request()})
+	return do{Finding: asked, Actions: actions, Then: nothing{Finding: asked}}
+}
+
+func withDeletions(then nothing, objects []*storagev1.CSIStorageCapacity) Verdict {
+	if len(objects) == 0 {
+		return then
+	}
+	return do{Finding: then.Finding, Actions: deletions(objects), Then: then}
+}
+
+func deletions(objects []*storagev1.CSIStorageCapacity) []Action {
+	var actions []Action
+	for _, object := range objects {
+		actions = append(actions, Delete{object})
+	}
+	return actions
+}
+
+// split returns the object that stays, which is the oldest, and the others with the same key.
+func (s Snapshot) split() (stays *storagev1.CSIStorageCapacity, surplus []*storagev1.CSIStorageCapacity) {
+	for _, object := range s.Objects {
+		switch {
+		case stays == nil:
+			stays = object
+		case isOlder(object, stays):
+			surplus, stays = append(surplus, stays), object
+		default:
+			surplus = append(surplus, object)
+		}
+	}
+	return stays, surplus
+}
+
+func isOlder(a, b *storagev1.CSIStorageCapacity) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// request is the question for the driver. Parameters with reserved prefixes are for the sidecars and
+// are left out, as in CreateVolume (S-7).
+func (s Snapshot) request() *csi.GetCapacityRequest {
+	request := &csi.GetCapacityRequest{}
+	for key, value := range s.Class.Parameters {
+		if strings.HasPrefix(key, names.ParameterPrefix) || strings.HasPrefix(key, names.OwnParameterPrefix) {
+			continue
+		}
+		if request.Parameters == nil {
+			request.Parameters = map[string]string{}
+		}
+		request.Parameters[key] = value
+	}
+	if labels := s.Key.Segment.Labels(); labels != nil {
+		request.AccessibleTopology = &csi.Topology{Segments: labels}
+	}
+	return request
+}
+
+// AfterAnswer says what to write after the driver's answer (S-8).
+func (s Snapshot) AfterAnswer(answer *csi.GetCapacityResponse) Verdict {
+	available, most := answer.GetAvailableCapacity(), answer.GetMaximumVolumeSize()
+	if available < 0 || most.GetValue() < 0 {
+		return refuse{Finding: verdict.Finding{Reason: verdict.CapacityInvalid, Message: fmt.Sprintf(
+			"the driver answers GetCapacity for %s with available_capacity=%d and maximum_volume_size=%d; neither may be negative",
+			s.Key, available, most.GetValue(),
+		)}}
+	}
+	var maximum *resource.Quantity
+	if most != nil {
+		maximum = resource.NewQuantity(most.GetValue(), resource.BinarySI)
+	}
+	stays, _ := s.split()
+	published := verdict.Finding{Reason: verdict.CapacityPublished, Message: s.Key.String() + " is published"}
+	return s.write(stays, resource.NewQuantity(available, resource.BinarySI), maximum, nothing{Finding: published})
+}
+
+// AfterExists says what to write when an object with the name of a new one exists: the cache did not
+// show it, because it is stale or because the labels were removed (S-10, S-12).
+func (s Snapshot) AfterExists(wanted, live *storagev1.CSIStorageCapacity) Verdict {
+	published := verdict.Finding{Reason: verdict.CapacityPublished, Message: s.Key.String() + " is published"}
+	if key, ok := KeyOf(live); !ok || key != s.Key { // nodeTopology and storageClassName are immutable
+		return do{Finding: published, Actions: []Action{Delete{live}, Create{wanted}}, Then: nothing{Finding: published}}
+	}
+	return s.write(live, wanted.Capacity, wanted.MaximumVolumeSize, nothing{Finding: published})
+}
+
+// AfterFailure says what to do when the driver did not say the capacity. The last answer stays
+// published until it is too old, and is then withdrawn: an object without a capacity says that it is
+// unknown, and the scheduler picks no node of the segment. Upstream keeps it for ever (S-9).
+func (s Snapshot) AfterFailure(code, words string) Verdict {
+	failed := verdict.Finding{Reason: verdict.CapacityFailed, Code: code, Message: fmt.Sprintf(
+		"the driver does not say the capacity of %s: %s", s.Key, words,
+	)}
+	if s.MaxAge <= 0 || s.Unanswered < s.MaxAge {
+		return refuse{Finding: failed}
+	}
+	failed.Reason = verdict.CapacityUnknown
+	failed.Message = fmt.Sprintf("%s, for %s now; the published capacity is withdrawn", failed.Message, s.Unanswered.Round(time.Second))
+	stays, _ := s.split()
+	if stays == nil {
+		return refuse{Finding: failed}
+	}
+	return s.write(stays, nil, nil, refuse{Finding: failed})
+}
+
+// write brings an object to the given values, and is followed by then. A nil object is created.
+func (s Snapshot) write(current *storagev1.CSIStorageCapacity, capacity, maximum *resource.Quantity, then Verdict) Verdict {
+	var action Action
+	if current == nil {
+		action = Create{s.object(capacity, maximum)}
+	} else {
+		object := current.DeepCopy()
+		object.Capacity, object.MaximumVolumeSize = capacity, maximum
+		s.Rules.mark(object)
+		if isSame(current, object) {
+			return then
+		}
+		action = Update{object}
+	}
+	return do{Finding: then.Because(), Actions: []Action{action}, Then: then}
+}
+
+// isSame compares the fields that a publisher writes.
+func isSame(a, b *storagev1.CSIStorageCapacity) bool {
+	return ValuesOf(a) == ValuesOf(b) &&
+		a.Labels[names.LabelCapacityDriver] == b.Labels[names.LabelCapacityDriver] &&
+		a.Labels[names.LabelCapacityManagedBy] == b.Labels[names.LabelCapacityManagedBy] &&
+		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, isSameOwner)
+}

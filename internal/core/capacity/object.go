@@ -1,0 +1,80 @@
+package capacity
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// namePrefix is that of upstream's generated names (S-6).
+const namePrefix = "csisc-"
+
+// nameHash is the number of bytes of a key's hash in the name of its object.
+const nameHash = 10
+
+// object returns a new object. Its name is made from the key, so that no second object can be
+// created from a stale cache or by a second publisher (S-10).
+func (s Snapshot) object(capacity, maximum *resource.Quantity) *storagev1.CSIStorageCapacity {
+	object := &storagev1.CSIStorageCapacity{
+		ObjectMeta:       metav1.ObjectMeta{Namespace: s.Rules.Namespace, Name: s.name()},
+		StorageClassName: s.Key.Class,
+		NodeTopology:     &metav1.LabelSelector{MatchLabels: s.Key.Segment.Labels()},
+		Capacity:         capacity, MaximumVolumeSize: maximum,
+	}
+	s.Rules.mark(object)
+	return object
+}
+
+func (s Snapshot) name() string {
+	identity := strings.Join([]string{s.Rules.Driver, s.Rules.ManagedBy, s.Key.Class, string(s.Key.Segment)}, "\x00")
+	sum := sha256.Sum256([]byte(identity))
+	return namePrefix + hex.EncodeToString(sum[:nameHash])
+}
+
+// mark adds the labels and the owner that show whose object it is (S-6, S-8). The owner takes the
+// place of another controller, such as the ReplicaSet of an older revision: the API server allows
+// one.
+func (r Rules) mark(object *storagev1.CSIStorageCapacity) {
+	if object.Labels == nil {
+		object.Labels = map[string]string{}
+	}
+	object.Labels[names.LabelCapacityDriver] = r.Driver
+	object.Labels[names.LabelCapacityManagedBy] = r.ManagedBy
+	if r.Owner == nil || slices.ContainsFunc(object.OwnerReferences, func(o metav1.OwnerReference) bool { return isSameOwner(o, *r.Owner) }) {
+		return
+	}
+	object.OwnerReferences = slices.DeleteFunc(slices.Clone(object.OwnerReferences), func(o metav1.OwnerReference) bool {
+		return o.UID == r.Owner.UID || o.Controller != nil && *o.Controller
+	})
+	object.OwnerReferences = append(object.OwnerReferences, *r.Owner)
+}
+
+func isSameOwner(a, b metav1.OwnerReference) bool {
+	isController := func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller }
+	return a.UID == b.UID && a.Kind == b.Kind && a.Name == b.Name && isController(a) == isController(b)
+}
+
+// Values are the numbers in an object, which can be compared.
+type Values struct {
+	Capacity, Maximum       int64
+	HasCapacity, HasMaximum bool
+}
+
+// ValuesOf returns the numbers in an object.
+func ValuesOf(object *storagev1.CSIStorageCapacity) Values {
+	var v Values
+	if object.Capacity != nil {
+		v.Capacity, v.HasCapacity = object.Capacity.Value(), true
+	}
+	if object.MaximumVolumeSize != nil {
+		v.Maximum, v.HasMaximum = object.MaximumVolumeSize.Value(), true
+	}
+	return v
+}

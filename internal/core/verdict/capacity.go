@@ -1,0 +1,28 @@
+package verdict
+
+// Reasons of the publisher of storage capacities.
+const (
+	CapacityPublished  Reason = "CapacityPublished"
+	CapacityNotPlanned Reason = "CapacityNotPlanned"
+	CapacityFailed     Reason = "CapacityFailed"
+	CapacityUnknown    Reason = "CapacityUnknown"
+	CapacityInvalid    Reason = "CapacityInvalid"
+)
+
+var capacityInfos = map[Reason]Info{
+	CapacityPublished: silent("The CSIStorageCapacity object says what the driver answered.",
+		"kubectl get csistoragecapacities -A shows what the scheduler sees."),
+	CapacityNotPlanned: silent("The class or the last node of the segment is gone, so its CSIStorageCapacity object is deleted.",
+		"Nothing to do."),
+	CapacityFailed: silent("The driver did not say the capacity of a segment. The last answer stays published, and the driver is asked again.",
+		"The log has the driver's words. purser_capacity_failing counts such segments, purser_capacity_oldest_answer_seconds has the age of the data."),
+	CapacityUnknown: {
+		Warning, string(CapacityUnknown),
+		"The driver has not said the capacity of a segment for so long that the published value was withdrawn. The scheduler picks no node of the segment for new volumes of the class.",
+		"The message has the driver's words. Is the driver's instance for these nodes running? --capacity-max-age sets how long an old answer counts.",
+	},
+	CapacityInvalid: {
+		Warning, string(CapacityInvalid), "The driver answered GetCapacity with a negative number.",
+		"This is a fault of the driver. The last valid answer stays published.",
+	},
+}

@@ -1,0 +1,171 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	publishing "github.com/purser-csi/purser/internal/controllers/capacity"
+	"github.com/purser-csi/purser/internal/core/capacity"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Capacity are the settings of CSIStorageCapacity objects (F-9, F-16 to F-21).
+type Capacity struct {
+	Enabled          bool
+	ImmediateBinding bool
+	Workers          uint
+	PollInterval     time.Duration
+	MaxAge           time.Duration // 0 for never
+	OwnerLevel       int
+	KubeAPIQPS       float32
+	KubeAPIBurst     int
+}
+
+func (c *Capacity) flags(f *pflag.FlagSet) {
+	f.BoolVar(&c.Enabled, "enable-capacity", false,
+		"publish how much room the storage has, as CSIStorageCapacity objects in the namespace of the environment variable NAMESPACE")
+	f.BoolVar(&c.ImmediateBinding, "capacity-for-immediate-binding", false, "also for classes with immediate binding")
+	f.UintVar(&c.Workers, "capacity-threads", 1, "capacities that the driver is asked for at once")
+	f.DurationVar(&c.PollInterval, "capacity-poll-interval", time.Minute,
+		"how often the driver is asked for each capacity again; the questions are spread over the interval")
+	f.DurationVar(&c.MaxAge, "capacity-max-age", 15*time.Minute,
+		"how long the last answer stays published when the driver fails to give another one; 0 for as long as it fails, as upstream does")
+	f.IntVar(&c.OwnerLevel, "capacity-ownerref-level", 1,
+		"owner of the objects: -1 none, 0 the pod of the environment variable POD_NAME, 1 the pod's controller, 2 the controller's own, such as a Deployment")
+	f.Float32Var(&c.KubeAPIQPS, "kube-api-capacity-qps", 0,
+		"API requests per second for capacities, apart from all others; 0 or less leaves the limit to the API server's priority and fairness")
+	f.IntVar(&c.KubeAPIBurst, "kube-api-capacity-burst", 0, "API requests at once for capacities, when kube-api-capacity-qps is set")
+}
+
+// Environment variables that --enable-capacity needs (EN-3, EN-4).
+const (
+	envNamespace = "NAMESPACE"
+	envPodName   = "POD_NAME"
+	envNodeName  = "NODE_NAME"
+)
+
+// maxOwnerLevel is far above what owns pods.
+const maxOwnerLevel = 10
+
+func (c *Capacity) validate() []error {
+	if !c.Enabled { // as upstream, which reads the other flags with it only
+		return nil
+	}
+	return []error{
+		cli.Need(os.Getenv(envNamespace) != "", "--enable-capacity: needs the environment variable %s, the namespace of the objects; "+
+			"in a pod, take it from the field metadata.namespace", envNamespace),
+		cli.Need(c.OwnerLevel < 0 || os.Getenv(envPodName) != "",
+			"--capacity-ownerref-level=%d: needs the environment variable %s; in a pod, take it from the field metadata.name, or give -1",
+			c.OwnerLevel, envPodName),
+		cli.Need(c.OwnerLevel >= -1 && c.OwnerLevel <= maxOwnerLevel, "--capacity-ownerref-level=%d: must be from -1 to %d", c.OwnerLevel, maxOwnerLevel),
+		cli.Need(c.Workers > 0, "--capacity-threads=0: must be at least 1, or no capacity is published"),
+		cli.Need(c.PollInterval > 0, "--capacity-poll-interval=%s: must be more than 0", c.PollInterval),
+		cli.Need(c.MaxAge >= 0, "--capacity-max-age=%s: must not be negative", c.MaxAge),
+		cli.Need(!math.IsNaN(float64(c.KubeAPIQPS)), "--kube-api-capacity-qps=%v: must be a number", c.KubeAPIQPS),
+		cli.Need(c.KubeAPIBurst >= 0, "--kube-api-capacity-burst=%d: must not be negative", c.KubeAPIBurst),
+	}
+}
+
+// limit returns a configuration with the budget of the capacities, which is apart from that of all
+// other requests (S-18, H-31).
+func (c *Capacity) limit(api *rest.Config) *rest.Config {
+	api = rest.CopyConfig(api)
+	api.RateLimiter, api.QPS, api.Burst = nil, -1, 0
+	if c.KubeAPIQPS > 0 {
+		api.RateLimiter = kube.NewThrottle(c.KubeAPIQPS, max(c.KubeAPIBurst, 1))
+	}
+	return api
+}
+
+// capacity registers the publisher of capacities, and returns the driver through which volumes are
+// created: the publisher sees where.
+func (w *builder) capacity(
+	ctx context.Context, settings reconcile.Settings, locks csirpc.Locks, inFlight *prometheus.GaugeVec,
+) (csi.ControllerClient, error) {
+	driver, c := w.Conn.Controller(), w.role.Capacity
+	if !c.Enabled {
+		return driver, nil
+	}
+	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_GET_CAPACITY] {
+		logr.FromContextOrDiscard(ctx).Info("--enable-capacity has no effect: the driver does not have the capability GET_CAPACITY; " +
+			"set spec.storageCapacity to false in its CSIDriver object, or the scheduler waits for objects that nothing writes")
+		return driver, nil
+	}
+	publisher, err := w.publisher(ctx, settings, locks, inFlight)
+	if err == nil {
+		err = publisher.AddTo(ctx, w.Manager)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--enable-capacity: %w", err)
+	}
+	telemetry.NewCapacities(w.Registry, publisher.State)
+	return publisher.Observe(driver), nil
+}
+
+func (w *builder) publisher(
+	ctx context.Context, settings reconcile.Settings, locks csirpc.Locks, inFlight *prometheus.GaugeVec,
+) (*publishing.Controller, error) {
+	c, api := w.role.Capacity, w.role.Capacity.limit(w.API)
+	rules, segments, err := w.capacityScope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := publishing.NewCache(api, rules.Namespace, rules.Driver)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := client.New(api, client.Options{Scheme: kube.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	if rules.Owner, err = findOwner(ctx, writer, rules.Namespace, os.Getenv(envPodName), c.OwnerLevel); err != nil {
+		return nil, err
+	}
+	settings.Workers = int(c.Workers)
+	return publishing.New(publishing.Config{
+		Settings: settings, Cached: w.Manager.GetClient(), Objects: objects, Live: writer, Writer: writer,
+		Rules: rules, Segments: segments, CSI: w.Conn.Controller(), Timeout: w.role.Timeout,
+		Poll: c.PollInterval, MaxAge: c.MaxAge, Locks: locks, InFlight: inFlight,
+	}), nil
+}
+
+// capacityScope returns whose capacities are published: those of one node, of a driver that is the
+// same everywhere, or of the segments of all nodes, for which segments is nil (S-2, S-5, LB-1).
+func (w *builder) capacityScope(ctx context.Context) (rules capacity.Rules, segments []capacity.Segment, err error) {
+	rules = capacity.Rules{
+		Driver: w.Driver.Name, Namespace: os.Getenv(envNamespace), ManagedBy: names.CapacityManager(""),
+		Immediate: w.role.Capacity.ImmediateBinding,
+	}
+	switch {
+	case w.role.NodeDeployment.Enabled:
+		ctx, cancel := context.WithTimeout(ctx, w.role.Timeout)
+		defer cancel()
+		info, err := w.Conn.Node().NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
+		if err != nil {
+			return rules, nil, fmt.Errorf("the driver does not say where this node is: NodeGetInfo: %w", err)
+		}
+		rules.ManagedBy = names.CapacityManager(os.Getenv(envNodeName))
+		return rules, []capacity.Segment{capacity.NewSegment(info.GetAccessibleTopology().GetSegments())}, nil
+	case !w.topology():
+		return rules, []capacity.Segment{""}, nil
+	}
+	return rules, nil, nil
+}
+
+var errNoOwner = errors.New("it has no controller; give a lower --capacity-ownerref-level, or -1 for objects without an owner")
