@@ -98,6 +98,11 @@ bench-failover: cluster-tools build ## measure how long claims wait when the lea
 bench-driver: ## measure the CSI driver beside plain programs, as root: volumes in a second, snapshots, clones (minutes)
 	@$(GO) run ./test/benchdriver $(BENCH)
 
+.PHONY: bench-capacity
+bench-capacity: cluster-tools build ## publish the capacities of 2000 nodes, ours and upstream's csi-provisioner (minutes)
+	@tools/build.sh $(BIN) upstream-csi-provisioner
+	@$(GO) run ./test/bench/capacity $(BENCH)
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf $(BIN)

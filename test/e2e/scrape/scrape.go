@@ -107,3 +107,25 @@ func parse(page io.Reader) (map[string]*dto.MetricFamily, error) {
 	}
 	return families, nil
 }
+
+// Sum asks for the sum of the gauges of a name that have these labels, among others; 0 for none.
+func Sum(ctx context.Context, address, name string, labels map[string]string) (sum float64, err error) {
+	return sum, read(ctx, address, func(page io.Reader) error {
+		families, err := parse(page)
+		if err != nil {
+			return err
+		}
+		for _, m := range families[name].GetMetric() {
+			matching := 0
+			for _, label := range m.GetLabel() {
+				if labels[label.GetName()] == label.GetValue() {
+					matching++
+				}
+			}
+			if matching == len(labels) {
+				sum += m.GetGauge().GetValue()
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+func main() { os.Exit(run()) }
+
+// options are the flags.
+type options struct {
+	nodes    int
+	poll     time.Duration // --capacity-poll-interval of the provisioners
+	delay    time.Duration // of the driver's answers
+	patience time.Duration // for the first publication
+}
+
+func run() int {
+	var o options
+	flag.IntVar(&o.nodes, "nodes", 2000, "nodes, each a topology segment of its own")
+	flag.DurationVar(&o.poll, "poll", 30*time.Second, "interval of the polls; ten are measured")
+	flag.DurationVar(&o.delay, "delay", time.Millisecond, "how long the driver takes for an answer")
+	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "for the first publication; what is not published by then is extrapolated")
+	flag.Parse()
+	ctrllog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.bench(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-capacity:", err)
+		return 1
+	}
+	return 0
+}
+
+// contenders are the provisioners, with the flags in which they differ. Ours has its defaults.
+var contenders = []contender{
+	{name: "purser", program: "purser", args: []string{"csi-provisioner"}},
+	{name: "upstream, default limit", program: "upstream-csi-provisioner"},
+	{name: "upstream, limits lifted", program: "upstream-csi-provisioner", args: []string{
+		"--kube-api-capacity-qps=10000", "--kube-api-capacity-burst=10000", "--kube-api-qps=10000", "--kube-api-burst=10000",
+	}},
+}
+
+func (o options) bench(ctx context.Context) (err error) {
+	bin, err := stage.Bin()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "Starting an API server with %d nodes; logs are in %s ...\n", o.nodes, dir)
+	c, err := newContest(ctx, bin, dir, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, c.close()); err == nil {
+			err = os.RemoveAll(dir)
+		}
+	}()
+	for _, who := range contenders {
+		if _, absent := os.Stat(filepath.Join(bin, who.program)); absent != nil {
+			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", who.name, absent)
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s ...\n", who.name)
+		r, err := c.measure(ctx, who)
+		if err != nil {
+			return fmt.Errorf("%s: %w", who.name, err)
+		}
+		fmt.Print(r)
+	}
+	return nil
+}
