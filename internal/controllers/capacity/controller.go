@@ -144,7 +144,7 @@ func (c *Controller) Loop() *reconcile.Loop[capacity.Key, capacity.Snapshot, cap
 
 // observe puts a key that was published back into the queue for its next poll. A failed one is
 // there already, with the delay of its backoff.
-func (c *Controller) observe(key capacity.Key, s capacity.Snapshot, end verdict.Verdict[capacity.Action], _ time.Duration) {
+func (c *Controller) observe(key capacity.Key, s capacity.Snapshot, end next, _ time.Duration) {
 	if end.Because().Reason == verdict.CapacityPublished {
 		c.enqueueAfter(priorityPoll, c.pause(s), key)
 	}

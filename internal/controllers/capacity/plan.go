@@ -115,7 +115,10 @@ func (c *Controller) newPlan(ctx context.Context) (plan *capacity.Plan, nodes []
 	if segments == nil {
 		var all corev1.NodeList
 		var csiNodes storagev1.CSINodeList
-		err := errors.Join(c.Cached.List(ctx, &all, client.UnsafeDisableDeepCopy), c.Cached.List(ctx, &csiNodes, client.UnsafeDisableDeepCopy))
+		err := errors.Join(
+			c.Cached.List(ctx, &all, client.UnsafeDisableDeepCopy),
+			c.Cached.List(ctx, &csiNodes, client.UnsafeDisableDeepCopy),
+		)
 		if err != nil {
 			return nil, nil, fmt.Errorf("list nodes: %w", err)
 		}

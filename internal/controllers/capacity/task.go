@@ -99,7 +99,9 @@ func (c *Controller) ask(ctx context.Context, s capacity.Snapshot, request *csi.
 	return s.AfterAnswer(answer)
 }
 
-func (c *Controller) create(ctx context.Context, s capacity.Snapshot, object *storagev1.CSIStorageCapacity) (next, error) {
+func (c *Controller) create(
+	ctx context.Context, s capacity.Snapshot, object *storagev1.CSIStorageCapacity,
+) (next, error) {
 	object = object.DeepCopy()
 	c.answers.writes(s.Key, capacity.ValuesOf(object))
 	err := c.Writer.Create(ctx, object)

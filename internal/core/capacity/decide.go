@@ -183,7 +183,9 @@ func (s Snapshot) AfterFailure(code, words string) Verdict {
 }
 
 // write brings an object to the given values, and is followed by then. A nil object is created.
-func (s Snapshot) write(current *storagev1.CSIStorageCapacity, capacity, maximum *resource.Quantity, then Verdict) Verdict {
+func (s Snapshot) write(
+	current *storagev1.CSIStorageCapacity, capacity, maximum *resource.Quantity, then Verdict,
+) Verdict {
 	var action Action
 	if current == nil {
 		action = Create{s.object(capacity, maximum)}

@@ -47,7 +47,8 @@ func (r Rules) mark(object *storagev1.CSIStorageCapacity) {
 	}
 	object.Labels[names.LabelCapacityDriver] = r.Driver
 	object.Labels[names.LabelCapacityManagedBy] = r.ManagedBy
-	if r.Owner == nil || slices.ContainsFunc(object.OwnerReferences, func(o metav1.OwnerReference) bool { return isSameOwner(o, *r.Owner) }) {
+	isOwner := func(o metav1.OwnerReference) bool { return isSameOwner(o, *r.Owner) }
+	if r.Owner == nil || slices.ContainsFunc(object.OwnerReferences, isOwner) {
 		return
 	}
 	object.OwnerReferences = slices.DeleteFunc(slices.Clone(object.OwnerReferences), func(o metav1.OwnerReference) bool {

@@ -42,13 +42,14 @@ func (r Rules) publishes(class *storagev1.StorageClass) bool {
 	if class == nil || class.Provisioner != r.Driver {
 		return false
 	}
-	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
-	return waits || r.Immediate
+	mode := class.VolumeBindingMode
+	return mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer || r.Immediate
 }
 
 // Owns reports whether an object was published by this publisher, or by upstream's in its place.
 func (r Rules) Owns(object *storagev1.CSIStorageCapacity) bool {
-	return object.Labels[names.LabelCapacityDriver] == r.Driver && object.Labels[names.LabelCapacityManagedBy] == r.ManagedBy
+	return object.Labels[names.LabelCapacityDriver] == r.Driver &&
+		object.Labels[names.LabelCapacityManagedBy] == r.ManagedBy
 }
 
 // Plan is the set of capacities that should be published.
@@ -165,7 +166,8 @@ func Leftovers(objects []*storagev1.CSIStorageCapacity, nodes []string, rules Ru
 	var left []*storagev1.CSIStorageCapacity
 	for _, object := range objects {
 		manager := object.Labels[names.LabelCapacityManagedBy]
-		if object.Labels[names.LabelCapacityDriver] == rules.Driver && names.IsNodeCapacityManager(manager) && !managers[manager] {
+		isOfNode := object.Labels[names.LabelCapacityDriver] == rules.Driver && names.IsNodeCapacityManager(manager)
+		if isOfNode && !managers[manager] {
 			left = append(left, object)
 		}
 	}

@@ -12,7 +12,9 @@ import (
 // findOwner returns the owner of the capacities: the pod, or a controller so many levels above it
 // (F-21). A negative level is for no owner. The owner itself is not read, only what it owns, since
 // upstream's role allows pods and replicasets (RB-11).
-func findOwner(ctx context.Context, from client.Reader, namespace, pod string, level int) (*metav1.OwnerReference, error) {
+func findOwner(
+	ctx context.Context, from client.Reader, namespace, pod string, level int,
+) (*metav1.OwnerReference, error) {
 	if level < 0 {
 		return nil, nil
 	}
@@ -35,7 +37,8 @@ func findOwner(ctx context.Context, from client.Reader, namespace, pod string, l
 			return nil, fmt.Errorf("--capacity-ownerref-level=%d: %s %s/%s: %w", level, owner.Kind, namespace, owner.Name, errNoOwner)
 		}
 		owner = metav1.OwnerReference{
-			APIVersion: controller.APIVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID, Controller: new(true),
+			APIVersion: controller.APIVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID,
+			Controller: new(true),
 		}
 		object = &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))

@@ -97,9 +97,9 @@ func (c *contest) fill(ctx context.Context) error {
 		name := fmt.Sprintf("node-%04d", i)
 		objects = append(objects,
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}},
-			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
-				{Name: driverName, NodeID: name, TopologyKeys: []string{corev1.LabelHostname}},
-			}}})
+			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{
+				Drivers: []storagev1.CSINodeDriver{{Name: driverName, NodeID: name, TopologyKeys: []string{corev1.LabelHostname}}},
+			}})
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
@@ -178,7 +178,8 @@ var errEnded = errors.New("the provisioner has ended")
 
 // awaitPublished returns the number of published capacities when all are, or when patience ends.
 func (c *contest) awaitPublished(ctx context.Context, goal int, program *stage.Program) (published int, err error) {
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, c.patience, true, func(ctx context.Context) (bool, error) {
+	const pause = 200 * time.Millisecond
+	err = wait.PollUntilContextTimeout(ctx, pause, c.patience, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-program.Ended():
 			return false, errEnded
