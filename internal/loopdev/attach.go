@@ -36,7 +36,16 @@ const (
 
 // Attach makes a device of an image.
 func Attach(ctx context.Context, image string, lifetime Lifetime) (*Device, error) {
-	file, err := os.OpenFile(image, os.O_RDWR, 0)
+	return attachFile(ctx, image, os.O_RDWR, lifetime)
+}
+
+// AttachReadOnly makes a device of an image that cannot be written through it.
+func AttachReadOnly(ctx context.Context, image string, lifetime Lifetime) (*Device, error) {
+	return attachFile(ctx, image, os.O_RDONLY, lifetime)
+}
+
+func attachFile(ctx context.Context, image string, access int, lifetime Lifetime) (*Device, error) {
+	file, err := os.OpenFile(image, access, 0)
 	if err != nil {
 		return nil, err
 	}

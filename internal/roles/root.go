@@ -14,6 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/plane"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
@@ -116,6 +117,7 @@ name that the program is called by.`,
 		attacher.Command(p),
 		snapshotter.Command(p),
 		snapshotter.ControllerCommand(p),
+		node.Command(p),
 	)
 	for _, c := range root.Commands() {
 		cli.CollectMistakes(c.Flags())

@@ -49,9 +49,10 @@ const (
 
 // AfterExpansion returns the claim's status as it is after a step. ok is false if the status says so
 // already.
-func AfterExpansion(claim *corev1.PersistentVolumeClaim, step ExpansionStep,
-	size resource.Quantity,
+func AfterExpansion(
+	claim *corev1.PersistentVolumeClaim, step ExpansionStep, bytes int64,
 ) (status corev1.PersistentVolumeClaimStatus, ok bool) {
+	size := *resource.NewQuantity(bytes, resource.BinarySI)
 	status = *claim.Status.DeepCopy()
 	now := status.AllocatedResourceStatuses[corev1.ResourceStorage]
 	set := func(s corev1.ClaimResourceStatus) bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -22,7 +23,7 @@ type (
 	// TellPod emits a warning on the pod, once for each message.
 	TellPod struct{ Event, Message string }
 	// CleanPod removes the empty folders of the pod. Anything else in them stays (5.10).
-	CleanPod struct{}
+	CleanPod struct{ UID types.UID }
 	// FinishPod deletes the object of a terminating pod for good.
 	FinishPod struct{}
 )
@@ -55,6 +56,7 @@ type PodVolume struct {
 
 // PodSnapshot is the world around one pod.
 type PodSnapshot struct {
+	UID      types.UID
 	Pod      *corev1.Pod // nil: it is gone, or on another node
 	Volumes  []PodVolume
 	Problems []Problem
@@ -94,8 +96,8 @@ func DecidePod(s PodSnapshot) PodVerdict {
 
 func endPod(s PodSnapshot) PodVerdict {
 	var actions []PodAction
-	if s.HasFolder {
-		actions = append(actions, CleanPod{})
+	if s.HasFolder && (s.Pod == nil || s.Runtime == NoContainers) {
+		actions = append(actions, CleanPod{UID: s.UID})
 	}
 	f := verdict.Finding{Reason: verdict.PodUnmounted, Message: "no volume of the pod is published on the node"}
 	if s.Pod != nil && s.Pod.DeletionTimestamp != nil && s.Runtime == NoContainers {

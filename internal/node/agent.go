@@ -1,0 +1,186 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// Config is what an agent needs.
+type Config struct {
+	reconcile.Settings
+	Node    string // name of the node
+	Root    string // root directory, as a kubelet's --root-dir
+	Runtime mounting.Runtime
+
+	Cached client.Reader // the informer cache; it may have other nodes' pods as well
+	Live   client.Reader // the API server, for secrets and for pods that the first list does not show
+	Writer client.Client
+
+	Timeout   time.Duration // of one call to a driver
+	PerDriver int           // volumes of one driver that are worked on at once
+	InFlight  *prometheus.GaugeVec
+	// Given are drivers that register without a socket in plugins_registry.
+	Given []GivenDriver
+}
+
+// Names of the controllers and their work queues.
+const (
+	NameVolumes = "node-volumes"
+	NamePods    = "node-pods"
+)
+
+// DefaultTimeout is a kubelet's deadline of a call (5.1).
+const DefaultTimeout = 2 * time.Minute
+
+// runBound ends a run over one volume. Each call has its own deadline; setting the group of many
+// files has none.
+const runBound = time.Hour
+
+// Agent mounts the volumes of one node.
+type Agent struct {
+	Config
+	layout  mounting.Layout
+	records *records
+	drivers *drivers
+	inUse   *inUse
+	caller  *csirpc.Caller
+
+	nodes  *kube.OwnWrites[*corev1.Node]
+	claims *kube.OwnWrites[*corev1.PersistentVolumeClaim]
+
+	mu      sync.Mutex
+	volumes queue    // nil before the start
+	pods    podQueue // nil before the start
+	told    map[types.UID]map[string]bool
+	live    map[types.UID]bool // see livePods; nil before the API server was asked
+}
+
+// New returns an agent without starting anything.
+func New(cfg Config) *Agent {
+	a := &Agent{
+		Config: cfg, layout: mounting.Layout{Root: cfg.Root}, told: map[types.UID]map[string]bool{},
+		nodes: kube.NewOwnWrites[*corev1.Node](), claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+	}
+	a.records = newRecords()
+	a.drivers = newDrivers(a)
+	a.inUse = newInUse(a)
+	a.caller = csirpc.NewCaller(
+		csirpc.CallerConfig{Locks: byKey{}, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
+	)
+	return a
+}
+
+// byKey takes no locks: one key of the queue is one volume, and two runs of a key never overlap.
+type byKey struct{}
+
+// Begin implements csirpc.Locks.
+func (byKey) Begin(string, string, string) (func(), error) { return func() {}, nil }
+
+// loop returns the task about volumes with the loop around it.
+func (a *Agent) loop() *reconcile.Loop[mounting.Key, mounting.Snapshot, mounting.Action] {
+	return reconcile.New(reconcile.Config[mounting.Key, mounting.Snapshot, mounting.Action]{
+		Settings: a.Settings, Name: NameVolumes, Task: a, Retries: reconcile.NewRetries[mounting.Key](), Bound: runBound,
+		Observe: a.observe,
+	})
+}
+
+// AddTo registers the agent with a manager.
+func (a *Agent) AddTo(ctx context.Context, mgr manager.Manager) error {
+	kinds := []client.Object{
+		&corev1.Pod{}, &corev1.Node{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.CSIDriver{},
+		&storagev1.VolumeAttachment{},
+	}
+	if err := kube.Prewarm(ctx, mgr.GetCache(), kinds...); err != nil {
+		return err
+	}
+	cache := mgr.GetCache()
+	err := reconcile.Register(mgr, reconcile.Registration[mounting.Key]{
+		Name: NameVolumes, Workers: a.Workers, Reconciler: limitPerDriver(a.loop(), a.PerDriver, a.enqueue),
+		Sources: []source.TypedSource[mounting.Key]{
+			source.TypedFunc[mounting.Key](a.start),
+			source.TypedKind(cache, &corev1.Pod{}, a.podChangesForVolumes()),
+			source.TypedKind(cache, &corev1.PersistentVolumeClaim{}, a.claimChanges()),
+			source.TypedKind(cache, &corev1.PersistentVolume{}, a.volumeChanges()),
+			source.TypedKind(cache, &storagev1.VolumeAttachment{}, a.attachmentChanges()),
+			source.TypedKind(cache, &corev1.Node{}, a.nodeChanges()),
+			source.TypedKind(cache, &storagev1.CSIDriver{}, a.driverChanges()),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.addPods(mgr); err != nil {
+		return err
+	}
+	for _, part := range []manager.Runnable{a.inUse, a.drivers} {
+		if err := mgr.Add(part); err != nil {
+			return fmt.Errorf("node agent: %w", err)
+		}
+	}
+	return nil
+}
+
+// start reads from the disk what an earlier process mounted, before any volume is worked on (5.10).
+func (a *Agent) start(ctx context.Context, q queue) error {
+	if err := a.reconstruct(ctx); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.volumes = q
+	a.mu.Unlock()
+	for _, key := range a.records.keys() {
+		q.Add(key)
+	}
+	a.inUse.begin()
+	return nil
+}
+
+func (a *Agent) enqueue(key mounting.Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.volumes != nil {
+		a.volumes.Add(key)
+	}
+}
+
+// Decide implements reconcile.Task. It notes which volumes are to be reported in use.
+func (a *Agent) Decide(s mounting.Snapshot, now time.Time) mounting.Verdict {
+	a.inUse.want(s)
+	return mounting.Decide(s, now)
+}
+
+// About implements reconcile.Task. Events are emitted by actions, since one step concerns several
+// pods.
+func (a *Agent) About(key mounting.Key, _ mounting.Snapshot) reconcile.About {
+	return reconcile.About{Log: []any{"node", a.Node, "driver", key.Driver, "handle", key.VolumeID()}}
+}
+
+// observe notes for each pod why its volume is not published, and has the pods looked at.
+func (a *Agent) observe(key mounting.Key, s mounting.Snapshot, end mounting.Verdict, _ time.Duration) {
+	for _, use := range s.Uses {
+		p, _ := a.records.get(key).Publication(use.ID)
+		why := end.Because()
+		if p.State == mounting.Certain {
+			why = verdict.Finding{}
+		}
+		if a.records.setStatus(key, use.ID, why) {
+			a.enqueuePod(use.Pod)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/mount"
+)
+
+// dirMode is a kubelet's mode of folders (5.4).
+const dirMode = 0o750
+
+// fileMode is a kubelet's mode of metadata files.
+const fileMode = 0o644
+
+func makeDirs(path string) error {
+	if err := os.MkdirAll(path, dirMode); err != nil {
+		return fmt.Errorf("make the folder of a volume: %w", err)
+	}
+	return nil
+}
+
+// unfinished is the name of a metadata file that is being written.
+const unfinished = mounting.DataFile + ".new"
+
+// writeMetadata writes a metadata file at once: a reader finds the old content or the new one.
+func writeMetadata(dir string, m mounting.Metadata) error {
+	content, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	if err := makeDirs(dir); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, mounting.DataFile)
+	if have, err := os.ReadFile(path); err == nil && string(have) == string(content) {
+		return nil
+	}
+	next := filepath.Join(dir, unfinished)
+	if err := os.WriteFile(next, content, fileMode); err != nil {
+		return fmt.Errorf("write the metadata of a volume: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("write the metadata of a volume: %w", err)
+	}
+	return nil
+}
+
+func readMetadata(dir string) (mounting.Metadata, error) {
+	content, err := os.ReadFile(filepath.Join(dir, mounting.DataFile))
+	if err != nil {
+		return mounting.Metadata{}, err
+	}
+	m, err := mounting.ParseMetadata(content)
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", filepath.Join(dir, mounting.DataFile), err)
+	}
+	return m, nil
+}
+
+// cleanPublication removes what belongs to a publication, and its record at the end. Nothing on
+// which something is mounted goes.
+func (a *Agent) cleanPublication(key mounting.Key, id mounting.ID) error {
+	target := a.layout.Target(id)
+	if mounted, err := mount.IsPoint(target); err != nil || mounted {
+		return errors.Join(err, stillMounted(target, mounted))
+	}
+	var err error
+	if id.Mode == mounting.Block {
+		err = removeEmpty(target)
+	} else {
+		dir := a.layout.VolumeDir(id.Pod, id.Spec)
+		err = errors.Join(removeEmpty(target), removeMetadata(dir), removeEmpty(dir))
+	}
+	if err != nil {
+		return err
+	}
+	a.change(key, func(r mounting.Record) mounting.Record { return r.WithoutPublication(id) })
+	return nil
+}
+
+func stillMounted(path string, mounted bool) error {
+	if !mounted {
+		return nil
+	}
+	return fmt.Errorf("%s is still a mount point after the driver's answer; nothing is removed", path)
+}
+
+// cleanDevice removes what belongs to a device, and its record at the end.
+func (a *Agent) cleanDevice(key mounting.Key, id mounting.DeviceID) error {
+	path := a.layout.Stage(key, id)
+	if mounted, err := mount.IsPoint(path); err != nil || mounted {
+		return errors.Join(err, stillMounted(path, mounted))
+	}
+	folders := []string{path, a.layout.StageDir(key)}
+	data := a.layout.StageDir(key)
+	if id.Mode == mounting.Block {
+		data = a.layout.BlockData(id.Spec)
+		maps := filepath.Dir(a.layout.BlockMap(mounting.ID{Spec: id.Spec}))
+		folders = []string{path, a.layout.BlockPublish(id.Spec), maps, data, a.layout.BlockDir(id.Spec)}
+	}
+	err := removeMetadata(data)
+	for _, folder := range folders {
+		err = errors.Join(err, removeEmpty(folder))
+	}
+	if err != nil {
+		return err
+	}
+	a.change(key, func(r mounting.Record) mounting.Record { return r.WithoutDevice(id) })
+	return nil
+}
+
+// removeEmpty removes an empty folder or file. What is not empty, and a mount point, stays and is an
+// error.
+func removeEmpty(path string) error {
+	if err := mount.RemoveEmpty(path); err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+func removeMetadata(dir string) error {
+	var errs []error
+	for _, name := range []string{unfinished, mounting.DataFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func isBelow(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// unmountSubPaths unmounts what a kubelet has mounted of the volume for containers with a subPath
+// (5.8).
+func (a *Agent) unmountSubPaths(id mounting.ID) error {
+	dir := filepath.Join(a.layout.Pod(id.Pod), "volume-subpaths", filepath.Base(a.layout.VolumeDir(id.Pod, id.Spec)))
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := mount.CleanBelow(dir); err != nil {
+		return err
+	}
+	return removeTree(dir)
+}
+
+// removeTree removes empty folders and files below and including dir. It never enters a mount, and
+// what is not empty stays.
+func removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		mounted, err := mount.IsPoint(path)
+		if err != nil || mounted {
+			return errors.Join(err, stillMounted(path, mounted))
+		}
+		if !entry.IsDir() {
+			err = removeEmpty(path)
+		} else {
+			err = removeTree(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return removeEmpty(dir)
+}

@@ -1,0 +1,97 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/mounting"
+)
+
+// expand is 5.9: the claim's status says that the node expands the volume, then that it has.
+func (a *Agent) expand(ctx context.Context, s mounting.Snapshot, use mounting.Use) mounting.Verdict {
+	request, err := s.ExpandRequest(a.layout, use)
+	if err != nil {
+		return mounting.AfterExpand(use, unsent(err))
+	}
+	size := use.PV.Spec.Capacity[corev1.ResourceStorage]
+	claim, err := a.noteExpansion(ctx, use.Claim, mounting.ExpansionBegun, size.Value())
+	if err != nil {
+		return mounting.AfterExpand(use, unsent(err))
+	}
+	failure := a.call(ctx, s, "NodeExpandVolume", use.ExpandSecret(),
+		func(ctx context.Context, driver csi.NodeClient, secrets map[string]string) error {
+			request.Secrets = secrets
+			_, err := driver.NodeExpandVolume(ctx, request)
+			return err
+		})
+	if failure != nil && failure.IsInfeasible() {
+		if _, err := a.noteExpansion(ctx, claim, mounting.ExpansionInfeasible, size.Value()); err != nil {
+			return mounting.AfterExpand(use, unsent(err))
+		}
+	}
+	if failure != nil {
+		return mounting.AfterExpand(use, failure)
+	}
+	a.change(s.Key, func(r mounting.Record) mounting.Record {
+		device, _ := r.Device(use.ID.Device())
+		device.DeviceID, device.Bytes = use.ID.Device(), size.Value()
+		return r.WithDevice(device)
+	})
+	if _, err := a.noteExpansion(ctx, claim, mounting.ExpansionDone, size.Value()); err != nil {
+		a.change(s.Key, func(r mounting.Record) mounting.Record { // the status is written by the next attempt
+			device, _ := r.Device(use.ID.Device())
+			device.Bytes = 0
+			return r.WithDevice(device)
+		})
+		return mounting.AfterExpand(use, unsent(err))
+	}
+	message := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q", use.ID.Spec)
+	a.Events.Event(use.Pod, corev1.EventTypeNormal, mounting.EventResizeSuccess, message)
+	a.Events.Event(use.Claim, corev1.EventTypeNormal, mounting.EventResizeSuccess, message)
+	return nil
+}
+
+// noteExpansion writes the claim's status after a step, and returns the claim as it is then.
+func (a *Agent) noteExpansion(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, step mounting.ExpansionStep, bytes int64,
+) (*corev1.PersistentVolumeClaim, error) {
+	status, ok := mounting.AfterExpansion(claim, step, bytes)
+	if !ok {
+		return claim, nil
+	}
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": claim.UID, "resourceVersion": claim.ResourceVersion},
+		"status":   statusFields(status),
+	})
+	if err != nil {
+		return claim, err
+	}
+	changed := claim.DeepCopy()
+	err = a.Writer.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw))
+	if apierrors.IsNotFound(err) {
+		return claim, nil
+	}
+	if err != nil {
+		return claim, fmt.Errorf("write the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	a.claims.Wrote(changed)
+	return changed, nil
+}
+
+// statusFields are those that an expansion changes. One that is empty is removed.
+func statusFields(status corev1.PersistentVolumeClaimStatus) map[string]any {
+	fields := map[string]any{"capacity": status.Capacity, "conditions": status.Conditions, "allocatedResourceStatuses": nil}
+	states := map[string]any{string(corev1.ResourceStorage): nil}
+	if state, ok := status.AllocatedResourceStatuses[corev1.ResourceStorage]; ok {
+		states[string(corev1.ResourceStorage)] = state
+	}
+	fields["allocatedResourceStatuses"] = states
+	return fields
+}

@@ -1,0 +1,192 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
+)
+
+type podQueue = workqueue.TypedRateLimitingInterface[world.Key]
+
+// podTask is the task about the pods of the node. The key of a pod of which only the folder is known
+// has no name.
+type podTask struct{ *Agent }
+
+func (a *Agent) addPods(mgr manager.Manager) error {
+	loop := reconcile.New(reconcile.Config[world.Key, mounting.PodSnapshot, mounting.PodAction]{
+		Settings: a.Settings, Name: NamePods, Task: podTask{a}, Retries: reconcile.NewRetries[world.Key](),
+		Bound: reconcile.APITimeout,
+	})
+	return reconcile.Register(mgr, reconcile.Registration[world.Key]{
+		Name: NamePods, Workers: a.Workers, Reconciler: loop,
+		Sources: []source.TypedSource[world.Key]{
+			source.TypedFunc[world.Key](a.startPods),
+			source.TypedKind(mgr.GetCache(), &corev1.Pod{}, a.podChanges()),
+		},
+	})
+}
+
+func (a *Agent) startPods(_ context.Context, q podQueue) error {
+	uids, err := a.podFolders()
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.pods = q
+	a.mu.Unlock()
+	for _, uid := range uids {
+		q.Add(world.Key{UID: uid})
+	}
+	return nil
+}
+
+// podFolders returns the pods that have a folder on the node.
+func (a *Agent) podFolders() ([]types.UID, error) {
+	entries, err := os.ReadDir(a.layout.Pods())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var uids []types.UID
+	for _, entry := range entries {
+		if entry.IsDir() {
+			uids = append(uids, types.UID(entry.Name()))
+		}
+	}
+	return uids, err
+}
+
+func (a *Agent) podChanges() handler.TypedEventHandler[*corev1.Pod, world.Key] {
+	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.Pod], q podQueue) {
+		pod := c.Object()
+		if pod.Spec.NodeName != a.Node {
+			return
+		}
+		if c.IsDeleted() {
+			a.mu.Lock()
+			delete(a.told, pod.UID)
+			a.mu.Unlock()
+			a.records.forget(pod.UID)
+		}
+		q.Add(world.KeyOf(pod))
+	})
+}
+
+func (a *Agent) enqueuePod(pod *corev1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods != nil {
+		a.pods.Add(world.KeyOf(pod))
+	}
+}
+
+// enqueueUID has a pod looked at of which only the uid is known.
+func (a *Agent) enqueueUID(uid types.UID) {
+	pods, err := a.listPods(context.Background(), client.MatchingFields{indexUID: string(uid)})
+	if err == nil && len(pods) > 0 {
+		a.enqueuePod(pods[0])
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods != nil {
+		a.pods.Add(world.Key{UID: uid})
+	}
+}
+
+// Gather implements reconcile.Task.
+func (t podTask) Gather(ctx context.Context, key world.Key) (mounting.PodSnapshot, error) {
+	s := mounting.PodSnapshot{UID: key.UID, Runtime: t.Runtime, Recorded: len(t.records.ofPod(key.UID))}
+	pods, err := t.listPods(ctx, client.MatchingFields{indexUID: string(key.UID)})
+	if err != nil {
+		return s, err
+	}
+	if _, err := os.Lstat(t.layout.Pod(key.UID)); err == nil {
+		s.HasFolder = true
+	}
+	if len(pods) == 0 {
+		return s, nil
+	}
+	s.Pod = pods[0]
+	uses, problems := mounting.Resolve(s.Pod, t.objects(ctx))
+	s.Problems = problems
+	for _, use := range uses {
+		p, _ := t.records.get(use.Key).Publication(use.ID)
+		s.Volumes = append(s.Volumes, mounting.PodVolume{
+			Name: use.Name, Published: p.State == mounting.Certain, Why: t.records.statusOf(use.Key, use.ID),
+		})
+	}
+	return s, nil
+}
+
+// Decide implements reconcile.Task.
+func (t podTask) Decide(s mounting.PodSnapshot, _ time.Time) mounting.PodVerdict {
+	return mounting.DecidePod(s)
+}
+
+// About implements reconcile.Task.
+func (t podTask) About(key world.Key, _ mounting.PodSnapshot) reconcile.About {
+	return reconcile.About{Log: []any{"node", t.Node, telemetry.KeyPod, key.NamespacedName, "uid", key.UID}}
+}
+
+// Apply implements reconcile.Task.
+func (t podTask) Apply(
+	ctx context.Context, s mounting.PodSnapshot, action mounting.PodAction,
+) (mounting.PodVerdict, error) {
+	switch act := action.(type) {
+	case mounting.SetConditions:
+		return nil, t.setConditions(ctx, s.Pod, act.Conditions)
+	case mounting.TellPod:
+		t.tell(mounting.Tell{Pods: []*corev1.Pod{s.Pod}, Event: act.Event, Message: act.Message})
+		return nil, nil
+	case mounting.CleanPod:
+		t.cleanPod(ctx, act.UID)
+		return nil, nil
+	case mounting.FinishPod:
+		uid := client.Preconditions{UID: &s.Pod.UID}
+		return nil, client.IgnoreNotFound(t.Writer.Delete(ctx, s.Pod.DeepCopy(), client.GracePeriodSeconds(0), uid))
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+func (t podTask) setConditions(ctx context.Context, pod *corev1.Pod, conditions []corev1.PodCondition) error {
+	now := metav1.NewTime(t.Clock.Now())
+	for i := range conditions {
+		conditions[i].LastTransitionTime = now
+	}
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": map[string]any{"conditions": conditions}})
+	if err != nil {
+		return err
+	}
+	patch := client.RawPatch(types.StrategicMergePatchType, raw) // merges the list by type
+	if err := t.Writer.Status().Patch(ctx, pod.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the conditions of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// cleanPod removes what is empty in the folder of a pod that ends. Files in it are those of the
+// program that ran its containers; they stay, and the log names the folder.
+func (t podTask) cleanPod(ctx context.Context, uid types.UID) {
+	if err := removeTree(t.layout.Pod(uid)); err != nil {
+		logr.FromContextOrDiscard(ctx).Info("orphaned pod found, but its folder is not empty and stays", "pod", uid, "problem", err.Error())
+	}
+}

@@ -1,0 +1,423 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/driver/registration"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/internal/roles/node"
+)
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard())
+	m.Run()
+}
+
+const (
+	driverName = "test.purser"
+	nodeName   = "n1"
+	timeout    = 60 * time.Second
+)
+
+// rig is an API server, a driver behind a proxy, and an agent.
+type rig struct {
+	client.Client
+	t        *testing.T
+	api      *rest.Config
+	root     string // of the agent
+	proxy    *proxy
+	conn     *csirpc.Conn // of the driver itself
+	requests *counter
+	layout   mounting.Layout
+
+	stopAgent func()
+}
+
+// newRig starts everything but the agent.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("volumes are mounted, which takes root")
+	}
+	binaries, err := cluster.FindBinaries(cluster.Components{}.Programs(), filepath.Join("..", "..", "bin"))
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp("", "pn") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if left, err := mount.CleanBelow(dir); len(left) > 0 || err != nil {
+			t.Errorf("left mounted: %v, %v", left, err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	c, err := cluster.Start(t.Context(), cluster.Config{Dir: filepath.Join(dir, "c"), Binaries: binaries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Stop(context.Background()) })
+	api, err := client.New(c.RESTConfig(), client.Options{Scheme: kube.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{Client: api, t: t, api: c.RESTConfig(), root: filepath.Join(dir, "k"), requests: &counter{}}
+	r.layout = mounting.Layout{Root: r.root}
+	r.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
+	r.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
+	r.startDriver(dir)
+	return r
+}
+
+func (r *rig) create(o client.Object) {
+	r.t.Helper()
+	if err := r.Create(r.t.Context(), o); err != nil && !apierrors.IsAlreadyExists(err) {
+		r.t.Fatalf("create %T %s: %v", o, o.GetName(), err)
+	}
+}
+
+// startDriver runs the built-in driver, and the proxy and its registration in front of it.
+func (r *rig) startDriver(dir string) {
+	r.t.Helper()
+	d := driver.New()
+	d.Log, d.Name, d.NodeID = logr.Discard(), driverName, "node-id-1"
+	d.Endpoint, d.StateDir, d.Backend = "unix://"+filepath.Join(dir, "d.sock"), filepath.Join(dir, "d"), "loopfile"
+	r.run("driver", d.Run)
+	conn, err := csirpc.Dial(csirpc.Config{Endpoint: d.Endpoint, Timeout: timeout})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.WaitReady(r.t.Context(), func(error) {}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.conn = conn
+	front := filepath.Join(dir, "p.sock")
+	r.proxy = newProxy(r.t, filepath.Join(dir, "d.sock"), front)
+	if err := os.MkdirAll(r.layout.Registrations(), 0o750); err != nil {
+		r.t.Fatal(err)
+	}
+	server, err := registration.New(registration.Config{Dir: r.layout.Registrations(), Name: driverName, Socket: front})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.run("registration", server.Run)
+	r.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
+}
+
+// run runs a part until the returned function is called, or the test ends.
+func (r *rig) run(name string, do func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Errorf("%s ended: %v", name, err)
+		}
+	})
+	r.t.Cleanup(stop)
+	return stop
+}
+
+// start runs an agent.
+func (r *rig) start(edits ...func(*node.Node)) {
+	r.t.Helper()
+	n := node.New()
+	n.Log, n.NodeName, n.RootDir = r.logger(), nodeName, r.root
+	n.RetryStart, n.RetryMax = 50*time.Millisecond, time.Second
+	n.API = rest.CopyConfig(r.api)
+	n.API.Wrap(r.requests.counting)
+	for _, edit := range edits {
+		edit(n)
+	}
+	if err := n.Validate(); err != nil {
+		r.t.Fatal(err)
+	}
+	started := make(chan struct{})
+	n.Started = func() { close(started) }
+	r.stopAgent = r.run("agent", n.Run)
+	select {
+	case <-started:
+	case <-time.After(timeout):
+		r.t.Fatal("the agent does not start")
+	}
+}
+
+func (r *rig) logger() logr.Logger {
+	if !testing.Verbose() {
+		return logr.Discard()
+	}
+	return testLogger(r.t)
+}
+
+// volume makes a volume and a claim that is bound to it; edits change the PersistentVolume.
+func (r *rig) volume(name string, edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	r.t.Helper()
+	size := resource.MustParse("32Mi")
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: corev1.ResourceList{corev1.ResourceStorage: size}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, FSType: "ext4"}},
+		ClaimRef:               &corev1.ObjectReference{Namespace: "default", Name: name}, StorageClassName: "none",
+	}}
+	for _, edit := range edits {
+		edit(pv)
+	}
+	if pv.Spec.CSI.VolumeHandle == "" {
+		created, err := r.conn.Controller().CreateVolume(r.t.Context(), &csi.CreateVolumeRequest{
+			Name: pv.Name, CapacityRange: &csi.CapacityRange{RequiredBytes: size.Value()}, VolumeCapabilities: []*csi.VolumeCapability{capabilityOf(pv)},
+		})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.VolumeAttributes = created.Volume.VolumeId, created.Volume.VolumeContext
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: new("none"), AccessModes: pv.Spec.AccessModes, VolumeName: pv.Name, VolumeMode: pv.Spec.VolumeMode,
+		Resources: corev1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
+	}}
+	r.create(claim)
+	pv.Spec.ClaimRef.UID = claim.UID
+	r.create(pv)
+	r.bind(claim, pv)
+	return pv
+}
+
+func (r *rig) bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) {
+	r.t.Helper()
+	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, pv.Spec.Capacity, pv.Spec.AccessModes
+	if err := r.Status().Update(r.t.Context(), claim); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func capabilityOf(pv *corev1.PersistentVolume) *csi.VolumeCapability {
+	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}}
+	if isBlock(pv) {
+		c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+	} else {
+		c.AccessType = &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: pv.Spec.CSI.FSType}}
+	}
+	return c
+}
+
+func isBlock(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
+}
+
+// claimed is a volume of a pod with the claim's name.
+func claimed(claim string) corev1.Volume {
+	return corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}
+}
+
+// pod creates a pod on the node that mounts the volumes.
+func (r *rig) pod(name string, volumes []corev1.Volume, edits ...func(*corev1.Pod)) *corev1.Pod {
+	r.t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: nodeName, Volumes: volumes, Containers: []corev1.Container{{Name: "c", Image: "i"}}, TerminationGracePeriodSeconds: new(int64(1)),
+			AutomountServiceAccountToken: new(false),
+		},
+	}
+	for i := range volumes {
+		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{
+			Name: volumes[i].Name, MountPath: "/" + volumes[i].Name,
+		})
+	}
+	for _, edit := range edits {
+		edit(pod)
+	}
+	r.create(pod)
+	return pod
+}
+
+// asDevices has the pod use its volumes as devices.
+func asDevices(pod *corev1.Pod) {
+	c := &pod.Spec.Containers[0]
+	for _, m := range c.VolumeMounts {
+		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: m.Name, DevicePath: "/dev/" + m.Name})
+	}
+	c.VolumeMounts = nil
+}
+
+// eventually waits for a condition.
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(timeout)
+	for !ok() {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("after %s: not yet: %s; %s", timeout, what, r.proxy.mounting())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// condition returns the agent's condition of a pod.
+func (r *rig) condition(pod *corev1.Pod) corev1.PodCondition {
+	var now corev1.Pod
+	if err := r.Get(r.t.Context(), client.ObjectKeyFromObject(pod), &now); err != nil {
+		return corev1.PodCondition{}
+	}
+	for _, c := range now.Status.Conditions {
+		if c.Type == "purser/VolumesPublished" {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+func (r *rig) waitPublished(pods ...*corev1.Pod) {
+	r.t.Helper()
+	for _, pod := range pods {
+		r.eventually("volumes of pod "+pod.Name+" published", func() bool { return r.condition(pod).Status == corev1.ConditionTrue })
+	}
+}
+
+func (r *rig) remove(pods ...*corev1.Pod) {
+	r.t.Helper()
+	for _, pod := range pods {
+		if err := r.Delete(r.t.Context(), pod); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *rig) waitGone(pods ...*corev1.Pod) {
+	r.t.Helper()
+	for _, pod := range pods {
+		r.eventually("pod "+pod.Name+" gone", func() bool {
+			return apierrors.IsNotFound(r.Get(r.t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}))
+		})
+	}
+}
+
+// waitClean waits until nothing of any volume is left below the root directory.
+func (r *rig) waitClean() {
+	r.t.Helper()
+	r.eventually("nothing left: "+strings.Join(r.leftovers(), " "), func() bool { return len(r.leftovers()) == 0 })
+	if left, err := mount.Below(r.root); err != nil || len(left) > 0 {
+		r.t.Errorf("mounted: %v, %v", left, err)
+	}
+}
+
+// leftovers are the files and folders of volumes below the root directory, and the devices.
+func (r *rig) leftovers() []string {
+	var left []string
+	for _, dir := range []string{r.layout.Pods(), r.layout.Plugins()} {
+		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			rel, _ := filepath.Rel(r.root, path)
+			if err == nil && path != dir && len(strings.Split(rel, "/")) > 4 {
+				left = append(left, rel)
+			}
+			return nil
+		})
+	}
+	return left
+}
+
+func (r *rig) target(pod *corev1.Pod, pv *corev1.PersistentVolume) string {
+	mode := mounting.Filesystem
+	if isBlock(pv) {
+		mode = mounting.Block
+	}
+	return r.layout.Target(mounting.ID{Pod: pod.UID, Spec: pv.Name, Mode: mode})
+}
+
+// counter counts the requests of the agent, watches and events apart.
+type counter struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (c *counter) counting(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if request.URL.Query().Get("watch") == "" {
+			c.mu.Lock()
+			if c.counts == nil {
+				c.counts = map[string]int{}
+			}
+			c.counts[request.Method+" "+resourceOf(request.URL.Path)]++
+			c.mu.Unlock()
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+// resourceOf is the kind of objects in a path, with the subresource.
+func resourceOf(p string) string {
+	parts := strings.Split(strings.Trim(p, "/"), "/")
+	if parts[0] == "api" {
+		parts = parts[min(2, len(parts)):]
+	} else {
+		parts = parts[min(3, len(parts)):]
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[min(2, len(parts)):]
+	}
+	if len(parts) == 0 {
+		return p
+	}
+	if len(parts) > 2 {
+		return path.Join(parts[0], parts[2])
+	}
+	return parts[0]
+}
+
+func (c *counter) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts = nil
+}
+
+func (c *counter) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprint(c.counts)
+}
+
+// reads counts the requests that read.
+func (c *counter) reads() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for what, count := range c.counts {
+		if strings.HasPrefix(what, http.MethodGet) {
+			n += count
+		}
+	}
+	return n
+}
