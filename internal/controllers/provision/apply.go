@@ -41,7 +41,15 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	case provision.WriteVolume:
 		return c.writeVolume(ctx, a.Volume)
 	case provision.Reschedule:
+		c.gaveBack(s.Key.UID)
 		return nil, c.reschedule(ctx, s.Key, a.Claim.Annotations[names.AnnSelectedNode])
+	case provision.Compete:
+		c.owned.set(s.Key.UID, a.Ownership)
+		return nil, nil
+	case provision.CheckRoom:
+		return c.checkRoom(ctx, s, a)
+	case provision.OwnClaim:
+		return c.ownClaim(ctx, s, a)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }

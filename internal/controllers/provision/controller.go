@@ -77,6 +77,7 @@ type Controller struct {
 	answered sync.Map // *answered by the uid of the claim
 	caller   *csirpc.Caller
 	survey   survey
+	owned    *ownerships
 }
 
 // New returns the controller without starting anything.
@@ -92,7 +93,8 @@ func New(cfg Config) *Controller {
 	}
 	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
 	c := &Controller{
-		Config: cfg, retries: reconcile.NewRetries[provision.Key](), finished: newFinished(), secrets: newSecretVersions(),
+		Config: cfg, retries: reconcile.NewRetries[provision.Key](), finished: newFinished(),
+		secrets: newSecretVersions(), owned: newOwnerships(),
 	}
 	c.caller = csirpc.NewCaller(csirpc.CallerConfig{
 		Slots: max(cfg.Workers, 1), Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: c.readSecret,
@@ -126,6 +128,9 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("watch claims: %w", err)
 	}
 	if _, err := claims.AddEventHandler(settledClaims(c.finished.forget, c.HandedOver.Forget)); err != nil {
+		return fmt.Errorf("watch claims: %w", err)
+	}
+	if _, err := claims.AddEventHandler(c.owned.watch()); err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &storagev1.StorageClass{}, &corev1.PersistentVolume{}); err != nil {

@@ -29,6 +29,7 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 	if err := c.Journal.Wait(ctx); err != nil {
 		return s, err
 	}
+	s.Ownership = c.owned.get(key.UID)
 	retry := c.retries.Get(key)
 	s.Retry = provision.RetryState{Failed: retry.Failed, NotBefore: retry.NotBefore, Inputs: retry.Inputs}
 	if pending, ok := c.Journal.Pending(key.UID); ok {

@@ -60,6 +60,10 @@ func (s *survey) get(read func() ([]topology.Node, error)) ([]topology.Node, err
 
 // place reads the nodes that the request depends on, when the driver has topology.
 func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
+	if c.Options.Node.Name != "" {
+		s.Node, s.CSINode, s.Nodes = provision.Stand(c.Options.Node, c.Driver.Name)
+		return s, nil
+	}
 	if !c.Driver.HasTopology {
 		return s, nil
 	}
@@ -125,7 +129,7 @@ func (c *Controller) warnOfNoKeys(ctx context.Context) {
 func (c *Controller) watchNodes(ctx context.Context, cache ctrlcache.Cache) ([]source.TypedSource[provision.Key],
 	error,
 ) {
-	if !c.Driver.HasTopology {
+	if !c.Driver.HasTopology || c.Options.Node.Name != "" {
 		return nil, nil
 	}
 	for kind, handler := range map[client.Object]toolscache.ResourceEventHandler{

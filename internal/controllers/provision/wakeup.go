@@ -23,6 +23,9 @@ import (
 func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) []provision.Key {
 	key := keyOf(claim)
 	unbound := claim.Spec.VolumeName == "" && c.asksUs(claim)
+	if c.isElsewhere(claim) {
+		unbound = false
+	}
 	if _, pending := c.Journal.Pending(claim.UID); !unbound && !pending && !c.retries.Has(key) {
 		return nil
 	}

@@ -66,7 +66,8 @@ func unwanted(s Snapshot) Verdict {
 
 // wants reports whether there is a claim that goes on wanting a volume.
 func wants(s Snapshot) bool {
-	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == "" && !hasAnother(s)
+	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == "" && !hasAnother(s) &&
+		isForThisNode(s)
 }
 
 // discardAnswered deletes the volume that CreateVolume was answered with. Of a previous leader's

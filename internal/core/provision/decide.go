@@ -28,6 +28,7 @@ var checks = []check{
 	checkDeleting,
 	checkPending,
 	checkClass,
+	checkNode,
 	checkConsumer,
 	checkSource,
 	checkCapabilities,
@@ -37,6 +38,7 @@ var checks = []check{
 
 // Decide says what to do for a claim. now is compared with the times in the snapshot only.
 func Decide(s Snapshot, now time.Time) Verdict {
+	s.now = now
 	v := decide(s)
 	if s.Pending != nil && now.Before(s.Pending.CallsEnd) && mayDelete(s, v) {
 		return untilCallsEnd(s)

@@ -81,7 +81,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		finding.Reason = verdict.CreateInfeasible
 	case m == exhausted:
 		finding.Reason = verdict.CreateExhausted
-		if s.Driver.HasTopology && unwanted(s) == nil && selectedNode(s.Claim) != "" { // C-41, C-26
+		if mayMove(s) && unwanted(s) == nil && selectedNode(s.Claim) != "" { // C-41, C-26
 			return reschedule(s, finding, record)
 		}
 	}

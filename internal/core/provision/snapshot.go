@@ -53,8 +53,11 @@ type Snapshot struct {
 	// not say so.
 	HandedOver bool
 	Retry      RetryState
+	Ownership  Ownership // of an instance that works for one node
 	Driver     Driver
 	Options    Options
+
+	now time.Time // of the decision
 }
 
 // RetryState is what the controller remembers of the last failed attempt for a claim.
@@ -116,6 +119,7 @@ type Options struct {
 	KeepVolumeMode            bool             // --prevent-volume-mode-conversion
 	CrossNamespace            bool             // the feature gate CrossNamespaceVolumeDataSource
 	IgnoreAttributes          bool             // the feature gate VolumeAttributesClass is off
+	Node                      NodeOptions      // --node-deployment
 	Identity                  string           // of this process, for the volume attributes (ST-9)
 }
 

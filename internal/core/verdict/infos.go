@@ -25,6 +25,7 @@ var infos = merge(
 	mountingInfos,
 	topologyInfos,
 	sourceInfos,
+	nodeInfos,
 )
 
 // merge panics at start-up if two tables have the same reason.

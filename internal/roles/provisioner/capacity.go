@@ -160,7 +160,7 @@ func (w *builder) capacityScope(ctx context.Context) (rules capacity.Rules, segm
 		if err != nil {
 			return rules, nil, fmt.Errorf("the driver does not say where this node is: NodeGetInfo: %w", err)
 		}
-		rules.ManagedBy = names.CapacityManager(os.Getenv(envNodeName))
+		rules.ManagedBy = names.CapacityManager(w.role.NodeDeployment.node())
 		return rules, []capacity.Segment{capacity.NewSegment(info.GetAccessibleTopology().GetSegments())}, nil
 	case !w.topology():
 		return rules, []capacity.Segment{""}, nil

@@ -22,7 +22,7 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Logs", cli.LoggingFlags(p.Logging))
 	cli.Grouped(f, "Sources of volumes", p.sourceFlags)
 	cli.Grouped(f, "Storage capacity", p.Capacity.flags)
-	cli.Grouped(f, "One instance per node (not there yet)", p.NodeDeployment.flags)
+	cli.Grouped(f, "One instance per node", p.NodeDeployment.flags)
 	cli.Grouped(f, "Of older versions", p.retiredFlags)
 	cli.Marked(f, cli.MarkNew, "min-volume-size", "volume-name-template", "driver-metadata", "volume-metadata", "intents",
 		"orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name",

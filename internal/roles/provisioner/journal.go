@@ -57,7 +57,7 @@ func (w *builder) journal() (counted, error) {
 	}
 	j := journal.New(journal.Config{
 		Live: api, Writer: api,
-		Namespace: w.role.Election.LeaseNamespace(), Name: "purser-intents-" + process.DriverLeaseName(w.Driver.Name),
+		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName("purser-intents-" + process.DriverLeaseName(w.Driver.Name)),
 		Holder:      w.role.Election.Identity(),
 		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.Journal.PreviousEnded,
 	})

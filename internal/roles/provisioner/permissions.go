@@ -47,7 +47,7 @@ func (w *builder) wantedPermissions() ([]process.Permission, error) {
 		return nil, err
 	}
 	unneeded := map[string]bool{
-		"nodes": !w.topology(), "csinodes": !w.topology(), "volumeattachments": !w.attaches(),
+		"nodes": !w.readsNodes(), "csinodes": !w.readsNodes(), "volumeattachments": !w.attaches(),
 		"volumesnapshots": !w.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),
 
 		"volumesnapshotcontents":  !w.has(csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT),

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ type Provisioner struct {
 
 	Capacity       Capacity
 	NodeDeployment NodeDeployment
+	at             *atomic.Pointer[place] // nil without --node-deployment
 	Gates          *cli.Gates
 }
 

@@ -29,13 +29,16 @@ import (
 // Run implements Role.
 func (p *Provisioner) Run(ctx context.Context) error {
 	return sidecar.Run(ctx, &p.Config, sidecar.Role{
-		Name: "csi-provisioner", Lease: process.DriverLeaseName, EventSource: process.EventSource, Trim: kube.Trim, Drain: p.drainTime(),
+		Name: "csi-provisioner", Lease: p.leaseName, EventSource: process.EventSource, Trim: p.trim(), Drain: p.drainTime(),
 		KeepLease: !p.Gates.Enabled(GateReleaseLeaseOnShutdown),
 		Permissions: func(ctx context.Context, s *sidecar.Sidecar) (process.PermissionCheck, error) {
 			return (&builder{s, p}).permissionCheck(ctx)
 		},
 		Add: func(ctx context.Context, s *sidecar.Sidecar) error {
 			w := &builder{s, p}
+			if err := w.findPlace(ctx); err != nil {
+				return err
+			}
 			return w.controllers(ctx)
 		},
 	})
@@ -85,10 +88,11 @@ func (w *builder) controllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cached, live := w.readers()
 	deleting := settings
 	deleting.Workers = w.role.deleteWorkers()
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(), Volumes: volumes,
+		Cached: cached, Live: live, Writer: w.Manager.GetClient(), Volumes: volumes,
 		CSI: w.Conn.Controller(), Calls: underWay,
 		Driver: reclaim.Driver{
 			Name:       w.Driver.Name,
@@ -100,7 +104,7 @@ func (w *builder) controllers(ctx context.Context) error {
 	var claims *provisioning.Controller
 	sources := w.sources(settings, &claims)
 	claims = provisioning.New(provisioning.Config{
-		Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),
+		Cached: cached, Live: live, Writer: w.Manager.GetClient(),
 		Volumes: volumes, Journal: journal, HandedOver: given, Sharing: reclaims.Sharing, Sources: sources,
 		CSI: driver, Calls: underWay,
 		Driver: provision.Driver{
@@ -133,7 +137,7 @@ func (p *Provisioner) options(driver string) provision.Options {
 		NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: p.Volumes.NameUUIDLength, NameTemplate: p.Volumes.NameTemplate,
 		DefaultFSType: p.Volumes.DefaultFSType, MinVolumeSize: p.Volumes.MinVolumeSize,
 		ExtraCreateMetadata: p.Volumes.ExtraMetadata, ControllerPublishReadOnly: p.Volumes.PublishRO,
-		Topology:       p.Topology.rules(),
+		Topology: p.Topology.rules(), Node: p.nodeOptions(),
 		KeepVolumeMode: p.Sources.KeepVolumeMode, CrossNamespace: p.Gates.Enabled(GateCrossNamespaceSource),
 		IgnoreAttributes: !p.Gates.Enabled(GateVolumeAttributesClass),
 		DriverMetadata:   p.Volumes.DriverMetadata, VolumeMetadata: p.Volumes.VolumeMetadata,
@@ -141,7 +145,7 @@ func (p *Provisioner) options(driver string) provision.Options {
 			"%d-%d-%s",
 			time.Now().UnixMilli(),
 			rand.IntN(10_000),
-			driver,
+			p.placeName(driver),
 		), //nolint:gosec // ST-9: it is no secret
 	}
 }

@@ -42,6 +42,10 @@ func (w *builder) topology() bool {
 	return w.Driver.HasTopology() && w.role.Gates.Enabled(GateTopology)
 }
 
+// readsNodes reports whether nodes are watched: for a driver with topology, unless there is an
+// instance for each node, which the driver tells where it is (T-31).
+func (w *builder) readsNodes() bool { return w.topology() && !w.role.NodeDeployment.Enabled }
+
 // attaches reports whether volumes of the driver have VolumeAttachments at all (W-5).
 func (w *builder) attaches() bool {
 	return w.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]

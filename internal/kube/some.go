@@ -1,0 +1,66 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// SomeVolumes returns a reader for which PersistentVolumes do not exist unless has reports true. An
+// instance that works for one node reads through it, so that no decision of it is about the volume
+// of another node.
+func SomeVolumes(from client.Reader, has func(*corev1.PersistentVolume) bool) client.Reader {
+	return someVolumes{from, has}
+}
+
+type someVolumes struct {
+	client.Reader
+	has func(*corev1.PersistentVolume) bool
+}
+
+// Get implements client.Reader.
+func (r someVolumes) Get(
+	ctx context.Context,
+	key client.ObjectKey,
+	into client.Object,
+	opts ...client.GetOption,
+) error {
+	if err := r.Reader.Get(ctx, key, into, opts...); err != nil {
+		return err
+	}
+	if pv, ok := into.(*corev1.PersistentVolume); ok && !r.has(pv) {
+		return apierrors.NewNotFound(corev1.Resource("persistentvolumes"), key.Name)
+	}
+	return nil
+}
+
+// List implements client.Reader.
+func (r someVolumes) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	if err := r.Reader.List(ctx, into, opts...); err != nil {
+		return err
+	}
+	if list, ok := into.(*corev1.PersistentVolumeList); ok {
+		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(pv corev1.PersistentVolume) bool { return !r.has(&pv) })
+	}
+	return nil
+}
+
+// TrimForNode returns a cache transform that keeps of the PersistentVolumes for which has reports
+// true what [Trim] keeps, and of the others no more than their name. With [HasSource] as the
+// question, [SomeVolumes] tells them apart afterwards.
+func TrimForNode(has func(*corev1.PersistentVolume) bool) func(any) (any, error) {
+	return func(in any) (any, error) {
+		if pv, ok := in.(*corev1.PersistentVolume); ok && !has(pv) {
+			trimMeta(&pv.ObjectMeta)
+			pv.Finalizers, pv.Spec, pv.Status = nil, corev1.PersistentVolumeSpec{}, corev1.PersistentVolumeStatus{}
+			return in, nil
+		}
+		return Trim(in)
+	}
+}
+
+// HasSource reports whether a cached PersistentVolume was kept by [TrimForNode].
+func HasSource(pv *corev1.PersistentVolume) bool { return pv.Spec.CSI != nil }

@@ -1,0 +1,138 @@
+package provisioner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/process"
+)
+
+// NodeDeployment are the settings of one provisioner per node (F-22 to F-25).
+type NodeDeployment struct {
+	Enabled          bool
+	ImmediateBinding bool
+	BaseDelay        time.Duration
+	MaxDelay         time.Duration
+	NodeName         string // empty for the environment variable NODE_NAME
+}
+
+func (n *NodeDeployment) flags(f *pflag.FlagSet) {
+	f.BoolVar(&n.Enabled, "node-deployment", false,
+		"work only for volumes of the node in the environment variable NODE_NAME, through the driver on that node; run one instance on each node")
+	f.BoolVar(&n.ImmediateBinding, "node-deployment-immediate-binding", true,
+		"take claims of classes with immediate binding, for which no node was selected, too")
+	f.DurationVar(&n.BaseDelay, "node-deployment-base-delay", 20*time.Second, "most time that an instance waits before it first takes such a claim")
+	f.DurationVar(&n.MaxDelay, "node-deployment-max-delay", time.Minute, "most time that it waits after other instances were first, or when its node has no room")
+}
+
+// node returns the name of the node of this instance.
+func (n *NodeDeployment) node() string { return cmp.Or(n.NodeName, os.Getenv(envNodeName)) }
+
+func (n *NodeDeployment) validate() []error {
+	if !n.Enabled {
+		return nil
+	}
+	return []error{
+		cli.Need(n.node() != "", "--node-deployment: the environment variable NODE_NAME is not set; set it to the node's name, as with "+
+			"valueFrom.fieldRef.fieldPath spec.nodeName"),
+		cli.Need(n.BaseDelay >= 0, "--node-deployment-base-delay=%s: must not be negative", n.BaseDelay),
+		cli.Need(n.MaxDelay >= n.BaseDelay, "--node-deployment-max-delay=%s: must not be less than --node-deployment-base-delay=%s", n.MaxDelay, n.BaseDelay),
+	}
+}
+
+// validateNode lists what does not go together with one instance per node.
+func (p *Provisioner) validateNode() []error {
+	together := p.NodeDeployment.Enabled && p.Together.Queue != nil
+	return append(p.NodeDeployment.validate(),
+		cli.Need(!p.NodeDeployment.Enabled || p.LeaseName == "", "--leader-election-lease-name=%s: all instances of --node-deployment would share "+
+			"the lease, and one of them would work; leave it out", p.LeaseName),
+		cli.Need(!together, "--node-deployment: cannot be given to `purser plane`; run `purser csi-provisioner` on each node, and `purser controllers` once"))
+}
+
+// placeName returns a name of an object of this instance that the instances of other nodes do not
+// share: each has a journal, and a lease where it takes one.
+func (p *Provisioner) placeName(name string) string {
+	if !p.NodeDeployment.Enabled {
+		return name
+	}
+	return name + "-" + p.NodeDeployment.node()
+}
+
+// leaseName is upstream's, followed by the node where there is one instance for each.
+func (p *Provisioner) leaseName(driver string) string {
+	return p.placeName(process.DriverLeaseName(driver))
+}
+
+// place is the node that an instance works for, once the driver has told where it is.
+type place struct {
+	driver string
+	node   provision.NodeOptions
+}
+
+func (at place) has(pv *corev1.PersistentVolume) bool {
+	return provision.IsHere(pv, at.node, at.driver)
+}
+
+// trim returns the cache transform. The cache starts after the driver has told where it is.
+func (p *Provisioner) trim() toolscache.TransformFunc {
+	if !p.NodeDeployment.Enabled {
+		return kube.Trim
+	}
+	p.at = &atomic.Pointer[place]{}
+	return kube.TrimForNode(func(pv *corev1.PersistentVolume) bool {
+		at := p.at.Load()
+		return at != nil && at.has(pv)
+	})
+}
+
+// findPlace asks the driver where its node is (ST-10).
+func (w *builder) findPlace(ctx context.Context) error {
+	if !w.role.NodeDeployment.Enabled {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.Conn.Timeout())
+	defer cancel()
+	info, err := w.Conn.Node().NodeGetInfo(ctx, &csi.NodeGetInfoRequest{})
+	if err != nil {
+		return fmt.Errorf("--node-deployment: the driver at --csi-address=%s does not tell where its node is: %w", w.role.CSIAddress, err)
+	}
+	d := w.role.NodeDeployment
+	at := &place{driver: w.Driver.Name, node: provision.NodeOptions{
+		Name: d.node(), Immediate: d.ImmediateBinding, BaseDelay: d.BaseDelay, MaxDelay: d.MaxDelay,
+	}}
+	if w.topology() {
+		at.node.Segments = info.GetAccessibleTopology().GetSegments()
+	}
+	w.role.at.Store(at)
+	return nil
+}
+
+// nodeOptions are those of the instance's node; the zero value without --node-deployment.
+func (p *Provisioner) nodeOptions() provision.NodeOptions {
+	if p.at == nil {
+		return provision.NodeOptions{}
+	}
+	return p.at.Load().node
+}
+
+// readers are the cache and the API server, of one node the volumes on this node only.
+func (w *builder) readers() (cached, live client.Reader) {
+	cached, live = w.Manager.GetClient(), w.Manager.GetAPIReader()
+	if !w.role.NodeDeployment.Enabled {
+		return cached, live
+	}
+	return kube.SomeVolumes(cached, kube.HasSource), kube.SomeVolumes(live, w.role.at.Load().has)
+}
