@@ -72,8 +72,8 @@ const (
 // run is the kubelet of a node.
 func (a *attaching) run(node string, offset time.Duration) {
 	wake := make(chan struct{}, 1)
-	a.world.server.Listen(wake)
 	wake <- struct{}{}
+	a.world.server.Listen(wake)
 	for {
 		select {
 		case <-a.world.ctx.Done():

@@ -8,11 +8,14 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/attachdetach"
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/publish"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/attachment"
@@ -41,6 +44,7 @@ func (p *process) prepareAttaching() {
 	if p.role == attachPlane {
 		p.second = view.New(p.world.server, p.world.schedule.views...)
 		p.second.Offset = p.view.Offset + 6*time.Microsecond
+		p.attachments = handoff.NewAttachments()
 	}
 	if p.role != attachDetach {
 		p.view.Transform, p.view.TrimsPods = trimForAttacher, true
@@ -117,6 +121,7 @@ func (p *process) runAttachDetach() {
 	mgr := p.attachManager(attachDetach, seen, api)
 	c := attachdetach.New(attachdetach.Config{
 		Settings: settings(4), Cached: cached, Live: live, Writer: api, Rules: rules, AuditEvery: never,
+		Together: p.attachments,
 	})
 	if err := c.AddTo(p.ctx, mgr); err != nil {
 		panic(err)
@@ -135,7 +140,7 @@ func (p *process) runAttacher() {
 	mgr := p.attachManager(attacher, p.view, api)
 	c := publish.New(publish.Config{
 		Settings: settings(4), Cached: cached, Live: api, Writer: api, CSI: driver, Calls: &volumelock.Locks{}, Driver: rules,
-		Timeout: callTimeout, InFlight: measures.InFlight,
+		Timeout: callTimeout, InFlight: measures.InFlight, Together: p.attachments,
 	})
 	if err := c.AddTo(p.ctx, mgr); err != nil {
 		panic(err)
@@ -149,6 +154,9 @@ func (d gatedDriver) ControllerPublishVolume(
 ) (*csi.ControllerPublishVolumeResponse, error) {
 	w, at := d.process.world, csidriver.Publication{Volume: in.GetVolumeId(), Node: in.GetNodeId()}
 	err := d.process.do(op{text: fmt.Sprintf("ControllerPublishVolume %s %s", at.Volume, at.Node), call: true}, func(n int) error {
+		if w.schedule.slowAt == n && w.schedule.rivalAt > 0 { // docs/limitations.md: a call of a previous leader cannot be taken back
+			return status.Error(codes.Unavailable, "it never arrives")
+		}
 		return w.driver.Publish(ctx, at, w.schedule.faultOf(n), func(before []csidriver.Publication) { w.attaching.publishing(at, before) })
 	})
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{"device": at.Volume}}, asCall(err)

@@ -138,17 +138,17 @@ func (u *user) untilNothingIsAttached() {
 
 // attachScripts are what happens to pods; each is played by two processes, and by one.
 var attachScripts = []workload{
-	{name: "a pod comes", small: true, setup: disks("x"), writes: 5, script: func(u *user) {
+	{name: "a pod comes", small: true, setup: disks("x"), writes: 5, writesTogether: 4, script: func(u *user) {
 		u.runPod("p", "a", "x")
 		u.untilRuns("p")
 	}},
-	{name: "a pod comes and goes", small: true, setup: disks("x"), writes: 8, script: func(u *user) {
+	{name: "a pod comes and goes", small: true, setup: disks("x"), writes: 8, writesTogether: 7, script: func(u *user) {
 		u.runPod("p", "a", "x")
 		u.untilRuns("p")
 		u.deletePod("p")
 		u.untilNothingIsAttached()
 	}},
-	{name: "a pod moves", small: true, setup: disks("x"), writes: 12, script: func(u *user) {
+	{name: "a pod moves", small: true, setup: disks("x"), writes: 12, writesTogether: 10, script: func(u *user) {
 		u.runPod("p", "a", "x")
 		u.untilRuns("p")
 		u.deletePod("p")
@@ -156,7 +156,7 @@ var attachScripts = []workload{
 		u.runPod("q", "b", "x")
 		u.untilRuns("q")
 	}},
-	{name: "a pod moves before the former is gone", small: true, setup: disks("x"), writes: 12, script: func(u *user) {
+	{name: "a pod moves before the former is gone", small: true, setup: disks("x"), writes: 12, writesTogether: 10, script: func(u *user) {
 		u.runPod("p", "a", "x")
 		u.untilRuns("p")
 		u.runPod("q", "b", "x")
@@ -193,6 +193,9 @@ var attachScripts = []workload{
 		u.runPod("p", "a", "s")
 		u.runPod("q", "b", "s")
 		u.untilRuns("p", "q")
+		if p, q := u.getPod("p"), u.getPod("q"); p != nil && q != nil && q.DeletionTimestamp == nil && !attachment.HasRunning(q) {
+			u.world.violate("A5: pods p and q do not run together")
+		}
 		u.deletePod("p")
 		u.untilGone("p")
 		u.deletePod("q")
@@ -236,6 +239,7 @@ var attachWorkloads = func() (all []workload) {
 		for _, w := range attachScripts {
 			if w.cast = c; c == attachingTogether {
 				w.name += ", in one process"
+				w.writes = w.writesTogether
 			}
 			all = append(all, w)
 		}

@@ -49,6 +49,9 @@ type process struct {
 	view   *view.View
 	second *view.View // of the controllers, where the provisioner is in the same process
 	desk   *handoff.Queue
+
+	attachments *handoff.Attachments // of attachPlane
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	dead   atomic.Bool

@@ -17,17 +17,18 @@ import (
 
 // workload is what people do.
 type workload struct {
-	name      string
-	small     bool // enough for pairs of crashes
-	setup     func(*user)
-	script    func(*user)
-	cast      *cast // nil for our provisioner beside the stock controllers
-	contested bool  // two want the same, and one of them is refused
-	repeated  bool  // what the driver refuses
-	saves     bool  // an administrator changes the policy of a volume that is to be deleted
-	nodes     bool  // the volumes of the driver are each on one node
-	shares    bool  // the driver answers every claim with the same volume
-	writes    int   // that we need for all of it, our journal left out; 0 when not counted
+	name           string
+	small          bool // enough for pairs of crashes
+	setup          func(*user)
+	script         func(*user)
+	cast           *cast // nil for our provisioner beside the stock controllers
+	contested      bool  // two want the same, and one of them is refused
+	repeated       bool  // what the driver refuses
+	saves          bool  // an administrator changes the policy of a volume that is to be deleted
+	nodes          bool  // the volumes of the driver are each on one node
+	shares         bool  // the driver answers every claim with the same volume
+	writesTogether int   // of those that attach, in one process
+	writes         int   // that we need for all of it, our journal left out; 0 when not counted
 }
 
 // user is a person with kubectl.

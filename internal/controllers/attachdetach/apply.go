@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -25,10 +26,9 @@ func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action at
 	case attachment.Create:
 		return nil, c.create(ctx, s, a)
 	case attachment.Confirm:
-		return nil, c.confirm(ctx, a.Attachment)
+		return c.confirm(ctx, a.Attachment)
 	case attachment.List:
-		_, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), present)
-		return nil, err
+		return nil, c.list(ctx, s, a)
 	case attachment.Unlist:
 		return c.unlist(ctx, s, a)
 	case attachment.Delete:
@@ -47,6 +47,9 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 			Attacher: s.Key.Driver, NodeName: a.Node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &a.Volume},
 		},
 	}
+	if err := c.Together.Prepare(ctx, va); err != nil {
+		return err
+	}
 	err := c.Writer.Create(ctx, va)
 	if apierrors.IsAlreadyExists(err) {
 		return nil // its event enqueues the volume
@@ -56,25 +59,44 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 	}
 	c.attachments.Wrote(va)
 	c.setConfirmed(va.UID)
+	c.Together.TellAttacher(va, handoff.AttachmentWritten)
 	return nil
 }
 
 // confirm changes the resourceVersion of a VolumeAttachment by an annotation that names this
 // process.
-func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment) error {
+func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment) (next, error) {
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": va.UID, "annotations": map[string]string{names.AnnAttachConfirmed: c.identity},
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	changed := va.DeepCopy()
-	if err := c.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw)); err != nil {
-		return fmt.Errorf("confirm VolumeAttachment %q: %w", va.Name, err)
+	err = c.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw))
+	if apierrors.IsNotFound(err) {
+		return attachment.AfterConfirm(nil), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("confirm VolumeAttachment %q: %w", va.Name, err)
 	}
 	c.attachments.Wrote(changed)
 	c.setConfirmed(va.UID)
-	return nil
+	return attachment.AfterConfirm(changed), nil
+}
+
+// list ends the confirmation: another process may detach a volume that is listed, so that a volume
+// which is to be listed once more is confirmed again.
+func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachment.List) error {
+	_, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), present)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, va := range s.Attachments {
+		if va.Spec.NodeName == a.Node {
+			delete(c.confirmed, va.UID)
+		}
+	}
+	return err
 }
 
 func (c *Controller) setConfirmed(uid types.UID) {
@@ -100,24 +122,20 @@ func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attach
 }
 
 func (c *Controller) delete(ctx context.Context, va *storagev1.VolumeAttachment, force attachment.Force) error {
-	c.setDeleted(va)
+	c.deleted.Add(va.UID, c.Clock.Now())
 	err := c.Writer.Delete(ctx, va.DeepCopy(), client.Preconditions{UID: &va.UID, ResourceVersion: &va.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) {
+		c.deleted.Forget(va.UID)
 		c.mu.Lock()
-		delete(c.deleted, va.UID)
+		delete(c.confirmed, va.UID) // the deletion may have arrived, or may arrive late
 		c.mu.Unlock()
 		return fmt.Errorf("delete VolumeAttachment %q: %w", va.Name, err)
 	}
+	c.Together.TellAttacher(va, handoff.AttachmentDeleted)
 	if force != attachment.NotForced && c.Forced != nil {
 		c.Forced.WithLabelValues(string(force)).Inc()
 	}
 	return nil
-}
-
-func (c *Controller) setDeleted(va *storagev1.VolumeAttachment) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.deleted[va.UID] = true
 }
 
 // tell emits an event on each pod that has not had the same one last.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
@@ -35,6 +36,8 @@ type Config struct {
 	// long one must be unused.
 	AuditEvery time.Duration
 	Forced     *prometheus.CounterVec // forced detaches by reason; nil for none
+	// Together connects it with the attachers in this process; nil for none.
+	Together *handoff.Attachments
 }
 
 // Name of the controller and of its work queue.
@@ -61,12 +64,13 @@ type Controller struct {
 	nodes       *kube.OwnWrites[*corev1.Node]
 	status      *nodeStatus
 
-	identity string // of this process
+	identity string            // of this process
+	deleted  kube.EndedObjects // VolumeAttachments that this process has deleted
+	gone     kube.EndedObjects // those whose end the attacher of this process has told
 
 	mu        sync.Mutex
 	unwanted  map[Key]map[string]time.Time
 	confirmed map[types.UID]bool      // VolumeAttachments that this process has created or confirmed
-	deleted   map[types.UID]bool      // VolumeAttachments that this process has deleted and the watch still shows
 	orphans   map[types.UID]time.Time // since when the audit has found a VolumeAttachment without a volume
 	told      map[types.UID]string    // the last event about an attachment, by pod
 	queue     queue                   // nil before the start
@@ -77,7 +81,7 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		Config: cfg, attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), nodes: kube.NewOwnWrites[*corev1.Node](),
 		identity: string(uuid.NewUUID()),
-		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{}, deleted: map[types.UID]bool{},
+		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{},
 		orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
 	}
 	c.status = newNodeStatus(c)
@@ -122,11 +126,26 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	)
 }
 
-func (c *Controller) start(_ context.Context, q queue) error {
+func (c *Controller) start(ctx context.Context, q queue) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = q
+	if c.Together != nil {
+		c.Together.SetController(func(va *storagev1.VolumeAttachment, what handoff.AttachmentWrite) { c.hear(ctx, va, what) })
+	}
 	return nil
+}
+
+// hear takes in what the attacher of this process has written.
+func (c *Controller) hear(ctx context.Context, va *storagev1.VolumeAttachment, what handoff.AttachmentWrite) {
+	if what == handoff.AttachmentWritten {
+		c.attachments.Wrote(va)
+	} else {
+		c.gone.Add(va.UID, c.Clock.Now())
+	}
+	if key, ok := c.keyOfAttachment(ctx, va); ok {
+		c.enqueue(key)
+	}
 }
 
 // Decide implements reconcile.Task. It notes since when a node has the volume without need, for the

@@ -114,10 +114,11 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 }
 
 func (c *Controller) forget(va *storagev1.VolumeAttachment) {
+	c.deleted.Forget(va.UID)
+	c.gone.Forget(va.UID)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.confirmed, va.UID)
-	delete(c.deleted, va.UID)
 	delete(c.orphans, va.UID)
 }
 
@@ -177,20 +178,39 @@ func stateOf(node *corev1.Node) nodeState {
 	}
 }
 
+// addDifference enqueues the volumes that the node reports in use no more, that its list has lost,
+// and that its list has gained: a write of a previous leader can arrive late.
 func addDifference(was, is *corev1.Node, q queue) {
-	if slices.Equal(was.Status.VolumesInUse, is.Status.VolumesInUse) &&
-		slices.Equal(was.Status.VolumesAttached, is.Status.VolumesAttached) {
-		return
-	}
-	before, now := volumesOfNode(was), volumesOfNode(is)
-	for name, key := range before {
-		_, stays := now[name]
-		wasUsed := slices.Contains(was.Status.VolumesInUse, key.UniqueName())
-		isUsed := slices.Contains(is.Status.VolumesInUse, key.UniqueName())
-		if !stays || wasUsed != isUsed {
+	before, now := volumeStates(was), volumeStates(is)
+	for key, state := range before {
+		if now[key] != state {
 			q.Add(key)
 		}
 	}
+	for key, state := range now {
+		if _, had := before[key]; !had && state.listed {
+			q.Add(key)
+		}
+	}
+}
+
+type volumeState struct{ listed, used bool }
+
+// volumeStates are the volumes that a node's status names.
+func volumeStates(node *corev1.Node) map[Key]volumeState {
+	states := map[Key]volumeState{}
+	for _, v := range node.Status.VolumesAttached {
+		if driver, handle, ok := names.ParseUniqueVolumeName(string(v.Name)); ok {
+			states[Key{Driver: driver, Handle: handle}] = volumeState{listed: true}
+		}
+	}
+	for _, name := range node.Status.VolumesInUse {
+		if driver, handle, ok := names.ParseUniqueVolumeName(string(name)); ok {
+			key := Key{Driver: driver, Handle: handle}
+			states[key] = volumeState{listed: states[key].listed, used: true}
+		}
+	}
+	return states
 }
 
 // driverEvents enqueues all volumes of a driver whose attachRequired changes (4.13 R9).

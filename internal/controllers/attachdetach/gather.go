@@ -151,9 +151,10 @@ func (c *Controller) readAttachment(ctx context.Context, name string) (*storagev
 	if err != nil || !found {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.deleted[va.UID] && va.DeletionTimestamp == nil {
+	switch {
+	case c.gone.Has(va.UID):
+		return nil, nil
+	case va.DeletionTimestamp == nil && c.deleted.Has(va.UID):
 		va = va.DeepCopy()
 		va.DeletionTimestamp = &metav1.Time{Time: c.Clock.Now()}
 	}

@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
@@ -36,6 +38,8 @@ type Config struct {
 	Driver   publishing.Driver
 	Timeout  time.Duration // of one call to the driver
 	InFlight *prometheus.GaugeVec
+	// Together connects it with the attach-detach controller in this process; nil for none.
+	Together *handoff.Attachments
 }
 
 // Names of the controllers and their work queues, as upstream's metrics have them (AT-Q1).
@@ -48,6 +52,7 @@ const (
 const (
 	IndexVolume = "attachedVolume"
 	IndexNode   = "attachedNode"
+	IndexHandle = "attachedRemembered"
 )
 
 // apiBound is the part of the time of one run that is for the API server.
@@ -60,6 +65,7 @@ type Controller struct {
 	retries     *reconcile.Retries[string]
 	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
 	volumes     *kube.OwnWrites[*corev1.PersistentVolume]
+	handed      handedOver
 }
 
 // New returns the controller without starting anything.
@@ -84,7 +90,7 @@ func (c *Controller) Loop() *reconcile.Loop[string, publishing.Snapshot, publish
 // AddTo registers the controllers, their indexes and event handlers with a manager. All caches are
 // filled before the first attachment is looked at, the one of CSINodes too (AT-H1).
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for name, index := range map[string]client.IndexerFunc{IndexVolume: volumeOf, IndexNode: nodeOf} {
+	for name, index := range map[string]client.IndexerFunc{IndexVolume: volumeOf, IndexNode: nodeOf, IndexHandle: handleOf} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, name, index); err != nil {
 			return fmt.Errorf("index attachments by %s: %w", name, err)
 		}
@@ -99,6 +105,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
 	for _, s := range []source.TypedSource[string]{
+		source.TypedFunc[string](c.start),
 		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, c.attachmentEvents()),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.volumeEvents()),
 		source.TypedKind(mgr.GetCache(), &storagev1.CSINode{}, c.nodeEvents()),
@@ -125,6 +132,14 @@ func nodeOf(o client.Object) []string {
 	return nil
 }
 
+// handleOf is the handle that the VolumeAttachment remembers.
+func handleOf(o client.Object) []string {
+	if handle := o.GetAnnotations()[names.AnnVolumeHandle]; handle != "" {
+		return []string{handle}
+	}
+	return nil
+}
+
 type queue = workqueue.TypedRateLimitingInterface[string]
 
 // attachmentEvents leaves out changes of errors, which are this controller's own writes (AT-Q3).
@@ -139,16 +154,27 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*storagev1.VolumeAttachment], q queue) {
 			c.attachments.Saw(e.ObjectNew)
+			if e.ObjectOld.UID != e.ObjectNew.UID {
+				c.handed.forget(e.ObjectOld.UID)
+			}
 			deleted := e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil
 			if ours(e.ObjectNew) &&
 				(deleted || e.ObjectOld.Status.Attached != e.ObjectNew.Status.Attached || e.ObjectOld.UID != e.ObjectNew.UID) {
 				q.Add(e.ObjectNew.Name)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
 			c.attachments.Gone(e.Object)
-			if ours(e.Object) {
-				q.Add(e.Object.Name)
+			c.handed.forget(e.Object.UID)
+			if !ours(e.Object) {
+				return
+			}
+			q.Add(e.Object.Name)
+			for _, volume := range volumeOf(e.Object) { // an exclusive volume may go to another node now
+				c.enqueue(ctx, client.MatchingFields{IndexVolume: volume}, q)
+			}
+			for _, handle := range handleOf(e.Object) {
+				c.enqueue(ctx, client.MatchingFields{IndexHandle: handle}, q)
 			}
 		},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/capability"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -28,23 +29,90 @@ type next = verdict.Verdict[publishing.Action]
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, name string) (publishing.Snapshot, error) {
-	s := publishing.Snapshot{Driver: c.Driver}
-	va, err := kube.ReadOwn(ctx, c.Cached, c.attachments, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
+	va, err := c.attachment(ctx, name)
 	if err != nil || va == nil {
-		return s, err
+		return publishing.Snapshot{Driver: c.Driver}, err
 	}
-	s.Attachment = va
+	s, err := c.around(ctx, va)
 	if va.DeletionTimestamp == nil || c.retries.Get(name).Inputs == string(va.UID)+" deleted" {
 		s.NotBefore = c.retries.Get(name).NotBefore // a deletion ends the delay of a failed attach (AT-Q3)
 	}
+	return s, err
+}
+
+// around reads what a VolumeAttachment names.
+func (c *Controller) around(ctx context.Context, va *storagev1.VolumeAttachment) (s publishing.Snapshot, err error) {
+	s.Driver, s.Attachment = c.Driver, va
 	if pv := va.Spec.Source.PersistentVolumeName; pv != nil {
 		if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: *pv},
 			&corev1.PersistentVolume{}); err != nil {
 			return s, err
 		}
 	}
-	s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
+	if s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{}); err != nil {
+		return s, err
+	}
+	s.Others, err = c.others(ctx, s)
 	return s, err
+}
+
+// attachment reads the VolumeAttachment of a run. After a failed attempt the API server answers: a
+// stale cache may show a VolumeAttachment that the attacher of another process has released.
+func (c *Controller) attachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	va, err := c.read(ctx, name)
+	if err != nil || va == nil || c.retries.Get(name).Failed == 0 || c.Clock.Now().Before(c.retries.Get(name).NotBefore) {
+		return va, err
+	}
+	return kube.Get(ctx, c.Live, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
+}
+
+// others reads the other VolumeAttachments of an exclusive volume, by its name and by its handle,
+// each as new as this process's last write to it.
+func (c *Controller) others(ctx context.Context, s publishing.Snapshot) (all []*storagev1.VolumeAttachment, err error) {
+	if s.Volume == nil || !objects.IsExclusive(s.Volume) || s.Attachment.Status.Attached {
+		return nil, nil
+	}
+	which := []client.MatchingFields{{IndexVolume: s.Volume.Name}}
+	if s.Volume.Spec.CSI != nil {
+		which = append(which, client.MatchingFields{IndexHandle: s.Volume.Spec.CSI.VolumeHandle})
+	}
+	seen := map[string]bool{s.Attachment.Name: true}
+	for _, matching := range which {
+		var list storagev1.VolumeAttachmentList
+		if err := c.Cached.List(ctx, &list, matching); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			name := list.Items[i].Name
+			if seen[name] || list.Items[i].Spec.Attacher != c.Driver.Name {
+				continue
+			}
+			seen[name] = true
+			va, err := c.read(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			if va != nil {
+				all = append(all, va)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (c *Controller) read(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
+	va, err := kube.ReadOwn(ctx, c.Cached, c.attachments, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
+	if err != nil || va == nil {
+		return nil, err
+	}
+	switch {
+	case c.handed.released.Has(va.UID):
+		return nil, nil
+	case va.DeletionTimestamp == nil && c.handed.deleted.Has(va.UID):
+		va = va.DeepCopy()
+		va.DeletionTimestamp = &metav1.Time{Time: c.Clock.Now()}
+	}
+	return va, nil
 }
 
 // Decide implements reconcile.Task.
@@ -124,14 +192,19 @@ func (c *Controller) prepare(ctx context.Context, s publishing.Snapshot, a publi
 	case err != nil:
 		return nil, fmt.Errorf("could not save VolumeAttachment: %w", err)
 	}
-	return nil, nil
+	others, err := c.others(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	s.Others = others
+	return publishing.AfterPrepare(s), nil
 }
 
 func (c *Controller) patch(ctx context.Context, va *storagev1.VolumeAttachment, patch client.Patch) error {
 	changed := va.DeepCopy()
 	err := c.Writer.Patch(ctx, changed, patch)
 	if err == nil {
-		c.attachments.Wrote(changed)
+		c.wrote(changed)
 	}
 	return err
 }
@@ -146,7 +219,7 @@ func (c *Controller) status(ctx context.Context, va *storagev1.VolumeAttachment,
 	if err := c.Writer.Status().Patch(ctx, changed, client.RawPatch(types.MergePatchType, raw)); err != nil {
 		return fmt.Errorf("write the status of VolumeAttachment %s: %w", va.Name, err)
 	}
-	c.attachments.Wrote(changed)
+	c.wrote(changed)
 	return nil
 }
 

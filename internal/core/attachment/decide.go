@@ -257,6 +257,17 @@ func (p *plan) end() Verdict {
 	return first
 }
 
+// AfterConfirm returns nil if the volume may be listed: va, the answer to the write, is not being
+// deleted. va is nil for one that does not exist.
+func AfterConfirm(va *storagev1.VolumeAttachment) Verdict {
+	if va != nil && va.DeletionTimestamp == nil {
+		return nil
+	}
+	return wait{Finding: verdict.Finding{
+		Reason: verdict.AttachUnderWay, Message: "the VolumeAttachment is being deleted; a new one follows",
+	}}
+}
+
 // AfterUnlist returns what follows an unlist, from the Node that its PATCH was answered with (C6):
 // a volume that this Node reports in use is listed again, unless the detach is forced. node is nil
 // for one that does not exist any more.

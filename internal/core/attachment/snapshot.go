@@ -55,7 +55,8 @@ type Snapshot struct {
 	// Nodes has each node that a pod, a VolumeAttachment or a list names; absent for one that does
 	// not exist.
 	Nodes map[string]*corev1.Node
-	// Confirmed has the VolumeAttachments that this process has created or confirmed; see [Confirm].
+	// Confirmed has the VolumeAttachments that this process has created or confirmed, and not listed
+	// since; see [Confirm].
 	Confirmed map[types.UID]bool
 	// Unwanted says since when the volume is attached to a node that does not want it; absent for
 	// one that was just noticed.

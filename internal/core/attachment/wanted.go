@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // NeedsVolumes reports whether a pod is on a node and alive (4.2): not finished, and if it is being
@@ -41,13 +42,7 @@ func (s Snapshot) isAttachable() bool {
 // isShared reports whether the volume may be attached to many nodes (4.4). A volume whose
 // PersistentVolume is gone is not wanted anywhere, so that the answer does not matter.
 func (s Snapshot) isShared() bool {
-	for _, pv := range s.Volumes {
-		modes := pv.Spec.AccessModes
-		if len(modes) > 0 && !slices.Contains(modes, corev1.ReadWriteMany) && !slices.Contains(modes, corev1.ReadOnlyMany) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Volumes, objects.IsExclusive)
 }
 
 // wanted returns the pods that need the volume by node, in a stable order.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -70,6 +71,9 @@ func attach(s Snapshot) Verdict {
 		// error makes the attach-detach controller back off (AT-H1, AT-H13).
 		return wait{Finding: verdict.Finding{Reason: verdict.AttachmentNodeAwaited, Message: problem}}
 	}
+	if held := AfterPrepare(s); held != nil {
+		return held
+	}
 	var actions []Action
 	if !slices.Contains(pv.Finalizers, names.AttacherFinalizer(s.Driver.Name)) {
 		actions = append(actions, ProtectVolume{})
@@ -85,6 +89,21 @@ func attach(s Snapshot) Verdict {
 		},
 		Actions: append(actions, Publish{NodeID: node}),
 	}
+}
+
+// ForNew returns what is written onto a VolumeAttachment that is about to be created, if it can be
+// attached at once.
+func ForNew(s Snapshot) (Prepare, bool) {
+	todo, acts := decide(s).(do)
+	if !acts {
+		return Prepare{}, false
+	}
+	for _, a := range todo.Actions {
+		if prepare, ok := a.(Prepare); ok {
+			return prepare, true
+		}
+	}
+	return Prepare{}, false
 }
 
 // nodeID returns the driver's id of the node for an attach. A volume that was asked for with
@@ -160,6 +179,29 @@ func released(s Snapshot, first []Action) Verdict {
 	}
 }
 
+// AfterPrepare returns nil if the volume may be published. The volume may be at the node of another
+// VolumeAttachment that has the attacher's finalizer, whatever its status. An exclusive volume
+// awaits the end of that one: the attach-detach controller keeps the order, but a VolumeAttachment
+// that its previous leader created can arrive late, or a user can create one. The question is asked
+// again after the finalizer is written, so that of two VolumeAttachments at the same time at most
+// one goes on.
+func AfterPrepare(s Snapshot) Verdict {
+	if s.Volume == nil || !objects.IsExclusive(s.Volume) {
+		return nil
+	}
+	finalizer := names.AttacherFinalizer(s.Driver.Name)
+	for _, other := range s.Others {
+		if other.Spec.NodeName == s.Attachment.Spec.NodeName || !slices.Contains(other.Finalizers, finalizer) {
+			continue
+		}
+		held := verdict.Finding{Reason: verdict.AttachmentHeld, Message: fmt.Sprintf(
+			"the volume may be attached to one node only, and VolumeAttachment %s has it, or had asked for it, on node %s",
+			other.Name, other.Spec.NodeName)}
+		return markOnce(s, MarkFailed{Message: Cut(held.Message)}, wait{Finding: held})
+	}
+	return nil
+}
+
 // AfterPublish says what follows after the driver was asked to publish.
 func AfterPublish(s Snapshot, metadata map[string]string, failure *Failure) Verdict {
 	if failure != nil {
@@ -186,22 +228,19 @@ func callFailed(s Snapshot, f Failure) Verdict {
 		code := int32(f.Code) //nolint:gosec // gRPC codes are below 17
 		mark.Code = &code
 	}
-	return markOnce(s, mark, verdict.Finding{Reason: verdict.AttachmentFailed, Message: f.Message, Code: f.Code.String()})
+	finding := verdict.Finding{Reason: verdict.AttachmentFailed, Message: f.Message, Code: f.Code.String()}
+	return markOnce(s, mark, refuse{Finding: finding})
 }
 
 // failed is about a mistake that is found before the driver is asked.
 func failed(s Snapshot, message string) Verdict {
-	return markOnce(
-		s,
-		MarkFailed{Message: Cut(message)},
-		verdict.Finding{Reason: verdict.AttachmentFailed, Message: message},
-	)
+	finding := verdict.Finding{Reason: verdict.AttachmentFailed, Message: message}
+	return markOnce(s, MarkFailed{Message: Cut(message)}, refuse{Finding: finding})
 }
 
 // markOnce leaves the status alone if it has this very error: a retry that fails in the same way
 // writes nothing (AT-H16).
-func markOnce(s Snapshot, mark MarkFailed, f verdict.Finding) Verdict {
-	then := refuse{Finding: f}
+func markOnce(s Snapshot, mark MarkFailed, then Verdict) Verdict {
 	had := s.Attachment.Status.AttachError
 	if s.Attachment.DeletionTimestamp != nil {
 		had = s.Attachment.Status.DetachError
@@ -209,7 +248,7 @@ func markOnce(s Snapshot, mark MarkFailed, f verdict.Finding) Verdict {
 	if had != nil && had.Message == mark.Message {
 		return then
 	}
-	return do{Finding: f, Actions: []Action{mark}, Then: then}
+	return do{Finding: then.Because(), Actions: []Action{mark}, Then: then}
 }
 
 // Gone is the answer about a VolumeAttachment that does not exist, or that another driver's attacher

@@ -37,7 +37,9 @@ type Snapshot struct {
 	Attachment *storagev1.VolumeAttachment // nil: it does not exist
 	Volume     *corev1.PersistentVolume    // that it names; nil: it does not exist
 	Node       *storagev1.CSINode          // of its node; nil: it does not exist
-	Driver     Driver
+	// Others are the other VolumeAttachments of the same volume.
+	Others []*storagev1.VolumeAttachment
+	Driver Driver
 	// Mismatch says that the driver lists the volume otherwise than the status says (AT-L4).
 	Mismatch bool
 	// NotBefore is when the next attempt is due after a failed one with the same objects.

@@ -8,6 +8,7 @@ const (
 	AttachmentReleased    Reason = "AttachmentReleased"
 	AttachmentNodeAwaited Reason = "AttachmentNodeAwaited"
 	AttachmentFailed      Reason = "AttachmentFailed"
+	AttachmentHeld        Reason = "AttachmentHeld"
 	Attaching             Reason = "Attaching"
 	Detaching             Reason = "Detaching"
 	VolumeStillAttached   Reason = "VolumeStillAttached"
@@ -23,6 +24,8 @@ var publishInfos = map[Reason]Info{
 		"Nothing to do."),
 	AttachmentNodeAwaited: silent("The node's CSINode does not have the driver yet, so the driver's id of the node is not known.",
 		"kubectl get csinode NODE -o yaml: does the driver's node pod run there?"),
+	AttachmentHeld: silent("Another VolumeAttachment of the same volume is attached or was asked for, and the volume may be attached to one node only.",
+		"It goes on when the other VolumeAttachment is gone. If no pod needs that one, delete it."),
 	AttachmentFailed: silent("The driver failed to attach or detach the volume, or the VolumeAttachment names something that cannot be attached. It is tried again.",
 		"kubectl describe volumeattachment NAME: status.attachError or status.detachError has the words."),
 	Attaching: silent("The driver is being asked to attach the volume.",

@@ -72,15 +72,14 @@ func Command(program cli.Program) *cobra.Command {
 
 It takes the place of the controllers of kube-controller-manager that concern
 claims and volumes: the PV controller (binder), the protection of claims,
-volumes and VolumeAttributesClasses, expansion for CSI drivers, and generic
-ephemeral volumes. Switch them off there, each by its name:
+volumes and VolumeAttributesClasses, expansion for CSI drivers, generic
+ephemeral volumes, and attaching and detaching. Switch them off there, each by
+its name:
 
   --controllers=*,-persistentvolume-binder-controller,...
 
-Attaching and detaching stays with kube-controller-manager, unless
-persistentvolume-attach-detach-controller is named beside *. Half of the
-machine's processors, at most four, do the work unless GOMAXPROCS says
-otherwise.`,
+Half of the machine's processors, at most four, do the work unless GOMAXPROCS
+says otherwise.`,
 		Example: `  purser controllers --kubeconfig ~/.kube/config
   purser controllers --leader-election --controllers=persistentvolume-binder-controller`,
 		Version: program.Version,
@@ -116,13 +115,8 @@ func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
 		&c.Wanted,
 		"controllers",
 		[]string{everyController},
-		"`names` of the controllers to run, as kube-controller-manager calls them; * for all but "+strings.Join(
-			registry.OnRequest(),
-			", ",
-		)+", -NAME for all but this one: "+strings.Join(
-			registry.Names(),
-			", ",
-		),
+		"`names` of the controllers to run, as kube-controller-manager calls them; * for all, "+
+			"-NAME for all but this one: "+strings.Join(registry.Names(), ", "),
 	)
 }
 
@@ -164,7 +158,7 @@ func (c *Controllers) Enabled() (map[string]bool, error) {
 		switch {
 		case name == everyController && !off:
 			for _, n := range registry.Names() {
-				if _, said := on[n]; !said && !slices.Contains(registry.OnRequest(), n) {
+				if _, said := on[n]; !said {
 					on[n] = true
 				}
 			}

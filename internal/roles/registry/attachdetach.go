@@ -17,7 +17,7 @@ import (
 // attachDetach is the controller that attaches and detaches.
 func attachDetach() Controller {
 	return Controller{
-		Name: NameAttachDetach, Alias: "attachdetach", Component: "attachdetach-controller", OnRequest: true,
+		Name: NameAttachDetach, Alias: "attachdetach", Component: "attachdetach-controller",
 		Grants: append(readsPairs(),
 			Grant{"", "pods", read},
 			Grant{"", "nodes", read},
@@ -49,8 +49,9 @@ var attachedPodFields = Reads(func(from, to *corev1.Pod) {
 })
 
 // nodeFields are whether the controller manages the node, whether it is ready or out of service,
-// and its volumes.
+// and its volumes. The labels are for the provisioner that shares the cache in `plane`.
 var nodeFields = Reads(func(from, to *corev1.Node) {
+	to.Labels = from.Labels
 	if value, ok := from.Annotations[names.AnnManagedAttach]; ok {
 		to.Annotations = map[string]string{names.AnnManagedAttach: value}
 	}

@@ -19,8 +19,6 @@ type Controller struct {
 	Alias     string  // its name in older versions, which kube-controller-manager accepts too; may be empty
 	Component string  // the source of its events, as upstream has it
 	Grants    []Grant // what it may do, besides writing events
-	// OnRequest has * not mean it: it runs only if it is named.
-	OnRequest bool
 	// Needs is a kind that not every API server serves; empty for none. Without it the controller
 	// does not run, and the log has Absent, which says what does not happen then.
 	Needs  schema.GroupVersionKind
@@ -54,17 +52,6 @@ func Names() []string {
 		all = append(all, c.Name)
 	}
 	slices.Sort(all)
-	return all
-}
-
-// OnRequest returns the names of the controllers that * does not mean.
-func OnRequest() []string {
-	var all []string
-	for _, c := range All() {
-		if c.OnRequest {
-			all = append(all, c.Name)
-		}
-	}
 	return all
 }
 
