@@ -123,11 +123,9 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
 	m := &Metrics{
 		Decisions: NewCounter(registry, MetricDecisions),
-		InFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: MetricInFlight.Name, Help: MetricInFlight.Help,
-		}, MetricInFlight.Labels),
+		InFlight:  NewGauge(registry, MetricInFlight),
 	}
-	registry.MustRegister(m.InFlight, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: MetricUncertain.Name, Help: MetricUncertain.Help,
 	}, func() float64 { return float64(uncertain()) }))
 	return m

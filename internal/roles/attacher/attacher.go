@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/component-base/featuregate"
 
+	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/publish"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/roles/cli"
@@ -24,6 +25,8 @@ type Attacher struct {
 	sidecar.Common
 
 	DefaultFSType string
+	Together      *handoff.Attachments // with the attach-detach controller of this process; nil for none
+
 	resync        time.Duration
 	reconcileSync time.Duration
 	maxEntries    int
@@ -128,7 +131,7 @@ func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
 	return publish.New(publish.Config{
 		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
 		Writer: run.Manager.GetClient(),
-		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight,
+		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight, Together: a.Together,
 	}).AddTo(ctx, run.Manager)
 }
 

@@ -39,8 +39,10 @@ type Controllers struct {
 	Election process.Election
 	Logging  *logsapi.LoggingConfiguration
 
-	Queue   *handoff.Queue // of the provisioner in the same process; nil for none
-	Started func()         // is called once the caches are filled and the lease is held; may be nil
+	Queue *handoff.Queue // of the provisioner in the same process; nil for none
+	// Attachments connects with the attachers in the same process; nil for none.
+	Attachments *handoff.Attachments
+	Started     func() // is called once the caches are filled and the lease is held; may be nil
 
 	Registry *prometheus.Registry // of this run; the libraries have one of the process
 	ready    atomic.Pointer[process.HTTPServer]

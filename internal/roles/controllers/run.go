@@ -173,10 +173,10 @@ func (b *builder) add(ctx context.Context) error {
 		return err
 	}
 	parts := registry.Parts{
-		Manager:  b.mgr,
-		Binding:  b.binding,
-		Metrics:  b.registry,
-		Queue:    b.role.Queue,
+		Manager: b.mgr,
+		Binding: b.binding,
+		Metrics: b.registry,
+		Queue:   b.role.Queue, Attachments: b.role.Attachments,
 		Settings: b.settings,
 	}
 	for _, c := range enabled {

@@ -10,34 +10,39 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 )
 
-// Plane is the role plane: the controllers and a provisioner in one process, which then need fewer
-// writes.
+// Plane is the role plane: the controllers, a provisioner and, if asked for, an attacher in one
+// process, which then need fewer writes.
 type Plane struct {
 	*provisioner.Provisioner
-	Controllers *controllers.Controllers
+	Controllers  *controllers.Controllers
+	WithAttacher bool // --with-attacher
+	Attacher     *attacher.Attacher
 }
 
 // New has the default of every setting.
 func New() *Plane {
-	return &Plane{Provisioner: provisioner.New(), Controllers: controllers.New()}
+	return &Plane{Provisioner: provisioner.New(), Controllers: controllers.New(), Attacher: attacher.New()}
 }
 
 // Command returns the command of the role.
 func Command(program cli.Program) *cobra.Command {
 	p := New()
-	p.Version, p.Controllers.Version = program.Version, program.Version
+	p.Version, p.Controllers.Version, p.Attacher.Version = program.Version, program.Version, program.Version
 	c := &cobra.Command{
 		Use: "plane", GroupID: cli.GroupRun, Args: cli.NoArguments,
 		Short: "Controllers and csi-provisioner in one process, with fewer writes",
 		Long: `The roles controllers and csi-provisioner in one process. A claim is handed
 from one to the other in memory, so that four writes give it a volume and four
 take it back. Other drivers keep their own provisioners and are asked as ever.
+With --with-attacher, csi-attacher is the third role in the process, and is
+handed each VolumeAttachment of the driver in memory.
 
 The flags are those of csi-provisioner, and --controllers. The service account
 needs the permissions of both roles. Half of the machine's processors, at most
@@ -62,6 +67,10 @@ func (p *Plane) AddFlags(f *pflag.FlagSet) {
 			"objects of one controller that are worked on at once",
 		)
 	})
+	cli.Grouped(f, "Attaching", func(f *pflag.FlagSet) {
+		f.BoolVar(&p.WithAttacher, "with-attacher", false,
+			"run csi-attacher as well, under its own lease; the service account needs its permissions too")
+	})
 	p.Provisioner.AddFlags(f)
 }
 
@@ -73,8 +82,8 @@ func (p *Plane) Validate() error {
 		p.Provisioner.Validate())
 }
 
-// Run implements role. When one of the two ends, so does the other: the next process begins with
-// both.
+// Run implements role. When one of the roles ends, so do the others: the next process begins with
+// all of them.
 func (p *Plane) Run(ctx context.Context) error {
 	ctx, err := p.StartLogging(ctx)
 	if err != nil {
@@ -91,10 +100,24 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.Together, p.Log = provisioner.TogetherSettings{Queue: queue, DropProtection: true}, log.WithName("csi-provisioner")
 	p.Notices = &cli.Notices{} // they are logged already
 	p.Beside = process.Colocated{Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Registry}
-	return process.RunTogether(
-		ctx,
-		map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run},
-	)
+	parts := map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run}
+	if p.WithAttacher {
+		c.Attachments = handoff.NewAttachments()
+		p.prepareAttacher(c.Attachments, log)
+		parts["csi-attacher"] = p.Attacher.Run
+	}
+	return process.RunTogether(ctx, parts)
+}
+
+// prepareAttacher gives the attacher the settings of the process. Its cache is its own: it reads
+// more of a volume than the other roles keep.
+func (p *Plane) prepareAttacher(together *handoff.Attachments, log logr.Logger) {
+	a := p.Attacher
+	a.APIAccess, a.Connection = p.APIAccess, p.Connection
+	a.Cache = nil
+	a.Election = electionOfControllers(p.Election, a.Election.Holder)
+	a.Together, a.Log = together, log.WithName("csi-attacher")
+	a.Beside = process.Colocated{Registry: p.Controllers.Registry}
 }
 
 // electionOfControllers is that of the controllers in the same process: another lease, a holder

@@ -30,7 +30,8 @@ func attachDetach() Controller {
 				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
 				Settings: p.Settings(events),
 				Rules:    attachment.Rules{ForceAfter: attachdetach.DefaultForceAfter}, AuditEvery: attachdetach.DefaultAudit,
-				Forced: telemetry.NewCounter(p.Metrics, telemetry.MetricForcedDetaches),
+				Together: p.Attachments,
+				Forced:   telemetry.NewCounter(p.Metrics, telemetry.MetricForcedDetaches),
 			}).AddTo(ctx, p.Manager)
 		},
 	}

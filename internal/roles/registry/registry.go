@@ -38,11 +38,13 @@ type Grant struct {
 
 // Parts are what controllers are built from.
 type Parts struct {
-	Manager  manager.Manager
-	Binding  client.Client // writes objects whole where that is allowed, and patches otherwise
-	Metrics  prometheus.Registerer
-	Queue    *handoff.Queue // to the provisioner in the same process; nil for none
-	Settings func(reconcile.Recorder) reconcile.Settings
+	Manager manager.Manager
+	Binding client.Client // writes objects whole where that is allowed, and patches otherwise
+	Metrics prometheus.Registerer
+	Queue   *handoff.Queue // to the provisioner in the same process; nil for none
+	// Attachments connects with the attachers in the same process; nil for none.
+	Attachments *handoff.Attachments
+	Settings    func(reconcile.Recorder) reconcile.Settings
 }
 
 // Names returns the names of all controllers, sorted.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
@@ -25,7 +26,7 @@ func (h *upRun) startDriver(ctx context.Context) error {
 	d := driver.New()
 	d.Version, d.Log = h.Version, logr.FromContextOrDiscard(ctx).WithName("driver")
 	d.Endpoint, d.StateDir = "unix://"+filepath.Join(h.dir, socketName), filepath.Join(h.dir, "driver")
-	d.NodeID, d.Zones = h.NodeName, h.Zones
+	d.NodeID, d.Zones, d.Attach = h.NodeName, h.Zones, h.Attach
 	if h.hasSeveralNodes() { // all of them are on this machine
 		d.Topology, d.AttachNodes = []string{"false"}, nil
 	}
@@ -102,6 +103,7 @@ func (h *upRun) startControllers(ctx context.Context, queue *handoff.Queue) erro
 		return err
 	}
 	c := controllers.New()
+	c.Attachments = h.attachments
 	c.Version, c.Log, c.API, c.Queue = h.Version, logr.FromContextOrDiscard(ctx).WithName("controllers"), api, queue
 	c.Election.Namespace = process.SystemNamespace
 	return h.startRole(ctx, "controllers", func(started func()) cli.Role { c.Started = started; return c })
@@ -149,6 +151,19 @@ func (h *upRun) startSnapshots(ctx context.Context, endpoint string, resources [
 	s.Version, s.Log, s.API = h.Version, log.WithName("csi-snapshotter"), api
 	s.CSIAddress, s.Election.Namespace = endpoint, process.SystemNamespace
 	return h.startRole(ctx, "csi-snapshotter", func(started func()) cli.Role { s.Started = started; return s })
+}
+
+// startAttacher starts csi-attacher, in one process with the attach-detach controller if that is
+// ours.
+func (h *upRun) startAttacher(ctx context.Context, endpoint string) error {
+	api, err := h.bootstrap.ConfigFor(ctx, "csi-attacher")
+	if err != nil {
+		return err
+	}
+	a := attacher.New()
+	a.Version, a.Log, a.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-attacher"), api
+	a.CSIAddress, a.Election.Namespace, a.Together = endpoint, process.SystemNamespace, h.attachments
+	return h.startRole(ctx, "csi-attacher", func(started func()) cli.Role { a.Started = started; return a })
 }
 
 func (h *upRun) startPodRemover(ctx context.Context) {

@@ -22,6 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 )
 
@@ -32,11 +33,12 @@ type upRun struct {
 	screen *screen
 	began  time.Time
 
-	binaries  cluster.Binaries
-	cluster   *cluster.Cluster
-	bootstrap bootstrap.Setup
-	driver    csirpc.Description
-	parts     []*process.Part // in the order of their start
+	binaries    cluster.Binaries
+	cluster     *cluster.Cluster
+	bootstrap   bootstrap.Setup
+	driver      csirpc.Description
+	attachments *handoff.Attachments // between our attach-detach controller and attacher; nil with stock controllers
+	parts       []*process.Part      // in the order of their start
 }
 
 // run starts everything, stays until ctx ends or a part fails, and ends everything.
@@ -226,13 +228,18 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	}
 	var queue *handoff.Queue // of the controllers, when they are ours
 	if !h.Stock {
-		queue = handoff.New()
+		queue, h.attachments = handoff.New(), handoff.NewAttachments()
 	}
 	if err := h.startProvisioner(ctx, endpoint, queue); err != nil {
 		return err
 	}
 	if queue != nil {
 		if err := h.startControllers(ctx, queue); err != nil {
+			return err
+		}
+	}
+	if bootstrap.Attaches(h.driver) {
+		if err := h.startAttacher(ctx, endpoint); err != nil {
 			return err
 		}
 	}
@@ -251,7 +258,11 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 // stockControllers are those of kube-controller-manager. Claims and volumes are left to ours.
 func (h *upRun) stockControllers() []string {
 	if h.Stock {
-		return append(cluster.HousekeepingControllers(), cluster.VolumeControllers()...)
+		all := append(cluster.HousekeepingControllers(), cluster.VolumeControllers()...)
+		if bootstrap.Attaches(h.driver) {
+			all = append(all, registry.NameAttachDetach)
+		}
+		return all
 	}
 	return cluster.HousekeepingControllers()
 }

@@ -35,6 +35,7 @@ type Up struct {
 	HTTPEndpoint string       // of the provisioner
 	Audit        bool
 	Stock        bool // --stock-controllers
+	Attach       bool // --attach-required
 }
 
 // Command returns the command of the role.
@@ -82,6 +83,10 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 				"and a zone may have a size: a=10Gi,b,c",
 		)
 	})
+	cli.Grouped(f, "Attaching", func(f *pflag.FlagSet) {
+		f.BoolVar(&u.Attach, "attach-required", false,
+			"have the volumes of the built-in driver attached to a node before they are mounted there")
+	})
 	cli.Grouped(f, "Your own driver", func(f *pflag.FlagSet) {
 		f.StringVar(
 			&u.CSIAddress,
@@ -123,6 +128,10 @@ func (u *Up) Validate() error {
 		if _, err := csirpc.SocketPath(u.CSIAddress); err != nil {
 			errs = append(errs, fmt.Errorf("--csi-address: %w", err))
 		}
+	}
+	if u.Attach && u.CSIAddress != "" {
+		errs = append(errs, errors.New("--attach-required: is for the built-in driver; your own says by its capabilities "+
+			"whether its volumes are attached; leave one of the two flags out"))
 	}
 	if problems := validation.IsDNS1123Subdomain(u.NodeName); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--node-name=%q: %s", u.NodeName, strings.Join(problems, "; ")))

@@ -145,6 +145,11 @@ func Expands(driver csirpc.Description) bool {
 	return driver.Controller[csi.ControllerServiceCapability_RPC_EXPAND_VOLUME]
 }
 
+// Attaches reports whether the volumes of the driver are attached to nodes, which takes csi-attacher.
+func Attaches(driver csirpc.Description) bool {
+	return driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
+}
+
 // create creates the object unless it exists.
 func (f Setup) create(ctx context.Context, object client.Object) error {
 	err := f.Client.Create(ctx, object)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
 )
 
@@ -74,6 +75,7 @@ func (f Setup) RegisterNode(ctx context.Context, at Place, n Node) error {
 		node.Labels = map[string]string{}
 	}
 	maps.Copy(node.Labels, n.labels(at))
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, names.AnnManagedAttach, "true")
 	node.Spec.Taints = nil // admission taints every new node as not ready
 	if err := f.Client.Update(ctx, node); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
@@ -113,12 +115,27 @@ func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
 	if err := f.create(ctx, csiNode); err != nil {
 		return err
 	}
-	return f.create(ctx, &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: at.Driver.Name},
-		Spec: storagev1.CSIDriverSpec{
-			AttachRequired: new(at.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]),
-		},
-	})
+	return f.createDriver(ctx, at.Driver)
+}
+
+// createDriver replaces the CSIDriver of a former `up` that says otherwise: attachRequired cannot be
+// changed.
+func (f Setup) createDriver(ctx context.Context, driver csirpc.Description) error {
+	object := &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: driver.Name},
+		Spec:       storagev1.CSIDriverSpec{AttachRequired: new(Attaches(driver))},
+	}
+	before := &storagev1.CSIDriver{}
+	err := f.Client.Get(ctx, client.ObjectKeyFromObject(object), before)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("CSIDriver %s: %w", driver.Name, err)
+	}
+	if err == nil && *before.Spec.AttachRequired != *object.Spec.AttachRequired {
+		if err := f.Client.Delete(ctx, before); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("former CSIDriver %s: %w", driver.Name, err)
+		}
+	}
+	return f.create(ctx, object)
 }
 
 // RemoveOtherNodes removes the nodes of a former `up` that are not among these, with their CSINodes.
