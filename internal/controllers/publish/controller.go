@@ -90,7 +90,8 @@ func (c *Controller) Loop() *reconcile.Loop[string, publishing.Snapshot, publish
 // AddTo registers the controllers, their indexes and event handlers with a manager. All caches are
 // filled before the first attachment is looked at, the one of CSINodes too (AT-H1).
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for name, index := range map[string]client.IndexerFunc{IndexVolume: volumeOf, IndexNode: nodeOf, IndexHandle: handleOf} {
+	indexes := map[string]client.IndexerFunc{IndexVolume: volumeOf, IndexNode: nodeOf, IndexHandle: handleOf}
+	for name, index := range indexes {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, name, index); err != nil {
 			return fmt.Errorf("index attachments by %s: %w", name, err)
 		}

@@ -49,7 +49,8 @@ func (c *Controller) around(ctx context.Context, va *storagev1.VolumeAttachment)
 			return s, err
 		}
 	}
-	if s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{}); err != nil {
+	s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
+	if err != nil {
 		return s, err
 	}
 	s.Others, err = c.others(ctx, s)

@@ -131,7 +131,8 @@ func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
 	return publish.New(publish.Config{
 		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
 		Writer: run.Manager.GetClient(),
-		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight, Together: a.Together,
+		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight,
+		Together: a.Together,
 	}).AddTo(ctx, run.Manager)
 }
 
