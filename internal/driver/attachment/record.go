@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/fault"
@@ -100,18 +99,4 @@ func decode(content []byte, volume backend.ID) ([]Attachment, error) {
 		attachments = append(attachments, Attachment{e.Node, e.AccessType, e.AccessMode})
 	}
 	return attachments, nil
-}
-
-const suffix = ".json"
-
-func fileName(volume backend.ID) string { return volume.String() + suffix }
-
-// volumeOf returns the volume that a file name is about, when it is that of a record.
-func volumeOf(name string) (volume backend.ID, isRecord bool) {
-	text, found := strings.CutSuffix(name, suffix)
-	if !found {
-		return backend.ID{}, false
-	}
-	volume, err := backend.MakeID(text)
-	return volume, err == nil
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -14,6 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // Store holds the attachments of all volumes. Its methods may be called
@@ -34,33 +34,13 @@ func NewStore(dir string) *Store {
 
 // Recover reads the records of the process before.
 func (s *Store) Recover(ctx context.Context) error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of attachments: %w", err)
-	}
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return fmt.Errorf("list the attachments: %w", err)
-	}
-	for _, entry := range entries {
-		if err := s.load(ctx, entry.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return records.Folder{Dir: s.dir, What: "attachments"}.EachVolume(func(volume backend.ID, path string) error {
+		return s.load(ctx, volume, path)
+	})
 }
 
-// load reads one record, and removes what a killed WriteFile left. A volume id
-// can begin like a temporary file, but only a record ends like one.
-func (s *Store) load(ctx context.Context, name string) error {
-	path := filepath.Join(s.dir, name)
-	volume, isRecord := volumeOf(name)
-	switch {
-	case isRecord:
-	case strings.HasPrefix(name, durable.TempPrefix):
-		return os.Remove(path)
-	default:
-		return nil
-	}
+// load reads one record.
+func (s *Store) load(ctx context.Context, volume backend.ID, path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read an attachment: %w", err)
@@ -85,7 +65,7 @@ func (s *Store) Of(volume backend.ID) ([]Attachment, error) {
 	if cause, damaged := s.damaged[volume]; damaged {
 		return nil, fault.Internal.Errorf("cannot tell where volume %q is attached: %s is damaged: %w; "+
 			"detach the volume from all nodes (an empty node_id), or stop the driver and remove the file when no node uses the volume",
-			volume, filepath.Join(s.dir, fileName(volume)), cause)
+			volume, filepath.Join(s.dir, records.Name(volume)), cause)
 	}
 	return slices.Clone(s.attached[volume]), nil
 }
@@ -130,7 +110,7 @@ func (s *Store) Remove(volume backend.ID, node string) error {
 }
 
 func (s *Store) put(volume backend.ID, attachments []Attachment) error {
-	path := filepath.Join(s.dir, fileName(volume))
+	path := filepath.Join(s.dir, records.Name(volume))
 	if len(attachments) == 0 {
 		if err := durable.Remove(path); err != nil {
 			return fault.Internal.Errorf("forget the attachments of volume %q: %w", volume, err)

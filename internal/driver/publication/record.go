@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/records"
 	"github.com/purser-csi/purser/internal/mount"
 )
 
@@ -84,20 +85,18 @@ func decode(content []byte) (Record, error) {
 	}, nil
 }
 
-const suffix = ".json"
-
 // fileName holds the id of the volume, so that even a damaged record tells
 // whose it is. The target is hashed because it is a path, and longer than a
 // file name may be.
 func fileName(volume backend.ID, target string) string {
 	sum := sha256.Sum256([]byte(target))
-	return volume.String() + "@" + hex.EncodeToString(sum[:]) + suffix
+	return volume.String() + "@" + hex.EncodeToString(sum[:]) + records.Suffix
 }
 
 // volumeOf tells the volume from a file name, when it is that of a record.
 func volumeOf(name string) (volume backend.ID, isRecord bool) {
 	id, _, found := strings.Cut(name, "@")
-	if !found || !strings.HasSuffix(name, suffix) {
+	if !found || !strings.HasSuffix(name, records.Suffix) {
 		return backend.ID{}, false
 	}
 	volume, err := backend.MakeID(id)

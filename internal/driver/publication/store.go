@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // Checker says whether target shows source.
@@ -55,36 +55,23 @@ func NewStore(config Config) *Store {
 // Recover reads the records of a predecessor and drops those whose mount did
 // not survive: the machine was restarted, or the mount was removed by hand.
 func (s *Store) Recover(ctx context.Context) error {
-	if err := os.MkdirAll(s.config.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of publications: %w", err)
+	folder := records.Folder{Dir: s.config.Dir, What: "publications"}
+	isRecord := func(name string) bool { _, is := volumeOf(name); return is }
+	if err := folder.Each(isRecord, func(name string) error { return s.load(ctx, name) }); err != nil {
+		return err
 	}
-	entries, err := os.ReadDir(s.config.Dir)
-	if err != nil {
-		return fmt.Errorf("list the publications: %w", err)
-	}
-	for _, entry := range entries {
-		if err := s.load(ctx, entry.Name()); err != nil {
-			return err
-		}
-	}
-	for _, record := range s.records(func(Record) bool { return true }) {
-		if _, err := s.keepIfLive(ctx, record); err != nil {
+	for _, published := range s.records(func(Record) bool { return true }) {
+		if _, err := s.keepIfLive(ctx, published); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// load reads one record, and removes what a killed WriteFile left.
+// load reads one record.
 func (s *Store) load(ctx context.Context, name string) error {
 	path := filepath.Join(s.config.Dir, name)
-	volume, isRecord := volumeOf(name)
-	switch {
-	case strings.HasPrefix(name, durable.TempPrefix) && !isRecord:
-		return os.Remove(path)
-	case !isRecord:
-		return nil
-	}
+	volume, _ := volumeOf(name)
 	record, err := readRecord(path)
 	if err == nil && fileName(record.Volume, record.Target) != name {
 		err = errors.New("its volume or target belongs in another file")

@@ -3,7 +3,6 @@ package staging
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
 )
@@ -65,18 +64,4 @@ func decode(content []byte) (Record, error) {
 		return Record{}, err
 	}
 	return Record{Volume: volume, Path: f.Path, Type: f.AccessType, Mode: f.AccessMode, FSType: f.FSType}, nil
-}
-
-const suffix = ".json"
-
-func fileName(volume backend.ID) string { return volume.String() + suffix }
-
-// volumeOf tells the volume from a file name, when it is that of a record.
-func volumeOf(name string) (volume backend.ID, isRecord bool) {
-	text, found := strings.CutSuffix(name, suffix)
-	if !found {
-		return backend.ID{}, false
-	}
-	volume, err := backend.MakeID(text)
-	return volume, err == nil
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -15,6 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // Store holds the stagings of one node, at most one of each volume. Its
@@ -37,35 +37,15 @@ func NewStore(dir string) *Store {
 // Recover reads the records of a predecessor. It does not look at what is
 // really there: a backend elsewhere could hang over it, and no call has asked.
 func (s *Store) Recover(ctx context.Context) error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of stagings: %w", err)
-	}
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return fmt.Errorf("list the stagings: %w", err)
-	}
-	for _, entry := range entries {
-		if err := s.load(ctx, entry.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return records.Folder{Dir: s.dir, What: "stagings"}.EachVolume(func(volume backend.ID, path string) error {
+		return s.load(ctx, volume, path)
+	})
 }
 
-// load reads one record, and removes what a killed WriteFile left. A volume id
-// can begin like a temporary file, but only a record ends like one.
-func (s *Store) load(ctx context.Context, name string) error {
-	path := filepath.Join(s.dir, name)
-	volume, isRecord := volumeOf(name)
-	switch {
-	case isRecord:
-	case strings.HasPrefix(name, durable.TempPrefix):
-		return os.Remove(path)
-	default:
-		return nil
-	}
-	record, err := read(path)
-	if err == nil && record.Volume != volume {
+// load reads one record.
+func (s *Store) load(ctx context.Context, volume backend.ID, path string) error {
+	staged, err := read(path)
+	if err == nil && staged.Volume != volume {
 		err = errors.New("it is about another volume")
 	}
 	if err != nil {
@@ -73,7 +53,7 @@ func (s *Store) load(ctx context.Context, name string) error {
 		s.damaged[volume] = err
 		return nil
 	}
-	s.records[volume] = record
+	s.records[volume] = staged
 	return nil
 }
 
@@ -86,18 +66,18 @@ func read(path string) (Record, error) {
 }
 
 // Put records a staging that is about to be made.
-func (s *Store) Put(record Record) error {
-	content, err := encode(record)
+func (s *Store) Put(staged Record) error {
+	content, err := encode(staged)
 	if err != nil {
 		return fmt.Errorf("encode a staging: %w", err)
 	}
-	if err := durable.WriteFile(filepath.Join(s.dir, fileName(record.Volume)), s.dir, content); err != nil {
+	if err := durable.WriteFile(filepath.Join(s.dir, records.Name(staged.Volume)), s.dir, content); err != nil {
 		return fmt.Errorf("record a staging: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.records[record.Volume] = record
-	delete(s.damaged, record.Volume)
+	s.records[staged.Volume] = staged
+	delete(s.damaged, staged.Volume)
 	return nil
 }
 
@@ -105,7 +85,7 @@ func (s *Store) Put(record Record) error {
 // damaged. It is not synced: a record that comes back after a power loss is
 // one of something that is not there, and is cleared away as such.
 func (s *Store) Remove(volume backend.ID) error {
-	err := os.Remove(filepath.Join(s.dir, fileName(volume)))
+	err := os.Remove(filepath.Join(s.dir, records.Name(volume)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget a staging: %w", err)
 	}
@@ -119,14 +99,14 @@ func (s *Store) Remove(volume backend.ID) error {
 // Of gives the record of a volume, whether it is really staged or not. It
 // refuses to answer when the record is damaged: "not staged" could delete the
 // volume under a running pod.
-func (s *Store) Of(volume backend.ID) (record Record, found bool, err error) {
+func (s *Store) Of(volume backend.ID) (staged Record, found bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cause, damaged := s.damaged[volume]; damaged {
 		return Record{}, false, fault.Internal.Errorf("cannot tell where volume %q is staged: %s is damaged: %w; "+
 			"unstage the volume, or stop the driver and remove the file when the volume is not mounted",
-			volume, filepath.Join(s.dir, fileName(volume)), cause)
+			volume, filepath.Join(s.dir, records.Name(volume)), cause)
 	}
-	record, found = s.records[volume]
-	return record, found, nil
+	staged, found = s.records[volume]
+	return staged, found, nil
 }

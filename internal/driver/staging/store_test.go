@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/purser-csi/purser/internal/driver/records"
+
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
@@ -70,7 +72,7 @@ func TestADamagedRecord(t *testing.T) {
 			if err := s.Put(sound); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, fileName(hurt)), []byte(content), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, records.Name(hurt)), []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			s = recovered(t, dir)

@@ -12,6 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
+	"github.com/purser-csi/purser/internal/driver/records"
 )
 
 // Zone is one place for volumes.
@@ -29,8 +30,8 @@ func Names(zones []Zone) []string {
 	return names
 }
 
-// record is the zone of one volume, with the bytes that it counts for.
-type record struct {
+// placed is the zone of one volume, with the bytes that it counts for.
+type placed struct {
 	Zone  string `json:"zone"`
 	Bytes int64  `json:"bytes"`
 }
@@ -42,46 +43,30 @@ type Store struct {
 	zones []Zone
 
 	mu      sync.Mutex
-	records map[backend.ID]record
+	records map[backend.ID]placed
 }
 
 // NewStore makes an empty store of a folder that holds the records and nothing else; Recover fills
 // it.
 func NewStore(dir string, zones []Zone) *Store {
-	return &Store{dir: dir, zones: zones, records: map[backend.ID]record{}}
+	return &Store{dir: dir, zones: zones, records: map[backend.ID]placed{}}
 }
 
 // Recover reads the records of the process before. It removes those of volumes that were never
 // made, which exists reports.
 func (s *Store) Recover(exists func(backend.ID) (bool, error)) error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder of zones: %w", err)
-	}
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return fmt.Errorf("list the zones of volumes: %w", err)
-	}
-	for _, entry := range entries {
-		if err := s.load(entry.Name(), exists); err != nil {
+	folder := records.Folder{Dir: s.dir, What: "zones of volumes"}
+	return folder.EachVolume(func(volume backend.ID, path string) error {
+		if err := s.load(volume, path, exists); err != nil {
 			return fmt.Errorf("zone of a volume: %w", err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-const suffix = ".json"
+func (s *Store) path(volume backend.ID) string { return filepath.Join(s.dir, records.Name(volume)) }
 
-func (s *Store) path(volume backend.ID) string {
-	return filepath.Join(s.dir, volume.String()+suffix)
-}
-
-func (s *Store) load(name string, exists func(backend.ID) (bool, error)) error {
-	path := filepath.Join(s.dir, name)
-	text, isRecord := strings.CutSuffix(name, suffix)
-	volume, err := backend.MakeID(text)
-	if !isRecord || err != nil {
-		return os.Remove(path) // what a killed WriteFile left
-	}
+func (s *Store) load(volume backend.ID, path string, exists func(backend.ID) (bool, error)) error {
 	here, err := exists(volume)
 	if err != nil {
 		return err
@@ -93,7 +78,7 @@ func (s *Store) load(name string, exists func(backend.ID) (bool, error)) error {
 	if err != nil {
 		return err
 	}
-	var r record
+	var r placed
 	if err := json.Unmarshal(content, &r); err != nil {
 		return fmt.Errorf("%s: %w; write {\"zone\":\"NAME\",\"bytes\":SIZE} into it", path, err)
 	}
@@ -116,7 +101,7 @@ func (s *Store) Place(volume backend.ID, bytes int64, wanted []string) error {
 	defer s.mu.Unlock()
 	for _, name := range wanted {
 		if room, bounded := s.room(name, volume); !bounded || bytes <= room {
-			return s.put(volume, record{Zone: name, Bytes: bytes})
+			return s.put(volume, placed{Zone: name, Bytes: bytes})
 		}
 	}
 	return fault.Exhausted.Errorf("no room for %d bytes in %s", bytes, s.describe(wanted, volume))
@@ -134,7 +119,7 @@ func (s *Store) Resize(volume backend.ID, bytes int64) error {
 	if room, bounded := s.room(r.Zone, volume); bounded && bytes > room {
 		return fault.OutOfRange.Errorf("no room for %d bytes in %s", bytes, s.describe([]string{r.Zone}, volume))
 	}
-	return s.put(volume, record{Zone: r.Zone, Bytes: max(r.Bytes, bytes)})
+	return s.put(volume, placed{Zone: r.Zone, Bytes: max(r.Bytes, bytes)})
 }
 
 // Remove forgets the zone of a volume that does not exist.
@@ -196,7 +181,7 @@ func (s *Store) describe(wanted []string, but backend.ID) string {
 	return strings.Join(parts, ", ")
 }
 
-func (s *Store) put(volume backend.ID, r record) error {
+func (s *Store) put(volume backend.ID, r placed) error {
 	content, err := json.Marshal(r)
 	if err == nil {
 		err = durable.WriteFile(s.path(volume), s.dir, append(content, '\n'))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/purser-csi/purser/internal/driver/backend"
+	"github.com/purser-csi/purser/internal/driver/durable"
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
@@ -93,7 +94,7 @@ func TestRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, ".tmp-1"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, durable.TempPrefix+"1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next := NewStore(dir, s.zones)
