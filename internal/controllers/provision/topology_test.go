@@ -129,7 +129,7 @@ func TestChangesOfNodes(t *testing.T) {
 		{"another node", "n2", false, func(r *rig, q queue) { r.fromNode(t.Context(), nodeChange{Old: node}, q) }, 0},
 		{"U-34 other keys", "n1", false, func(r *rig, q queue) { r.fromCSINode(t.Context(), csiNodeChange{Old: csiNode, New: other}, q) }, 1},
 		{"another driver", "n1", false, func(r *rig, q queue) { r.fromCSINode(t.Context(), csiNodeChange{Old: csiNode, New: foreign}, q) }, 0},
-		{"U-34 the driver appears", "", true, func(r *rig, q queue) { r.fromCSINode(t.Context(), csiNodeChange{New: csiNode}, q) }, 1},
+		{"U-34 keys appear", "", true, func(r *rig, q queue) { r.fromCSINode(t.Context(), csiNodeChange{New: csiNode}, q) }, 1},
 		{"no attempt yet", "", false, func(r *rig, q queue) { r.fromCSINode(t.Context(), csiNodeChange{New: csiNode}, q) }, 0},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -139,6 +139,7 @@ func TestChangesOfNodes(t *testing.T) {
 				r.choose(t, tc.selected)
 			}
 			if tc.failed {
+				r.driver.create = codes.FailedPrecondition
 				r.run(t)
 			}
 			r.Cached = fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(r.claim(t)).

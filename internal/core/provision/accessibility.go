@@ -24,14 +24,8 @@ func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
 	}
 	requirement, err := topology.Requirement(claim, s.Options.Topology)
 	switch {
-	case errors.Is(err, topology.ErrNoKeys) && len(s.Nodes) > 0:
-		return nil, nil
 	case errors.Is(err, topology.ErrNoKeys):
-		return nil, &verdict.Finding{
-			Reason:  verdict.TopologyUnknown,
-			Message: fmt.Sprintf("CSI driver %q announces topology, and it is registered on no node", s.Driver.Name),
-			Fix:     "Start the driver's node plugin; provisioning then goes on by itself",
-		}
+		return nil, nil
 	case errors.Is(err, topology.ErrNoNode):
 		return nil, &verdict.Finding{
 			Reason:  verdict.TopologyUnknown,
@@ -87,5 +81,5 @@ func NeedsNodes(s Snapshot) bool {
 // LacksKeys reports whether a volume is requested without a place although the driver announces
 // topology, since no node has a topology key of it.
 func LacksKeys(s Snapshot) bool {
-	return NeedsNodes(s) && len(s.Nodes) > 0 && !topology.HasKeys(s.Nodes)
+	return NeedsNodes(s) && !topology.HasKeys(s.Nodes)
 }

@@ -49,6 +49,9 @@ var (
 // ordinalOne is the second claim of a StatefulSet, the first of which begins with zone a (T-21).
 func ordinalOne(s *Snapshot) { s.Claim.Name = "data-logbook-1" }
 
+// unlabelled has a node on which the driver registered a key that the Node has no label for.
+func unlabelled(s *Snapshot) { s.Nodes = []topology.Node{{Keys: []string{"zone"}}} }
+
 func keyless(s *Snapshot) {
 	onNode(map[string]string{"zone": "a"}, driver)(s)
 	s.CSINode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driver}}
@@ -80,10 +83,8 @@ func TestAccessibility(t *testing.T) {
 		{"T-22 no node has a key", world(hasTopology, inZones("", ""), defaults), "", ""},
 		{"T-22 the selected node has no key, nor has another", world(hasTopology, keyless, inZones(""), strict), "", ""},
 		{"T-22 the selected node has no key, others have", world(hasTopology, keyless, inZones("", "a"), strict), "", verdict.NodeTopologyUnknown},
-		{"T-24 the driver is on no node", world(hasTopology, defaults), "", verdict.TopologyUnknown},
-		{"T-24 no node has the labels", world(hasTopology, defaults, func(s *Snapshot) {
-			s.Nodes = []topology.Node{{Keys: []string{"zone"}}}
-		}), "", verdict.TopologyUnknown},
+		{"T-24 the driver is on no node", world(hasTopology, defaults), "", ""},
+		{"T-24 no node has the labels", world(hasTopology, defaults, unlabelled), "", verdict.TopologyUnknown},
 		{"T-30 a bound", world(hasTopology, ordinalOne, inZones("a", "b", "c"), rules(topology.Rules{Immediate: true, MaxTerms: 1})), "b", ""},
 		{"U-32 allowed filters the nodes' zones", world(hasTopology, allow("a", "x"), inZones("a", "b"), assertive), "a", ""},
 		{"C-22 immediate binding, and a node all the same", world(hasTopology, onB, inZones("a", "b"), defaults), "b a", ""},
@@ -114,14 +115,14 @@ func TestNeedsNodes(t *testing.T) {
 	}{
 		{"T-1", world(defaults), false, false},
 		{"T-10", world(hasTopology, onB, strict), false, false},
-		{"T-13", world(hasTopology, onB, defaults), true, false},
+		{"T-13", world(hasTopology, onB, defaults, inZones("b")), true, false},
 		{"T-14", world(hasTopology, onB, allow("b"), defaults), false, false},
 		{"T-16", world(hasTopology, defaults, inZones("a")), true, false},
 		{"T-16 no node has a key", world(hasTopology, defaults, inZones("")), true, true},
 		{"T-17", world(hasTopology, noPlaces), false, false},
 		{"T-22 no key on the selected node", world(hasTopology, keyless, strict, inZones("")), true, true},
 		{"T-23 the selected node has no place", world(hasTopology, onNode(nil, driver), defaults), false, false},
-		{"U-32", world(hasTopology, allow("a"), assertive), true, false},
+		{"U-32", world(hasTopology, allow("a"), assertive, inZones("a")), true, false},
 		{"C-50 no class", world(hasTopology, defaults, func(s *Snapshot) { s.Class = nil }), false, false},
 	} {
 		if got := NeedsNodes(tc.s); got != tc.needs {
@@ -139,7 +140,7 @@ func TestRescheduleNamesTheNode(t *testing.T) {
 	if text := gone.Because().Text(); !strings.Contains(text, `"n1"`) || !strings.Contains(text, "is removed") {
 		t.Errorf("H-8: %s", text)
 	}
-	if _, ok := Decide(world(hasTopology, defaults, failed(patience)), time.Unix(1000, 0)).(refuse); !ok {
+	if _, ok := Decide(world(hasTopology, defaults, unlabelled, failed(patience)), time.Unix(1000, 0)).(refuse); !ok {
 		t.Error("T-24: a claim without a selected node is given back to the scheduler")
 	}
 }
