@@ -59,11 +59,14 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 }
 
 // trimVolume keeps who owns a volume, whom it is for, where it is and how it is deleted. What it is
-// like is for others to read.
+// like is for others to read. Of a volume that is not of a CSI driver it keeps the source and the labels: if its
+// plugin was migrated, it is translated from these.
 func trimVolume(pv *corev1.PersistentVolume) {
+	labels, source := pv.Labels, pv.Spec.PersistentVolumeSource
 	trimMeta(
 		&pv.ObjectMeta,
 		names.AnnProvisionedBy,
+		names.AnnMigratedTo,
 		names.AnnDeletionSecretName,
 		names.AnnDeletionSecretNamespace,
 		names.AnnBetaStorageClass,
@@ -76,8 +79,10 @@ func trimVolume(pv *corev1.PersistentVolume) {
 	if ref := pv.Spec.ClaimRef; ref != nil {
 		spec.ClaimRef = &corev1.ObjectReference{Namespace: shared(ref.Namespace), Name: ref.Name, UID: ref.UID}
 	}
-	if csi := pv.Spec.CSI; csi != nil {
+	if csi := source.CSI; csi != nil {
 		spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(csi.Driver), VolumeHandle: csi.VolumeHandle}
+	} else {
+		spec.PersistentVolumeSource, pv.Labels = source, labels
 	}
 	pv.Spec = spec
 	trimVolumeStatus(&pv.Status)

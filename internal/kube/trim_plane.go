@@ -28,10 +28,13 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 			if isFree(o) {
 				break
 			}
-			csi, affinity := o.Spec.CSI, sharedAffinity(o.Spec.NodeAffinity)
+			source, labels := o.Spec.PersistentVolumeSource, o.Labels
+			affinity := sharedAffinity(o.Spec.NodeAffinity)
 			out, err := forBinding(in)
 			o.Spec.NodeAffinity = affinity
-			if csi != nil {
+			if csi := source.CSI; csi == nil { // what a migrated volume is translated from
+				o.Spec.PersistentVolumeSource, o.Labels = source, labels
+			} else {
 				o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(csi.Driver), VolumeHandle: csi.VolumeHandle}
 			}
 			return out, err

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/source"
 	"github.com/purser-csi/purser/internal/kube"
@@ -60,7 +61,11 @@ func cloneSource(ctx context.Context, from client.Reader, s *source.State) (err 
 	if err != nil || s.Claim == nil || s.Claim.Spec.VolumeName == "" {
 		return err
 	}
-	s.Volume, err = kube.Get(ctx, from, types.NamespacedName{Name: s.Claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	pv, err := kube.Get(ctx, from, types.NamespacedName{Name: s.Claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	if err != nil {
+		return err
+	}
+	s.Volume, err = migration.ToCSI(pv) // M-7
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -60,6 +61,7 @@ func (c *Controller) surroundings(ctx context.Context, s provision.Snapshot) (pr
 		if s.Class, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{}); err != nil {
 			return s, err
 		}
+		s = provision.Migrated(s)
 	}
 	if s, err = c.place(ctx, s); err != nil {
 		return s, err
@@ -131,11 +133,18 @@ func (c *Controller) volume(
 		cached, err := kube.Get(ctx, c.Cached, name, &corev1.PersistentVolume{})
 		return cached, cached != nil, err
 	})
-	if err != nil || !provision.NeedsLiveVolume(newest, pending, c.finished.has(key.UID)) {
-		return newest, false, err
+	if err != nil {
+		return nil, false, err
 	}
-	pv, err = kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{})
-	return pv, pv != nil && newest == nil, err
+	pv = newest
+	if provision.NeedsLiveVolume(newest, pending, c.finished.has(key.UID)) {
+		if pv, err = kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{}); err != nil {
+			return nil, false, err
+		}
+	}
+	unseen = pv != nil && newest == nil
+	pv, err = migration.ToCSI(pv)
+	return pv, unseen, err
 }
 
 // Decide implements reconcile.Task.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 )
 
@@ -55,7 +56,8 @@ func (c *Controller) volume(ctx context.Context, name string) (pv *corev1.Persis
 	if pv, fresh, err = c.asItIs(ctx, newest); err != nil || pv == nil || released.finishes(pv) {
 		return nil, false, err
 	}
-	return pv, fresh, nil
+	pv, err = migration.ToCSI(pv) // D-11
+	return pv, fresh, err
 }
 
 // asItIs returns the cached volume, or the live one where the cache is not fresh enough to delete it.

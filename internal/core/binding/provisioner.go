@@ -5,19 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	intree "github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 )
-
-// migrated are the in-tree plugins that Kubernetes has handed over to CSI drivers for good.
-var migrated = map[string]string{
-	"kubernetes.io/aws-ebs":         "ebs.csi.aws.com",
-	"kubernetes.io/azure-disk":      "disk.csi.azure.com",
-	"kubernetes.io/azure-file":      "file.csi.azure.com",
-	"kubernetes.io/cinder":          "cinder.csi.openstack.org",
-	"kubernetes.io/gce-pd":          "pd.csi.storage.gke.io",
-	"kubernetes.io/portworx-volume": "pxd.portworx.com",
-	"kubernetes.io/vsphere-volume":  "csi.vsphere.vmware.com",
-}
 
 // inTreePrefix is that of plugins which were a part of Kubernetes. None is any more, as far as
 // provisioning goes.
@@ -25,7 +15,7 @@ const inTreePrefix = "kubernetes.io/"
 
 // Driver is the CSI driver that provisions for a class with this provisioner; "" when there is none.
 func Driver(provisioner string) string {
-	if driver, ok := migrated[provisioner]; ok {
+	if driver := intree.Driver(provisioner); driver != "" {
 		return driver
 	}
 	if strings.HasPrefix(provisioner, inTreePrefix) {
@@ -52,7 +42,7 @@ func volumeMigration(pv *corev1.PersistentVolume) (driver string, stuck []string
 	if !ok || !strings.HasPrefix(provisioner, inTreePrefix) {
 		return driver, nil, wrong
 	}
-	inTree := migrated[provisioner] == ""
+	inTree := intree.Driver(provisioner) == ""
 	kept := inTree && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 	for _, finalizer := range pv.Finalizers {
 		if finalizer == names.FinalizerInTree && !kept || finalizer == names.FinalizerVolume && inTree {
@@ -67,7 +57,7 @@ func migration(provisioner string, named bool, annotations map[string]string) (d
 	if !named {
 		return has, false
 	}
-	driver = migrated[provisioner]
+	driver = intree.Driver(provisioner)
 	return driver, driver != has
 }
 

@@ -47,7 +47,10 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),
 		}})
 	}
-	pv := NewVolume(s, sent, a.Volume)
+	pv, err := asMigrated(s, NewVolume(s, sent, a.Volume))
+	if err != nil {
+		return untranslated(s, sent, a.Volume.GetVolumeId(), err)
+	}
 	return do{
 		Finding: verdict.Finding{Reason: verdict.VolumeCreated, Message: "the driver created volume " + pv.Name},
 		Actions: []Action{WriteVolume{pv}, Settle{}},
@@ -94,6 +97,7 @@ func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
 // the volume of another claim, as where a class stands for one share (D-37). It returns nil when no
 // object needs the volume.
 func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing []*corev1.PersistentVolume) Verdict {
+	now = asCSI(now)
 	if now != nil && now.Spec.CSI != nil && now.Spec.CSI.Driver == s.Driver.Name {
 		switch {
 		case now.Spec.CSI.VolumeHandle == a.Handle:
@@ -179,6 +183,7 @@ func (w Written) isRejected() bool {
 // AfterWrite says what a failed creation of the PersistentVolume means. The record stays unless the
 // volume is known to have its PersistentVolume: the volume exists and must not be forgotten (H-3).
 func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
+	want, w.Existing = asCSI(want), asCSI(w.Existing)
 	switch {
 	case w.Existing != nil && describesSame(want, w.Existing): // C-24, compared (H-5)
 		done := provisioned(want)

@@ -275,6 +275,11 @@ func checkClass(s Snapshot) Verdict { // C-14, C-21, C-50
 			Reason: verdict.ClassMissing, Message: fmt.Sprintf("StorageClass %q does not exist", name),
 			Fix: "Create it; provisioning then goes on by itself",
 		}}
+	case s.Untranslated != "":
+		return refuse{Finding: verdict.Finding{
+			Reason: verdict.ClassInvalid, Message: s.Untranslated,
+			Fix: fmt.Sprintf("Name a StorageClass whose provisioner is %q", s.Driver.Name),
+		}}
 	case s.Class.Provisioner != s.Driver.Name:
 		return idle(verdict.ClassNotOurs, fmt.Sprintf("StorageClass %q is for provisioner %q", name, s.Class.Provisioner))
 	}

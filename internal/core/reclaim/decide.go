@@ -12,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -152,8 +153,8 @@ func Gone() Verdict { return idle(verdict.VolumeGone, "the PersistentVolume does
 // Owner is the driver that provisioned the volume, or, for one written by hand, the driver that
 // serves it (D-2).
 func Owner(pv *corev1.PersistentVolume) string {
-	if by, ok := pv.Annotations[names.AnnProvisionedBy]; ok {
-		return by
+	if driver, known := migration.Owner(pv.Annotations); known {
+		return driver
 	}
 	if pv.Spec.CSI != nil {
 		return pv.Spec.CSI.Driver

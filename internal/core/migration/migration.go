@@ -1,0 +1,84 @@
+package migration
+
+import (
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	csitranslation "k8s.io/csi-translation-lib"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// silent is the logger that the library asks for; it logs nothing.
+var silent logr.Logger
+
+// InTree returns the in-tree plugin whose place a CSI driver took; empty for none (M-1, M-2).
+func InTree(driver string) string {
+	plugin, err := csitranslation.New().GetInTreeNameFromCSIName(driver)
+	if err != nil {
+		return ""
+	}
+	return plugin
+}
+
+// Driver returns the CSI driver that took the place of an in-tree plugin; empty for none (M-1).
+func Driver(plugin string) string {
+	driver, err := csitranslation.New().GetCSINameFromInTreeName(plugin)
+	if err != nil {
+		return ""
+	}
+	return driver
+}
+
+// Class returns a class of an in-tree plugin as the driver knows it: parameters, allowed topologies
+// and provisioner are the driver's (M-4). The class is not changed.
+func Class(class *storagev1.StorageClass) (*storagev1.StorageClass, error) {
+	translated, err := csitranslation.New().TranslateInTreeStorageClassToCSI(silent, class.Provisioner, class)
+	if err != nil {
+		return nil, fmt.Errorf("StorageClass %q cannot be translated for its CSI driver: %w", class.Name, err)
+	}
+	translated.Provisioner = Driver(class.Provisioner)
+	return translated, nil
+}
+
+// ToCSI returns a volume of an in-tree plugin as one of the driver (M-6). Every other volume, and no
+// volume, is returned as it is. The volume is not changed.
+func ToCSI(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	if pv == nil || pv.Spec.CSI != nil || !csitranslation.New().IsPVMigratable(pv) {
+		return pv, nil
+	}
+	translated, err := csitranslation.New().TranslateInTreePVToCSI(silent, pv)
+	if err != nil {
+		return nil, fmt.Errorf("PersistentVolume %q cannot be translated for its CSI driver: %w", pv.Name, err)
+	}
+	return translated, nil
+}
+
+// ToInTree returns a volume of a CSI driver as one of the in-tree plugin whose place the driver took,
+// provisioned by the plugin (M-5). The volume is not changed.
+func ToInTree(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	translated, err := csitranslation.New().TranslateCSIPVToInTree(pv)
+	if err != nil {
+		return nil, fmt.Errorf("PersistentVolume %q cannot be written as an in-tree volume: %w", pv.Name, err)
+	}
+	if translated.Annotations == nil {
+		translated.Annotations = map[string]string{}
+	}
+	translated.Annotations[names.AnnProvisionedBy] = InTree(pv.Spec.CSI.Driver)
+	return translated, nil
+}
+
+// Owner returns the driver that a volume belongs to: the one that it was migrated to, or that took
+// the place of the plugin which provisioned it, or that provisioned it (D-2).
+func Owner(annotations map[string]string) (driver string, known bool) {
+	if to := annotations[names.AnnMigratedTo]; to != "" {
+		return to, true
+	}
+	by, known := annotations[names.AnnProvisionedBy]
+	if driver := Driver(by); driver != "" {
+		return driver, true
+	}
+	return by, known
+}

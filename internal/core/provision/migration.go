@@ -1,0 +1,55 @@
+package provision
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/core/migration"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// Migrated returns the snapshot with a class of the in-tree plugin, whose place the driver took, as
+// the driver knows it (M-3, M-4). Every other snapshot is returned as it is.
+func Migrated(s Snapshot) Snapshot {
+	plugin := migration.InTree(s.Driver.Name)
+	if plugin == "" || s.Class == nil || s.Class.Provisioner != plugin {
+		return s
+	}
+	translated, err := migration.Class(s.Class)
+	if err != nil { // C-52
+		s.Untranslated = err.Error()
+		return s
+	}
+	s.Class, s.InTree = translated, plugin
+	return s
+}
+
+// asMigrated returns the PersistentVolume as it is written: for a class of an in-tree plugin, as a
+// volume of that plugin (C-73, M-5, P-18).
+func asMigrated(s Snapshot, pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	if s.InTree == "" {
+		return pv, nil
+	}
+	return migration.ToInTree(pv)
+}
+
+// untranslated deletes a volume that cannot be described as one of the in-tree plugin. It would be
+// the same with the next volume, so the next attempt waits for long (H-13).
+func untranslated(s Snapshot, sent CreateVolume, handle string, err error) Verdict {
+	return discardAnswered(s, sent, handle, refuse{Retry: verdict.RetrySlowly, Finding: verdict.Finding{
+		Reason:  verdict.CreateResponseInvalid,
+		Message: fmt.Sprintf("CSI driver %q: %v; the volume was deleted again", s.Driver.Name, err),
+		Fix:     fmt.Sprintf("Name a StorageClass whose provisioner is %q", s.Driver.Name),
+	}})
+}
+
+// asCSI returns a PersistentVolume as one of the driver. One that cannot be translated is returned
+// as it is: it is not that of a volume which the driver made.
+func asCSI(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
+	translated, err := migration.ToCSI(pv)
+	if err != nil {
+		return pv
+	}
+	return translated
+}
