@@ -59,8 +59,8 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 }
 
 // trimVolume keeps who owns a volume, whom it is for, where it is and how it is deleted. What it is
-// like is for others to read. Of a volume that is not of a CSI driver it keeps the source and the labels: if its
-// plugin was migrated, it is translated from these.
+// like is for others to read. Of a volume that is not of a CSI driver it keeps the source and the
+// labels: if its plugin was migrated, it is translated from these.
 func trimVolume(pv *corev1.PersistentVolume) {
 	labels, source := pv.Labels, pv.Spec.PersistentVolumeSource
 	trimMeta(
