@@ -44,10 +44,10 @@ type port struct {
 	furnisher bootstrap.Setup
 }
 
-func newPort(t *testing.T) port {
+func newPort(t *testing.T, components ...cluster.Component) port {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	server := rolestest.LiveServer(t)
+	server := rolestest.LiveServer(t, components...)
 	user, err := client.New(server.RESTConfig(), client.Options{Scheme: rolestest.Scheme(t)})
 	if err != nil {
 		t.Fatal(err)

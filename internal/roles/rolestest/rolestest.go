@@ -27,14 +27,16 @@ func LiveCluster(t *testing.T) *rest.Config {
 	return LiveServer(t).RESTConfig()
 }
 
-// LiveServer is one that logs what it is asked.
-func LiveServer(t *testing.T) *cluster.Cluster {
+// LiveServer is one that logs what it is asked, with these components beside it.
+func LiveServer(t *testing.T, components ...cluster.Component) *cluster.Cluster {
 	t.Helper()
-	binaries, err := cluster.FindBinaries(cluster.Components{}.Programs(), programs(t))
+	binaries, err := cluster.FindBinaries(cluster.Components(components).Programs(), programs(t))
 	if err != nil {
 		t.Skip(err)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Config{Dir: t.TempDir(), Binaries: binaries, Audit: true})
+	c, err := cluster.Start(t.Context(), cluster.Config{
+		Dir: t.TempDir(), Binaries: binaries, Components: components, Audit: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
