@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 
 	"github.com/purser-csi/purser/internal/controllers/boundclaim"
@@ -22,6 +23,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/resizing"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
@@ -192,6 +194,10 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *bou
 			Info("the API server does not serve VolumeAttributesClasses, so volumes are not modified")
 		return nil
 	}
+	if missing := readsClasses(ctx, run.API); missing != "" { // SM-83; else the cache is never filled, and nothing is resized
+		logr.FromContextOrDiscard(ctx).Info("volumes are not modified", "missing permission", missing)
+		return nil
+	}
 	metadata := modify.ParametersOnly
 	if r.ExtraMetadata {
 		metadata = modify.WithNames
@@ -202,6 +208,22 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *bou
 		CSI: run.Conn.Controller(), Calls: run.Calls, Driver: attributes.Driver{Name: run.Driver.Name, Modifies: modifies},
 		Timeout: r.callTimeout(r.ModifyTimeout), Metadata: metadata, InFlight: run.InFlight,
 	}).AddTo(ctx, run.Manager)
+}
+
+// readsClasses returns the permission on VolumeAttributesClasses that the account lacks; empty for
+// none, or if the API server does not say.
+func readsClasses(ctx context.Context, api *rest.Config) string {
+	var wanted []process.Permission
+	for _, verb := range []string{"get", "list", "watch"} {
+		wanted = append(wanted, process.Permission{
+			Group: storagev1.GroupName, Resource: "volumeattributesclasses", Verb: verb,
+		})
+	}
+	missing, err := process.MissingPermissions(ctx, api, wanted)
+	if err != nil || len(missing) == 0 {
+		return ""
+	}
+	return missing[0].String()
 }
 
 // trim keeps claims and volumes whole but for their managed fields: patches are made from them. Of

@@ -1,0 +1,372 @@
+package roles
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
+)
+
+// TestMain lets the test be the program: called by the name of a sidecar, it is that sidecar.
+func TestMain(m *testing.M) {
+	if role := filepath.Base(os.Args[0]); strings.HasPrefix(role, "csi-") || role == "snapshot-controller" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		err := Execute(ctx, cli.Program{Name: os.Args[0], Args: os.Args[1:], Version: "test", Out: os.Stdout, Err: os.Stderr})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		stop()
+		os.Exit(ExitCode(err))
+	}
+	os.Exit(m.Run())
+}
+
+// chartRow is one sidecar of one chart.
+type chartRow struct {
+	Row, Chart, Role, Permissions, Args string
+	Env, Warns                          []string
+	Topology, Capacity                  bool
+}
+
+func (r chartRow) String() string { return r.Row + " " + r.Role + " of " + r.Chart }
+
+// charts are the golden argument lists and permissions.
+type charts struct {
+	Permissions map[string]map[string]map[string]string // by set, role, group/resource
+	Rows        []chartRow
+}
+
+func readCharts(t *testing.T) (c charts) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "charts.yaml"))
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// rules are the permissions of a row: those of its chart, or upstream's.
+func (c charts) rules(t *testing.T, r chartRow) (rules []rbacv1.PolicyRule) {
+	t.Helper()
+	if r.Permissions != "" {
+		set := c.Permissions[r.Permissions][r.Role]
+		for _, resource := range slices.Sorted(maps.Keys(set)) {
+			group, name, _ := strings.Cut(resource, "/")
+			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{name}, Verbs: strings.Fields(set[resource])})
+		}
+		return rules
+	}
+	shipped, err := process.ShippedPermissions(r.Role, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range shipped {
+		if p.Resource == "volumeattributesclasses" && r.Role == "csi-provisioner" { // RB-10
+			continue
+		}
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Resources: []string{p.Resource}, Verbs: []string{p.Verb}})
+	}
+	return rules
+}
+
+// chartRun is one sidecar at work, as a process of its own.
+type chartRun struct {
+	port
+	row    chartRow
+	driver *zonedDriver
+	id     string // prefix of the names of its objects
+	http   string // where it serves; empty for nowhere
+	log    *lockedBuffer
+	socket string
+	dir    string
+}
+
+// SM-30 to SM-68, SM-70, SM-73, SM-74, SM-79: each sidecar of each chart starts with the command
+// line and the permissions of the chart, under the program's name and as user 1000, answers its
+// probe and does its work.
+func TestCharts(t *testing.T) {
+	c := readCharts(t)
+	p := newPort(t)
+	p.snapshotKinds()
+	p.ownedPod("provisioner")
+	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: "grows.example", AllowVolumeExpansion: new(true)})
+	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"zone": "a"}}})
+	for i, row := range c.Rows {
+		t.Run(row.String(), func(t *testing.T) {
+			p := p
+			p.T = t
+			r := &chartRun{port: p, row: row, id: fmt.Sprintf("chart-%d", i), log: &lockedBuffer{}}
+			r.start(c.rules(t, row))
+			r.work()
+			r.probe()
+			r.compareWarnings()
+		})
+	}
+}
+
+// start registers the driver and starts the sidecar.
+func (r *chartRun) start(rules []rbacv1.PolicyRule) {
+	r.Helper()
+	room := map[string]int64{"a": 10 << 30}
+	if !r.row.Topology {
+		room = map[string]int64{"": 10 << 30}
+	}
+	r.driver = newZonedDriver(room)
+	r.driver.name = r.id + ".example"
+	r.driver.capabilities = append(r.driver.capabilities,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT)
+	if r.row.Permissions != "nfs" { // which may not read attachments
+		r.driver.capabilities = append(r.driver.capabilities, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME)
+	}
+	r.driver.expand = func(q *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+		return &csi.ControllerExpandVolumeResponse{CapacityBytes: q.GetCapacityRange().GetRequiredBytes()}, nil
+	}
+	r.driver.publish = func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+		return &csi.ControllerPublishVolumeResponse{}, nil
+	}
+	r.driver.unpublish = func(*csi.ControllerUnpublishVolumeRequest) error { return nil }
+	r.driver.snapshot = taken
+	r.socket = strings.TrimPrefix(r.driver.serve(r.T), "unix://")
+	r.dir = filepath.Dir(r.socket)
+	r.register()
+	r.launch(r.account(rules))
+}
+
+// register adds the driver to the one CSINode.
+func (r *chartRun) register() {
+	r.Helper()
+	node := &storagev1.CSINode{ObjectMeta: metav1Name("node")}
+	if err := r.user.Create(r.Context(), node); client.IgnoreAlreadyExists(err) != nil {
+		r.Fatal(err)
+	}
+	if err := r.user.Get(r.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		r.Fatal(err)
+	}
+	one := storagev1.CSINodeDriver{Name: r.driver.name, NodeID: "node"}
+	if r.row.Topology {
+		one.TopologyKeys = []string{"zone"}
+	}
+	node.Spec.Drivers = append(node.Spec.Drivers, one)
+	if err := r.user.Update(r.Context(), node); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// account creates a service account with the permissions, and returns a kubeconfig for it.
+func (r *chartRun) account(rules []rbacv1.PolicyRule) (kubeconfig string) {
+	r.Helper()
+	r.create(
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: r.id}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1Name(r.id), Rules: rules},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1Name(r.id), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: r.id},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: process.SystemNamespace, Name: r.id}},
+		},
+	)
+	api := r.as(r.id)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: api.Host, CertificateAuthorityData: api.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: api.BearerToken}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "c"
+	kubeconfig = filepath.Join(r.dir, "kubeconfig")
+	text, err := clientcmd.Write(*config)
+	if err == nil {
+		err = os.WriteFile(kubeconfig, text, 0o644) //nolint:gosec // another user reads it, of a cluster that ends with the test
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// launch starts this very program under the name of the role.
+func (r *chartRun) launch(kubeconfig string) {
+	r.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		r.Fatal(err)
+	}
+	program := filepath.Join(r.dir, r.row.Role)
+	if err := errors.Join(os.Link(self, program), os.Chmod(r.dir, 0o755), os.Chmod(r.socket, 0o777)); err != nil { //nolint:gosec // for user 1000
+		r.Fatal(err)
+	}
+	if strings.Contains(r.row.Args, "HTTP") {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.http = listener.Addr().String()
+		_ = listener.Close()
+	}
+	fill := strings.NewReplacer("ADDRESS", "unix://"+r.socket, "PATH", r.socket, "HTTP", r.http, "=NS", "="+process.SystemNamespace, "=POD", "=provisioner")
+	command := exec.CommandContext(context.WithoutCancel(r.Context()), program, strings.Fields(fill.Replace(r.row.Args))...)
+	command.Stdout, command.Stderr = r.log, r.log
+	command.Env = []string{"KUBECONFIG=" + kubeconfig, "GOCOVERDIR=" + r.dir}
+	for _, e := range r.row.Env {
+		command.Env = append(command.Env, fill.Replace(e))
+	}
+	if os.Getuid() == 0 { // SM-74
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}, Pdeathsig: syscall.SIGKILL}
+	}
+	if err := command.Start(); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		_ = command.Process.Signal(os.Interrupt)
+		if err := command.Wait(); err != nil {
+			r.Errorf("ended: %v", err)
+		}
+		if r.Failed() {
+			r.Log(r.log.String())
+		}
+	})
+}
+
+// work sees one object of the role through its life.
+func (r *chartRun) work() {
+	r.Helper()
+	switch r.row.Role {
+	case "csi-provisioner":
+		r.provisions()
+	case "csi-attacher":
+		va := r.attachment(r.id, r.driver.name)
+		await(r.port, "attached", va, isAttached)
+		r.remove(va)
+	case "csi-resizer":
+		claim := r.boundPair(r.id, r.driver.name)
+		r.ask(claim, "2Gi")
+		await(r.port, "the claim has 2Gi", claim, hasSize("2Gi"))
+	case "csi-snapshotter":
+		r.snapshots()
+	case "snapshot-controller":
+		r.create(&snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1Name(r.id), Driver: r.driver.name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete})
+		claim := r.boundPair(r.id, r.driver.name)
+		vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: r.id}, Spec: snapshotv1.VolumeSnapshotSpec{
+			VolumeSnapshotClassName: &r.id, Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim.Name},
+		}}
+		r.create(vs)
+		content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1Name("snapcontent-" + string(vs.UID))}
+		await(r.port, "the content", content, func(*snapshotv1.VolumeSnapshotContent) bool { return true })
+	}
+}
+
+// provisions creates a volume for a claim and deletes it, and sees the capacity published where the
+// chart asks for it.
+func (r *chartRun) provisions() {
+	r.Helper()
+	class := r.waitingClass(r.id, r.driver.name, nil)
+	claim := r.claim(r.id, &class.Name)
+	claim.Annotations = map[string]string{names.AnnStorageProvisioner: r.driver.name, names.AnnSelectedNode: "node"}
+	if err := r.user.Update(r.Context(), claim); err != nil {
+		r.Fatal(err)
+	}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name("pvc-" + string(claim.UID))}
+	await(r.port, "the volume", pv, func(*corev1.PersistentVolume) bool { return true })
+	if got := pv.Spec.NodeAffinity != nil; got != r.row.Topology {
+		r.Errorf("node affinity %v", pv.Spec.NodeAffinity)
+	}
+	if r.row.Capacity {
+		rolestest.Eventually(r.T, "the capacity is published", func() error {
+			published, _ := r.capacities()
+			zone := strings.TrimSpace(r.id + " " + map[bool]string{true: "a"}[r.row.Topology])
+			if published[zone] == "" {
+				return fmt.Errorf("published %v", published)
+			}
+			return nil
+		})
+	}
+	r.release(claim, pv)
+	rolestest.Eventually(r.T, "the volume is deleted", func() error { return r.gone(pv) })
+	if creates, deletes := r.driver.called("CreateVolume"), r.driver.called("DeleteVolume"); creates != 1 || deletes != 1 {
+		r.Errorf("%d CreateVolume and %d DeleteVolume calls", creates, deletes)
+	}
+}
+
+// snapshots takes the snapshot of a content, as the snapshot-controller writes it, and deletes it.
+func (r *chartRun) snapshots() {
+	r.Helper()
+	r.create(&snapshotv1.VolumeSnapshotClass{
+		ObjectMeta: metav1Name(r.id), Driver: r.driver.name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+	})
+	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{
+		Name: r.id, Finalizers: []string{names.FinalizerSnapshotContent},
+	}, Spec: snapshotv1.VolumeSnapshotContentSpec{
+		Driver: r.driver.name, VolumeSnapshotClassName: &r.id, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+		Source:            snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new("volume")},
+		VolumeSnapshotRef: corev1.ObjectReference{Kind: "VolumeSnapshot", Namespace: "default", Name: r.id, UID: "uid-of-it"},
+	}}
+	r.create(content)
+	await(r.port, "the snapshot is ready", content, func(c *snapshotv1.VolumeSnapshotContent) bool {
+		return c.Status != nil && c.Status.ReadyToUse != nil && *c.Status.ReadyToUse
+	})
+}
+
+// probe asks as the charts' probes and Prometheus do (SM-75).
+func (r *chartRun) probe() {
+	r.Helper()
+	if r.http == "" {
+		return
+	}
+	for _, path := range []string{"/metrics", "/healthz/leader-election"} {
+		rolestest.Eventually(r.T, path, func() error { return ok(r.T, "http://"+r.http+path) })
+	}
+}
+
+// compareWarnings checks that removed gates and flags are a warning (SM-90 to SM-92).
+func (r *chartRun) compareWarnings() {
+	r.Helper()
+	for _, word := range r.row.Warns {
+		if !strings.Contains(r.log.String(), word) {
+			r.Errorf("no warning about %s", word)
+		}
+	}
+}
+
+// lockedBuffer is the log of a process.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
