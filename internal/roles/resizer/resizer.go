@@ -194,7 +194,8 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *bou
 			Info("the API server does not serve VolumeAttributesClasses, so volumes are not modified")
 		return nil
 	}
-	if missing := readsClasses(ctx, run.API); missing != "" { // SM-83; else the cache is never filled, and nothing is resized
+	// SM-83: without the permission the cache is never filled, and nothing is resized either.
+	if missing := readsClasses(ctx, run.API); missing != "" {
 		logr.FromContextOrDiscard(ctx).Info("volumes are not modified", "missing permission", missing)
 		return nil
 	}
