@@ -124,7 +124,11 @@ func TestSnapshotRolesAreUpstreams(t *testing.T) {
 			"snapshot.storage.k8s.io/volumesnapshotclasses":         "get list watch",
 			"snapshot.storage.k8s.io/volumesnapshotcontents":        "get list patch update watch",
 			"snapshot.storage.k8s.io/volumesnapshotcontents/status": "patch update",
-			"coordination.k8s.io/leases":                            leases,
+
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotclasses":         "get list watch",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents":        "get list patch update watch",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents/status": "patch update",
+			"coordination.k8s.io/leases":                                      leases,
 		},
 		"rbac/snapshot-controller.yaml": {
 			"/persistentvolumes":      "get list watch",
@@ -135,7 +139,13 @@ func TestSnapshotRolesAreUpstreams(t *testing.T) {
 			"snapshot.storage.k8s.io/volumesnapshotcontents/status": "patch",
 			"snapshot.storage.k8s.io/volumesnapshots":               "create delete get list patch update watch",
 			"snapshot.storage.k8s.io/volumesnapshots/status":        "patch update",
-			"coordination.k8s.io/leases":                            leases,
+
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotclasses":         "get list watch",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents":        "create delete get list patch update watch",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents/status": "patch",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshots":               "get list patch update watch",
+			"groupsnapshot.storage.k8s.io/volumegroupsnapshots/status":        "patch update",
+			"coordination.k8s.io/leases":                                      leases,
 		},
 	} {
 		if diff := cmp.Diff(want, rules(t, file)); diff != "" {

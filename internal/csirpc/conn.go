@@ -86,6 +86,11 @@ func (c *Conn) Close() error { return c.grpc.Close() }
 // Controller returns the client of the controller service.
 func (c *Conn) Controller() csi.ControllerClient { return csi.NewControllerClient(c.grpc) }
 
+// GroupController returns a client of the group controller service.
+func (c *Conn) GroupController() csi.GroupControllerClient {
+	return csi.NewGroupControllerClient(c.grpc)
+}
+
 // Node returns the client of the node service.
 func (c *Conn) Node() csi.NodeClient { return csi.NewNodeClient(c.grpc) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +50,10 @@ type Controller struct {
 	contents  *kube.OwnWrites[*snapshotv1.VolumeSnapshotContent]
 	claims    *kube.OwnWrites[*corev1.PersistentVolumeClaim]
 
-	claimWrites sync.Mutex // two snapshots of one claim would conflict
+	watch       func(source.TypedSource[types.NamespacedName]) error // adds a source to the controller, which may run
+	claimWrites sync.Mutex                                           // two snapshots of one claim would conflict
+	// followsGroups says that the kinds of groups are served and cached.
+	followsGroups atomic.Bool
 }
 
 // NewController returns the controller without starting anything.
@@ -73,6 +77,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", ControllerName, err)
 	}
+	c.watch = ctrl.Watch
 	for _, index := range []struct {
 		of   client.Object
 		name string

@@ -33,6 +33,9 @@ func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (core
 	if s.Content, err = c.content(ctx, s.Snapshot); err != nil {
 		return s, err
 	}
+	if s.Group, err = c.groupState(ctx, s.Snapshot); err != nil {
+		return s, err
+	}
 	if err := c.gatherClaim(ctx, &s); err != nil {
 		return s, err
 	}

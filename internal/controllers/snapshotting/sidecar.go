@@ -3,13 +3,10 @@ package snapshotting
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
@@ -39,8 +37,7 @@ type SidecarConfig struct {
 	Writer  client.Client
 	CSI     csi.ControllerClient
 	Timeout time.Duration // of one call to the driver
-	// InFlight counts the calls by method.
-	InFlight *prometheus.GaugeVec
+	Caller  *csirpc.Caller
 }
 
 // Sidecar works on the VolumeSnapshotContents of one driver.
@@ -48,15 +45,13 @@ type Sidecar struct {
 	SidecarConfig
 	retries  *reconcile.Retries[string]
 	contents *kube.OwnWrites[*snapshotv1.VolumeSnapshotContent]
-
-	mu    sync.Mutex
-	asked map[types.UID]time.Time // when the driver last said that a snapshot is not ready
+	asked    askedTimes
 }
 
 // NewSidecar returns the controller without starting anything.
 func NewSidecar(cfg SidecarConfig) *Sidecar {
 	return &Sidecar{
-		SidecarConfig: cfg, retries: reconcile.NewRetries[string](), asked: map[types.UID]time.Time{},
+		SidecarConfig: cfg, retries: reconcile.NewRetries[string](),
 		contents: kube.NewOwnWrites[*snapshotv1.VolumeSnapshotContent](),
 	}
 }
@@ -101,7 +96,7 @@ func (c *Sidecar) contentEvents() handler.TypedEventHandler[*snapshotv1.VolumeSn
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*snapshotv1.VolumeSnapshotContent], q contentQueue) {
 			c.contents.Gone(e.Object)
-			c.note(e.Object.UID, time.Time{})
+			c.asked.note(e.Object.UID, time.Time{})
 			q.Add(e.Object.Name)
 		},
 	}
@@ -129,20 +124,4 @@ func (c *Sidecar) classEvents() handler.TypedEventHandler[*snapshotv1.VolumeSnap
 			changed(ctx, e.ObjectNew, q)
 		},
 	}
-}
-
-func (c *Sidecar) note(uid types.UID, asked time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if asked.IsZero() {
-		delete(c.asked, uid)
-	} else {
-		c.asked[uid] = asked
-	}
-}
-
-func (c *Sidecar) lastAsked(uid types.UID) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.asked[uid]
 }

@@ -2,20 +2,17 @@ package snapshotting
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
-	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -34,7 +31,7 @@ func (c *Sidecar) Gather(ctx context.Context, name string) (core.ContentSnapshot
 			return s, err
 		}
 	}
-	s.Asked = c.lastAsked(s.Content.UID)
+	s.Asked = c.asked.last(s.Content.UID)
 	if retry := c.retries.Get(name); retry.Inputs == inputs(s) {
 		s.NotBefore = retry.NotBefore
 	}
@@ -105,7 +102,7 @@ func (c *Sidecar) noted(s core.ContentSnapshot, a core.Answer, next core.Content
 	if a.Handle != "" && !a.Ready {
 		asked = c.Clock.Now()
 	}
-	c.note(s.Content.UID, asked)
+	c.asked.note(s.Content.UID, asked)
 	return next
 }
 
@@ -152,90 +149,40 @@ func (c *Sidecar) release(ctx context.Context, s core.ContentSnapshot) error {
 	return nil
 }
 
-func (c *Sidecar) create(ctx context.Context, a core.CreateSnapshot) (core.Answer, *core.Failure) {
-	secrets, failure := c.secret(ctx, a.Secret)
-	if failure != nil {
-		return core.Answer{}, failure
-	}
-	ctx, end := c.begin(ctx, "CreateSnapshot")
-	defer end()
-	response, err := c.CSI.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{
-		SourceVolumeId: a.SourceVolume, Name: a.Name, Parameters: a.Parameters, Secrets: secrets,
+func (c *Sidecar) create(ctx context.Context, a core.CreateSnapshot) (answer core.Answer, failure *core.Failure) {
+	failure = c.call(ctx, "CreateSnapshot", a.Name, a.Secret, func(ctx context.Context, secrets map[string]string) error {
+		response, err := c.CSI.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{
+			SourceVolumeId: a.SourceVolume, Name: a.Name, Parameters: a.Parameters, Secrets: secrets,
+		})
+		if err == nil {
+			answer = answerOf(response.GetSnapshot())
+		}
+		return err
 	})
-	if err != nil {
-		return core.Answer{}, failureOf(err, secrets)
-	}
-	return answerOf(response.GetSnapshot()), nil
+	return answer, failure
 }
 
-func (c *Sidecar) find(ctx context.Context, a core.FindSnapshot) (core.Answer, *core.Failure) {
+func (c *Sidecar) find(ctx context.Context, a core.FindSnapshot) (answer core.Answer, failure *core.Failure) {
 	if !c.Lists {
 		return core.Answer{Handle: a.Handle, Ready: true}, nil
 	}
-	secrets, failure := c.secret(ctx, a.Secret)
-	if failure != nil {
-		return core.Answer{}, failure
-	}
-	ctx, end := c.begin(ctx, "ListSnapshots")
-	defer end()
-	response, err := c.CSI.ListSnapshots(ctx, &csi.ListSnapshotsRequest{SnapshotId: a.Handle, Secrets: secrets})
-	if err != nil {
-		return core.Answer{}, failureOf(err, secrets)
-	}
-	for _, entry := range response.GetEntries() {
-		if entry.GetSnapshot().GetSnapshotId() == a.Handle {
-			return answerOf(entry.GetSnapshot()), nil
+	failure = c.call(ctx, "ListSnapshots", a.Handle, a.Secret, func(ctx context.Context, secrets map[string]string) error {
+		response, err := c.CSI.ListSnapshots(ctx, &csi.ListSnapshotsRequest{SnapshotId: a.Handle, Secrets: secrets})
+		for _, entry := range response.GetEntries() {
+			if entry.GetSnapshot().GetSnapshotId() == a.Handle {
+				answer = answerOf(entry.GetSnapshot())
+			}
 		}
-	}
-	return core.Answer{}, nil
+		return err
+	})
+	return answer, failure
 }
 
 func (c *Sidecar) delete(ctx context.Context, a core.DeleteSnapshot) *core.Failure {
-	secrets, failure := c.secret(ctx, a.Secret)
-	if failure != nil {
-		return failure
-	}
-	ctx, end := c.begin(ctx, "DeleteSnapshot")
-	defer end()
-	if _, err := c.CSI.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{
-		SnapshotId: a.Handle,
-		Secrets:    secrets,
-	}); err != nil {
-		return failureOf(err, secrets)
-	}
-	return nil
-}
-
-func (c *Sidecar) begin(ctx context.Context, method string) (context.Context, func()) {
-	inFlight := c.InFlight.WithLabelValues(method)
-	inFlight.Inc()
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	return ctx, func() {
-		cancel()
-		inFlight.Dec()
-	}
-}
-
-func (c *Sidecar) secret(ctx context.Context, ref types.NamespacedName) (map[string]string, *core.Failure) {
-	if ref.Name == "" {
-		return nil, nil
-	}
-	values, _, err := kube.SecretValues(ctx, c.Live, ref)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = errors.Join(err, ctx.Err())
-		}
-		return nil, &core.Failure{Message: fmt.Sprintf("the secret %s cannot be read: %v", ref, err), Unasked: true}
-	}
-	return values, nil
-}
-
-func failureOf(err error, secrets map[string]string) *core.Failure {
-	code, _, foreign := csirpc.Outcome(err)
-	if foreign { // SN-K1: nothing is known of the call
-		code = codes.Unavailable
-	}
-	return &core.Failure{Code: code, Message: csirpc.Words(err, secrets)}
+	return c.call(ctx, "DeleteSnapshot", a.Handle, a.Secret, func(ctx context.Context, secrets map[string]string) error {
+		_, err := c.CSI.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: a.Handle, Secrets: secrets})
+		return err
+	})
 }
 
 func answerOf(snapshot *csi.Snapshot) core.Answer {

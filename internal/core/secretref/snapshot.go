@@ -27,15 +27,15 @@ var (
 // Snapshotter returns the secret for CreateSnapshot and DeleteSnapshot. The zero value without a
 // problem says that there is none.
 func Snapshotter(parameters map[string]string, scope SnapshotScope) (types.NamespacedName, *Problem) {
-	return snapshotterPair.forSnapshot(parameters, scope)
+	return snapshotterPair.within(parameters, scope)
 }
 
 // SnapshotLister returns the secret for ListSnapshots.
 func SnapshotLister(parameters map[string]string, scope SnapshotScope) (types.NamespacedName, *Problem) {
-	return listPair.forSnapshot(parameters, scope)
+	return listPair.within(parameters, scope)
 }
 
-func (p pair) forSnapshot(parameters map[string]string, scope SnapshotScope) (types.NamespacedName, *Problem) {
+func (p pair) within(parameters map[string]string, scope tokens) (types.NamespacedName, *Problem) {
 	name, namespace, problem := p.templates(parameters)
 	if problem != nil || name.key == "" {
 		return types.NamespacedName{}, problem
@@ -56,6 +56,52 @@ func (s SnapshotScope) forNamespace(token string) (string, bool) {
 func (s SnapshotScope) forName(token string) (string, bool) {
 	if token == "volumesnapshot.name" {
 		return s.Snapshot.Name, s.Snapshot.Name != ""
+	}
+	return s.forNamespace(token)
+}
+
+var (
+	groupPair = pair{
+		name:      names.ParameterGroupSnapshotterSecretName,
+		namespace: names.ParameterGroupSnapshotterSecretNamespace,
+	}
+	groupGetPair = pair{
+		name:      names.ParameterGroupSnapshotterGetName,
+		namespace: names.ParameterGroupSnapshotterGetNamespace,
+	}
+)
+
+// GroupScope is what the templates of a VolumeGroupSnapshotClass may use. Group is empty for
+// GetVolumeGroupSnapshot, which belongs to no VolumeGroupSnapshot (SN-P2).
+type GroupScope struct {
+	Group   types.NamespacedName
+	Content string
+}
+
+// GroupSnapshotter returns the secret for CreateVolumeGroupSnapshot and DeleteVolumeGroupSnapshot.
+// The zero value without a problem says that there is none.
+func GroupSnapshotter(parameters map[string]string, scope GroupScope) (types.NamespacedName, *Problem) {
+	return groupPair.within(parameters, scope)
+}
+
+// GroupGetter returns the secret for GetVolumeGroupSnapshot.
+func GroupGetter(parameters map[string]string, scope GroupScope) (types.NamespacedName, *Problem) {
+	return groupGetPair.within(parameters, scope)
+}
+
+func (s GroupScope) forNamespace(token string) (string, bool) {
+	switch token {
+	case "volumegroupsnapshotcontent.name":
+		return s.Content, s.Content != ""
+	case "volumegroupsnapshot.namespace":
+		return s.Group.Namespace, s.Group.Namespace != ""
+	}
+	return "", false
+}
+
+func (s GroupScope) forName(token string) (string, bool) {
+	if token == "volumegroupsnapshot.name" {
+		return s.Group.Name, s.Group.Name != ""
 	}
 	return s.forNamespace(token)
 }

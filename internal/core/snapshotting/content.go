@@ -71,13 +71,13 @@ func DecideContent(
 	case !s.Asked.IsZero() && s.Asked.Add(pause(s)).After(now):
 		return polled(s, s.Asked)
 	case c.Spec.Source.SnapshotHandle != nil:
-		return find(s)
+		return find(s, now)
 	case c.Spec.Source.VolumeHandle == nil:
 		return contentRefuse{
 			Finding: finding(verdict.ContentCheckFailed, "spec.source has neither volumeHandle nor snapshotHandle"),
 		}
 	}
-	return create(s)
+	return create(s, now)
 }
 
 func idleReady() ContentVerdict {
@@ -91,8 +91,13 @@ const (
 	longestPause  = 15 * time.Second
 )
 
+// PollingPause returns how long the driver is left alone with a snapshot of this age.
+func PollingPause(age time.Duration) time.Duration {
+	return min(max(age/4, shortestPause), longestPause)
+}
+
 func pause(s ContentSnapshot) time.Duration {
-	return min(max(s.Asked.Sub(s.Content.CreationTimestamp.Time)/4, shortestPause), longestPause)
+	return PollingPause(s.Asked.Sub(s.Content.CreationTimestamp.Time))
 }
 
 func polled(s ContentSnapshot, asked time.Time) ContentVerdict {
@@ -105,7 +110,7 @@ func polled(s ContentSnapshot, asked time.Time) ContentVerdict {
 
 // create asks for a snapshot of a volume. The content's finalizer is there first, so that neither
 // the handle nor the name is lost when the process ends during the call.
-func create(s ContentSnapshot) ContentVerdict {
+func create(s ContentSnapshot, now time.Time) ContentVerdict {
 	c := s.Content
 	if !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent) {
 		return contentWait{
@@ -122,11 +127,11 @@ func create(s ContentSnapshot) ContentVerdict {
 	}
 	class := ptr.Deref(c.Spec.VolumeSnapshotClassName, "")
 	if s.Class == nil {
-		return failCreate(s, "the VolumeSnapshotClass %q does not exist", class)
+		return failCreate(s, now, "the VolumeSnapshotClass %q does not exist", class)
 	}
 	parameters, problem := driverParameters(s)
 	if problem != "" {
-		return failCreate(s, "VolumeSnapshotClass %q: %s", class, problem)
+		return failCreate(s, now, "VolumeSnapshotClass %q: %s", class, problem)
 	}
 	todo := contentDo{
 		Finding: finding(
@@ -146,8 +151,8 @@ func create(s ContentSnapshot) ContentVerdict {
 	return todo
 }
 
-func failCreate(s ContentSnapshot, format string, args ...any) ContentVerdict {
-	return AfterCreate(s, Answer{}, &Failure{Message: fmt.Sprintf(format, args...), Unasked: true}, time.Time{})
+func failCreate(s ContentSnapshot, now time.Time, format string, args ...any) ContentVerdict {
+	return AfterCreate(s, Answer{}, &Failure{Message: fmt.Sprintf(format, args...), Unasked: true}, now)
 }
 
 // secretKeys are the parameters that the driver does not get (SN-P4).
@@ -158,9 +163,11 @@ var secretKeys = []string{
 	names.ParameterGroupSnapshotterGetName, names.ParameterGroupSnapshotterGetNamespace,
 }
 
-func driverParameters(s ContentSnapshot) (parameters map[string]string, problem string) {
+// DriverParameters returns the parameters of a class that the driver gets: none that names a secret
+// (SN-P4).
+func DriverParameters(class map[string]string) (parameters map[string]string, problem string) {
 	parameters = map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
+	for _, key := range slices.Sorted(maps.Keys(class)) {
 		switch {
 		case slices.Contains(secretKeys, key):
 		case strings.HasPrefix(key, names.ParameterPrefix):
@@ -170,8 +177,15 @@ func driverParameters(s ContentSnapshot) (parameters map[string]string, problem 
 				names.ParameterPrefix,
 			)
 		default:
-			parameters[key] = s.Class.Parameters[key]
+			parameters[key] = class[key]
 		}
+	}
+	return parameters, ""
+}
+
+func driverParameters(s ContentSnapshot) (parameters map[string]string, problem string) {
+	if parameters, problem = DriverParameters(s.Class.Parameters); problem != "" {
+		return nil, problem
 	}
 	if s.ExtraMetadata { // SN-P3
 		parameters[names.ParameterSnapshotName] = s.Content.Spec.VolumeSnapshotRef.Name
@@ -182,7 +196,7 @@ func driverParameters(s ContentSnapshot) (parameters map[string]string, problem 
 }
 
 // find confirms a snapshot that exists already (SN-A9).
-func find(s ContentSnapshot) ContentVerdict {
+func find(s ContentSnapshot, now time.Time) ContentVerdict {
 	known := *s.Content.Spec.Source.SnapshotHandle
 	if !s.Lists {
 		return contentDo{
@@ -198,7 +212,7 @@ func find(s ContentSnapshot) ContentVerdict {
 				s,
 				Answer{},
 				&Failure{Message: fmt.Sprintf("VolumeSnapshotClass %q: %s %s", s.Class.Name, problem.Parameter, problem.Text)},
-				time.Time{},
+				now,
 			)
 		}
 		a.Secret = secret
@@ -282,9 +296,6 @@ func failed(c *snapshotv1.VolumeSnapshotContent, message string, now time.Time) 
 		status = c.Status.DeepCopy()
 	}
 	status.ReadyToUse = new(false)
-	status.Error = &snapshotv1.VolumeSnapshotError{Message: new(message)}
-	if !now.IsZero() {
-		status.Error.Time = new(metav1.NewTime(now))
-	}
+	status.Error = &snapshotv1.VolumeSnapshotError{Time: new(metav1.NewTime(now)), Message: new(message)}
 	return []ContentAction{WriteContentStatus{status}}
 }

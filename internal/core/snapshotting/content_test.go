@@ -2,7 +2,6 @@ package snapshotting
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/core/verdict/verdicttest"
 )
 
 var now = time.Unix(1000, 0)
@@ -71,29 +70,6 @@ func class(driver string) *snapshotv1.VolumeSnapshotClass {
 	}
 }
 
-// show writes a verdict as its kind, its reason and the names of its actions.
-func show[A any](v verdict.Verdict[A]) string {
-	switch v := v.(type) {
-	case verdict.Nothing[A]:
-		return "nothing " + string(v.Reason)
-	case verdict.Wait[A]:
-		return "wait " + string(v.Reason)
-	case verdict.Refuse[A]:
-		return "refuse " + string(v.Reason)
-	case verdict.Do[A]:
-		var all []string
-		for _, a := range v.Actions {
-			all = append(all, strings.TrimPrefix(fmt.Sprintf("%T", a), "snapshotting."))
-		}
-		text := "do " + strings.Join(all, ",")
-		if v.Then != nil {
-			text += "; " + show(v.Then)
-		}
-		return text
-	}
-	return "?"
-}
-
 func TestDecideContent(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -135,7 +111,7 @@ func TestDecideContent(t *testing.T) {
 			if tc.edit != nil {
 				tc.edit(&s)
 			}
-			if got := show(DecideContent(s, now)); got != tc.want {
+			if got := verdicttest.Show(DecideContent(s, now)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -186,7 +162,7 @@ func TestAfterCreate(t *testing.T) {
 		{"not asked", Answer{}, &Failure{Unasked: true}, content(), "do WriteContentStatus; refuse ContentCreateFailed"},
 	} {
 		s := ContentSnapshot{Content: tc.content}
-		if got := show(AfterCreate(s, tc.answer, tc.failure, now)); got != tc.want {
+		if got := verdicttest.Show(AfterCreate(s, tc.answer, tc.failure, now)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -205,7 +181,7 @@ func TestContentStatus(t *testing.T) {
 	}
 	failed := AfterCreate(ContentSnapshot{Content: c}, Answer{}, &Failure{Code: codes.Internal, Message: "m"}, now).(contentDo)
 	c.Status = failed.Actions[1].(WriteContentStatus).Status
-	if got := show(AfterCreate(ContentSnapshot{Content: c}, Answer{}, &Failure{Code: codes.Internal, Message: "m"}, now)); got != "do ClearCreating; refuse ContentCreateFailed" {
+	if got := verdicttest.Show(AfterCreate(ContentSnapshot{Content: c}, Answer{}, &Failure{Code: codes.Internal, Message: "m"}, now)); got != "do ClearCreating; refuse ContentCreateFailed" {
 		t.Errorf("SN-A6: the same message is written again: %s", got)
 	}
 }
@@ -219,8 +195,8 @@ func TestAfterFindAndDelete(t *testing.T) {
 		"do ReleaseContent; nothing ContentDeleting":       AfterDelete(nil),
 		"refuse ContentDeleteFailed":                       AfterDelete(&Failure{Code: codes.NotFound}),
 	} {
-		if show(got) != want {
-			t.Errorf("got %q, want %q", show(got), want)
+		if verdicttest.Show(got) != want {
+			t.Errorf("got %q, want %q", verdicttest.Show(got), want)
 		}
 	}
 }

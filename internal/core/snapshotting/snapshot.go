@@ -49,7 +49,7 @@ func decide(s Snapshot, now time.Time) Verdict {
 	case vs == nil: // nothing is deleted for it: the content may be a copied one (SN-V4)
 		return nothing{Finding: finding(verdict.SnapshotIdle, "the VolumeSnapshot does not exist")}
 	case isGroupMember(vs):
-		return wait{Finding: finding(verdict.SnapshotInGroup, "the VolumeSnapshot belongs to a VolumeGroupSnapshot")}
+		return decideMember(s, now)
 	case vs.DeletionTimestamp != nil:
 		return removeSnapshot(s)
 	case (SourceClaim(vs) == "") == (ptr.Deref(vs.Spec.Source.VolumeSnapshotContentName, "") == ""):
@@ -244,7 +244,9 @@ func fail(s Snapshot, now time.Time, f verdict.Finding) Verdict {
 	if s.Snapshot.Status != nil {
 		status = s.Snapshot.Status.DeepCopy()
 	}
-	status.ReadyToUse = new(false)
+	if f.Reason != verdict.SnapshotClassNotFound && f.Reason != verdict.SnapshotClassUnclear { // SN-Q2: as upstream
+		status.ReadyToUse = new(false)
+	}
 	status.Error = &snapshotv1.VolumeSnapshotError{Time: new(metav1.NewTime(now)), Message: new(f.Text())}
 	if sameStatus(s.Snapshot.Status, status) {
 		return then
@@ -256,9 +258,8 @@ func fail(s Snapshot, now time.Time, f verdict.Finding) Verdict {
 // and go in one write.
 func removeSnapshot(s Snapshot) Verdict {
 	vs := s.Snapshot
-	held := slices.DeleteFunc([]string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound}, func(f string) bool {
-		return !slices.Contains(vs.Finalizers, f)
-	})
+	ours := []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound, names.FinalizerSnapshotInGroup}
+	held := slices.DeleteFunc(ours, func(f string) bool { return !slices.Contains(vs.Finalizers, f) })
 	deleting := finding(verdict.SnapshotDeleting, "the VolumeSnapshot is being deleted")
 	if len(held) == 0 { // SN-D2
 		return nothing{Finding: deleting}

@@ -36,6 +36,8 @@ type Snapshot struct {
 	Volume      *corev1.PersistentVolume         // that the claim names, read live; nil: there is none
 	// Others are the names of the other VolumeSnapshots of the claim that are not ready.
 	Others []string
+	// Group says how it stands with the group that the VolumeSnapshot is a member of.
+	Group GroupState
 	// Restoring are the claims without a volume whose source is this VolumeSnapshot.
 	Restoring []string
 }
@@ -150,4 +152,26 @@ func namesIt(c *snapshotv1.VolumeSnapshotContent, vs *snapshotv1.VolumeSnapshot)
 func isGroupMember(vs *snapshotv1.VolumeSnapshot) bool {
 	return slices.Contains(vs.Finalizers, names.FinalizerSnapshotInGroup) ||
 		vs.Status != nil && vs.Status.VolumeGroupSnapshotName != nil
+}
+
+// groupName returns the name of the group that a VolumeSnapshot is a member of; nil while it is not
+// known.
+func groupName(vs *snapshotv1.VolumeSnapshot) *string {
+	if vs.Status != nil && vs.Status.VolumeGroupSnapshotName != nil {
+		return vs.Status.VolumeGroupSnapshotName
+	}
+	for i := range vs.OwnerReferences {
+		if vs.OwnerReferences[i].Kind == "VolumeGroupSnapshot" {
+			return &vs.OwnerReferences[i].Name
+		}
+	}
+	return nil
+}
+
+// GroupOf returns the name of the group that a VolumeSnapshot is a member of; empty for none.
+func GroupOf(vs *snapshotv1.VolumeSnapshot) string {
+	if !isGroupMember(vs) {
+		return ""
+	}
+	return ptr.Deref(groupName(vs), "")
 }

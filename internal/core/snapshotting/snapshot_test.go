@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict/verdicttest"
 )
 
 // world is a VolumeSnapshot of a bound claim with everything in order.
@@ -123,7 +124,7 @@ func TestDecideSnapshot(t *testing.T) {
 		{"member of a group", world(func(s *Snapshot) { s.Snapshot.Finalizers = []string{names.FinalizerSnapshotInGroup} }), "wait SnapshotInGroup"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := show(DecideSnapshot(tc.s, now)); got != tc.want {
+			if got := verdicttest.Show(DecideSnapshot(tc.s, now)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -145,7 +146,7 @@ func TestErrorIsWrittenOnce(t *testing.T) {
 	s := world(func(s *Snapshot) { s.Class = nil })
 	first := DecideSnapshot(s, now).(do)
 	s.Snapshot.Status = first.Actions[0].(WriteStatus).Status
-	if got := show(DecideSnapshot(s, now.Add(9))); !strings.HasPrefix(got, "refuse") {
+	if got := verdicttest.Show(DecideSnapshot(s, now.Add(9))); !strings.HasPrefix(got, "refuse") {
 		t.Errorf("written again: %s", got)
 	}
 }

@@ -20,6 +20,7 @@ var infos = merge(
 	resizeInfos,
 	modifyInfos,
 	snapshotInfos,
+	groupSnapshotInfos,
 	attachingInfos,
 	publishInfos,
 	mountingInfos,

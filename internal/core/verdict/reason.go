@@ -216,5 +216,5 @@ var upstreams = []string{
 
 // IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.
 func IsUpstreams(event string) bool {
-	return slices.Contains(upstreams, event) || slices.Contains(snapshotEvents, event)
+	return slices.Contains(upstreams, event) || slices.Contains(snapshotEvents, event) || slices.Contains(groupEvents, event)
 }

@@ -19,6 +19,7 @@ const (
 	SnapshotIdle                Reason = "SnapshotIdle"
 	SnapshotAwaitsDriver        Reason = "SnapshotAwaitsDriver"
 	SnapshotInGroup             Reason = "SnapshotInGroup"
+	SnapshotGroupAlive          Reason = "SnapshotGroupAlive"
 	SnapshotStarted             Reason = "SnapshotStarted"
 	SnapshotTaken               Reason = "SnapshotTaken"
 	SnapshotUsable              Reason = "SnapshotUsable"
@@ -93,8 +94,12 @@ var snapshotInfos = map[Reason]Info{
 		"Nothing to do."),
 	SnapshotAwaitsDriver: silent("The VolumeSnapshotContent is there, and the snapshotter beside the driver makes the snapshot.",
 		"If this lasts, read the events of the VolumeSnapshotContent and the log of the csi-snapshotter."),
-	SnapshotInGroup: silent("The VolumeSnapshot belongs to a VolumeGroupSnapshot, which this version does not handle.",
-		"docs/limitations.md. Run upstream's snapshot-controller for group snapshots."),
+	SnapshotInGroup: silent("The VolumeSnapshot belongs to a VolumeGroupSnapshot and waits for it.",
+		"If this lasts, read the events of the group. Are its kinds served, and is the gate CSIVolumeGroupSnapshot on?"),
+	SnapshotGroupAlive: {
+		Warning, eventSnapshotDeletePending, "The VolumeSnapshot is being deleted while its VolumeGroupSnapshot is not.",
+		"It goes with its group: delete the VolumeGroupSnapshot.",
+	},
 	SnapshotStarted: {
 		Normal, eventCreatingSnapshot, "The VolumeSnapshotContent is being written, which has the driver make the snapshot.",
 		"If this stays the last event for long, read the events of the VolumeSnapshotContent.",

@@ -125,6 +125,7 @@ func (c *Controller) AddFlags(f *pflag.FlagSet) {
 		)
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
+	addOlderGate(f, c.Gates)
 	for _, name := range retired {
 		cli.AddRetired(
 			f,
@@ -199,7 +200,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		},
 		SourceMode: c.SourceMode, Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
 	})
-	if err := errors.Join(controller.AddTo(ctx, mgr), mgr.Add(server), process.OnStarted(mgr, c.Started)); err != nil {
+	if err := errors.Join(controller.AddTo(ctx, mgr), followGroups(mgr, c.Gates, controller), mgr.Add(server), process.OnStarted(mgr, c.Started)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

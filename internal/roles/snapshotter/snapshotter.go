@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/snapshotting"
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
@@ -31,23 +34,24 @@ type Snapshotter struct {
 	Controller bool
 	SourceMode bool // --prevent-volume-mode-conversion, with Controller
 
-	groupPrefix string
-	groupLength int
-	resync      time.Duration
+	GroupPrefix     string
+	GroupUUIDLength int
+
+	resync time.Duration
 }
 
 var gateTable = cli.GateTable{
 	Specs: map[featuregate.Feature]featuregate.FeatureSpec{
-		"CSIVolumeGroupSnapshot": {Default: false, PreRelease: featuregate.GA},
+		gateGroups:               {Default: true, PreRelease: featuregate.GA},
 		sidecar.GateReleaseLease: {Default: true, PreRelease: featuregate.Alpha},
 	},
 	Ignored: cli.ServerGates,
-	Fixed:   []featuregate.Feature{"CSIVolumeGroupSnapshot"},
+	Fixed:   []featuregate.Feature{gateGroups},
 }
 
 // retired are flags of older versions, which charts still set (SN-F26).
 var retired = []string{
-	"snapshotter", "connection-timeout", "create-snapshotcontent-retrycount", "create-snapshotcontent-interval", "enable-volume-group-snapshots",
+	"snapshotter", "connection-timeout", "create-snapshotcontent-retrycount", "create-snapshotcontent-interval",
 	"logtostderr", "alsologtostderr", "stderrthreshold", "log_dir", "log_file", "skip_headers",
 }
 
@@ -111,21 +115,30 @@ func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 			"not supported: snapshots of node-local volumes by a sidecar on each node",
 		)
 		f.StringVar(
-			&s.groupPrefix,
+			&s.GroupPrefix,
 			"groupsnapshot-name-prefix",
 			"groupsnapshot",
-			"has no effect: this version takes no group snapshots",
+			"start of the groups' names on the storage side",
 		)
-		f.IntVar(&s.groupLength, "groupsnapshot-name-uuid-length", -1, "has no effect: this version takes no group snapshots")
+		f.IntVar(
+			&s.GroupUUIDLength,
+			"groupsnapshot-name-uuid-length",
+			-1,
+			"how much of the VolumeGroupSnapshot's uid is in the name; -1 for all of it",
+		)
 		f.DurationVar(&s.resync, "resync-period", 15*time.Minute, "has no effect: every change is seen as it comes")
 	})
 	s.AddCommonFlags(f)
+	addOlderGate(f, s.Gates)
 }
 
 // Validate implements cli.Role.
 func (s *Snapshotter) Validate() error {
 	return errors.Join(s.ValidateCommon(),
 		cli.Need(s.NamePrefix != "", "--snapshot-name-prefix: must not be empty"),
+		cli.Need(s.GroupPrefix != "", "--groupsnapshot-name-prefix: must not be empty"),
+		cli.Need(s.GroupUUIDLength == -1 || s.GroupUUIDLength > 0 && s.GroupUUIDLength <= 32,
+			"--groupsnapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or groups would share a name", s.GroupUUIDLength),
 		cli.Need(s.NameUUIDLength == -1 || s.NameUUIDLength > 0 && s.NameUUIDLength <= 32,
 			"--snapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or snapshots would share a name", s.NameUUIDLength),
 		cli.Need(!s.NodeDeployment, "--node-deployment: not supported; run one csi-snapshotter with --leader-election"))
@@ -140,23 +153,26 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 	if !run.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
 		return errCannotSnapshot
 	}
-	beside := snapshotting.NewSidecar(snapshotting.SidecarConfig{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
-		Writer: run.Manager.GetClient(),
+	cfg := snapshotting.SidecarConfig{
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
 		ContentSettings: core.ContentSettings{
 			Driver: run.Driver.Name, Naming: core.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength},
 			ExtraMetadata: s.ExtraMetadata,
 			Lists:         run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
 		},
-		CSI: run.Conn.Controller(), Timeout: s.Timeout, InFlight: run.InFlight,
-	})
-	if err := beside.AddTo(run.Manager); err != nil || !s.Controller {
+		CSI: run.Conn.Controller(), Timeout: s.Timeout,
+		Caller: csirpc.NewCaller(csirpc.CallerConfig{
+			Locks: run.Calls, InFlight: run.InFlight, ReadSecret: kube.ReadSecret(run.Manager.GetAPIReader()),
+		}),
+	}
+	if err := errors.Join(snapshotting.NewSidecar(cfg).AddTo(run.Manager), s.takeGroups(ctx, run, cfg)); err != nil || !s.Controller {
 		return err
 	}
-	return snapshotting.NewController(snapshotting.ControllerConfig{
+	controller := snapshotting.NewController(snapshotting.ControllerConfig{
 		Settings: run.Settings, SourceMode: s.SourceMode,
 		Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
-	}).AddTo(ctx, run.Manager)
+	})
+	return errors.Join(controller.AddTo(ctx, run.Manager), followGroups(run.Manager, s.Gates, controller))
 }
 
 // trim keeps objects whole but for their managed fields: patches are made from them.
@@ -169,6 +185,14 @@ func trim(in any) (any, error) {
 	case *snapshotv1.VolumeSnapshotContent:
 		o.ManagedFields = nil
 	case *snapshotv1.VolumeSnapshotClass:
+		o.ManagedFields = nil
+	case *groupv1.VolumeGroupSnapshot:
+		o.ManagedFields = nil
+	case *groupv1.VolumeGroupSnapshotContent:
+		o.ManagedFields = nil
+	case *groupv1.VolumeGroupSnapshotClass:
+		o.ManagedFields = nil
+	case *corev1.PersistentVolume:
 		o.ManagedFields = nil
 	}
 	return in, nil

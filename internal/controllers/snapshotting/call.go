@@ -1,0 +1,67 @@
+package snapshotting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/types"
+
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/csirpc"
+)
+
+// call makes one call to the driver about the snapshot, or group, of this name.
+func (c *SidecarConfig) call(
+	ctx context.Context,
+	method, name string,
+	secret types.NamespacedName,
+	send func(ctx context.Context, secrets map[string]string) error,
+) *core.Failure {
+	failure := c.Caller.Do(ctx, csirpc.Call{Method: method, Volume: name, Timeout: c.Timeout, Secret: secret, Send: send})
+	switch {
+	case failure == nil:
+		return nil
+	case failure.Step == csirpc.StepSecret:
+		err := failure.Cause
+		if ctx.Err() != nil {
+			err = errors.Join(err, ctx.Err())
+		}
+		return &core.Failure{Message: fmt.Sprintf("the secret %s cannot be read: %v", secret, err), Unasked: true}
+	case !failure.Sent():
+		return &core.Failure{Code: failure.Code, Message: failure.Words, Unasked: true}
+	case failure.Foreign: // SN-K1: nothing is known of the call
+		return &core.Failure{Code: codes.Unavailable, Message: failure.Words}
+	}
+	return &core.Failure{Code: failure.Code, Message: failure.Words}
+}
+
+// askedTimes remembers when the driver last said that a snapshot is not ready. It is safe for
+// concurrent use.
+type askedTimes struct {
+	mu    sync.Mutex
+	times map[types.UID]time.Time
+}
+
+// note remembers a time; the zero time forgets.
+func (a *askedTimes) note(uid types.UID, asked time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case asked.IsZero():
+		delete(a.times, uid)
+	case a.times == nil:
+		a.times = map[types.UID]time.Time{uid: asked}
+	default:
+		a.times[uid] = asked
+	}
+}
+
+func (a *askedTimes) last(uid types.UID) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.times[uid]
+}

@@ -1,0 +1,203 @@
+package snapshotting
+
+import (
+	"context"
+	"fmt"
+
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/groupsnapshotting"
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+)
+
+// GroupControllerName is the name of the snapshot-controller's controller of groups and of its work
+// queue, as upstream's (SN-Q1).
+const GroupControllerName = "snapshot-controller-group-snapshot"
+
+// Indexes of the cache that groups need.
+const (
+	indexGroup  = "snapshotGroup"        // VolumeSnapshots by the name of the group that they are members of
+	indexHandle = "snapshotVolumeHandle" // volumes by driver and handle
+)
+
+// GroupController works on all VolumeGroupSnapshots of a cluster. It shares with the controller of
+// VolumeSnapshots what this process wrote.
+type GroupController struct {
+	*Controller
+	retries       *reconcile.Retries[types.NamespacedName]
+	groups        *kube.OwnWrites[*groupv1.VolumeGroupSnapshot]
+	groupContents *kube.OwnWrites[*groupv1.VolumeGroupSnapshotContent]
+}
+
+// Groups returns the controller of groups beside this controller.
+func (c *Controller) Groups() *GroupController {
+	return &GroupController{
+		Controller: c, retries: reconcile.NewRetries[types.NamespacedName](),
+		groups:        kube.NewOwnWrites[*groupv1.VolumeGroupSnapshot](),
+		groupContents: kube.NewOwnWrites[*groupv1.VolumeGroupSnapshotContent](),
+	}
+}
+
+// AddTo registers the controller, its indexes and its event handlers with a manager. The cluster
+// must serve the kinds of groups. The controller of VolumeSnapshots follows members from then on.
+func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error {
+	loop := reconcile.New(reconcile.Config[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action]{
+		Settings: g.Settings, Name: GroupControllerName, Task: g, Retries: g.retries, Bound: apiBound,
+	})
+	for name, index := range map[string]struct {
+		of client.Object
+		by client.IndexerFunc
+	}{
+		indexGroup:  {&snapshotv1.VolumeSnapshot{}, byGroup},
+		indexHandle: {&corev1.PersistentVolume{}, byHandle},
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, index.of, name, index.by); err != nil {
+			return fmt.Errorf("index %s: %w", name, err)
+		}
+	}
+	// Returns when the cache has the groups: until then, members are left alone.
+	if _, err := mgr.GetCache().GetInformer(ctx, &groupv1.VolumeGroupSnapshot{}); err != nil {
+		return fmt.Errorf("cache of VolumeGroupSnapshots: %w", err)
+	}
+	g.followsGroups.Store(true)
+	members := source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshot{}, g.membersOf())
+	if err := g.watch(members); err != nil {
+		return fmt.Errorf("controller %s: %w", ControllerName, err)
+	}
+	return reconcile.Register(mgr, reconcile.Registration[types.NamespacedName]{
+		Name: GroupControllerName, Workers: g.Workers, Reconciler: loop,
+		Sources: []source.TypedSource[types.NamespacedName]{
+			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshot{}, g.groupEvents()),
+			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotContent{}, g.groupContentEvents()),
+			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotClass{}, g.groupClassEvents()),
+			source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, g.memberEvents()),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, g.groupClaimEvents()),
+		},
+	})
+}
+
+func byGroup(o client.Object) []string {
+	if vs, ok := o.(*snapshotv1.VolumeSnapshot); ok && core.GroupOf(vs) != "" {
+		return []string{core.GroupOf(vs)}
+	}
+	return nil
+}
+
+func byHandle(o client.Object) []string {
+	if pv, ok := o.(*corev1.PersistentVolume); ok && pv.Spec.CSI != nil {
+		return []string{handleKey(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)}
+	}
+	return nil
+}
+
+func handleKey(driver, handle string) string { return driver + "^" + handle }
+
+func (g *GroupController) groupEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshot, types.NamespacedName] {
+	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshot], q queue) {
+		if e.IsDeleted() {
+			g.groups.Gone(e.Object())
+		} else {
+			g.groups.Saw(e.Object())
+		}
+		q.Add(client.ObjectKeyFromObject(e.Object()))
+	})
+}
+
+func (g *GroupController) groupContentEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotContent, types.NamespacedName] {
+	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshotContent], q queue) {
+		content := e.Object()
+		if e.IsDeleted() {
+			g.groupContents.Gone(content)
+		} else {
+			g.groupContents.Saw(content)
+		}
+		if ref := content.Spec.VolumeGroupSnapshotRef; ref.Name != "" {
+			q.Add(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+		}
+	})
+}
+
+// groupClassEvents enqueues the groups that may wait for a class: those without a content.
+func (g *GroupController) groupClassEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotClass, types.NamespacedName] {
+	return reconcile.OnChange(func(ctx context.Context, _ reconcile.Change[*groupv1.VolumeGroupSnapshotClass], q queue) {
+		g.enqueueWaiting(ctx, q)
+	})
+}
+
+// groupClaimEvents enqueues the groups of the claim's namespace that may wait for it: to be bound,
+// or for the end of its restore.
+func (g *GroupController) groupClaimEvents() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, types.NamespacedName] {
+	return reconcile.OnChange(func(ctx context.Context, e reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
+		g.enqueueWaiting(ctx, q, client.InNamespace(e.Object().Namespace))
+	})
+}
+
+func (g *GroupController) enqueueWaiting(ctx context.Context, q queue, options ...client.ListOption) {
+	var all groupv1.VolumeGroupSnapshotList
+	if err := g.Cached.List(ctx, &all, options...); err != nil {
+		return // the retry of each group sees the change
+	}
+	for i := range all.Items {
+		one := &all.Items[i]
+		if one.DeletionTimestamp != nil || one.Status == nil || one.Status.BoundVolumeGroupSnapshotContentName == nil {
+			q.Add(client.ObjectKeyFromObject(one))
+		}
+	}
+}
+
+// membersOf enqueues, for the controller of VolumeSnapshots, the members of a group that appears, is
+// being deleted or is gone.
+func (g *GroupController) membersOf() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshot, types.NamespacedName] {
+	return reconcile.OnChange(func(ctx context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshot], q queue) {
+		group := e.Object()
+		if !e.IsCreated() && !e.IsDeleted() && group.DeletionTimestamp == nil {
+			return
+		}
+		var all snapshotv1.VolumeSnapshotList
+		if err := g.Cached.List(ctx, &all, client.InNamespace(group.Namespace), client.MatchingFields{indexGroup: group.Name}); err != nil {
+			return // the retry of each member sees the change
+		}
+		for i := range all.Items {
+			q.Add(client.ObjectKeyFromObject(&all.Items[i]))
+		}
+	})
+}
+
+// memberEvents enqueues the group of a member that was created or is gone.
+func (g *GroupController) memberEvents() handler.TypedEventHandler[*snapshotv1.VolumeSnapshot, types.NamespacedName] {
+	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*snapshotv1.VolumeSnapshot], q queue) {
+		if group := core.GroupOf(e.Object()); group != "" && (e.IsCreated() || e.IsDeleted()) {
+			q.Add(types.NamespacedName{Namespace: e.Object().Namespace, Name: group})
+		}
+	})
+}
+
+// groupState says how it stands with the group of a member. That it is gone must not follow from a
+// stale cache.
+func (c *Controller) groupState(ctx context.Context, vs *snapshotv1.VolumeSnapshot) (core.GroupState, error) {
+	name := core.GroupOf(vs)
+	if name == "" || !c.followsGroups.Load() {
+		return core.GroupUnread, nil
+	}
+	key := types.NamespacedName{Namespace: vs.Namespace, Name: name}
+	group, err := kube.Get(ctx, c.Cached, key, &groupv1.VolumeGroupSnapshot{})
+	if err == nil && group == nil && vs.DeletionTimestamp != nil {
+		group, err = kube.Get(ctx, c.Live, key, &groupv1.VolumeGroupSnapshot{})
+	}
+	switch {
+	case err != nil:
+		return core.GroupUnread, err
+	case group == nil || group.DeletionTimestamp != nil:
+		return core.GroupEnding, nil
+	}
+	return core.GroupAlive, nil
+}

@@ -1,0 +1,293 @@
+package snapshotting
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/groupsnapshotting"
+	"github.com/purser-csi/purser/internal/core/names"
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// GroupSidecarName is the name of the sidecar's controller of groups and of its work queue, as
+// upstream's (SN-M2).
+const GroupSidecarName = "csi-snapshotter-groupsnapshotcontent"
+
+// GroupSidecarConfig is what the sidecar's controller of groups needs.
+type GroupSidecarConfig struct {
+	SidecarConfig
+	Groups csi.GroupControllerClient
+	Naming core.Naming // of groups
+}
+
+// GroupSidecar works on the VolumeGroupSnapshotContents of one driver.
+type GroupSidecar struct {
+	GroupSidecarConfig
+	retries  *reconcile.Retries[string]
+	contents *kube.OwnWrites[*groupv1.VolumeGroupSnapshotContent]
+	asked    askedTimes
+}
+
+// NewGroupSidecar returns the controller without starting anything.
+func NewGroupSidecar(cfg GroupSidecarConfig) *GroupSidecar {
+	return &GroupSidecar{
+		GroupSidecarConfig: cfg, retries: reconcile.NewRetries[string](),
+		contents: kube.NewOwnWrites[*groupv1.VolumeGroupSnapshotContent](),
+	}
+}
+
+// AddTo registers the controller and its event handlers with a manager.
+func (c *GroupSidecar) AddTo(mgr manager.Manager) error {
+	loop := reconcile.New(reconcile.Config[string, groupsnapshotting.Content, groupsnapshotting.ContentAction]{
+		Settings: c.Settings, Name: GroupSidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+	})
+	return reconcile.Register(mgr, reconcile.Registration[string]{
+		Name: GroupSidecarName, Workers: c.Workers, Reconciler: loop,
+		Sources: []source.TypedSource[string]{
+			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotContent{}, c.contentEvents()),
+			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotClass{}, c.classEvents()),
+		},
+	})
+}
+
+func (c *GroupSidecar) contentEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotContent, string] {
+	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshotContent], q contentQueue) {
+		content := e.Object()
+		if e.IsDeleted() {
+			c.contents.Gone(content)
+			c.asked.note(content.UID, time.Time{})
+		} else {
+			c.contents.Saw(content)
+		}
+		if content.Spec.Driver == c.Driver {
+			q.Add(content.Name)
+		}
+	})
+}
+
+// classEvents enqueues the contents that wait for a class.
+func (c *GroupSidecar) classEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotClass, string] {
+	return reconcile.OnChange(func(ctx context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshotClass], q contentQueue) {
+		var contents groupv1.VolumeGroupSnapshotContentList
+		if err := c.Cached.List(ctx, &contents); err != nil {
+			return // the retry of each content finds the class
+		}
+		for i := range contents.Items {
+			one := &contents.Items[i]
+			if ptr.Deref(one.Spec.VolumeGroupSnapshotClassName, "") == e.Object().Name && one.Spec.Driver == c.Driver {
+				q.Add(one.Name)
+			}
+		}
+	})
+}
+
+// Gather implements reconcile.Task.
+func (c *GroupSidecar) Gather(ctx context.Context, name string) (groupsnapshotting.Content, error) {
+	s := groupsnapshotting.Content{ContentSettings: groupsnapshotting.ContentSettings{
+		Driver: c.Driver, Naming: c.Naming, ExtraMetadata: c.ExtraMetadata,
+	}}
+	var err error
+	if s.Content, err = c.content(ctx, name); err != nil || s.Content == nil {
+		return s, err
+	}
+	if class := ptr.Deref(s.Content.Spec.VolumeGroupSnapshotClassName, ""); class != "" {
+		if s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: class}, &groupv1.VolumeGroupSnapshotClass{}); err != nil {
+			return s, err
+		}
+	}
+	s.Asked = c.asked.last(s.Content.UID)
+	if retry := c.retries.Get(name); retry.Inputs == groupInputs(s) {
+		s.NotBefore = retry.NotBefore
+	}
+	return s, nil
+}
+
+func (c *GroupSidecar) content(ctx context.Context, name string) (*groupv1.VolumeGroupSnapshotContent, error) {
+	return read(ctx, c.Cached, c.contents, types.NamespacedName{Name: name}, &groupv1.VolumeGroupSnapshotContent{})
+}
+
+// groupInputs is what a failed attempt was made from, as inputs is.
+func groupInputs(s groupsnapshotting.Content) string {
+	if s.Content == nil {
+		return ""
+	}
+	version := ""
+	if s.Class != nil {
+		version = s.Class.ResourceVersion
+	}
+	return fmt.Sprintf("%s/%s/%t", s.Content.UID, version, s.Content.DeletionTimestamp != nil)
+}
+
+// Decide implements reconcile.Task.
+func (c *GroupSidecar) Decide(s groupsnapshotting.Content, now time.Time) groupsnapshotting.ContentVerdict {
+	return groupsnapshotting.DecideContent(s, now)
+}
+
+// About implements reconcile.Task.
+func (c *GroupSidecar) About(name string, s groupsnapshotting.Content) reconcile.About {
+	about := reconcile.About{
+		Log: []any{telemetry.KeyGroupSnapshotContent, name}, Inputs: func() string { return groupInputs(s) },
+	}
+	if s.Content != nil {
+		about.Object = s.Content
+	}
+	return about
+}
+
+// Apply implements reconcile.Task.
+func (c *GroupSidecar) Apply(
+	ctx context.Context,
+	s groupsnapshotting.Content,
+	action groupsnapshotting.ContentAction,
+) (groupsnapshotting.ContentVerdict, error) {
+	switch a := action.(type) {
+	case groupsnapshotting.MarkCreating:
+		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnGroupBeingCreated, new("yes")))
+	case groupsnapshotting.ClearCreating:
+		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnGroupBeingCreated, nil))
+	case groupsnapshotting.WriteContentStatus:
+		return nil, c.writeStatus(ctx, s.Content, a.Status)
+	case groupsnapshotting.ReleaseContent:
+		return nil, c.release(ctx, s.Content)
+	case groupsnapshotting.CreateGroup:
+		answer, failure := c.create(ctx, a)
+		return c.noted(s, answer, groupsnapshotting.AfterCreate(s, answer, failure, c.Clock.Now())), nil
+	case groupsnapshotting.FindGroup:
+		answer, failure := c.find(ctx, a)
+		return c.noted(s, answer, groupsnapshotting.AfterFind(s, answer, failure, c.Clock.Now())), nil
+	case groupsnapshotting.DeleteGroup:
+		return groupsnapshotting.AfterDelete(c.delete(ctx, a)), nil
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// noted remembers when the driver was asked about a group that is not ready.
+func (c *GroupSidecar) noted(
+	s groupsnapshotting.Content,
+	a groupsnapshotting.Answer,
+	next groupsnapshotting.ContentVerdict,
+) groupsnapshotting.ContentVerdict {
+	asked := time.Time{}
+	if a.Handle != "" && !a.Ready {
+		asked = c.Clock.Now()
+	}
+	c.asked.note(s.Content.UID, asked)
+	return next
+}
+
+func (c *GroupSidecar) patch(ctx context.Context, content *groupv1.VolumeGroupSnapshotContent, patch client.Patch) error {
+	changed := content.DeepCopy()
+	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("write VolumeGroupSnapshotContent %q: %w", content.Name, err)
+	}
+	c.contents.Wrote(changed)
+	return nil
+}
+
+func (c *GroupSidecar) writeStatus(
+	ctx context.Context,
+	content *groupv1.VolumeGroupSnapshotContent,
+	status *groupv1.VolumeGroupSnapshotContentStatus,
+) error {
+	changed := content.DeepCopy()
+	changed.Status = status
+	patch, err := fieldsOf(content, changed)
+	if err != nil {
+		return err
+	}
+	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("write the status of VolumeGroupSnapshotContent %q: %w", content.Name, err)
+	}
+	c.contents.Wrote(changed)
+	return nil
+}
+
+// release removes the finalizer from the newest version that this process knows.
+func (c *GroupSidecar) release(ctx context.Context, content *groupv1.VolumeGroupSnapshotContent) error {
+	now, err := c.content(ctx, content.Name)
+	if err != nil || now == nil || now.UID != content.UID {
+		return err
+	}
+	changed := now.DeepCopy()
+	removeFinalizers(changed, names.FinalizerGroupContent)
+	if err := c.Writer.Patch(ctx, changed, locked(now)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer of VolumeGroupSnapshotContent %q: %w", now.Name, err)
+	} else if err == nil {
+		c.contents.Wrote(changed)
+	}
+	return nil
+}
+
+func (c *GroupSidecar) create(
+	ctx context.Context,
+	a groupsnapshotting.CreateGroup,
+) (answer groupsnapshotting.Answer, failure *core.Failure) {
+	failure = c.call(ctx, "CreateVolumeGroupSnapshot", a.Name, a.Secret, func(ctx context.Context, secrets map[string]string) error {
+		response, err := c.Groups.CreateVolumeGroupSnapshot(ctx, &csi.CreateVolumeGroupSnapshotRequest{
+			Name: a.Name, SourceVolumeIds: a.Sources, Parameters: a.Parameters, Secrets: secrets,
+		})
+		if err == nil {
+			answer = groupAnswer(response.GetGroupSnapshot())
+		}
+		return err
+	})
+	return answer, failure
+}
+
+func (c *GroupSidecar) find(
+	ctx context.Context,
+	a groupsnapshotting.FindGroup,
+) (answer groupsnapshotting.Answer, failure *core.Failure) {
+	failure = c.call(ctx, "GetVolumeGroupSnapshot", a.Handle, a.Secret, func(ctx context.Context, secrets map[string]string) error {
+		response, err := c.Groups.GetVolumeGroupSnapshot(ctx, &csi.GetVolumeGroupSnapshotRequest{
+			GroupSnapshotId: a.Handle, SnapshotIds: a.Snapshots, Secrets: secrets,
+		})
+		if err == nil {
+			answer = groupAnswer(response.GetGroupSnapshot())
+		}
+		return err
+	})
+	return answer, failure
+}
+
+func (c *GroupSidecar) delete(ctx context.Context, a groupsnapshotting.DeleteGroup) *core.Failure {
+	return c.call(ctx, "DeleteVolumeGroupSnapshot", a.Handle, a.Secret, func(ctx context.Context, secrets map[string]string) error {
+		_, err := c.Groups.DeleteVolumeGroupSnapshot(ctx, &csi.DeleteVolumeGroupSnapshotRequest{
+			GroupSnapshotId: a.Handle, SnapshotIds: a.Snapshots, Secrets: secrets,
+		})
+		return err
+	})
+}
+
+func groupAnswer(group *csi.VolumeGroupSnapshot) groupsnapshotting.Answer {
+	a := groupsnapshotting.Answer{Handle: group.GetGroupSnapshotId(), Ready: group.GetReadyToUse()}
+	if at := group.GetCreationTime(); at != nil {
+		a.Created = at.AsTime()
+	}
+	for _, one := range group.GetSnapshots() {
+		info := groupv1.VolumeSnapshotInfo{
+			VolumeHandle: one.GetSourceVolumeId(), SnapshotHandle: one.GetSnapshotId(), ReadyToUse: new(one.GetReadyToUse()),
+		}
+		if one.GetSizeBytes() > 0 {
+			info.RestoreSize = new(one.GetSizeBytes())
+		}
+		if at := one.GetCreationTime(); at != nil {
+			info.CreationTime = new(at.AsTime().UnixNano())
+		}
+		a.Snapshots = append(a.Snapshots, info)
+	}
+	return a
+}

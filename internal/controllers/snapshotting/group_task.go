@@ -1,0 +1,341 @@
+package snapshotting
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/groupsnapshotting"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Gather implements reconcile.Task.
+func (g *GroupController) Gather(ctx context.Context, key types.NamespacedName) (groupsnapshotting.Group, error) {
+	s := groupsnapshotting.Group{Settings: groupsnapshotting.Settings{SourceMode: g.SourceMode}, Key: key}
+	var err error
+	if s.Snapshot, err = read(ctx, g.Cached, g.groups, key, &groupv1.VolumeGroupSnapshot{}); err != nil || s.Snapshot == nil {
+		return s, err
+	}
+	if s.Content, err = g.groupContent(ctx, s.Snapshot); err != nil {
+		return s, err
+	}
+	if s.Snapshot.DeletionTimestamp != nil {
+		return s, g.gatherOwned(ctx, &s)
+	}
+	if s.Content == nil {
+		return s, g.gatherSources(ctx, &s)
+	}
+	return s, g.gatherMembers(ctx, &s)
+}
+
+// groupContent returns the content of a group. What follows from its absence must not follow from a
+// stale cache: the API server is asked.
+func (g *GroupController) groupContent(
+	ctx context.Context,
+	group *groupv1.VolumeGroupSnapshot,
+) (*groupv1.VolumeGroupSnapshotContent, error) {
+	key := types.NamespacedName{Name: groupsnapshotting.ContentName(group)}
+	content, err := read(ctx, g.Cached, g.groupContents, key, &groupv1.VolumeGroupSnapshotContent{})
+	bound := group.Status != nil && group.Status.BoundVolumeGroupSnapshotContentName != nil
+	if err != nil || content != nil || !bound && group.DeletionTimestamp == nil {
+		return content, err
+	}
+	return kube.Get(ctx, g.Live, key, &groupv1.VolumeGroupSnapshotContent{})
+}
+
+// gatherSources reads the claims that the selector selects, their volumes and the class.
+func (g *GroupController) gatherSources(ctx context.Context, s *groupsnapshotting.Group) error {
+	if s.Snapshot.Spec.Source.Selector == nil {
+		return nil
+	}
+	selector, err := groupsnapshotting.Selector(s.Snapshot)
+	if err != nil {
+		return nil //nolint:nilerr // the decision refuses the selector with the reason
+	}
+	var claims corev1.PersistentVolumeClaimList
+	options := []client.ListOption{client.InNamespace(s.Key.Namespace), client.MatchingLabelsSelector{Selector: selector}}
+	if err := g.Cached.List(ctx, &claims, options...); err != nil {
+		return fmt.Errorf("read the claims of VolumeGroupSnapshot %s: %w", s.Key, err)
+	}
+	for i := range claims.Items {
+		source := groupsnapshotting.Source{Claim: &claims.Items[i]}
+		if name := source.Claim.Spec.VolumeName; name != "" {
+			if source.Volume, err = kube.Get(ctx, g.Live, types.NamespacedName{Name: name}, &corev1.PersistentVolume{}); err != nil {
+				return err
+			}
+		}
+		s.Sources = append(s.Sources, source)
+	}
+	return g.gatherGroupClass(ctx, s)
+}
+
+func (g *GroupController) gatherGroupClass(ctx context.Context, s *groupsnapshotting.Group) error {
+	if name := s.Snapshot.Spec.VolumeGroupSnapshotClassName; name != nil {
+		var err error
+		s.Class, err = kube.Get(ctx, g.Cached, types.NamespacedName{Name: *name}, &groupv1.VolumeGroupSnapshotClass{})
+		return err
+	}
+	var all groupv1.VolumeGroupSnapshotClassList
+	if err := g.Cached.List(ctx, &all); err != nil {
+		return fmt.Errorf("read VolumeGroupSnapshotClasses: %w", err)
+	}
+	for i := range all.Items {
+		if groupsnapshotting.IsDefaultClass(&all.Items[i]) {
+			s.Defaults = append(s.Defaults, all.Items[i])
+		}
+	}
+	return nil
+}
+
+// gatherMembers reads the objects of each snapshot that the content lists.
+func (g *GroupController) gatherMembers(ctx context.Context, s *groupsnapshotting.Group) error {
+	if s.Content.Status == nil {
+		return nil
+	}
+	for _, info := range s.Content.Status.VolumeSnapshotInfoList {
+		m := groupsnapshotting.Member{Info: info}
+		snapshot, content := groupsnapshotting.MemberNames(s.Snapshot.UID, info.VolumeHandle)
+		var err error
+		key := types.NamespacedName{Namespace: s.Key.Namespace, Name: snapshot}
+		if m.Snapshot, err = read(ctx, g.Cached, g.snapshots, key, &snapshotv1.VolumeSnapshot{}); err != nil {
+			return err
+		}
+		key = types.NamespacedName{Name: content}
+		if m.Content, err = read(ctx, g.Cached, g.contents, key, &snapshotv1.VolumeSnapshotContent{}); err != nil {
+			return err
+		}
+		if m.Snapshot == nil || m.Content == nil {
+			var volumes corev1.PersistentVolumeList
+			of := client.MatchingFields{indexHandle: handleKey(s.Content.Spec.Driver, info.VolumeHandle)}
+			if err := g.Cached.List(ctx, &volumes, of); err != nil {
+				return fmt.Errorf("read the volumes with the handle %q: %w", info.VolumeHandle, err)
+			}
+			for i := range volumes.Items {
+				m.Volumes = append(m.Volumes, &volumes.Items[i])
+			}
+		}
+		s.Members = append(s.Members, m)
+	}
+	return nil
+}
+
+// gatherOwned reads the members of a group that is being deleted, and what is restored from them.
+func (g *GroupController) gatherOwned(ctx context.Context, s *groupsnapshotting.Group) error {
+	var all snapshotv1.VolumeSnapshotList
+	if err := g.Cached.List(ctx, &all, client.InNamespace(s.Key.Namespace), client.MatchingFields{indexGroup: s.Key.Name}); err != nil {
+		return fmt.Errorf("read the members of VolumeGroupSnapshot %s: %w", s.Key, err)
+	}
+	for i := range all.Items {
+		restoring, err := g.restoring(ctx, client.ObjectKeyFromObject(&all.Items[i]))
+		if err != nil {
+			return err
+		}
+		s.Restoring = append(s.Restoring, restoring...)
+		if all.Items[i].DeletionTimestamp == nil {
+			s.Owned = append(s.Owned, all.Items[i].Name)
+		}
+	}
+	return nil
+}
+
+// Decide implements reconcile.Task.
+func (g *GroupController) Decide(s groupsnapshotting.Group, now time.Time) groupsnapshotting.Verdict {
+	return groupsnapshotting.DecideGroup(s, now)
+}
+
+// About implements reconcile.Task.
+func (g *GroupController) About(key types.NamespacedName, s groupsnapshotting.Group) reconcile.About {
+	about := reconcile.About{Log: []any{telemetry.KeyGroupSnapshot, key.String()}}
+	if s.Snapshot != nil {
+		about.Object = s.Snapshot
+	}
+	return about
+}
+
+// Apply implements reconcile.Task.
+func (g *GroupController) Apply(
+	ctx context.Context,
+	s groupsnapshotting.Group,
+	action groupsnapshotting.Action,
+) (groupsnapshotting.Verdict, error) {
+	switch a := action.(type) {
+	case groupsnapshotting.PrepareGroup:
+		return nil, g.patchGroup(ctx, s, func(group *groupv1.VolumeGroupSnapshot) {
+			addFinalizers(group, names.FinalizerGroupSnapshot)
+			if a.Class != "" {
+				group.Spec.VolumeGroupSnapshotClassName = new(a.Class)
+			}
+		})
+	case groupsnapshotting.ReleaseGroup:
+		return nil, client.IgnoreNotFound(g.patchGroup(ctx, s, func(group *groupv1.VolumeGroupSnapshot) {
+			removeFinalizers(group, names.FinalizerGroupSnapshot)
+		}))
+	case groupsnapshotting.WriteStatus:
+		return nil, g.writeGroupStatus(ctx, s, a.Status)
+	case groupsnapshotting.CreateContent:
+		return nil, g.createGroupContent(ctx, a.Content)
+	case groupsnapshotting.BindContent:
+		changed := s.Content.DeepCopy()
+		addFinalizers(changed, names.FinalizerGroupContent)
+		changed.Spec.VolumeGroupSnapshotRef.UID = s.Snapshot.UID
+		if a.Class != "" {
+			changed.Spec.VolumeGroupSnapshotClassName = new(a.Class)
+		}
+		return nil, g.wroteGroupContent(changed, g.Writer.Patch(ctx, changed, locked(s.Content)))
+	case groupsnapshotting.CreateMember:
+		return nil, g.createMember(ctx, s, a)
+	case groupsnapshotting.MarkDeleting:
+		changed := s.Content.DeepCopy()
+		patch := annotation(changed.UID, names.AnnGroupBeingDeleted, new("yes"))
+		return nil, g.wroteGroupContent(changed, g.Writer.Patch(ctx, changed, patch))
+	case groupsnapshotting.DeleteContent:
+		err := g.Writer.Delete(ctx, s.Content.DeepCopy(), client.Preconditions{UID: &s.Content.UID})
+		return nil, client.IgnoreNotFound(err)
+	case groupsnapshotting.DeleteMember:
+		member := &snapshotv1.VolumeSnapshot{}
+		member.Namespace, member.Name = s.Key.Namespace, a.Name
+		return nil, client.IgnoreNotFound(g.Writer.Delete(ctx, member))
+	}
+	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// patchGroup changes the newest version of the group that this process knows, if the API server has
+// no newer one.
+func (g *GroupController) patchGroup(ctx context.Context, s groupsnapshotting.Group, change func(*groupv1.VolumeGroupSnapshot)) error {
+	group, err := read(ctx, g.Cached, g.groups, s.Key, &groupv1.VolumeGroupSnapshot{})
+	if err != nil {
+		return err
+	}
+	if group == nil || group.UID != s.Snapshot.UID {
+		return apierrors.NewNotFound(groupv1.Resource("volumegroupsnapshots"), s.Key.Name)
+	}
+	changed := group.DeepCopy()
+	change(changed)
+	if err := g.Writer.Patch(ctx, changed, locked(group)); err != nil {
+		return fmt.Errorf("write VolumeGroupSnapshot %s: %w", s.Key, err)
+	}
+	g.groups.Wrote(changed)
+	return nil
+}
+
+func (g *GroupController) writeGroupStatus(
+	ctx context.Context,
+	s groupsnapshotting.Group,
+	status *groupv1.VolumeGroupSnapshotStatus,
+) error {
+	changed := s.Snapshot.DeepCopy()
+	changed.Status = status
+	patch, err := fieldsOf(s.Snapshot, changed)
+	if err != nil {
+		return err
+	}
+	if err := g.Writer.Status().Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("write the status of VolumeGroupSnapshot %s: %w", s.Key, err)
+	}
+	g.groups.Wrote(changed)
+	return nil
+}
+
+// createGroupContent writes a content. One that exists already is of the same group: its name has
+// the uid.
+func (g *GroupController) createGroupContent(ctx context.Context, content *groupv1.VolumeGroupSnapshotContent) error {
+	made := content.DeepCopy()
+	err := g.Writer.Create(ctx, made)
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return g.wroteGroupContent(made, err)
+}
+
+func (g *GroupController) wroteGroupContent(content *groupv1.VolumeGroupSnapshotContent, err error) error {
+	if err != nil {
+		return fmt.Errorf("write VolumeGroupSnapshotContent %q: %w", content.Name, err)
+	}
+	g.groupContents.Wrote(content)
+	return nil
+}
+
+// createMember makes one member step by step: the VolumeSnapshot, the content that refers to it by
+// its uid, the status of the content, the status of the VolumeSnapshot. After a crash the steps that
+// were taken are found again, since the names follow from the group and the volume.
+func (g *GroupController) createMember(ctx context.Context, s groupsnapshotting.Group, a groupsnapshotting.CreateMember) error {
+	vs, err := createOrGet(ctx, g, a.Snapshot.DeepCopy(), &snapshotv1.VolumeSnapshot{})
+	if err != nil {
+		return err
+	}
+	if !hasOwner(vs, s.Snapshot.UID) {
+		return fmt.Errorf("VolumeSnapshot %s/%s exists and is no member of the group; delete it", vs.Namespace, vs.Name)
+	}
+	g.snapshots.Wrote(vs)
+	wanted := a.Content.DeepCopy()
+	wanted.Spec.VolumeSnapshotRef.UID = vs.UID
+	content, err := createOrGet(ctx, g, wanted, &snapshotv1.VolumeSnapshotContent{})
+	if err != nil {
+		return err
+	}
+	if content.Status == nil {
+		changed := content.DeepCopy()
+		changed.Status = a.ContentStatus
+		if err := g.writeMemberStatus(ctx, content, changed); err != nil {
+			return err
+		}
+		content = changed
+	}
+	g.contents.Wrote(content)
+	if vs.Status != nil {
+		return nil
+	}
+	changed := vs.DeepCopy()
+	changed.Status = a.SnapshotStatus
+	if err := g.writeMemberStatus(ctx, vs, changed); err != nil {
+		return err
+	}
+	g.snapshots.Wrote(changed)
+	return nil
+}
+
+func (g *GroupController) writeMemberStatus(ctx context.Context, before, changed client.Object) error {
+	patch, err := fieldsOf(before, changed)
+	if err == nil {
+		err = g.Writer.Status().Patch(ctx, changed, patch)
+	}
+	if err != nil {
+		return fmt.Errorf("write the status of %q: %w", before.GetName(), err)
+	}
+	return nil
+}
+
+// createOrGet creates an object, or reads the one of its name that exists from the API server.
+func createOrGet[T client.Object](ctx context.Context, g *GroupController, o, into T) (T, error) {
+	var none T
+	err := g.Writer.Create(ctx, o)
+	if err == nil {
+		return o, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return none, fmt.Errorf("create %q: %w", o.GetName(), err)
+	}
+	if err := g.Live.Get(ctx, client.ObjectKeyFromObject(o), into); err != nil {
+		return none, fmt.Errorf("read %q: %w", o.GetName(), err)
+	}
+	return into, nil
+}
+
+func hasOwner(o client.Object, uid types.UID) bool {
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.UID == uid {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package groupsnapshotting
+
+import (
+	"time"
+
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// begin makes the content of a dynamic group (SN-G1). The finalizer of the group comes first, and
+// the content has its finalizer from the start.
+func begin(s Group, now time.Time) Verdict {
+	if _, err := Selector(s.Snapshot); err != nil {
+		return fail(s, now, finding(verdict.GroupInvalid, "%v", err))
+	}
+	if problem, bad := sourceProblem(s); bad {
+		return fail(s, now, problem)
+	}
+	class, problem, bad := chooseClass(s)
+	if bad {
+		return fail(s, now, problem)
+	}
+	content, problem, bad := newContent(s, class)
+	if bad {
+		return fail(s, now, problem)
+	}
+	named := ""
+	if s.Snapshot.Spec.VolumeGroupSnapshotClassName == nil {
+		named = class.Name
+	}
+	var actions []Action
+	if named != "" || !hasFinalizer(s.Snapshot, names.FinalizerGroupSnapshot) {
+		actions = append(actions, PrepareGroup{named})
+	}
+	actions = append(actions, CreateContent{content})
+	s.Content = content
+	return do{
+		Finding: finding(verdict.GroupStarted, "Waiting for a group snapshot %s to be created by the CSI driver.", s.Key),
+		Actions: append(actions, WriteStatus{copied(s)}),
+		Then:    wait{Finding: finding(verdict.GroupAwaitsDriver, "the driver has not taken the snapshots yet")},
+	}
+}
+
+func hasFinalizer(o metav1.Object, finalizer string) bool {
+	for _, f := range o.GetFinalizers() {
+		if f == finalizer {
+			return true
+		}
+	}
+	return false
+}
+
+func createFailure(format string, args ...any) verdict.Finding {
+	return finding(verdict.GroupContentCreateFailed, "Failed to create group snapshot content with error "+format, args...)
+}
+
+// sourceProblem says why no group can be taken of the selected claims: each must be bound to a
+// volume of one and the same CSI driver.
+func sourceProblem(s Group) (problem verdict.Finding, bad bool) {
+	if len(s.Sources) == 0 {
+		return createFailure("the selector selects no claim in namespace %s", s.Key.Namespace), true
+	}
+	first := ""
+	for _, source := range s.Sources {
+		claim, pv := source.Claim, source.Volume
+		switch {
+		case claim.DeletionTimestamp != nil:
+			return createFailure("the claim %q is being deleted", claim.Name), true
+		case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
+			return createFailure("the claim %q is not yet bound to a PV", claim.Name), true
+		case pv == nil:
+			return createFailure("the volume %q of claim %q does not exist", claim.Spec.VolumeName, claim.Name), true
+		case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID:
+			return createFailure("the volume %q is not bound to claim %q", pv.Name, claim.Name), true
+		case pv.Spec.CSI == nil:
+			return createFailure("the volume %q of claim %q is not a CSI volume", pv.Name, claim.Name), true
+		case first == "":
+			first = pv.Spec.CSI.Driver
+		case first != pv.Spec.CSI.Driver: // SN-G7
+			return createFailure("the volumes of the claims %q and %q belong to the drivers %q and %q; select the claims of one driver",
+				s.Sources[0].Claim.Name, claim.Name, first, pv.Spec.CSI.Driver), true
+		}
+	}
+	return verdict.Finding{}, false
+}
+
+// chooseClass returns the class that the group names, or the one default class of the driver.
+func chooseClass(s Group) (class *groupv1.VolumeGroupSnapshotClass, problem verdict.Finding, bad bool) {
+	driver := s.Sources[0].Volume.Spec.CSI.Driver
+	if name := s.Snapshot.Spec.VolumeGroupSnapshotClassName; name != nil {
+		switch {
+		case s.Class == nil:
+			return nil, finding(verdict.GroupClassNotFound,
+				"Failed to get group snapshot class with error volumegroupsnapshotclass %q not found", *name), true
+		case s.Class.Driver != driver:
+			return nil, createFailure("VolumeGroupSnapshotClass %q is for the driver %q, and the volumes belong to %q",
+				s.Class.Name, s.Class.Driver, driver), true
+		}
+		return s.Class, verdict.Finding{}, false
+	}
+	count := 0
+	for i := range s.Defaults {
+		if s.Defaults[i].Driver == driver {
+			class, count = &s.Defaults[i], count+1
+		}
+	}
+	switch count {
+	case 1:
+		return class, verdict.Finding{}, false
+	case 0:
+		return nil, finding(verdict.GroupClassUnclear,
+			"Failed to set default group snapshot class with error cannot find default group snapshot class"), true
+	}
+	return nil, finding(verdict.GroupClassUnclear,
+		"Failed to set default group snapshot class with error %d default group snapshot classes were found", count), true
+}
+
+func newContent(
+	s Group,
+	class *groupv1.VolumeGroupSnapshotClass,
+) (content *groupv1.VolumeGroupSnapshotContent, problem verdict.Finding, bad bool) {
+	g := s.Snapshot
+	content = &groupv1.VolumeGroupSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "groupsnapcontent-" + string(g.UID), Finalizers: []string{names.FinalizerGroupContent},
+		},
+		Spec: groupv1.VolumeGroupSnapshotContentSpec{
+			VolumeGroupSnapshotRef: corev1.ObjectReference{
+				APIVersion: names.GroupSnapshotGroup + "/v1", Kind: "VolumeGroupSnapshot", Namespace: g.Namespace, Name: g.Name, UID: g.UID,
+				ResourceVersion: g.ResourceVersion,
+			},
+			DeletionPolicy: class.DeletionPolicy, Driver: class.Driver, VolumeGroupSnapshotClassName: new(class.Name),
+		},
+	}
+	for _, source := range s.Sources {
+		content.Spec.Source.VolumeHandles = append(content.Spec.Source.VolumeHandles, source.Volume.Spec.CSI.VolumeHandle)
+	}
+	secret, wrong := secretref.GroupSnapshotter(
+		class.Parameters,
+		secretref.GroupScope{Group: s.Key, Content: content.Name},
+	)
+	if wrong != nil {
+		return nil, createFailure("VolumeGroupSnapshotClass %q: parameter %s %s", class.Name, wrong.Parameter, wrong.Text), true
+	}
+	if secret.Name != "" { // SN-N10
+		content.Annotations = map[string]string{
+			names.AnnGroupDeletionSecretName: secret.Name, names.AnnGroupDeletionSecretNamespace: secret.Namespace,
+		}
+	}
+	return content, verdict.Finding{}, false
+}

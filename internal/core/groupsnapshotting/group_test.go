@@ -1,0 +1,203 @@
+package groupsnapshotting
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict/verdicttest"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func class(driver string) *groupv1.VolumeGroupSnapshotClass {
+	return &groupv1.VolumeGroupSnapshotClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+	}
+}
+
+func source(name, driver string) Source {
+	return Source{
+		Claim: &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("u" + name)},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "pv-" + name},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		},
+		Volume: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name}, Spec: corev1.PersistentVolumeSpec{
+			ClaimRef: &corev1.ObjectReference{Namespace: "n", Name: name, UID: types.UID("u" + name)},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h-" + name},
+			},
+		}},
+	}
+}
+
+// world is a group of two bound claims with everything in order.
+func world(edits ...func(*Group)) Group {
+	s := Group{
+		Key: types.NamespacedName{Namespace: "n", Name: "g"},
+		Snapshot: &groupv1.VolumeGroupSnapshot{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "g", UID: "u"},
+			Spec: groupv1.VolumeGroupSnapshotSpec{
+				VolumeGroupSnapshotClassName: new("c"),
+				Source: groupv1.VolumeGroupSnapshotSource{
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+				},
+			},
+		},
+		Class: class("d"), Sources: []Source{source("a", "d"), source("b", "d")},
+	}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+// withContent gives the group a content that the driver has answered for, with both members.
+func withContent(edits ...func(*groupv1.VolumeGroupSnapshotContent)) func(*Group) {
+	return func(s *Group) {
+		content, _, _ := newContent(*s, class("d"))
+		content.Status = &groupv1.VolumeGroupSnapshotContentStatus{
+			VolumeGroupSnapshotHandle: new("gh"), ReadyToUse: new(true), CreationTime: new(metav1.NewTime(now)),
+			VolumeSnapshotInfoList: []groupv1.VolumeSnapshotInfo{
+				{VolumeHandle: "h-a", SnapshotHandle: "s-a", ReadyToUse: new(true)}, {VolumeHandle: "h-b", SnapshotHandle: "s-b", ReadyToUse: new(true)},
+			},
+		}
+		for _, edit := range edits {
+			edit(content)
+		}
+		s.Content = content
+		if content.Status != nil {
+			for i, info := range content.Status.VolumeSnapshotInfoList {
+				s.Members = append(s.Members, Member{Info: info, Volumes: []*corev1.PersistentVolume{s.Sources[i].Volume}})
+			}
+		}
+	}
+}
+
+func unanswered(c *groupv1.VolumeGroupSnapshotContent) { c.Status = nil }
+
+func retained(c *groupv1.VolumeGroupSnapshotContent) {
+	c.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
+}
+
+func finalized(s *Group) { s.Snapshot.Finalizers = []string{names.FinalizerGroupSnapshot} }
+
+func deleting(s *Group) { s.Snapshot.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+// settled has the members exist, and the status say what the content says.
+func settled(s *Group) {
+	for i := range s.Members {
+		s.Members[i].Snapshot = &snapshotv1.VolumeSnapshot{Status: &snapshotv1.VolumeSnapshotStatus{}}
+		s.Members[i].Content = &snapshotv1.VolumeSnapshotContent{Status: &snapshotv1.VolumeSnapshotContentStatus{}}
+	}
+	s.Snapshot.Status = copied(*s)
+}
+
+func selector(labels map[string]string, expressions ...metav1.LabelSelectorRequirement) func(*Group) {
+	return func(s *Group) {
+		s.Snapshot.Spec.Source.Selector = &metav1.LabelSelector{MatchLabels: labels, MatchExpressions: expressions}
+	}
+}
+
+func static(s *Group) {
+	s.Snapshot.Spec.Source = groupv1.VolumeGroupSnapshotSource{VolumeGroupSnapshotContentName: new("old")}
+	s.Content = &groupv1.VolumeGroupSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: "old"},
+		Spec: groupv1.VolumeGroupSnapshotContentSpec{
+			VolumeGroupSnapshotRef: corev1.ObjectReference{Namespace: "n", Name: "g"}, Driver: "d",
+			Source: groupv1.VolumeGroupSnapshotContentSource{
+				GroupSnapshotHandles: &groupv1.GroupSnapshotHandles{VolumeGroupSnapshotHandle: "gh", VolumeSnapshotHandles: []string{"s-a"}},
+			},
+		},
+	}
+}
+
+func TestDecideGroup(t *testing.T) {
+	const refused = "do WriteStatus; refuse "
+	for _, tc := range []struct {
+		name string
+		s    Group
+		want string
+	}{
+		{"gone", world(func(s *Group) { s.Snapshot = nil }), "nothing GroupIdle"},
+		{"SN-G1: dynamic", world(), "do PrepareGroup,CreateContent,WriteStatus; wait GroupAwaitsDriver"},
+		{"SN-G1: after a crash", world(finalized), "do CreateContent,WriteStatus; wait GroupAwaitsDriver"},
+		{"SN-H1: empty selector", world(selector(nil)), refused + "GroupInvalid"},
+		{"SN-H1: selector that is not valid", world(selector(nil, metav1.LabelSelectorRequirement{Key: "a", Operator: "Like"})), refused + "GroupInvalid"},
+		{"SN-H1: expressions only", world(selector(nil, metav1.LabelSelectorRequirement{Key: "a", Operator: "Exists"}), finalized), "do CreateContent,WriteStatus; wait GroupAwaitsDriver"},
+		{"nothing selected", world(func(s *Group) { s.Sources = nil }), refused + "GroupContentCreateFailed"},
+		{"SN-G7: two drivers", world(func(s *Group) { s.Sources[1] = source("b", "e") }), refused + "GroupContentCreateFailed"},
+		{"claim unbound", world(func(s *Group) { s.Sources[1].Claim.Status.Phase = corev1.ClaimPending }), refused + "GroupContentCreateFailed"},
+		{"claim deleting", world(func(s *Group) { s.Sources[1].Claim.DeletionTimestamp = new(metav1.NewTime(now)) }), refused + "GroupContentCreateFailed"},
+		{"volume of another claim", world(func(s *Group) { s.Sources[1].Volume.Spec.ClaimRef.UID = "x" }), refused + "GroupContentCreateFailed"},
+		{"class missing", world(func(s *Group) { s.Class = nil }), refused + "GroupClassNotFound"},
+		{"class of another driver", world(func(s *Group) { s.Class = class("e") }), refused + "GroupContentCreateFailed"},
+		{"default class", world(func(s *Group) {
+			s.Snapshot.Spec.VolumeGroupSnapshotClassName = nil
+			s.Defaults = []groupv1.VolumeGroupSnapshotClass{*class("d"), *class("e")}
+		}), "do PrepareGroup,CreateContent,WriteStatus; wait GroupAwaitsDriver"},
+		{"two default classes", world(func(s *Group) {
+			s.Snapshot.Spec.VolumeGroupSnapshotClassName = nil
+			s.Defaults = []groupv1.VolumeGroupSnapshotClass{*class("d"), *class("d")}
+		}), refused + "GroupClassUnclear"},
+		{"no source", world(func(s *Group) { s.Snapshot.Spec.Source.Selector = nil }), refused + "GroupInvalid"},
+		{"the driver has not answered", world(finalized, withContent(unanswered), settled), "wait GroupAwaitsDriver"},
+		{"SN-G3: members", world(finalized, withContent()), "do CreateMember,CreateMember,WriteStatus; nothing GroupUsable"},
+		{"SN-G3: one member is there", world(finalized, withContent(), settled, func(s *Group) { s.Members[1].Snapshot = nil }), "do CreateMember; nothing GroupIdle"},
+		{"ready", world(finalized, withContent(), settled), "nothing GroupIdle"},
+		{"content of another", world(finalized, withContent(func(c *groupv1.VolumeGroupSnapshotContent) { c.Spec.VolumeGroupSnapshotRef.UID = "x" })), refused + "GroupContentTaken"},
+		{"content lost", world(finalized, withContent(), settled, func(s *Group) { s.Content = nil }), refused + "GroupContentAbsent"},
+		{"SN-G6: static", world(static), "do PrepareGroup,BindContent,WriteStatus; wait GroupAwaitsDriver"},
+		{"SN-G6: static, content absent", world(static, func(s *Group) { s.Content = nil }), refused + "GroupContentAbsent"},
+		{"dynamic content for a static group", world(static, func(s *Group) { s.Content.Spec.Source.GroupSnapshotHandles = nil }), refused + "GroupContentUnfit"},
+		{"SN-G4: deleted before anything", world(deleting), "nothing GroupDeleting"},
+		{"SN-G4: deleted", world(finalized, withContent(), settled, deleting, func(s *Group) { s.Owned = []string{"m"} }), "do MarkDeleting,DeleteContent,DeleteMember; wait GroupDeleting"},
+		{"SN-G4: deleted, retained", world(finalized, withContent(retained), settled, deleting), "do MarkDeleting,ReleaseGroup; nothing GroupDeleting"},
+		{"SN-G4: a member is restored", world(finalized, withContent(), settled, deleting, func(s *Group) { s.Restoring = []string{"n/c"} }), "refuse GroupRestoring"},
+		{"SN-H4: the content without the status", world(finalized, withContent(unanswered), deleting), "do MarkDeleting,DeleteContent; wait GroupDeleting"},
+		{"content gone", world(finalized, deleting), "do ReleaseGroup; nothing GroupDeleting"},
+	} {
+		if got := verdicttest.Show(DecideGroup(tc.s, now)); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// SN-H1: what a selector selects, by its labels, its expressions, and both.
+func TestSelector(t *testing.T) {
+	in := metav1.LabelSelectorRequirement{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"data"}}
+	for _, tc := range []struct {
+		name string
+		s    Group
+		want map[string]bool // by the labels of a claim
+	}{
+		{"labels", world(selector(map[string]string{"app": "db"})), map[string]bool{"app=db": true, "tier=data": false, "app=db,tier=data": true}},
+		{"expressions", world(selector(nil, in)), map[string]bool{"app=db": false, "tier=data": true, "": false}},
+		{"both", world(selector(map[string]string{"app": "db"}, in)), map[string]bool{"app=db": false, "tier=data": false, "app=db,tier=data": true}},
+	} {
+		selector, err := Selector(tc.s.Snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range tc.want {
+			set := labels.Set{}
+			for pair := range strings.SplitSeq(text, ",") {
+				if key, value, ok := strings.Cut(pair, "="); ok {
+					set[key] = value
+				}
+			}
+			if selector.Matches(set) != want {
+				t.Errorf("%s: %q is selected: %v", tc.name, text, !want)
+			}
+		}
+	}
+}
