@@ -85,6 +85,9 @@ func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error 
 	})
 }
 
+// eventsOf are the handlers of the events of one kind, which enqueue groups or VolumeSnapshots.
+type eventsOf[T client.Object] = handler.TypedEventHandler[T, types.NamespacedName]
+
 func byGroup(o client.Object) []string {
 	if vs, ok := o.(*snapshotv1.VolumeSnapshot); ok && core.GroupOf(vs) != "" {
 		return []string{core.GroupOf(vs)}
@@ -101,7 +104,7 @@ func byHandle(o client.Object) []string {
 
 func handleKey(driver, handle string) string { return driver + "^" + handle }
 
-func (g *GroupController) groupEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshot, types.NamespacedName] {
+func (g *GroupController) groupEvents() eventsOf[*groupv1.VolumeGroupSnapshot] {
 	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshot], q queue) {
 		if e.IsDeleted() {
 			g.groups.Gone(e.Object())
@@ -112,8 +115,12 @@ func (g *GroupController) groupEvents() handler.TypedEventHandler[*groupv1.Volum
 	})
 }
 
-func (g *GroupController) groupContentEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotContent, types.NamespacedName] {
-	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshotContent], q queue) {
+func (g *GroupController) groupContentEvents() eventsOf[*groupv1.VolumeGroupSnapshotContent] {
+	return reconcile.OnChange(func(
+		_ context.Context,
+		e reconcile.Change[*groupv1.VolumeGroupSnapshotContent],
+		q queue,
+	) {
 		content := e.Object()
 		if e.IsDeleted() {
 			g.groupContents.Gone(content)
@@ -127,15 +134,19 @@ func (g *GroupController) groupContentEvents() handler.TypedEventHandler[*groupv
 }
 
 // groupClassEvents enqueues the groups that may wait for a class: those without a content.
-func (g *GroupController) groupClassEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotClass, types.NamespacedName] {
-	return reconcile.OnChange(func(ctx context.Context, _ reconcile.Change[*groupv1.VolumeGroupSnapshotClass], q queue) {
+func (g *GroupController) groupClassEvents() eventsOf[*groupv1.VolumeGroupSnapshotClass] {
+	return reconcile.OnChange(func(
+		ctx context.Context,
+		_ reconcile.Change[*groupv1.VolumeGroupSnapshotClass],
+		q queue,
+	) {
 		g.enqueueWaiting(ctx, q)
 	})
 }
 
 // groupClaimEvents enqueues the groups of the claim's namespace that may wait for it: to be bound,
 // or for the end of its restore.
-func (g *GroupController) groupClaimEvents() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, types.NamespacedName] {
+func (g *GroupController) groupClaimEvents() eventsOf[*corev1.PersistentVolumeClaim] {
 	return reconcile.OnChange(func(ctx context.Context, e reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 		g.enqueueWaiting(ctx, q, client.InNamespace(e.Object().Namespace))
 	})
@@ -156,14 +167,19 @@ func (g *GroupController) enqueueWaiting(ctx context.Context, q queue, options .
 
 // membersOf enqueues, for the controller of VolumeSnapshots, the members of a group that appears, is
 // being deleted or is gone.
-func (g *GroupController) membersOf() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshot, types.NamespacedName] {
+func (g *GroupController) membersOf() eventsOf[*groupv1.VolumeGroupSnapshot] {
 	return reconcile.OnChange(func(ctx context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshot], q queue) {
 		group := e.Object()
 		if !e.IsCreated() && !e.IsDeleted() && group.DeletionTimestamp == nil {
 			return
 		}
 		var all snapshotv1.VolumeSnapshotList
-		if err := g.Cached.List(ctx, &all, client.InNamespace(group.Namespace), client.MatchingFields{indexGroup: group.Name}); err != nil {
+		if err := g.Cached.List(
+			ctx,
+			&all,
+			client.InNamespace(group.Namespace),
+			client.MatchingFields{indexGroup: group.Name},
+		); err != nil {
 			return // the retry of each member sees the change
 		}
 		for i := range all.Items {
@@ -173,7 +189,7 @@ func (g *GroupController) membersOf() handler.TypedEventHandler[*groupv1.VolumeG
 }
 
 // memberEvents enqueues the group of a member that was created or is gone.
-func (g *GroupController) memberEvents() handler.TypedEventHandler[*snapshotv1.VolumeSnapshot, types.NamespacedName] {
+func (g *GroupController) memberEvents() eventsOf[*snapshotv1.VolumeSnapshot] {
 	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*snapshotv1.VolumeSnapshot], q queue) {
 		if group := core.GroupOf(e.Object()); group != "" && (e.IsCreated() || e.IsDeleted()) {
 			q.Add(types.NamespacedName{Namespace: e.Object().Namespace, Name: group})

@@ -64,7 +64,11 @@ func (c *GroupSidecar) AddTo(mgr manager.Manager) error {
 }
 
 func (c *GroupSidecar) contentEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotContent, string] {
-	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshotContent], q contentQueue) {
+	return reconcile.OnChange(func(
+		_ context.Context,
+		e reconcile.Change[*groupv1.VolumeGroupSnapshotContent],
+		q contentQueue,
+	) {
 		content := e.Object()
 		if e.IsDeleted() {
 			c.contents.Gone(content)
@@ -80,7 +84,11 @@ func (c *GroupSidecar) contentEvents() handler.TypedEventHandler[*groupv1.Volume
 
 // classEvents enqueues the contents that wait for a class.
 func (c *GroupSidecar) classEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotClass, string] {
-	return reconcile.OnChange(func(ctx context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshotClass], q contentQueue) {
+	return reconcile.OnChange(func(
+		ctx context.Context,
+		e reconcile.Change[*groupv1.VolumeGroupSnapshotClass],
+		q contentQueue,
+	) {
 		var contents groupv1.VolumeGroupSnapshotContentList
 		if err := c.Cached.List(ctx, &contents); err != nil {
 			return // the retry of each content finds the class
@@ -104,7 +112,12 @@ func (c *GroupSidecar) Gather(ctx context.Context, name string) (groupsnapshotti
 		return s, err
 	}
 	if class := ptr.Deref(s.Content.Spec.VolumeGroupSnapshotClassName, ""); class != "" {
-		if s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: class}, &groupv1.VolumeGroupSnapshotClass{}); err != nil {
+		if s.Class, err = kube.Get(
+			ctx,
+			c.Cached,
+			types.NamespacedName{Name: class},
+			&groupv1.VolumeGroupSnapshotClass{},
+		); err != nil {
 			return s, err
 		}
 	}
@@ -188,7 +201,11 @@ func (c *GroupSidecar) noted(
 	return next
 }
 
-func (c *GroupSidecar) patch(ctx context.Context, content *groupv1.VolumeGroupSnapshotContent, patch client.Patch) error {
+func (c *GroupSidecar) patch(
+	ctx context.Context,
+	content *groupv1.VolumeGroupSnapshotContent,
+	patch client.Patch,
+) error {
 	changed := content.DeepCopy()
 	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
 		return fmt.Errorf("write VolumeGroupSnapshotContent %q: %w", content.Name, err)

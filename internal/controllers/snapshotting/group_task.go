@@ -23,7 +23,13 @@ import (
 func (g *GroupController) Gather(ctx context.Context, key types.NamespacedName) (groupsnapshotting.Group, error) {
 	s := groupsnapshotting.Group{Settings: groupsnapshotting.Settings{SourceMode: g.SourceMode}, Key: key}
 	var err error
-	if s.Snapshot, err = read(ctx, g.Cached, g.groups, key, &groupv1.VolumeGroupSnapshot{}); err != nil || s.Snapshot == nil {
+	if s.Snapshot, err = read(
+		ctx,
+		g.Cached,
+		g.groups,
+		key,
+		&groupv1.VolumeGroupSnapshot{},
+	); err != nil || s.Snapshot == nil {
 		return s, err
 	}
 	if s.Content, err = g.groupContent(ctx, s.Snapshot); err != nil {
@@ -63,14 +69,22 @@ func (g *GroupController) gatherSources(ctx context.Context, s *groupsnapshottin
 		return nil //nolint:nilerr // the decision refuses the selector with the reason
 	}
 	var claims corev1.PersistentVolumeClaimList
-	options := []client.ListOption{client.InNamespace(s.Key.Namespace), client.MatchingLabelsSelector{Selector: selector}}
+	options := []client.ListOption{
+		client.InNamespace(s.Key.Namespace),
+		client.MatchingLabelsSelector{Selector: selector},
+	}
 	if err := g.Cached.List(ctx, &claims, options...); err != nil {
 		return fmt.Errorf("read the claims of VolumeGroupSnapshot %s: %w", s.Key, err)
 	}
 	for i := range claims.Items {
 		source := groupsnapshotting.Source{Claim: &claims.Items[i]}
 		if name := source.Claim.Spec.VolumeName; name != "" {
-			if source.Volume, err = kube.Get(ctx, g.Live, types.NamespacedName{Name: name}, &corev1.PersistentVolume{}); err != nil {
+			if source.Volume, err = kube.Get(
+				ctx,
+				g.Live,
+				types.NamespacedName{Name: name},
+				&corev1.PersistentVolume{},
+			); err != nil {
 				return err
 			}
 		}
@@ -132,7 +146,12 @@ func (g *GroupController) gatherMembers(ctx context.Context, s *groupsnapshottin
 // gatherOwned reads the members of a group that is being deleted, and what is restored from them.
 func (g *GroupController) gatherOwned(ctx context.Context, s *groupsnapshotting.Group) error {
 	var all snapshotv1.VolumeSnapshotList
-	if err := g.Cached.List(ctx, &all, client.InNamespace(s.Key.Namespace), client.MatchingFields{indexGroup: s.Key.Name}); err != nil {
+	if err := g.Cached.List(
+		ctx,
+		&all,
+		client.InNamespace(s.Key.Namespace),
+		client.MatchingFields{indexGroup: s.Key.Name},
+	); err != nil {
 		return fmt.Errorf("read the members of VolumeGroupSnapshot %s: %w", s.Key, err)
 	}
 	for i := range all.Items {
@@ -211,7 +230,11 @@ func (g *GroupController) Apply(
 
 // patchGroup changes the newest version of the group that this process knows, if the API server has
 // no newer one.
-func (g *GroupController) patchGroup(ctx context.Context, s groupsnapshotting.Group, change func(*groupv1.VolumeGroupSnapshot)) error {
+func (g *GroupController) patchGroup(
+	ctx context.Context,
+	s groupsnapshotting.Group,
+	change func(*groupv1.VolumeGroupSnapshot),
+) error {
 	group, err := read(ctx, g.Cached, g.groups, s.Key, &groupv1.VolumeGroupSnapshot{})
 	if err != nil {
 		return err
@@ -268,7 +291,11 @@ func (g *GroupController) wroteGroupContent(content *groupv1.VolumeGroupSnapshot
 // createMember makes one member step by step: the VolumeSnapshot, the content that refers to it by
 // its uid, the status of the content, the status of the VolumeSnapshot. After a crash the steps that
 // were taken are found again, since the names follow from the group and the volume.
-func (g *GroupController) createMember(ctx context.Context, s groupsnapshotting.Group, a groupsnapshotting.CreateMember) error {
+func (g *GroupController) createMember(
+	ctx context.Context,
+	s groupsnapshotting.Group,
+	a groupsnapshotting.CreateMember,
+) error {
 	vs, err := createOrGet(ctx, g, a.Snapshot.DeepCopy(), &snapshotv1.VolumeSnapshot{})
 	if err != nil {
 		return err

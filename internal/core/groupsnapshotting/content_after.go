@@ -85,7 +85,11 @@ func AfterDelete(f *snapshotting.Failure) ContentVerdict {
 }
 
 // statusOf merges an answer into the status: what is set stays, and readiness follows the driver.
-func statusOf(c *groupv1.VolumeGroupSnapshotContent, a Answer, now time.Time) *groupv1.VolumeGroupSnapshotContentStatus {
+func statusOf(
+	c *groupv1.VolumeGroupSnapshotContent,
+	a Answer,
+	now time.Time,
+) *groupv1.VolumeGroupSnapshotContentStatus {
 	status := &groupv1.VolumeGroupSnapshotContentStatus{}
 	if c.Status != nil {
 		status = c.Status.DeepCopy()

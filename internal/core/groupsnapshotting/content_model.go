@@ -88,7 +88,8 @@ type Answer struct {
 // the snapshot-controller wrote down (SN-N10).
 func deletionSecret(c *groupv1.VolumeGroupSnapshotContent) types.NamespacedName {
 	return types.NamespacedName{
-		Namespace: c.Annotations[names.AnnGroupDeletionSecretNamespace], Name: c.Annotations[names.AnnGroupDeletionSecretName],
+		Namespace: c.Annotations[names.AnnGroupDeletionSecretNamespace],
+		Name:      c.Annotations[names.AnnGroupDeletionSecretName],
 	}
 }
 

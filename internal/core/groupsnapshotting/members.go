@@ -60,7 +60,11 @@ func newMemberContent(s Group, m Member, name, snapshot string) *snapshotv1.Volu
 		annotations[names.AnnSnapshotDeletionSecretNamespace] = c.Annotations[names.AnnGroupDeletionSecretNamespace]
 	}
 	content := &snapshotv1.VolumeSnapshotContent{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Finalizers: []string{names.FinalizerSnapshotContent}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Annotations: annotations,
+			Finalizers:  []string{names.FinalizerSnapshotContent},
+		},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
 			VolumeSnapshotRef: corev1.ObjectReference{
 				APIVersion: names.SnapshotGroup + "/v1", Kind: "VolumeSnapshot", Namespace: s.Snapshot.Namespace, Name: snapshot,
@@ -76,7 +80,10 @@ func newMemberContent(s Group, m Member, name, snapshot string) *snapshotv1.Volu
 }
 
 // memberStatus is what the driver said of one snapshot of the group.
-func memberStatus(c *groupv1.VolumeGroupSnapshotContent, info groupv1.VolumeSnapshotInfo) *snapshotv1.VolumeSnapshotContentStatus {
+func memberStatus(
+	c *groupv1.VolumeGroupSnapshotContent,
+	info groupv1.VolumeSnapshotInfo,
+) *snapshotv1.VolumeSnapshotContentStatus {
 	return &snapshotv1.VolumeSnapshotContentStatus{
 		SnapshotHandle: new(info.SnapshotHandle), CreationTime: info.CreationTime, RestoreSize: info.RestoreSize,
 		ReadyToUse: new(ptr.Deref(info.ReadyToUse, false)), VolumeGroupSnapshotHandle: new(groupHandle(c)),

@@ -216,5 +216,7 @@ var upstreams = []string{
 
 // IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.
 func IsUpstreams(event string) bool {
-	return slices.Contains(upstreams, event) || slices.Contains(snapshotEvents, event) || slices.Contains(groupEvents, event)
+	return slices.ContainsFunc([][]string{upstreams, snapshotEvents, groupEvents}, func(events []string) bool {
+		return slices.Contains(events, event)
+	})
 }

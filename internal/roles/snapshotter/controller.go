@@ -195,12 +195,18 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer server.Stop()
 	controller := snapshotting.NewController(snapshotting.ControllerConfig{
 		Settings: reconcile.Settings{
-			Workers: int(c.Workers), Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax}, Clock: clock.RealClock{},
-			Events: events, Decided: telemetry.NewCounter(registry, telemetry.MetricDecisions),
+			Workers: int(c.Workers), Clock: clock.RealClock{},
+			Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax},
+			Events:  events, Decided: telemetry.NewCounter(registry, telemetry.MetricDecisions),
 		},
 		SourceMode: c.SourceMode, Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
 	})
-	if err := errors.Join(controller.AddTo(ctx, mgr), followGroups(mgr, c.Gates, controller), mgr.Add(server), process.OnStarted(mgr, c.Started)); err != nil {
+	if err := errors.Join(
+		controller.AddTo(ctx, mgr),
+		followGroups(mgr, c.Gates, controller),
+		mgr.Add(server),
+		process.OnStarted(mgr, c.Started),
+	); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

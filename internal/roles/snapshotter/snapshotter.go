@@ -154,7 +154,8 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 		return errCannotSnapshot
 	}
 	cfg := snapshotting.SidecarConfig{
-		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
+		Writer: run.Manager.GetClient(),
 		ContentSettings: core.ContentSettings{
 			Driver: run.Driver.Name, Naming: core.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength},
 			ExtraMetadata: s.ExtraMetadata,
@@ -165,7 +166,8 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 			Locks: run.Calls, InFlight: run.InFlight, ReadSecret: kube.ReadSecret(run.Manager.GetAPIReader()),
 		}),
 	}
-	if err := errors.Join(snapshotting.NewSidecar(cfg).AddTo(run.Manager), s.takeGroups(ctx, run, cfg)); err != nil || !s.Controller {
+	err := errors.Join(snapshotting.NewSidecar(cfg).AddTo(run.Manager), s.takeGroups(ctx, run, cfg))
+	if err != nil || !s.Controller {
 		return err
 	}
 	controller := snapshotting.NewController(snapshotting.ControllerConfig{
