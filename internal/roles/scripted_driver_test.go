@@ -10,6 +10,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // scriptedDriver is a CSI driver in this process that answers as a test says and counts its calls.
@@ -20,7 +22,8 @@ type scriptedDriver struct {
 
 	name         string
 	capabilities []csi.ControllerServiceCapability_RPC_Type
-	topology     bool // volumes are reachable in parts of the cluster only
+	topology     bool   // volumes are reachable in parts of the cluster only
+	node         string // that NodeGetInfo answers with, and its place too; empty for no answer
 	expand       func(*csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error)
 	publish      func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error)
 	unpublish    func(*csi.ControllerUnpublishVolumeRequest) error
@@ -73,6 +76,18 @@ func (d *scriptedDriver) called(method string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.calls[method]
+}
+
+func (d *scriptedDriver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	if d.node == "" {
+		return nil, status.Error(codes.Unimplemented, "no node")
+	}
+	return &csi.NodeGetInfoResponse{NodeId: d.node, AccessibleTopology: placeOf(d.node)}, nil
+}
+
+// placeOf is where the volumes of a node are.
+func placeOf(node string) *csi.Topology {
+	return &csi.Topology{Segments: map[string]string{"example.com/node": node}}
 }
 
 func (d *scriptedDriver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {

@@ -255,16 +255,17 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	return h.copyKubeconfig()
 }
 
-// stockControllers are those of kube-controller-manager. Claims and volumes are left to ours.
+// stockControllers are those of kube-controller-manager: housekeeping, and StatefulSets, whose claims
+// spread over the zones. Claims and volumes are left to ours.
 func (h *upRun) stockControllers() []string {
+	all := append(cluster.HousekeepingControllers(), "statefulset-controller")
 	if h.Stock {
-		all := append(cluster.HousekeepingControllers(), cluster.VolumeControllers()...)
+		all = append(all, cluster.VolumeControllers()...)
 		if bootstrap.Attaches(h.driver) {
 			all = append(all, registry.NameAttachDetach)
 		}
-		return all
 	}
-	return cluster.HousekeepingControllers()
+	return all
 }
 
 func (h *upRun) createObjects(ctx context.Context, where bootstrap.Place) error {
