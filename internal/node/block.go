@@ -66,7 +66,7 @@ func unlock(path string) error {
 	if err != nil || device == nil {
 		return err
 	}
-	return errors.Join(device.Detach(), device.Release())
+	return device.Detach()
 }
 
 // lockOf returns the loop device on the file; nil if there is none. It is the file's path that
@@ -86,4 +86,14 @@ func lockOf(path string) (*loopdev.Device, error) {
 		return nil, fmt.Errorf("find the lock of the block device: %w", err)
 	}
 	return device, nil
+}
+
+// ReleaseLocks detaches the loop devices that lock the block volumes below a root directory, for a
+// node that is taken down with all its mounts.
+func ReleaseLocks(root string) error {
+	maps, err := filepath.Glob(mounting.Layout{Root: root}.BlockMap(mounting.ID{Pod: "*", Spec: "*"}))
+	for _, path := range maps {
+		err = errors.Join(err, unlock(path))
+	}
+	return err
 }

@@ -100,8 +100,9 @@ func (a *Agent) cleanDevice(key mounting.Key, id mounting.DeviceID) error {
 	data := a.layout.StageDir(key)
 	if id.Mode == mounting.Block {
 		data = a.layout.BlockData(id.Spec)
-		maps := filepath.Dir(a.layout.BlockMap(mounting.ID{Spec: id.Spec}))
-		folders = []string{path, a.layout.BlockPublish(id.Spec), maps, data, a.layout.BlockDir(id.Spec)}
+		folders = []string{
+			path, a.layout.BlockPublish(id.Spec), a.layout.BlockMaps(id.Spec), data, a.layout.BlockDir(id.Spec),
+		}
 	}
 	err := removeMetadata(data)
 	for _, folder := range folders {

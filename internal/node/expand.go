@@ -37,25 +37,30 @@ func (a *Agent) expand(ctx context.Context, s mounting.Snapshot, use mounting.Us
 		}
 	}
 	if failure != nil {
+		if failure.NeedsUnused() {
+			a.editDevice(s.Key, use, func(d *mounting.Device) { d.Refused = size.Value() })
+		}
 		return mounting.AfterExpand(use, failure)
 	}
-	a.change(s.Key, func(r mounting.Record) mounting.Record {
-		device, _ := r.Device(use.ID.Device())
-		device.DeviceID, device.Bytes = use.ID.Device(), size.Value()
-		return r.WithDevice(device)
-	})
 	if _, err := a.noteExpansion(ctx, claim, mounting.ExpansionDone, size.Value()); err != nil {
-		a.change(s.Key, func(r mounting.Record) mounting.Record { // the status is written by the next attempt
-			device, _ := r.Device(use.ID.Device())
-			device.Bytes = 0
-			return r.WithDevice(device)
-		})
-		return mounting.AfterExpand(use, unsent(err))
+		return mounting.AfterExpand(use, unsent(err)) // the call is repeated, which changes nothing
 	}
+	a.editDevice(s.Key, use, func(d *mounting.Device) { d.Bytes = size.Value() })
 	message := fmt.Sprintf("MountVolume.NodeExpandVolume succeeded for volume %q", use.ID.Spec)
 	a.Events.Event(use.Pod, corev1.EventTypeNormal, mounting.EventResizeSuccess, message)
 	a.Events.Event(use.Claim, corev1.EventTypeNormal, mounting.EventResizeSuccess, message)
 	return nil
+}
+
+func (a *Agent) editDevice(key mounting.Key, use mounting.Use, edit func(*mounting.Device)) {
+	a.change(key, func(r mounting.Record) mounting.Record {
+		device, known := r.Device(use.ID.Device())
+		if !known {
+			return r
+		}
+		edit(&device)
+		return r.WithDevice(device)
+	})
 }
 
 // noteExpansion writes the claim's status after a step, and returns the claim as it is then.

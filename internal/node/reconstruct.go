@@ -116,7 +116,7 @@ func (a *Agent) blockPods(spec string) []types.UID {
 			pods = append(pods, types.UID(name))
 		}
 	}
-	for _, dir := range []string{filepath.Dir(a.layout.BlockMap(mounting.ID{Spec: spec})), a.layout.BlockPublish(spec)} {
+	for _, dir := range []string{a.layout.BlockMaps(spec), a.layout.BlockPublish(spec)} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // not there

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -26,6 +27,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/driver/registration"
 	"github.com/purser-csi/purser/internal/kube"
@@ -56,7 +58,9 @@ type rig struct {
 	requests *counter
 	layout   mounting.Layout
 
-	stopAgent func()
+	front            string // socket of the proxy
+	stopAgent        func()
+	stopRegistration func()
 }
 
 // newRig starts everything but the agent.
@@ -107,7 +111,7 @@ func (r *rig) create(o client.Object) {
 func (r *rig) startDriver(dir string) {
 	r.t.Helper()
 	d := driver.New()
-	d.Log, d.Name, d.NodeID = logr.Discard(), driverName, "node-id-1"
+	d.Log, d.Name, d.NodeID = quiet(), driverName, "node-id-1"
 	d.Endpoint, d.StateDir, d.Backend = "unix://"+filepath.Join(dir, "d.sock"), filepath.Join(dir, "d"), "loopfile"
 	r.run("driver", d.Run)
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: d.Endpoint, Timeout: timeout})
@@ -115,7 +119,9 @@ func (r *rig) startDriver(dir string) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.WaitReady(r.t.Context(), func(error) {}); err != nil {
+	ready, cancel := context.WithTimeout(r.t.Context(), timeout)
+	defer cancel()
+	if err := conn.WaitReady(ready, func(error) {}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.conn = conn
@@ -124,12 +130,51 @@ func (r *rig) startDriver(dir string) {
 	if err := os.MkdirAll(r.layout.Registrations(), 0o750); err != nil {
 		r.t.Fatal(err)
 	}
-	server, err := registration.New(registration.Config{Dir: r.layout.Registrations(), Name: driverName, Socket: front})
+	r.front = front
+	r.startRegistration()
+	r.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
+}
+
+// startRegistration places the registration socket of the driver.
+func (r *rig) startRegistration() {
+	r.t.Helper()
+	server, err := registration.New(registration.Config{Dir: r.layout.Registrations(), Name: driverName, Socket: r.front})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.run("registration", server.Run)
-	r.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
+	r.stopRegistration = r.run("registration", server.Run)
+}
+
+// requireAttach has the volumes of the driver attached.
+func (r *rig) requireAttach() {
+	r.t.Helper()
+	info := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}}
+	if err := r.Delete(r.t.Context(), info); err != nil {
+		r.t.Fatal(err)
+	}
+	r.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}})
+}
+
+// attach does what the attach-detach controller and the attacher do.
+func (r *rig) attach(pv *corev1.PersistentVolume) {
+	r.t.Helper()
+	key := mounting.Key{Driver: driverName, Handle: pv.Spec.CSI.VolumeHandle}
+	va := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: names.AttachmentName(key.Handle, key.Driver, nodeName)},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: driverName, NodeName: nodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
+		},
+	}
+	r.create(va)
+	va.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"dev": "a"}}
+	if err := r.Status().Update(r.t.Context(), va); err != nil {
+		r.t.Fatal(err)
+	}
+	patch := fmt.Sprintf(`{"status":{"volumesAttached":[{"name":%q,"devicePath":""}]}}`, key.UniqueName())
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	if err := r.Status().Patch(r.t.Context(), n, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // run runs a part until the returned function is called, or the test ends.
@@ -173,7 +218,7 @@ func (r *rig) start(edits ...func(*node.Node)) {
 
 func (r *rig) logger() logr.Logger {
 	if !testing.Verbose() {
-		return logr.Discard()
+		return quiet()
 	}
 	return testLogger(r.t)
 }
@@ -324,7 +369,13 @@ func (r *rig) waitGone(pods ...*corev1.Pod) {
 // waitClean waits until nothing of any volume is left below the root directory.
 func (r *rig) waitClean() {
 	r.t.Helper()
-	r.eventually("nothing left: "+strings.Join(r.leftovers(), " "), func() bool { return len(r.leftovers()) == 0 })
+	deadline := time.Now().Add(timeout)
+	for len(r.leftovers()) > 0 && time.Now().Before(deadline) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if left := r.leftovers(); len(left) > 0 {
+		r.t.Errorf("left: %v", left)
+	}
 	if left, err := mount.Below(r.root); err != nil || len(left) > 0 {
 		r.t.Errorf("mounted: %v, %v", left, err)
 	}
@@ -336,7 +387,8 @@ func (r *rig) leftovers() []string {
 	for _, dir := range []string{r.layout.Pods(), r.layout.Plugins()} {
 		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 			rel, _ := filepath.Rel(r.root, path)
-			if err == nil && path != dir && len(strings.Split(rel, "/")) > 4 {
+			base := filepath.Dir(path) == r.layout.BlockDevices() && (filepath.Base(path) == "staging" || filepath.Base(path) == "publish")
+			if err == nil && path != dir && !base && len(strings.Split(rel, "/")) > 4 {
 				left = append(left, rel)
 			}
 			return nil

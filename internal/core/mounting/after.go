@@ -102,11 +102,15 @@ func AfterExpand(use Use, failure *Failure) Verdict {
 	message := fmt.Sprintf("NodeExpandVolume.NodeExpandVolume failed for volume %q : %s", use.ID.Spec, failure.Message)
 	f := failure.finding(verdict.NodeExpandFailed, message)
 	tell := Tell{Pods: []*corev1.Pod{use.Pod}, Event: EventResizeFailed, Message: message}
-	if failure.IsInfeasible() {
+	if failure.IsInfeasible() || failure.NeedsUnused() {
 		return do{Finding: f, Actions: []Action{tell}, Then: wait{Finding: f}}
 	}
 	return do{Finding: f, Actions: []Action{tell}, Then: refuse{Finding: f}}
 }
+
+// NeedsUnused reports whether the driver expands the volume only while no pod has it: the expansion
+// is made when the volume is mounted next (5.9).
+func (f Failure) NeedsUnused() bool { return f.Sent && f.Code == codes.FailedPrecondition }
 
 // IsInfeasible reports whether an expansion will fail however often it is repeated (5.9).
 func (f Failure) IsInfeasible() bool {

@@ -181,6 +181,7 @@ func TestDecide(t *testing.T) {
 		"5.9 the driver does not expand":     {snapshot(published("a"), wanted(use("a", larger)), func(s *Snapshot) { s.Driver.Expands = false }), "VolumePublished"},
 		"5.9 read-only":                      {snapshot(published("a"), wanted(use("a", larger, func(u *Use) { u.ReadOnly = true }))), "VolumePublished"},
 		"5.9 infeasible":                     {snapshot(published("a"), wanted(use("a", larger, infeasible))), "VolumePublished"},
+		"5.9 only unused":                    {snapshot(published("a"), wanted(use("a", larger)), refused), "VolumePublished"},
 		"5.9 done, the status is behind":     {snapshot(published("a"), wanted(use("a", larger)), expandedTo(2<<30)), "VolumePublished"},
 		"5.9 RWX: another node was first":    {snapshot(published("a"), wanted(use("a", larger, statusOf("2Gi"))), expandedTo(1<<30)), "expand(a) VolumePublished"},
 		"ND-6 RWX: no expansion by the node": {snapshot(published("a"), wanted(use("a", larger, statusOf("2Gi"), notRequired)), expandedTo(1<<30)), "VolumePublished"},
@@ -224,6 +225,10 @@ func notRequired(u *Use) {
 
 func statusOf(s string) func(*Use) { return func(u *Use) { u.Claim.Status.Capacity = size(s) } }
 
+func refused(s *Snapshot) {
+	s.Record = s.Record.WithDevice(Device{DeviceID: DeviceID{Mode: Filesystem}, State: Certain, Refused: 2 << 30})
+}
+
 func expandedTo(bytes int64) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Record = s.Record.WithDevice(Device{DeviceID: DeviceID{Mode: Filesystem}, State: Certain, Bytes: bytes})
@@ -253,7 +258,7 @@ func TestAfter(t *testing.T) {
 		"5.8 unstage":                  {AfterUnstage(snapshot(), uncertain), "refuse UnstageFailed"},
 		"5.9 expand":                   {AfterExpand(use("a"), uncertain), "Tell refuse NodeExpandFailed"},
 		"5.9 expand, infeasible":       {AfterExpand(use("a"), &Failure{Sent: true, Code: codes.OutOfRange}), "Tell wait NodeExpandFailed"},
-		"5.9 expand, only offline":     {AfterExpand(use("a"), &Failure{Sent: true, Code: codes.FailedPrecondition}), "Tell refuse NodeExpandFailed"},
+		"5.9 expand, only offline":     {AfterExpand(use("a"), &Failure{Sent: true, Code: codes.FailedPrecondition}), "Tell wait NodeExpandFailed"},
 		"5.9 the code without a call":  {AfterExpand(use("a"), &Failure{Code: codes.OutOfRange}), "Tell refuse NodeExpandFailed"},
 		"5.7 final, of a block volume": {AfterPublish(use("a", block), Publication{}, final), "Tell refuse PublishFailed"},
 	} {

@@ -15,7 +15,7 @@ func (p *plan) needsExpansion(use Use) bool {
 	}
 	size := use.PV.Spec.Capacity[corev1.ResourceStorage]
 	device, _ := p.Record.Device(use.ID.Device())
-	if device.Bytes >= size.Value() && device.Bytes > 0 {
+	if device.Bytes >= size.Value() && device.Bytes > 0 || device.Refused == size.Value() {
 		return false
 	}
 	have := use.Claim.Status.Capacity[corev1.ResourceStorage]

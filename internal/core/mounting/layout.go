@@ -83,9 +83,12 @@ func (l Layout) BlockDir(spec string) string { return path.Join(l.BlockDevices()
 // BlockData is the folder of a raw block volume's metadata.
 func (l Layout) BlockData(spec string) string { return path.Join(l.BlockDir(spec), "data") }
 
+// BlockMaps is the global map: the folder of the files of BlockMap.
+func (l Layout) BlockMaps(spec string) string { return path.Join(l.BlockDir(spec), "dev") }
+
 // BlockMap is the file on which a published device is bind-mounted, for the lock by a loop device.
 func (l Layout) BlockMap(id ID) string {
-	return path.Join(l.BlockDir(id.Spec), "dev", string(id.Pod))
+	return path.Join(l.BlockMaps(id.Spec), string(id.Pod))
 }
 
 // BlockPublish is the folder of a raw block volume's publications.

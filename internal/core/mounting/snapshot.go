@@ -116,6 +116,8 @@ type Device struct {
 	DeviceID
 	State State
 	Bytes int64 // the size that the node has expanded the volume to; 0 when not known
+	// Refused is the size to which the driver does not expand the volume while it is in use.
+	Refused int64
 }
 
 // Publication is the record of a publication.

@@ -11,10 +11,12 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/csirpc"
+	agent "github.com/purser-csi/purser/internal/node"
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/internal/roles/node"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
@@ -166,11 +168,48 @@ func (h *upRun) startAttacher(ctx context.Context, endpoint string) error {
 	return h.startRole(ctx, "csi-attacher", func(started func()) cli.Role { a.Started = started; return a })
 }
 
-func (h *upRun) startPodRemover(ctx context.Context) {
+// startNodes starts an agent for each node, and for nodes above the bound what removes their pods.
+func (h *upRun) startNodes(ctx context.Context, endpoint string) error {
+	nodes := h.nodes()
+	served := nodes[:min(len(nodes), mostAgents)]
+	if others := nodes[len(served):]; len(others) > 0 {
+		h.screen.say("  pods on the nodes from %s on get no volumes: at most %d nodes have an agent", others[0].Name, mostAgents)
+		h.startPodRemover(ctx, others)
+	}
+	api, err := h.bootstrap.ConfigFor(ctx, "node")
+	if err != nil {
+		return err
+	}
+	n := node.New()
+	n.Version, n.Log, n.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("node"), api
+	n.Workers = uint(max(2, workersOfNodes/len(served))) //nolint:gosec // from 2 to workersOfNodes
+	for _, one := range served {
+		n.Several = append(n.Several, node.Place{
+			Name: one.Name, Root: h.nodeRoot(one.Name), Given: []agent.GivenDriver{{Name: h.driver.Name, Endpoint: endpoint}},
+		})
+	}
+	return h.startRole(ctx, "node agent", func(started func()) cli.Role { n.Started = started; return n })
+}
+
+// Each agent sees the events of all pods, so their number is bounded; their workers are shared out.
+const (
+	mostAgents     = 50
+	workersOfNodes = 64
+)
+
+// nodeRoot returns the root directory of a node: the data folder itself for the only one.
+func (h *upRun) nodeRoot(name string) string {
+	if !h.hasSeveralNodes() {
+		return h.dir
+	}
+	return filepath.Join(h.dir, "nodes", name)
+}
+
+func (h *upRun) startPodRemover(ctx context.Context, nodes []bootstrap.Node) {
 	api := rest.CopyConfig(h.cluster.RESTConfig())
 	api.UserAgent = "purser-up/" + h.Version
 	remover := podRemover{api: api, nodes: map[string]bool{}, folder: h.dir}
-	for _, node := range h.nodes() {
+	for _, node := range nodes {
 		remover.nodes[node.Name] = true
 	}
 	h.parts = append(h.parts, process.StartPart(ctx, "removal of terminated pods", remover.run))

@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/internal/node"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
@@ -151,9 +152,17 @@ func (h *upRun) clear() error {
 // unpublish takes away what was published for pods: mounts, and the links that stand in for them.
 // It says what was mounted.
 func (h *upRun) unpublish() ([]string, error) {
-	removed, err := mount.CleanBelow(h.dir)
-	if err == nil {
-		err = removeLinks(filepath.Join(h.dir, "pods"))
+	roots := []string{h.dir}
+	others, err := filepath.Glob(filepath.Join(h.dir, "nodes", "*"))
+	for _, root := range append(roots, others...) {
+		err = errors.Join(err, node.ReleaseLocks(root))
+	}
+	removed, failed := mount.CleanBelow(h.dir)
+	err = errors.Join(err, failed)
+	for _, root := range append(roots, others...) {
+		if err == nil {
+			err = removeLinks(filepath.Join(root, "pods"))
+		}
 	}
 	if err != nil {
 		return removed, fmt.Errorf("unpublish what was left below %s: %w", h.dir, err)
@@ -251,7 +260,9 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	if err := h.startSnapshots(ctx, endpoint, resources); err != nil {
 		return err
 	}
-	h.startPodRemover(ctx)
+	if err := h.startNodes(ctx, endpoint); err != nil {
+		return err
+	}
 	return h.copyKubeconfig()
 }
 

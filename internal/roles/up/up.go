@@ -51,8 +51,9 @@ service accounts and garbage, without any controller of volumes. Everything it
 makes is in the data folder; Ctrl-C stops it all and leaves nothing running and nothing
 mounted. The next 'up' on the same folder goes on where it stopped.
 
-The nodes have no kubelet: pods are scheduled, but their containers do not run.
-A deleted pod goes as soon as none of its volumes is published.`,
+The nodes have no kubelet: pods are scheduled and their volumes are mounted,
+below the data folder, but their containers do not run. A deleted pod goes when
+its volumes are unmounted.`,
 		Example: `  purser up
   purser up --fresh --data-dir /tmp/try
   purser up --nodes 6 --zones a,b,c

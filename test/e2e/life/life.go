@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -152,23 +155,14 @@ func (l *Life) Target() string {
 	)
 }
 
-var access = &csi.VolumeCapability{
-	AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER},
-	AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
-}
-
-// publish does what kubelet does.
+// publish waits for the node agent.
 func (l *Life) publish(ctx context.Context) (string, error) {
-	if err := l.makeDir(filepath.Dir(l.Target())); err != nil {
-		return "", err
-	}
-	staging, err := l.stage(ctx)
-	if err != nil {
-		return "", err
-	}
-	_, err = l.Stage.Driver.Node().NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
-		VolumeId: l.volume.Spec.CSI.VolumeHandle, TargetPath: l.Target(), StagingTargetPath: staging,
-		VolumeContext: l.volume.Spec.CSI.VolumeAttributes, VolumeCapability: access,
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, podKey, &l.pod)
+		published := slices.ContainsFunc(l.pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == names.ConditionVolumesPublished && c.Status == corev1.ConditionTrue
+		})
+		return published, err
 	})
 	return l.shown(l.Target()), err
 }
@@ -187,33 +181,14 @@ func (l *Life) shown(path string) string {
 
 const shownUID = 8
 
-// stage gives the staging path, empty for a driver without a stage step.
-func (l *Life) stage(ctx context.Context) (string, error) {
+// staged returns the staging path, empty for a driver without a stage step.
+func (l *Life) staged(ctx context.Context) (string, error) {
 	stages, err := l.stages(ctx)
 	if err != nil || !stages {
 		return "", err
 	}
-	path := filepath.Join(l.Stage.DataDir, "plugins", l.volumeName(), "globalmount")
-	if err := l.makeDir(path); err != nil {
-		return "", err
-	}
-	_, err = l.Stage.Driver.Node().NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{
-		VolumeId: l.volume.Spec.CSI.VolumeHandle, StagingTargetPath: path,
-		VolumeContext: l.volume.Spec.CSI.VolumeAttributes, VolumeCapability: access,
-	})
-	return path, err
-}
-
-func (l *Life) unstage(ctx context.Context) error {
-	stages, err := l.stages(ctx)
-	if err != nil || !stages {
-		return err
-	}
-	path := filepath.Join(l.Stage.DataDir, "plugins", l.volumeName(), "globalmount")
-	_, err = l.Stage.Driver.Node().NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{
-		VolumeId: l.volume.Spec.CSI.VolumeHandle, StagingTargetPath: path,
-	})
-	return err
+	key := mounting.Key{Driver: l.volume.Spec.CSI.Driver, Handle: l.volume.Spec.CSI.VolumeHandle}
+	return mounting.Layout{Root: l.Stage.DataDir}.Stage(key, mounting.DeviceID{Mode: mounting.Filesystem}), nil
 }
 
 func (l *Life) stages(ctx context.Context) (bool, error) {
@@ -224,18 +199,6 @@ func (l *Life) stages(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, err
-}
-
-// makeDir makes a folder that the driver puts the volume into. Kubelet has the driver's rights;
-// here the driver may be another user.
-func (l *Life) makeDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the data folder around it is private
-		return err
-	}
-	if as := l.Stage.Credential; as != nil {
-		return os.Chown(dir, int(as.Uid), int(as.Gid))
-	}
-	return nil
 }
 
 func (l *Life) useFile(ctx context.Context) (string, error) {
@@ -249,14 +212,21 @@ func (l *Life) useFile(ctx context.Context) (string, error) {
 // ReadBack finds by another path what was written through the pod's: in the folder of the driver,
 // or where the volume is staged, which it is afterwards.
 func (l *Life) ReadBack(ctx context.Context) (string, error) {
-	dir, err := l.stage(ctx)
+	dir, err := l.staged(ctx)
 	if err != nil {
 		return "", err
 	}
 	if dir == "" {
 		dir = filepath.Join(l.folder(), "data")
 	}
-	got, err := os.ReadFile(filepath.Join(dir, "entries"))
+	var got []byte
+	err = until(ctx, func(context.Context) (done bool, err error) { // an `up` that has just started stages it
+		got, err = os.ReadFile(filepath.Join(dir, "entries"))
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		return true, err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -266,22 +236,20 @@ func (l *Life) ReadBack(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%q", got), nil
 }
 
+// unpublish deletes the pod, which goes when the node agent has unpublished its volume.
 func (l *Life) unpublish(ctx context.Context) (string, error) {
-	_, err := l.Stage.Driver.Node().NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{
-		VolumeId: l.volume.Spec.CSI.VolumeHandle, TargetPath: l.Target(),
+	if _, err := l.Stage.Kubectl(ctx, "delete", "pod", podKey.Name, "--wait=false"); err != nil {
+		return "", err
+	}
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, podKey, &corev1.Pod{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	if err != nil {
 		return "", err
 	}
 	if _, err := os.Lstat(l.Target()); !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("%s is still there", l.Target())
-	}
-	if err := l.unstage(ctx); err != nil {
-		return "", err
-	}
-	_, err = l.Stage.Kubectl(ctx, "delete", "pod", podKey.Name, "--force", "--grace-period=0")
-	if err != nil && !strings.Contains(err.Error(), "NotFound") {
-		return "", err
 	}
 	return "pod deleted", nil
 }
