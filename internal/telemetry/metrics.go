@@ -85,6 +85,7 @@ func Ours() []Metric {
 		MetricDecisions,
 		MetricInFlight,
 		MetricUncertain,
+		MetricJournalBytes,
 		MetricOldest,
 		MetricEventsDropped,
 		MetricThrottled,

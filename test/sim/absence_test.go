@@ -10,12 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/intent"
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
 // days is longer than a record may be unattended.
-const days = 2 * intent.MostUnattended
+const days = 2 * intent.MaxUnrenewed
 
 // absences are days without a process, in which somebody else may have served the claims: what was
 // begun for those that are gone is left alone, and what is begun afterwards is not, though it
@@ -66,14 +65,6 @@ func (w *world) join() {
 	u := &user{world: w, api: w.server.Client()}
 	u.claim("late")
 	u.selectNode("late") // where the class wants a consumer
-}
-
-// unnamed writes pages that do not say which requests nobody had kept.
-func unnamed(ctx context.Context, c client.Client, o client.Object) error {
-	if page, ok := o.(*coordinationv1.Lease); ok {
-		delete(page.Annotations, names.AnnIntentsKept)
-	}
-	return c.Update(ctx, o)
 }
 
 // attended has the API server say of each page that somebody has just kept it.

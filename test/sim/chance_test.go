@@ -43,9 +43,6 @@ func (d dice) throw() (s schedule) {
 				part(&s)
 			}
 		}
-		if d.calm.work.cast == nil && d.one(4) {
-			s.pageBytes = []int{pageOfOne, pageOfFew}[d.IntN(2)]
-		}
 	}
 	return s
 }

@@ -41,7 +41,6 @@ var families = []family{
 	{"two leaders, and the former sees nothing", staleRivals, true},
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"a former leader repeats", repeats, true},
-	{"requests on several pages", manyPages, true},
 	{"journal deleted", lostJournals, true},
 	{"outage", outs, true},
 	{"nobody is there for days", absences, false},

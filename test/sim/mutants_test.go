@@ -96,8 +96,6 @@ var mutants = []mutant{
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
-	{name: "takes a page of the record from a new leader", by: "requests on several pages", journalConfig: successorsPages},
-	{name: "takes all that is on a page for as old as the oldest", by: "nobody is there for days", client: hooks{update: unnamed}.client},
 	{name: "takes over what is on record, however old", by: "nobody is there for days", client: func(api client.Client, _ client.Reader) client.Client {
 		return attended{api}
 	}},

@@ -149,9 +149,8 @@ func (p *process) runProvisioner() {
 		cached = m.cached(cached)
 	}
 	journalConfig := journal.Config{
-		Live: api, Writer: api, Namespace: namespace, Name: journalName, Holder: fmt.Sprint("process-", p.number), CallTimeout: callTimeout,
+		Live: api, Writer: api, Namespace: namespace, Name: journalName, Holder: fmt.Sprint("process-", p.number), CallTimeout: callTimeout, ClaimExists: provisioning.ClaimExists(api),
 	}
-	journalConfig.PageBytes = p.world.schedule.pageBytes
 	if m.journalConfig != nil {
 		m.journalConfig(&journalConfig)
 	}

@@ -29,7 +29,7 @@ type schedule struct {
 	handClassAt     int           // they are made again for another driver, whose provisioner is there
 	replaceAt       int           // an administrator replaces released volumes by others of the same name
 	dropVolumesAt   int           // the user deletes all volumes
-	dropJournalAt   int           // an administrator deletes every page of the journal
+	dropJournalAt   int           // an administrator deletes the journal
 	loseAnswer      int           // of this write; the process lives on
 	slowAt          int           // this write is on its way for slowFor; its process waits for it
 	slowFor         time.Duration // also of a write whose process dies meanwhile
@@ -42,15 +42,8 @@ type schedule struct {
 	breaksAt        int // the operation after which views counts; 0 is from the beginning
 	rivalAt         int // a second leader starts after this operation
 	outage          outage
-	pageBytes       int // of the journal, see below; 0 as it is
 	endAt           int // the process that did this operation is asked to end after it, as in an upgrade, and the next one waits for that
 }
-
-// Pages have one request each, or a few, so that some are taken along by the writes of others.
-const (
-	pageOfOne = 1
-	pageOfFew = 400
-)
 
 // crash kills the process at an operation.
 type crash struct {
@@ -112,8 +105,6 @@ func (s schedule) String() string {
 	}
 	say(s.rivalAt > 0, "second leader after %d", s.rivalAt)
 	say(s.outage.at > 0, "%s", s.outage)
-	say(s.pageBytes == pageOfOne, "requests on pages of their own")
-	say(s.pageBytes == pageOfFew, "few requests on a page")
 	say(s.endAt > 0, "asked to end after %d", s.endAt)
 	if len(parts) == 0 {
 		return "no faults"

@@ -9,14 +9,14 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 )
 
-// Pending is the entry of a claim.
+// Pending returns the entry of a claim.
 func (j *Journal) Pending(claim types.UID) (intent.Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.book.Get(claim)
 }
 
-// Entries are all entries.
+// Entries returns all entries.
 func (j *Journal) Entries() []intent.Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -28,6 +28,13 @@ func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.book.Len()
+}
+
+// Size is the number of bytes that the entries have in the Lease, of [intent.MaxText].
+func (j *Journal) Size() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.book.Size()
 }
 
 // Note keeps what is known of the volume of a claim's entry, for as long as this process lives.
@@ -51,7 +58,7 @@ func (j *Journal) Settle(_ context.Context, claim types.UID) error {
 func (j *Journal) CallsEnd(volume string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !time.Now().Before(j.formerEnds) {
+	if !time.Now().Before(j.callsEnd) {
 		return time.Time{}
 	}
 	return j.book.CallsEnd(volume)

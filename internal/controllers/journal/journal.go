@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,15 +21,16 @@ type Config struct {
 	Live      client.Reader // answers from the API server
 	Writer    client.Writer
 	Namespace string
-	Name      string // of the first page; the others have a number behind it
+	Name      string // of the Lease
 	Holder    string // of this process; no two processes may have the same
 	// CallTimeout bounds one call to the driver. A new holder waits for as long before it repeats
 	// what this one began.
 	CallTimeout time.Duration
 	// Needed says what to do without permission: stop, or go on with a record in memory.
 	Needed Need
-	// PageBytes is how much of new requests goes on a page; 0 is what an object of the API holds.
-	PageBytes int
+	// ClaimExists reports whether the API server has the very claim of an entry. It is asked about
+	// stale entries; nil keeps those.
+	ClaimExists func(ctx context.Context, e intent.Entry) (bool, error)
 	// FormerEnded says that the calls of every former holder are known to have ended, so that
 	// nothing need be waited for.
 	FormerEnded bool
@@ -53,7 +54,7 @@ const (
 	// margin is added to the time that calls of a former holder may take, for what lies between a
 	// write of the record and a call.
 	margin = time.Second
-	// fresh is how old the last write of a page may be when a call that rests on it begins without
+	// fresh is how old the last write may be when a call that rests on it begins without
 	// another one. The rest of margin is for a process that is slow to begin it.
 	fresh = margin / 2
 )
@@ -65,48 +66,45 @@ var ErrFenced = errors.New(
 
 var errEnding = errors.New("the process is ending")
 
-// Journal is the record. It implements the Journal of controllers/provision and a runnable of the
+// Journal is the journal. It implements the Journal of controllers/provision and a runnable of the
 // manager.
 type Journal struct {
 	Config
-	opened  chan struct{}
-	adopted chan struct{} // has one element when there are entries that came onto the record later
+	opened chan struct{}
 
 	mu      sync.Mutex
 	book    *intent.Book
-	calling map[types.UID]bool   // entries with a call whose run has not ended
-	waiting map[int][]chan error // by page: for the next write
-	writing map[int][]chan error // by page: for the one under way
-	held    map[int]time.Time    // by page: when the last write was sent that the API server took from us
-	wake    chan struct{}        // has one element when there is something to write at once
-	ended   error                // why nothing is written any more
-	ending  bool                 // ctx has ended
-	// formerEnds is when the last call of a former holder must have ended; zero when there is none.
-	formerEnds time.Time
-	cut        bool // a run ended since then without an outcome: its call may go on in the driver
+	calling map[types.UID]bool // claims with a call whose run has not ended
+	waiting []waiter           // for the next write
+	writing []waiter           // for the one in flight
+	busy    bool               // a write is in flight
+	held    time.Time          // when the last write was sent that the API server took from us
+	wake    chan struct{}      // has one element when there is something to write at once
+	ended   error              // why nothing is written any more
+	ending  bool               // ctx has ended
+	// callsEnd is when the calls of previous leaders must have ended; zero when there are none.
+	callsEnd time.Time
+	cut      bool // a run ended since then without an outcome: its call may go on in the driver
 
-	pages  []pageState // of the objects; only Start's goroutine touches them
-	memory bool        // no permission, and none needed
+	lease  *coordinationv1.Lease // as last written; only Start's goroutine touches it
+	memory bool                  // no permission, and none needed
+}
+
+// waiter waits for a write that has the entry of a claim.
+type waiter struct {
+	claim   types.UID
+	written chan error
 }
 
 // New returns a journal that is not open yet.
 func New(cfg Config) *Journal {
-	book := intent.NewBook()
-	if cfg.PageBytes > 0 {
-		book = intent.NewBookOf(cfg.PageBytes)
-	}
 	return &Journal{
-		Config: cfg, opened: make(chan struct{}), adopted: make(chan struct{}, 1), book: book, calling: map[types.UID]bool{},
-		waiting: map[int][]chan error{}, writing: map[int][]chan error{}, held: map[int]time.Time{},
-		wake: make(chan struct{}, 1),
+		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{}, wake: make(chan struct{}, 1),
 	}
 }
 
-// Opened is closed when the record has been taken over and may be used.
+// Opened is closed when the journal has been taken over and may be used.
 func (j *Journal) Opened() <-chan struct{} { return j.opened }
-
-// Adopted has an element when entries of a former holder were found after the record was opened.
-func (j *Journal) Adopted() <-chan struct{} { return j.adopted }
 
 // Wait returns when the record may be used.
 func (j *Journal) Wait(ctx context.Context) error {
@@ -143,44 +141,40 @@ func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	if err := j.over(); err != nil {
 		return nil, err
 	}
-	page, err := j.book.Add(e)
-	if err != nil {
+	if err := j.book.Add(e); err != nil {
 		return nil, err
 	}
-	_, underWay := j.writing[page]
 	switch {
 	case j.memory:
 		return nil, nil
 	case j.book.IsUnwritten(e.UID):
-		return j.nextWrite(page), nil
-	case underWay && j.book.IsTaken(e.UID):
-		return j.anyWrite(page), nil
+		return j.nextWrite(e.UID), nil
+	case j.busy && j.book.IsTaken(e.UID):
+		return j.anyWrite(e.UID), nil
 	default:
 		return nil, nil
 	}
 }
 
-// nextWrite is for who waits for the next write of a page. The caller holds mu.
-func (j *Journal) nextWrite(page int) <-chan error {
-	written := make(chan error, 1)
-	j.waiting[page] = append(j.waiting[page], written)
+// nextWrite waits for the next write. The caller holds mu.
+func (j *Journal) nextWrite(claim types.UID) <-chan error {
+	w := waiter{claim, make(chan error, 1)}
+	j.waiting = append(j.waiting, w)
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
-	return written
+	return w.written
 }
 
-// anyWrite is for whom the write that is under way is good enough; the next one when there is none.
-// The caller holds mu.
-func (j *Journal) anyWrite(page int) <-chan error {
-	others, underWay := j.writing[page]
-	if !underWay {
-		return j.nextWrite(page)
+// anyWrite waits for the write in flight, or for the next one when there is none. The caller holds mu.
+func (j *Journal) anyWrite(claim types.UID) <-chan error {
+	if !j.busy {
+		return j.nextWrite(claim)
 	}
-	written := make(chan error, 1)
-	j.writing[page] = append(others, written)
-	return written
+	w := waiter{claim, make(chan error, 1)}
+	j.writing = append(j.writing, w)
+	return w.written
 }
 
 // over is why no call may begin any more; nil while some may. The caller holds mu.
@@ -195,7 +189,7 @@ func (j *Journal) over() error {
 // repeated one. It returns when the API server has lately taken a write of the record from this
 // process, which may take another write. The context that it gives ends before a next holder of the
 // journal repeats or undoes the call: it ends a margin and the time of a call after that write was
-// sent. The next holder, whose own write of the page came after it, begins no earlier than as long
+// sent. The next holder, whose own write came after it, begins no earlier than as long
 // after that. This holds however late the call begins and however slow the answer to the write was,
 // so a write that was waited for need only leave enough of the time (H-1, H-6).
 func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, context.CancelFunc, error) {
@@ -227,17 +221,16 @@ func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, wr
 		return time.Time{}, nil, err
 	}
 	_, open := j.book.Get(claim)
-	page, _ := j.book.PageOf(claim)
-	switch held := j.held[page]; {
+	switch {
 	case !open:
-		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not on record", claim)
+		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not in the journal", claim)
 	case j.memory:
-	case j.book.IsUnwritten(claim): // since somebody took it away
-		return time.Time{}, j.nextWrite(page), nil
-	case time.Since(held) > most:
-		return time.Time{}, j.anyWrite(page), nil
+	case j.book.IsUnwritten(claim): // a write of it has failed since
+		return time.Time{}, j.nextWrite(claim), nil
+	case time.Since(j.held) > most:
+		return time.Time{}, j.anyWrite(claim), nil
 	default:
-		until = held.Add(margin + j.CallTimeout)
+		until = j.held.Add(margin + j.CallTimeout)
 	}
 	j.calling[claim] = true
 	return until, nil, nil
@@ -262,7 +255,7 @@ func (j *Journal) Start(ctx context.Context) error {
 	err := j.open(ctx)
 	if err == nil {
 		close(j.opened)
-		err = j.write(ctx)
+		err = j.serve(ctx)
 	}
 	if err != nil {
 		err = fmt.Errorf("journal of volume requests: %w", err)
@@ -277,21 +270,23 @@ func (j *Journal) end(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.ended = err
-	for page := range j.waiting {
-		answer(j.waiting, page, err)
+	answer(j.waiting, nil, err)
+	j.waiting = nil
+}
+
+// answer tells all waiters how their write ended. refused are claims whose entries had no room in it.
+func answer(waiters []waiter, refused []types.UID, err error) {
+	for _, w := range waiters {
+		if err == nil && slices.Contains(refused, w.claim) {
+			w.written <- intent.ErrFull
+			continue
+		}
+		w.written <- err
 	}
 }
 
-// answer tells everyone who waits for a page. The caller holds mu.
-func answer(waiters map[int][]chan error, page int, err error) {
-	for _, w := range waiters[page] {
-		w <- err
-	}
-	delete(waiters, page)
-}
-
-// write runs until ctx has ended and the rest is settled or overdue.
-func (j *Journal) write(ctx context.Context) error {
+// serve writes until ctx has ended and the rest is resolved or overdue.
+func (j *Journal) serve(ctx context.Context) error {
 	var last time.Time
 	settle := time.NewTicker(idle)
 	defer settle.Stop()
@@ -339,11 +334,11 @@ func (j *Journal) drain(ctx context.Context) error {
 	return j.release(ctx)
 }
 
-// mayGoOn reports whether the driver may still work on a call, of ours or of a former holder.
+// mayGoOn reports whether the driver may still work on a call, of ours or of a previous leader.
 func (j *Journal) mayGoOn() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.cut || time.Now().Before(j.formerEnds)
+	return j.cut || time.Now().Before(j.callsEnd)
 }
 
 // isIdle reports whether no call is under way.
@@ -353,39 +348,52 @@ func (j *Journal) isIdle() bool {
 	return len(j.calling) == 0
 }
 
-// flush writes every page that differs from what stands in the API server, or that somebody waits
-// for, and now and then one with entries, since its time tells whoever takes it over how long
-// nobody has kept it (H-1). Only being fenced is an error: whatever else goes wrong is told to
-// those who wait, and tried again with their next attempt.
+// flush writes when there is something to write, when a caller waits for a write, and now and then when
+// there are entries: its time tells the next leader how old these may be (H-1). Only being fenced is an
+// error: any other is told to the callers that wait, and the write is made with their next attempt.
 func (j *Journal) flush(ctx context.Context) error {
-	for _, page := range j.due() {
-		err := j.flushPage(ctx, page)
-		if errors.Is(err, ErrFenced) {
-			return err
-		}
-		if err != nil {
-			logr.FromContextOrDiscard(ctx).
-				Info("the journal of volume requests was not written", "page", page, "problem", err.Error())
-		}
+	if !j.isDue() {
+		return nil
 	}
+	err := j.write(ctx, j.Holder)
+	if err == nil || errors.Is(err, ErrFenced) {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not written", "problem", err.Error())
 	return nil
 }
 
-func (j *Journal) due() []int {
+func (j *Journal) isDue() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.memory {
-		return nil
+		return false
 	}
 	j.book.Expire(time.Now())
-	pages := append(j.book.Dirty(), slices.Collect(maps.Keys(j.waiting))...)
-	for i := range j.book.Pages() {
-		if !j.book.IsEmpty(i) && time.Since(j.held[i]) > intent.Renewal {
-			pages = append(pages, i)
-		}
+	return j.book.IsDirty() || len(j.waiting) > 0 || !j.book.IsEmpty() && time.Since(j.held) > intent.Renewal
+}
+
+// keep leaves the journal with this process as its holder. The Lease may have been deleted since it was
+// written, and no process would make it again.
+func (j *Journal) keep(ctx context.Context) error {
+	j.mu.Lock()
+	isEmpty := j.book.IsEmpty()
+	j.mu.Unlock()
+	if isEmpty {
+		return j.flush(ctx)
 	}
-	slices.Sort(pages)
-	return slices.Compact(pages)
+	return j.write(ctx, j.Holder)
+}
+
+// release writes what is left and gives the journal back.
+func (j *Journal) release(ctx context.Context) error {
+	if j.memory {
+		return nil
+	}
+	if err := j.write(ctx, ""); !errors.Is(err, ErrFenced) {
+		return err
+	}
+	return nil
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/secretref"
@@ -26,7 +27,11 @@ type next = verdict.Verdict[provision.Action]
 func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action provision.Action) (next, error) {
 	switch a := action.(type) {
 	case provision.Record:
-		return nil, c.Journal.Record(ctx, a.Entry)
+		err := c.Journal.Record(ctx, a.Entry)
+		if errors.Is(err, intent.ErrFull) {
+			return provision.JournalFull(err), nil
+		}
+		return nil, err
 	case provision.ProtectSource:
 		return nil, c.Sources.Protect(ctx, a, s.Key.UID)
 	case provision.Settle:
@@ -249,7 +254,7 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 // reschedule removes the selected node from the claim. It writes the claim as the API server has
 // it, since the cached object is trimmed. Upstream's role allows update and not patch (RB-2).
 func (c *Controller) reschedule(ctx context.Context, key provision.Key, node string) error {
-	claim, err := c.claim(ctx, c.Live, key)
+	claim, err := claimFrom(ctx, c.Live, key)
 	if err != nil {
 		return err
 	}

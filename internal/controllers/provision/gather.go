@@ -47,7 +47,7 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 		c.finished.add(key.UID)
 	}
 	if provision.NeedsLiveClaimWithoutVolume(s.Volume, c.finished.has(key.UID)) {
-		if s.Claim, err = c.claim(ctx, c.Live, key); err != nil || s.Claim == nil {
+		if s.Claim, err = claimFrom(ctx, c.Live, key); err != nil || s.Claim == nil {
 			return s, err
 		}
 	}
@@ -98,19 +98,15 @@ func (c *Controller) claimOf(
 	key provision.Key,
 	pending *intent.Entry,
 ) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := c.claim(ctx, c.Cached, key)
+	claim, err := claimFrom(ctx, c.Cached, key)
 	if err != nil || !provision.NeedsLiveClaim(claim, pending) {
 		return claim, err
 	}
-	return c.claim(ctx, c.Live, key)
+	return claimFrom(ctx, c.Live, key)
 }
 
-// claim returns the claim only if it is the very one of the key.
-func (c *Controller) claim(
-	ctx context.Context,
-	from client.Reader,
-	key provision.Key,
-) (*corev1.PersistentVolumeClaim, error) {
+// claimFrom returns the claim only if it is the very one of the key.
+func claimFrom(ctx context.Context, from client.Reader, key provision.Key) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := kube.Get(ctx, from, key.NamespacedName, &corev1.PersistentVolumeClaim{})
 	if err != nil || claim == nil || claim.UID != key.UID {
 		return nil, err

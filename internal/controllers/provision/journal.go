@@ -9,7 +9,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/provision"
 )
 
 // Journal has an entry for each CreateVolume request whose outcome is not known.
@@ -36,9 +39,14 @@ type Journal interface {
 	Pending(claim types.UID) (intent.Entry, bool)
 	// Entries are all entries.
 	Entries() []intent.Entry
-	// Adopted has an element when there are entries that this process did not record, and that were
-	// not there when the journal was opened.
-	Adopted() <-chan struct{}
+}
+
+// ClaimExists returns the function by which the journal asks, live, for the claims of stale entries.
+func ClaimExists(live client.Reader) func(context.Context, intent.Entry) (bool, error) {
+	return func(ctx context.Context, e intent.Entry) (bool, error) {
+		claim, err := claimFrom(ctx, live, provision.Key{NamespacedName: e.Claim, UID: e.UID})
+		return claim != nil, err
+	}
 }
 
 // Memory is a journal for as long as the process lives. What upstream remembers is the same (C-33).
@@ -60,9 +68,6 @@ func (m *Memory) CallsEnd(string) time.Time { return time.Time{} }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}
-
-// Adopted implements Journal. There are none.
-func (m *Memory) Adopted() <-chan struct{} { return nil }
 
 // Hold implements Journal. No other process has the entries.
 func (m *Memory) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {
@@ -86,7 +91,7 @@ func (m *Memory) Record(_ context.Context, e intent.Entry) error {
 	case ok && have.Asks(e.Request):
 		e.Former = have.Former
 	case ok:
-		e = e.InPlaceOf(have)
+		e = e.Replacing(have)
 	}
 	m.entries[e.UID] = e
 	return nil

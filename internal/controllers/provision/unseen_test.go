@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
 // lossy is an API server whose answers to writes are lost.
@@ -206,34 +206,17 @@ func TestSecondVolumeOfAClaimThatIsGone(t *testing.T) {
 	}
 }
 
-// aged is a journal whose entries nobody had kept for long.
-type aged struct{ *Memory }
-
-func (j aged) Pending(claim types.UID) (intent.Entry, bool) {
-	e, ok := j.Memory.Pending(claim)
-	e.Unattended = intent.MostUnattended + 1
-	return e, ok
-}
-
-// H-1: of a record that nobody has kept for long, only a claim that lives tells that its volume has
-// had no owner since. Memory may show one that was bound, whose data was kept, and that is gone.
-func TestAClaimOfAnOldRecordIsLookedUp(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		r := newRig(t, withoutSecrets)
-		before := r.claim(t)
-		if err := r.journal.Record(t.Context(), intent.Entry{
-			Claim: r.key.NamespacedName, UID: r.key.UID, VolumeName: "pvc-u", Request: &csi.CreateVolumeRequest{Name: "pvc-u"},
-		}); err != nil {
-			t.Fatal(err)
-		}
-		r.Journal = aged{r.journal}
-		if gone {
-			r.Cached = photo{r.api, before, nil}
-			r.remove(t, before)
-		}
-		r.run(t)
-		if calls := len(r.driver.created); (calls == 0) != gone || len(r.driver.deleted) > 0 || r.journal.Len() > 0 {
-			t.Errorf("gone %t: %d times CreateVolume, %d times DeleteVolume, %d requests on record", gone, calls, len(r.driver.deleted), r.journal.Len())
+// H-1: the claim of a stale entry is read live, and another one under its name is not the claim.
+func TestClaimExists(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	e := intent.Entry{Claim: r.key.NamespacedName, UID: r.key.UID}
+	for name, tc := range map[string]struct {
+		uid  types.UID
+		want bool
+	}{"the claim": {r.key.UID, true}, "C-94 another claim of the name": {"other", false}} {
+		e.UID = tc.uid
+		if got, err := ClaimExists(r.api)(t.Context(), e); got != tc.want || err != nil {
+			t.Errorf("%s: %t, %v", name, got, err)
 		}
 	}
 }
@@ -279,5 +262,23 @@ func (r *rig) remove(t *testing.T, o client.Object) {
 	t.Helper()
 	if err := r.api.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// full is a journal without room.
+type full struct{ Journal }
+
+func (full) Record(context.Context, intent.Entry) error { return intent.ErrFull }
+
+// H-1: without a journal entry the driver is not asked; the claim says why it waits.
+func TestFullJournalHoldsTheClaimBack(t *testing.T) {
+	r := newRig(t, withoutSecrets)
+	r.Journal = full{r.journal}
+	next, err := r.Apply(t.Context(), provision.Snapshot{Key: r.key}, provision.Record{})
+	if err != nil || next == nil || next.Because().Reason != verdict.JournalFull {
+		t.Errorf("%+v, %v", next, err)
+	}
+	if r.run(t); len(r.driver.created) > 0 {
+		t.Error("CreateVolume is called")
 	}
 }

@@ -87,22 +87,15 @@ func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume
 	return c.fromClaim(ctx, &claim)
 }
 
-// fromJournal wakes up for what a former process left unsettled, also where that is found later:
-// its claim may be gone, so that no other wake-up comes.
+// fromJournal enqueues what a previous leader left unresolved: its claim may be gone, so that no event
+// comes for it.
 func (c *Controller) fromJournal(ctx context.Context, q queue) error {
 	go func() {
 		if err := c.Journal.Wait(ctx); err != nil {
 			return // the process is ending
 		}
-		for {
-			for _, e := range c.Journal.Entries() {
-				q.Add(provision.Key{NamespacedName: e.Claim, UID: e.UID})
-			}
-			select {
-			case <-c.Journal.Adopted():
-			case <-ctx.Done():
-				return
-			}
+		for _, e := range c.Journal.Entries() {
+			q.Add(provision.Key{NamespacedName: e.Claim, UID: e.UID})
 		}
 	}()
 	return nil

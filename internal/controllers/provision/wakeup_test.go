@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -70,42 +69,19 @@ func TestChangesThatWakeUp(t *testing.T) {
 	}
 }
 
-// adopting is a journal that finds entries later.
-type adopting struct {
-	*Memory
-	found chan struct{}
-}
-
-func (j adopting) Adopted() <-chan struct{} { return j.found }
-
-// H-1: what a former process left wakes up, also where it is found when all others have been looked
-// at.
-func TestWhatAFormerProcessLeftWakesUp(t *testing.T) {
+// H-1: what a previous leader left is enqueued.
+func TestEntriesOfThePreviousLeaderAreEnqueued(t *testing.T) {
 	r := newRig(t)
-	j := adopting{r.journal, make(chan struct{})}
-	r.Journal = j
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[provision.Key]())
 	defer q.ShutDown()
-	find := func(uid types.UID) {
-		if err := j.Record(t.Context(), intent.Entry{UID: uid}); err != nil {
-			t.Fatal(err)
-		}
+	if err := r.journal.Record(t.Context(), intent.Entry{UID: "left"}); err != nil {
+		t.Fatal(err)
 	}
-	await := func(uid types.UID) {
-		for key := (provision.Key{}); key.UID != uid; {
-			key, _ = q.Get()
-			q.Done(key)
-		}
-	}
-	find("first")
 	if err := r.fromJournal(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	await("first")
-	for _, uid := range []types.UID{"second", "third"} {
-		find(uid)
-		j.found <- struct{}{}
-		await(uid)
+	if key, _ := q.Get(); key.UID != "left" {
+		t.Errorf("enqueued %v", key)
 	}
 }
 

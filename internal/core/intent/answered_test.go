@@ -10,7 +10,7 @@ import (
 func TestAnsweredEntriesStayUntilTheCallsEnd(t *testing.T) {
 	ends := time.Unix(1000, 0)
 	b := NewBook()
-	b.Load(0, []Entry{entry(1), entry(2)}, ends)
+	b.Load([]Entry{entry(1), entry(2)}, ends)
 	b.Settle("uid-1", ends.Add(-time.Second))
 	if _, open := b.Get("uid-1"); open || b.Len() != 1 || len(b.Entries()) != 1 {
 		t.Errorf("the answered entry is pending: %d entries", b.Len())
@@ -18,20 +18,20 @@ func TestAnsweredEntriesStayUntilTheCallsEnd(t *testing.T) {
 	if got := b.CallsEnd(entry(1).VolumeName); !got.Equal(ends) {
 		t.Errorf("the calls end at %s, want %s", got, ends)
 	}
-	if b.Expire(ends.Add(-time.Second)); len(b.Dirty()) != 0 {
+	if b.Expire(ends.Add(-time.Second)); b.IsDirty() {
 		t.Error("removed before the calls have ended")
 	}
-	if text, _, _ := b.Take(0); len(mustDecode(t, text)) != 2 {
+	if text := take(t, b); len(mustDecode(t, text)) != 2 {
 		t.Errorf("on record: %v", mustDecode(t, text))
 	}
 	b.Expire(ends)
-	if text, _, _ := b.Take(0); len(mustDecode(t, text)) != 1 {
+	if text := take(t, b); len(mustDecode(t, text)) != 1 {
 		t.Errorf("on record afterwards: %v", mustDecode(t, text))
 	}
 	if got := b.CallsEnd(entry(1).VolumeName); !got.IsZero() {
 		t.Errorf("removed, and the calls end at %s", got)
 	}
-	if b.Settle("uid-2", ends); b.Len() != 0 || len(b.Dirty()) != 1 {
+	if b.Settle("uid-2", ends); b.Len() != 0 || !b.IsDirty() {
 		t.Error("an entry whose calls have ended is removed at once")
 	}
 }
@@ -40,19 +40,15 @@ func TestAnsweredEntriesStayUntilTheCallsEnd(t *testing.T) {
 func TestRepeatedEntriesKeepTheEndOfTheCalls(t *testing.T) {
 	ends := time.Unix(1000, 0)
 	b := NewBook()
-	b.Load(0, []Entry{entry(1)}, ends)
+	b.Load([]Entry{entry(1)}, ends)
 	b.Settle("uid-1", time.Time{})
-	if _, err := b.Add(entry(1)); err != nil {
-		t.Fatal(err)
-	}
+	mustAdd(t, b, entry(1))
 	if e, open := b.Get("uid-1"); !open || !e.CallsEnd.Equal(ends) {
 		t.Errorf("the same request again: %+v, pending %v", e, open)
 	}
 	other := entry(1)
 	other.Request = entry(3).Request
-	if _, err := b.Add(other); err != nil {
-		t.Fatal(err)
-	}
+	mustAdd(t, b, other)
 	if e, _ := b.Get("uid-1"); !e.CallsEnd.Equal(ends) {
 		t.Errorf("another request: the calls end at %s", e.CallsEnd)
 	}

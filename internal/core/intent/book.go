@@ -10,244 +10,135 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Bounds of a book, before compression. A page is one object of the API; its text must stay below
-// the 256 KiB that all annotations of an object may take together, however badly it compresses. The
-// second half of a page is for requests that take the place of those on it, each of which keeps the
-// first in mind.
 const (
-	MaxPages     = 16
-	mostForNew   = 95 << 10
-	maxPageBytes = 2 * mostForNew
-	maxEntry     = 32 << 10 // the maps of a request have at most 4 KiB each (CSI "Size Limits")
+	// MaxText is how many bytes of text a journal may have that takes new entries: some 4,000 of them.
+	MaxText = 200 << 10
+	// mostText leaves room for requests that replace recorded ones. All annotations of an object may
+	// have 256 KiB.
+	mostText = 250 << 10
+	maxEntry = 32 << 10 // the maps of a request have at most 4 KiB each (CSI "Size Limits")
 )
 
-// ErrFull says that no further request may be sent before others are settled.
-var ErrFull = errors.New("the journal is full")
+// ErrFull says that no further request may be sent before others are resolved.
+var ErrFull = errors.New("the journal of CreateVolume requests is full")
 
-// Book is the set of unsettled requests, in pages. It only says what should stand on each page;
-// somebody else writes them. It is not safe for concurrent use.
+// Book is the in-memory model of the journal: the unresolved requests. The package
+// controllers/journal writes them. It is not safe for concurrent use.
 type Book struct {
-	pages  []page
-	pageOf map[types.UID]int
-	forNew int // bytes of new requests on a page
+	entries map[types.UID]Entry
+	order   []types.UID // of arrival, so that the text changes as little as the entries do
+	dirty   bool        // the text differs from the last one taken
+	full    bool        // the last text had no room for new entries
+	size    int         // of the last text
+
+	// Entries that the last text has not, and those that it was the first to have. The value says
+	// whether the claim had no entry before: a new entry may be refused when the journal is full.
+	// Any other entry is recorded, as far as is known.
+	unwritten, taken map[types.UID]bool
+
 	packer packer
 }
 
-type page struct {
-	entries map[types.UID]Entry
-	order   []types.UID // of arrival, so that the text of a page changes as little as its entries do
-	bytes   int
-	dirty   bool
-
-	// Entries that the text last taken has not, and those that it was the first to have. What is in
-	// neither stands in the API, as far as is known.
-	unwritten, taken map[types.UID]bool
-
-	// Entries that were removed since the page was last written, and by the write that is under
-	// way. They may still stand in the API, so a new entry for the same claim must go to the same
-	// page, where it takes the old one's place in one write.
-	removed, removing map[types.UID]bool
+// NewBook returns an empty book.
+func NewBook() *Book {
+	return &Book{entries: map[types.UID]Entry{}, unwritten: map[types.UID]bool{}}
 }
 
-func newPage() page {
-	return page{entries: map[types.UID]Entry{}, removed: map[types.UID]bool{}, unwritten: map[types.UID]bool{}}
-}
-
-// NewBook has one empty page.
-func NewBook() *Book { return NewBookOf(mostForNew) }
-
-// NewBookOf has pages with room for so many bytes of new requests, but for one at least.
-func NewBookOf(pageBytes int) *Book {
-	return &Book{pages: []page{newPage()}, pageOf: map[types.UID]int{}, forNew: min(pageBytes, mostForNew)}
-}
-
-// Get is the entry of a claim whose outcome is not known.
+// Get returns the entry of a claim whose outcome is not known.
 func (b *Book) Get(claim types.UID) (Entry, bool) {
-	e, ok := b.entry(claim)
+	e, ok := b.entries[claim]
 	if !ok || e.Answered {
 		return Entry{}, false
 	}
 	return e, true
 }
 
-func (b *Book) entry(claim types.UID) (Entry, bool) {
-	i, ok := b.pageOf[claim]
-	if !ok {
-		return Entry{}, false
-	}
-	return b.pages[i].entries[claim], true
-}
-
-// PageOf is the page that the entry of a claim is on.
-func (b *Book) PageOf(claim types.UID) (page int, ok bool) {
-	page, ok = b.pageOf[claim]
-	return page, ok
+// Entries returns all whose outcome is not known.
+func (b *Book) Entries() []Entry {
+	return slices.DeleteFunc(b.list(), func(e Entry) bool { return e.Answered })
 }
 
 // Len is the number of entries that [Book.Entries] returns.
 func (b *Book) Len() int {
 	n := 0
-	for i := range b.pages {
-		for _, e := range b.pages[i].entries {
-			if !e.Answered {
-				n++
-			}
+	for _, e := range b.entries {
+		if !e.Answered {
+			n++
 		}
 	}
 	return n
 }
 
-// Pages is the number of pages; it never falls.
-func (b *Book) Pages() int { return len(b.pages) }
+// Size is the number of bytes of the last text.
+func (b *Book) Size() int { return b.size }
 
-// Entries are all whose outcome is not known, page by page.
-func (b *Book) Entries() []Entry {
-	all := make([]Entry, 0, len(b.pageOf))
-	for i := range b.pages {
-		for _, e := range b.pages[i].list() {
-			if !e.Answered {
-				all = append(all, e)
-			}
-		}
+// Add records an entry. The same request again changes nothing of the text, and from now on nothing
+// is known of its outcome; another request for the same claim replaces the first. On an error all
+// stays as it is.
+func (b *Book) Add(e Entry) error {
+	have, ok := b.entries[e.UID]
+	switch e = e.Again(); {
+	case ok && have.Asks(e.Request) && have.Secrets == e.Secrets:
+		b.entries[e.UID] = have.Again()
+		return nil
+	case ok:
+		e = e.Replacing(have)
+	case b.full:
+		return b.errFull()
 	}
-	return all
+	if bytes := size(e); bytes > maxEntry {
+		return fmt.Errorf("request of claim %s has %d bytes, more than the %d that a journal entry may have", e.Claim, bytes, maxEntry)
+	}
+	b.put(e)
+	b.unwritten[e.UID] = !ok || b.unwritten[e.UID]
+	b.dirty = true
+	return nil
 }
 
-// Add puts an entry on record and says on which page. The same request again changes nothing of the
-// page, and from now on nothing is known of its outcome; another request for the same claim
-// replaces the first, which the driver must have refused. On an error all stays as it is: what is
-// on record may have a volume.
-func (b *Book) Add(e Entry) (int, error) {
-	e = e.Again()
-	have, ok := b.entry(e.UID)
-	if ok && have.Asks(e.Request) && have.Secrets == e.Secrets {
-		return b.again(have), nil
-	}
-	if ok {
-		e = e.InPlaceOf(have)
-	}
-	need := size(e)
-	if alone := sizeAlone(e); alone > maxEntry {
-		return 0, fmt.Errorf(
-			"request of claim %s has %d bytes, more than the %d that a record may have",
-			e.Claim,
-			alone,
-			maxEntry,
-		)
-	}
-	i, err := b.room(e.UID, need)
-	if err != nil {
-		return 0, err
-	}
-	b.Remove(e.UID)
-	b.put(i, e)
-	b.pages[i].dirty = true
-	return i, nil
+func (b *Book) errFull() error {
+	return fmt.Errorf("%w: %d requests are not resolved and take %d bytes of %d", ErrFull, len(b.entries), b.size, MaxText)
 }
 
-// put has an entry on a page. No page may have one of its claim.
-func (b *Book) put(i int, e Entry) {
-	p := &b.pages[i]
-	p.entries[e.UID] = e
-	p.order = append(p.order, e.UID)
-	p.bytes += size(e)
-	p.unwritten[e.UID] = true
-	b.pageOf[e.UID] = i
+func (b *Book) put(e Entry) {
+	if _, have := b.entries[e.UID]; !have {
+		b.order = append(b.order, e.UID)
+	}
+	b.entries[e.UID] = e
 }
 
-// again is for one more call with what is on record. An entry that is stale stands on record as
-// such, and is not any more, so its page is written.
-func (b *Book) again(have Entry) int {
-	i := b.pageOf[have.UID]
-	p := &b.pages[i]
-	p.entries[have.UID] = have.Again()
-	if have.IsStale() {
-		p.dirty, p.unwritten[have.UID] = true, true
+// Load adds what a previous leader recorded, whose calls must have ended by the given time.
+func (b *Book) Load(entries []Entry, callsEnd time.Time) {
+	for _, e := range entries {
+		e.CallsEnd = callsEnd
+		b.put(e)
 	}
-	return i
-}
-
-// room is the first page with enough of it, a new one if need be; for a claim that stands on a
-// page, or may still do so, that one.
-func (b *Book) room(claim types.UID, need int) (int, error) {
-	if i, may := b.mayStandOn(claim); may {
-		p := &b.pages[i]
-		if have, stands := p.entries[claim]; stands {
-			need -= size(have)
-		}
-		if p.bytes+need > maxPageBytes {
-			return 0, fmt.Errorf("%w: page %d has no room for another request of this claim", ErrFull, i)
-		}
-		return i, nil
-	}
-	for i := range b.pages {
-		if p := b.pages[i]; len(p.entries) == 0 || p.bytes+need <= b.forNew {
-			return i, nil
-		}
-	}
-	if len(b.pages) < MaxPages {
-		b.pages = append(b.pages, newPage())
-		return len(b.pages) - 1, nil
-	}
-	if i, ok := b.giveWay(need); ok {
-		return i, nil
-	}
-	return 0, fmt.Errorf("%w: %d requests are not settled", ErrFull, b.Len())
-}
-
-// giveWay makes room at the cost of requests that the driver has refused. That an earlier call for
-// one of them has left a volume is unlikely, and that those of others cannot go on is certain.
-func (b *Book) giveWay(need int) (int, bool) {
-	for i := range b.pages {
-		p := &b.pages[i]
-		free := b.forNew - p.bytes
-		refused := slices.DeleteFunc(p.list(), func(e Entry) bool { return e.Known.Refusals == 0 })
-		var out []types.UID
-		for _, e := range refused {
-			if free < need {
-				free += size(e)
-				out = append(out, e.UID)
-			}
-		}
-		if free < need {
-			continue
-		}
-		for _, uid := range out {
-			b.Remove(uid)
-		}
-		return i, true
-	}
-	return 0, false
 }
 
 // Note keeps what is known of the volume of a claim's entry, if there is one.
 func (b *Book) Note(claim types.UID, known Known) {
 	if e, ok := b.Get(claim); ok {
-		i := b.pageOf[claim]
 		e.Known = known
-		b.pages[i].entries[claim] = e
+		b.entries[claim] = e
 	}
 }
 
 // Settle resolves the entry of a claim, whose outcome is known now. While a call of a previous leader
 // may be in flight, the entry stays on record: see [Book.CallsEnd].
 func (b *Book) Settle(claim types.UID, now time.Time) {
-	e, ok := b.entry(claim)
+	e, ok := b.entries[claim]
 	if !ok || !now.Before(e.CallsEnd) {
-		b.Remove(claim)
+		b.remove(claim)
 		return
 	}
 	e.Answered = true
-	b.pages[b.pageOf[claim]].entries[claim] = e
+	b.entries[claim] = e
 }
 
 // Expire removes the answered entries whose calls must have ended by now.
 func (b *Book) Expire(now time.Time) {
-	for i := range b.pages {
-		for claim, e := range b.pages[i].entries {
-			if e.Answered && !now.Before(e.CallsEnd) {
-				b.Remove(claim)
-			}
+	for claim, e := range b.entries {
+		if e.Answered && !now.Before(e.CallsEnd) {
+			b.remove(claim)
 		}
 	}
 }
@@ -255,138 +146,94 @@ func (b *Book) Expire(now time.Time) {
 // CallsEnd is when the calls of previous leaders that may create the named volume must have ended;
 // zero when there are none.
 func (b *Book) CallsEnd(volume string) (end time.Time) {
-	for i := range b.pages {
-		for _, e := range b.pages[i].entries {
-			if e.VolumeName == volume && e.CallsEnd.After(end) {
-				end = e.CallsEnd
-			}
+	for _, e := range b.entries {
+		if e.VolumeName == volume && e.CallsEnd.After(end) {
+			end = e.CallsEnd
 		}
 	}
 	return end
 }
 
-// Remove takes the entry of a claim off the record.
-func (b *Book) Remove(claim types.UID) {
-	i, ok := b.pageOf[claim]
-	if !ok {
+func (b *Book) remove(claim types.UID) {
+	if _, ok := b.entries[claim]; !ok {
 		return
 	}
-	p := &b.pages[i]
-	p.bytes -= size(p.entries[claim])
-	delete(p.entries, claim)
-	delete(p.unwritten, claim)
-	delete(b.pageOf, claim)
-	p.removed[claim] = true
-	p.dirty = true
-	if len(p.order) > 2*len(p.entries) {
-		p.order = uids(p.list())
+	delete(b.entries, claim)
+	delete(b.unwritten, claim)
+	b.dirty, b.full = true, false
+	if len(b.order) > 2*len(b.entries) {
+		b.order = slices.DeleteFunc(b.order, func(claim types.UID) bool { _, have := b.entries[claim]; return !have })
 	}
 }
 
-// Dirty are the pages whose text differs from what was last taken.
-func (b *Book) Dirty() []int {
-	var dirty []int
-	for i := range b.pages {
-		if b.pages[i].dirty {
-			dirty = append(dirty, i)
-		}
-	}
-	return dirty
-}
+// IsEmpty reports whether nothing is recorded.
+func (b *Book) IsEmpty() bool { return len(b.entries) == 0 }
 
-// IsUnwritten reports whether the entry of a claim is to be written, or written anew.
+// IsDirty reports whether the text differs from the last one taken.
+func (b *Book) IsDirty() bool { return b.dirty }
+
+// IsUnwritten reports whether the last text has not the entry of a claim.
 func (b *Book) IsUnwritten(claim types.UID) bool {
-	i, ok := b.pageOf[claim]
-	return ok && b.pages[i].unwritten[claim]
+	_, unwritten := b.unwritten[claim]
+	return unwritten
 }
 
-// IsTaken reports whether the text that was last taken of its page is the first to have the entry
-// of a claim.
+// IsTaken reports whether the last text was the first to have the entry of a claim.
 func (b *Book) IsTaken(claim types.UID) bool {
-	i, ok := b.pageOf[claim]
-	return ok && b.pages[i].taken[claim]
+	_, taken := b.taken[claim]
+	return taken
 }
 
-// IsEmpty reports whether there is no entry on a page.
-func (b *Book) IsEmpty(i int) bool { return len(b.pages[i].entries) == 0 }
-
-// Take is the text of a page, and the uids of the stale
-// entries in it, which are to be written with it. Both count as written from now on; see
-// [Book.Spoil].
-func (b *Book) Take(i int) (text string, stale []types.UID, err error) {
-	p := &b.pages[i]
-	p.dirty = false
-	p.removed, p.removing = map[types.UID]bool{}, p.removed
-	p.unwritten, p.taken = map[types.UID]bool{}, p.unwritten
-	entries := p.list()
-	text, err = b.packer.encode(entries)
-	return text, StaleOf(entries), err
-}
-
-// Spoil says that the last text of a page was not written after all.
-func (b *Book) Spoil(i int) {
-	p := &b.pages[i]
-	p.dirty = true
-	maps.Copy(p.removed, p.removing)
-	for claim := range p.taken {
-		if _, stands := p.entries[claim]; stands {
-			p.unwritten[claim] = true
+// Take returns the text of all entries, which count as written from now on; see [Book.Spoil]. refused
+// are the claims with new entries for which there is no room: they have none any more.
+func (b *Book) Take() (text string, refused []types.UID, err error) {
+	for {
+		if text, err = b.packer.encode(b.list()); err != nil {
+			return "", refused, err
+		}
+		fresh := b.newest()
+		if len(text) <= MaxText || len(fresh) == 0 {
+			break
+		}
+		for _, claim := range fresh[:(len(fresh)+1)/2] {
+			b.remove(claim)
+			refused = append(refused, claim)
 		}
 	}
+	b.size, b.full = len(text), len(refused) > 0
+	if len(text) > mostText {
+		return "", refused, b.errFull()
+	}
+	b.dirty = false
+	b.unwritten, b.taken = map[types.UID]bool{}, b.unwritten
+	return text, refused, nil
 }
 
-// Lose says that nothing of a page stands in the API any more.
-func (b *Book) Lose(i int) {
-	b.Spoil(i)
-	for claim := range b.pages[i].entries {
-		b.pages[i].unwritten[claim] = true
-	}
-}
-
-// Load puts what a former holder left on a page there, whose calls must have ended by the
-// given time. Of a claim that is on another page the last one counts.
-func (b *Book) Load(i int, entries []Entry, callsEnd time.Time) {
-	for len(b.pages) <= i {
-		b.pages = append(b.pages, newPage())
-	}
-	for _, e := range entries {
-		b.Remove(e.UID) // never on two pages, whatever was found
-		e.CallsEnd = callsEnd
-		b.put(i, e)
-		delete(b.pages[i].unwritten, e.UID)
-	}
-}
-
-// mayStandOn is the page that a claim's entry is on, or may be on in the API server though it was
-// removed.
-func (b *Book) mayStandOn(claim types.UID) (page int, may bool) {
-	if i, stands := b.pageOf[claim]; stands {
-		return i, true
-	}
-	for i := range b.pages {
-		if p := &b.pages[i]; p.removed[claim] || p.removing[claim] {
-			return i, true
+// newest returns the claims whose entries may be refused, the newest first.
+func (b *Book) newest() (fresh []types.UID) {
+	for _, e := range slices.Backward(b.list()) {
+		if b.unwritten[e.UID] {
+			fresh = append(fresh, e.UID)
 		}
 	}
-	return 0, false
+	return fresh
 }
 
-func (p *page) list() []Entry {
-	list := make([]Entry, 0, len(p.entries))
-	seen := make(map[types.UID]bool, len(p.entries))
-	for _, uid := range p.order {
-		if e, ok := p.entries[uid]; ok && !seen[uid] {
-			seen[uid] = true
+// Spoil says that the last text was not written after all.
+func (b *Book) Spoil() {
+	b.dirty = true
+	maps.DeleteFunc(b.taken, func(claim types.UID, _ bool) bool { _, have := b.entries[claim]; return !have })
+	maps.Copy(b.unwritten, b.taken)
+}
+
+func (b *Book) list() []Entry {
+	list := make([]Entry, 0, len(b.entries))
+	seen := make(map[types.UID]bool, len(b.entries))
+	for _, claim := range b.order {
+		if e, ok := b.entries[claim]; ok && !seen[claim] {
+			seen[claim] = true
 			list = append(list, e)
 		}
 	}
 	return list
-}
-
-func uids(entries []Entry) []types.UID {
-	out := make([]types.UID, len(entries))
-	for i := range entries {
-		out[i] = entries[i].UID
-	}
-	return out
 }

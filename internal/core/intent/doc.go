@@ -3,7 +3,7 @@
 // a final answer, even when the claim is gone by then and even when the process is another one
 // (docs/rows.md C-33, C-90, C-91, H-1, H-6, H-47).
 //
-// An [Entry] is one request, a [Book] the set of them in pages of bounded size. [Book.Take] gives
-// the text of a page, and [Decode] reads it. The package must not know where pages are kept;
-// controllers/journal writes them.
+// An [Entry] is one request, a [Book] the set of them, bounded by the size of its text. [Book.Take]
+// gives the text, and [Decode] reads it. The package must not know where the text is kept;
+// controllers/journal writes it.
 package intent

@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
-// The text of a page is "v1:" and, in base64, the compressed fields of its entries, each field with
+// The text of a journal is "v1:" and, in base64, the compressed fields of its entries, each field with
 // its length before it. An entry that has former ones is followed by those, with the same uid. The
 // requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
 const version = "v1:"
@@ -35,16 +35,8 @@ func fields(e Entry) ([][]byte, error) {
 	}, nil
 }
 
-// size is the number of bytes that the entry takes before compression, with its former ones.
+// size is the number of bytes of the entry before compression, without the former ones.
 func size(e Entry) int {
-	n := sizeAlone(e)
-	for former := e.Former; former != nil; former = former.Former {
-		n += sizeAlone(*former)
-	}
-	return n
-}
-
-func sizeAlone(e Entry) int {
 	n := proto.Size(e.Request) + len(e.Claim.Namespace) + len(e.Claim.Name) + len(e.UID) + len(e.Secrets.Text())
 	return n + fieldsPerEntry*binary.MaxVarintLen16
 }
@@ -52,6 +44,9 @@ func sizeAlone(e Entry) int {
 // packer makes texts. What compression needs, about a megabyte, it keeps from one text to the next
 // as long as there are entries: half of the garbage of a provisioner amid a burst would be of it.
 type packer struct{ writer *flate.Writer }
+
+// Encode returns the text for a list of entries.
+func Encode(entries []Entry) (string, error) { return new(packer).encode(entries) }
 
 // encode is the text for a list of entries; no text for no entries.
 func (p *packer) encode(entries []Entry) (string, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
-// Entry is the record of one CreateVolume request that was sent and is not settled. It never holds
+// Entry is the record of one CreateVolume request that was sent and is not resolved. It never holds
 // a secret value.
 type Entry struct {
 	Claim      types.NamespacedName
@@ -21,97 +21,87 @@ type Entry struct {
 	Request *csi.CreateVolumeRequest
 	// Secrets refers to the secrets that were meant when the request was made. The values of the
 	// provisioner's go into the request right before it is sent; all of them describe the volume.
-	// They are on record so that nothing can be wrong with them, and no class or claim is needed to
-	// know them, once a volume may exist (H-47).
+	// They are recorded so that the request can be repeated without its class and claim (H-47).
 	Secrets secretref.Set
+	// Former is the request that this one has replaced, if that may have created a volume all the
+	// same. The rules of core/provision let at most one be replaced.
+	Former *Entry
+
+	// The rest is not recorded: a new leader knows nothing of it.
+
 	// CallsEnd is set on entries of a previous leader: its calls must have ended by then. A live
 	// claim has its request repeated before that, since CreateVolume is idempotent by name. The
 	// volume is deleted after that only: a call in flight would create it again, and no object
 	// would name it.
 	CallsEnd time.Time
 	// Answered says that the outcome is known, and that the entry is kept until CallsEnd so that the
-	// volume is not deleted before. It is not on record: the next leader resolves the entry again.
+	// volume is not deleted before.
 	Answered bool
-	// Unattended is set on entries of a former holder of the journal: for how long nobody had kept
-	// them, when they were taken over by us or by somebody before us (see [Kept]). It counts until
-	// a call for the entry is about to begin.
-	Unattended time.Duration
-	// Former has the request that this one has taken the place of, which a call may have met all
-	// the same, and so on: the last ones of those that may have a volume.
-	Former *Entry
-	// Known is what calls have told so far. It is not on record: whoever takes an entry over knows
-	// nothing.
+	// Known is what calls have told so far.
 	Known Known
 }
 
 // Known is what is known of the volume of an entry. The zero value is that it may exist.
 type Known struct {
-	// Refusals are how often in a row the driver has refused the request since a call for it ended
-	// without a clear answer, or once for any number of times while the claim wants the volume. A
-	// refusal speaks for its own call and for no earlier one: a driver looks at credentials, quotas
-	// and sources before it looks for a volume of that name (H-15).
+	// Refusals are how often in a row the driver gave the request a final error since a call for it
+	// ended with an uncertain one, or once for any number of times while the claim wants the volume.
+	// A final error speaks for its own call and for no earlier one: a driver looks at credentials,
+	// quotas and sources before it looks for a volume of that name (H-15).
 	Refusals int
-	// Unmet is that each call with this request, unlike with one before it, was refused without
-	// leaving anything.
+	// Unmet is that each call with this request, unlike with one before it, got a final error and
+	// left nothing.
 	Unmet bool
-	// Handle is the volume that a call has made and that is to be deleted again, when its deletion
-	// has failed.
+	// Handle is the volume that a call has created and that is to be deleted again, when its
+	// deletion has failed.
 	Handle string
 }
 
 // Again is the entry for one more call with a request, of whose outcome nothing is known then.
 func (e Entry) Again() Entry {
-	e.Known, e.Unattended, e.Answered = Known{}, 0, false
+	e.Known, e.Answered = Known{}, false
 	return e
 }
 
-// MostUnattended is for how long nobody may have kept the record, who keeps it writes it each
-// [Renewal]. Leaders change within seconds, and a process that is not started is missed within
-// hours; in a day somebody else may have served the claims in our place.
-const (
-	MostUnattended = 24 * time.Hour
-	Renewal        = time.Hour
-)
-
-// IsStale reports whether nobody has kept the record for so long that the volume of the entry may
-// have had an owner since, who has kept its data when the claim went (H-1).
-func (e Entry) IsStale() bool { return e.Unattended > MostUnattended }
-
-// mostFormers bounds how many former requests are kept in mind. There are two only where calls end
-// without a clear answer again and again.
-const mostFormers = 6
-
-// InPlaceOf is the entry with another request than that on record, which an earlier call may have
-// met all the same.
-func (e Entry) InPlaceOf(have Entry) Entry {
+// Replacing returns the entry with another request than the recorded one, which an earlier call may
+// have met all the same.
+func (e Entry) Replacing(have Entry) Entry {
 	former := have.Former
 	if !have.Known.Unmet {
 		former = &Entry{
-			Claim:      have.Claim,
-			UID:        have.UID,
-			VolumeName: have.VolumeName,
-			Request:    have.Request,
-			Secrets:    have.Secrets,
-			Former:     have.Former,
+			Claim: have.Claim, UID: have.UID, VolumeName: have.VolumeName, Request: have.Request, Secrets: have.Secrets, Former: have.Former,
 		}
 	}
-	e.Former = former.without(e.Request, mostFormers)
-	e.CallsEnd = have.CallsEnd
+	e.Former, e.CallsEnd = former.without(e.Request), have.CallsEnd
 	return e
 }
 
-// without is the chain of former requests but for one, and no longer than so many.
-func (e *Entry) without(request *csi.CreateVolumeRequest, most int) *Entry {
+// without returns the former requests but for one.
+func (e *Entry) without(request *csi.CreateVolumeRequest) *Entry {
 	switch {
-	case e == nil || most == 0:
+	case e == nil:
 		return nil
 	case e.Asks(request):
-		return e.Former.without(request, most)
+		return e.Former.without(request)
 	}
 	kept := *e
-	kept.Former = e.Former.without(request, most-1)
+	kept.Former = e.Former.without(request)
 	return &kept
 }
 
 // Asks reports whether the entry is for this very request.
 func (e Entry) Asks(request *csi.CreateVolumeRequest) bool { return proto.Equal(e.Request, request) }
+
+const (
+	// MaxUnrenewed is for how long a journal that has entries may not have been renewed before these
+	// are stale. Leaders change within seconds, and a process that is not started is missed within
+	// hours; in a day another provisioner may have served the claims.
+	MaxUnrenewed = 24 * time.Hour
+	// Renewal is how often a leader renews a journal that has entries.
+	Renewal = time.Hour
+)
+
+// IsStale reports whether entries of a journal that was renewed last at the given time are stale:
+// the volume of one may have had an owner since, who kept its data when the claim went. Only a claim
+// that still exists proves that none did, so entries whose claim is gone are dropped (H-1). The zero
+// time is not to know.
+func IsStale(renewed, now time.Time) bool { return now.Sub(renewed) > MaxUnrenewed }

@@ -175,9 +175,6 @@ func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 // to learn the handle, and the volume is deleted by the answer (C-91, H-1). When its
 // PersistentVolume exists the call had succeeded, and the reclaim controller owns the rest. One of
 // another driver is no proof: a class that was made again for that driver has led the claim there.
-// Of a stale entry there is none either: another provisioner may have made the PersistentVolume
-// meanwhile, by the same name, and an administrator kept the data when it went. Only a claim that
-// exists, and has no PersistentVolume, proves that no other provisioner did.
 func checkGone(s Snapshot) Verdict {
 	switch {
 	case s.Claim != nil:
@@ -186,13 +183,6 @@ func checkGone(s Snapshot) Verdict {
 		return idle(verdict.ClaimGone, "the claim does not exist")
 	case isAnswered(s):
 		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
-	case s.Pending.IsStale():
-		return settled(
-			verdict.CleanupGivenUp,
-			fmt.Sprintf("a volume %q may have been created for the claim, which does not exist. The journal entry "+
-				"was not renewed for more than %.0f hours, so another provisioner may have served the claim since, and its data may be kept: the volume is "+
-				"not deleted. If the storage system has one of this name that is not needed, delete it there", s.Pending.VolumeName, intent.MostUnattended.Hours()),
-		)
 	}
 	return redo(s)
 }

@@ -98,11 +98,6 @@ func pending(s *Snapshot) {
 	s.Pending = &intent.Entry{Claim: s.Key.NamespacedName, UID: uid, VolumeName: pvName, Request: request}
 }
 
-// unattended is on record, and nobody had kept that for so long when it was taken over.
-func unattended(long time.Duration) func(*Snapshot) {
-	return func(s *Snapshot) { pending(s); s.Pending.Unattended = long }
-}
-
 func knownAs(handle string) func(*Snapshot) {
 	return func(s *Snapshot) { s.Pending.Known.Handle = handle }
 }
@@ -162,21 +157,6 @@ func TestDecide(t *testing.T) {
 		},
 		{"H-1 and before it is bound, too", world(pending, volumeOf(uid), ofOtherDriver), verdict.Provisioning, do{}},
 		{"H-1 nothing of ours begun: it is the claim's", world(volumeOf(uid), ofOtherDriver), verdict.VolumeExists, nothing{}},
-		{"H-1 gone claim, record that nobody has kept for long: named, not repeated", world(noClaim, unattended(intent.MostUnattended+1)), verdict.CleanupGivenUp, do{}},
-		{"H-1 gone claim, leaders have changed slowly: repeated", world(noClaim, unattended(intent.MostUnattended)), verdict.Provisioning, do{}},
-		{"H-1 gone claim, old record, PV exists: settled", world(noClaim, unattended(intent.MostUnattended+1), volumeOf(uid)), verdict.ClaimGone, do{}},
-		{
-			"H-1 gone claim, old record, PV of another driver for it: named", world(noClaim, unattended(intent.MostUnattended+1), volumeOf(uid), ofOtherDriver),
-			verdict.CleanupGivenUp,
-			do{},
-		},
-		{"H-1 claim that lives, old record: repeated", world(unattended(intent.MostUnattended + 1)), verdict.Provisioning, do{}},
-		{"H-1 claim that is being deleted, old record: repeated", world(deleting, unattended(intent.MostUnattended+1)), verdict.Provisioning, do{}},
-		{
-			"H-1 claim that was bound to the volume of an old record: settled", world(boundToOurs(corev1.ClaimLost), unattended(intent.MostUnattended+1)),
-			verdict.ClaimBound,
-			do{},
-		},
 		{"C-11 bound claim", world(bound), verdict.ClaimBound, nothing{}},
 		{"C-11 bound to another volume while ours is unsettled: repeated", world(bound, pending), verdict.Provisioning, do{}},
 		{"C-11 bound to the volume of the request, which memory does not show: settled", world(boundToOurs(corev1.ClaimBound), pending), verdict.ClaimBound, do{}},
@@ -255,14 +235,6 @@ func kind(v Verdict) string {
 		return "do"
 	}
 	return "nil"
-}
-
-// H-1: what nobody has kept the record of is named in the log, so that people can find it.
-func TestStaleRecordIsNamed(t *testing.T) {
-	v := Decide(world(noClaim, unattended(intent.MostUnattended+1)), time.Unix(0, 0))
-	if got := shape(v); got != "Settle then nothing CleanupGivenUp" || !strings.Contains(v.Because().Text(), pvName) || !strings.Contains(v.Because().Text(), " 24 hours") {
-		t.Errorf("%s: %s", got, v.Because().Text())
-	}
 }
 
 // H-1: what is about to be sent is on record before it is sent, and what is recorded is what is sent.

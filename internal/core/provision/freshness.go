@@ -11,17 +11,15 @@ import (
 // only by a live read:
 //   - the cache may not have the claim yet;
 //   - the cache may show the claim bound long after it and its volume are gone, and a repeated call
-//     has made another volume;
-//   - of a stale entry, the claim may have been bound and deleted since, although the cache shows
-//     it unbound.
+//     has made another volume.
 func NeedsLiveClaim(cached *corev1.PersistentVolumeClaim, entry *intent.Entry) bool {
-	return entry != nil && (cached == nil || cached.Spec.VolumeName != "" || entry.IsStale())
+	return entry != nil && (cached == nil || cached.Spec.VolumeName != "")
 }
 
 // NeedsLiveVolume reports whether the cache is not fresh enough to say that the PersistentVolume of
 // a claim exists or not. provisioned says that this process has provisioned a volume for the claim.
 //   - With a journal entry, a PersistentVolume in a stale cache may be gone together with its
-//     volume, and a repeated call has made another volume; or the cache does not have yet what a
+//     volume, and a repeated call has made another volume. or the cache does not have yet what a
 //     write with a lost answer, or a previous leader, created.
 //   - Where this process provisioned the volume and the cache does not have it, the call would be
 //     repeated.

@@ -11,7 +11,7 @@ import (
 // H-1, H-5: when a cached claim decides, and when the API server is read.
 func TestNeedsLiveClaim(t *testing.T) {
 	unbound, bound := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
-	entry, stale := &intent.Entry{}, &intent.Entry{Unattended: 2 * intent.MostUnattended}
+	entry := &intent.Entry{}
 	for name, tc := range map[string]struct {
 		cached *corev1.PersistentVolumeClaim
 		entry  *intent.Entry
@@ -23,7 +23,6 @@ func TestNeedsLiveClaim(t *testing.T) {
 		"an entry, the claim is unbound":      {unbound, entry, false},
 		"an entry, the cache lacks the claim": {nil, entry, true},
 		"an entry, the claim is bound":        {bound, entry, true},
-		"a stale entry, the claim is unbound": {unbound, stale, true},
 	} {
 		if got := NeedsLiveClaim(tc.cached, tc.entry); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)

@@ -72,7 +72,7 @@ func TestEntryOfThePreviousLeader(t *testing.T) {
 		"bound to another volume": bound,
 		"gone":                    noClaim,
 	} {
-		if v := Decide(world(unattended(time.Second), edit), time.Time{}); !repeats(t, v) {
+		if v := Decide(world(pending, edit), time.Time{}); !repeats(t, v) {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}

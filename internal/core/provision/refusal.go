@@ -52,6 +52,9 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	m, finding := meaning(a), verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
 	if m == uncertain {
 		finding.Reason = verdict.CreateUncertain
+		if s.Pending != nil { // the first time the event has the driver's words alone (EV-2)
+			finding.Fix = startsOver
+		}
 		return refuse{Finding: finding}
 	}
 	if e := former(s, sent); e != nil && (a.Code == codes.AlreadyExists || !wants(s)) {
@@ -81,7 +84,7 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		finding.Reason = verdict.CreateInfeasible
 	case m == exhausted:
 		finding.Reason = verdict.CreateExhausted
-		if mayMove(s) && unwanted(s) == nil && selectedNode(s.Claim) != "" { // C-41, C-26
+		if mayMove(s) && unwanted(s) == nil && selectedNode(s.Claim) != "" && len(mayOwn(s)) < 2 { // C-41, C-26
 			return reschedule(s, finding, record)
 		}
 	}
@@ -111,6 +114,9 @@ func mayOwn(s Snapshot) (owners []*intent.Entry) {
 	return owners
 }
 
+// startsOver is what a user can do about a request with an uncertain outcome.
+const startsOver = "The same request is repeated until the driver gives a final answer; to start over with another one, delete the claim and create it again"
+
 // MostRefusals is how often the requests that no claim wants any more are repeated, one after the
 // other, while the driver refuses all of them: with the delays of the flags' defaults for a quarter
 // of an hour.
@@ -129,10 +135,12 @@ func afterRefusal(s Snapshot, sent CreateVolume, m outcome) (record Action, enou
 	return Note{intent.Known{Refusals: refusals, Unmet: isNew && m != halfDone}}, refusals >= MostRefusals
 }
 
-// isRepeated reports whether what is on record is asked for again as it is. What was refused is
-// not, as long as the claim wants a volume: its class may be another one by now.
+// isRepeated reports whether the recorded request is repeated as it is. After a final error it is
+// not, as long as the claim wants a volume: its class may be another one by now. At most one request
+// that may have created a volume is replaced. The next one is repeated until the driver gives the
+// volume, or the claim is deleted and starts over under another name.
 func isRepeated(s Snapshot) bool {
-	return s.Pending != nil && (s.Pending.Known.Refusals == 0 || !wants(s))
+	return s.Pending != nil && (s.Pending.Known.Refusals == 0 || len(mayOwn(s)) > 1 || !wants(s))
 }
 
 // redo ends what was begun. A volume that is known by its handle and that no claim wants is

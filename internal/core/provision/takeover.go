@@ -6,6 +6,13 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
+// JournalFull says what it means that the journal has no room for the entry: the driver is not asked.
+func JournalFull(err error) Verdict {
+	return refuse{Finding: verdict.Finding{
+		Reason: verdict.JournalFull, Message: err.Error(), Fix: "Provisioning goes on by itself when others of these requests are resolved",
+	}}
+}
+
 // mayDelete reports whether a verdict may delete a volume: it does so itself, or it repeats
 // CreateVolume for a volume that is not wanted any more. Of a previous leader's entry that must
 // wait until the previous leader's calls have ended: one in flight would create the volume again. A

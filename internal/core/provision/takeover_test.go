@@ -1,10 +1,13 @@
 package provision
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/core/intent"
@@ -63,5 +66,39 @@ func TestAnsweredAfterTakeoverAndNotWanted(t *testing.T) {
 	}
 	if waits, ok := v.Then.(wait); !ok || !waits.Until.Equal(s.Pending.CallsEnd) {
 		t.Errorf("then %+v", v.Then)
+	}
+}
+
+// H-15: at most one request that may have created a volume is replaced. The next one is repeated as it is
+// until a final answer, and the event says how to start over.
+func TestAtMostOneRequestIsReplaced(t *testing.T) {
+	before := world(pending).Pending
+	for _, tc := range []struct {
+		row   string
+		known intent.Known
+		want  string // the tier that is asked for
+	}{
+		{"C-41 the second got a final error at once: the class as it is now", intent.Known{Refusals: 1, Unmet: true}, "tape"},
+		{"H-15 both may have created a volume: the recorded request", intent.Known{Refusals: 1}, "ssd"},
+	} {
+		s := world(slower, pending, func(s *Snapshot) {
+			former := *before
+			former.Request = proto.CloneOf(former.Request)
+			former.Request.Parameters["tier"] = "paper"
+			s.Pending.Former, s.Pending.Known = &former, tc.known
+		})
+		if got := asked(Decide(s, time.Unix(0, 0))); got != tc.want {
+			t.Errorf("%s: asks for %q, want %q", tc.row, got, tc.want)
+		}
+	}
+	v := AfterCreate(world(pending), CreateVolume{Request: before.Request}, Answer{Code: codes.DeadlineExceeded, Message: "late"})
+	if text := v.Because().Text(); !strings.Contains(text, "delete the claim") {
+		t.Errorf("the event does not say how to start over: %s", text)
+	}
+}
+
+func TestJournalFullIsTold(t *testing.T) {
+	if got := shape(JournalFull(intent.ErrFull)); got != "refuse JournalFull" {
+		t.Error(got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // The values of --intents.
@@ -60,9 +61,11 @@ func (w *builder) journal() (counted, error) {
 		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName("purser-intents-" + process.DriverLeaseName(w.Driver.Name)),
 		Holder:      w.role.Election.Identity(),
 		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.Journal.PreviousEnded,
+		ClaimExists: provisioning.ClaimExists(api),
 	})
 	if err := w.Manager.Add(j); err != nil {
 		return nil, fmt.Errorf("journal of volume requests: %w", err)
 	}
+	telemetry.NewJournalBytes(w.Registry, j.Size)
 	return j, nil
 }

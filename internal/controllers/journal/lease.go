@@ -1,0 +1,275 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/kube"
+)
+
+const (
+	// attempts is how often in a row the Lease is read and written again because another writer was
+	// faster.
+	attempts = 5
+	// again is how long a takeover waits for an API server that did not answer.
+	again = time.Second
+)
+
+var errUnreadable = errors.New("the journal cannot be read")
+
+// open takes the journal over, with what an older version left on further pages.
+func (j *Journal) open(ctx context.Context) error {
+	first, err := j.takeOverAtLast(ctx, j.Name)
+	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && j.Needed == BestEffort {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.memory = true
+		logr.FromContextOrDiscard(ctx).Info("volume requests are remembered in memory only: a volume that is being created when this process is killed may be lost. "+
+			"Allow get, create and update of leases.coordination.k8s.io in the namespace, or silence this with --intents=off",
+			"namespace", j.Namespace, "problem", err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	pages, err := j.takeOverPages(ctx, first)
+	if err != nil {
+		return err
+	}
+	// Only now can no previous leader begin another call, so its calls end within their bound from here.
+	j.lease = first.lease
+	j.load(append(pages, first), time.Now())
+	if n := j.Len(); n > 0 {
+		logr.FromContextOrDiscard(ctx).Info("took over unresolved volume requests", "requests", n)
+	}
+	return j.foldIn(ctx, pages)
+}
+
+// load adds what a previous leader left, which can begin no call since the given time. Of a claim that
+// is found twice, the last entry counts.
+func (j *Journal) load(found []left, since time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, l := range found {
+		var due time.Time
+		if l.callTimeout > 0 && !j.FormerEnded {
+			due = since.Add(l.callTimeout)
+		}
+		if len(l.entries) > 0 && due.After(j.callsEnd) {
+			j.callsEnd = due
+		}
+		j.book.Load(l.entries, due)
+	}
+}
+
+// left is what a previous leader left in a Lease that was taken over.
+type left struct {
+	lease       *coordinationv1.Lease
+	entries     []intent.Entry
+	callTimeout time.Duration // how long calls of the previous leader may take; 0 when it gave the Lease back
+}
+
+// takeOverAtLast takes a Lease over as soon as the API server is able to answer: it often is not just
+// when leaders change, and a process that ended for that would leave its claims for longer.
+func (j *Journal) takeOverAtLast(ctx context.Context, name string) (left, error) {
+	for {
+		found, err := j.takeOver(ctx, name)
+		if err == nil || kube.IsRefusal(err) && !isOvertaken(err) || errors.Is(err, errUnreadable) || ctx.Err() != nil {
+			return found, err
+		}
+		logr.FromContextOrDiscard(ctx).Info("the journal of volume requests was not taken over yet", "problem", err.Error())
+		pause(ctx, again)
+	}
+}
+
+// isOvertaken reports whether another writer was faster.
+func isOvertaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+// takeOver makes this process the holder of a Lease. Stale entries whose claim is gone are dropped in
+// the same write: later it would not show any more that they were stale.
+func (j *Journal) takeOver(ctx context.Context, name string) (found left, err error) {
+	for attempt := 1; ; attempt++ {
+		lease := &coordinationv1.Lease{}
+		err = j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: name}, lease)
+		sent := time.Now()
+		switch {
+		case apierrors.IsNotFound(err):
+			lease = j.newLease(name)
+			j.sign(lease, j.Holder, 0)
+			found, err = left{lease: lease}, j.Writer.Create(ctx, lease)
+		case err == nil:
+			if found, err = j.read(ctx, lease); err != nil {
+				return left{}, err
+			}
+			sent = time.Now()
+			j.sign(lease, j.Holder, found.callTimeout-margin)
+			err = j.Writer.Update(ctx, lease)
+		}
+		switch {
+		case err == nil:
+			j.took(sent)
+			return found, nil
+		case !isOvertaken(err) || attempt == attempts:
+			return left{}, fmt.Errorf("take over lease %s/%s: %w", j.Namespace, name, err)
+		}
+	}
+}
+
+// read reads the entries of a Lease and drops from it those that are stale and whose claim is gone.
+func (j *Journal) read(ctx context.Context, lease *coordinationv1.Lease) (left, error) {
+	found := left{lease: lease}
+	entries, err := intent.Decode(lease.Annotations[names.AnnIntents])
+	if err != nil {
+		return left{}, fmt.Errorf("lease %s/%s: %w: %w; its requests must be resolved by the version that wrote them",
+			j.Namespace, lease.Name, errUnreadable, err)
+	}
+	isStale := staleness(lease, time.Now())
+	for _, e := range entries {
+		if isStale(e) && j.ClaimExists != nil {
+			exists, err := j.ClaimExists(ctx, e)
+			if err != nil {
+				return left{}, fmt.Errorf("read claim %s, whose journal entry is stale: %w", e.Claim, err)
+			}
+			if !exists {
+				j.warnOfStale(ctx, e)
+				continue
+			}
+		}
+		found.entries = append(found.entries, e)
+	}
+	if len(found.entries) < len(entries) {
+		text, err := intent.Encode(found.entries)
+		if err != nil {
+			return left{}, err
+		}
+		lease.Annotations[names.AnnIntents] = text
+	}
+	if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" && lease.Spec.LeaseDurationSeconds != nil {
+		found.callTimeout = time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second + margin
+	}
+	return found, nil
+}
+
+// warnOfStale names the volume of an entry that is dropped.
+func (j *Journal) warnOfStale(ctx context.Context, e intent.Entry) {
+	logr.FromContextOrDiscard(ctx).Info("a volume may have been created for a claim that does not exist any more. The journal was not renewed "+
+		"for a day, so another provisioner may have served the claim since, and its data may be kept: the volume is not deleted. "+
+		"If the storage system has one of this name that is not needed, delete it there",
+		"volume", e.VolumeName, "claim", e.Claim.String(), "days", intent.MaxUnrenewed.Hours()/24)
+}
+
+func (j *Journal) newLease(name string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: j.Namespace, Name: name, Annotations: map[string]string{},
+		Labels: map[string]string{names.LabelManagedBy: names.ManagedByPurser},
+	}}
+}
+
+// sign writes the holder into the Lease, the time, and how long calls for its entries may take: ours,
+// and those of a previous leader, whose timeout may have been another one.
+func (j *Journal) sign(lease *coordinationv1.Lease, holder string, previous time.Duration) {
+	seconds := int32((max(j.CallTimeout, previous) + time.Second - 1) / time.Second)
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &holder, &seconds, new(metav1.NowMicro())
+	delete(lease.Annotations, names.AnnIntentsKept)
+}
+
+// write writes all entries, and answers the callers that waited when it began.
+func (j *Journal) write(ctx context.Context, holder string) error {
+	text, refused, err := j.take()
+	if err == nil {
+		err = j.update(ctx, text, holder)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.book.Spoil()
+	}
+	answer(j.writing, refused, err)
+	j.writing, j.busy = nil, false
+	return err
+}
+
+// take is the text to write. The callers that waited for it wait for this write from now on.
+func (j *Journal) take() (text string, refused []types.UID, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.busy, j.writing, j.waiting = true, j.waiting, nil
+	return j.book.Take()
+}
+
+// update writes the Lease. A conflict with any writer but a new leader is resolved by writing again on
+// top of what is there now.
+func (j *Journal) update(ctx context.Context, text, holder string) error {
+	ctx, cancel := context.WithTimeout(ctx, j.CallTimeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		lease := j.lease.DeepCopy()
+		if lease.Annotations == nil {
+			lease.Annotations = map[string]string{}
+		}
+		lease.Annotations[names.AnnIntents] = text
+		delete(lease.Annotations, names.AnnIntentPages)
+		j.sign(lease, holder, time.Until(j.callsEnd))
+		sent := time.Now()
+		err := j.put(ctx, lease)
+		switch {
+		case err == nil:
+			j.took(sent)
+			j.lease = lease
+			return nil
+		case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) || attempt == attempts:
+			return fmt.Errorf("write lease %s/%s: %w", j.Namespace, j.Name, err)
+		}
+		if err := j.reread(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// put creates the Lease where it was found deleted, and updates it elsewhere.
+func (j *Journal) put(ctx context.Context, lease *coordinationv1.Lease) error {
+	if lease.ResourceVersion != "" {
+		return j.Writer.Update(ctx, lease)
+	}
+	err := j.Writer.Create(ctx, lease)
+	if apierrors.IsAlreadyExists(err) { // a new leader has created it
+		return ErrFenced
+	}
+	return err
+}
+
+// took notes that the API server took a write that was sent at the given time. No other process was
+// the holder by then.
+func (j *Journal) took(sent time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.held = sent
+}
+
+// reread finds out why a write was refused. A Lease that was deleted is created again by the next
+// attempt.
+func (j *Journal) reread(ctx context.Context) error {
+	lease := &coordinationv1.Lease{}
+	err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.Name}, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		lease = j.newLease(j.Name)
+	case err != nil:
+		return fmt.Errorf("read lease %s/%s: %w", j.Namespace, j.Name, err)
+	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != j.Holder:
+		return fmt.Errorf("lease %s/%s: %w", j.Namespace, j.Name, ErrFenced)
+	}
+	j.lease = lease
+	return nil
+}
