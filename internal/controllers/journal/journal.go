@@ -99,7 +99,8 @@ type waiter struct {
 // New returns a journal that is not open yet.
 func New(cfg Config) *Journal {
 	return &Journal{
-		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{}, wake: make(chan struct{}, 1),
+		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{},
+		wake: make(chan struct{}, 1),
 	}
 }
 

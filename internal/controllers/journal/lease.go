@@ -180,7 +180,8 @@ func (j *Journal) newLease(name string) *coordinationv1.Lease {
 // and those of a previous leader, whose timeout may have been another one.
 func (j *Journal) sign(lease *coordinationv1.Lease, holder string, previous time.Duration) {
 	seconds := int32((max(j.CallTimeout, previous) + time.Second - 1) / time.Second)
-	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &holder, &seconds, new(metav1.NowMicro())
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, &seconds
+	lease.Spec.RenewTime = new(metav1.NowMicro())
 	delete(lease.Annotations, names.AnnIntentsKept)
 }
 

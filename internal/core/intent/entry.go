@@ -68,7 +68,8 @@ func (e Entry) Replacing(have Entry) Entry {
 	former := have.Former
 	if !have.Known.Unmet {
 		former = &Entry{
-			Claim: have.Claim, UID: have.UID, VolumeName: have.VolumeName, Request: have.Request, Secrets: have.Secrets, Former: have.Former,
+			Claim: have.Claim, UID: have.UID, VolumeName: have.VolumeName, Request: have.Request,
+			Secrets: have.Secrets, Former: have.Former,
 		}
 	}
 	e.Former, e.CallsEnd = former.without(e.Request), have.CallsEnd
