@@ -74,7 +74,7 @@ func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check 
 // ownClaim writes the node into the claim as the API server has it now, under its resourceVersion.
 // Of several nodes that do so at once one succeeds (N-7).
 func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own provision.OwnClaim) (next, error) {
-	claim, err := c.claim(ctx, c.Live, s.Key)
+	claim, err := claimFrom(ctx, c.Live, s.Key)
 	if err != nil || claim == nil {
 		return nil, err
 	}
