@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/purser-csi/purser/internal/core/attributes"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/resizing"
 )
 
 // BindingTrim is what [TrimForBinding] looks out for while it sees the managers of each object.
@@ -49,7 +51,7 @@ func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
 }
 
 func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
-	if isWaiting(claim) || claim.DeletionTimestamp != nil {
+	if isWaiting(claim) || claim.DeletionTimestamp != nil || isChanging(claim) {
 		markWhole(claim, complete)
 		return
 	}
@@ -115,6 +117,12 @@ func unusedOnly(conditions []corev1.PersistentVolumeClaimCondition) []corev1.Per
 // isWaiting reports whether the claim is to be bound, or is just being bound.
 func isWaiting(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase != corev1.ClaimBound && claim.Status.Phase != corev1.ClaimLost
+}
+
+// isChanging reports whether the claim's volume is to be expanded or modified, or is just being so.
+// A resizer in the same process writes its status.
+func isChanging(claim *corev1.PersistentVolumeClaim) bool {
+	return resizing.Concerns(claim) || attributes.Concerns(claim)
 }
 
 // isFree reports whether the volume is to be bound, or is just being bound.

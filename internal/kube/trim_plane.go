@@ -2,8 +2,25 @@ package kube
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/purser-csi/purser/internal/core/names"
 )
+
+// keepForResizer restores what a resizer tells the driver of a volume.
+func keepForResizer(pv *corev1.PersistentVolume, whole corev1.PersistentVolumeSpec) {
+	pv.Spec.MountOptions = sharedList(whole.MountOptions)
+	source := whole.CSI
+	if source == nil { // an in-tree plugin's, which is translated
+		pv.Spec.PersistentVolumeSource = whole.PersistentVolumeSource
+		return
+	}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+		Driver: shared(source.Driver), VolumeHandle: source.VolumeHandle, FSType: shared(source.FSType),
+		ReadOnly: source.ReadOnly, ControllerExpandSecretRef: source.ControllerExpandSecretRef,
+	}
+}
 
 // TrimForPlane returns a cache transform for controllers and a provisioner that share what they
 // see: of each object it keeps what [TrimForBinding] keeps and what [Trim] does, which is less than
@@ -28,14 +45,17 @@ func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 			if isFree(o) {
 				break
 			}
-			source, labels := o.Spec.PersistentVolumeSource, o.Labels
+			whole, labels := o.Spec, o.Labels
 			affinity := sharedAffinity(o.Spec.NodeAffinity)
+			secret := sharedPart(o.Annotations, []string{names.AnnControllerModifySecret, names.AnnControllerModifySecretNS})
 			out, err := forBinding(in)
 			o.Spec.NodeAffinity = affinity
-			if csi := source.CSI; csi == nil { // what a migrated volume is translated from
-				o.Spec.PersistentVolumeSource, o.Labels = source, labels
-			} else {
-				o.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(csi.Driver), VolumeHandle: csi.VolumeHandle}
+			if whole.CSI == nil { // what a migrated volume is translated from
+				o.Labels = labels
+			}
+			keepForResizer(o, whole)
+			for key, value := range secret {
+				metav1.SetMetaDataAnnotation(&o.ObjectMeta, key, value)
 			}
 			return out, err
 		}

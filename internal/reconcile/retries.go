@@ -76,14 +76,14 @@ func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string, unwritten
 	r.m[key] = one
 }
 
-// isNew reports whether an event has not been told yet for the key; or, when it is about a state
-// that goes on, not with these words, or not lately.
+// isNew reports whether an event has not been told yet for the key with these words; or, when it is
+// about a state that goes on, not lately.
 func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.m[key]
 	last, told := one.told[event]
-	if told && (!goesOn || last.text == text && now.Sub(last.at) < TellAgain) {
+	if told && last.text == text && (!goesOn || now.Sub(last.at) < TellAgain) {
 		return false
 	}
 	if one.told == nil {

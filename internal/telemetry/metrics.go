@@ -100,17 +100,7 @@ func Ours() []Metric {
 
 // NewCounter registers a metric that is a counter, or finds it: roles in one process count together.
 func NewCounter(registry prometheus.Registerer, m Metric) *prometheus.CounterVec {
-	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
-	err := registry.Register(counter)
-	if have, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if counter, ok = have.ExistingCollector.(*prometheus.CounterVec); ok {
-			return counter
-		}
-	}
-	if err != nil {
-		panic(err) // two metrics of one name
-	}
-	return counter
+	return registered(registry, prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels))
 }
 
 // Metrics are what the controllers count.
@@ -132,11 +122,23 @@ func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
 	return m
 }
 
-// NewGauge registers a gauge.
+// NewGauge registers a gauge, or returns the one that another role of the process has registered.
 func NewGauge(registry prometheus.Registerer, m Metric) *prometheus.GaugeVec {
-	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
-	registry.MustRegister(gauge)
-	return gauge
+	return registered(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels))
+}
+
+// registered registers a metric, or returns the one that is registered already.
+func registered[T prometheus.Collector](registry prometheus.Registerer, metric T) T {
+	err := registry.Register(metric)
+	if have, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if metric, ok = have.ExistingCollector.(T); ok {
+			return metric
+		}
+	}
+	if err != nil {
+		panic(err) // two metrics of one name
+	}
+	return metric
 }
 
 // MetricForcedDetaches is upstream's; its name has the subsystem twice (volume-controllers 4.12).

@@ -24,6 +24,9 @@ func (p *process) prepare() {
 	switch {
 	case p.role == provisioner:
 		return
+	case p.role == csiResizer:
+		p.view.Transform = trimForResizer
+		return
 	case p.role.attaches():
 		p.prepareAttaching()
 		return

@@ -125,6 +125,10 @@ func (p *process) run() {
 		p.runAttaching()
 		return
 	}
+	if p.role == csiResizer {
+		p.runResizer()
+		return
+	}
 	if p.role != controllers {
 		p.runProvisioner()
 	}

@@ -9,26 +9,31 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/roles/resizer"
 )
 
-// Plane is the role plane: the controllers, a provisioner and, if asked for, an attacher in one
-// process, which then need fewer writes.
+// Plane is the role plane: the controllers, a provisioner, a resizer and, if asked for, an attacher
+// in one process, which then need fewer writes.
 type Plane struct {
 	*provisioner.Provisioner
 	Controllers  *controllers.Controllers
 	WithAttacher bool // --with-attacher
 	Attacher     *attacher.Attacher
+	Resizer      *resizer.Resizer
 }
 
 // New has the default of every setting.
 func New() *Plane {
-	return &Plane{Provisioner: provisioner.New(), Controllers: controllers.New(), Attacher: attacher.New()}
+	return &Plane{
+		Provisioner: provisioner.New(), Controllers: controllers.New(), Attacher: attacher.New(), Resizer: resizer.New(),
+	}
 }
 
 // Command returns the command of the role.
@@ -37,15 +42,17 @@ func Command(program cli.Program) *cobra.Command {
 	p.Version, p.Controllers.Version, p.Attacher.Version = program.Version, program.Version, program.Version
 	c := &cobra.Command{
 		Use: "plane", GroupID: cli.GroupRun, Args: cli.NoArguments,
-		Short: "Controllers and csi-provisioner in one process, with fewer writes",
-		Long: `The roles controllers and csi-provisioner in one process. A claim is handed
-from one to the other in memory, so that four writes give it a volume and four
-take it back. Other drivers keep their own provisioners and are asked as ever.
-With --with-attacher, csi-attacher is the third role in the process, and is
-handed each VolumeAttachment of the driver in memory.
+		Short: "Controllers, csi-provisioner and csi-resizer in one process, with fewer writes",
+		Long: `The roles controllers, csi-provisioner and csi-resizer in one process. A claim is
+handed from one to the other in memory, so that four writes give it a volume and
+four take it back. Other drivers keep their own provisioners and are asked as
+ever. With --with-attacher, csi-attacher is in the process too, and is handed
+each VolumeAttachment of the driver in memory.
 
-The flags are those of csi-provisioner, and --controllers. The service account
-needs the permissions of both roles. Half of the machine's processors, at most
+The flags are those of csi-provisioner and of expansion, and --controllers. The
+resizer is at work where the driver can expand or modify volumes, under the lease
+of csi-provisioner and with its workers and delays: no other csi-resizer may run
+for the driver. The service account needs the permissions of all roles. Half of the machine's processors, at most
 four, do the work unless GOMAXPROCS or --automaxprocs says otherwise.`,
 		Example: `  purser plane --csi-address=/run/csi/socket --leader-election`,
 		Version: program.Version,
@@ -72,6 +79,8 @@ func (p *Plane) AddFlags(f *pflag.FlagSet) {
 			"run csi-attacher as well, under its own lease; the service account needs its permissions too")
 	})
 	p.Provisioner.AddFlags(f)
+	p.Resizer.AddExpansionFlags(f)
+	p.Resizer.Given = f.Changed
 }
 
 // Validate implements role.
@@ -79,7 +88,7 @@ func (p *Plane) Validate() error {
 	_, wanted := p.Controllers.Enabled()
 	return errors.Join(wanted,
 		cli.Need(p.Controllers.Workers > 0, "--controller-threads=0: must be at least 1, or nothing is worked on"),
-		p.Provisioner.Validate())
+		p.Provisioner.Validate(), p.Resizer.ValidateExpansion())
 }
 
 // Run implements role. When one of the roles ends, so do the others: the next process begins with
@@ -98,6 +107,8 @@ func (p *Plane) Run(ctx context.Context) error {
 	c.APIAccess, c.Queue, c.Log = p.APIAccess, queue, log.WithName("controllers")
 	c.Election = electionOfControllers(p.Election, c.Election.Holder)
 	p.Together, p.Log = provisioner.TogetherSettings{Queue: queue, DropProtection: true}, log.WithName("csi-provisioner")
+	p.Locks = &volumelock.Locks{}
+	p.addResizer()
 	p.Notices = &cli.Notices{} // they are logged already
 	p.Beside = process.Colocated{Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Registry}
 	parts := map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run}
@@ -116,8 +127,15 @@ func (p *Plane) prepareAttacher(together *handoff.Attachments, log logr.Logger) 
 	a.APIAccess, a.Connection = p.APIAccess, p.Connection
 	a.Cache = nil
 	a.Election = electionOfControllers(p.Election, a.Election.Holder)
-	a.Together, a.Log = together, log.WithName("csi-attacher")
+	a.Together, a.Log, a.Locks = together, log.WithName("csi-attacher"), p.Locks
 	a.Beside = process.Colocated{Registry: p.Controllers.Registry}
+}
+
+// addResizer has the provisioner add the controllers of the resizer.
+func (p *Plane) addResizer() {
+	r := p.Resizer
+	r.Timeout, r.Workers, r.RetryStart, r.RetryMax = p.Timeout, p.Pace.Workers, p.Pace.RetryStart, p.Pace.RetryMax
+	p.Together.Add, p.Together.Longest = r.AddBeside, r.LongestCall()
 }
 
 // electionOfControllers is that of the controllers in the same process: another lease, a holder

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +74,9 @@ type JournalSettings struct {
 type TogetherSettings struct {
 	Queue          *handoff.Queue // receives claims from the binder; nil when it is in another process
 	DropProtection bool           // the pv-protection controller is in the same process
+	// Add adds controllers of other sidecar roles to the process; nil for none.
+	Add     func(context.Context, *sidecar.Sidecar) error
+	Longest time.Duration // of the calls of these controllers
 }
 
 // New returns a provisioner with the default of every setting.

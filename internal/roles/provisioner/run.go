@@ -54,7 +54,7 @@ type builder struct {
 // drainTime is how long calls in flight may take when the process is asked to end: as long as the
 // driver may take for one, and the write that follows.
 func (p *Provisioner) drainTime() time.Duration {
-	return max(20*time.Second, p.longestCall()+5*time.Second)
+	return max(20*time.Second, p.longestCall()+5*time.Second, p.Together.Longest+5*time.Second)
 }
 
 // createTimeout and deleteTimeout are how long one call may take (U-29).
@@ -68,12 +68,13 @@ func (p *Provisioner) deleteWorkers() int { return int(cmp.Or(p.Pace.DeleteWorke
 func (p *Provisioner) longestCall() time.Duration { return max(p.createTimeout(), p.deleteTimeout()) }
 
 func (w *builder) controllers(ctx context.Context) error {
+	w.role.Locks = cmp.Or(w.role.Locks, &volumelock.Locks{})
 	journal, err := w.journal()
 	if err != nil {
 		return err
 	}
 	measures := telemetry.NewMetrics(w.Registry, journal.Len)
-	volumes, underWay := kube.NewOwnWrites[*corev1.PersistentVolume](), &volumelock.Locks{}
+	volumes, underWay := kube.NewOwnWrites[*corev1.PersistentVolume](), w.role.Locks
 	settings := reconcile.Settings{
 		Workers: int(
 			w.role.Pace.Workers,
@@ -117,6 +118,11 @@ func (w *builder) controllers(ctx context.Context) error {
 	if err := errors.Join(claims.AddTo(ctx, w.Manager), sources.AddTo(ctx, w.Manager),
 		reclaims.AddTo(ctx, w.Manager)); err != nil {
 		return err
+	}
+	if add := w.role.Together.Add; add != nil {
+		if err := add(ctx, w.Sidecar); err != nil {
+			return err
+		}
 	}
 	telemetry.NewOldest(w.Registry, claims.Oldest)
 	return w.audit(ctx, journal)

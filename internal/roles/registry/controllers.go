@@ -117,9 +117,10 @@ var podFields = Reads(func(from, to *corev1.Pod) {
 	}
 })
 
-// classFields are the driver and the finalizers of a VolumeAttributesClass.
+// classFields are the driver and the finalizers of a VolumeAttributesClass, and the parameters, for
+// a resizer in the same process.
 var classFields = Reads(func(from, to *storagev1.VolumeAttributesClass) {
-	to.DriverName, to.Finalizers = from.DriverName, from.Finalizers
+	to.DriverName, to.Parameters, to.Finalizers = from.DriverName, from.Parameters, from.Finalizers
 })
 
 func addBinder(ctx context.Context, p Parts, events reconcile.Recorder) error {

@@ -100,6 +100,16 @@ written with one dash as well, as upstream's.`,
 
 // AddFlags binds every setting to its flag.
 func (r *Resizer) AddFlags(f *pflag.FlagSet) {
+	r.AddExpansionFlags(f)
+	cli.Grouped(f, "Expansion", func(f *pflag.FlagSet) {
+		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: every change is seen as it comes")
+	})
+	r.AddCommonFlags(f)
+}
+
+// AddExpansionFlags binds the settings of expansion and modification to their flags. `plane` has
+// them as well.
+func (r *Resizer) AddExpansionFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Expansion", func(f *pflag.FlagSet) {
 		f.DurationVar(
 			&r.ResizeTimeout,
@@ -125,16 +135,33 @@ func (r *Resizer) AddFlags(f *pflag.FlagSet) {
 			false,
 			"tell the driver the names of claim and volume when it modifies one",
 		)
-		f.DurationVar(&r.resync, "resync-period", 10*time.Minute, "has no effect: every change is seen as it comes")
 	})
-	r.AddCommonFlags(f)
 }
 
 // Validate implements cli.Role.
-func (r *Resizer) Validate() error {
-	return errors.Join(r.ValidateCommon(),
+func (r *Resizer) Validate() error { return errors.Join(r.ValidateCommon(), r.ValidateExpansion()) }
+
+// ValidateExpansion lists the mistakes in the settings of expansion and modification.
+func (r *Resizer) ValidateExpansion() error {
+	return errors.Join(
 		cli.Need(r.ModifyTimeout >= 0, "--modify-timeout=%s: must not be negative", r.ModifyTimeout),
 		cli.Need(r.ResizeTimeout >= 0, "--resize-timeout=%s: must not be negative", r.ResizeTimeout))
+}
+
+// AddBeside adds the role to the provisioner of the same process. A driver that can neither expand
+// nor modify volumes gets no controllers.
+func (r *Resizer) AddBeside(ctx context.Context, s *sidecar.Sidecar) error {
+	err := r.Common.AddBeside(ctx, s)
+	if errors.Is(err, errNothingToDo) {
+		logr.FromContextOrDiscard(ctx).Info("the csi driver can neither expand nor modify volumes, so neither is done")
+		return nil
+	}
+	return err
+}
+
+// LongestCall returns the longest time of one call to the driver.
+func (r *Resizer) LongestCall() time.Duration {
+	return max(r.callTimeout(r.ResizeTimeout), r.callTimeout(r.ModifyTimeout))
 }
 
 // callTimeout returns the timeout of a call with a flag of its own (RZ-F1, RZ-F2).

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -123,9 +124,21 @@ func (c *Common) Run(ctx context.Context) error {
 	})
 }
 
+// AddBeside adds the controllers of this role to another sidecar role of the same process, whose
+// connection, cache, lease and locks they share. Their events have the source of this role.
+func (c *Common) AddBeside(ctx context.Context, s *Sidecar) error {
+	events, err := s.eventsOf(ctx, c.kind.EventsPrefix+s.Driver.Name)
+	if err != nil {
+		return err
+	}
+	work := c.work(s)
+	work.Settings.Events = events
+	return c.kind.Add(ctx, work)
+}
+
 func (c *Common) work(s *Sidecar) *Work {
 	return &Work{
-		Sidecar: s, Calls: &volumelock.Locks{}, InFlight: telemetry.NewGauge(s.Registry, telemetry.MetricInFlight),
+		Sidecar: s, Calls: cmp.Or(s.Config.Locks, &volumelock.Locks{}), InFlight: telemetry.NewGauge(s.Registry, telemetry.MetricInFlight),
 		Settings: reconcile.Settings{
 			Workers: int(c.Workers), Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax}, Clock: clock.RealClock{},
 			Events: s.Events, Decided: telemetry.NewCounter(s.Registry, telemetry.MetricDecisions),

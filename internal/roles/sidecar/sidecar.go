@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
@@ -41,6 +42,9 @@ type Config struct {
 	AutoMaxProcs bool
 	Logging      *logsapi.LoggingConfiguration
 
+	// Locks are those of the driver's volumes, shared with other roles of the process; nil for locks
+	// of this role alone.
+	Locks   *volumelock.Locks
 	Beside  process.Colocated      // another role in the same process, as in `plane`
 	Given   func(flag string) bool // reports whether the command line sets the flag
 	Notices *cli.Notices           // warnings about the command line, logged at the start
@@ -90,6 +94,7 @@ type Sidecar struct {
 
 	Role Role
 	http *process.HTTPServer
+	more []*kube.Events // of the roles that were added to this one
 	lock atomic.Pointer[process.ElectionLock]
 }
 
@@ -177,7 +182,7 @@ func (s *Sidecar) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("events: %w", err)
 	}
-	defer s.Events.Close()
+	defer s.closeEvents()
 	if s.Manager, err = s.newManager(ctx); err != nil {
 		return err
 	}
@@ -206,6 +211,26 @@ func (s *Sidecar) run(ctx context.Context) error {
 	// A lost lease makes Start return an error, which ends the process. No write of the journal,
 	// and so no CreateVolume, succeeds afterwards: the new leader takes the journal over first.
 	return s.Manager.Start(ctx)
+}
+
+func (s *Sidecar) closeEvents() {
+	for _, events := range append(s.more, s.Events) {
+		events.Close()
+	}
+}
+
+// eventsOf returns a recorder with another source than the role's own, for a role that is added to
+// this one. It is closed with the sidecar.
+func (s *Sidecar) eventsOf(ctx context.Context, source string) (*kube.Events, error) {
+	events, err := kube.NewEvents(ctx, kube.EventsConfig{
+		API: s.API, Component: source, Traffic: s.Config.Traffic,
+		Dropped: telemetry.NewCounter(s.Registry, telemetry.MetricEventsDropped).WithLabelValues().Inc,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	s.more = append(s.more, events)
+	return events, nil
 }
 
 func (s *Sidecar) newManager(ctx context.Context) (manager.Manager, error) {

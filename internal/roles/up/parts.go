@@ -93,6 +93,7 @@ func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *ha
 	p := provisioner.New()
 	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
 	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, process.SystemNamespace
+	p.Locks = &h.locks
 	// the lock on the data folder says that the last `up` is gone, and with it its driver
 	p.Journal.PreviousEnded = h.CSIAddress == ""
 	p.Together = provisioner.TogetherSettings{Queue: queue, DropProtection: queue != nil}
@@ -118,7 +119,7 @@ func (h *upRun) startResizer(ctx context.Context, endpoint string) error {
 	}
 	r := resizer.New()
 	r.Version, r.Log, r.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-resizer"), api
-	r.CSIAddress, r.Election.Namespace = endpoint, process.SystemNamespace
+	r.CSIAddress, r.Election.Namespace, r.Locks = endpoint, process.SystemNamespace, &h.locks
 	return h.startRole(ctx, "csi-resizer", func(started func()) cli.Role { r.Started = started; return r })
 }
 

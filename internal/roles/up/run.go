@@ -19,6 +19,7 @@ import (
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/cluster/privatefile"
 	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/node"
@@ -40,6 +41,7 @@ type upRun struct {
 	driver      csirpc.Description
 	attachments *handoff.Attachments // between our attach-detach controller and attacher; nil with stock controllers
 	parts       []*process.Part      // in the order of their start
+	locks       volumelock.Locks     // of the volumes, shared by the roles that call the driver
 }
 
 // run starts everything, stays until ctx ends or a part fails, and ends everything.

@@ -186,8 +186,8 @@ func frozenVolume(now, before *corev1.PersistentVolume) string {
 	return differs("spec.persistentvolumesource", now.Spec.PersistentVolumeSource, before.Spec.PersistentVolumeSource)
 }
 
-// frozenClaim lets a claim get its volume and its class once and change nothing else (size and
-// attributes class are left out here).
+// frozenClaim lets a claim get its volume and its class once, and change its size and attributes
+// class, and nothing else. A bound claim cannot ask for less than it has (RZ-K5).
 func frozenClaim(now, before *corev1.PersistentVolumeClaim) string {
 	then := before.Spec.DeepCopy()
 	if then.VolumeName == "" {
@@ -196,6 +196,12 @@ func frozenClaim(now, before *corev1.PersistentVolumeClaim) string {
 	if then.StorageClassName == nil {
 		then.StorageClassName = now.Spec.StorageClassName
 	}
+	then.VolumeAttributesClassName = now.Spec.VolumeAttributesClassName
+	has, wants := before.Status.Capacity[corev1.ResourceStorage], now.Spec.Resources.Requests[corev1.ResourceStorage]
+	if wants.Cmp(then.Resources.Requests[corev1.ResourceStorage]) < 0 && wants.Cmp(has) <= 0 {
+		return "spec.resources.requests.storage"
+	}
+	then.Resources.Requests = now.Spec.Resources.Requests
 	return differs("spec", now.Spec, *then)
 }
 
