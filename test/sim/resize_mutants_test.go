@@ -87,7 +87,9 @@ func (d expander) ControllerExpandVolume(
 func asExpander(
 	expand func(next csi.ControllerClient, ctx context.Context, in *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error),
 ) func(csi.ControllerClient, provisioning.Journal) csi.ControllerClient {
-	return func(next csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient { return expander{next, expand} }
+	return func(next csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
+		return expander{next, expand}
+	}
 }
 
 // resizeMutants must all be caught.

@@ -97,7 +97,9 @@ func (c sizedClient) Patch(ctx context.Context, o client.Object, p client.Patch,
 	return c.Client.Patch(ctx, o, p, opts...)
 }
 
-func (c sizedClient) Status() client.SubResourceWriter { return sizedStatus{c.Client.Status(), c.sizes} }
+func (c sizedClient) Status() client.SubResourceWriter {
+	return sizedStatus{c.Client.Status(), c.sizes}
+}
 
 type sizedStatus struct {
 	client.SubResourceWriter

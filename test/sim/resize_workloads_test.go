@@ -40,7 +40,8 @@ func sized(handles ...string) func(*user) {
 			_ = u.api.Create(u.world.ctx, &corev1.PersistentVolume{
 				ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"sim/keep"}},
 				Spec: corev1.PersistentVolumeSpec{
-					Capacity: storage("1Gi"), ClaimRef: &corev1.ObjectReference{Namespace: claimNamespace, Name: name, UID: claim.UID},
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Capacity:    storage("1Gi"), ClaimRef: &corev1.ObjectReference{Namespace: claimNamespace, Name: name, UID: claim.UID},
 					PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: name}},
 				},
 			})
@@ -148,10 +149,10 @@ func (e end) ofResizer() {
 	e.expanding.noMoreThanThereIs()
 	for _, claim := range e.claims {
 		if !satisfied(claim) {
-			e.violate("RZ: claim %s asks for %s and has %s: %+v", claim.Name, claim.Spec.Resources.Requests.Storage(), claim.Status.Capacity.Storage(), claim.Status)
+			e.violate("RZ: claim %s asks for %s and has %s", claim.Name, claim.Spec.Resources.Requests.Storage(), claim.Status.Capacity.Storage())
 		}
 		if len(claim.Status.AllocatedResourceStatuses) > 0 {
-			e.violate("RZ: the expansion of claim %s does not end: %+v", claim.Name, claim.Status)
+			e.violate("RZ: the expansion of claim %s does not end: %v", claim.Name, claim.Status.AllocatedResourceStatuses)
 		}
 	}
 	for volume, size := range e.expanding.pending {
