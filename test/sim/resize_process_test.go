@@ -33,6 +33,7 @@ type expanding struct {
 
 	mu      sync.Mutex
 	pending map[string]int64 // size whose outcome the last caller does not know, by volume
+	reached map[string]int64 // largest size that was answered with success, by volume
 }
 
 // begin notes that a size is asked for. Another size of the volume must not be uncertain. A former
@@ -40,7 +41,7 @@ type expanding struct {
 func (e *expanding) begin(p *process, call csidriver.Expansion) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p.isFormer() {
+	if p.isFormer() || call.Bytes <= e.reached[call.Volume] {
 		return
 	}
 	if other := e.pending[call.Volume]; other != 0 && other != call.Bytes {
@@ -49,11 +50,16 @@ func (e *expanding) begin(p *process, call csidriver.Expansion) {
 	e.pending[call.Volume] = call.Bytes
 }
 
-// end notes the answer that the caller got.
-func (e *expanding) end(p *process, call csidriver.Expansion, err error) {
+// end notes the answer that the caller got. A final one counts whichever
+// process gets it.
+func (e *expanding) end(call csidriver.Expansion, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if code := status.Code(err); !p.isFormer() && !rpcerror.IsUncertainOrExhausted(code) {
+	if err == nil {
+		e.reached[call.Volume] = max(e.reached[call.Volume], call.Bytes)
+	}
+	final, size := !rpcerror.IsUncertainOrExhausted(status.Code(err)), e.pending[call.Volume]
+	if err == nil && call.Bytes >= size || final && call.Bytes == size {
 		delete(e.pending, call.Volume)
 	}
 }
@@ -164,7 +170,7 @@ func (d gatedDriver) ControllerExpandVolume(
 	if d.process.isDead() {
 		err = errDead
 	}
-	w.expanding.end(d.process, call, asCall(err))
+	w.expanding.end(call, asCall(err))
 	return &csi.ControllerExpandVolumeResponse{
 		CapacityBytes: max(call.Bytes, w.driver.Size(call.Volume)), NodeExpansionRequired: w.expanding.onNode,
 	}, asCall(err)
@@ -172,7 +178,7 @@ func (d gatedDriver) ControllerExpandVolume(
 
 // startNode runs a model of the kubelet: it finishes an expansion (RZ-K2).
 func startNode(w *world) {
-	w.expanding = &expanding{world: w, most: 8 << 30, pending: map[string]int64{}}
+	w.expanding = &expanding{world: w, most: 8 << 30, pending: map[string]int64{}, reached: map[string]int64{}}
 	go func() {
 		for w.ctx.Err() == nil {
 			time.Sleep(97 * time.Millisecond)

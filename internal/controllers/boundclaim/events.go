@@ -21,6 +21,9 @@ type Interest struct {
 	Changed func(old, current *corev1.PersistentVolumeClaim) bool
 	// VolumeChanged is the same for its volume; nil for never. A volume that appears always counts.
 	VolumeChanged func(old, current *corev1.PersistentVolume) bool
+	// VolumeConcerns reports whether a volume needs this controller although its claim does not; nil
+	// for never.
+	VolumeConcerns func(*corev1.PersistentVolume) bool
 	// Remembered reports whether the controller remembers anything of a claim, which it must drop
 	// when the claim is gone.
 	Remembered func(objects.ClaimKey) bool
@@ -34,9 +37,9 @@ type Queue = reconcile.Queue[objects.ClaimKey]
 // ClaimEvents returns the event handler that enqueues claims.
 func (s *Store) ClaimEvents(i Interest) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, objects.ClaimKey] {
 	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, objects.ClaimKey]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q Queue) {
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q Queue) {
 			s.claims.Saw(e.Object)
-			if i.Concerns(e.Object) {
+			if i.Concerns(e.Object) || s.hasVolume(ctx, e.Object, i.VolumeConcerns) {
 				q.Add(objects.KeyOfClaim(e.Object))
 			}
 		},
@@ -67,7 +70,10 @@ func (s *Store) VolumeEvents(i Interest) handler.TypedEventHandler[*corev1.Persi
 		}
 		key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 		claim, err := kube.Get(ctx, s.Cached, key, &corev1.PersistentVolumeClaim{})
-		if err == nil && claim != nil && claim.UID == ref.UID && i.Concerns(claim) {
+		if err != nil || claim == nil || claim.UID != ref.UID {
+			return
+		}
+		if i.Concerns(claim) || i.VolumeConcerns != nil && i.VolumeConcerns(pv) {
 			q.Add(objects.KeyOfClaim(claim))
 		}
 	}
@@ -86,4 +92,16 @@ func (s *Store) VolumeEvents(i Interest) handler.TypedEventHandler[*corev1.Persi
 			s.volumes.Gone(e.Object)
 		},
 	}
+}
+
+// hasVolume reports whether the cache has a volume of the claim with a property. The cache may show
+// either of the two first.
+func (s *Store) hasVolume(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, property func(*corev1.PersistentVolume) bool,
+) bool {
+	if property == nil || claim.Spec.VolumeName == "" {
+		return false
+	}
+	pv, err := kube.Get(ctx, s.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	return err == nil && pv != nil && property(pv)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/boundclaim"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/resizing"
@@ -91,12 +92,16 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 }
 
 // interest enqueues a claim that was concerned once more: the node has finished, and an annotation
-// may be left (RZ-D1).
+// may be left (RZ-D1), also from before the process started.
 func (c *Controller) interest() boundclaim.Interest {
 	return boundclaim.Interest{
 		Concerns: resizing.Concerns, Remembered: c.retries.Has,
 		Changed: func(old, current *corev1.PersistentVolumeClaim) bool {
 			return resizing.Concerns(current) || resizing.Concerns(old)
+		},
+		VolumeConcerns: func(pv *corev1.PersistentVolume) bool {
+			_, annotated := pv.Annotations[names.AnnPreResizeCapacity]
+			return annotated && c.AnnotateFS
 		},
 		VolumeChanged: func(_, _ *corev1.PersistentVolume) bool { return true },
 		Serves: func(pv *corev1.PersistentVolume) bool {
