@@ -152,7 +152,7 @@ func (h *upRun) startSnapshots(ctx context.Context, endpoint string, resources [
 	}
 	s := snapshotter.New()
 	s.Version, s.Log, s.API = h.Version, log.WithName("csi-snapshotter"), api
-	s.CSIAddress, s.Election.Namespace = endpoint, process.SystemNamespace
+	s.CSIAddress, s.Election.Namespace, s.Locks = endpoint, process.SystemNamespace, &h.locks
 	return h.startRole(ctx, "csi-snapshotter", func(started func()) cli.Role { s.Started = started; return s })
 }
 
@@ -166,6 +166,7 @@ func (h *upRun) startAttacher(ctx context.Context, endpoint string) error {
 	a := attacher.New()
 	a.Version, a.Log, a.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-attacher"), api
 	a.CSIAddress, a.Election.Namespace, a.Together = endpoint, process.SystemNamespace, h.attachments
+	a.Locks = &h.locks
 	return h.startRole(ctx, "csi-attacher", func(started func()) cli.Role { a.Started = started; return a })
 }
 
