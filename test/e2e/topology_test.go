@@ -62,7 +62,8 @@ func (b berth) sized(t *testing.T, name, size string) *corev1.PersistentVolumeCl
 	return claim
 }
 
-// TestZones is a cluster of six virtual nodes in three zones of 100 MiB each, with the real scheduler.
+// TestZones is a cluster of six virtual nodes in three zones of 100 MiB each, with the real
+// scheduler.
 func TestZones(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, start(t, stage.Config{DataDir: dataDir(t), Bin: binaries(t), Args: []string{

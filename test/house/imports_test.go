@@ -98,8 +98,8 @@ var coreMayImport = []string{
 	"k8s.io/api/", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 	"k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/ptr", "k8s.io/utils/third_party/forked/golang/btree",
 	"github.com/kubernetes-csi/external-snapshotter/client/v8/apis/", "k8s.io/apimachinery/pkg/selection",
-	// The tables and functions of in-tree migration, which every component of Kubernetes shares. They ask for a logger, and
-	// get the zero value, which logs nothing.
+	// The tables and functions of in-tree migration, which every component of Kubernetes shares.
+	// They ask for a logger, and get the zero value, which logs nothing.
 	"k8s.io/csi-translation-lib", "github.com/go-logr/logr",
 	"github.com/container-storage-interface/spec/lib/go/csi", "google.golang.org/grpc/codes", "google.golang.org/protobuf/proto",
 }

@@ -30,9 +30,6 @@ const (
 // A sentence names the component, object or person that it is about.
 func TestSentencesNameTheirSubject(t *testing.T) {
 	eachFile(t, func(path, content string) {
-		if inJournal(path) {
-			return
-		}
 		for i, line := range strings.Split(content, "\n") {
 			if word := unnamed.FindString(account.ReplaceAllString(line, "")); word != "" {
 				t.Errorf("%s:%d says %q: name the component, object or person instead", path, i+1, word)
@@ -58,19 +55,6 @@ func TestLinesOfSourceFit(t *testing.T) {
 			}
 		}
 	})
-}
-
-// inJournal reports whether the file is about the journal of requests, which is to be rewritten.
-func inJournal(path string) bool {
-	for _, part := range []string{
-		"intent", "journal", "core/provision", "controllers/provision", "test/sim/",
-		"docs/design.md", "docs/limitations.md", "docs/migrating.md", "names/names.go",
-	} {
-		if strings.Contains(path, part) {
-			return true
-		}
-	}
-	return false
 }
 
 // eachFile visits the files of the module that people read, but for what was built.

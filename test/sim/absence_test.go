@@ -16,9 +16,9 @@ import (
 // days is longer than a record may be unattended.
 const days = 2 * intent.MaxUnrenewed
 
-// absences are days without a process, in which somebody else may have served the claims: what was
-// begun for those that are gone is left alone, and what is begun afterwards is not, though it
-// stands on record beside that, and the process that began it dies as well (H-1).
+// absences are days without a process, in which another provisioner may have served the claims:
+// what was begun for those that are gone is left alone, and what is begun afterwards is not, though
+// it stands on record beside that, and the process that began it dies as well (H-1).
 func absences(calm result, _ extent) (all []schedule) {
 	if !calm.work.small || calm.work.nodes {
 		return nil
@@ -45,7 +45,7 @@ func absences(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// keepUnclaimed is somebody else's provisioner that has served claims while there was no process of
+// keepUnclaimed is another provisioner that has served claims while there was no process of
 // ours, and an administrator who kept the data when they went, and has taken the PersistentVolumes
 // away.
 func (w *world) keepUnclaimed() {
@@ -67,7 +67,7 @@ func (w *world) join() {
 	u.selectNode("late") // where the class wants a consumer
 }
 
-// attended has the API server say of each page that somebody has just kept it.
+// attended has the API server say of each Lease that it was just renewed.
 type attended struct{ client.Client }
 
 func (a attended) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

@@ -32,7 +32,7 @@ var families = []family{
 	{"lost answer", lostAnswers, false},
 	{"driver", driverFaults, false},
 	{"driver, and a watch stands still", driverFaultsUnseen, true},
-	{"refused after a call of which nobody knows", refusals, true},
+	{"refused after a call with an unknown outcome", refusals, true},
 	{"refused for what another request asks", vagueRefusals, true},
 	{"watch", watchFaults, true},
 	{"two leaders", rivals, false},
@@ -43,7 +43,7 @@ var families = []family{
 	{"a former leader repeats", repeats, true},
 	{"journal deleted", lostJournals, true},
 	{"outage", outs, true},
-	{"nobody is there for days", absences, false},
+	{"no process for days", absences, false},
 	{"two crashes", pairs, false},
 	{"anything together", chance, false},
 }
@@ -210,7 +210,7 @@ func lostAnswers(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// slowWritesOfKept are slow writes while nobody deletes the volumes: the stock controllers give a
+// slowWritesOfKept are slow writes while no volume is deleted: the stock controllers give a
 // claim no volume that is being deleted, and as long as the claim lives it stays.
 func slowWritesOfKept(calm result, x extent) []schedule {
 	return slices.DeleteFunc(slowWrites(calm, x), func(s schedule) bool { return s.dropVolumesAt > 0 })
@@ -245,7 +245,7 @@ func watchFaults(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// blinded adds what happens while nobody sees it.
+// blinded adds what happens unseen.
 func blinded(s schedule, n int) []schedule {
 	deleted, crashed := s, s
 	deleted.deleteAt = n

@@ -96,7 +96,7 @@ var mutants = []mutant{
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
-	{name: "takes over what is on record, however old", by: "nobody is there for days", client: func(api client.Client, _ client.Reader) client.Client {
+	{name: "takes over what is on record, however old", by: "no process for days", client: func(api client.Client, _ client.Reader) client.Client {
 		return attended{api}
 	}},
 	{name: "repeats calls when another leads", by: "a former leader repeats", journal: func(j provisioning.Journal) provisioning.Journal {
@@ -110,7 +110,7 @@ var mutants = []mutant{
 			return err
 		}
 	})},
-	{name: "takes a refusal for the answer to all calls", by: "refused after a call of which nobody knows", journal: func(j provisioning.Journal) provisioning.Journal {
+	{name: "takes a refusal for the answer to all calls", by: "refused after a call with an unknown outcome", journal: func(j provisioning.Journal) provisioning.Journal {
 		return forgetsRefused{j}
 	}},
 	{name: "asks for the last request alone", by: "refused for what another request asks", journal: func(j provisioning.Journal) provisioning.Journal {
@@ -216,7 +216,7 @@ func (c hookedClient) Delete(ctx context.Context, o client.Object, opts ...clien
 	return c.Client.Delete(ctx, o, opts...)
 }
 
-// overwrites writes a Lease whatever anybody has written meanwhile.
+// overwrites writes a Lease whatever was written meanwhile.
 func overwrites(ctx context.Context, c client.Client, o client.Object) error {
 	err := c.Update(ctx, o)
 	if _, ok := o.(*coordinationv1.Lease); !ok || !apierrors.IsConflict(err) {

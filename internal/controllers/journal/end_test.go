@@ -82,8 +82,8 @@ func TestCallsThatMayGoOnKeepTheJournal(t *testing.T) {
 	}
 }
 
-// Somebody deletes the journal while requests are on record that nobody repeats any more: who ends
-// must not leave without it (H-1).
+// An administrator deletes the journal while it has entries that are not repeated any more: a
+// process that ends must not leave without it (H-1).
 func TestAnEndLeavesWhatIsOnRecord(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cut    bool // a call may go on, so that the journal is kept

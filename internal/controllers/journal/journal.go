@@ -168,7 +168,8 @@ func (j *Journal) nextWrite(claim types.UID) <-chan error {
 	return w.written
 }
 
-// anyWrite waits for the write in flight, or for the next one when there is none. The caller holds mu.
+// anyWrite waits for the write in flight, or for the next one when there is none. The caller holds
+// mu.
 func (j *Journal) anyWrite(claim types.UID) <-chan error {
 	if !j.busy {
 		return j.nextWrite(claim)
@@ -349,9 +350,10 @@ func (j *Journal) isIdle() bool {
 	return len(j.calling) == 0
 }
 
-// flush writes when there is something to write, when a caller waits for a write, and now and then when
-// there are entries: its time tells the next leader how old these may be (H-1). Only being fenced is an
-// error: any other is told to the callers that wait, and the write is made with their next attempt.
+// flush writes when there is something to write, when a caller waits for a write, and now and then
+// when there are entries: its time tells the next leader how old these may be (H-1). Only being
+// fenced is an error: any other is told to the callers that wait, and the write is made with their
+// next attempt.
 func (j *Journal) flush(ctx context.Context) error {
 	if !j.isDue() {
 		return nil
@@ -374,8 +376,8 @@ func (j *Journal) isDue() bool {
 	return j.book.IsDirty() || len(j.waiting) > 0 || !j.book.IsEmpty() && time.Since(j.held) > intent.Renewal
 }
 
-// keep leaves the journal with this process as its holder. The Lease may have been deleted since it was
-// written, and no process would make it again.
+// keep leaves the journal with this process as its holder. The Lease may have been deleted since it
+// was written, and no process would make it again.
 func (j *Journal) keep(ctx context.Context) error {
 	j.mu.Lock()
 	isEmpty := j.book.IsEmpty()

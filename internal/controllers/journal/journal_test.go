@@ -237,7 +237,7 @@ func TestRecordsShareWrites(t *testing.T) {
 	})
 }
 
-// Whoever leads takes the journal over, and a former leader begins no further call.
+// A new leader takes the journal over, and the previous leader begins no further call.
 func TestTakeOverFencesTheFormerHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -300,14 +300,14 @@ func TestFailedWriteIsToldAndMadeGood(t *testing.T) {
 	})
 }
 
-// Somebody may touch or delete the object; only another holder stops us.
+// A user may change or delete the Lease; only another holder stops this process.
 func TestForeignChangesAreOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		j := start(t, a, "one")
 		record(t, j.Journal, 1)
 		touched := a.lease(t, "j")
-		touched.Labels = map[string]string{"by": "somebody"}
+		touched.Labels = map[string]string{"by": "a-user"}
 		if err := a.Update(t.Context(), touched); err != nil {
 			t.Fatal(err)
 		}

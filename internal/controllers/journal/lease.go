@@ -47,7 +47,8 @@ func (j *Journal) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Only now can no previous leader begin another call, so its calls end within their bound from here.
+	// Only now can no previous leader begin another call, so its calls end within their bound from
+	// here.
 	j.lease = first.lease
 	j.load(append(pages, first), time.Now())
 	if n := j.Len(); n > 0 {
@@ -56,8 +57,8 @@ func (j *Journal) open(ctx context.Context) error {
 	return j.foldIn(ctx, pages)
 }
 
-// load adds what a previous leader left, which can begin no call since the given time. Of a claim that
-// is found twice, the last entry counts.
+// load adds what a previous leader left, which can begin no call since the given time. Of a claim
+// that is found twice, the last entry counts.
 func (j *Journal) load(found []left, since time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -209,8 +210,8 @@ func (j *Journal) take() (text string, refused []types.UID, err error) {
 	return j.book.Take()
 }
 
-// update writes the Lease. A conflict with any writer but a new leader is resolved by writing again on
-// top of what is there now.
+// update writes the Lease. A conflict with any writer but a new leader is resolved by writing again
+// on top of what is there now.
 func (j *Journal) update(ctx context.Context, text, holder string) error {
 	ctx, cancel := context.WithTimeout(ctx, j.CallTimeout)
 	defer cancel()

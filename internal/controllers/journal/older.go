@@ -16,8 +16,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// An older version kept the journal on up to 16 Leases, its pages: the first named how many there are.
-// A new leader takes over all of them, writes their entries into the first, and deletes the others.
+// An older version kept the journal on up to 16 Leases, its pages: the first named how many there
+// are. A new leader takes over all of them, writes their entries into the first, and deletes the
+// others.
 const mostPages = 16
 
 // takeOverPages takes over the further pages that the first one names.

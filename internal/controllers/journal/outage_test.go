@@ -46,7 +46,7 @@ func TestATakeoverWaitsForTheAPIServer(t *testing.T) {
 	}
 }
 
-// A page that somebody else writes all the time is not fought over without end (I5).
+// A Lease that another client writes all the time is not fought over without end (I5).
 func TestConflictsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)

@@ -87,8 +87,8 @@ func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume
 	return c.fromClaim(ctx, &claim)
 }
 
-// fromJournal enqueues what a previous leader left unresolved: its claim may be gone, so that no event
-// comes for it.
+// fromJournal enqueues what a previous leader left unresolved: its claim may be gone, so that no
+// event comes for it.
 func (c *Controller) fromJournal(ctx context.Context, q queue) error {
 	go func() {
 		if err := c.Journal.Wait(ctx); err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// MaxText is how many bytes of text a journal may have that takes new entries: some 4,000 of them.
+	// MaxText is how many bytes of text a journal may have that takes new entries: some 4,000 of
+	// them.
 	MaxText = 200 << 10
 	// mostText leaves room for requests that replace recorded ones. All annotations of an object may
 	// have 256 KiB.

@@ -93,8 +93,8 @@ func TestBookCompresses(t *testing.T) {
 	}
 }
 
-// The packer of the texts is used again in a burst, and takes no memory after it. No text has anything
-// of the one before.
+// The packer of the texts is used again in a burst, and takes no memory after it. No text has
+// anything of the one before.
 func TestBookPacksWithOne(t *testing.T) {
 	b := NewBook()
 	var used *flate.Writer

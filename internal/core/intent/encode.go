@@ -16,9 +16,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/secretref"
 )
 
-// The text of a journal is "v1:" and, in base64, the compressed fields of its entries, each field with
-// its length before it. An entry that has former ones is followed by those, with the same uid. The
-// requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
+// The text of a journal is "v1:" and, in base64, the compressed fields of its entries, each field
+// with its length before it. An entry that has former ones is followed by those, with the same uid.
+// The requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
 const version = "v1:"
 
 // fieldsPerEntry is how many fields an entry has in the text.

@@ -21,7 +21,8 @@ const (
 	AnnDefaultGroupClass            = "groupsnapshot.storage.kubernetes.io/is-default-class"
 )
 
-// LabelSnapshotNode is on a content whose snapshot the sidecar on the node of that name takes (SN-N13).
+// LabelSnapshotNode is on a content whose snapshot the sidecar on the node of that name takes
+// (SN-N13).
 const LabelSnapshotNode = "snapshot.storage.kubernetes.io/managed-by"
 
 // Parameters of CreateVolumeGroupSnapshot that tell the driver of the objects (SN-P3), with

@@ -45,7 +45,7 @@ const (
 const (
 	AnnIntents      = "purser/intents"      // the unsettled requests of a page; see core/intent
 	AnnIntentPages  = "purser/intent-pages" // how many pages there are, on the first
-	AnnIntentsKept  = "purser/intents-kept" // which requests on a page nobody had kept for long; see core/intent
+	AnnIntentsKept  = "purser/intents-kept" // written by older versions; removed when read
 	LabelManagedBy  = "app.kubernetes.io/managed-by"
 	ManagedByPurser = "purser"
 )

@@ -42,7 +42,7 @@ func TestRecordOutlivesTheWish(t *testing.T) {
 		edit func(*Snapshot)
 	}{
 		{"given to another provisioner meanwhile", annotate(names.AnnStorageProvisioner, "other")},
-		{"asked of nobody any more", unasked},
+		{"not asked for any more", unasked},
 		{"the node selection was taken back", firstUse},
 		{"being deleted", deleting},
 		{"bound to another volume", bound},

@@ -39,8 +39,8 @@ type Snapshot struct {
 	Claim  *corev1.PersistentVolumeClaim // with exactly Key.UID
 	Class  *storagev1.StorageClass       // the one that the claim names
 	Volume *corev1.PersistentVolume      // the one with the name from [VolumeName], as a CSI volume
-	// InTree is the in-tree plugin that the class names; Class is translated then. Untranslated is why
-	// it could not be; both are empty for a class of the driver. See [Migrated].
+	// InTree is the in-tree plugin that the class names; Class is translated then. Untranslated is
+	// why it could not be; both are empty for a class of the driver. See [Migrated].
 	InTree, Untranslated string
 	// VolumeUnseen says that the API server has the volume and memory does not.
 	VolumeUnseen bool

@@ -69,8 +69,8 @@ func TestAnsweredAfterTakeoverAndNotWanted(t *testing.T) {
 	}
 }
 
-// H-15: at most one request that may have created a volume is replaced. The next one is repeated as it is
-// until a final answer, and the event says how to start over.
+// H-15: at most one request that may have created a volume is replaced. The next one is repeated as
+// it is until a final answer, and the event says how to start over.
 func TestAtMostOneRequestIsReplaced(t *testing.T) {
 	before := world(pending).Pending
 	for _, tc := range []struct {

@@ -66,9 +66,9 @@ type Report struct {
 	Took        [2]string
 }
 
-// ToldLess returns the scenarios in which the first side differs by nothing but events that it did not
-// tell, or did not do what a scenario expects of it, such as when the API server gives a claim the
-// class that was the default a moment before.
+// ToldLess returns the scenarios in which the first side differs by nothing but events that it did
+// not tell, or did not do what a scenario expects of it, such as when the API server gives a claim
+// the class that was the default a moment before.
 func (r Report) ToldLess() (quiet []scenario.Scenario) {
 	for _, c := range r.Comparisons {
 		more := func(line string) bool { return strings.HasPrefix(line, "+ ") && strings.Contains(line, " event ") }

@@ -77,8 +77,9 @@ const (
 	Discard   Verb = "discard"   // discard VOLUME: what an external provisioner does with a Released volume
 	Wait      Verb = "wait"      // wait KIND NAME CONDITION...
 	Expect    Verb = "expect"    // expect KIND NAME CONDITION...: once everything is quiet
-	// Answer VOLUME CODE ['MESSAGE'] [method=RPC] [capacity=SIZE] [node] [times=N | always] sets how a
-	// scripted CSI driver answers the next calls about a volume. Without any, it answers with success.
+	// Answer VOLUME CODE ['MESSAGE'] [method=RPC] [capacity=SIZE] [node] [times=N | always] sets
+	// how a scripted CSI driver answers the next calls about a volume. Without any, it answers with
+	// success.
 	Answer Verb = "answer"
 	Settle Verb = "settle" // settle: until nothing happens any more
 	Start  Verb = "start"  // start: the controllers start only now
