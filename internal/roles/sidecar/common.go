@@ -138,7 +138,8 @@ func (c *Common) AddBeside(ctx context.Context, s *Sidecar) error {
 
 func (c *Common) work(s *Sidecar) *Work {
 	return &Work{
-		Sidecar: s, Calls: cmp.Or(s.Config.Locks, &volumelock.Locks{}), InFlight: telemetry.NewGauge(s.Registry, telemetry.MetricInFlight),
+		Sidecar: s, Calls: cmp.Or(s.Config.Locks, &volumelock.Locks{}),
+		InFlight: telemetry.NewGauge(s.Registry, telemetry.MetricInFlight),
 		Settings: reconcile.Settings{
 			Workers: int(c.Workers), Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax}, Clock: clock.RealClock{},
 			Events: s.Events, Decided: telemetry.NewCounter(s.Registry, telemetry.MetricDecisions),
