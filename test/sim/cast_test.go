@@ -25,6 +25,7 @@ type cast struct {
 	neighbours func(*world)
 	kinds      []client.Object // that ours watch
 	check      func(end)
+	copies     bool         // volumes are made from snapshots and other volumes
 	disturb    func(*world) // happens in place of the deletion of all claims; nil for that
 }
 

@@ -221,6 +221,7 @@ type gatedDriver struct {
 func (d gatedDriver) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequest, _ ...grpc.CallOption) (out *csi.CreateVolumeResponse, err error) {
 	defer d.process.occupy(in.GetName(), "CreateVolume")()
 	err = d.process.do(op{text: "CreateVolume " + in.GetName(), call: true}, func(n int) (err error) {
+		d.process.world.copying(in)
 		out, err = d.process.world.driver.Create(ctx, in, d.process.world.schedule.faultOf(n))
 		return err
 	})

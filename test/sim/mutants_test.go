@@ -21,6 +21,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/journal"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/kube"
 )
@@ -49,6 +50,11 @@ type mutant struct {
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
 	moreBinders int                                            // that know nothing of each other
 	whole       func(client.Client) client.Client              // who sends objects that are written whole
+
+	// Of those that make volumes from sources.
+	sources    func(provisioning.Sources) provisioning.Sources
+	protection func(*sourceprotection.Config)
+	unswept    bool // VolumeSnapshots are not listed
 
 	// Of those that attach.
 	of         role          // the one of the two that is broken; empty for both

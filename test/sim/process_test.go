@@ -200,6 +200,8 @@ var (
 	controller = map[csi.ControllerServiceCapability_RPC_Type]bool{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:     true,
 		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT:   true,
+		csi.ControllerServiceCapability_RPC_CLONE_VOLUME:             true,
 	}
 	plugin = map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true}
 )
@@ -214,11 +216,13 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil, Journal: p.world.mutant.waits(have.entries),
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
-	claims := provisioning.New(provisioning.Config{
+	var claims *provisioning.Controller
+	sources := p.protectSources(mgr, have, &claims)
+	claims = provisioning.New(provisioning.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, Journal: have.entries, CSI: have.driver, Calls: underWay,
 		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: controller, HasTopology: p.world.nodes},
 		Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1, Identity: fmt.Sprint("process-", p.number)}, HandedOver: p.attend(mgr),
-		Sharing: reclaims.Sharing,
+		Sharing: reclaims.Sharing, Sources: sources,
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	if err := errors.Join(claims.AddTo(p.ctx, mgr), reclaims.AddTo(p.ctx, mgr)); err != nil {

@@ -1,6 +1,7 @@
 package sourceprotection
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -10,12 +11,26 @@ import (
 
 // held is one source that has, or had, the finalizer.
 type held struct {
-	// mu is held while the finalizer is added or removed. version and uid are those of the object
-	// when this process last knew that it has the finalizer; empty when it does not know.
-	mu      sync.Mutex
+	// turn has one element while the finalizer is added or removed. It is a lock that is waited for
+	// no longer than a context lasts, since its holder waits for the API server.
+	turn chan struct{}
+	// uid and version are those of the object when this process last knew that it has the finalizer;
+	// empty when it does not know.
 	uid     types.UID
 	version string
 }
+
+// lock returns when no other goroutine adds or removes the finalizer.
+func (h *held) lock(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *held) unlock() { <-h.turn }
 
 // register knows the sources with the finalizer and the calls that use them. It is safe for
 // concurrent use.
@@ -55,20 +70,18 @@ func (r *register) count(ref source.Ref) (n int) {
 	return n
 }
 
-// lock returns a source with its lock held.
-func (r *register) lock(ref source.Ref) *held {
+// get returns a source, which is known from now on.
+func (r *register) get(ref source.Ref) *held {
 	r.mu.Lock()
-	one := r.of(ref)
-	r.mu.Unlock()
-	one.mu.Lock()
-	return one
+	defer r.mu.Unlock()
+	return r.of(ref)
 }
 
 // of returns a source, which is known from now on. The caller holds r.mu.
 func (r *register) of(ref source.Ref) *held {
 	one := r.sources[ref]
 	if one == nil {
-		one = &held{}
+		one = &held{turn: make(chan struct{}, 1)}
 		r.sources[ref] = one
 	}
 	return one

@@ -25,8 +25,10 @@ var errReplaced = errors.New("it was deleted and created again")
 // which upstream's role had not before 6.2, the restore goes on without protection (RB-5, C-60).
 func (c *Controller) Protect(ctx context.Context, a provision.ProtectSource, claim types.UID) error {
 	one := c.begin(a.Ref, claim)
-	one.mu.Lock()
-	defer one.mu.Unlock()
+	if err := one.lock(ctx); err != nil {
+		return fmt.Errorf("protect %s: %w", a.Ref, err)
+	}
+	defer one.unlock()
 	if one.uid == a.UID && (a.Protected || !kube.Newer(a.Version, one.version)) {
 		return nil
 	}
@@ -41,7 +43,7 @@ func (c *Controller) Protect(ctx context.Context, a provision.ProtectSource, cla
 	return nil
 }
 
-// protect makes one attempt on the object as the API server has it. The caller holds one.mu.
+// protect makes one attempt on the object as the API server has it. The caller has locked one.
 func (c *Controller) protect(ctx context.Context, a provision.ProtectSource, one *held) error {
 	object := newObject(a.Ref)
 	if err := c.Live.Get(ctx, a.Ref.NamespacedName, object); err != nil {
@@ -72,8 +74,11 @@ func (c *Controller) Resolved() { c.enqueueAll() }
 
 // unprotect removes the finalizer, unless a call or a claim needs the source by now.
 func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdict, error) {
-	one := c.lock(h.Ref)
-	defer one.mu.Unlock()
+	one := c.get(h.Ref)
+	if err := one.lock(ctx); err != nil {
+		return nil, fmt.Errorf("remove the finalizer of %s: %w", h.Ref, err)
+	}
+	defer one.unlock()
 	users, err := c.users(ctx, h.Ref)
 	if err != nil {
 		return nil, err

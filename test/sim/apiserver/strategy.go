@@ -3,6 +3,7 @@ package apiserver
 import (
 	"reflect"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -118,6 +119,23 @@ var strategies = []*strategy{
 		create:     func() client.Object { return &corev1.Node{} },
 		keepStatus: typed(func(to, from *corev1.Node) { to.Status = from.Status }),
 		keepSpec:   typed(func(to, from *corev1.Node) { to.Spec = from.Spec }),
+	},
+	{
+		// A status is taken at creation, since no snapshotter is there to write it.
+		kind:     snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"),
+		resource: snapshotv1.Resource("volumesnapshots"), namespaced: true,
+		create:     func() client.Object { return &snapshotv1.VolumeSnapshot{} },
+		keepStatus: typed(func(to, from *snapshotv1.VolumeSnapshot) { to.Status = from.Status }),
+		keepSpec:   typed(func(to, from *snapshotv1.VolumeSnapshot) { to.Spec = from.Spec }),
+	},
+	{
+		kind:     snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotContent"),
+		resource: snapshotv1.Resource("volumesnapshotcontents"),
+		create:   func() client.Object { return &snapshotv1.VolumeSnapshotContent{} },
+		keepStatus: typed(func(to, from *snapshotv1.VolumeSnapshotContent) {
+			to.Status = from.Status
+		}),
+		keepSpec: typed(func(to, from *snapshotv1.VolumeSnapshotContent) { to.Spec = from.Spec }),
 	},
 	{
 		kind:     storagev1.SchemeGroupVersion.WithKind("CSIDriver"),

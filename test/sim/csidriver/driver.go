@@ -77,13 +77,14 @@ type Driver struct {
 	counts  map[string]int
 
 	published map[Publication]bool
+	snapshots map[string]bool // by id
 }
 
 // New returns an empty driver.
 func New() *Driver {
 	return &Driver{
 		full: map[string]bool{}, volumes: map[string]*Volume{}, busy: map[string]bool{},
-		counts: map[string]int{}, published: map[Publication]bool{},
+		counts: map[string]int{}, published: map[Publication]bool{}, snapshots: map[string]bool{},
 	}
 }
 
@@ -168,6 +169,7 @@ func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
 		VolumeId: made.ID, CapacityBytes: made.Bytes,
 		AccessibleTopology: made.Request.GetAccessibilityRequirements().GetPreferred(),
+		ContentSource:      made.Request.GetVolumeContentSource(),
 	}}, nil
 }
 
@@ -276,6 +278,9 @@ func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume,
 			return nil, status.Error(codes.AlreadyExists, "a volume of this name exists and is another one")
 		}
 		return have, nil
+	}
+	if from := request.GetVolumeContentSource(); from != nil && !d.has(from) {
+		return nil, status.Error(codes.NotFound, "there is no such source")
 	}
 	if node := NodeOf(request); d.full[node] {
 		return nil, status.Errorf(codes.ResourceExhausted, "no room on node %q", node)

@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
+	"github.com/purser-csi/purser/internal/core/provision"
+)
+
+// brokenSources is a Sources of which one half does not work.
+type brokenSources struct {
+	provisioning.Sources
+	protect func(context.Context, provisioning.Sources, provision.ProtectSource, types.UID) error
+	silent  bool // is not told of the end of calls and requests
+}
+
+func (b brokenSources) Protect(ctx context.Context, a provision.ProtectSource, claim types.UID) error {
+	if b.protect == nil {
+		return b.Sources.Protect(ctx, a, claim)
+	}
+	return b.protect(ctx, b.Sources, a, claim)
+}
+
+func (b brokenSources) Done(claim types.UID) {
+	if !b.silent {
+		b.Sources.Done(claim)
+	}
+}
+
+func (b brokenSources) Resolved() {
+	if !b.silent {
+		b.Sources.Resolved()
+	}
+}
+
+func breaksSources(b brokenSources) func(provisioning.Sources) provisioning.Sources {
+	return func(s provisioning.Sources) provisioning.Sources { b.Sources = s; return b }
+}
+
+// sourceMutants must all be caught.
+var sourceMutants = []mutant{
+	{name: "makes volumes from sources without the finalizer", sources: breaksSources(brokenSources{
+		protect: func(context.Context, provisioning.Sources, provision.ProtectSource, types.UID) error { return nil },
+	})},
+	{name: "does not count the calls in flight and the claims that wait", protection: func(c *sourceprotection.Config) {
+		c.Asks = func(*corev1.PersistentVolumeClaim) bool { return false }
+	}, sources: breaksSources(brokenSources{
+		protect: func(ctx context.Context, s provisioning.Sources, a provision.ProtectSource, claim types.UID) error {
+			err := s.Protect(ctx, a, claim)
+			s.Done(claim)
+			return err
+		},
+	})},
+	{name: "does not count the requests whose claims are gone (X-14)", by: "crash, and the sources are deleted while we are down",
+		protection: func(c *sourceprotection.Config) {
+			c.Requests = func(context.Context) ([]*csi.VolumeContentSource, error) { return nil, nil }
+		}},
+	{name: "does not look again when a call or a request ends", by: "sources deleted", sources: breaksSources(brokenSources{silent: true})},
+	{name: "takes the finalizers of other drivers off (X-16)", protection: func(c *sourceprotection.Config) { c.Driver = "other.example" }},
+	{name: "looks at no snapshot that a former process protected", by: "crash, and the sources are deleted while we are down", unswept: true},
+}

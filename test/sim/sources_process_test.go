@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+
+	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
+	"github.com/purser-csi/purser/internal/controllers/sourceprotection"
+)
+
+// protectSources wires the controller of the finalizers on sources as internal/roles does, for the
+// casts that make volumes from sources.
+func (p *process) protectSources(mgr manager.Manager, have parts, claims **provisioning.Controller) provisioning.Sources {
+	if !p.world.cast.copies {
+		return nil
+	}
+	m := p.world.mutant
+	cfg := sourceprotection.Config{
+		Settings: settings(1), Cached: have.cached, Live: have.api, Writer: have.api, Driver: driverName,
+		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
+		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return (*claims).ContentSources(ctx) },
+	}
+	if m.unswept {
+		cfg.Live = unlisted{have.api}
+	}
+	if m.protection != nil {
+		m.protection(&cfg)
+	}
+	c := sourceprotection.New(cfg)
+	if err := c.AddTo(p.ctx, mgr); err != nil {
+		panic(err)
+	}
+	if m.sources != nil {
+		return m.sources(c)
+	}
+	return c
+}
+
+// unlisted is an API server that has no VolumeSnapshot to list.
+type unlisted struct{ client.Reader }
+
+func (u unlisted) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if _, is := list.(*snapshotv1.VolumeSnapshotList); is {
+		return nil
+	}
+	return u.Reader.List(ctx, list, opts...)
+}
