@@ -2,6 +2,7 @@ package sourceprotection
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-logr/logr"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -20,34 +21,42 @@ import (
 func (c *Controller) fromSweep(ctx context.Context, q queue) error {
 	go func() {
 		for {
-			c.sweep(ctx, q)
-			if c.Sweep == 0 {
+			wait := c.Sweep
+			if !c.sweep(ctx, q) {
+				wait = sweepAgain
+			}
+			if wait == 0 {
 				return
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-c.Clock.After(c.Sweep):
+			case <-c.Clock.After(wait):
 			}
 		}
 	}()
 	return nil
 }
 
+// sweepAgain is after how long VolumeSnapshots are listed again when the API server did not answer:
+// until they are, this process does not know what a former one protected.
+const sweepAgain = 10 * time.Second
+
 // sweepPage is how many VolumeSnapshots one request lists.
 const sweepPage = 500
 
-func (c *Controller) sweep(ctx context.Context, q queue) {
+// sweep reports whether the API server has answered: with a list, or that there is none for us.
+func (c *Controller) sweep(ctx context.Context, q queue) (answered bool) {
 	var page snapshotv1.VolumeSnapshotList
 	for {
 		err := c.Live.List(ctx, &page, client.Limit(sweepPage), client.Continue(page.Continue))
 		switch {
 		case kube.IsUnserved(err) || ctx.Err() != nil:
-			return
+			return true
 		case err != nil:
 			logr.FromContextOrDiscard(ctx).V(sweepVerbosity(err)).Info("cannot list VolumeSnapshots; a finalizer that a former process left stays",
 				"problem", err.Error())
-			return
+			return apierrors.IsForbidden(err)
 		}
 		for i := range page.Items {
 			ref := snapshotRef(&page.Items[i])
@@ -57,7 +66,7 @@ func (c *Controller) sweep(ctx context.Context, q queue) {
 			}
 		}
 		if page.Continue == "" {
-			return
+			return true
 		}
 	}
 }
