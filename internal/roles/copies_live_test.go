@@ -1,0 +1,243 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
+)
+
+// copier is a driver in this process that makes volumes as a test says.
+type copier struct {
+	scriptedDriver
+
+	guard    sync.Mutex
+	create   func(*csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error)
+	requests []*csi.CreateVolumeRequest
+	deleted  []string
+}
+
+func (d *copier) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	d.guard.Lock()
+	d.requests = append(d.requests, r)
+	d.guard.Unlock()
+	if d.create != nil {
+		return d.create(r)
+	}
+	return made(r)
+}
+
+func (d *copier) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	d.guard.Lock()
+	defer d.guard.Unlock()
+	d.deleted = append(d.deleted, r.GetVolumeId())
+	return &csi.DeleteVolumeResponse{}, nil
+}
+
+func (d *copier) last() *csi.CreateVolumeRequest {
+	d.guard.Lock()
+	defer d.guard.Unlock()
+	if len(d.requests) == 0 {
+		return nil
+	}
+	return d.requests[len(d.requests)-1]
+}
+
+func made(r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
+		VolumeId: "vol-" + r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), ContentSource: r.GetVolumeContentSource(),
+	}}, nil
+}
+
+// newCopier is a cluster with the binder and the provisioner beside a driver that copies, each with
+// its own permissions. There is no snapshotter: the test writes what that would.
+func newCopier(t *testing.T, d *copier, provisioner string) copying {
+	t.Helper()
+	c := copying{port: newPort(t)}
+	c.snapshotKinds()
+	d.self = d
+	d.capabilities = []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_CLONE_VOLUME, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
+	}
+	binder, _, _ := c.controllers()
+	role, _ := liveProvisioner(t, c.as("csi-provisioner"), d.serve(t),
+		"--leader-election-namespace=purser-system", "--retry-interval-start=100ms", "--retry-interval-max=1s")
+	rolestest.InBackground(t, binder.Run)
+	rolestest.InBackground(t, role.Run)
+	c.create(&storagev1.StorageClass{ObjectMeta: metav1Name("deck"), Provisioner: provisioner})
+	return c
+}
+
+// ready is a VolumeSnapshot of one mebibyte with its content, as a snapshotter leaves them.
+func (c copying) ready(name, driver string) *snapshotv1.VolumeSnapshot {
+	c.Helper()
+	content := "content-" + name
+	vs := &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{VolumeSnapshotContentName: &content}},
+	}
+	c.create(vs)
+	one := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1Name(content), Spec: snapshotv1.VolumeSnapshotContentSpec{
+		Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
+		Source:            snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("handle-" + name)},
+		VolumeSnapshotRef: corev1.ObjectReference{Namespace: "default", Name: name, UID: vs.UID},
+	}}
+	c.create(one)
+	one.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: new("handle-" + name), ReadyToUse: new(true)}
+	vs.Status = &snapshotv1.VolumeSnapshotStatus{
+		BoundVolumeSnapshotContentName: &content, ReadyToUse: new(true), RestoreSize: new(resource.MustParse("1Mi")),
+	}
+	if err := errors.Join(c.user.Status().Update(c.Context(), one), c.user.Status().Update(c.Context(), vs)); err != nil {
+		c.Fatal(err)
+	}
+	return vs
+}
+
+func (c copying) called(d *copier, calls int) {
+	c.Helper()
+	rolestest.Eventually(c.T, fmt.Sprintf("%d calls of CreateVolume", calls), func() error {
+		if n := d.called("CreateVolume"); n < calls {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+}
+
+// A snapshot and a claim that are deleted while volumes are made from them stay until that is done.
+func TestSourcesStayWhileTheyAreUsed(t *testing.T) {
+	goOn := make(chan struct{})
+	d := &copier{scriptedDriver: scriptedDriver{name: "copy.example"}}
+	d.create = func(r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+		if r.GetVolumeContentSource() != nil {
+			<-goOn
+		}
+		return made(r)
+	}
+	c := newCopier(t, d, d.name)
+	shot, data := c.ready("shot", d.name), c.claimOf("data", "1Mi", nil)
+	await(c.port, "the source is bound", data, isBound)
+	restored, cloned := c.claimOf("restored", "1Mi", fromSnapshot("shot")), c.claimOf("cloned", "2Mi", fromClaim("data"))
+	c.called(d, 3)
+	for o, finalizer := range map[client.Object]string{shot: names.FinalizerRestoreSource, data: names.FinalizerCloneSource} {
+		if err := c.user.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.user.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil || !slices.Contains(o.GetFinalizers(), finalizer) {
+			t.Errorf("%s: %v, finalizers %v", o.GetName(), err, o.GetFinalizers())
+		}
+	}
+	close(goOn)
+	await(c.port, "restored", restored, isBound)
+	await(c.port, "cloned", cloned, isBound)
+	c.gone(shot)
+	c.gone(data)
+	if n := d.called("CreateVolume"); n != 3 {
+		t.Errorf("%d calls of CreateVolume, want 3", n)
+	}
+}
+
+// of two restores one fails. The snapshot stays for it until its claim is deleted.
+func TestOneRestoreOfTwoFails(t *testing.T) {
+	d := &copier{scriptedDriver: scriptedDriver{name: "copy.example"}}
+	d.create = func(r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+		if r.GetCapacityRange().GetRequiredBytes() > 1<<20 {
+			return nil, status.Error(codes.OutOfRange, "too large")
+		}
+		return made(r)
+	}
+	c := newCopier(t, d, d.name)
+	shot := c.ready("shot", d.name)
+	good, bad := c.claimOf("good", "1Mi", fromSnapshot("shot")), c.claimOf("bad", "2Mi", fromSnapshot("shot"))
+	await(c.port, "restored", good, isBound)
+	c.called(d, 3)
+	if err := errors.Join(c.user.Delete(t.Context(), shot), c.user.Get(t.Context(), client.ObjectKeyFromObject(shot), shot)); err != nil {
+		t.Fatalf("the snapshot is gone, and a claim waits for it: %v", err)
+	}
+	c.remove(bad)
+	c.gone(shot)
+	c.remove(good)
+	c.nothingOf(good, bad)
+}
+
+// nothingOf fails the test unless the PersistentVolumes of the claims go.
+func (c copying) nothingOf(claims ...*corev1.PersistentVolumeClaim) {
+	c.Helper()
+	rolestest.Eventually(c.T, "no volume is left", func() error {
+		var all corev1.PersistentVolumeList
+		if err := c.user.List(c.Context(), &all); err != nil || len(all.Items) > 0 {
+			return errors.Join(err, fmt.Errorf("%d of %d", len(all.Items), len(claims)))
+		}
+		return nil
+	})
+}
+
+// P-13, RB-10: a VolumeAttributesClass that comes after its claim, under the role as
+// shipped; and a populator's claim, which is left alone.
+func TestAttributesAndPopulators(t *testing.T) {
+	d := &copier{scriptedDriver: scriptedDriver{name: "copy.example"}}
+	c := newCopier(t, d, d.name)
+	claim := c.claimOf("data", "1Mi", nil)
+	await(c.port, "bound", claim, isBound)
+	gold := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "golden"}, Spec: *claim.Spec.DeepCopy()}
+	gold.Spec.VolumeName, gold.Spec.VolumeAttributesClassName = "", new("gold")
+	c.create(gold)
+	rolestest.Eventually(t, "the missing class is told of", func() error { return c.events(gold, "ProvisioningFailed") })
+	c.create(&storagev1.VolumeAttributesClass{ObjectMeta: metav1Name("gold"), DriverName: d.name, Parameters: map[string]string{"iops": "9"}})
+	await(c.port, "bound", gold, isBound)
+	if got := d.last().GetMutableParameters()["iops"]; got != "9" {
+		t.Errorf("R-8: %v", d.last())
+	}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name(gold.Spec.VolumeName)}
+	if err := c.user.Get(t.Context(), client.ObjectKeyFromObject(pv), pv); err != nil || *pv.Spec.VolumeAttributesClassName != "gold" {
+		t.Errorf("P-13: %v, %v", pv.Spec.VolumeAttributesClassName, err)
+	}
+	backup := c.claimOf("backup", "1Mi", &corev1.TypedObjectReference{APIGroup: new("backups.example"), Kind: "Backup", Name: "b"})
+	rolestest.Eventually(t, "EV-6", func() error { return c.events(backup, "Provisioning") })
+	if n := d.called("CreateVolume"); n != 2 {
+		t.Errorf("%d calls of CreateVolume, want 2", n)
+	}
+}
+
+// M-3 to M-7: a claim of an in-tree class gets an in-tree volume, is cloned, and is deleted again.
+func TestMigratedVolumes(t *testing.T) {
+	d := &copier{scriptedDriver: scriptedDriver{name: "ebs.csi.aws.com"}}
+	c := newCopier(t, d, "kubernetes.io/aws-ebs")
+	data := c.claimOf("data", "1Gi", nil)
+	await(c.port, "bound", data, isBound)
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name(data.Spec.VolumeName)}
+	if err := c.user.Get(t.Context(), client.ObjectKeyFromObject(pv), pv); err != nil {
+		t.Fatal(err)
+	}
+	handle := "vol-" + pv.Name
+	if ebs := pv.Spec.AWSElasticBlockStore; ebs == nil || ebs.VolumeID != handle || pv.Annotations[names.AnnProvisionedBy] != "kubernetes.io/aws-ebs" {
+		t.Errorf("M-5: %+v, %v", pv.Spec.PersistentVolumeSource, pv.Annotations)
+	}
+	cloned := c.claimOf("cloned", "1Gi", fromClaim("data"))
+	await(c.port, "cloned", cloned, isBound)
+	if got := d.last().GetVolumeContentSource().GetVolume().GetVolumeId(); got != handle {
+		t.Errorf("M-7: cloned from %q", got)
+	}
+	c.remove(data, cloned)
+	c.nothingOf(data, cloned)
+	d.guard.Lock()
+	defer d.guard.Unlock()
+	if len(d.requests) != 2 || len(d.deleted) != 2 || !slices.Contains(d.deleted, handle) {
+		t.Errorf("M-6: %d volumes were made, deleted are %v", len(d.requests), d.deleted)
+	}
+}
