@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func readSituations(t *testing.T) (base []map[string]any, all []situation) {
 var groups = map[string]string{
 	"PersistentVolumeClaim": "v1", "PersistentVolume": "v1", "Pod": "v1", "Node": "v1", "Event": "v1", "Namespace": "v1", "StorageClass": "storage.k8s.io/v1",
 	"CSINode": "storage.k8s.io/v1", "CSIDriver": "storage.k8s.io/v1", "VolumeAttachment": "storage.k8s.io/v1", "CSIStorageCapacity": "storage.k8s.io/v1",
-	"Lease": "coordination.k8s.io/v1", "VolumeSnapshot": "snapshot.storage.k8s.io/v1",
+	"Lease": "coordination.k8s.io/v1", "VolumeAttributesClass": "storage.k8s.io/v1", "VolumeSnapshot": "snapshot.storage.k8s.io/v1",
 }
 
 var namespaced = map[string]bool{"PersistentVolumeClaim": true, "Pod": true, "Event": true, "VolumeSnapshot": true}
@@ -167,7 +168,16 @@ func TestSituations(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d situations", len(all))
+	withoutEvent := 0
+	for _, s := range all {
+		if s.State != core.Well && !slices.ContainsFunc(s.Objects, func(o map[string]any) bool { return o["kind"] == "Event" }) {
+			withoutEvent++
+		}
+	}
+	if len(all) < 60 || withoutEvent < 20 {
+		t.Errorf("%d situations, %d of them without an event", len(all), withoutEvent)
+	}
+	t.Logf("%d situations, %d of them without an event", len(all), withoutEvent)
 }
 
 func (s situation) check(t *testing.T, report core.Report) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/purser-csi/purser/internal/core/attributes"
 	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/core/expansion"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -44,18 +44,20 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 	if allocated, ok := claim.Status.AllocatedResources[corev1.ResourceStorage]; ok {
 		f.Evidence = append(f.Evidence, Evidence{claimRef(claim), "status.allocatedResources.storage", allocated.String(), ""})
 	}
-	switch status {
-	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+	decided := c.decideResize(claim, pv)
+	next := nextSize(decided)
+	switch {
+	case isRefused(claim, next):
 		return []Finding{c.infeasible(claim, has, f)}
-	case corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress:
-		return []Finding{c.nodeExpansion(claim, f)}
-	default:
-	}
-	if condition := conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending); condition != nil &&
-		status == "" {
+	case decided.Because().Reason == verdict.ResizeOnNode,
+		status == "" && conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
 		return []Finding{c.nodeExpansion(claim, f)}
 	}
-	return []Finding{c.controllerExpansion(claim, pv, f)}
+	awaited := c.controllerExpansion(claim, pv, f)
+	if next != nil && next.Cmp(wants) != 0 && awaited.Reason == verdict.ExpansionAwaited {
+		awaited = c.otherSizeFirst(claim, pv, *next, f)
+	}
+	return []Finding{awaited}
 }
 
 func conditionOf(claim *corev1.PersistentVolumeClaim,
@@ -174,8 +176,7 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 		{claimRef(claim), "spec.volumeAttributesClassName", wants, ""},
 		{claimRef(claim), "status.currentVolumeAttributesClassName", quoted(has), wants},
 	}
-	exists := slices.ContainsFunc(c.AttributesClasses,
-		func(o *storagev1.VolumeAttributesClass) bool { return o.Name == wants })
+	decided := c.decideModification(claim).Because()
 	status := claim.Status.ModifyVolumeStatus
 	if status != nil {
 		f.Evidence = append(f.Evidence, Evidence{
@@ -183,8 +184,9 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 			fmt.Sprintf("%s, target %q", status.Status, status.TargetVolumeAttributesClassName), "",
 		})
 	}
+	target := attributes.Target(claim)
 	switch event := c.lastEvent(claimRef(claim), "VolumeModifyFailed"); {
-	case !exists && !c.lacks(AttributesClass):
+	case c.attributesClass(wants) == nil && !c.lacks(AttributesClass):
 		f.Reason, f.Actor = verdict.AttributesClassMissing, Administrator
 		f.WaitsFor = fmt.Sprintf("VolumeAttributesClass %q, which does not exist", wants)
 		f.Fix = []Step{{Text: "Create the class, or name one that exists", Command: "kubectl get volumeattributesclass"}}
@@ -198,6 +200,10 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 			Text:    "Go back to the former class, or name another one",
 			Command: fmt.Sprintf(`kubectl -n %s patch pvc %s -p '{"spec":{"volumeAttributesClassName":"CLASS"}}'`, claim.Namespace, claim.Name),
 		}}
+	case decided.Reason == verdict.ModifyClassNotOurs:
+		f = c.classOfOtherDriver(claim, decided, f)
+	case event == nil && target != "" && target != wants:
+		f = otherClassFirst(claim, target, f)
 	case event != nil:
 		code, words := rpcCode(event.Message)
 		f.Actor, f.Fix = Administrator, []Step{{Text: "The driver failed: " + firstLine(words)}}

@@ -1,0 +1,117 @@
+package explain
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/purser-csi/purser/internal/core/attributes"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// driverOfVolume returns the CSI driver that expands the volume; empty for none. A claim of a
+// migrated volume names it.
+func driverOfVolume(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	if pv.Spec.CSI != nil {
+		return pv.Spec.CSI.Driver
+	}
+	return claim.Annotations[names.AnnStorageResizer]
+}
+
+// decideResize returns what the resizer decides about the claim. A fresh process is assumed, and a
+// driver that expands through its controller: neither is in the API.
+func (c *Cluster) decideResize(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) resizing.Verdict {
+	return resizing.Decide(resizing.Snapshot{
+		Claim: claim, Volume: pv, Driver: resizing.Driver{Name: driverOfVolume(claim, pv), Controller: true},
+	}, c.Now)
+}
+
+// nextSize returns the size that a decision asks the driver for; nil for none.
+func nextSize(v resizing.Verdict) *resource.Quantity {
+	todo, ok := v.(verdict.Do[resizing.Action])
+	if !ok {
+		return nil
+	}
+	for _, action := range todo.Actions {
+		if expand, asks := action.(resizing.Expand); asks {
+			return &expand.Size
+		}
+	}
+	return nil
+}
+
+// isRefused reports whether the last size is infeasible and still the one that is asked for: after a
+// smaller request it is not (KEP-1790).
+func isRefused(claim *corev1.PersistentVolumeClaim, next *resource.Quantity) bool {
+	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
+	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
+		last, recorded := claim.Status.AllocatedResources[corev1.ResourceStorage]
+		return next == nil || !recorded || next.Cmp(last) == 0
+	}
+	return false
+}
+
+// otherSizeFirst is about an expansion whose outcome is unknown, and which is finished before the
+// size that the claim asks for now (RZ-D8).
+func (c *Cluster) otherSizeFirst(
+	claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, next resource.Quantity, f Finding,
+) Finding {
+	wants, driver := claim.Spec.Resources.Requests[corev1.ResourceStorage], driverOfVolume(claim, pv)
+	f.Reason, f.Actor = verdict.ExpansionAwaited, Itself
+	f.WaitsFor = fmt.Sprintf("the driver to finish the expansion to %s, which was begun before; %s are asked for after that", next.String(), wants.String())
+	if wants.Cmp(next) < 0 {
+		f.WaitsFor = fmt.Sprintf("the driver to finish the expansion to %s, whose outcome is not known; the %s that the claim asks for now are less", next.String(), wants.String())
+	}
+	f.Evidence = append(f.Evidence, c.leaseEvidence(resizer(driver))...)
+	f.Fix = []Step{{Text: "Nothing: the call is repeated until the driver gives a final answer. What it says is in the log of csi-resizer"}}
+	return f
+}
+
+// decideModification returns what the resizer decides about the VolumeAttributesClass of the claim.
+// A driver that can modify volumes is assumed.
+func (c *Cluster) decideModification(claim *corev1.PersistentVolumeClaim) attributes.Verdict {
+	pv := c.index.volumes[claim.Spec.VolumeName]
+	s := attributes.Snapshot{Claim: claim, Volume: pv, Class: c.attributesClass(attributes.Target(claim))}
+	if pv != nil {
+		s.Driver = attributes.Driver{Name: driverOfVolume(claim, pv), Modifies: true}
+	}
+	return attributes.Decide(s, c.Now)
+}
+
+func (c *Cluster) attributesClass(name string) *storagev1.VolumeAttributesClass {
+	for _, class := range c.AttributesClasses {
+		if class.Name == name {
+			return class
+		}
+	}
+	return nil
+}
+
+// otherClassFirst is about a modification whose outcome is unknown, and which is finished before the
+// class that the claim names now (RZ-M5).
+func otherClassFirst(claim *corev1.PersistentVolumeClaim, target string, f Finding) Finding {
+	f.Cause, f.Actor = Ref{Kind: AttributesClass, Name: target}, Itself
+	f.WaitsFor = fmt.Sprintf("the driver to finish the modification to class %q, whose outcome is not known; class %q, which the claim names now, comes after that",
+		target, deref(claim.Spec.VolumeAttributesClassName))
+	f.Fix = []Step{{Text: "Nothing: the call is repeated until the driver gives a final answer. What it says is in the log of csi-resizer"}}
+	return f
+}
+
+// classOfOtherDriver is about a class that the volume's driver does not know (RZ-H13).
+func (c *Cluster) classOfOtherDriver(claim *corev1.PersistentVolumeClaim, why verdict.Finding, f Finding) Finding {
+	name := deref(claim.Spec.VolumeAttributesClassName)
+	f.Reason, f.Actor = why.Reason, User
+	f.WaitsFor = "a VolumeAttributesClass of the volume's driver: " + why.Message
+	if class, pv := c.attributesClass(name), c.index.volumes[claim.Spec.VolumeName]; class != nil && pv != nil {
+		f.Evidence = append(f.Evidence, Evidence{f.Cause, "driverName", class.DriverName, driverOfVolume(claim, pv)})
+	}
+	f.Fix = []Step{{
+		Text:    "Name a class of the volume's driver. csi-resizer of upstream applies the class all the same",
+		Command: "kubectl get volumeattributesclass",
+	}}
+	return f
+}
