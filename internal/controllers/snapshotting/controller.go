@@ -12,8 +12,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -31,6 +29,22 @@ const (
 	indexRef      = "snapshotRef"         // contents by the VolumeSnapshot that they refer to
 	indexRestored = "restoredSnapshot"    // claims by the VolumeSnapshot that they are restored from
 )
+
+// Index is a field index of the cache.
+type Index struct {
+	Of   client.Object
+	Name string
+	By   client.IndexerFunc
+}
+
+// Indexes are those that the controller of VolumeSnapshots reads by.
+func Indexes() []Index {
+	return []Index{
+		{&snapshotv1.VolumeSnapshot{}, indexSource, bySource},
+		{&snapshotv1.VolumeSnapshotContent{}, indexRef, byRef},
+		{&corev1.PersistentVolumeClaim{}, indexRestored, byRestored},
+	}
+}
 
 // ControllerConfig is what the snapshot-controller needs.
 type ControllerConfig struct {
@@ -66,36 +80,32 @@ func NewController(cfg ControllerConfig) *Controller {
 	}
 }
 
-// AddTo registers the controller, its indexes and its event handlers with a manager.
-func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	loop := reconcile.New(reconcile.Config[types.NamespacedName, core.Snapshot, core.Action]{
+// Loop returns the controller with the loop around it.
+func (c *Controller) Loop() *reconcile.Loop[types.NamespacedName, core.Snapshot, core.Action] {
+	return reconcile.New(reconcile.Config[types.NamespacedName, core.Snapshot, core.Action]{
 		Settings: c.Settings, Name: ControllerName, Task: c, Retries: c.retries, Bound: apiBound,
 	})
+}
+
+// AddTo registers the controller, its indexes and its event handlers with a manager.
+func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	ctrl, err := controller.NewTyped(ControllerName, mgr, controller.TypedOptions[types.NamespacedName]{
-		Reconciler: loop, MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[types.NamespacedName],
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[types.NamespacedName],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", ControllerName, err)
 	}
 	c.watch = ctrl.Watch
-	for _, index := range []struct {
-		of   client.Object
-		name string
-		by   client.IndexerFunc
-	}{
-		{&snapshotv1.VolumeSnapshot{}, indexSource, bySource},
-		{&snapshotv1.VolumeSnapshotContent{}, indexRef, byRef},
-		{&corev1.PersistentVolumeClaim{}, indexRestored, byRestored},
-	} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, index.of, index.name, index.by); err != nil {
-			return fmt.Errorf("index %s: %w", index.name, err)
+	for _, index := range Indexes() {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, index.Of, index.Name, index.By); err != nil {
+			return fmt.Errorf("index %s: %w", index.Name, err)
 		}
 	}
 	for _, s := range []source.TypedSource[types.NamespacedName]{
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, onAny(c.snapshots, c.sawSnapshot)),
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, onAny(c.contents, sawContent)),
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, onAny(nil, c.sawClass)),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, onAny(c.claims, c.sawClaim)),
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, onAny(c, c.sawSnapshot)),
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, onAny(c, sawContent)),
+		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, onAny(c, c.sawClass)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, onAny(c, c.sawClaim)),
 	} {
 		if err := ctrl.Watch(s); err != nil {
 			return fmt.Errorf("controller %s: %w", ControllerName, err)
@@ -138,28 +148,47 @@ func refOf(content *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
 
 type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
-// onAny tells the memory of own writes of every event of a kind, and then enqueues what the object
-// is about.
-func onAny[T client.Object](
-	own *kube.OwnWrites[T],
-	enqueue func(context.Context, T, queue),
-) handler.TypedEventHandler[T, types.NamespacedName] {
-	saw := func(ctx context.Context, o T, q queue) {
-		if own != nil {
-			own.Saw(o)
+// observer notes what came through the watches, before the keys that it leads to are enqueued.
+type observer interface {
+	Saw(o client.Object)
+	Gone(o client.Object)
+}
+
+// Saw notes an object that came through a watch, so that what this process wrote to it before is
+// forgotten.
+func (c *Controller) Saw(o client.Object) {
+	switch o := o.(type) {
+	case *snapshotv1.VolumeSnapshot:
+		c.snapshots.Saw(o)
+	case *snapshotv1.VolumeSnapshotContent:
+		c.contents.Saw(o)
+	case *corev1.PersistentVolumeClaim:
+		c.claims.Saw(o)
+	}
+}
+
+// Gone notes an object that a watch shows as deleted.
+func (c *Controller) Gone(o client.Object) {
+	switch o := o.(type) {
+	case *snapshotv1.VolumeSnapshot:
+		c.snapshots.Gone(o)
+	case *snapshotv1.VolumeSnapshotContent:
+		c.contents.Gone(o)
+	case *corev1.PersistentVolumeClaim:
+		c.claims.Gone(o)
+	}
+}
+
+// onAny has every event of a kind noted, and then enqueues what the object is about.
+func onAny[T client.Object](by observer, enqueue func(context.Context, T, queue)) eventsOf[T] {
+	return reconcile.OnChange(func(ctx context.Context, e reconcile.Change[T], q queue) {
+		if e.IsDeleted() {
+			by.Gone(e.Object())
+		} else {
+			by.Saw(e.Object())
 		}
-		enqueue(ctx, o, q)
-	}
-	return handler.TypedFuncs[T, types.NamespacedName]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { saw(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) { saw(ctx, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
-			if own != nil {
-				own.Gone(e.Object)
-			}
-			enqueue(ctx, e.Object, q)
-		},
-	}
+		enqueue(ctx, e.Object(), q)
+	})
 }
 
 func (c *Controller) sawSnapshot(_ context.Context, vs *snapshotv1.VolumeSnapshot, q queue) {

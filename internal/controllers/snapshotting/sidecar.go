@@ -56,13 +56,17 @@ func NewSidecar(cfg SidecarConfig) *Sidecar {
 	}
 }
 
-// AddTo registers the controller and its event handlers with a manager.
-func (c *Sidecar) AddTo(mgr manager.Manager) error {
-	loop := reconcile.New(reconcile.Config[string, core.ContentSnapshot, core.ContentAction]{
+// Loop returns the controller with the loop around it.
+func (c *Sidecar) Loop() *reconcile.Loop[string, core.ContentSnapshot, core.ContentAction] {
+	return reconcile.New(reconcile.Config[string, core.ContentSnapshot, core.ContentAction]{
 		Settings: c.Settings, Name: SidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
 	})
+}
+
+// AddTo registers the controller and its event handlers with a manager.
+func (c *Sidecar) AddTo(mgr manager.Manager) error {
 	ctrl, err := controller.NewTyped(SidecarName, mgr, controller.TypedOptions[string]{
-		Reconciler: loop, MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
+		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", SidecarName, err)
@@ -80,26 +84,31 @@ func (c *Sidecar) AddTo(mgr manager.Manager) error {
 
 type contentQueue = workqueue.TypedRateLimitingInterface[string]
 
+// Saw notes a content that came through the watch.
+func (c *Sidecar) Saw(content *snapshotv1.VolumeSnapshotContent) { c.contents.Saw(content) }
+
+// Gone notes a content that the watch shows as deleted.
+func (c *Sidecar) Gone(content *snapshotv1.VolumeSnapshotContent) {
+	c.contents.Gone(content)
+	c.asked.note(content.UID, time.Time{})
+}
+
 func (c *Sidecar) contentEvents() handler.TypedEventHandler[*snapshotv1.VolumeSnapshotContent, string] {
-	saw := func(content *snapshotv1.VolumeSnapshotContent, q contentQueue) {
-		c.contents.Saw(content)
-		if content.Spec.Driver == c.Driver {
+	return reconcile.OnChange(func(
+		_ context.Context,
+		e reconcile.Change[*snapshotv1.VolumeSnapshotContent],
+		q contentQueue,
+	) {
+		content := e.Object()
+		if e.IsDeleted() {
+			c.Gone(content)
+		} else {
+			c.Saw(content)
+		}
+		if e.IsDeleted() || content.Spec.Driver == c.Driver {
 			q.Add(content.Name)
 		}
-	}
-	return handler.TypedFuncs[*snapshotv1.VolumeSnapshotContent, string]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*snapshotv1.VolumeSnapshotContent], q contentQueue) {
-			saw(e.Object, q)
-		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*snapshotv1.VolumeSnapshotContent], q contentQueue) {
-			saw(e.ObjectNew, q)
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*snapshotv1.VolumeSnapshotContent], q contentQueue) {
-			c.contents.Gone(e.Object)
-			c.asked.note(e.Object.UID, time.Time{})
-			q.Add(e.Object.Name)
-		},
-	}
+	})
 }
 
 // classEvents enqueues the contents that wait for a class.
@@ -117,10 +126,18 @@ func (c *Sidecar) classEvents() handler.TypedEventHandler[*snapshotv1.VolumeSnap
 		}
 	}
 	return handler.TypedFuncs[*snapshotv1.VolumeSnapshotClass, string]{
-		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*snapshotv1.VolumeSnapshotClass], q contentQueue) {
+		CreateFunc: func(
+			ctx context.Context,
+			e event.TypedCreateEvent[*snapshotv1.VolumeSnapshotClass],
+			q contentQueue,
+		) {
 			changed(ctx, e.Object, q)
 		},
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*snapshotv1.VolumeSnapshotClass], q contentQueue) {
+		UpdateFunc: func(
+			ctx context.Context,
+			e event.TypedUpdateEvent[*snapshotv1.VolumeSnapshotClass],
+			q contentQueue,
+		) {
 			changed(ctx, e.ObjectNew, q)
 		},
 	}

@@ -147,6 +147,26 @@ var strategies = []*strategy{
 		resource: storagev1.Resource("csinodes"),
 		create:   func() client.Object { return &storagev1.CSINode{} },
 	},
+	{
+		kind:       snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"),
+		resource:   snapshotv1.Resource("volumesnapshots"),
+		namespaced: true,
+		create:     func() client.Object { return &snapshotv1.VolumeSnapshot{} },
+		keepStatus: typed(func(to, from *snapshotv1.VolumeSnapshot) { to.Status = from.Status }),
+		keepSpec:   typed(func(to, from *snapshotv1.VolumeSnapshot) { to.Spec = from.Spec }),
+	},
+	{
+		kind:       snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotContent"),
+		resource:   snapshotv1.Resource("volumesnapshotcontents"),
+		create:     func() client.Object { return &snapshotv1.VolumeSnapshotContent{} },
+		keepStatus: typed(func(to, from *snapshotv1.VolumeSnapshotContent) { to.Status = from.Status }),
+		keepSpec:   typed(func(to, from *snapshotv1.VolumeSnapshotContent) { to.Spec = from.Spec }),
+	},
+	{
+		kind:     snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotClass"),
+		resource: snapshotv1.Resource("volumesnapshotclasses"),
+		create:   func() client.Object { return &snapshotv1.VolumeSnapshotClass{} },
+	},
 }
 
 // strategyFor finds the strategy of a kind by the Go type of its objects.

@@ -1,0 +1,445 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/snapshotting"
+	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/test/sim/apiserver"
+)
+
+// fault is what happens at one write or call of the snapshotter.
+type fault int
+
+const (
+	noFault     fault = iota
+	crashBefore       // both halves end before the write or call
+	crashAfter        // both halves end after it, and its answer is lost
+	lostReply         // it has happened, and its answer is an error
+)
+
+var errLost = errors.New("the answer is lost")
+
+// crashed is the panic that ends both halves.
+type crashed struct{}
+
+// snapshotWorld is an API server, a driver, and both halves of the snapshotter, which run one after
+// the other until nothing changes.
+type snapshotWorld struct {
+	t      *testing.T
+	server *apiserver.Server
+	clock  *clocktesting.FakeClock
+	mutant snapshotMutant
+
+	at        int // the write or call at which the fault is
+	fault     fault
+	done      int    // writes and calls so far
+	onFault   func() // what the user does at that moment
+	processes int
+
+	watchers   []snapshotWatcher
+	shown      map[client.ObjectKey]client.Object // contents and VolumeSnapshots as the watches have shown them
+	controller *reconcile.Loop[keyOfSnapshot, core.Snapshot, core.Action]
+	sidecar    *reconcile.Loop[string, core.ContentSnapshot, core.ContentAction]
+
+	// The driver's side.
+	unready, timeouts int
+	snapshots         map[string]string // by name: id
+	made              map[string]int    // snapshots that were ever made, by source volume
+	created, deleted  int               // calls
+	wrong             []string
+}
+
+type keyOfSnapshot = client.ObjectKey
+
+// snapshotMutant is a rule that is broken on purpose.
+type snapshotMutant struct {
+	name string
+	// write changes a write, or keeps it from happening.
+	write func(o client.Object, patch string) bool
+	// strip changes an object that is created.
+	strip func(o client.Object)
+	// fresh makes each process name its snapshots anew.
+	fresh bool
+	// keeps has the driver not asked to delete.
+	keeps bool
+}
+
+func newSnapshotWorld(t *testing.T, mutant snapshotMutant) *snapshotWorld {
+	t.Helper()
+	w := &snapshotWorld{
+		t: t, server: apiserver.New(), clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		mutant: mutant, snapshots: map[string]string{}, made: map[string]int{},
+	}
+	w.restart()
+	return w
+}
+
+// restart is a new process of both halves, without memory.
+func (w *snapshotWorld) restart() {
+	w.processes++
+	settings := reconcile.Settings{
+		Workers: 1, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: w.clock, Events: silence{},
+		Decided: telemetry.NewCounter(prometheus.NewRegistry(), telemetry.MetricDecisions),
+	}
+	api := snapshotAPI{w.server.Client(), w}
+	controller := snapshotting.NewController(snapshotting.ControllerConfig{
+		Settings: settings, SourceMode: true, Cached: api, Live: api, Writer: api,
+	})
+	prefix := "snapshot"
+	if w.mutant.fresh {
+		prefix = fmt.Sprintf("snapshot%d", w.processes)
+	}
+	sidecar := snapshotting.NewSidecar(snapshotting.SidecarConfig{
+		Settings: settings, Cached: api, Live: api, Writer: api, CSI: snapshotDriver{w: w}, Timeout: time.Minute,
+		ContentSettings: core.ContentSettings{Driver: "d", Naming: core.Naming{Prefix: prefix, Length: -1}},
+		Caller: csirpc.NewCaller(csirpc.CallerConfig{
+			Locks: &volumelock.Locks{}, ReadSecret: kube.ReadSecret(api),
+			InFlight: telemetry.NewGauge(prometheus.NewRegistry(), telemetry.MetricInFlight),
+		}),
+	})
+	w.controller, w.sidecar = controller.Loop(), sidecar.Loop()
+	w.watchers = []snapshotWatcher{controller, contentWatcher{sidecar}}
+}
+
+// snapshotWatcher is a half that is told what the watches show.
+type snapshotWatcher interface {
+	Saw(o client.Object)
+	Gone(o client.Object)
+}
+
+// contentWatcher tells the sidecar of contents only.
+type contentWatcher struct{ sidecar *snapshotting.Sidecar }
+
+// Saw implements snapshotWatcher.
+func (c contentWatcher) Saw(o client.Object) {
+	if content, is := o.(*snapshotv1.VolumeSnapshotContent); is {
+		c.sidecar.Saw(content)
+	}
+}
+
+// Gone implements snapshotWatcher.
+func (c contentWatcher) Gone(o client.Object) {
+	if content, is := o.(*snapshotv1.VolumeSnapshotContent); is {
+		c.sidecar.Gone(content)
+	}
+}
+
+// show brings the watches up to date.
+func (w *snapshotWorld) show() {
+	now := map[client.ObjectKey]client.Object{}
+	for _, o := range objectsOf(w, &snapshotv1.VolumeSnapshot{}) {
+		now[client.ObjectKeyFromObject(o)] = o
+	}
+	for _, o := range objectsOf(w, &snapshotv1.VolumeSnapshotContent{}) {
+		now[client.ObjectKeyFromObject(o)] = o
+	}
+	for _, o := range objectsOf(w, &corev1.PersistentVolumeClaim{}) {
+		now[client.ObjectKeyFromObject(o)] = o
+	}
+	for _, watcher := range w.watchers {
+		for key, o := range w.shown {
+			if _, exists := now[key]; !exists {
+				watcher.Gone(o)
+			}
+		}
+		for _, o := range now {
+			watcher.Saw(o)
+		}
+	}
+	w.shown = now
+}
+
+type silence struct{}
+
+func (silence) Event(runtime.Object, string, string, string) {}
+
+// step counts a write or call, which act makes, and brings the fault about.
+func (w *snapshotWorld) step(act func() error) error {
+	w.done++
+	hit := w.fault != noFault && w.done == w.at
+	if hit && w.onFault != nil {
+		defer w.onFault()
+	}
+	if hit && w.fault == crashBefore {
+		panic(crashed{})
+	}
+	err := act()
+	switch {
+	case hit && w.fault == crashAfter:
+		panic(crashed{})
+	case hit && w.fault == lostReply && err == nil:
+		return errLost
+	}
+	return err
+}
+
+// settle runs both halves until nothing has changed for some rounds, and restarts them when they
+// crash. It reports whether that came to pass.
+func (w *snapshotWorld) settle() bool {
+	quiet, before := 0, ""
+	for range 120 {
+		w.round()
+		w.show()
+		w.clock.Step(20 * time.Second)
+		if now := w.versions(); now == before {
+			quiet++
+		} else {
+			quiet, before = 0, now
+		}
+		if quiet > 6 {
+			return true
+		}
+	}
+	return false
+}
+
+// round works on each object once.
+func (w *snapshotWorld) round() {
+	defer func() {
+		switch ended := recover().(type) {
+		case nil:
+		case crashed:
+			w.restart()
+		default:
+			panic(ended)
+		}
+	}()
+	keys := map[keyOfSnapshot]bool{{Namespace: "n", Name: "first"}: true, {Namespace: "n", Name: "second"}: true}
+	var contents []string
+	for _, content := range apiserver.Objects(w.server, &snapshotv1.VolumeSnapshotContent{}) {
+		contents = append(contents, content.Name)
+	}
+	for key := range keys {
+		_, _ = w.controller.Reconcile(w.t.Context(), key)
+	}
+	for _, name := range contents {
+		_, _ = w.sidecar.Reconcile(w.t.Context(), name)
+	}
+}
+
+// versions tells two states of the world apart.
+func (w *snapshotWorld) versions() string {
+	text := fmt.Sprint(len(w.snapshots), w.processes)
+	for _, o := range apiserver.Objects(w.server, &snapshotv1.VolumeSnapshot{}) {
+		text += " " + o.ResourceVersion
+	}
+	for _, o := range apiserver.Objects(w.server, &snapshotv1.VolumeSnapshotContent{}) {
+		text += " " + o.ResourceVersion
+	}
+	for _, o := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
+		text += " " + o.ResourceVersion
+	}
+	return text
+}
+
+// snapshotAPI is the API of both halves: it serves the indexes of the cache, and has the fault.
+type snapshotAPI struct {
+	client.Client
+	w *snapshotWorld
+}
+
+// List implements client.Reader.
+func (f snapshotAPI) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	if options.FieldSelector == nil || options.FieldSelector.Empty() {
+		return f.Client.List(ctx, list, opts...)
+	}
+	wanted := options.FieldSelector.Requirements()[0]
+	if err := f.Client.List(ctx, list, client.InNamespace(options.Namespace)); err != nil {
+		return err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, func(o runtime.Object) bool {
+		for _, index := range snapshotting.Indexes() {
+			if index.Name == wanted.Field {
+				return !slices.Contains(index.By(o.(client.Object)), wanted.Value)
+			}
+		}
+		return true
+	})
+	return meta.SetList(list, items)
+}
+
+// change reports whether the mutant lets a write happen.
+func (f snapshotAPI) happens(o client.Object, patch client.Patch) bool {
+	if f.w.mutant.write == nil {
+		return true
+	}
+	text := ""
+	if patch != nil {
+		data, err := patch.Data(o)
+		if err != nil {
+			panic(err)
+		}
+		text = string(data)
+	}
+	return f.w.mutant.write(o, text)
+}
+
+// Create implements client.Writer.
+func (f snapshotAPI) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if f.w.mutant.strip != nil {
+		f.w.mutant.strip(o)
+	}
+	return f.w.step(func() error { return f.Client.Create(ctx, o, opts...) })
+}
+
+// Update implements client.Writer.
+func (f snapshotAPI) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	return f.w.step(func() error { return f.Client.Update(ctx, o, opts...) })
+}
+
+// Patch implements client.Writer.
+func (f snapshotAPI) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if !f.happens(o, p) {
+		return nil
+	}
+	return f.w.step(func() error { return f.Client.Patch(ctx, o, p, opts...) })
+}
+
+// Delete implements client.Writer.
+func (f snapshotAPI) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	return f.w.step(func() error { return f.Client.Delete(ctx, o, opts...) })
+}
+
+// Status implements client.StatusClient.
+func (f snapshotAPI) Status() client.SubResourceWriter {
+	return snapshotStatusAPI{f.Client.Status(), f.w}
+}
+
+type snapshotStatusAPI struct {
+	client.SubResourceWriter
+	w *snapshotWorld
+}
+
+// Patch implements client.SubResourceWriter.
+func (f snapshotStatusAPI) Patch(
+	ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+) error {
+	return f.w.step(func() error { return f.SubResourceWriter.Patch(ctx, o, p, opts...) })
+}
+
+// snapshotDriver is the driver. A snapshot is known by its name, as the specification has it.
+type snapshotDriver struct {
+	csi.ControllerClient
+	w *snapshotWorld
+}
+
+// CreateSnapshot implements csi.ControllerClient.
+func (d snapshotDriver) CreateSnapshot(
+	_ context.Context, r *csi.CreateSnapshotRequest, _ ...grpc.CallOption,
+) (answer *csi.CreateSnapshotResponse, err error) {
+	w := d.w
+	err = w.step(func() error {
+		w.created++
+		if _, exists := w.snapshots[r.GetName()]; !exists {
+			w.made[r.GetName()]++
+			w.snapshots[r.GetName()] = "id-" + r.GetName()
+		}
+		if w.timeouts > 0 {
+			w.timeouts--
+			return status.Error(codes.DeadlineExceeded, "still at it")
+		}
+		w.unready--
+		answer = &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{
+			SnapshotId: w.snapshots[r.GetName()], SourceVolumeId: r.GetSourceVolumeId(), SizeBytes: 1, ReadyToUse: w.unready < 0,
+		}}
+		return nil
+	})
+	if errors.Is(err, errLost) {
+		err = status.Error(codes.Unavailable, "the connection broke")
+	}
+	return answer, err
+}
+
+// DeleteSnapshot implements csi.ControllerClient. A snapshot whose VolumeSnapshot is not being
+// deleted is lost.
+func (d snapshotDriver) DeleteSnapshot(
+	_ context.Context, r *csi.DeleteSnapshotRequest, _ ...grpc.CallOption,
+) (*csi.DeleteSnapshotResponse, error) {
+	w := d.w
+	if w.mutant.keeps {
+		return &csi.DeleteSnapshotResponse{}, nil
+	}
+	err := w.step(func() error {
+		w.deleted++
+		for name, id := range w.snapshots {
+			if id == r.GetSnapshotId() {
+				w.checkDeletion(name)
+				delete(w.snapshots, name)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errLost) {
+		err = status.Error(codes.Unavailable, "the connection broke")
+	}
+	return &csi.DeleteSnapshotResponse{}, err
+}
+
+func (w *snapshotWorld) checkDeletion(name string) {
+	for _, vs := range apiserver.Objects(w.server, &snapshotv1.VolumeSnapshot{}) {
+		if name == "snapshot-"+string(vs.UID) && vs.DeletionTimestamp == nil {
+			w.wrong = append(w.wrong, "the snapshot of "+vs.Name+" was deleted, and its VolumeSnapshot is not being deleted")
+		}
+	}
+}
+
+func objectsOf[T client.Object](w *snapshotWorld, kind T) []T {
+	return apiserver.Objects(w.server, kind)
+}
+
+func (w *snapshotWorld) create(o client.Object) {
+	w.t.Helper()
+	if err := w.server.Client().Create(w.t.Context(), o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// furnish makes the class, and a claim that is bound to a volume.
+func (w *snapshotWorld) furnish(work snapshotWork) {
+	class := &snapshotv1.VolumeSnapshotClass{Driver: "d", DeletionPolicy: work.policy}
+	class.Name = "c"
+	w.create(class)
+	claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
+	claim.Namespace, claim.Name = "n", "claim"
+	w.create(claim)
+	claim.Status.Phase = corev1.ClaimBound
+	if err := w.server.Client().Status().Update(w.t.Context(), claim); err != nil {
+		w.t.Fatal(err)
+	}
+	pv := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+		ClaimRef: &corev1.ObjectReference{Namespace: "n", Name: "claim", UID: claim.UID},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "v"},
+		},
+	}}
+	pv.Name = "pv"
+	w.create(pv)
+}
