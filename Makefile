@@ -98,6 +98,10 @@ bench-failover: cluster-tools build ## measure how long claims wait when the lea
 bench-driver: ## measure the CSI driver beside plain programs, as root: volumes in a second, snapshots, clones (minutes)
 	@$(GO) run ./test/benchdriver $(BENCH)
 
+.PHONY: bench-node
+bench-node: cluster-tools build ## measure how long a pod waits for its volume on a node with the agent, as root (a minute)
+	@BENCH_NODE=1 $(GO) test ./test/node -run '^TestLatency$$' -count=1 -v
+
 .PHONY: bench-capacity
 bench-capacity: cluster-tools build ## publish the capacities of 2000 nodes, ours and upstream's csi-provisioner (minutes)
 	@tools/build.sh $(BIN) upstream-csi-provisioner

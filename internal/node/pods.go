@@ -161,10 +161,24 @@ func (t podTask) Apply(
 		t.cleanPod(ctx, act.UID)
 		return nil, nil
 	case mounting.FinishPod:
-		uid := client.Preconditions{UID: &s.Pod.UID}
-		return nil, client.IgnoreNotFound(t.Writer.Delete(ctx, s.Pod.DeepCopy(), client.GracePeriodSeconds(0), uid))
+		return nil, t.finish(ctx, s.Pod)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
+}
+
+// finish deletes a pod once. Its end is in the watch later than in the API server.
+func (t podTask) finish(ctx context.Context, pod *corev1.Pod) error {
+	if !t.isNews(pod, "finished") {
+		return nil
+	}
+	uid := client.Preconditions{UID: &pod.UID}
+	err := client.IgnoreNotFound(t.Writer.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0), uid))
+	if err != nil {
+		t.mu.Lock()
+		delete(t.told[pod.UID], "finished")
+		t.mu.Unlock()
+	}
+	return err
 }
 
 func (t podTask) setConditions(ctx context.Context, pod *corev1.Pod, conditions []corev1.PodCondition) error {

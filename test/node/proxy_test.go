@@ -25,6 +25,7 @@ type proxy struct {
 	mu    sync.Mutex
 	calls map[string]int // by method
 	hook  func(ctx context.Context, method, volume string) error
+	after func(ctx context.Context, method, volume string) error
 	edit  func(*csi.NodeGetCapabilitiesResponse)
 	seen  []any // publish and stage requests
 }
@@ -58,7 +59,7 @@ func (p *proxy) intercept(ctx context.Context, r any, info *grpc.UnaryServerInfo
 	}
 	p.mu.Lock()
 	p.calls[method]++
-	hook := p.hook
+	hook, done := p.hook, p.after
 	if volume != "" {
 		p.seen = append(p.seen, r)
 	}
@@ -70,7 +71,18 @@ func (p *proxy) intercept(ctx context.Context, r any, info *grpc.UnaryServerInfo
 			return nil, err
 		}
 	}
-	return handle(ctx, r)
+	answer, err := handle(ctx, r)
+	if done != nil {
+		_ = done(ctx, method, volume)
+	}
+	return answer, err
+}
+
+// setAfter sets what runs when the driver has answered.
+func (p *proxy) setAfter(hook func(ctx context.Context, method, volume string) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.after = hook
 }
 
 // errAnswered has a hook answer with success in place of the driver.

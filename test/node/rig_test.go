@@ -52,6 +52,7 @@ type rig struct {
 	client.Client
 	t        *testing.T
 	api      *rest.Config
+	config   string // kubeconfig
 	root     string // of the agent
 	proxy    *proxy
 	conn     *csirpc.Conn // of the driver itself
@@ -92,7 +93,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Client: api, t: t, api: c.RESTConfig(), root: filepath.Join(dir, "k"), requests: &counter{}}
+	r := &rig{Client: api, t: t, api: c.RESTConfig(), config: c.Kubeconfig(), root: filepath.Join(dir, "k"), requests: &counter{}}
 	r.layout = mounting.Layout{Root: r.root}
 	r.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
 	r.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
