@@ -98,6 +98,12 @@ bench-failover: cluster-tools build ## measure how long claims wait when the lea
 bench-driver: ## measure the CSI driver beside plain programs, as root: volumes in a second, snapshots, clones (minutes)
 	@$(GO) run ./test/benchdriver $(BENCH)
 
+.PHONY: test-kubelet
+test-kubelet: cluster-tools build ## volumes of pods on a real kubelet with containerd, which is installed where absent (Debian, as root)
+	@command -v containerd >/dev/null || apt-get install -y --no-install-recommends containerd runc
+	@tools/build.sh $(BIN) kubelet
+	@KUBELET=1 $(GO) test ./test/node -run '^TestTakeOverFromKubelet$$' -count=1 -v
+
 .PHONY: bench-node
 bench-node: cluster-tools build ## measure how long a pod waits for its volume on a node with the agent, as root (a minute)
 	@BENCH_NODE=1 $(GO) test ./test/node -run '^TestLatency$$' -count=1 -v
