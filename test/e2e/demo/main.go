@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -64,15 +65,32 @@ func play(ctx context.Context, dir string) error {
 		return err
 	}
 	fmt.Println("The life of a volume:")
-	err = narrate(ctx, &life.Life{Stage: s, Examples: filepath.Join(root, "examples")})
+	err = narrate(ctx, (&life.Life{Stage: s, Examples: filepath.Join(root, "examples")}).Steps())
+	fmt.Println()
+	if err := errors.Join(err, s.Stop()); err != nil {
+		return err
+	}
+	return playZones(ctx, bin, filepath.Join(root, "examples"), dir)
+}
+
+// playZones is the chapter about two zones, of which one is full. It has a cluster of its own.
+func playZones(ctx context.Context, bin, examples, dir string) error {
+	args := append([]string{"--fresh"}, life.ArgumentsOfZones()...)
+	fmt.Println("\n$ purser up --data-dir", dir, strings.Join(args, " "))
+	s, err := stage.Start(ctx, stage.Config{Bin: bin, DataDir: dir, Echo: os.Stdout, Args: args})
+	if err != nil {
+		return err
+	}
+	fmt.Println("Two zones, one full:")
+	err = narrate(ctx, (&life.Zones{Stage: s, Examples: examples}).Steps())
 	fmt.Println()
 	return errors.Join(err, s.Stop())
 }
 
 // narrate prints each step with the time that it took.
-func narrate(ctx context.Context, l *life.Life) error {
+func narrate(ctx context.Context, steps []life.Step) error {
 	began := time.Now()
-	for _, step := range l.Steps() {
+	for _, step := range steps {
 		stepBegan := time.Now()
 		seen, err := step.Run(ctx)
 		took := time.Since(stepBegan)
