@@ -72,7 +72,10 @@ func (z *Zones) awaitZone(ctx context.Context, name, zone string) (string, error
 	var claim corev1.PersistentVolumeClaim
 	key := client.ObjectKey{Namespace: "default", Name: name}
 	err := until(ctx, func(ctx context.Context) (bool, error) {
-		if z.Stage.Client.Get(ctx, key, &pod) != nil || z.Stage.Client.Get(ctx, key, &claim) != nil || pod.Spec.NodeName == "" {
+		if z.Stage.Client.Get(ctx, key, &pod) != nil || z.Stage.Client.Get(ctx, key, &claim) != nil {
+			return false, nil
+		}
+		if pod.Spec.NodeName == "" {
 			return false, nil
 		}
 		return claim.Status.Phase == corev1.ClaimBound, z.Stage.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &node)
