@@ -78,7 +78,8 @@ func (z *Zones) awaitZone(ctx context.Context, name, zone string) (string, error
 		if pod.Spec.NodeName == "" {
 			return false, nil
 		}
-		return claim.Status.Phase == corev1.ClaimBound, z.Stage.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &node)
+		err := z.Stage.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, &node)
+		return claim.Status.Phase == corev1.ClaimBound, err
 	})
 	if err != nil {
 		return "", fmt.Errorf("pod %s has no node: %w", name, err)
