@@ -18,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/plane"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/sidecars"
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 	"github.com/purser-csi/purser/internal/roles/up"
 )
@@ -113,6 +114,7 @@ name that the program is called by.`,
 		provisioner.Command(p),
 		controllers.Command(p),
 		plane.Command(p),
+		sidecars.Command(p),
 		resizer.Command(p),
 		attacher.Command(p),
 		snapshotter.Command(p),

@@ -88,6 +88,9 @@ func (at place) has(pv *corev1.PersistentVolume) bool {
 
 // trim returns the cache transform. The cache starts after the driver has told where it is.
 func (p *Provisioner) trim() toolscache.TransformFunc {
+	if p.Together.Trim != nil {
+		return p.Together.Trim
+	}
 	if !p.NodeDeployment.Enabled {
 		return kube.Trim
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/core/provision"
@@ -77,6 +78,8 @@ type TogetherSettings struct {
 	// Add adds controllers of other sidecar roles to the process; nil for none.
 	Add     func(context.Context, *sidecar.Sidecar) error
 	Longest time.Duration // of the calls of these controllers
+	// Trim takes the place of the provisioner's own, where these controllers read more; may be nil.
+	Trim toolscache.TransformFunc
 }
 
 // New returns a provisioner with the default of every setting.

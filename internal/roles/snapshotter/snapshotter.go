@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
@@ -147,6 +148,17 @@ func (s *Snapshotter) Validate() error {
 var errCannotSnapshot = errors.New(
 	"the csi driver does not have CREATE_DELETE_SNAPSHOT, so this program has nothing to do; take it out of the pod",
 )
+
+// AddBeside adds the role to the provisioner of the same process. A driver that takes no snapshots
+// gets no controllers.
+func (s *Snapshotter) AddBeside(ctx context.Context, run *sidecar.Sidecar) error {
+	err := s.Common.AddBeside(ctx, run)
+	if errors.Is(err, errCannotSnapshot) {
+		logr.FromContextOrDiscard(ctx).Info("the csi driver takes no snapshots, so none are taken")
+		return nil
+	}
+	return err
+}
 
 // add registers the controllers (SN-S1).
 func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
