@@ -75,14 +75,17 @@ func idle(reason verdict.Reason, format string, args ...any) Verdict {
 // isOurs reports whether the provisioner of this driver put the finalizer on the source: volumes are
 // made from a source by its own driver only.
 //
-// A snapshot whose content is gone can be restored by no driver. If it is being deleted as well, its
-// finalizer protects nothing, whichever provisioner put it.
+// A snapshot whose content is gone can be restored by no driver, and a claim that names no volume
+// cannot be cloned. If it is being deleted as well, its finalizer protects nothing, whichever
+// provisioner put it.
 func (h Held) isOurs() bool {
 	switch {
 	case h.Ref.IsSnapshot() && h.Content != nil:
 		return h.Content.Spec.Driver == h.Driver
 	case h.Ref.IsSnapshot():
 		return h.Snapshot.DeletionTimestamp != nil
+	case h.Claim.Spec.VolumeName == "" && h.Claim.DeletionTimestamp != nil:
+		return true
 	case h.Volume != nil:
 		return h.Volume.Spec.CSI != nil && h.Volume.Spec.CSI.Driver == h.Driver
 	}

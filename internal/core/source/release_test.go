@@ -57,6 +57,11 @@ func TestRelease(t *testing.T) {
 			h.Content = nil
 			h.Snapshot.DeletionTimestamp = new(metav1.Now())
 		}, nil, verdict.SourceReleased},
+		{"never bound", nil, func(h *Held) { h.Claim.Spec.VolumeName, h.Volume = "", nil }, verdict.SourceNotOurs},
+		{"never bound, being deleted", nil, func(h *Held) {
+			h.Claim.Spec.VolumeName, h.Volume = "", nil
+			h.Claim.DeletionTimestamp = new(metav1.Now())
+		}, verdict.SourceReleased},
 		{"volume gone, ours by annotation", nil, func(h *Held) {
 			h.Volume = nil
 			h.Claim.Annotations = map[string]string{names.AnnStorageProvisioner: driver}
