@@ -221,3 +221,34 @@ func (p port) events(about client.Object, reasons ...string) error {
 }
 
 func metav1Name(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+// The resizer in one process with the provisioner and the controllers: a claim grows with the three
+// writes and the one call of csi-resizer, under the permissions of the plane.
+func TestPlaneExpands(t *testing.T) {
+	d := &scriptedDriver{name: "csi.example", capabilities: []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+	}, expand: func(r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+		return &csi.ControllerExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}, nil
+	}}
+	p := newPort(t)
+	plane, log := p.plane("--csi-address=" + d.serve(t))
+	rolestest.InBackground(t, plane.Run)
+	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name, AllowVolumeExpansion: new(true)})
+	claim := p.boundPair("data", d.name)
+	await(p, "the claim is bound, and its condition Unused is written", claim, isTracked)
+	begin := p.mark()
+	p.ask(claim, "2Gi")
+	await(p, "the claim has 2Gi", claim, hasSize("2Gi"))
+	rolestest.Eventually(t, "the events of csi-resizer", func() error { return p.events(claim, "Resizing", "VolumeResizeSuccessful") })
+	mustWrite(t, p.asked(begin, p.mark(), "plane"), map[string]int{
+		"patch persistentvolumeclaims/status": 2, "patch persistentvolumes": 1,
+	}, 1)
+	if calls := d.called("ControllerExpandVolume"); calls != 1 {
+		t.Errorf("%d calls, want 1", calls)
+	}
+	for _, line := range log.Lines() {
+		if strings.Contains(line, "permission") {
+			t.Errorf("the shipped roles lack something: %s", line)
+		}
+	}
+}
