@@ -113,6 +113,11 @@ bench-capacity: cluster-tools build ## publish the capacities of 2000 nodes, our
 	@tools/build.sh $(BIN) upstream-csi-provisioner
 	@$(GO) run ./test/bench/capacity $(BENCH)
 
+.PHONY: bench-attach
+bench-attach: cluster-tools build ## attach and detach 500 volumes on 20 nodes, ours and upstream's in each combination (minutes)
+	@tools/build.sh $(BIN) upstream-csi-attacher
+	@$(GO) run ./test/bench/attach $(BENCH)
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf $(BIN)

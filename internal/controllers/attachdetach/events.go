@@ -142,6 +142,13 @@ func (c *Controller) nodeEvents() handler.TypedEventHandler[*corev1.Node, Key] {
 			q.Add(key)
 		}
 		c.addAttachments(ctx, client.MatchingFields{IndexNode: node.Name}, q)
+		var pods corev1.PodList // a pod can be seen before its node
+		if err := c.Cached.List(ctx, &pods, client.MatchingFields{IndexPodNode: node.Name}); err != nil {
+			return // the cache has no such error once it is started
+		}
+		for i := range pods.Items {
+			addAll(q, c.keysOfPod(ctx, &pods.Items[i]))
+		}
 	}
 	return handler.TypedFuncs[*corev1.Node, Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.Node], q queue) {

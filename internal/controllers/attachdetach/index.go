@@ -14,11 +14,12 @@ import (
 	"github.com/purser-csi/purser/internal/core/protection"
 )
 
-// Indexes: volumes by driver and handle, pods by claim, VolumeAttachments by volume, node and
+// Indexes: volumes by driver and handle, pods by claim and by node, VolumeAttachments by volume, node and
 // remembered handle, nodes by the volumes that their status names.
 const (
 	IndexHandle     = "attachedHandle"
 	IndexClaim      = "attachedClaim"
+	IndexPodNode    = "attachedPodNode"
 	IndexVolume     = "attachedVolume"
 	IndexNode       = "attachedNode"
 	IndexRemembered = "attachedRemembered"
@@ -47,6 +48,7 @@ func Indexes() []Index {
 	return []Index{
 		{&corev1.PersistentVolume{}, IndexHandle, handles},
 		{&corev1.Pod{}, IndexClaim, claims},
+		{&corev1.Pod{}, IndexPodNode, podNodes},
 		{&storagev1.VolumeAttachment{}, IndexVolume, volumes},
 		{&storagev1.VolumeAttachment{}, IndexNode, attachmentNodes},
 		{&storagev1.VolumeAttachment{}, IndexRemembered, remembered},
@@ -76,6 +78,15 @@ func keyOfVolume(pv *corev1.PersistentVolume) (Key, bool) {
 		pv = migrated
 	}
 	return Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle}, true
+}
+
+// podNodes is the node of a pod that has claims.
+func podNodes(o client.Object) []string {
+	pod := o.(*corev1.Pod)
+	if pod.Spec.NodeName == "" || len(protection.ClaimNames(pod)) == 0 {
+		return nil
+	}
+	return []string{pod.Spec.NodeName}
 }
 
 func claims(o client.Object) []string { return protection.ClaimNames(o.(*corev1.Pod)) }

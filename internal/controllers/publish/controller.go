@@ -100,7 +100,8 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
+		Reconciler: &lanes{TypedReconciler: c.Loop(), Controller: c}, NewQueue: reconcile.NewQueue[string],
+		MaxConcurrentReconciles: 2 * c.Workers, // each lane has as many as there may be
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)

@@ -28,16 +28,15 @@ func (h *handedOver) forget(uid types.UID) {
 	h.released.Forget(uid)
 }
 
-// start registers the attacher with the attach-detach controller of this process. The leader calls
-// it.
+// start keeps the queue, and registers the attacher with the attach-detach controller of this
+// process. The leader calls it.
 func (c *Controller) start(ctx context.Context, q queue) error {
-	if c.Together == nil {
-		return nil
-	}
 	c.handed.mu.Lock()
 	c.handed.queue = q
 	c.handed.mu.Unlock()
-	c.Together.AddAttacher(c)
+	if c.Together != nil {
+		c.Together.AddAttacher(c)
+	}
 	context.AfterFunc(ctx, func() {
 		c.handed.mu.Lock()
 		defer c.handed.mu.Unlock()

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+func main() { os.Exit(run()) }
+
+// options are the flags.
+type options struct {
+	count struct{ nodes, volumes, idle, moves int }
+	only  string
+	keep  bool
+}
+
+func run() int {
+	var o options
+	flag.IntVar(&o.count.nodes, "nodes", 20, "virtual nodes")
+	flag.IntVar(&o.count.volumes, "volumes", 500, "volumes at once")
+	flag.IntVar(&o.count.idle, "idle", 20, "volumes that are attached one after the other")
+	flag.IntVar(&o.count.moves, "moves", 10, "pods that move to another node")
+	flag.StringVar(&o.only, "only", "", "part of the `name` of the combinations to measure; empty for all")
+	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs")
+	flag.Parse()
+	ctrllog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.bench(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-attach:", err)
+		return 1
+	}
+	return 0
+}
+
+func (o options) bench(ctx context.Context) (err error) {
+	bin, err := stage.Bin()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "Starting an API server with %d nodes; logs are in %s ...\n", o.count.nodes, dir)
+	c, err := newContest(ctx, bin, dir, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, c.close()); err == nil && !o.keep {
+			err = os.RemoveAll(dir)
+		}
+	}()
+	for _, one := range combinations() {
+		if !strings.Contains(one.name, o.only) {
+			continue
+		}
+		if missing := c.missing(one); missing != "" {
+			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.name, missing)
+			continue
+		}
+		if err := c.measure(ctx, one); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// missing names a program that is not there.
+func (c *contest) missing(one combination) string {
+	for _, p := range one.programs {
+		if path := filepath.Join(c.bin, p.name); !exists(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/test/e2e/audit"
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// program is one of a combination.
+type program struct {
+	name    string // of the file
+	args    []string
+	account string
+	driver  bool // takes --csi-address
+}
+
+// combination is an attach-detach controller and an attacher.
+type combination struct {
+	name     string
+	programs []program
+	volumes  int // at once; 0 for as many as the flag says
+}
+
+const attachDetach = "persistentvolume-attach-detach-controller"
+
+var (
+	stockLifted = []string{"--kube-api-qps=10000", "--kube-api-burst=10000"}
+
+	ourController = program{
+		name: "purser", args: []string{"controllers", "--controllers=" + attachDetach}, account: accountController,
+	}
+	ourAttacher = program{name: "purser", args: []string{"csi-attacher", "--worker-threads=100"}, account: accountAttacher, driver: true}
+)
+
+func stockController(args ...string) program {
+	return program{
+		name: "kube-controller-manager", account: accountController,
+		args: append([]string{"--leader-elect=false", "--secure-port=0", "--controllers=" + attachDetach}, args...),
+	}
+}
+
+func stockAttacher(args ...string) program {
+	return program{name: "upstream-csi-attacher", args: args, account: accountAttacher, driver: true}
+}
+
+func combinations() []combination {
+	lifted := append(slices.Clone(stockLifted), "--worker-threads=100")
+	return []combination{
+		{name: "ours in one process", programs: []program{{
+			name: "purser", account: accountController, driver: true,
+			args: []string{"plane", "--with-attacher", "--controllers=" + attachDetach},
+		}}},
+		{name: "ours in two processes", programs: []program{ourController, ourAttacher}},
+		{name: "our controller, upstream's attacher", programs: []program{ourController, stockAttacher(lifted...)}},
+		{name: "stock controller, our attacher", programs: []program{stockController(stockLifted...), ourAttacher}},
+		{name: "stock, limits lifted", programs: []program{stockController(stockLifted...), stockAttacher(lifted...)}},
+		{name: "stock, as shipped", programs: []program{stockController(), stockAttacher()}, volumes: shippedVolumes},
+	}
+}
+
+// shippedVolumes are fewer: at 2 in a second, 500 would take four minutes.
+const shippedVolumes = 40
+
+// launch starts the programs of a combination.
+func (c *contest) launch(one combination) (all []*stage.Program, err error) {
+	for i, p := range one.programs {
+		path := filepath.Join(c.dir, fmt.Sprintf("%s-%d.log", strings.ReplaceAll(one.name, " ", "-"), i))
+		log, err := os.Create(path)
+		if err != nil {
+			return all, err
+		}
+		args := append(slices.Clone(p.args), "--kubeconfig="+c.kubeconfig(p.account))
+		if p.driver {
+			args = append(args, "--csi-address="+c.socket())
+		}
+		started, err := stage.Launch(stage.Command{
+			Path: filepath.Join(c.bin, p.name), Args: args, Output: log,
+			Env: []string{"KUBECONFIG=", "GOGC=", "GOMEMLIMIT=", "GODEBUG="},
+		})
+		_ = log.Close() // the child has its own
+		if err != nil {
+			return all, err
+		}
+		all = append(all, started)
+	}
+	return all, nil
+}
+
+// measure plays everything to one combination, and prints what it took.
+func (c *contest) measure(ctx context.Context, one combination) (err error) {
+	running, err := c.launch(one)
+	defer func() {
+		for _, p := range running {
+			p.Kill()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if err := c.warmUp(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("\n%s\n", one.name)
+	for _, part := range []func(context.Context, combination) error{c.idle, c.moves, c.burst, c.starved} {
+		if err := part(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patience is for one part of a measurement.
+const patience = 3 * time.Minute
+
+// warmUp attaches and detaches one volume, so that all programs are known to work.
+func (c *contest) warmUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	one, err := c.volumes(ctx, "warm-", 1)
+	if err != nil {
+		return err
+	}
+	if _, err := c.roundTrip(ctx, one); err != nil {
+		return fmt.Errorf("the programs do not attach: %w", err)
+	}
+	return nil
+}
+
+// took is what a round trip of volumes took.
+type took struct {
+	attach, detach       []time.Duration
+	allAttach, allDetach time.Duration
+}
+
+func (c *contest) roundTrip(ctx context.Context, all []placed) (t took, err error) {
+	began := time.Now()
+	if err := c.start(ctx, all); err != nil {
+		return t, err
+	}
+	if t.attach, err = c.observer.untilAttached(ctx, all); err != nil {
+		return t, fmt.Errorf("attach: %w", err)
+	}
+	t.allAttach, began = time.Since(began), time.Now()
+	if err := c.end(ctx, all); err != nil {
+		return t, err
+	}
+	if t.detach, err = c.observer.untilDetached(ctx, all); err != nil {
+		return t, fmt.Errorf("detach: %w", err)
+	}
+	t.allDetach = time.Since(began)
+	return t, nil
+}
+
+// idle attaches and detaches one volume after the other.
+func (c *contest) idle(ctx context.Context, _ combination) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var attach, detach []time.Duration
+	all, err := c.volumes(ctx, "idle-", c.count.idle)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		t, err := c.roundTrip(ctx, []placed{p})
+		if err != nil {
+			return fmt.Errorf("idle: %w", err)
+		}
+		attach, detach = append(attach, t.attach...), append(detach, t.detach...)
+	}
+	fmt.Printf("  idle, one volume after the other   attach p50 %s p99 %s   detach p50 %s p99 %s\n",
+		short(percentile(attach, 50)), short(percentile(attach, 99)), short(percentile(detach, 50)), short(percentile(detach, 99)))
+	return nil
+}
+
+// moves has pods go to another node: the time from the report that the volume is unused to the list
+// of the new node.
+func (c *contest) moves(ctx context.Context, _ combination) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	all, err := c.volumes(ctx, "move-", c.count.moves)
+	if err != nil {
+		return err
+	}
+	var waited []time.Duration
+	for _, p := range all {
+		to := placed{c.nodes[(slices.Index(c.nodes, p.node)+1)%len(c.nodes)], p.handle}
+		one := []placed{p}
+		err := c.start(ctx, one)
+		if err == nil {
+			_, err = c.observer.untilAttached(ctx, one)
+		}
+		if err == nil {
+			err = c.start(ctx, []placed{to})
+		}
+		if err == nil {
+			err = c.end(ctx, one)
+		}
+		if err == nil {
+			_, err = c.observer.untilAttached(ctx, []placed{to})
+		}
+		if err != nil {
+			return fmt.Errorf("move: %w", err)
+		}
+		c.observer.mu.Lock()
+		waited = append(waited, c.observer.listed[at(to.node, to.handle)].Sub(c.observer.freed[at(p.node, p.handle)]))
+		c.observer.mu.Unlock()
+		if err := c.end(ctx, []placed{to}); err != nil {
+			return err
+		}
+		if _, err := c.observer.untilDetached(ctx, []placed{to}); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("  pod moved, from unused to listed   p50 %s p99 %s\n", short(percentile(waited, 50)), short(percentile(waited, 99)))
+	return nil
+}
+
+// burst attaches and detaches many volumes at once, and counts the requests and calls.
+func (c *contest) burst(ctx context.Context, one combination) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	n := c.count.volumes
+	if one.volumes > 0 {
+		n = min(n, one.volumes)
+	}
+	all, err := c.volumes(ctx, "many-", n)
+	if err != nil {
+		return err
+	}
+	published, unpublished := c.driver.publishes.Load(), c.driver.unpublishes.Load()
+	from, err := c.log.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := c.roundTrip(ctx, all)
+	if err != nil {
+		return fmt.Errorf("%d volumes: %w", n, err)
+	}
+	to, err := c.log.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	tally, err := c.log.Between(from, to)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  %d volumes on %d nodes             attach %.0f/s p50 %s p99 %s   detach %.0f/s p50 %s p99 %s\n", n, len(c.nodes),
+		float64(n)/t.allAttach.Seconds(), short(percentile(t.attach, 50)), short(percentile(t.attach, 99)),
+		float64(n)/t.allDetach.Seconds(), short(percentile(t.detach, 50)), short(percentile(t.detach, 99)))
+	fmt.Printf("  calls a volume                     publish %.2f, unpublish %.2f\n",
+		float64(c.driver.publishes.Load()-published)/float64(n), float64(c.driver.unpublishes.Load()-unpublished)/float64(n))
+	fmt.Print(requests(tally, n))
+	return nil
+}
+
+// requests prints the requests of the programs by verb and resource, for each volume.
+func requests(tally audit.Tally, n int) string {
+	var b strings.Builder
+	conflicts, absent, all := 0, 0, 0
+	counts := map[string]int{}
+	for _, account := range []string{accountController, accountAttacher} {
+		part := tally.By(audit.ServiceAccount(process.SystemNamespace, account)).Where(func(r audit.Request) bool {
+			return r.Verb != "watch" && !r.IsDiscovery() && r.Resource != "leases"
+		})
+		conflicts, absent, all = conflicts+part.Answered(409), absent+part.Answered(404), all+part.All()
+		for r, answers := range part {
+			counts[r.Verb+" "+r.Resource] += answers.All()
+		}
+	}
+	fmt.Fprintf(&b, "  requests a volume, both ways       %.2f; answered 404: %d, 409: %d\n", float64(all)/float64(n), absent, conflicts)
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "    %-40s %.2f\n", kind, float64(counts[kind])/float64(n))
+	}
+	return b.String()
+}
+
+// slowDetaches are in flight when one volume is attached.
+const slowDetaches = 60
+
+// starved attaches one volume while the driver works on slow detaches.
+func (c *contest) starved(ctx context.Context, one combination) error {
+	if one.volumes > 0 {
+		return nil // its limits alone make it wait
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	slow, err := c.volumes(ctx, slowPrefix, slowDetaches)
+	if err != nil {
+		return err
+	}
+	fast, err := c.volumes(ctx, "fast-", 1)
+	if err != nil {
+		return err
+	}
+	if err := c.start(ctx, slow); err != nil {
+		return err
+	}
+	if _, err := c.observer.untilAttached(ctx, slow); err != nil {
+		return err
+	}
+	if err := c.end(ctx, slow); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Second) // the attacher has begun to detach, as far as it does so at once
+	if err := c.start(ctx, fast); err != nil {
+		return err
+	}
+	waited, err := c.observer.untilAttached(ctx, fast)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  attach behind %d slow detaches     %s\n", slowDetaches, short(waited[0]))
+	if err := c.end(ctx, fast); err != nil {
+		return err
+	}
+	_, err = c.observer.untilDetached(ctx, append(slow, fast...))
+	return err
+}
+
+func short(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }

@@ -1,0 +1,102 @@
+package attach
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// atOnce is how many scenarios are played at the same time.
+const atOnce = 12
+
+// reducedTo is the n-th scenario of a run without COMPAT=whole.
+const reducedTo = 12
+
+// TestAttachCompat plays each scenario to both sides. What is different must be in the list of known
+// differences, with its reason.
+func TestAttachCompat(t *testing.T) {
+	var wanted []scenario
+	for i, s := range scenarios {
+		if os.Getenv("COMPAT") == "whole" || i%reducedTo == 0 {
+			wanted = append(wanted, s)
+		}
+	}
+	outcomes := map[string][2]result{}
+	for i, programs := range [][]command{stock, ours} {
+		name := []string{"stock", "ours"}[i]
+		for _, r := range playAll(t, startSide(t, name, programs), wanted) {
+			both := outcomes[r.of.text]
+			both[i] = r
+			outcomes[r.of.text] = both
+		}
+	}
+	same, known, worse := 0, 0, 0
+	for _, s := range wanted {
+		both := outcomes[s.text]
+		lines := difference(both[0], both[1])
+		switch {
+		case len(lines) == 0:
+			same++
+		case s.differs != "":
+			known++
+			t.Logf("known: %s: %s\n  %s", s.text, s.differs, strings.Join(lines, "\n  "))
+		default:
+			worse++
+			t.Errorf("%s\n  %s", s.text, strings.Join(lines, "\n  "))
+		}
+	}
+	fmt.Printf("attach: %d scenarios: %d the same, %d different on purpose, %d worse\n", len(wanted), same, known, worse)
+}
+
+// result is what became of a scenario on one side.
+type result struct {
+	of    scenario
+	lines []string
+	err   error
+}
+
+func playAll(t *testing.T, s *side, wanted []scenario) (all []result) {
+	t.Helper()
+	all = make([]result, len(wanted))
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, one := range wanted {
+		slots <- struct{}{}
+		wg.Go(func() {
+			p := &play{side: s, ctx: t.Context(), prefix: fmt.Sprintf("s%02d-", i)}
+			r := result{of: one, err: p.run(one.text)}
+			lines, err := p.settle()
+			if r.lines = lines; r.err == nil {
+				r.err = err
+			}
+			all[i] = r
+			<-slots
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// difference has the lines of the first side alone with a minus, and those of the second with a
+// plus.
+func difference(a, b result) (lines []string) {
+	for i, r := range []result{a, b} {
+		if r.err != nil {
+			lines = append(lines, fmt.Sprintf("%s: %v", []string{"stock", "ours"}[i], r.err))
+		}
+	}
+	for _, l := range a.lines {
+		if !slices.Contains(b.lines, l) {
+			lines = append(lines, "- "+l)
+		}
+	}
+	for _, l := range b.lines {
+		if !slices.Contains(a.lines, l) {
+			lines = append(lines, "+ "+l)
+		}
+	}
+	return lines
+}

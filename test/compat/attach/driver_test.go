@@ -1,0 +1,131 @@
+package attach
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const driverName = "compat.example"
+
+// driver records the calls about each volume, and fails as often as a scenario says.
+type driver struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+
+	mu    sync.Mutex
+	fails map[string][]codes.Code
+	calls map[string][]string
+}
+
+func serve(socket string) (*driver, func(), error) {
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &driver{fails: map[string][]codes.Code{}, calls: map[string][]string{}}
+	server := grpc.NewServer()
+	csi.RegisterIdentityServer(server, d)
+	csi.RegisterControllerServer(server, d)
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	return d, server.Stop, nil
+}
+
+// fail has the next calls about the volume fail.
+func (d *driver) fail(volume string, code codes.Code, times int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for range times {
+		d.fails[volume] = append(d.fails[volume], code)
+	}
+}
+
+func (d *driver) call(volume, text string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	code := codes.OK
+	if queue := d.fails[volume]; len(queue) > 0 {
+		code, d.fails[volume] = queue[0], queue[1:]
+	}
+	d.calls[volume] = append(d.calls[volume], fmt.Sprintf("%s -> %s", text, code))
+	if code != codes.OK {
+		return status.Error(code, "as the scenario says")
+	}
+	return nil
+}
+
+// called returns the calls about a volume in their order; equal ones in a row count once.
+func (d *driver) called(volume string) (all []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.calls[volume] {
+		if len(all) == 0 || all[len(all)-1] != c {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// ControllerPublishVolume implements csi.ControllerServer.
+func (d *driver) ControllerPublishVolume(
+	_ context.Context, r *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
+	what := r.GetVolumeCapability()
+	kind := "mount " + what.GetMount().GetFsType() + " " + strings.Join(what.GetMount().GetMountFlags(), ",")
+	if what.GetBlock() != nil {
+		kind = "block"
+	}
+	text := fmt.Sprintf("publish to %s: %s %s readonly=%t context=%v",
+		r.GetNodeId(), what.GetAccessMode().GetMode(), kind, r.GetReadonly(), r.GetVolumeContext())
+	if err := d.call(r.GetVolumeId(), text); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{"device": r.GetVolumeId()}}, nil
+}
+
+// ControllerUnpublishVolume implements csi.ControllerServer.
+func (d *driver) ControllerUnpublishVolume(
+	_ context.Context, r *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
+	if err := d.call(r.GetVolumeId(), "unpublish from "+r.GetNodeId()); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerUnpublishVolumeResponse{}, nil
+}
+
+// Probe implements csi.IdentityServer.
+func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{}, nil
+}
+
+// GetPluginInfo implements csi.IdentityServer.
+func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: driverName, VendorVersion: "1"}, nil
+}
+
+// GetPluginCapabilities implements csi.IdentityServer.
+func (d *driver) GetPluginCapabilities(
+	context.Context, *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
+	service := &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{
+		Type: csi.PluginCapability_Service_CONTROLLER_SERVICE,
+	}}
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: service}}}, nil
+}
+
+// ControllerGetCapabilities implements csi.ControllerServer.
+func (d *driver) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
+	rpc := &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{
+		Type: csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+	}}
+	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{Type: rpc}}}, nil
+}

@@ -1,0 +1,396 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// play is one scenario on one side. Nodes, volumes and pods have its name as a prefix.
+type play struct {
+	*side
+	ctx    context.Context
+	prefix string
+	pods   []string
+	nodes  []string
+	vols   []string
+}
+
+// step is a verb with words. See [play.take].
+func (p *play) run(script string) error {
+	for _, line := range strings.Split(script, ";") {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if err := p.take(words[0], words[1:]); err != nil {
+			return fmt.Errorf("%s: %w", strings.TrimSpace(line), err)
+		}
+	}
+	return nil
+}
+
+func (p *play) name(short string) string { return p.prefix + short }
+
+// take takes one step:
+//
+//	node N [unmanaged] [nodriver]   creates a node; register N adds the driver to its CSINode
+//	vol V MODE[,MODE] [OPTION...]   creates a bound pair; options ro, block, context, unbound
+//	bind V                          binds the claim of an unbound volume
+//	pod P N V; rm P; succeed P; terminate P (a finalizer and a running container keep it)
+//	use N V; free N V               what the node reports in use
+//	down N; up N; taint N; rmnode N
+//	fail V CODE TIMES               the next calls fail
+//	rmva V N; rmpv V
+//	listed N V; unlisted N V; gone V N; failed V N; event P REASON; pause
+func (p *play) take(verb string, w []string) error {
+	switch verb {
+	case "node":
+		return p.node(w[0], w[1:])
+	case "register":
+		return p.register(p.name(w[0]))
+	case "vol":
+		return p.volume(w[0], w[1], w[2:])
+	case "bind":
+		return p.bind(p.name(w[0]))
+	case "pod", "terminate":
+		return p.pod(w)
+	case "rm":
+		return p.api.Delete(p.ctx, &corev1.Pod{ObjectMeta: p.meta(w[0])}, client.GracePeriodSeconds(0))
+	case "succeed":
+		return p.podStatus(w[0], func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
+	case "fail":
+		times, err := strconv.Atoi(w[2])
+		var code codes.Code
+		err = errors.Join(err, code.UnmarshalJSON([]byte(strconv.Quote(w[1]))))
+		p.driver.fail(p.name(w[0]), code, times)
+		return err
+	case "rmva":
+		va, err := p.attachment(w[0], w[1])
+		if err == nil && va != nil {
+			err = p.api.Delete(p.ctx, va)
+		}
+		return err
+	case "rmpv":
+		return p.api.Delete(p.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: p.name(w[0])}})
+	case "pause":
+		time.Sleep(calm)
+		return nil
+	}
+	if edit := nodeEdits[verb]; edit != nil {
+		return p.edit(w, edit)
+	}
+	return p.wait(verb, w)
+}
+
+func (p *play) meta(short string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: p.name(short)}
+}
+
+func (p *play) node(short string, options []string) error {
+	name := p.name(short)
+	p.nodes = append(p.nodes, name)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{names.AnnManagedAttach: "true"}}}
+	if slices.Contains(options, "unmanaged") {
+		node.Annotations = nil
+	}
+	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if !slices.Contains(options, "nodriver") {
+		csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driverName, NodeID: "id-" + name}}
+	}
+	err := p.api.Create(p.ctx, node)
+	return errors.Join(err, client.IgnoreAlreadyExists(p.api.Create(p.ctx, csiNode)), p.edit([]string{short}, nodeEdits["up"]))
+}
+
+func (p *play) register(name string) error {
+	node := &storagev1.CSINode{}
+	if err := p.api.Get(p.ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return err
+	}
+	node.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driverName, NodeID: "id-" + name}}
+	return p.api.Update(p.ctx, node)
+}
+
+// nodeEdits change a node; the words are the node's name and a volume's.
+var nodeEdits = map[string]func(node *corev1.Node, volume corev1.UniqueVolumeName){
+	"up":   func(n *corev1.Node, _ corev1.UniqueVolumeName) { setReady(n, corev1.ConditionTrue) },
+	"down": func(n *corev1.Node, _ corev1.UniqueVolumeName) { setReady(n, corev1.ConditionUnknown) },
+	"taint": func(n *corev1.Node, _ corev1.UniqueVolumeName) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: names.TaintOutOfService, Value: "x", Effect: corev1.TaintEffectNoExecute})
+	},
+	"use": func(n *corev1.Node, v corev1.UniqueVolumeName) {
+		if !slices.Contains(n.Status.VolumesInUse, v) {
+			n.Status.VolumesInUse = append(n.Status.VolumesInUse, v)
+		}
+	},
+	"free": func(n *corev1.Node, v corev1.UniqueVolumeName) {
+		n.Status.VolumesInUse = slices.DeleteFunc(n.Status.VolumesInUse, func(other corev1.UniqueVolumeName) bool { return other == v })
+	},
+	"rmnode": nil,
+}
+
+func setReady(n *corev1.Node, is corev1.ConditionStatus) {
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: is}}
+}
+
+func (p *play) edit(w []string, change func(*corev1.Node, corev1.UniqueVolumeName)) error {
+	var unique corev1.UniqueVolumeName
+	if len(w) > 1 {
+		unique = corev1.UniqueVolumeName(names.UniqueVolumeName(driverName, p.name(w[1])))
+	}
+	for _, write := range []func(*corev1.Node) error{
+		func(n *corev1.Node) error { return p.api.Update(p.ctx, n) },
+		func(n *corev1.Node) error { return p.api.Status().Update(p.ctx, n) },
+	} {
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			node := &corev1.Node{}
+			if err := p.api.Get(p.ctx, client.ObjectKey{Name: p.name(w[0])}, node); err != nil {
+				return err
+			}
+			change(node, unique)
+			return write(node)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var modes = map[string]corev1.PersistentVolumeAccessMode{
+	"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
+}
+
+func (p *play) volume(short, mode string, options []string) error {
+	name := p.name(short)
+	p.vols = append(p.vols, name)
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: p.meta(short), Spec: corev1.PersistentVolumeClaimSpec{
+		VolumeName: name, StorageClassName: new(""), Resources: corev1.VolumeResourceRequirements{Requests: size},
+	}}
+	for _, m := range strings.Split(mode, ",") {
+		claim.Spec.AccessModes = append(claim.Spec.AccessModes, modes[m])
+	}
+	if slices.Contains(options, "block") {
+		claim.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+	}
+	if err := p.api.Create(p.ctx, claim); err != nil {
+		return err
+	}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+		AccessModes: claim.Spec.AccessModes, Capacity: size, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		VolumeMode: claim.Spec.VolumeMode,
+		ClaimRef:   &corev1.ObjectReference{Namespace: namespace, Name: name, UID: claim.UID},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+			Driver: driverName, VolumeHandle: name, ReadOnly: slices.Contains(options, "ro"),
+		}},
+	}}
+	if slices.Contains(options, "context") {
+		pv.Spec.CSI.VolumeAttributes, pv.Spec.CSI.FSType, pv.Spec.MountOptions = map[string]string{"pool": "p"}, "xfs", []string{"noatime"}
+	}
+	if err := p.api.Create(p.ctx, pv); err != nil || slices.Contains(options, "unbound") {
+		return err
+	}
+	return p.bind(name)
+}
+
+func (p *play) bind(name string) error {
+	claim, pv := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}
+	err := errors.Join(p.api.Get(p.ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim),
+		p.api.Get(p.ctx, client.ObjectKey{Name: name}, pv))
+	if err != nil {
+		return err
+	}
+	claim.Status.Phase, claim.Status.AccessModes, claim.Status.Capacity = corev1.ClaimBound, pv.Spec.AccessModes, pv.Spec.Capacity
+	pv.Status.Phase = corev1.VolumeBound
+	return errors.Join(p.api.Status().Update(p.ctx, claim), p.api.Status().Update(p.ctx, pv))
+}
+
+// pod creates a pod; "terminate P" has one that runs be deleted and stay.
+func (p *play) pod(w []string) error {
+	if len(w) == 1 {
+		running := corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+		err := p.podStatus(w[0], func(s *corev1.PodStatus) {
+			s.Phase, s.ContainerStatuses = corev1.PodRunning, []corev1.ContainerStatus{running}
+		})
+		return errors.Join(err, p.api.Delete(p.ctx, &corev1.Pod{ObjectMeta: p.meta(w[0])}, client.GracePeriodSeconds(3600)))
+	}
+	p.pods = append(p.pods, p.name(w[0]))
+	return p.api.Create(p.ctx, &corev1.Pod{ObjectMeta: p.meta(w[0]), Spec: corev1.PodSpec{
+		NodeName: p.name(w[1]), Containers: []corev1.Container{{Name: "c", Image: "i"}}, AutomountServiceAccountToken: new(false),
+		Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.name(w[2])},
+		}}},
+	}})
+}
+
+func (p *play) podStatus(short string, change func(*corev1.PodStatus)) error {
+	pod := &corev1.Pod{}
+	if err := p.api.Get(p.ctx, client.ObjectKey{Namespace: namespace, Name: p.name(short)}, pod); err != nil {
+		return err
+	}
+	change(&pod.Status)
+	return p.api.Status().Update(p.ctx, pod)
+}
+
+// attachment is the VolumeAttachment of a volume on a node; nil if there is none.
+func (p *play) attachment(volume, node string) (*storagev1.VolumeAttachment, error) {
+	va := &storagev1.VolumeAttachment{}
+	name := names.AttachmentName(p.name(volume), driverName, p.name(node))
+	err := p.api.Get(p.ctx, client.ObjectKey{Name: name}, va)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return va, nil
+}
+
+const (
+	patience = 60 * time.Second
+	calm     = 1500 * time.Millisecond
+)
+
+// wait waits for what a step says.
+func (p *play) wait(verb string, w []string) error {
+	if verb == "rmnode" {
+		return p.api.Delete(p.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.name(w[0])}})
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		done, err := p.holds(verb, w)
+		if err != nil || done {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return errors.New("it does not become true")
+		}
+	}
+}
+
+func (p *play) holds(verb string, w []string) (bool, error) {
+	switch verb {
+	case "listed", "unlisted":
+		node := &corev1.Node{}
+		if err := p.api.Get(p.ctx, client.ObjectKey{Name: p.name(w[0])}, node); err != nil {
+			return false, err
+		}
+		unique := corev1.UniqueVolumeName(names.UniqueVolumeName(driverName, p.name(w[1])))
+		is := slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == unique })
+		return is == (verb == "listed"), nil
+	case "gone", "failed":
+		va, err := p.attachment(w[0], w[1])
+		if verb == "gone" {
+			return va == nil, err
+		}
+		return va != nil && (va.Status.AttachError != nil || va.Status.DetachError != nil), err
+	case "event":
+		events, err := p.events(p.name(w[0]))
+		return slices.ContainsFunc(events, func(e string) bool { return strings.Contains(e, w[1]) }), err
+	}
+	return false, errors.New("no such step")
+}
+
+func (p *play) events(pod string) (all []string, err error) {
+	var list corev1.EventList
+	if err := p.api.List(p.ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		e := &list.Items[i]
+		if e.InvolvedObject.Name == pod && !strings.HasPrefix(e.Reason, "Scheduled") {
+			all = append(all, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Message))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// settle returns the outcome when it has not changed for a while.
+func (p *play) settle() (last []string, err error) {
+	var since time.Time
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		now, err := p.outcome()
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(now, last) || since.IsZero() {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > 2*calm {
+			break
+		}
+	}
+	return last, nil
+}
+
+// outcome is what became of everything, without the prefix.
+func (p *play) outcome() (lines []string, err error) {
+	say := func(format string, args ...any) {
+		lines = append(lines, strings.ReplaceAll(fmt.Sprintf(format, args...), p.prefix, ""))
+	}
+	for _, volume := range p.vols {
+		pv := &corev1.PersistentVolume{}
+		switch err := p.api.Get(p.ctx, client.ObjectKey{Name: volume}, pv); {
+		case client.IgnoreNotFound(err) != nil:
+			return nil, err
+		case err != nil:
+			say("pv %s is gone", volume)
+		default:
+			say("pv %s finalizers %v deleting=%t", volume, pv.Finalizers, pv.DeletionTimestamp != nil)
+		}
+		for i, call := range p.driver.called(volume) {
+			say("pv %s call %d %s", volume, i, call)
+		}
+	}
+	for _, node := range p.nodes {
+		object := &corev1.Node{}
+		if err := p.api.Get(p.ctx, client.ObjectKey{Name: node}, object); err == nil {
+			say("node %s lists %v", node, object.Status.VolumesAttached)
+		}
+	}
+	for _, pod := range p.pods {
+		events, err := p.events(pod)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			say("pod %s event %s", pod, e)
+		}
+	}
+	var list storagev1.VolumeAttachmentList
+	if err := p.api.List(p.ctx, &list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if va := &list.Items[i]; strings.HasPrefix(va.Spec.NodeName, p.prefix) {
+			say("attachment %s@%s attached=%t metadata=%v node=%s finalizers=%v deleting=%t attachError=%s detachError=%s",
+				*va.Spec.Source.PersistentVolumeName, va.Spec.NodeName, va.Status.Attached, va.Status.AttachmentMetadata,
+				va.Annotations[names.AnnAttachedNodeID], va.Finalizers, va.DeletionTimestamp != nil,
+				textOf(va.Status.AttachError), textOf(va.Status.DetachError))
+		}
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+func textOf(e *storagev1.VolumeError) string {
+	if e == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%q code=%v", e.Message, e.ErrorCode != nil)
+}
