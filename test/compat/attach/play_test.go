@@ -351,6 +351,7 @@ func (p *play) outcome() (lines []string, err error) {
 		case err != nil:
 			say("pv %s is gone", volume)
 		default:
+			slices.Sort(pv.Finalizers)
 			say("pv %s finalizers %v deleting=%t", volume, pv.Finalizers, pv.DeletionTimestamp != nil)
 		}
 		for i, call := range p.driver.called(volume) {
