@@ -81,7 +81,8 @@ func (c *contest) close() error {
 // open connects, creates the nodes and the accounts of the programs, and starts to observe.
 func (c *contest) open(ctx context.Context) (err error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
+	err = errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), rbacv1.AddToScheme(scheme))
+	if err != nil {
 		return err
 	}
 	admin := rest.CopyConfig(c.cluster.RESTConfig())
@@ -247,8 +248,9 @@ func (c *contest) bind(ctx context.Context, claim *corev1.PersistentVolumeClaim)
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: claim.Name},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, Capacity: gibibyte(), PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef: &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+			AccessModes: claim.Spec.AccessModes, Capacity: gibibyte(),
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: driverName, VolumeHandle: claim.Name,
 			}},
@@ -258,7 +260,8 @@ func (c *contest) bind(ctx context.Context, claim *corev1.PersistentVolumeClaim)
 		return err
 	}
 	pv.Status.Phase = corev1.VolumeBound
-	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, gibibyte(), claim.Spec.AccessModes
+	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, gibibyte()
+	claim.Status.AccessModes = claim.Spec.AccessModes
 	return errors.Join(c.api.Status().Update(ctx, pv), c.api.Status().Update(ctx, claim))
 }
 

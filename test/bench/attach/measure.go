@@ -177,7 +177,8 @@ func (c *contest) idle(ctx context.Context, _ combination) error {
 		attach, detach = append(attach, t.attach...), append(detach, t.detach...)
 	}
 	fmt.Printf("  idle, one volume after the other   attach p50 %s p99 %s   detach p50 %s p99 %s\n",
-		short(percentile(attach, 50)), short(percentile(attach, 99)), short(percentile(detach, 50)), short(percentile(detach, 99)))
+		short(percentile(attach, 50)), short(percentile(attach, 99)),
+		short(percentile(detach, 50)), short(percentile(detach, 99)))
 	return nil
 }
 
@@ -220,7 +221,8 @@ func (c *contest) moves(ctx context.Context, _ combination) error {
 			return err
 		}
 	}
-	fmt.Printf("  pod moved, from unused to listed   p50 %s p99 %s\n", short(percentile(waited, 50)), short(percentile(waited, 99)))
+	fmt.Printf("  pod moved, from unused to listed   p50 %s p99 %s\n",
+		short(percentile(waited, 50)), short(percentile(waited, 99)))
 	return nil
 }
 
@@ -256,8 +258,9 @@ func (c *contest) burst(ctx context.Context, one combination) error {
 	fmt.Printf("  %d volumes on %d nodes             attach %.0f/s p50 %s p99 %s   detach %.0f/s p50 %s p99 %s\n", n, len(c.nodes),
 		float64(n)/t.allAttach.Seconds(), short(percentile(t.attach, 50)), short(percentile(t.attach, 99)),
 		float64(n)/t.allDetach.Seconds(), short(percentile(t.detach, 50)), short(percentile(t.detach, 99)))
+	published, unpublished = c.driver.publishes.Load()-published, c.driver.unpublishes.Load()-unpublished
 	fmt.Printf("  calls a volume                     publish %.2f, unpublish %.2f\n",
-		float64(c.driver.publishes.Load()-published)/float64(n), float64(c.driver.unpublishes.Load()-unpublished)/float64(n))
+		float64(published)/float64(n), float64(unpublished)/float64(n))
 	fmt.Print(requests(tally, n))
 	return nil
 }

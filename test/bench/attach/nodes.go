@@ -39,8 +39,9 @@ type observer struct {
 
 func newObserver(api client.Client) *observer {
 	return &observer{
-		api: api, used: map[string]map[string]int{}, reported: map[string][]string{}, listed: map[string]time.Time{},
-		attached: map[string]string{}, freed: map[string]time.Time{}, gone: map[string]time.Time{}, begun: map[string]time.Time{},
+		api: api, used: map[string]map[string]int{}, reported: map[string][]string{},
+		listed: map[string]time.Time{}, attached: map[string]string{}, freed: map[string]time.Time{},
+		gone: map[string]time.Time{}, begun: map[string]time.Time{},
 	}
 }
 
