@@ -17,10 +17,10 @@ import (
 const tellConflictAgain = 5 * time.Minute
 
 // conflict is for an exclusive volume that another node has (4.8). Since Kubernetes 1.37 the text
-// begins with what is waited for.
+// is that of a wait and not of an error.
 func (p *plan) conflict(node, other string) {
 	message := fmt.Sprintf(
-		"Multi-Attach error for volume %q Waiting for detach: %s",
+		"Waiting for detach for volume %q %s",
 		p.Volumes[0].Name,
 		usedBy(p.wants[node], p.wants[other]),
 	)

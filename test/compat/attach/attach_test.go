@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // atOnce is how many scenarios are played at the same time.
@@ -18,6 +21,7 @@ const reducedTo = 12
 // TestAttachCompat plays each scenario to both sides. What is different must be in the list of known
 // differences, with its reason.
 func TestAttachCompat(t *testing.T) {
+	ctrllog.SetLogger(logr.Discard())
 	var wanted []scenario
 	for i, s := range scenarios {
 		if os.Getenv("COMPAT") == "whole" || i%reducedTo == 0 {

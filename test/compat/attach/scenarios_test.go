@@ -9,6 +9,9 @@ type scenario struct {
 // scenarios are played to both sides. Row numbers are those of docs/spec/volume-controllers.md.
 var scenarios = build()
 
+// twice is a race of upstream's: two attaches of a volume at once.
+const twice = "upstream puts its finalizer twice on a volume that two nodes attach at once, or publishes it twice (AT-A18)"
+
 // build combines the beginnings of a volume with what happens to it.
 func build() (all []scenario) {
 	add := func(text, differs string) { all = append(all, scenario{text, differs}) }
@@ -33,17 +36,17 @@ func build() (all []scenario) {
 		{begin + "use a x; down a; rm p; pause; listed a x", ""},
 		{begin + "rmva x a; gone x a; pause", "the VolumeAttachment is made again at once, and not after a minute"},
 		{"node a; vol x RWX; pod p a x; pod q a x; listed a x; rm p; pause; listed a x; rm q; gone x a", ""},
-		{"node a; node b; vol x RWX; pod p a x; pod q b x; listed a x; listed b x; rm p; gone x a; pause", ""},
-		{"node a; node b; vol x ROX; pod p a x; pod q b x; listed a x; listed b x; rm p; rm q; gone x a; gone x b", ""},
+		{"node a; node b; vol x RWX; pod p a x; pod q b x; listed a x; listed b x; rm p; gone x a; pause", twice},
+		{"node a; node b; vol x ROX; pod p a x; pod q b x; listed a x; listed b x; rm p; rm q; gone x a; gone x b", twice},
 		{"node a unmanaged; vol x RWO; pod p a x; pause", ""},
 		{"node a; vol x RWO unbound; pod p a x; pause; bind x; listed a x; event p SuccessfulAttachVolume", ""},
 		{"node a nodriver; vol x RWO; pod p a x; pause; register a; listed a x; event p SuccessfulAttachVolume",
 			"the attacher waits for the driver on the node, and reports no error meanwhile"},
 		{"node a; vol x RWO; pod p a x; vol y RWO; pod q a y; listed a x; listed a y; rm p; gone x a; pause", ""},
-		{"node a; vol x RWO; fail x Internal 1; pod p a x; event p FailedAttachVolume; listed a x; event p SuccessfulAttachVolume",
+		{"node a; vol x RWO; fail x INTERNAL 1; pod p a x; event p FailedAttachVolume; listed a x; event p SuccessfulAttachVolume",
 			"upstream adds the code's name to the error once more"},
-		{"node a; vol x RWO; fail x ResourceExhausted 1; pod p a x; listed a x; event p SuccessfulAttachVolume", ""},
-		{"node a; vol x RWO; pod p a x; listed a x; event p SuccessfulAttachVolume; fail x Internal 1; rm p; gone x a", ""},
+		{"node a; vol x RWO; fail x RESOURCE_EXHAUSTED 1; pod p a x; listed a x; event p SuccessfulAttachVolume", ""},
+		{"node a; vol x RWO; pod p a x; listed a x; event p SuccessfulAttachVolume; fail x INTERNAL 1; rm p; gone x a", ""},
 		{"node a; vol x RWO; pod p a x; listed a x; rmpv x; pause; rm p; gone x a", ""},
 	} {
 		add(s.text, s.differs)
