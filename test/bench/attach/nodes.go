@@ -119,6 +119,9 @@ func (o *observer) release(node, handle string) {
 	if o.used[node][handle]--; o.used[node][handle] <= 0 {
 		delete(o.used[node], handle)
 	}
+	if !slices.Contains(o.reported[node], handle) { // it was gone before the node could report it
+		o.freed[at(node, handle)] = time.Now()
+	}
 	delete(o.gone, handle)
 }
 
