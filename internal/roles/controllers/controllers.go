@@ -33,6 +33,9 @@ type Controllers struct {
 	Workers    uint
 	RetryStart time.Duration
 	RetryMax   time.Duration
+	// KeepInUse is --disable-force-detach-on-timeout: a volume in use stays attached to an unhealthy
+	// node.
+	KeepInUse bool
 
 	process.HTTPSettings
 
@@ -104,6 +107,9 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 			"first delay after a failure; it doubles with each further one",
 		)
 		f.DurationVar(&c.RetryMax, "retry-interval-max", time.Minute, "longest delay after a failure")
+		f.BoolVar(&c.KeepInUse, "disable-force-detach-on-timeout", false,
+			"never detach a volume that an unhealthy node reports in use, unless the node has the taint out-of-service; "+
+				"otherwise it is detached after six minutes")
 	})
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/purser-csi/purser/internal/controllers/attachdetach"
 	"github.com/purser-csi/purser/internal/controllers/statemetrics"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -178,6 +179,9 @@ func (b *builder) add(ctx context.Context) error {
 		Metrics: b.registry,
 		Queue:   b.role.Queue, Attachments: b.role.Attachments,
 		Settings: b.settings,
+	}
+	if !b.role.KeepInUse {
+		parts.ForceDetachAfter = attachdetach.DefaultForceAfter
 	}
 	for _, c := range enabled {
 		if !b.isServed(c) {

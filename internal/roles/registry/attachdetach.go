@@ -29,7 +29,7 @@ func attachDetach() Controller {
 			return attachdetach.New(attachdetach.Config{
 				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
 				Settings: p.Settings(events),
-				Rules:    attachment.Rules{ForceAfter: attachdetach.DefaultForceAfter}, AuditEvery: attachdetach.DefaultAudit,
+				Rules:    attachment.Rules{ForceAfter: p.ForceDetachAfter}, AuditEvery: attachdetach.DefaultAudit,
 				Together: p.Attachments,
 				Forced:   telemetry.NewCounter(p.Metrics, telemetry.MetricForcedDetaches),
 			}).AddTo(ctx, p.Manager)

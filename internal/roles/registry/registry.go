@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,7 +45,10 @@ type Parts struct {
 	Queue   *handoff.Queue // to the provisioner in the same process; nil for none
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
-	Settings    func(reconcile.Recorder) reconcile.Settings
+	// ForceDetachAfter is how long an unhealthy node may report an unwanted volume in use; 0 for
+	// ever.
+	ForceDetachAfter time.Duration
+	Settings         func(reconcile.Recorder) reconcile.Settings
 }
 
 // Names returns the names of all controllers, sorted.
