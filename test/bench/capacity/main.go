@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +26,7 @@ type options struct {
 	poll     time.Duration // --capacity-poll-interval of the provisioners
 	delay    time.Duration // of the driver's answers
 	patience time.Duration // for the first publication
+	only     string        // part of the names of the contenders that take part
 }
 
 func run() int {
@@ -33,6 +35,7 @@ func run() int {
 	flag.DurationVar(&o.poll, "poll", 30*time.Second, "interval of the polls; ten are measured")
 	flag.DurationVar(&o.delay, "delay", time.Millisecond, "how long the driver takes for an answer")
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "for the first publication; what is not published by then is extrapolated")
+	flag.StringVar(&o.only, "only", "", "`words` that stand in the names of the contenders, such as purser; empty for all")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -73,6 +76,9 @@ func (o options) bench(ctx context.Context) (err error) {
 		}
 	}()
 	for _, who := range contenders {
+		if !strings.Contains(who.name, o.only) {
+			continue
+		}
 		if _, absent := os.Stat(filepath.Join(bin, who.program)); absent != nil {
 			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", who.name, absent)
 			continue
