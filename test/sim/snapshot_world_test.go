@@ -106,7 +106,7 @@ func (w *snapshotWorld) restart() {
 	}
 	api := snapshotAPI{w.server.Client(), w}
 	controller := snapshotting.NewController(snapshotting.ControllerConfig{
-		Settings: settings, SourceMode: true, Cached: api, Live: api, Writer: api,
+		Settings: settings, Mode: core.Settings{SourceMode: true}, Cached: api, Live: api, Writer: api,
 	})
 	prefix := "snapshot"
 	if w.mutant.fresh {

@@ -49,11 +49,10 @@ func Indexes() []Index {
 // ControllerConfig is what the snapshot-controller needs.
 type ControllerConfig struct {
 	reconcile.Settings
-	// SourceMode is that of [core.Settings].
-	SourceMode bool
-	Cached     client.Reader // objects must be whole but for their managed fields
-	Live       client.Reader
-	Writer     client.Client
+	Mode   core.Settings
+	Cached client.Reader // objects must be whole but for their managed fields
+	Live   client.Reader
+	Writer client.Client
 }
 
 // Controller works on all VolumeSnapshots of a cluster.

@@ -21,7 +21,7 @@ import (
 
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (core.Snapshot, error) {
-	s := core.Snapshot{Settings: core.Settings{SourceMode: c.SourceMode}, Key: key}
+	s := core.Snapshot{Settings: c.Mode, Key: key}
 	var err error
 	if s.Unprotected, err = c.unprotected(ctx, key); err != nil {
 		return s, err
@@ -112,6 +112,13 @@ func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
 			&corev1.PersistentVolume{}); err != nil {
 			return err
 		}
+	}
+	if s.Volume != nil && c.Mode.Distributed && s.Volume.Spec.NodeAffinity != nil {
+		var nodes corev1.NodeList
+		if err := c.Cached.List(ctx, &nodes); err != nil {
+			return fmt.Errorf("read the nodes of volume %q: %w", s.Volume.Name, err)
+		}
+		s.Nodes = nodes.Items
 	}
 	if !slices.Contains(s.Claim.Finalizers, names.FinalizerSnapshotClaim) {
 		return nil

@@ -21,7 +21,7 @@ import (
 
 // Gather implements reconcile.Task.
 func (g *GroupController) Gather(ctx context.Context, key types.NamespacedName) (groupsnapshotting.Group, error) {
-	s := groupsnapshotting.Group{Settings: groupsnapshotting.Settings{SourceMode: g.SourceMode}, Key: key}
+	s := groupsnapshotting.Group{Settings: groupsnapshotting.Settings{SourceMode: g.Mode.SourceMode}, Key: key}
 	var err error
 	if s.Snapshot, err = read(
 		ctx,

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -125,6 +126,23 @@ func chooseClass(s Snapshot) (class *snapshotv1.VolumeSnapshotClass, problem ver
 	), true
 }
 
+// nodeOf returns the first node, by name, that the volume can be reached from, whose sidecar takes
+// the snapshot (SN-L1). It is empty for a volume that is not bound to nodes.
+func nodeOf(s Snapshot) string {
+	affinity := s.Volume.Spec.NodeAffinity
+	if !s.Distributed || affinity == nil || affinity.Required == nil {
+		return ""
+	}
+	first := ""
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		if objects.MatchesNode(affinity.Required, node.Name, node.Labels) && (first == "" || node.Name < first) {
+			first = node.Name
+		}
+	}
+	return first
+}
+
 func newContent(
 	s Snapshot,
 	class *snapshotv1.VolumeSnapshotClass,
@@ -143,6 +161,9 @@ func newContent(
 			DeletionPolicy: class.DeletionPolicy, Driver: class.Driver, VolumeSnapshotClassName: new(class.Name),
 			Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new(s.Volume.Spec.CSI.VolumeHandle)},
 		},
+	}
+	if node := nodeOf(s); node != "" {
+		content.Labels = map[string]string{names.LabelSnapshotNode: node}
 	}
 	if s.SourceMode {
 		content.Spec.SourceVolumeMode = s.Volume.Spec.VolumeMode

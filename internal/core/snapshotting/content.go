@@ -41,6 +41,8 @@ func DecideContent(
 		return contentNothing{Finding: finding(verdict.ContentIdle, "the VolumeSnapshotContent does not exist any more")}
 	case c.Spec.Driver != s.Driver || s.Class != nil && s.Class.Driver != s.Driver: // SN-A2
 		return contentNothing{Finding: finding(verdict.ContentIdle, "another driver serves the VolumeSnapshotContent")}
+	case s.Node != "" && c.Labels[names.LabelSnapshotNode] != s.Node: // SN-L2
+		return contentNothing{Finding: finding(verdict.ContentIdle, "the sidecar on another node serves the VolumeSnapshotContent")}
 	case c.DeletionTimestamp != nil && !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent):
 		return contentNothing{Finding: finding(verdict.ContentIdle, "the VolumeSnapshotContent does not wait for the driver")}
 	}

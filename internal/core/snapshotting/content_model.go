@@ -38,6 +38,9 @@ type ContentSettings struct {
 	Naming        Naming
 	Lists         bool // the driver has LIST_SNAPSHOTS
 	ExtraMetadata bool // --extra-create-metadata
+	// Node has only contents be served whose snapshots are taken on this node (--node-deployment);
+	// empty for all.
+	Node string
 }
 
 // ContentSnapshot is the world around one VolumeSnapshotContent.

@@ -20,6 +20,9 @@ type Settings struct {
 	// SourceMode has the content say which mode the source volume has
 	// (--prevent-volume-mode-conversion).
 	SourceMode bool
+	// Distributed has the sidecar on a node of the volume take the snapshot
+	// (--enable-distributed-snapshotting).
+	Distributed bool
 }
 
 // Snapshot is the world around one VolumeSnapshot.
@@ -34,6 +37,7 @@ type Snapshot struct {
 	Defaults    []snapshotv1.VolumeSnapshotClass // classes that are annotated as default
 	Claim       *corev1.PersistentVolumeClaim    // the source; nil: there is none
 	Volume      *corev1.PersistentVolume         // that the claim names, read live; nil: there is none
+	Nodes       []corev1.Node                    // all of them, where Distributed needs them
 	// Others are the names of the other VolumeSnapshots of the claim that are not ready.
 	Others []string
 	// Group says how it stands with the group that the VolumeSnapshot is a member of.

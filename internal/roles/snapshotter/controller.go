@@ -15,6 +15,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/purser-csi/purser/internal/controllers/snapshotting"
+	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/roles/cli"
@@ -41,10 +42,11 @@ type Controller struct {
 	RetryStart time.Duration
 	RetryMax   time.Duration
 	SourceMode bool
-	Gates      *cli.Gates
-	Notices    *cli.Notices
+	// Distributed is --enable-distributed-snapshotting.
+	Distributed bool
+	Gates       *cli.Gates
+	Notices     *cli.Notices
 
-	distributed  bool
 	resync, wait time.Duration
 	autoMaxProcs bool
 }
@@ -89,10 +91,10 @@ func (c *Controller) AddFlags(f *pflag.FlagSet) {
 			"write down the mode of the source volume, for the provisioner to compare",
 		)
 		f.BoolVar(
-			&c.distributed,
+			&c.Distributed,
 			"enable-distributed-snapshotting",
 			false,
-			"not supported: snapshots of node-local volumes by a sidecar on each node",
+			"label the content of a node-local volume with a node, whose csi-snapshotter takes the snapshot; needs permission to list nodes",
 		)
 		f.DurationVar(&c.resync, "resync-period", 15*time.Minute, "has no effect: every change is seen as it comes")
 		f.DurationVar(
@@ -143,8 +145,7 @@ func (c *Controller) Validate() error {
 	return errors.Join(append(errs,
 		cli.Need(c.Workers > 0, "--worker-threads=0: must be at least 1, or nothing is worked on"),
 		cli.Need(c.RetryStart > 0 && c.RetryMax >= c.RetryStart,
-			"--retry-interval-start=%s: must be more than 0 and at most --retry-interval-max=%s", c.RetryStart, c.RetryMax),
-		cli.Need(!c.distributed, "--enable-distributed-snapshotting: not supported; leave it out"))...)
+			"--retry-interval-start=%s: must be more than 0 and at most --retry-interval-max=%s", c.RetryStart, c.RetryMax))...)
 }
 
 // drainTime is for the API requests in flight when the process is asked to end.
@@ -199,7 +200,8 @@ func (c *Controller) Run(ctx context.Context) error {
 			Backoff: reconcile.Backoff{First: c.RetryStart, Most: c.RetryMax},
 			Events:  events, Decided: telemetry.NewCounter(registry, telemetry.MetricDecisions),
 		},
-		SourceMode: c.SourceMode, Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+		Mode:   core.Settings{SourceMode: c.SourceMode, Distributed: c.Distributed},
+		Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
 	})
 	if err := errors.Join(
 		controller.AddTo(ctx, mgr),

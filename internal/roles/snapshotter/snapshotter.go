@@ -3,6 +3,7 @@ package snapshotter
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -113,7 +114,7 @@ func (s *Snapshotter) AddFlags(f *pflag.FlagSet) {
 			&s.NodeDeployment,
 			"node-deployment",
 			false,
-			"not supported: snapshots of node-local volumes by a sidecar on each node",
+			"take only snapshots of the node in the environment variable NODE_NAME; run one instance on each node, without an election",
 		)
 		f.StringVar(
 			&s.GroupPrefix,
@@ -142,7 +143,19 @@ func (s *Snapshotter) Validate() error {
 			"--groupsnapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or groups would share a name", s.GroupUUIDLength),
 		cli.Need(s.NameUUIDLength == -1 || s.NameUUIDLength > 0 && s.NameUUIDLength <= 32,
 			"--snapshot-name-uuid-length=%d: must be -1 or from 1 to 32, or snapshots would share a name", s.NameUUIDLength),
-		cli.Need(!s.NodeDeployment, "--node-deployment: not supported; run one csi-snapshotter with --leader-election"))
+		cli.Need(!s.NodeDeployment || s.node() != "",
+			"--node-deployment: the environment variable NODE_NAME is not set; set it to the node's name"),
+		cli.Need(!s.NodeDeployment || !s.Election.Enabled, "--node-deployment: one instance works for each node; leave out --leader-election"),
+		cli.Need(!s.NodeDeployment || !s.Controller, "--node-deployment: run `purser snapshot-controller` once for the cluster, "+
+			"without --snapshot-controller here"))
+}
+
+// node returns the node of this instance; empty without --node-deployment.
+func (s *Snapshotter) node() string {
+	if !s.NodeDeployment {
+		return ""
+	}
+	return os.Getenv("NODE_NAME") // SN-N16
 }
 
 var errCannotSnapshot = errors.New(
@@ -170,8 +183,8 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 		Writer: run.Manager.GetClient(),
 		ContentSettings: core.ContentSettings{
 			Driver: run.Driver.Name, Naming: core.Naming{Prefix: s.NamePrefix, Length: s.NameUUIDLength},
-			ExtraMetadata: s.ExtraMetadata,
-			Lists:         run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
+			ExtraMetadata: s.ExtraMetadata, Node: s.node(),
+			Lists: run.Driver.Controller[csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS],
 		},
 		CSI: run.Conn.Controller(), Timeout: s.Timeout,
 		Caller: csirpc.NewCaller(csirpc.CallerConfig{
@@ -183,7 +196,7 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 		return err
 	}
 	controller := snapshotting.NewController(snapshotting.ControllerConfig{
-		Settings: run.Settings, SourceMode: s.SourceMode,
+		Settings: run.Settings, Mode: core.Settings{SourceMode: s.SourceMode},
 		Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
 	})
 	return errors.Join(controller.AddTo(ctx, run.Manager), followGroups(run.Manager, s.Gates, controller))

@@ -46,7 +46,7 @@ func TestControllerFlags(t *testing.T) {
 		{[]string{"--v=2", "--leader-election=false", "--prevent-volume-mode-conversion"}, false},
 		{[]string{"-leader-election", "-leader-election-namespace=n", "-http-endpoint=:8080", "-retry-crd-interval-max=5s"}, false},
 		{[]string{"--csi-address=/s"}, true},
-		{[]string{"--enable-distributed-snapshotting"}, true},
+		{[]string{"--enable-distributed-snapshotting"}, false},
 		{[]string{"--worker-threads=0"}, true},
 	} {
 		c := NewController()
