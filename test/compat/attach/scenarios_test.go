@@ -12,6 +12,10 @@ var scenarios = build()
 // twice is a race of upstream's: two attaches of a volume at once.
 const twice = "upstream puts its finalizer twice on a volume that two nodes attach at once, or publishes it twice (AT-A18)"
 
+// early is upstream's second call, which it makes at once on its own write (AT-H16).
+const early = "upstream calls the driver twice at once, so that its controller does not see the first error; ours emits " +
+	"the event, tries again after the delay, and clears the error"
+
 // build combines the beginnings of a volume with what happens to it.
 func build() (all []scenario) {
 	add := func(text, differs string) { all = append(all, scenario{text, differs}) }
@@ -44,8 +48,8 @@ func build() (all []scenario) {
 			"the attacher waits for the driver on the node, and reports no error meanwhile"},
 		{"node a; vol x RWO; pod p a x; vol y RWO; pod q a y; listed a x; listed a y; rm p; gone x a; pause", ""},
 		{"node a; vol x RWO; fail x INTERNAL 1; pod p a x; event p FailedAttachVolume; listed a x; event p SuccessfulAttachVolume",
-			"upstream adds the code's name to the error once more"},
-		{"node a; vol x RWO; fail x RESOURCE_EXHAUSTED 1; pod p a x; listed a x; event p SuccessfulAttachVolume", ""},
+			early},
+		{"node a; vol x RWO; fail x RESOURCE_EXHAUSTED 1; pod p a x; listed a x; event p SuccessfulAttachVolume", early},
 		{"node a; vol x RWO; pod p a x; listed a x; event p SuccessfulAttachVolume; fail x INTERNAL 1; rm p; gone x a", ""},
 		{"node a; vol x RWO; pod p a x; listed a x; rmpv x; pause; rm p; gone x a", ""},
 	} {
