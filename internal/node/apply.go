@@ -22,20 +22,20 @@ func (a *Agent) Apply(ctx context.Context, s mounting.Snapshot, action mounting.
 	case mounting.ConfirmGone:
 		return a.confirmGone(ctx, act)
 	case mounting.Stage:
-		return a.counted(s, act.Use.ID, mounting.AfterStage(s, act.Use, a.stage(ctx, s, act.Use))), nil
+		return a.counted(s, act.ID, mounting.AfterStage(s, act.Use, a.stage(ctx, s, act.Use))), nil
 	case mounting.Publish:
 		failure := a.publish(ctx, s, act)
-		return a.counted(s, act.Use.ID, mounting.AfterPublish(act.Use, act.Before, failure)), nil
+		return a.counted(s, act.ID, mounting.AfterPublish(act.Use, act.Before, failure)), nil
 	case mounting.Expand:
-		return a.counted(s, act.Use.ID, a.expand(ctx, s, act.Use)), nil
+		return a.counted(s, act.ID, a.expand(ctx, s, act.Use)), nil
 	case mounting.Unpublish:
 		return a.counted(s, act.ID, mounting.AfterUnpublish(act.Publication, a.unpublish(ctx, s, act.Publication))), nil
 	case mounting.Unstage:
 		return a.counted(s, act.DeviceID, mounting.AfterUnstage(s, a.unstage(ctx, s, act.Device))), nil
 	case mounting.CleanDevice:
-		return nil, a.cleanDevice(s.Key, act.Use.ID.Device())
+		return nil, a.cleanDevice(s.Key, act.ID.Device())
 	case mounting.CleanPublication:
-		return nil, a.cleanPublication(s.Key, act.Use.ID)
+		return nil, a.cleanPublication(s.Key, act.ID)
 	case mounting.Tell:
 		a.tell(act)
 		return nil, nil
@@ -188,7 +188,7 @@ func (a *Agent) publish(ctx context.Context, s mounting.Snapshot, act mounting.P
 		}
 	}
 	// The files of a republished volume are in use: their owner is set once.
-	if owns && !(publication.Published && publication.State == mounting.Certain) {
+	if owns && (!publication.Published || publication.State != mounting.Certain) {
 		if err := a.setOwnership(ctx, use, ownership); err != nil {
 			return unsent(fmt.Errorf("applyFSGroup failed for vol %s: %w", use.Key.VolumeID(), err))
 		}

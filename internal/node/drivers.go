@@ -55,16 +55,6 @@ func (d *drivers) registered(name string) *registered {
 	return d.byName[name]
 }
 
-func (d *drivers) all() []*registered {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := make([]*registered, 0, len(d.byName))
-	for _, r := range d.byName {
-		all = append(all, r)
-	}
-	return all
-}
-
 // node returns the client of a driver's node service.
 func (d *drivers) node(name string) (csi.NodeClient, error) {
 	if r := d.registered(name); r != nil {

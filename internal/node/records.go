@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -87,9 +88,7 @@ func (r *records) failures(key mounting.Key) map[any]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	failed := make(map[any]int, len(r.failed[key]))
-	for of, n := range r.failed[key] {
-		failed[of] = n
-	}
+	maps.Copy(failed, r.failed[key])
 	return failed
 }
 

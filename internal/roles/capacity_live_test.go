@@ -48,8 +48,8 @@ func newZonedDriver(room map[string]int64) *zonedDriver {
 		room: room, down: map[string]bool{}, requests: map[string]string{}, zones: map[string]string{}, sizes: map[string]int64{},
 	}
 	_, flat := room[""]
-	d.scriptedDriver.topology = !flat
-	d.scriptedDriver.self = d
+	d.topology = !flat
+	d.self = d
 	return d
 }
 

@@ -213,7 +213,7 @@ func (p port) releaseAll(claims []*corev1.PersistentVolumeClaim) {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return fmt.Errorf("it exists: %v", err)
+			return fmt.Errorf("it exists: %w", err)
 		})
 	}
 }

@@ -72,7 +72,7 @@ func newCopying(t *testing.T, provisionerArgs ...string) copying {
 // loopDriver starts the built-in driver with loop images, and returns its socket.
 func loopDriver(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "purser") //nolint:usetesting // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "purser")
 	if err != nil {
 		t.Fatal(err)
 	}

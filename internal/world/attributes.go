@@ -18,13 +18,15 @@ const IndexTargetClass = "targetVolumeAttributesClass"
 
 // ModificationIndexes are the indexes of the controller of VolumeAttributesClasses.
 func ModificationIndexes() []Index {
-	return []Index{{&corev1.PersistentVolumeClaim{}, IndexTargetClass,
+	return []Index{{
+		&corev1.PersistentVolumeClaim{}, IndexTargetClass,
 		IndexFunc(func(claim *corev1.PersistentVolumeClaim) []string {
 			if target := attributes.Target(claim); target != "" && attributes.Concerns(claim) {
 				return []string{target}
 			}
 			return nil
-		})}}
+		}),
+	}}
 }
 
 // ModificationMemory is what the process knows of one claim beyond the API objects.

@@ -33,7 +33,8 @@ type ResizingMemory struct {
 
 // Resizing gathers what decides about the expansion of a claim's volume.
 func Resizing(ctx context.Context, from client.Reader, key objects.ClaimKey, m ResizingMemory) (resizing.Snapshot,
-	error) {
+	error,
+) {
 	s := resizing.Snapshot{Driver: m.Driver, AnnotateFS: m.AnnotateFS, OfflineOnly: m.OfflineOnly, Retry: m.Retry}
 	var err error
 	if s.Claim, s.Volume, err = boundPair(ctx, from, key); err != nil || s.Claim == nil || !m.OfflineOnly {

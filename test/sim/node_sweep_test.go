@@ -17,8 +17,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/csidriver"
 )
 
-// nodeDelays are the settings of the competition: none, so that all nodes write at once, and upstream's
-// default.
+// nodeDelays are the settings of the competition: none, so that all nodes write at once, and
+// upstream's default.
 var nodeDelays = []time.Duration{0, 20 * time.Second}
 
 // nodeFaults are the answers of a driver that are not OK.

@@ -97,13 +97,15 @@ var resizeMutants = []mutant{
 	{name: "does not record the size before the call", by: "more is asked for", client: statusPatches(func(o client.Object, _ map[string]any) bool {
 		return !begins(o)
 	})},
-	{name: "writes the status without the resource version", by: "crash, and a write arrives later",
+	{
+		name: "writes the status without the resource version", by: "crash, and a write arrives later",
 		client: statusPatches(func(_ client.Object, patch map[string]any) bool {
 			if metadata, ok := patch["metadata"].(map[string]any); ok {
 				delete(metadata, "resourceVersion")
 			}
 			return true
-		})},
+		}),
+	},
 	{name: "takes every error for final", by: "driver", driver: asExpander(
 		func(next csi.ControllerClient, ctx context.Context, in *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 			out, err := next.ControllerExpandVolume(ctx, in)

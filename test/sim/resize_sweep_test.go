@@ -28,7 +28,8 @@ var resizeFamilies = []family{
 
 var resizeHalf = half{
 	"resizing", resizeWorkloads, resizeFamilies, resizeMutants,
-	extent{every: 3, pairs: 40, wide: 18, chances: 30}, extent{every: 40, pairs: 4, wide: 150, chances: 6},
+	extent{every: 3, pairs: 40, wide: 18, chances: 30},
+	extent{every: 40, pairs: 4, wide: 150, chances: 6},
 }
 
 // TestResizeFaultFree is every workload without faults, and what it costs.

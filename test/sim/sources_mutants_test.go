@@ -56,10 +56,12 @@ var sourceMutants = []mutant{
 			return err
 		},
 	})},
-	{name: "does not count the requests whose claims are gone (X-14)", by: "crash, and the sources are deleted while we are down",
+	{
+		name: "does not count the requests whose claims are gone (X-14)", by: "crash, and the sources are deleted while we are down",
 		protection: func(c *sourceprotection.Config) {
 			c.Requests = func(context.Context) ([]*csi.VolumeContentSource, error) { return nil, nil }
-		}},
+		},
+	},
 	{name: "does not look again when a call or a request ends", by: "sources deleted", sources: breaksSources(brokenSources{silent: true})},
 	{name: "takes the finalizers of other drivers off (X-16)", protection: func(c *sourceprotection.Config) { c.Driver = "other.example" }},
 	{name: "looks at no snapshot that a former process protected", by: "crash, and the sources are deleted while we are down", unswept: true},

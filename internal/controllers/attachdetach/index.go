@@ -14,8 +14,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/protection"
 )
 
-// Indexes: volumes by driver and handle, pods by claim and by node, VolumeAttachments by volume, node and
-// remembered handle, nodes by the volumes that their status names.
+// Indexes: volumes by driver and handle, pods by claim and by node, VolumeAttachments by volume,
+// node and remembered handle, nodes by the volumes that their status names.
 const (
 	IndexHandle     = "attachedHandle"
 	IndexClaim      = "attachedClaim"

@@ -65,7 +65,8 @@ type copier[T any] interface {
 }
 
 func getOwn[T copier[T]](ctx context.Context, from client.Reader, own *kube.OwnWrites[T], key client.ObjectKey,
-	into T) error {
+	into T,
+) error {
 	found, err := kube.ReadOwn(ctx, from, own, key, into)
 	switch {
 	case err != nil:
@@ -135,7 +136,8 @@ func (s *Store) writeStatus(ctx context.Context, of, claim *corev1.PersistentVol
 // PatchVolume writes a volume without a resourceVersion. It is for fields that no other program
 // writes.
 func (s *Store) PatchVolume(ctx context.Context, pv *corev1.PersistentVolume,
-	change func(*corev1.PersistentVolume)) error {
+	change func(*corev1.PersistentVolume),
+) error {
 	changed := pv.DeepCopy()
 	change(changed)
 	if equality.Semantic.DeepEqual(pv, changed) {

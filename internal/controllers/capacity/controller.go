@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +43,7 @@ type Config struct {
 	MaxAge   time.Duration // after which an old answer is withdrawn; 0 for never
 	Locks    csirpc.Locks
 	InFlight *prometheus.GaugeVec
+	Random   func() float64 // from 0 to below 1; spreads the polls
 }
 
 // Names of the two controllers and of their work queues, as upstream's metrics have them (ME-6).
@@ -153,9 +153,9 @@ func (c *Controller) observe(key capacity.Key, s capacity.Snapshot, end next, _ 
 // pause is the time to the next poll of a key. The first one comes at any time within the interval,
 // so that what was published in one burst is not polled in one (S-14); the others stay spread.
 func (c *Controller) pause(s capacity.Snapshot) time.Duration {
-	share := 0.95 + 0.1*rand.Float64() //nolint:gosec // no secret
+	share := 0.95 + 0.1*c.Random()
 	if len(s.Objects) == 0 || c.answers.isFirst(s.Key) {
-		share = 0.05 + 0.95*rand.Float64() //nolint:gosec // no secret
+		share = 0.05 + 0.95*c.Random()
 	}
 	return time.Duration(share * float64(c.Poll))
 }

@@ -238,8 +238,8 @@ func TestRecordsShareWrites(t *testing.T) {
 	})
 }
 
-// The budget: a burst of 1,000 claims, as many at once as the provisioner works on by default, takes at
-// most 0.4 writes a claim, each call included.
+// The budget: a burst of 1,000 claims, as many at once as the provisioner works on by default,
+// takes at most 0.4 writes a claim, each call included.
 func TestBurstSharesWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)

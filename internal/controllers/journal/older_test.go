@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -103,10 +104,8 @@ func TestPagesThatDoNotFit(t *testing.T) {
 func exist(uids ...string) func(*Config) {
 	return func(c *Config) {
 		c.ClaimExists = func(_ context.Context, e intent.Entry) (bool, error) {
-			for _, uid := range uids {
-				if string(e.UID) == uid {
-					return true, nil
-				}
+			if slices.Contains(uids, string(e.UID)) {
+				return true, nil
 			}
 			return false, nil
 		}

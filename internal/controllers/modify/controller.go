@@ -110,11 +110,13 @@ func (c *Controller) interest() boundclaim.Interest {
 func (c *Controller) classEvents() handler.TypedEventHandler[*storagev1.VolumeAttributesClass, objects.ClaimKey] {
 	return handler.TypedFuncs[*storagev1.VolumeAttributesClass, objects.ClaimKey]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.VolumeAttributesClass],
-			q boundclaim.Queue) {
+			q boundclaim.Queue,
+		) {
 			c.enqueueClaimsOf(ctx, e.Object.Name, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*storagev1.VolumeAttributesClass],
-			q boundclaim.Queue) {
+			q boundclaim.Queue,
+		) {
 			if e.ObjectOld.UID != e.ObjectNew.UID {
 				c.enqueueClaimsOf(ctx, e.ObjectNew.Name, q)
 			}

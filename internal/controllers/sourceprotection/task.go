@@ -51,8 +51,7 @@ func (c *Controller) Decide(h source.Held, _ time.Time) source.Verdict { return 
 
 // Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, h source.Held, action source.Action) (source.Verdict, error) {
-	switch action.(type) {
-	case source.Unprotect:
+	if _, is := action.(source.Unprotect); is {
 		return c.unprotect(ctx, h)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
@@ -65,6 +64,7 @@ func (c *Controller) observe(ref source.Ref, _ source.Held, end source.Verdict, 
 		c.know(ref)
 	case verdict.SourceReleased, verdict.SourceUnprotected, verdict.SourceNotOurs:
 		c.forget(ref)
+	default: // nothing is known that was not known before
 	}
 }
 

@@ -51,8 +51,9 @@ func isRefused(claim *corev1.PersistentVolumeClaim, next *resource.Quantity) boo
 	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
 		last, recorded := claim.Status.AllocatedResources[corev1.ResourceStorage]
 		return next == nil || !recorded || next.Cmp(last) == 0
+	default:
+		return false
 	}
-	return false
 }
 
 // otherSizeFirst is about an expansion whose outcome is unknown, and which is finished before the

@@ -1,6 +1,7 @@
 package groupsnapshotting
 
 import (
+	"slices"
 	"time"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
@@ -47,12 +48,7 @@ func begin(s Group, now time.Time) Verdict {
 }
 
 func hasFinalizer(o metav1.Object, finalizer string) bool {
-	for _, f := range o.GetFinalizers() {
-		if f == finalizer {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(o.GetFinalizers(), finalizer)
 }
 
 func createFailure(format string, args ...any) verdict.Finding {

@@ -22,6 +22,8 @@ type (
 )
 
 // DecideContent says what the sidecar does for the content of a group (SN-G2, SN-G5).
+//
+//nolint:gocyclo // the table of the specification, row by row
 func DecideContent(s Content, now time.Time) ContentVerdict {
 	c := s.Content
 	switch {

@@ -28,7 +28,7 @@ func AfterCreate(s Content, a Answer, f *snapshotting.Failure, now time.Time) Co
 		if f.IsFinal() {
 			actions = append(actions, ClearCreating{})
 		}
-		return after(then, append(actions, failed(c, then.Finding.Message, now)...))
+		return after(then, append(actions, failed(c, then.Message, now)...))
 	}
 	done := contentDo{
 		Finding: finding(verdict.GroupContentIdle, "the driver made the group %q", a.Handle), Then: ready(),
@@ -62,7 +62,7 @@ func AfterFind(s Content, a Answer, f *snapshotting.Failure, now time.Time) Cont
 	if f != nil {
 		then := contentRefuse{Finding: finding(verdict.GroupContentCheckFailed,
 			"Failed to check and update group snapshot content: %s", f.Message)}
-		return after(then, failed(s.Content, then.Finding.Message, now))
+		return after(then, failed(s.Content, then.Message, now))
 	}
 	done := contentDo{Finding: finding(verdict.GroupContentIdle, "the group %q exists", a.Handle), Then: ready()}
 	if !a.Ready {

@@ -163,7 +163,8 @@ func noise(n, bytes int) Entry {
 // The text never grows beyond what an object may hold. A full book refuses new entries, says so, and
 // loses none of those that were written.
 func TestBookIsBounded(t *testing.T) {
-	b, written := NewBook(), 0
+	b := NewBook()
+	var written int
 	for n := 0; ; n++ {
 		mustAdd(t, b, noise(n, 8<<10))
 		text, refused, err := b.Take()

@@ -21,14 +21,25 @@ var pairs = []struct {
 	becomes                map[string]string
 }{
 	{"ebs.csi.aws.com", "kubernetes.io/aws-ebs", "vol-0123456789abcdef0", nil, "fsType", "xfs", map[string]string{"csi.storage.k8s.io/fstype": "xfs"}},
-	{"disk.csi.azure.com", "kubernetes.io/azure-disk", "/subscriptions/1/resourceGroups/2/providers/Microsoft.Compute/disks/pvc-1", nil,
-		"skuname", "Premium_LRS", map[string]string{"skuname": "Premium_LRS"}},
-	{"file.csi.azure.com", "kubernetes.io/azure-file", "rg#account#share#pvc-1#uuid#ns",
-		map[string]string{"shareName": "share", "secretName": "s", "secretNamespace": "ns"}, "skuName", "x", map[string]string{"skuName": "x"}},
+	{
+		"disk.csi.azure.com", "kubernetes.io/azure-disk", "/subscriptions/1/resourceGroups/2/providers/Microsoft.Compute/disks/pvc-1", nil,
+		"skuname", "Premium_LRS",
+		map[string]string{"skuname": "Premium_LRS"},
+	},
+	{
+		"file.csi.azure.com", "kubernetes.io/azure-file", "rg#account#share#pvc-1#uuid#ns",
+		map[string]string{"shareName": "share", "secretName": "s", "secretNamespace": "ns"},
+		"skuName", "x",
+		map[string]string{"skuName": "x"},
+	},
 	{"pd.csi.storage.gke.io", "kubernetes.io/gce-pd", "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/pvc-1", nil, "fstype", "ext4", map[string]string{"csi.storage.k8s.io/fstype": "ext4"}},
 	{"cinder.csi.openstack.org", "kubernetes.io/cinder", "0a1b2c3d", nil, "fstype", "ext4", map[string]string{"csi.storage.k8s.io/fstype": "ext4"}},
-	{"csi.vsphere.vmware.com", "kubernetes.io/vsphere-volume", "[fast] pvc-1.vmdk", map[string]string{"initialvolumefilepath": "[fast] pvc-1.vmdk"},
-		"datastore", "fast", map[string]string{"datastore-migrationparam": "fast", "csimigration": "true"}},
+	{
+		"csi.vsphere.vmware.com", "kubernetes.io/vsphere-volume", "[fast] pvc-1.vmdk",
+		map[string]string{"initialvolumefilepath": "[fast] pvc-1.vmdk"},
+		"datastore", "fast",
+		map[string]string{"datastore-migrationparam": "fast", "csimigration": "true"},
+	},
 	{"pxd.portworx.com", "kubernetes.io/portworx-volume", "0a1b2c3d", nil, "repl", "2", map[string]string{"repl": "2"}},
 }
 

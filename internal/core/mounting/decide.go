@@ -138,7 +138,7 @@ func (p *plan) isStaging(use Use) bool {
 	return slices.ContainsFunc(p.steps, func(s step) bool {
 		return slices.ContainsFunc(s.actions, func(a Action) bool {
 			stage, ok := a.(Stage)
-			return ok && stage.Use.ID.Device() == use.ID.Device()
+			return ok && stage.ID.Device() == use.ID.Device()
 		})
 	})
 }
@@ -174,7 +174,7 @@ func (p *plan) isTaken(use Use) bool {
 	if !slices.Contains(use.PV.Spec.AccessModes, corev1.ReadWriteOncePod) {
 		return false
 	}
-	if slices.ContainsFunc(p.Record.Publications, func(o Publication) bool { return o.ID.Pod != use.ID.Pod }) {
+	if slices.ContainsFunc(p.Record.Publications, func(o Publication) bool { return o.Pod != use.ID.Pod }) {
 		return true
 	}
 	// Of several pods that want it, the oldest gets it.

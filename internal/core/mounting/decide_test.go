@@ -128,11 +128,12 @@ func actionText(a Action) string {
 	case Unstage:
 		return "unstage(" + string(a.Mode) + a.Spec + ")"
 	case Stage:
-		return "stage(" + a.Use.ID.Spec + ")"
+		return "stage(" + a.ID.Spec + ")"
 	case Publish:
-		return "publish(" + string(a.Use.ID.Pod) + " " + a.Use.ID.Spec + ")"
+		return "publish(" + string(a.ID.Pod) + " " + a.ID.Spec + ")"
 	case Expand:
-		return "expand(" + string(a.Use.ID.Pod) + ")"
+		return "expand(" + string(a.ID.Pod) + ")"
+	case CleanDevice, CleanPublication, Tell:
 	}
 	return strings.TrimPrefix(strings.SplitN(fmt.Sprintf("%T", a), "{", 2)[0], "mounting.")
 }

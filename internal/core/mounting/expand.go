@@ -67,6 +67,7 @@ func AfterExpansion(
 		return status, set(corev1.PersistentVolumeClaimNodeResizeInProgress)
 	case ExpansionInfeasible:
 		return status, set(corev1.PersistentVolumeClaimNodeResizeInfeasible)
+	case ExpansionDone:
 	}
 	have := status.Capacity[corev1.ResourceStorage]
 	if have.Cmp(size) >= 0 && !isNodeState(now) { // another expansion has begun, or none

@@ -96,7 +96,7 @@ func TestDecidePod(t *testing.T) {
 		"one failed":                     {PodSnapshot{Pod: &corev1.Pod{}, Volumes: []PodVolume{{Name: "v", Why: verdict.Finding{Reason: verdict.StageFailed}}}}, "SetConditions"},
 		"a claim is not bound":           {PodSnapshot{Pod: &corev1.Pod{}, Problems: []Problem{{Volume: "v"}}}, "SetConditions TellPod"},
 	} {
-		got := ""
+		var got string
 		switch v := DecidePod(tc.s).(type) {
 		case verdict.Do[PodAction]:
 			var names []string

@@ -190,6 +190,8 @@ type Ownership struct {
 }
 
 // OwnershipOf returns what the node sets itself (5.6); ok is false for nothing.
+//
+//nolint:gocyclo // the table of the specification, row by row
 func (s Snapshot) OwnershipOf(use Use) (o Ownership, ok bool, err error) {
 	group := fsGroup(use.Pod)
 	if group == nil || use.ID.Mode == Block || use.ReadOnly || s.Driver.MountGroup {

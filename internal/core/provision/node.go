@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -175,9 +176,7 @@ func WithNode(now *corev1.PersistentVolumeClaim, node string) (changed *corev1.P
 func here(s Snapshot) Snapshot {
 	claim := *s.Claim
 	annotations := make(map[string]string, len(claim.Annotations)+1)
-	for key, value := range claim.Annotations {
-		annotations[key] = value
-	}
+	maps.Copy(annotations, claim.Annotations)
 	annotations[names.AnnSelectedNode] = s.Options.Node.Name
 	claim.Annotations = annotations
 	s.Claim = &claim
@@ -216,9 +215,7 @@ func IsHere(pv *corev1.PersistentVolume, own NodeOptions, driver string) bool {
 		return madeBy(source.VolumeAttributes[names.AttributeProvisionerIdentity], driver, own.Name)
 	}
 	places := map[string]string{corev1.LabelHostname: own.Name}
-	for key, value := range own.Segments {
-		places[key] = value
-	}
+	maps.Copy(places, own.Segments)
 	return topology.Includes(pv.Spec.NodeAffinity, own.Name, places)
 }
 

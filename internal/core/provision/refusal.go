@@ -48,6 +48,8 @@ func meaning(a Answer) outcome {
 // request is repeated to find out, a bounded number of times: each that a call may have met, since
 // a driver may look at the parameters of one before it looks at the name, and says nothing then of
 // a volume that it has made for another one (H-1).
+//
+//nolint:gocyclo // the table of the specification, row by row
 func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	m, finding := meaning(a), verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
 	if m == uncertain {

@@ -25,6 +25,7 @@ func mayDelete(s Snapshot, v Verdict) bool {
 			return true
 		case CreateVolume:
 			return unwanted(s) != nil
+		case CheckRoom, Compete, Note, OwnClaim, ProtectSource, Record, Reschedule, Settle, WriteVolume:
 		}
 		return false
 	})

@@ -34,8 +34,10 @@ func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 	raise := RaiseVolume{Capacity: capacity}
 	if !answer.OnNode {
 		done := verdict.Finding{Reason: verdict.ResizeDone, Message: "Resize volume succeeded"}
-		return do{Finding: done, Actions: []Action{raise, Finish{Size: size, Capacity: capacity}},
-			Then: nothing{Finding: done}}
+		return do{
+			Finding: done, Actions: []Action{raise, Finish{Size: size, Capacity: capacity}},
+			Then: nothing{Finding: done},
+		}
 	}
 	if _, annotated := s.Volume.Annotations[names.AnnPreResizeCapacity]; s.AnnotateFS && !annotated {
 		old := s.Claim.Status.Capacity[corev1.ResourceStorage]
@@ -59,8 +61,10 @@ func failed(s Snapshot, size resource.Quantity, f Failure) Verdict {
 	case isInfeasible(f):
 		then.Reason, then.Retry = verdict.ResizeRefused, verdict.RetrySlowly
 		then.Fix = "Ask for a size that the driver accepts; a smaller one than before is tried at once"
-		return do{Finding: then.Finding, Actions: []Action{Fail{Size: size, Message: condition(f), Infeasible: true}},
-			Then: then}
+		return do{
+			Finding: then.Finding, Actions: []Action{Fail{Size: size, Message: condition(f), Infeasible: true}},
+			Then: then,
+		}
 	case f.IsFinal():
 		return do{Finding: then.Finding, Actions: []Action{Fail{Size: size, Message: condition(f)}}, Then: then}
 	}

@@ -96,7 +96,7 @@ func (h Held) isOurs() bool {
 
 // user names what the source is kept for; empty for nothing.
 func (h Held) user() string {
-	handles := func(c *csi.VolumeContentSource) bool { return h.is(c) }
+	handles := h.is
 	switch {
 	case len(h.Users.Claims) > 0:
 		return "claim " + strings.Join(h.Users.Claims, ", ")

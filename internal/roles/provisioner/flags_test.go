@@ -339,7 +339,7 @@ func TestCapacityBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.API = &rest.Config{Host: "https://example.invalid"}
-	api, err := p.Config.APIAccess.Config("test")
+	api, err := p.Config("test")
 	if err != nil {
 		t.Fatal(err)
 	}

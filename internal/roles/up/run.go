@@ -206,6 +206,8 @@ func (h *upRun) logToFile(ctx context.Context) (context.Context, func(), error) 
 func (h *upRun) logFile() string { return filepath.Join(h.dir, "logs", "purser.log") }
 
 // start brings up the parts in the order in which they need each other.
+//
+//nolint:gocyclo // one step after the other, each of which may fail
 func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	h.screen.say("Starting a development cluster in %s", h.dir)
 	endpoint := h.CSIAddress

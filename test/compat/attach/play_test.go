@@ -32,7 +32,7 @@ type play struct {
 
 // step is a verb with words. See [play.take].
 func (p *play) run(script string) error {
-	for _, line := range strings.Split(script, ";") {
+	for line := range strings.SplitSeq(script, ";") {
 		words := strings.Fields(line)
 		if len(words) == 0 {
 			continue
@@ -182,7 +182,7 @@ func (p *play) volume(short, mode string, options []string) error {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: p.meta(short), Spec: corev1.PersistentVolumeClaimSpec{
 		VolumeName: name, StorageClassName: new(""), Resources: corev1.VolumeResourceRequirements{Requests: size},
 	}}
-	for _, m := range strings.Split(mode, ",") {
+	for m := range strings.SplitSeq(mode, ",") {
 		claim.Spec.AccessModes = append(claim.Spec.AccessModes, modes[m])
 	}
 	if slices.Contains(options, "block") {

@@ -143,8 +143,10 @@ func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 	case "local":
 		return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/nonexistent/" + s.Name}}
 	}
-	source := &corev1.CSIPersistentVolumeSource{Driver: value(s, "driver", DriverName), VolumeHandle: p.shared(s.Name),
-		FSType: value(s, "fstype", "")}
+	source := &corev1.CSIPersistentVolumeSource{
+		Driver: value(s, "driver", DriverName), VolumeHandle: p.shared(s.Name),
+		FSType: value(s, "fstype", ""),
+	}
 	if name, ok := s.Option("expand-secret"); ok {
 		source.ControllerExpandSecretRef = &corev1.SecretReference{Namespace: p.play.Name, Name: name}
 	}
@@ -153,7 +155,9 @@ func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 
 func only(node string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn,
-			Values: []string{node}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{node},
+		}},
 	}}}}
 }

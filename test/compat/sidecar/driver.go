@@ -232,7 +232,8 @@ func (d *scripted) serve(ctx context.Context, dir string) (socket string, stop f
 
 // intercept answers calls about a volume from the script.
 func (d *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo,
-	handle grpc.UnaryHandler) (any, error) {
+	handle grpc.UnaryHandler,
+) (any, error) {
 	about, ok := request.(interface {
 		proto.Message
 		GetVolumeId() string
@@ -252,7 +253,8 @@ func (d *scripted) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*c
 }
 
 func (d *scripted) GetPluginCapabilities(context.Context,
-	*csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	*csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
 	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
 	return &csi.GetPluginCapabilitiesResponse{
 		Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{Service: service}}},
@@ -260,7 +262,8 @@ func (d *scripted) GetPluginCapabilities(context.Context,
 }
 
 func (d *scripted) ControllerGetCapabilities(context.Context,
-	*csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	*csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	response := &csi.ControllerGetCapabilitiesResponse{}
 	for _, c := range d.Controller {
 		rpc := &csi.ControllerServiceCapability_RPC{Type: c}
@@ -271,7 +274,8 @@ func (d *scripted) ControllerGetCapabilities(context.Context,
 }
 
 func (d *scripted) NodeGetCapabilities(context.Context,
-	*csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	*csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
 	response := &csi.NodeGetCapabilitiesResponse{}
 	for _, c := range d.Node {
 		rpc := &csi.NodeServiceCapability_RPC{Type: c}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,13 +84,15 @@ func (s Suite) side(ctx context.Context, side Side) (results map[string]report.R
 		return nil, err
 	}
 	r := &run{Suite: s, players: map[string]*play.Player{}}
-	if r.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(s.Dir, side.Name),
-		Binaries: binaries}); err != nil {
+	if r.cluster, err = cluster.Start(ctx, cluster.Config{
+		Dir:      filepath.Join(s.Dir, side.Name),
+		Binaries: binaries,
+	}); err != nil {
 		return nil, err
 	}
 	defer func() {
-		for i := len(r.ends) - 1; i >= 0; i-- {
-			r.ends[i]()
+		for _, v := range slices.Backward(r.ends) {
+			v()
 		}
 		err = errors.Join(err, r.cluster.Stop(context.WithoutCancel(ctx)))
 	}()

@@ -131,20 +131,6 @@ func (d *driver) lines(scenario string) (lines []string) {
 	return lines
 }
 
-// count returns how many calls were made about a scenario.
-func (d *driver) count(scenario string) (n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for about, calls := range d.calls {
-		if strings.HasPrefix(about, scenario+".") {
-			for _, times := range calls {
-				n += times
-			}
-		}
-	}
-	return n
-}
-
 func (d *driver) CreateSnapshot(_ context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

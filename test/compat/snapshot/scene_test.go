@@ -184,13 +184,6 @@ func (s *scene) failed(vs *snapshotv1.VolumeSnapshot) {
 	until(s, vs, "failed", func(vs *snapshotv1.VolumeSnapshot) bool { return vs.Status != nil && vs.Status.Error != nil })
 }
 
-// bound waits until the snapshot-controller has written the content down.
-func (s *scene) bound(vs *snapshotv1.VolumeSnapshot) {
-	until(s, vs, "bound", func(vs *snapshotv1.VolumeSnapshot) bool {
-		return vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil
-	})
-}
-
 // contentOf returns the content of a dynamic snapshot.
 func contentOf(vs *snapshotv1.VolumeSnapshot) *snapshotv1.VolumeSnapshotContent {
 	return &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-" + string(vs.UID)}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,11 +37,11 @@ func (z *Zones) nodes(ctx context.Context) (string, error) {
 	if err := z.Stage.Client.List(ctx, &nodes); err != nil {
 		return "", err
 	}
-	seen := ""
+	var seen strings.Builder
 	for i := range nodes.Items {
-		seen += fmt.Sprintf("%s in zone %s  ", nodes.Items[i].Name, nodes.Items[i].Labels[corev1.LabelTopologyZone])
+		seen.WriteString(fmt.Sprintf("%s in zone %s  ", nodes.Items[i].Name, nodes.Items[i].Labels[corev1.LabelTopologyZone]))
 	}
-	return seen, nil
+	return seen.String(), nil
 }
 
 func (z *Zones) filled(ctx context.Context) (string, error) {
