@@ -19,11 +19,29 @@ build: ## build bin/purser
 	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/purser ./cmd/purser
 	@ln -sf purser $(BIN)/csi-provisioner
 
+# Where images go, and the time in them: that of the commit, so that the same source yields the same bytes.
+IMAGES  ?= $(BIN)/images
+CREATED := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
 .PHONY: image
-image: ## build the images csi-provisioner and purser, with docker
-	@for target in csi-provisioner purser; do \
-		docker build --file deploy/Dockerfile --target $$target --build-arg VERSION=$(VERSION) --tag $$target . || exit 1; \
+image: ## assemble the images of all sidecars and of purser as OCI layouts in bin/images, without docker
+	@for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false \
+			-ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/image/purser-$$arch ./cmd/purser || exit 1; \
 	done
+	@rm -rf $(IMAGES)
+	@cd tools/images && $(GO) run . -version $(VERSION) -created $(CREATED) -out $(IMAGES) \
+		$(BIN)/image/purser-amd64 $(BIN)/image/purser-arm64
+
+.PHONY: driver-image
+driver-image: ## build the image purser with the programs that the driver runs, with docker
+	@docker build --file deploy/Dockerfile --target purser --build-arg VERSION=$(VERSION) --tag purser .
+
+.PHONY: image-verify
+image-verify: ## assemble the images twice, and fail if one byte differs
+	@$(MAKE) --no-print-directory image IMAGES=$(BIN)/images
+	@$(MAKE) --no-print-directory image IMAGES=$(BIN)/images-again
+	@diff -r $(BIN)/images $(BIN)/images-again && echo 'images: identical' && rm -rf $(BIN)/images-again
 
 .PHONY: cluster-tools
 cluster-tools: ## build the programs of a development cluster
@@ -43,6 +61,7 @@ demo: cluster-tools build ## show the life of a volume on a real cluster
 test: cluster-tools build ## run every test
 	@tools/build.sh $(BIN) csi-sanity
 	@$(GO) test -timeout 30m $(PKG)
+	@cd tools/images && $(GO) test ./...
 
 .PHONY: sim
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
