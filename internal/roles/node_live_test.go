@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -131,11 +132,12 @@ func (p port) upstreamInstance(d *localDriver) {
 // by the owner alone. The second time one of them is upstream's.
 func TestInstancePerNode(t *testing.T) {
 	for _, tc := range []struct {
-		row    string
-		second func(port, *localDriver)
+		row      string
+		second   func(port, *localDriver)
+		upstream bool
 	}{
-		{"N-7 both ours", port.ourInstance},
-		{"N-7 one is upstream's", port.upstreamInstance},
+		{"N-7 both ours", port.ourInstance, false},
+		{"N-7 one is upstream's", port.upstreamInstance, true},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			p := newPort(t)
@@ -173,6 +175,9 @@ func TestInstancePerNode(t *testing.T) {
 			}
 			p.releaseAll(claims)
 			for volume, nodes := range calls(deleted, first, second) {
+				if tc.upstream { // it repeats DeleteVolume while the object is still there
+					nodes = slices.Compact(nodes)
+				}
 				if fmt.Sprint(nodes) != fmt.Sprint(made[volume]) {
 					t.Errorf("%s was made on %v and deleted on %v", volume, made[volume], nodes)
 				}

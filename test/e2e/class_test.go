@@ -3,6 +3,8 @@ package e2e
 import (
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,8 +60,8 @@ func TestClassNeverCorrected(t *testing.T) {
 	}
 }
 
-// What this version cannot do it refuses by name, rather than give an empty volume for a clone.
-func TestDataSourceRefused(t *testing.T) {
+// a claim whose source is another claim gets a copy, and not an empty volume.
+func TestCloneOfAClaim(t *testing.T) {
 	t.Parallel()
 	b := newBerth(t, shared(t))
 	origin := b.claim(t, "origin", "")
@@ -68,8 +70,11 @@ func TestDataSourceRefused(t *testing.T) {
 	clone.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: origin.Name}
 	clone.ObjectMeta = metav1.ObjectMeta{Namespace: b.name, Name: "clone"}
 	must(t, b.Client.Create(t.Context(), clone))
-	b.awaitEvent(t, clone, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", "dataSource")
-	if exists(t, b.folder(clone)) {
-		t.Error("a volume is on disk")
+	b.awaitBound(t, clone)
+	must(t, b.Client.Get(t.Context(), client.ObjectKeyFromObject(clone), clone))
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: clone.Spec.VolumeName}}
+	must(t, b.Client.Get(t.Context(), client.ObjectKeyFromObject(pv), pv))
+	if clone.Spec.VolumeName == origin.Spec.VolumeName || !exists(t, b.folder(clone)) {
+		t.Errorf("the clone has volume %s, the source %s; on disk: %v", pv.Name, origin.Spec.VolumeName, exists(t, b.folder(clone)))
 	}
 }

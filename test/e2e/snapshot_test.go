@@ -13,8 +13,9 @@ import (
 
 // The examples apply as a whole, and the snapshot among them becomes ready on the real driver and
 // goes with its content.
+//
+// It does not run in parallel: other tests create the classes of one example.
 func TestExamplesApplyAsAWhole(t *testing.T) {
-	t.Parallel()
 	b := newBerth(t, shared(t))
 	_, err := b.Kubectl(t.Context(), "apply", "-n", b.name, "-f", examples(t))
 	must(t, err)

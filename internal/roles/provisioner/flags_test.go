@@ -339,7 +339,8 @@ func TestCapacityBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.API = &rest.Config{Host: "https://example.invalid"}
-	api, err := p.Config("test")
+		access := &p.APIAccess
+	api, err := access.Config("test")
 	if err != nil {
 		t.Fatal(err)
 	}
