@@ -78,11 +78,13 @@ func TestNodeSweep(t *testing.T) {
 	fmt.Printf("instances per node: %d schedules, 0 violations, in %s\n", runs, time.Since(began).Round(time.Second))
 }
 
-// forcing takes a claim whatever another node has written meanwhile.
+// forcing takes a claim whatever another node has written meanwhile. Its write is slow, so that both
+// nodes have read the claim before either writes it.
 type forcing struct{ client.Client }
 
 func (f forcing) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
 	if claim, ok := o.(*corev1.PersistentVolumeClaim); ok && claim.Annotations[names.AnnSelectedNode] != "" {
+		time.Sleep(forcedWrite)
 		now := &corev1.PersistentVolumeClaim{}
 		if err := f.Get(ctx, client.ObjectKeyFromObject(claim), now); err != nil {
 			return err
@@ -91,6 +93,8 @@ func (f forcing) Update(ctx context.Context, o client.Object, opts ...client.Upd
 	}
 	return f.Client.Update(ctx, o, opts...)
 }
+
+const forcedWrite = 30 * time.Second
 
 var nodeMutants = []nodeMutant{
 	{name: "a claim is taken without its resourceVersion", client: func(c client.Client) client.Client { return forcing{c} }},

@@ -147,6 +147,23 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 				"for images and directories, and every node for Ceph",
 		)
 	})
+	d.addLoopFlags(f)
+	cli.Grouped(f, "Ceph", d.Ceph.addFlags)
+	d.addKubeletFlags(f)
+	cli.Grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
+		f.StringVar(
+			&d.HTTPEndpoint,
+			"http-endpoint",
+			"",
+			"`address`, such as :9808, to serve metrics and health on; empty for none",
+		)
+		f.StringVar(&d.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
+		f.BoolVar(&d.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
+	})
+	cli.Grouped(f, "Logs", cli.LoggingFlags(d.Logging))
+}
+
+func (d *Driver) addLoopFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Loop images", func(f *pflag.FlagSet) {
 		f.Float64Var(
 			&d.Loopfile.OverCommit,
@@ -167,7 +184,9 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 			"how long a snapshot may keep a volume from being written",
 		)
 	})
-	cli.Grouped(f, "Ceph", d.Ceph.addFlags)
+}
+
+func (d *Driver) addKubeletFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Kubelet", func(f *pflag.FlagSet) {
 		f.StringVar(
 			&d.RegistrationDir,
@@ -182,17 +201,6 @@ func (d *Driver) AddFlags(f *pflag.FlagSet) {
 			"`path` of the CSI socket as the kubelet sees it, when that is not the path of --endpoint",
 		)
 	})
-	cli.Grouped(f, "Metrics and health", func(f *pflag.FlagSet) {
-		f.StringVar(
-			&d.HTTPEndpoint,
-			"http-endpoint",
-			"",
-			"`address`, such as :9808, to serve metrics and health on; empty for none",
-		)
-		f.StringVar(&d.MetricsPath, "metrics-path", "/metrics", "HTTP `path` of the metrics")
-		f.BoolVar(&d.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
-	})
-	cli.Grouped(f, "Logs", cli.LoggingFlags(d.Logging))
 }
 
 func hostname() string {

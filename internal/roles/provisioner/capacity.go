@@ -140,7 +140,7 @@ func (w *builder) publisher(
 	}
 	settings.Workers = int(c.Workers)
 	return publishing.New(publishing.Config{
-		Random:   rand.Float64,
+		Random:   rand.Float64, //nolint:forbidigo // the controller takes it as a parameter
 		Settings: settings, Cached: w.Manager.GetClient(), Objects: objects, Live: writer, Writer: writer,
 		Rules: rules, Segments: segments, CSI: w.Conn.Controller(), Timeout: w.role.Timeout,
 		Poll: c.PollInterval, MaxAge: c.MaxAge, Locks: locks, InFlight: inFlight,

@@ -339,7 +339,7 @@ func TestCapacityBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.API = &rest.Config{Host: "https://example.invalid"}
-		access := &p.APIAccess
+	access := &p.APIAccess
 	api, err := access.Config("test")
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func (z *Zones) nodes(ctx context.Context) (string, error) {
 	}
 	var seen strings.Builder
 	for i := range nodes.Items {
-		seen.WriteString(fmt.Sprintf("%s in zone %s  ", nodes.Items[i].Name, nodes.Items[i].Labels[corev1.LabelTopologyZone]))
+		fmt.Fprintf(&seen, "%s in zone %s  ", nodes.Items[i].Name, nodes.Items[i].Labels[corev1.LabelTopologyZone])
 	}
 	return seen.String(), nil
 }
