@@ -12,6 +12,30 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
+// sides writes the requests of a contender and of the provisioner beside it.
+func sides(r row, line func(format string, args ...any)) {
+	for _, side := range []struct {
+		name  string
+		tally audit.Tally
+	}{{r.contender, r.asked}, {"  its provisioner", r.made}} {
+		if len(side.tally) == 0 {
+			continue
+		}
+		c := countsOf(side.tally)
+		line(
+			"  %-24s%8s%8s%8s%8s%8s%8s%6d",
+			side.name,
+			r.per(c.verbs["create"]),
+			r.per(c.verbs["update"]),
+			r.per(c.verbs["patch"]),
+			r.per(c.verbs["delete"]),
+			r.per(c.reads),
+			r.per(c.events),
+			c.conflicts,
+		)
+	}
+}
+
 // report is for people, in 80 columns.
 func (o outcome) report() string {
 	var out strings.Builder
@@ -43,41 +67,13 @@ func (o outcome) report() string {
 	line("A floor is a client that makes only the writes that must be: four for each")
 	line("claim, and five beside a provisioner that is another program. Stock and purser")
 	line("have the same one, of ours; plane has it in the same process.\n")
-	line(
-		"%-26s%8s%8s%8s%8s%8s%8s%6s",
-		"Requests per claim",
-		"create",
-		"update",
-		"patch",
-		"delete",
-		"reads",
-		"events",
-		"409",
-	)
+	line("%-26s%8s%8s%8s%8s%8s%8s%6s", "Requests per claim", "create", "update", "patch", "delete", "reads",
+		"events", "409")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {
 		if len(r.asked) == 0 {
 			return
 		}
-		for _, side := range []struct {
-			name  string
-			tally audit.Tally
-		}{{r.contender, r.asked}, {"  its provisioner", r.made}} {
-			if len(side.tally) == 0 {
-				continue
-			}
-			c := countsOf(side.tally)
-			line(
-				"  %-24s%8s%8s%8s%8s%8s%8s%6d",
-				side.name,
-				r.per(c.verbs["create"]),
-				r.per(c.verbs["update"]),
-				r.per(c.verbs["patch"]),
-				r.per(c.verbs["delete"]),
-				r.per(c.reads),
-				r.per(c.events),
-				c.conflicts,
-			)
-		}
+		sides(r, line)
 	})
 	line("\n%-26s%14s%14s%14s%6s%6s", "Processor, memory", "CPU ms a claim", "provisioner", "API server", "MB", "and")
 	o.each(func(trial string) { line("%s", trial) }, func(r row) {

@@ -108,17 +108,9 @@ func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
 		return err
 	}
 	if s.Content == nil && s.Claim.Spec.VolumeName != "" && s.Snapshot.DeletionTimestamp == nil {
-		if s.Volume, err = kube.Get(ctx, c.Live, types.NamespacedName{Name: s.Claim.Spec.VolumeName},
-			&corev1.PersistentVolume{}); err != nil {
+		if err := c.gatherVolume(ctx, s); err != nil {
 			return err
 		}
-	}
-	if s.Volume != nil && c.Mode.Distributed && s.Volume.Spec.NodeAffinity != nil {
-		var nodes corev1.NodeList
-		if err := c.Cached.List(ctx, &nodes); err != nil {
-			return fmt.Errorf("read the nodes of volume %q: %w", s.Volume.Name, err)
-		}
-		s.Nodes = nodes.Items
 	}
 	if !slices.Contains(s.Claim.Finalizers, names.FinalizerSnapshotClaim) {
 		return nil
@@ -133,6 +125,23 @@ func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
 			s.Others = append(s.Others, other.Name)
 		}
 	}
+	return nil
+}
+
+// gatherVolume reads the volume of the source, and in distributed mode the nodes that it may be on.
+func (c *Controller) gatherVolume(ctx context.Context, s *core.Snapshot) (err error) {
+	name := types.NamespacedName{Name: s.Claim.Spec.VolumeName}
+	if s.Volume, err = kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{}); err != nil || s.Volume == nil {
+		return err
+	}
+	if !c.Mode.Distributed || s.Volume.Spec.NodeAffinity == nil {
+		return nil
+	}
+	var nodes corev1.NodeList
+	if err := c.Cached.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("read the nodes of volume %q: %w", s.Volume.Name, err)
+	}
+	s.Nodes = nodes.Items
 	return nil
 }
 

@@ -161,6 +161,11 @@ func (c *Cluster) unreachableVolumes(pod *corev1.Pod, f Finding) []Finding {
 		}
 		return []Finding{f}
 	}
+	return c.apart(bound, candidates, f)
+}
+
+// apart finds two volumes that no candidate reaches both.
+func (c *Cluster) apart(bound []*corev1.PersistentVolume, candidates []*corev1.Node, f Finding) []Finding {
 	for _, pv := range bound[min(len(bound), 1):] {
 		if slices.ContainsFunc(candidates, func(n *corev1.Node) bool { return reaches(n, bound[0]) && reaches(n, pv) }) {
 			continue
