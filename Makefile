@@ -78,6 +78,7 @@ test-ceph: ## run the backend ceph on a real Ceph, which is installed where abse
 .PHONY: compat
 compat: cluster-tools build ## play the same scenarios to the stock controllers and to ours, and compare (minutes)
 	@$(GO) run ./test/compat
+	@tools/build.sh $(BIN) upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter upstream-snapshot-controller
 	@COMPAT=whole $(GO) test ./test/compat/... -count=1 -v -timeout 30m
 
 .PHONY: race
