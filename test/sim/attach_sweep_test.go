@@ -1,11 +1,6 @@
 package sim
 
-import (
-	"fmt"
-	"strings"
-	"testing"
-	"time"
-)
+import "testing"
 
 // attachFamilies are the ways in which things go wrong around those that attach.
 var attachFamilies = []family{
@@ -33,29 +28,10 @@ var attachHalf = half{
 }
 
 // TestAttachFaultFree is every workload without faults, and what it costs.
-func TestAttachFaultFree(t *testing.T) {
-	for _, work := range attachWorkloads {
-		t.Run(strings.ReplaceAll(work.name, " ", "-"), func(t *testing.T) {
-			r := run(t, work, schedule{}, mutant{})
-			r.report(t)
-			t.Logf("%d operations", r.ops)
-			if testing.Verbose() {
-				t.Log(strings.Join(r.trace, "\n"))
-			}
-		})
-	}
-}
+func TestAttachFaultFree(t *testing.T) { attachHalf.faultFree(t) }
 
 // TestAttachSweep runs everything that can go wrong against every workload of attaching.
-func TestAttachSweep(t *testing.T) {
-	began := time.Now()
-	all := attachHalf.sweep(t)
-	fmt.Printf("attaching: %d workloads, %d crash points, %d schedules with %d crashes that happened, %d violations, in %s\n",
-		all.workloads, all.points, all.schedules, all.crashes, all.violations, time.Since(began).Round(time.Second))
-}
+func TestAttachSweep(t *testing.T) { attachHalf.sweepAll(t) }
 
 // TestAttachMutants breaks the controllers in one way after the other; the sweep must notice each.
-func TestAttachMutants(t *testing.T) {
-	killed := attachHalf.hunt(t)
-	fmt.Printf("attaching: %d of %d mutants killed\n", killed, len(attachHalf.mutants))
-}
+func TestAttachMutants(t *testing.T) { attachHalf.huntAll(t) }

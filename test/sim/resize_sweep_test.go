@@ -1,11 +1,6 @@
 package sim
 
-import (
-	"fmt"
-	"strings"
-	"testing"
-	"time"
-)
+import "testing"
 
 // resizeFamilies are the ways in which things go wrong around the resizer. In place of a deletion,
 // the user asks for more.
@@ -33,28 +28,10 @@ var resizeHalf = half{
 }
 
 // TestResizeFaultFree is every workload without faults, and what it costs.
-func TestResizeFaultFree(t *testing.T) {
-	for _, work := range resizeWorkloads {
-		t.Run(strings.ReplaceAll(work.name, " ", "-"), func(t *testing.T) {
-			r := run(t, work, schedule{}, mutant{})
-			r.report(t)
-			if testing.Verbose() {
-				t.Log(strings.Join(r.trace, "\n"))
-			}
-		})
-	}
-}
+func TestResizeFaultFree(t *testing.T) { resizeHalf.faultFree(t) }
 
 // TestResizeSweep runs everything that can go wrong against every workload of expansion.
-func TestResizeSweep(t *testing.T) {
-	began := time.Now()
-	all := resizeHalf.sweep(t)
-	fmt.Printf("resizing: %d workloads, %d crash points, %d schedules with %d crashes that happened, %d violations, in %s\n",
-		all.workloads, all.points, all.schedules, all.crashes, all.violations, time.Since(began).Round(time.Second))
-}
+func TestResizeSweep(t *testing.T) { resizeHalf.sweepAll(t) }
 
 // TestResizeMutants breaks the resizer in one way after the other; the sweep must notice each.
-func TestResizeMutants(t *testing.T) {
-	killed := resizeHalf.hunt(t)
-	fmt.Printf("resizing: %d of %d mutants killed\n", killed, len(resizeHalf.mutants))
-}
+func TestResizeMutants(t *testing.T) { resizeHalf.huntAll(t) }

@@ -1,11 +1,6 @@
 package sim
 
-import (
-	"fmt"
-	"strings"
-	"testing"
-	"time"
-)
+import "testing"
 
 // sourceFamilies are the ways in which things go wrong while volumes are made from others.
 var sourceFamilies = []family{
@@ -31,29 +26,10 @@ var sourceHalf = half{
 }
 
 // TestSourceFaultFree is every workload without faults.
-func TestSourceFaultFree(t *testing.T) {
-	for _, work := range sourceWorkloads {
-		t.Run(strings.ReplaceAll(work.name, " ", "-"), func(t *testing.T) {
-			r := run(t, work, schedule{}, mutant{})
-			r.report(t)
-			t.Logf("%d operations", r.ops)
-			if testing.Verbose() {
-				t.Log(strings.Join(r.trace, "\n"))
-			}
-		})
-	}
-}
+func TestSourceFaultFree(t *testing.T) { sourceHalf.faultFree(t) }
 
 // TestSourceSweep runs everything that can go wrong against every workload with sources.
-func TestSourceSweep(t *testing.T) {
-	began := time.Now()
-	all := sourceHalf.sweep(t)
-	fmt.Printf("sources: %d workloads, %d crash points, %d schedules with %d crashes that happened, %d violations, in %s\n",
-		all.workloads, all.points, all.schedules, all.crashes, all.violations, time.Since(began).Round(time.Second))
-}
+func TestSourceSweep(t *testing.T) { sourceHalf.sweepAll(t) }
 
 // TestSourceMutants breaks the provisioner in one way after the other; the sweep must notice each.
-func TestSourceMutants(t *testing.T) {
-	killed := sourceHalf.hunt(t)
-	fmt.Printf("sources: %d of %d mutants killed\n", killed, len(sourceHalf.mutants))
-}
+func TestSourceMutants(t *testing.T) { sourceHalf.huntAll(t) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +93,36 @@ func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 		})
 	}
 	wg.Wait()
+}
+
+// faultFree runs every workload without faults, and checks what it costs.
+func (p half) faultFree(t *testing.T) {
+	t.Helper()
+	for _, work := range p.workloads {
+		t.Run(strings.ReplaceAll(work.name, " ", "-"), func(t *testing.T) {
+			r := run(t, work, schedule{}, mutant{})
+			r.report(t)
+			t.Logf("%d operations", r.ops)
+			if testing.Verbose() {
+				t.Log(strings.Join(r.trace, "\n"))
+			}
+		})
+	}
+}
+
+// sweepAll runs everything that can go wrong against every workload, and prints what it was.
+func (p half) sweepAll(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	all := p.sweep(t)
+	fmt.Printf("%s: %d workloads, %d crash points, %d schedules with %d crashes that happened, %d violations, in %s\n",
+		p.name, all.workloads, all.points, all.schedules, all.crashes, all.violations, time.Since(began).Round(time.Second))
+}
+
+// huntAll breaks the controllers in one way after the other: the sweep must notice each.
+func (p half) huntAll(t *testing.T) {
+	t.Helper()
+	fmt.Printf("%s: %d of %d mutants killed\n", p.name, p.hunt(t), len(p.mutants))
 }
 
 // wanted is little for the tests, what takes some minutes for SIM=whole, and all for
