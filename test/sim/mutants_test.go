@@ -100,6 +100,9 @@ var mutants = []mutant{
 	{name: "never settles", journal: func(j provisioning.Journal) provisioning.Journal { return settlesNever{j} }},
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
+	{name: "does not say that it deletes what a claim waits for", by: "crash", journal: func(j provisioning.Journal) provisioning.Journal {
+		return unannounced{j}
+	}},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},
 	{name: "takes over what is on record, however old", by: "no process for days", client: func(api client.Client, _ client.Reader) client.Client {
@@ -446,3 +449,8 @@ func (m mutant) waits(j provisioning.Journal) provisioning.Journal {
 	}
 	return j
 }
+
+// unannounced deletes a volume of a live claim without a word in the journal.
+type unannounced struct{ provisioning.Journal }
+
+func (unannounced) Discard(context.Context, types.UID) error { return nil }

@@ -135,6 +135,29 @@ func await(ctx context.Context, written <-chan error, claim types.UID) error {
 	}
 }
 
+// Discard records that a volume of the claim is about to be deleted, and returns when that is
+// written. A claim without an entry has nothing that a new leader would repeat.
+func (j *Journal) Discard(ctx context.Context, claim types.UID) error {
+	written, err := j.announce(claim)
+	if written == nil {
+		return err
+	}
+	return await(ctx, written, claim)
+}
+
+// announce returns nil without an error when the journal says so already.
+func (j *Journal) announce(claim types.UID) (<-chan error, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.over(); err != nil {
+		return nil, err
+	}
+	if !j.book.Discard(claim) || j.memory {
+		return nil, nil
+	}
+	return j.writtenOf(claim), nil
+}
+
 // add returns nil without an error when the entry stands there already.
 func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	j.mu.Lock()
@@ -145,15 +168,22 @@ func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	if err := j.book.Add(e); err != nil {
 		return nil, err
 	}
+	if j.memory {
+		return nil, nil
+	}
+	return j.writtenOf(e.UID), nil
+}
+
+// writtenOf returns what tells that the entry of a claim is written; nil if it stands there already.
+// The caller holds mu.
+func (j *Journal) writtenOf(claim types.UID) <-chan error {
 	switch {
-	case j.memory:
-		return nil, nil
-	case j.book.IsUnwritten(e.UID):
-		return j.nextWrite(e.UID), nil
-	case j.busy && j.book.IsTaken(e.UID):
-		return j.anyWrite(e.UID), nil
+	case j.book.IsUnwritten(claim):
+		return j.nextWrite(claim)
+	case j.busy && j.book.IsTaken(claim):
+		return j.anyWrite(claim)
 	default:
-		return nil, nil
+		return nil
 	}
 }
 

@@ -273,6 +273,32 @@ func TestBurstSharesWrites(t *testing.T) {
 }
 
 // A new leader takes the journal over, and the previous one begins no further call.
+// H-1: what is about to be deleted is on record when Discard returns, and the next leader knows.
+func TestDiscardIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		former := start(t, a, "former")
+		record(t, former.Journal, 1)
+		record(t, former.Journal, 2)
+		for _, claim := range []types.UID{"uid-1", "uid-3"} { // the second has no entry
+			if err := former.Discard(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.onRecord(t); len(got) != 2 || !got[0].Discarding || got[1].Discarding {
+			t.Errorf("on record: %+v", got)
+		}
+		next := start(t, a, "next")
+		if got, ok := next.Pending("uid-1"); !ok || !got.Discarding {
+			t.Errorf("the next leader has %+v, %v", got, ok)
+		}
+		if err := former.Discard(t.Context(), "uid-2"); !errors.Is(err, ErrFenced) {
+			t.Errorf("the former leader: %v", err)
+		}
+		next.end(t)
+	})
+}
+
 func TestTakeOverFencesTheFormerHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)

@@ -153,6 +153,11 @@ var errNeeded = errors.New("the volume is needed")
 // before another leader may find the volume and use it. The check runs when no request of this
 // process can be answered with the volume any more (D-37).
 func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
+	if a.Announce {
+		if err := c.Journal.Discard(ctx, s.Key.UID); err != nil {
+			return nil, err
+		}
+	}
 	c.release(s.Key.UID)
 	var needed next
 	failure := c.caller.Do(ctx, csirpc.Call{

@@ -30,6 +30,8 @@ type Journal interface {
 	Settle(ctx context.Context, claim types.UID) error
 	// Note keeps what is known of the volume of a claim's entry.
 	Note(claim types.UID, known intent.Known)
+	// Discard returns when the journal says that a volume of the claim is about to be deleted.
+	Discard(ctx context.Context, claim types.UID) error
 	// CallsEnd is when the calls of previous leaders that may create the named volume must have
 	// ended; zero for none.
 	CallsEnd(volume string) time.Time
@@ -65,6 +67,9 @@ func (m *Memory) Wait(context.Context) error { return nil }
 
 // CallsEnd implements Journal. There is no previous leader.
 func (m *Memory) CallsEnd(string) time.Time { return time.Time{} }
+
+// Discard implements Journal. No other process would read it.
+func (m *Memory) Discard(context.Context, types.UID) error { return nil }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}

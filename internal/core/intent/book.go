@@ -115,6 +115,22 @@ func (b *Book) Load(entries []Entry, callsEnd time.Time) {
 	}
 }
 
+// Discard notes that a volume of the claim is about to be deleted. It reports false if there is no
+// entry. The entry counts as unwritten until that is written.
+func (b *Book) Discard(claim types.UID) bool {
+	e, ok := b.entries[claim]
+	if !ok || e.Discarding {
+		return ok
+	}
+	e.Discarding = true
+	b.entries[claim] = e
+	if _, unwritten := b.unwritten[claim]; !unwritten {
+		b.unwritten[claim] = false
+	}
+	b.dirty = true
+	return true
+}
+
 // Note keeps what is known of the volume of a claim's entry, if there is one.
 func (b *Book) Note(claim types.UID, known Known) {
 	if e, ok := b.Get(claim); ok {

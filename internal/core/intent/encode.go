@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
@@ -19,9 +20,15 @@ import (
 // The text of a journal is "v1:" and, in base64, the compressed fields of its entries, each field
 // with its length before it. An entry that has former ones is followed by those, with the same uid.
 // The requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
-const version = "v1:"
+//
+// A text in which an entry is [Entry.Discarding] has one more field for each entry, and "v2:" before
+// it. All others stay readable for older versions.
+const (
+	version           = "v1:"
+	versionDiscarding = "v2:"
+)
 
-// fieldsPerEntry is how many fields an entry has in the text.
+// fieldsPerEntry is how many fields an entry has in a text of [version].
 const fieldsPerEntry = 5
 
 func fields(e Entry) ([][]byte, error) {
@@ -55,10 +62,17 @@ func (p *packer) encode(entries []Entry) (string, error) {
 		return "", nil
 	}
 	var raw []byte
-	for _, e := range withFormer(entries) {
+	all, prefix := withFormer(entries), version
+	if slices.ContainsFunc(all, func(e Entry) bool { return e.Discarding }) {
+		prefix = versionDiscarding
+	}
+	for _, e := range all {
 		parts, err := fields(e)
 		if err != nil {
 			return "", err
+		}
+		if prefix == versionDiscarding {
+			parts = append(parts, discarding(e))
 		}
 		for _, part := range parts {
 			raw = binary.AppendUvarint(raw, uint64(len(part)))
@@ -69,7 +83,15 @@ func (p *packer) encode(entries []Entry) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("compress: %w", err)
 	}
-	return version + base64.StdEncoding.EncodeToString(packed), nil
+	return prefix + base64.StdEncoding.EncodeToString(packed), nil
+}
+
+// discarding returns the field that says whether a volume of the entry is being deleted.
+func discarding(e Entry) []byte {
+	if e.Discarding {
+		return []byte{1}
+	}
+	return nil
 }
 
 func withFormer(entries []Entry) []Entry {
@@ -110,9 +132,13 @@ func Decode(text string) ([]Entry, error) {
 	if text == "" {
 		return nil, nil
 	}
+	count := fieldsPerEntry
 	rest, ok := bytes.CutPrefix([]byte(text), []byte(version))
 	if !ok {
-		return nil, fmt.Errorf("journal is not of version %q", version)
+		count++
+		if rest, ok = bytes.CutPrefix([]byte(text), []byte(versionDiscarding)); !ok {
+			return nil, fmt.Errorf("journal is neither of version %q nor of %q", version, versionDiscarding)
+		}
 	}
 	packed, err := base64.StdEncoding.AppendDecode(nil, rest)
 	if err != nil {
@@ -126,7 +152,7 @@ func Decode(text string) ([]Entry, error) {
 	var last *Entry // of the chain that is read
 	for len(raw) > 0 {
 		var e Entry
-		if e, raw, err = decodeEntry(raw); err != nil {
+		if e, raw, err = decodeEntry(raw, count); err != nil {
 			return nil, err
 		}
 		if len(entries) > 0 && entries[len(entries)-1].UID == e.UID {
@@ -142,8 +168,8 @@ func Decode(text string) ([]Entry, error) {
 
 var errShort = errors.New("journal ends in the middle of an entry")
 
-func decodeEntry(raw []byte) (Entry, []byte, error) {
-	var parts [fieldsPerEntry][]byte
+func decodeEntry(raw []byte, count int) (Entry, []byte, error) {
+	parts := make([][]byte, count)
 	for i := range parts {
 		length, n := binary.Uvarint(raw)
 		if n <= 0 || length > uint64(len(raw)-n) {
@@ -165,5 +191,6 @@ func decodeEntry(raw []byte) (Entry, []byte, error) {
 		VolumeName: request.GetName(),
 		Request:    request,
 		Secrets:    secrets,
+		Discarding: count > fieldsPerEntry && len(parts[fieldsPerEntry]) > 0,
 	}, raw, nil
 }

@@ -26,6 +26,11 @@ type Entry struct {
 	// Former is the request that this one has replaced, if that may have created a volume all the
 	// same. The rules of core/provision let at most one be replaced.
 	Former *Entry
+	// Discarding says that DeleteVolume may be in flight for a volume of the claim while the claim
+	// exists. A new leader does not repeat the request before that call must have ended: where the
+	// driver makes its ids from the names, the call would delete the volume that the repeated request
+	// was answered with.
+	Discarding bool
 
 	// The rest is not recorded: a new leader knows nothing of it.
 
@@ -72,7 +77,7 @@ func (e Entry) Replacing(have Entry) Entry {
 			Secrets: have.Secrets, Former: have.Former,
 		}
 	}
-	e.Former, e.CallsEnd = former.without(e.Request), have.CallsEnd
+	e.Former, e.CallsEnd, e.Discarding = former.without(e.Request), have.CallsEnd, have.Discarding
 	return e
 }
 

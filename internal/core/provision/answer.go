@@ -77,17 +77,20 @@ func wants(s Snapshot) bool {
 // entry the handle is noted first, and deleted when that leader's calls must have ended.
 func discardAnswered(s Snapshot, sent CreateVolume, handle string, then Verdict) Verdict {
 	if s.Pending == nil || s.Pending.CallsEnd.IsZero() {
-		return discard(sent.Request.GetName(), handle, sent.Secrets, then)
+		return discard(s, sent.Request.GetName(), handle, sent.Secrets, then)
 	}
 	waits := untilCallsEnd(s)
 	return do{Finding: waits.Because(), Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: waits}
 }
 
-func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
+func discard(s Snapshot, name, handle string, secrets secretref.Set, then Verdict) Verdict {
 	return do{
 		Finding: then.Because(),
-		Actions: []Action{DiscardVolume{Name: name, Handle: handle, Secret: secrets.Of(secretref.Deletion)}, Settle{}},
-		Then:    then,
+		Actions: []Action{DiscardVolume{
+			Name: name, Handle: handle, Secret: secrets.Of(secretref.Deletion),
+			Announce: s.Claim != nil && s.Claim.DeletionTimestamp == nil,
+		}, Settle{}},
+		Then: then,
 	}
 }
 

@@ -40,7 +40,7 @@ var checks = []check{
 func Decide(s Snapshot, now time.Time) Verdict {
 	s.now = now
 	v := decide(s)
-	if s.Pending != nil && now.Before(s.Pending.CallsEnd) && mayDelete(s, v) {
+	if s.Pending != nil && now.Before(s.Pending.CallsEnd) && (mayDelete(s, v) || isRacing(s, v)) {
 		return untilCallsEnd(s)
 	}
 	if _, acts := v.(do); acts && now.Before(s.Retry.NotBefore) && unchanged(s) {

@@ -157,7 +157,7 @@ func redo(s Snapshot) Verdict {
 	if e.Known.Handle == "" {
 		return create(s, e)
 	}
-	return discard(e.VolumeName, e.Known.Handle, e.Secrets, afterDiscarded(s, e.Known.Handle))
+	return discard(s, e.VolumeName, e.Known.Handle, e.Secrets, afterDiscarded(s, e.Known.Handle))
 }
 
 // afterDiscarded is what follows when a volume that is known by its handle has been deleted. A

@@ -149,6 +149,9 @@ type (
 		Name   string // of the PersistentVolume that is made for the request
 		Handle string
 		Secret types.NamespacedName // for the call; empty for none
+		// Announce says that the claim exists, so that a new leader could have its volume created
+		// again while the call is in flight: the journal says so first.
+		Announce bool
 	}
 	// Settle forgets the record.
 	Settle struct{}

@@ -31,13 +31,20 @@ func mayDelete(s Snapshot, v Verdict) bool {
 	})
 }
 
+// isRacing reports whether a verdict may act for a claim while the previous leader may have a
+// DeleteVolume in flight for a volume of that claim (see [intent.Entry.Discarding]).
+func isRacing(s Snapshot, v Verdict) bool {
+	_, acts := v.(do)
+	return acts && s.Pending.Discarding
+}
+
 // untilCallsEnd waits until the calls of the previous leader must have ended.
 func untilCallsEnd(s Snapshot) Verdict {
 	return wait{
 		Finding: verdict.Finding{
 			Reason: verdict.WaitForPreviousLeaderCalls,
-			Message: "the previous leader may have a CreateVolume call in flight for the claim, whose volume is not wanted; " +
-				"it is deleted when that call must have ended",
+			Message: "the previous leader may have a call in flight that creates or deletes the volume; " +
+				"it goes on when that call must have ended",
 		},
 		Until: s.Pending.CallsEnd,
 	}

@@ -37,6 +37,9 @@ func TestTakeoverRepeatsAtOnceAndDeletesLater(t *testing.T) {
 		{"H-1 the handle is known and the volume not wanted", world(tookOver, func(s *Snapshot) {
 			s.Pending.Known, s.Claim = intent.Known{Handle: "h"}, nil
 		}), verdict.WaitForPreviousLeaderCalls, verdict.CleanedUp},
+		{"H-1 a volume of the claim may be under deletion", world(tookOver, func(s *Snapshot) {
+			s.Pending.Discarding = true
+		}), verdict.WaitForPreviousLeaderCalls, verdict.Provisioning},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			v := Decide(tc.s, now)
@@ -100,5 +103,29 @@ func TestAtMostOneRequestIsReplaced(t *testing.T) {
 func TestJournalFullIsTold(t *testing.T) {
 	if got := shape(JournalFull(intent.ErrFull)); got != "refuse JournalFull" {
 		t.Error(got)
+	}
+}
+
+// H-1: before a volume of a live claim is deleted, the journal says so: a new leader repeats the
+// request at once otherwise, and the deletion in flight may hit what it is answered with.
+func TestDiscardingForALiveClaimIsAnnounced(t *testing.T) {
+	for _, tc := range []struct {
+		row   string
+		claim func(*Snapshot)
+		want  bool
+	}{
+		{"the claim waits for another volume", func(*Snapshot) {}, true},
+		{"the claim is terminating", func(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.Now()) }, false},
+		{"the claim is gone", func(s *Snapshot) { s.Claim = nil }, false},
+	} {
+		s := world(pending, tc.claim)
+		s.Pending.Known.Handle = "h"
+		steps, ok := Decide(s, time.Unix(1000, 0)).(do)
+		if !ok || len(steps.Actions) == 0 {
+			t.Fatalf("%s: got %+v", tc.row, steps)
+		}
+		if a, ok := steps.Actions[0].(DiscardVolume); !ok || a.Announce != tc.want {
+			t.Errorf("%s: got %+v, want announced: %t", tc.row, steps.Actions[0], tc.want)
+		}
 	}
 }

@@ -65,6 +65,11 @@ type Driver struct {
 	// Shares says that every request is answered with one volume, whatever its name, as where a
 	// class stands for a share. It exists from the first request to the first deletion.
 	Shares bool
+	// Named says that the id of a volume follows from its name: one that is made again has the id of
+	// the one before.
+	Named bool
+	// FirstSmall says that the first volume is smaller than was asked for, so that it does not fit.
+	FirstSmall bool
 	// Deleting is told of each volume right before it is deleted; may be nil.
 	Deleting func(id string)
 
@@ -286,12 +291,16 @@ func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume,
 		return nil, status.Errorf(codes.ResourceExhausted, "no room on node %q", node)
 	}
 	d.made++
+	id := fmt.Sprint("vol-", d.made)
+	if d.Named {
+		id = "vol-" + d.nameFor(request)
+	}
 	v := &Volume{
-		Name: d.nameFor(request), ID: fmt.Sprint("vol-", d.made),
+		Name: d.nameFor(request), ID: id,
 		Request: proto.Clone(request).(*csi.CreateVolumeRequest),
 		Bytes:   request.GetCapacityRange().GetRequiredBytes(),
 	}
-	if shape == Small {
+	if shape == Small || d.FirstSmall && d.made == 1 {
 		v.Bytes--
 	}
 	d.volumes[v.Name] = v
