@@ -72,7 +72,7 @@ func playAll(t *testing.T, s *side, wanted []scenario) (all []result) {
 		wg.Go(func() {
 			p := &play{side: s, ctx: t.Context(), prefix: fmt.Sprintf("s%02d-", i)}
 			r := result{of: one, err: p.run(one.text)}
-			lines, err := p.settle()
+			lines, err := p.settle(2 * calm)
 			if r.lines = lines; r.err == nil {
 				r.err = err
 			}

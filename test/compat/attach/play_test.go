@@ -88,8 +88,8 @@ func (p *play) take(verb string, w []string) error {
 	case "rmpv":
 		return p.api.Delete(p.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: p.name(w[0])}})
 	case "pause":
-		time.Sleep(calm)
-		return nil
+		_, err := p.settle(calm)
+		return err
 	}
 	if edit := nodeEdits[verb]; edit != nil {
 		return p.edit(w, edit)
@@ -320,8 +320,8 @@ func (p *play) events(pod string) (all []string, err error) {
 	return slices.Compact(all), nil
 }
 
-// settle returns the outcome when it has not changed for a while.
-func (p *play) settle() (last []string, err error) {
+// settle returns the outcome when it has not changed for so long.
+func (p *play) settle(unchanged time.Duration) (last []string, err error) {
 	var since time.Time
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		now, err := p.outcome()
@@ -331,11 +331,11 @@ func (p *play) settle() (last []string, err error) {
 		if !slices.Equal(now, last) || since.IsZero() {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) > 2*calm {
-			break
+		if time.Since(since) > unchanged {
+			return last, nil
 		}
 	}
-	return last, nil
+	return nil, fmt.Errorf("the outcome still changes after %s: %s", patience, strings.Join(last, "; "))
 }
 
 // outcome is what became of everything, without the prefix.
