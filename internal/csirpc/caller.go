@@ -104,6 +104,15 @@ type Failure struct {
 // Sent reports whether the driver may have seen the call.
 func (f *Failure) Sent() bool { return f.Step == StepSent }
 
+// EffectCode returns the code that says what effect the call had: that of the driver, or Unavailable,
+// for an outcome that is unknown, if the error is not a gRPC status (RZ-C1, SN-K1).
+func (f *Failure) EffectCode() codes.Code {
+	if f.Foreign {
+		return codes.Unavailable
+	}
+	return f.Code
+}
+
 // Do makes one call, and returns nil when the driver answered with success. The order of the steps:
 //  1. lock the volume, or fail with the code Aborted;
 //  2. run the check;

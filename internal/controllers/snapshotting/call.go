@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
 
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
@@ -33,10 +32,8 @@ func (c *SidecarConfig) call(
 		return &core.Failure{Message: fmt.Sprintf("the secret %s cannot be read: %v", secret, err), Unasked: true}
 	case !failure.Sent():
 		return &core.Failure{Code: failure.Code, Message: failure.Words, Unasked: true}
-	case failure.Foreign: // SN-K1: nothing is known of the call
-		return &core.Failure{Code: codes.Unavailable, Message: failure.Words}
 	}
-	return &core.Failure{Code: failure.Code, Message: failure.Words}
+	return &core.Failure{Code: failure.EffectCode(), Message: failure.Words}
 }
 
 // askedTimes remembers when the driver last said that a snapshot is not ready. It is safe for
