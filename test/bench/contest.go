@@ -177,7 +177,7 @@ func (c *contest) furnish(ctx context.Context) error {
 
 // run is the whole contest.
 func (c *contest) run(ctx context.Context) (err error) {
-	if c.driver, err = serveInstant(c.socket()); err != nil {
+	if c.driver, err = serveInstant(ctx, c.socket()); err != nil {
 		return err
 	}
 	defer c.driver.close()

@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // instant is a driver whose volumes are names and cost no time, so that what is measured is
 // everything else.
 type instant struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
+	scripted.Driver
 	csi.UnimplementedNodeServer
 
 	server *grpc.Server
@@ -28,16 +28,16 @@ type instant struct {
 const instantName = "instant.bench.purser"
 
 // serveInstant answers at a socket until close.
-func serveInstant(socket string) (*instant, error) {
-	listener, err := net.Listen("unix", socket)
+func serveInstant(ctx context.Context, socket string) (*instant, error) {
+	d := &instant{volumes: map[string]int64{}, Driver: scripted.Driver{
+		Name:       instantName,
+		Controller: []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME},
+	}}
+	server, err := scripted.Serve(ctx, socket, d)
 	if err != nil {
 		return nil, fmt.Errorf("driver: %w", err)
 	}
-	d := &instant{server: grpc.NewServer(), volumes: map[string]int64{}}
-	csi.RegisterIdentityServer(d.server, d)
-	csi.RegisterControllerServer(d.server, d)
-	csi.RegisterNodeServer(d.server, d)
-	go func() { _ = d.server.Serve(listener) }() // ends with close
+	d.server = server
 	return d, nil
 }
 
@@ -48,34 +48,6 @@ func (d *instant) left() (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.volumes), nil
-}
-
-func (d *instant) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{}, nil
-}
-
-func (d *instant) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: instantName, VendorVersion: "1"}, nil
-}
-
-func (d *instant) GetPluginCapabilities(
-	context.Context,
-	*csi.GetPluginCapabilitiesRequest,
-) (*csi.GetPluginCapabilitiesResponse, error) {
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{
-		Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE},
-	}}}}, nil
-}
-
-func (d *instant) ControllerGetCapabilities(
-	context.Context,
-	*csi.ControllerGetCapabilitiesRequest,
-) (*csi.ControllerGetCapabilitiesResponse, error) {
-	return &csi.ControllerGetCapabilitiesResponse{
-		Capabilities: []*csi.ControllerServiceCapability{{Type: &csi.ControllerServiceCapability_Rpc{
-			Rpc: &csi.ControllerServiceCapability_RPC{Type: csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME},
-		}}},
-	}, nil
 }
 
 func (d *instant) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {

@@ -6,14 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/test/exitcode"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -86,15 +85,7 @@ func run() int {
 		return 2
 	}
 	ctrllog.SetLogger(logr.Discard()) // what the watches of the load have to say is of no interest
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, o.patience)
-	defer cancel()
-	if err := o.bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		return 1
-	}
-	return 0
+	return exitcode.Run("bench", o.patience, o.bench)
 }
 
 // bench runs one of the benchmarks on a cluster of its own, which leaves its logs behind only when

@@ -6,15 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/test/ceph/cluster"
+	"github.com/purser-csi/purser/test/exitcode"
 )
 
 // A cluster that is started for the run is swept up however the run ends.
@@ -59,15 +58,7 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "benchdriver:", err)
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, o.patience)
-	defer cancel()
-	if err := o.bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "benchdriver:", err)
-		return 1
-	}
-	return 0
+	return exitcode.Run("benchdriver", o.patience, o.bench)
 }
 
 func (o options) bench(ctx context.Context) (err error) {

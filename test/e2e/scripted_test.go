@@ -3,28 +3,25 @@ package e2e
 import (
 	"context"
 	"errors"
-	"net"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/purser-csi/purser/test/e2e/stage"
+	base "github.com/purser-csi/purser/test/scripted"
 )
 
 // scripted is a driver that has a controller and nothing else. Its first CreateVolume makes the
 // volume and does not say so.
 type scripted struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
+	base.Driver
 
-	name  string                      // empty for scripted.csi
 	first func(context.Context) error // how the first CreateVolume ends
 
 	mu      sync.Mutex
@@ -32,28 +29,12 @@ type scripted struct {
 	deleted []string
 }
 
-func (s *scripted) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{}, nil // it does not say whether it is ready, which means that it is
-}
-
-func (s *scripted) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	name := s.name
-	if name == "" {
-		name = "scripted.csi"
-	}
-	return &csi.GetPluginInfoResponse{Name: name}, nil
-}
-
-func (s *scripted) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{
-		Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE},
-	}}}}, nil
-}
-
-func (s *scripted) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
-	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{Type: &csi.ControllerServiceCapability_Rpc{
-		Rpc: &csi.ControllerServiceCapability_RPC{Type: csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME},
-	}}}}, nil
+// newScripted returns a driver with a name.
+func newScripted(name string, first func(context.Context) error) *scripted {
+	return &scripted{first: first, Driver: base.Driver{
+		Name:       name,
+		Controller: []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME},
+	}}
 }
 
 func (s *scripted) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
@@ -80,12 +61,8 @@ func (s *scripted) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (
 
 func (s *scripted) serve(t *testing.T, socket string) (end func()) {
 	t.Helper()
-	listener, err := net.Listen("unix", socket)
+	server, err := base.Serve(t.Context(), socket, s)
 	must(t, err)
-	server := grpc.NewServer()
-	csi.RegisterIdentityServer(server, s)
-	csi.RegisterControllerServer(server, s)
-	go func() { _ = server.Serve(listener) }() // ends with Stop
 	t.Cleanup(server.Stop)
 	return server.Stop
 }
@@ -96,7 +73,7 @@ func TestUncertainDriver(t *testing.T) {
 	binaries(t)
 	dir := dataDir(t)
 	socket := filepath.Join(dir, "own.sock")
-	driver := &scripted{first: func(context.Context) error { return status.Error(codes.Unavailable, "the array is rebooting") }}
+	driver := newScripted("scripted.csi", func(context.Context) error { return status.Error(codes.Unavailable, "the array is rebooting") })
 	driver.serve(t, socket)
 
 	b := newBerth(t, start(t, stage.Config{DataDir: filepath.Join(dir, "d"), Socket: socket, Args: []string{"--csi-address", socket}}))
@@ -117,7 +94,7 @@ func TestKilledWhileDriverWorks(t *testing.T) {
 	binaries(t)
 	dir := dataDir(t)
 	socket, data := filepath.Join(dir, "own.sock"), filepath.Join(dir, "d")
-	driver := &scripted{first: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	driver := newScripted("scripted.csi", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	driver.serve(t, socket)
 	around := stage.Config{DataDir: data, Socket: socket, Args: []string{"--csi-address", socket}}
 

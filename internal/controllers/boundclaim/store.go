@@ -3,12 +3,12 @@ package boundclaim
 import (
 	"context"
 	"fmt"
+	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	csitranslation "k8s.io/csi-translation-lib"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
@@ -25,16 +25,15 @@ type Config struct {
 // one, so that none of them acts on a state from before another one's write.
 type Store struct {
 	Config
-	claims     *kube.OwnWrites[*corev1.PersistentVolumeClaim]
-	volumes    *kube.OwnWrites[*corev1.PersistentVolume]
-	translator csitranslation.CSITranslator
+	claims  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
+	volumes *kube.OwnWrites[*corev1.PersistentVolume]
 }
 
 // NewStore returns a store that has written nothing yet.
 func NewStore(cfg Config) *Store {
 	return &Store{
 		Config: cfg, claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
-		volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), translator: csitranslation.New(),
+		volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
 	}
 }
 
@@ -79,10 +78,16 @@ func getOwn[T copier[T]](ctx context.Context, from client.Reader, own *kube.OwnW
 	return nil
 }
 
-// Change returns a claim as it is to be; it does not change the one that is given.
-type Change func(*corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error)
+// Change returns a claim as it is to be after an action; ok is false if the action is not about the
+// claim. The claim that is given stays as it is.
+type Change[A any] func(
+	of *corev1.PersistentVolumeClaim, a A, now metav1.Time,
+) (changed *corev1.PersistentVolumeClaim, ok bool)
 
-// Conflict says what [Store.PatchStatus] does when the claim was written since the cache or this
+// change is a [Change] with its action and its time.
+type change func(*corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error)
+
+// Conflict says what [PatchStatus] does when the claim was written since the cache or this
 // process saw it.
 type Conflict int
 
@@ -94,30 +99,51 @@ const (
 	ReadOnConflict
 )
 
+// Write is the change of one claim's status after an action.
+type Write[A any] struct {
+	Claim  *corev1.PersistentVolumeClaim
+	Action A
+	Apply  Change[A]
+	Now    func() time.Time
+	On     Conflict
+}
+
 // PatchStatus writes the status of a claim, and its annotations, under its resourceVersion, so that
 // a value is never written over one that another leader wrote. A claim that is gone, or that
-// has another uid by now, is left alone; so is one that the change leaves as it is.
-func (s *Store) PatchStatus(ctx context.Context, of *corev1.PersistentVolumeClaim, change Change, on Conflict) error {
+// has another uid by now, is left alone; so is one that the action leaves as it is. An action that
+// is not about a claim is an error.
+func PatchStatus[A any](ctx context.Context, s *Store, w Write[A]) error {
+	return s.patchStatus(ctx, w.Claim,
+		func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+			changed, ok := w.Apply(claim, w.Action, metav1.NewTime(w.Now()))
+			if !ok {
+				return nil, fmt.Errorf("%T is not about a claim", w.Action)
+			}
+			return changed, nil
+		}, w.On)
+}
+
+func (s *Store) patchStatus(ctx context.Context, of *corev1.PersistentVolumeClaim, to change, on Conflict) error {
 	key := client.ObjectKeyFromObject(of)
 	claim, err := kube.ReadOwn(ctx, s.Cached, s.claims, key, &corev1.PersistentVolumeClaim{})
 	if err != nil {
 		return err
 	}
-	err = s.writeStatus(ctx, of, claim, change)
+	err = s.writeStatus(ctx, of, claim, to)
 	if on == FailOnConflict || !apierrors.IsConflict(err) {
 		return err
 	}
 	if claim, err = kube.Get(ctx, s.Live, key, &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
-	return s.writeStatus(ctx, of, claim, change)
+	return s.writeStatus(ctx, of, claim, to)
 }
 
-func (s *Store) writeStatus(ctx context.Context, of, claim *corev1.PersistentVolumeClaim, change Change) error {
+func (s *Store) writeStatus(ctx context.Context, of, claim *corev1.PersistentVolumeClaim, to change) error {
 	if claim == nil || claim.UID != of.UID {
 		return nil
 	}
-	changed, err := change(claim)
+	changed, err := to(claim)
 	if err != nil {
 		return err
 	}
@@ -148,17 +174,4 @@ func (s *Store) PatchVolume(ctx context.Context, pv *corev1.PersistentVolume,
 	}
 	s.volumes.Wrote(changed)
 	return nil
-}
-
-// AsCSI returns the volume with its CSI source. One of an in-tree plugin is translated, as the
-// driver that the plugin is migrated to knows it (RZ-D3).
-func (s *Store) AsCSI(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
-	if pv.Spec.CSI != nil {
-		return pv, nil
-	}
-	translated, err := s.translator.TranslateInTreePVToCSI(logr.FromContextOrDiscard(ctx), pv.DeepCopy())
-	if err != nil {
-		return nil, fmt.Errorf("translate PersistentVolume %q of an in-tree plugin to CSI: %w", pv.Name, err)
-	}
-	return translated, nil
 }

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/controllers/boundclaim"
@@ -73,14 +71,9 @@ func (c *Controller) Apply(ctx context.Context, s attributes.Snapshot, action at
 func (c *Controller) patchClaim(
 	ctx context.Context, s attributes.Snapshot, a attributes.Action, on boundclaim.Conflict,
 ) error {
-	return c.Store.PatchStatus(ctx, s.Claim,
-		func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-			changed, ok := attributes.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
-			if !ok {
-				return nil, fmt.Errorf("%T is not about a claim", a)
-			}
-			return changed, nil
-		}, on)
+	return boundclaim.PatchStatus(ctx, c.Store, boundclaim.Write[attributes.Action]{
+		Claim: s.Claim, Action: a, Apply: attributes.Apply, Now: c.Clock.Now, On: on,
+	})
 }
 
 // modify calls the driver, and turns its answer into the next verdict.
@@ -130,10 +123,8 @@ func (c *Controller) call(ctx context.Context, s attributes.Snapshot) (*attribut
 		)
 	case !failure.Sent():
 		return nil, errBusy
-	case failure.Foreign: // RZ-C1: nothing is known of the call
-		return &attributes.Failure{Code: codes.Unavailable, Message: failure.Message}, nil
 	}
-	return &attributes.Failure{Code: failure.Code, Message: failure.Message}, nil
+	return &attributes.Failure{Code: failure.EffectCode(), Message: failure.Message}, nil
 }
 
 // The keys of the names that [WithNames] adds (RZ-F7).

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/boundclaim"
 	"github.com/purser-csi/purser/internal/core/capability"
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/resizing"
@@ -97,14 +97,9 @@ func (c *Controller) Apply(ctx context.Context, s resizing.Snapshot, action resi
 func (c *Controller) patchClaim(
 	ctx context.Context, s resizing.Snapshot, a resizing.Action, on boundclaim.Conflict,
 ) error {
-	return c.Store.PatchStatus(ctx, s.Claim,
-		func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-			changed, ok := resizing.Apply(claim, a, metav1.NewTime(c.Clock.Now()))
-			if !ok {
-				return nil, fmt.Errorf("%T is not about a claim", a)
-			}
-			return changed, nil
-		}, on)
+	return boundclaim.PatchStatus(ctx, c.Store, boundclaim.Write[resizing.Action]{
+		Claim: s.Claim, Action: a, Apply: resizing.Apply, Now: c.Clock.Now, On: on,
+	})
 }
 
 // expand calls the driver, and turns its answer into the next verdict.
@@ -130,7 +125,7 @@ func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing
 
 // call makes one ControllerExpandVolume call. err says that the call could not be made at all.
 func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, bytes int64) (resizing.Answer, error) {
-	pv, err := c.Store.AsCSI(ctx, pv)
+	pv, err := asCSI(pv)
 	if err != nil {
 		return resizing.Answer{}, err
 	}
@@ -166,8 +161,16 @@ func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, byte
 		)
 	case !failure.Sent(): // another call for the volume is in flight; the driver has not seen this one
 		return resizing.Answer{}, errors.New(failure.Words)
-	case failure.Foreign: // RZ-C1: nothing is known of the call
-		return resizing.Answer{Failure: &resizing.Failure{Code: codes.Unavailable, Message: failure.Words}}, nil
 	}
-	return resizing.Answer{Failure: &resizing.Failure{Code: failure.Code, Message: failure.Words}}, nil
+	return resizing.Answer{Failure: &resizing.Failure{Code: failure.EffectCode(), Message: failure.Words}}, nil
+}
+
+// asCSI returns the volume with its CSI source. One of an in-tree plugin is translated, as the
+// driver that the plugin is migrated to knows it (RZ-D3).
+func asCSI(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+	translated, err := migration.ToCSI(pv)
+	if err == nil && translated.Spec.CSI == nil {
+		err = fmt.Errorf("PersistentVolume %q is neither of a CSI driver nor of a plugin that one took over", pv.Name)
+	}
+	return translated, err
 }

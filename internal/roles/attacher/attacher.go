@@ -61,8 +61,8 @@ func New() *Attacher {
 func Command(program cli.Program) *cobra.Command {
 	a := New()
 	a.Version = program.Version
-	c := &cobra.Command{
-		Use: "csi-attacher", GroupID: cli.GroupRun, Args: cli.NoArguments,
+	return cli.NewDropInCommand(program, a, &cobra.Command{
+		Use:         "csi-attacher",
 		Annotations: map[string]string{cli.SingleDash: "true"},
 		Short:       "Attach and detach volumes of one CSI driver",
 		Long: `Attach and detach the volumes that VolumeAttachments name, through one CSI
@@ -71,12 +71,7 @@ driver.
 It takes the place of the external-attacher beside a CSI driver. Flags can be
 written with one dash as well, as upstream's.`,
 		Example: `  purser csi-attacher --csi-address=/run/csi/socket --leader-election`,
-		Version: program.Version,
-		RunE:    cli.Run(a),
-	}
-	a.AddFlags(c.Flags())
-	c.SetVersionTemplate(program.Name + " {{.Version}}\n") // AT-P5
-	return c
+	})
 }
 
 // AddFlags binds every setting to its flag (AT-F1 to AT-F10).

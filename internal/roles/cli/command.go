@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Program is how main was called.
@@ -49,6 +50,31 @@ type Role interface {
 	Validate() error
 	// Run works until ctx ends, which is no error.
 	Run(ctx context.Context) error
+}
+
+// FlaggedRole is a role whose settings are flags.
+type FlaggedRole interface {
+	Role
+	// AddFlags binds every setting to its flag.
+	AddFlags(f *pflag.FlagSet)
+}
+
+// NewRoleCommand completes the command that runs a role. c has the name, the help and the rest that
+// differs between the roles; without Args, the command takes none.
+func NewRoleCommand(program Program, r FlaggedRole, c *cobra.Command) *cobra.Command {
+	c.GroupID, c.Version, c.RunE = GroupRun, program.Version, Run(r)
+	if c.Args == nil {
+		c.Args = NoArguments
+	}
+	r.AddFlags(c.Flags())
+	return c
+}
+
+// NewDropInCommand is [NewRoleCommand] for a role that takes the place of an upstream program. As
+// there, --version prints the name of the program and its version (CL-3, AT-P5).
+func NewDropInCommand(program Program, r FlaggedRole, c *cobra.Command) *cobra.Command {
+	c.SetVersionTemplate(program.Name + " {{.Version}}\n")
+	return NewRoleCommand(program, r, c)
 }
 
 // Run validates and runs a role as the body of a command.

@@ -70,8 +70,8 @@ func New() *Controllers {
 func Command(program cli.Program) *cobra.Command {
 	r := New()
 	r.Version = program.Version
-	c := &cobra.Command{
-		Use: "controllers", GroupID: cli.GroupRun, Args: cli.NoArguments,
+	return cli.NewRoleCommand(program, r, &cobra.Command{
+		Use:   "controllers",
 		Short: "Bind claims to volumes, and protect both while they are in use",
 		Long: `Bind claims to volumes, and protect both while they are in use.
 
@@ -87,12 +87,8 @@ Half of the machine's processors, at most four, do the work unless GOMAXPROCS
 says otherwise.`,
 		Example: `  purser controllers --kubeconfig ~/.kube/config
   purser controllers --leader-election --controllers=persistentvolume-binder-controller`,
-		Version: program.Version,
-		PreRun:  process.LimitProcessors,
-		RunE:    cli.Run(r),
-	}
-	r.AddFlags(c.Flags())
-	return c
+		PreRun: process.LimitProcessors,
+	})
 }
 
 // AddFlags binds every setting to its flag.

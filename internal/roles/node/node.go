@@ -73,8 +73,8 @@ func New() *Node {
 func Command(program cli.Program) *cobra.Command {
 	n := New()
 	n.Version = program.Version
-	c := &cobra.Command{
-		Use: "node", GroupID: cli.GroupRun, Args: cli.NoArguments,
+	return cli.NewRoleCommand(program, n, &cobra.Command{
+		Use:   "node",
 		Short: "Mount the CSI volumes of the pods on a node without a kubelet",
 		Long: `Mount the CSI volumes of the pods on a node without a kubelet, such as a node
 for development or a virtual node.
@@ -88,11 +88,7 @@ the other way round. Never run it on a node that has a running kubelet.
 It runs no containers. A deleted pod goes when its volumes are unpublished,
 unless --pods=leave.`,
 		Example: `  purser node --node-name n1 --root-dir /var/lib/purser-node --kubeconfig ~/.kube/config`,
-		Version: program.Version,
-		RunE:    cli.Run(n),
-	}
-	n.AddFlags(c.Flags())
-	return c
+	})
 }
 
 // AddFlags binds every setting to its flag.

@@ -40,8 +40,8 @@ func New() *Plane {
 func Command(program cli.Program) *cobra.Command {
 	p := New()
 	p.Version, p.Controllers.Version, p.Attacher.Version = program.Version, program.Version, program.Version
-	c := &cobra.Command{
-		Use: "plane", GroupID: cli.GroupRun, Args: cli.NoArguments,
+	return cli.NewRoleCommand(program, p, &cobra.Command{
+		Use:   "plane",
 		Short: "Controllers, csi-provisioner and csi-resizer in one process, with fewer writes",
 		Long: `The roles controllers, csi-provisioner and csi-resizer in one process. A claim is
 handed from one to the other in memory, so that four writes give it a volume and
@@ -55,12 +55,8 @@ of csi-provisioner and with its workers and delays: no other csi-resizer may run
 for the driver. The service account needs the permissions of all roles. Half of the machine's processors, at most
 four, do the work unless GOMAXPROCS or --automaxprocs says otherwise.`,
 		Example: `  purser plane --csi-address=/run/csi/socket --leader-election`,
-		Version: program.Version,
 		PreRun:  process.LimitProcessors,
-		RunE:    cli.Run(p),
-	}
-	p.AddFlags(c.Flags())
-	return c
+	})
 }
 
 // AddFlags binds every setting to its flag.

@@ -94,8 +94,8 @@ func New() *Provisioner {
 func Command(program cli.Program) *cobra.Command {
 	p := New()
 	p.Version = program.Version
-	c := &cobra.Command{
-		Use: "csi-provisioner", GroupID: cli.GroupRun, Args: p.takeStray,
+	return cli.NewDropInCommand(program, p, &cobra.Command{
+		Use: "csi-provisioner", Args: p.takeStray,
 		Short: "Create and delete volumes for claims, through one CSI driver",
 		Long: `Create and delete volumes for PersistentVolumeClaims, through one CSI driver.
 
@@ -103,10 +103,5 @@ It takes the place of the external-provisioner beside a CSI driver: it watches
 claims that the PV controller gave to the driver, calls CreateVolume and
 DeleteVolume, and writes and deletes the PersistentVolumes.`,
 		Example: `  purser csi-provisioner --csi-address=/run/csi/socket --leader-election`,
-		Version: program.Version,
-		RunE:    cli.Run(p),
-	}
-	p.AddFlags(c.Flags())
-	c.SetVersionTemplate(program.Name + " {{.Version}}\n") // CL-3
-	return c
+	})
 }

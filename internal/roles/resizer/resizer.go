@@ -80,8 +80,8 @@ func New() *Resizer {
 func Command(program cli.Program) *cobra.Command {
 	r := New()
 	r.Version = program.Version
-	c := &cobra.Command{
-		Use: "csi-resizer", GroupID: cli.GroupRun, Args: cli.NoArguments,
+	return cli.NewDropInCommand(program, r, &cobra.Command{
+		Use:         "csi-resizer",
 		Annotations: map[string]string{cli.SingleDash: "true"},
 		Short:       "Expand and modify volumes of one CSI driver",
 		Long: `Expand the volumes of claims that ask for more, and apply the
@@ -90,12 +90,7 @@ VolumeAttributesClass that a claim names, through one CSI driver.
 It takes the place of the external-resizer beside a CSI driver. Flags can be
 written with one dash as well, as upstream's.`,
 		Example: `  purser csi-resizer --csi-address=/run/csi/socket --leader-election`,
-		Version: program.Version,
-		RunE:    cli.Run(r),
-	}
-	r.AddFlags(c.Flags())
-	c.SetVersionTemplate(program.Name + " {{.Version}}\n")
-	return c
+	})
 }
 
 // AddFlags binds every setting to its flag.

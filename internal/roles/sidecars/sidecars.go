@@ -47,8 +47,8 @@ func New() *Sidecars {
 func Command(program cli.Program) *cobra.Command {
 	s := New()
 	s.Version = program.Version
-	c := &cobra.Command{
-		Use: "sidecars", GroupID: cli.GroupRun, Args: cli.NoArguments,
+	return cli.NewRoleCommand(program, s, &cobra.Command{
+		Use:   "sidecars",
 		Short: "All sidecars of one CSI driver in one process",
 		Long: `The roles csi-provisioner, csi-attacher, csi-resizer and csi-snapshotter in one
 process beside one CSI driver: one connection, one cache, and one lease, which is
@@ -59,11 +59,7 @@ of snapshots; without them, give --without=snapshotter. The flags are those of
 csi-provisioner, of expansion and of snapshots. The service account needs the
 permissions of every role that runs (deploy/optional/sidecars.yaml).`,
 		Example: `  purser sidecars --csi-address=/run/csi/socket --leader-election`,
-		Version: program.Version,
-		RunE:    cli.Run(s),
-	}
-	s.AddFlags(c.Flags())
-	return c
+	})
 }
 
 // AddFlags binds every setting to its flag.

@@ -56,7 +56,7 @@ func newContest(ctx context.Context, bin, dir string, o options) (c *contest, er
 	if err != nil {
 		return nil, err
 	}
-	if c.driver, err = serve(c.socket()); err != nil {
+	if c.driver, err = serve(ctx, c.socket()); err != nil {
 		return nil, err
 	}
 	config := cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Audit: true}

@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 const (
@@ -20,58 +21,22 @@ const (
 // driver answers ControllerPublishVolume and ControllerUnpublishVolume at once, except for the detach
 // of slow handles.
 type driver struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
+	scripted.Driver
 
 	publishes, unpublishes atomic.Int64
 	server                 *grpc.Server
 }
 
-func serve(socket string) (*driver, error) {
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		return nil, err
-	}
-	d := &driver{server: grpc.NewServer()}
-	csi.RegisterIdentityServer(d.server, d)
-	csi.RegisterControllerServer(d.server, d)
-	go func() { _ = d.server.Serve(listener) }() // ends with the process
-	return d, nil
-}
-
-// Probe implements csi.IdentityServer.
-func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{}, nil
-}
-
-// GetPluginInfo implements csi.IdentityServer.
-func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: driverName, VendorVersion: "1"}, nil
-}
-
-// GetPluginCapabilities implements csi.IdentityServer.
-func (d *driver) GetPluginCapabilities(
-	context.Context, *csi.GetPluginCapabilitiesRequest,
-) (*csi.GetPluginCapabilitiesResponse, error) {
-	service := &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{
-		Type: csi.PluginCapability_Service_CONTROLLER_SERVICE,
+func serve(ctx context.Context, socket string) (d *driver, err error) {
+	d = &driver{Driver: scripted.Driver{
+		Name: driverName,
+		Controller: []csi.ControllerServiceCapability_RPC_Type{
+			csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+			csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+		},
 	}}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: service}}}, nil
-}
-
-// ControllerGetCapabilities implements csi.ControllerServer.
-func (d *driver) ControllerGetCapabilities(
-	context.Context, *csi.ControllerGetCapabilitiesRequest,
-) (*csi.ControllerGetCapabilitiesResponse, error) {
-	answer := &csi.ControllerGetCapabilitiesResponse{}
-	for _, t := range []csi.ControllerServiceCapability_RPC_Type{
-		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
-		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
-	} {
-		rpc := &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: t}}
-		answer.Capabilities = append(answer.Capabilities, &csi.ControllerServiceCapability{Type: rpc})
-	}
-	return answer, nil
+	d.server, err = scripted.Serve(ctx, socket, d)
+	return d, err
 }
 
 // ControllerPublishVolume implements csi.ControllerServer.

@@ -6,14 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/purser-csi/purser/test/exitcode"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -36,13 +35,7 @@ func run() int {
 	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := o.bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-attach:", err)
-		return 1
-	}
-	return 0
+	return exitcode.Run("bench-attach", 0, o.bench)
 }
 
 func (o options) bench(ctx context.Context) (err error) {

@@ -56,7 +56,7 @@ func newContest(ctx context.Context, bin, dir string, o options) (c *contest, er
 	if err != nil {
 		return nil, err
 	}
-	if c.driver, err = serve(c.socket(), o.delay); err != nil {
+	if c.driver, err = serve(ctx, c.socket(), o.delay); err != nil {
 		return nil, err
 	}
 	c.cluster, err = cluster.Start(ctx, cluster.Config{Dir: filepath.Join(dir, "cluster"), Binaries: binaries, Audit: true})

@@ -6,15 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/purser-csi/purser/test/exitcode"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -38,13 +37,7 @@ func run() int {
 	flag.StringVar(&o.only, "only", "", "`words` that stand in the names of the contenders, such as purser; empty for all")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := o.bench(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-capacity:", err)
-		return 1
-	}
-	return 0
+	return exitcode.Run("bench-capacity", 0, o.bench)
 }
 
 // contenders are the provisioners, with the flags in which they differ. Ours has its defaults.

@@ -3,38 +3,38 @@ package attach
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 const driverName = "compat.example"
 
 // driver records the calls about each volume, and fails as often as a scenario says.
 type driver struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
+	scripted.Driver
 
 	mu    sync.Mutex
 	fails map[string][]codes.Code
 	calls map[string][]string
 }
 
-func serve(socket string) (*driver, func(), error) {
-	listener, err := net.Listen("unix", socket)
+func serve(ctx context.Context, socket string) (*driver, func(), error) {
+	d := &driver{fails: map[string][]codes.Code{}, calls: map[string][]string{}, Driver: scripted.Driver{
+		Name: driverName,
+		Controller: []csi.ControllerServiceCapability_RPC_Type{
+			csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+		},
+	}}
+	server, err := scripted.Serve(ctx, socket, d)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &driver{fails: map[string][]codes.Code{}, calls: map[string][]string{}}
-	server := grpc.NewServer()
-	csi.RegisterIdentityServer(server, d)
-	csi.RegisterControllerServer(server, d)
-	go func() { _ = server.Serve(listener) }() // ends with Stop
 	return d, server.Stop, nil
 }
 
@@ -98,34 +98,4 @@ func (d *driver) ControllerUnpublishVolume(
 		return nil, err
 	}
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
-}
-
-// Probe implements csi.IdentityServer.
-func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{}, nil
-}
-
-// GetPluginInfo implements csi.IdentityServer.
-func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: driverName, VendorVersion: "1"}, nil
-}
-
-// GetPluginCapabilities implements csi.IdentityServer.
-func (d *driver) GetPluginCapabilities(
-	context.Context, *csi.GetPluginCapabilitiesRequest,
-) (*csi.GetPluginCapabilitiesResponse, error) {
-	service := &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{
-		Type: csi.PluginCapability_Service_CONTROLLER_SERVICE,
-	}}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: service}}}, nil
-}
-
-// ControllerGetCapabilities implements csi.ControllerServer.
-func (d *driver) ControllerGetCapabilities(
-	context.Context, *csi.ControllerGetCapabilitiesRequest,
-) (*csi.ControllerGetCapabilitiesResponse, error) {
-	rpc := &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{
-		Type: csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
-	}}
-	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{Type: rpc}}}, nil
 }

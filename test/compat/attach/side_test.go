@@ -89,7 +89,7 @@ func startSide(t *testing.T, name string, programs []command) *side {
 	}
 	socket := filepath.Join(dir, "csi.sock")
 	var stop func()
-	if s.driver, stop, err = serve(socket); err != nil {
+	if s.driver, stop, err = serve(t.Context(), socket); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)

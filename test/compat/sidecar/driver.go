@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/purser-csi/purser/test/compat/outcome"
 	"github.com/purser-csi/purser/test/compat/scenario"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // Driver describes a scripted CSI driver.
@@ -205,33 +205,29 @@ func (d *script) lines(of string, out outcome.Outcome) {
 	}
 }
 
-// scripted serves one driver.
-type scripted struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
+// server serves one driver.
+type server struct {
+	scripted.Driver
 	csi.UnimplementedNodeServer
 
-	Driver
+	node   []csi.NodeServiceCapability_RPC_Type
 	script *script
 }
 
-// serve answers at a socket in dir until the returned function is called.
-func (d *scripted) serve(ctx context.Context, dir string) (socket string, stop func(), err error) {
+// serve has a driver answer from the script at a socket in dir until the returned function is
+// called.
+func serve(ctx context.Context, dir string, of Driver, from *script) (socket string, stop func(), err error) {
+	d := &server{Driver: scripted.Driver{Name: of.Name, Controller: of.Controller}, node: of.Node, script: from}
 	socket = filepath.Join(dir, d.Name+".sock")
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
+	running, err := scripted.Serve(ctx, socket, d, grpc.UnaryInterceptor(d.intercept))
 	if err != nil {
 		return "", nil, fmt.Errorf("driver %s: %w", d.Name, err)
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
-	csi.RegisterIdentityServer(server, d)
-	csi.RegisterControllerServer(server, d)
-	csi.RegisterNodeServer(server, d)
-	go func() { _ = server.Serve(listener) }() // ends with the listener
-	return socket, server.Stop, nil
+	return socket, running.Stop, nil
 }
 
 // intercept answers calls about a volume from the script.
-func (d *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo,
+func (d *server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handle grpc.UnaryHandler,
 ) (any, error) {
 	about, ok := request.(interface {
@@ -244,40 +240,11 @@ func (d *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryS
 	return d.script.call(about.GetVolumeId(), filepath.Base(info.FullMethod), about)
 }
 
-func (d *scripted) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{}, nil
-}
-
-func (d *scripted) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: d.Name, VendorVersion: "v1"}, nil
-}
-
-func (d *scripted) GetPluginCapabilities(context.Context,
-	*csi.GetPluginCapabilitiesRequest,
-) (*csi.GetPluginCapabilitiesResponse, error) {
-	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
-	return &csi.GetPluginCapabilitiesResponse{
-		Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{Service: service}}},
-	}, nil
-}
-
-func (d *scripted) ControllerGetCapabilities(context.Context,
-	*csi.ControllerGetCapabilitiesRequest,
-) (*csi.ControllerGetCapabilitiesResponse, error) {
-	response := &csi.ControllerGetCapabilitiesResponse{}
-	for _, c := range d.Controller {
-		rpc := &csi.ControllerServiceCapability_RPC{Type: c}
-		response.Capabilities = append(response.Capabilities,
-			&csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{Rpc: rpc}})
-	}
-	return response, nil
-}
-
-func (d *scripted) NodeGetCapabilities(context.Context,
+func (d *server) NodeGetCapabilities(context.Context,
 	*csi.NodeGetCapabilitiesRequest,
 ) (*csi.NodeGetCapabilitiesResponse, error) {
 	response := &csi.NodeGetCapabilitiesResponse{}
-	for _, c := range d.Node {
+	for _, c := range d.node {
 		rpc := &csi.NodeServiceCapability_RPC{Type: c}
 		response.Capabilities = append(response.Capabilities,
 			&csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{Rpc: rpc}})

@@ -169,7 +169,7 @@ func (r *run) launch(ctx context.Context, side Side, one Sidecar, failed context
 		return err
 	}
 	r.ends = append(r.ends, func() { os.RemoveAll(dir) })
-	socket, stop, err := (&scripted{Driver: one.Driver, script: r.script}).serve(ctx, dir)
+	socket, stop, err := serve(ctx, dir, one.Driver, r.script)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,10 +11,11 @@ import (
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/purser-csi/purser/test/scripted"
 )
 
 // script says how a driver answers the calls about one volume or one snapshot.
@@ -34,11 +34,7 @@ type script struct {
 // driver is a CSI driver in this process. It keeps snapshots by their name, as the specification
 // has it.
 type driver struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
-
-	name  string
-	lists bool
+	scripted.Driver
 
 	mu        sync.Mutex
 	scripts   map[string]*script        // by volume, or by snapshot id
@@ -49,24 +45,25 @@ type driver struct {
 }
 
 func newDriver(name string, lists bool) *driver {
+	capabilities := []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT}
+	if lists {
+		capabilities = append(capabilities, csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS)
+	}
 	return &driver{
-		name: name, lists: lists, scripts: map[string]*script{}, snapshots: map[string]*csi.Snapshot{},
-		calls: map[string]map[string]int{}, listed: map[string]*csi.Snapshot{}, answers: map[string]int{},
+		Driver: scripted.Driver{Name: name, Controller: capabilities}, scripts: map[string]*script{},
+		snapshots: map[string]*csi.Snapshot{}, calls: map[string]map[string]int{}, listed: map[string]*csi.Snapshot{},
+		answers: map[string]int{},
 	}
 }
 
 // serve answers at a socket in dir until the test ends.
 func (d *driver) serve(t *testing.T, dir string) string {
 	t.Helper()
-	socket := filepath.Join(dir, d.name+".sock")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	socket := filepath.Join(dir, d.Name+".sock")
+	server, err := scripted.Serve(t.Context(), socket, d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
-	csi.RegisterIdentityServer(server, d)
-	csi.RegisterControllerServer(server, d)
-	go func() { _ = server.Serve(listener) }() // ends with the listener
 	t.Cleanup(server.Stop)
 	return socket
 }
@@ -211,30 +208,4 @@ func written(m map[string]string) string {
 		text = append(text, key+"="+m[key])
 	}
 	return "[" + strings.Join(text, " ") + "]"
-}
-
-func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{}, nil
-}
-
-func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: d.name, VendorVersion: "v1"}, nil
-}
-
-func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{Service: service}}}}, nil
-}
-
-func (d *driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
-	types := []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT}
-	if d.lists {
-		types = append(types, csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS)
-	}
-	answer := &csi.ControllerGetCapabilitiesResponse{}
-	for _, c := range types {
-		rpc := &csi.ControllerServiceCapability_RPC{Type: c}
-		answer.Capabilities = append(answer.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{Rpc: rpc}})
-	}
-	return answer, nil
 }
