@@ -96,13 +96,7 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Controllers", func(f *pflag.FlagSet) {
 		c.WantedFlag(f)
 		f.UintVar(&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are worked on at once")
-		f.DurationVar(
-			&c.RetryStart,
-			"retry-interval-start",
-			100*time.Millisecond,
-			"first delay after a failure; it doubles with each further one",
-		)
-		f.DurationVar(&c.RetryMax, "retry-interval-max", time.Minute, "longest delay after a failure")
+		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, 100*time.Millisecond, time.Minute)
 		f.BoolVar(&c.KeepInUse, "disable-force-detach-on-timeout", false,
 			"never detach a volume that an unhealthy node reports in use, unless the node has the taint out-of-service; "+
 				"otherwise it is detached after six minutes")

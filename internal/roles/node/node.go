@@ -104,8 +104,8 @@ func (n *Node) AddFlags(f *pflag.FlagSet) {
 		f.DurationVar(&n.Timeout, "timeout", node.DefaultTimeout, "for each call to a driver")
 		f.UintVar(&n.Workers, "worker-threads", 64, "volumes that are worked on at once")
 		f.UintVar(&n.PerDriver, "worker-threads-per-driver", 16, "volumes of one driver that are worked on at once")
-		f.DurationVar(&n.RetryStart, "retry-interval-start", 500*time.Millisecond, "first delay after a failure; it doubles with each further one")
-		f.DurationVar(&n.RetryMax, "retry-interval-max", 2*time.Minute+2*time.Second, "longest delay after a failure")
+		retry := cli.RetryDelays{First: &n.RetryStart, Longest: &n.RetryMax}
+		retry.AddFlags(f, 500*time.Millisecond, 2*time.Minute+2*time.Second)
 	})
 	cli.Grouped(f, "API server", n.APIAccess.AddFlags)
 	cli.Grouped(f, "Metrics and health", n.HTTPSettings.AddFlags)

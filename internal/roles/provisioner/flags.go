@@ -61,8 +61,7 @@ func (p *Provisioner) electionFlags(f *pflag.FlagSet) {
 func (p *Provisioner) paceFlags(f *pflag.FlagSet) {
 	f.UintVar(&p.Pace.Workers, "worker-threads", 100, "calls to the driver that provision, and again that delete, under way at once")
 	f.UintVar(&p.Pace.DeleteWorkers, "delete-worker-threads", 0, "calls that delete under way at once; 0 for worker-threads")
-	f.DurationVar(&p.Pace.RetryStart, "retry-interval-start", time.Second, "first delay after a failure; it doubles with each further one")
-	f.DurationVar(&p.Pace.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
+	cli.RetryDelays{First: &p.Pace.RetryStart, Longest: &p.Pace.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 }
 
 // processFlags are F-28 and F-54.

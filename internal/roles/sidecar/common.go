@@ -73,13 +73,7 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
 		f.UintVar(&c.Workers, c.kind.WorkersFlag, 10, "objects that are worked on at once")
-		f.DurationVar(
-			&c.RetryStart,
-			"retry-interval-start",
-			time.Second,
-			"first delay after a failure; it doubles with each further one",
-		)
-		f.DurationVar(&c.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
+		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 	})
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
 	cli.Grouped(f, "Metrics and health", c.AddSidecarFlags)
