@@ -12,8 +12,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/internal/cluster"
-	"github.com/purser-csi/purser/test/exitcode"
 	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/exitcode"
 )
 
 func main() { os.Exit(run()) }
