@@ -24,6 +24,8 @@ type instant struct {
 	volumes map[string]int64 // bytes, by name, which is the handle too
 }
 
+var _ csi.NodeServer = (*instant)(nil) // [scripted.Serve] serves it as one
+
 // instantName is the name that the driver gives itself.
 const instantName = "instant.bench.purser"
 

@@ -57,10 +57,10 @@ func TestOwnDriverRenamed(t *testing.T) {
 	binaries(t)
 	dir := dataDir(t)
 	socket := filepath.Join(dir, "own.sock")
-	end := newScripted("scripted.csi", nil).serve(t, socket)
+	end := newOwnDriver("scripted.csi", nil).serve(t, socket)
 	s := start(t, stage.Config{DataDir: filepath.Join(dir, "d"), Socket: socket, Args: []string{"--csi-address", socket}})
 	end()
-	newScripted("renamed.csi", nil).serve(t, socket)
+	newOwnDriver("renamed.csi", nil).serve(t, socket)
 	awaitEnd(t, s)
 	output := s.Output()
 	if s.ExitCode() != failure || !strings.Contains(output, `it was "scripted.csi" and is "renamed.csi"`) {

@@ -14,13 +14,13 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/purser-csi/purser/test/e2e/stage"
-	base "github.com/purser-csi/purser/test/scripted"
+	"github.com/purser-csi/purser/test/scripted"
 )
 
-// scripted is a driver that has a controller and nothing else. Its first CreateVolume makes the
+// ownDriver is a driver that has a controller and nothing else. Its first CreateVolume makes the
 // volume and does not say so.
-type scripted struct {
-	base.Driver
+type ownDriver struct {
+	scripted.Driver
 
 	first func(context.Context) error // how the first CreateVolume ends
 
@@ -29,15 +29,15 @@ type scripted struct {
 	deleted []string
 }
 
-// newScripted returns a driver with a name.
-func newScripted(name string, first func(context.Context) error) *scripted {
-	return &scripted{first: first, Driver: base.Driver{
+// newOwnDriver returns a driver with a name.
+func newOwnDriver(name string, first func(context.Context) error) *ownDriver {
+	return &ownDriver{first: first, Driver: scripted.Driver{
 		Name:       name,
 		Controller: []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME},
 	}}
 }
 
-func (s *scripted) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (s *ownDriver) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	if s.note(r) == 1 {
 		return nil, s.first(ctx)
 	}
@@ -45,23 +45,23 @@ func (s *scripted) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest)
 }
 
 // note returns how many requests there were with this one.
-func (s *scripted) note(r *csi.CreateVolumeRequest) int {
+func (s *ownDriver) note(r *csi.CreateVolumeRequest) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.created = append(s.created, r)
 	return len(s.created)
 }
 
-func (s *scripted) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (s *ownDriver) DeleteVolume(_ context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deleted = append(s.deleted, r.GetVolumeId())
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-func (s *scripted) serve(t *testing.T, socket string) (end func()) {
+func (s *ownDriver) serve(t *testing.T, socket string) (end func()) {
 	t.Helper()
-	server, err := base.Serve(t.Context(), socket, s)
+	server, err := scripted.Serve(t.Context(), socket, s)
 	must(t, err)
 	t.Cleanup(server.Stop)
 	return server.Stop
@@ -73,7 +73,7 @@ func TestUncertainDriver(t *testing.T) {
 	binaries(t)
 	dir := dataDir(t)
 	socket := filepath.Join(dir, "own.sock")
-	driver := newScripted("scripted.csi", func(context.Context) error { return status.Error(codes.Unavailable, "the array is rebooting") })
+	driver := newOwnDriver("scripted.csi", func(context.Context) error { return status.Error(codes.Unavailable, "the array is rebooting") })
 	driver.serve(t, socket)
 
 	b := newBerth(t, start(t, stage.Config{DataDir: filepath.Join(dir, "d"), Socket: socket, Args: []string{"--csi-address", socket}}))
@@ -94,7 +94,7 @@ func TestKilledWhileDriverWorks(t *testing.T) {
 	binaries(t)
 	dir := dataDir(t)
 	socket, data := filepath.Join(dir, "own.sock"), filepath.Join(dir, "d")
-	driver := newScripted("scripted.csi", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	driver := newOwnDriver("scripted.csi", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	driver.serve(t, socket)
 	around := stage.Config{DataDir: data, Socket: socket, Args: []string{"--csi-address", socket}}
 
@@ -125,14 +125,14 @@ func TestKilledWhileDriverWorks(t *testing.T) {
 }
 
 // seen is how often volumes were asked for, and how often they were given back.
-func (s *scripted) seen() (created, deleted int) {
+func (s *ownDriver) seen() (created, deleted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.created), len(s.deleted)
 }
 
 // mustHaveUndone: the same was asked twice, and the one volume deleted once.
-func (s *scripted) mustHaveUndone(t *testing.T) {
+func (s *ownDriver) mustHaveUndone(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,8 @@ func (d *Driver) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
 	answer := &csi.GetPluginCapabilitiesResponse{}
-	for _, t := range append([]csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}, d.Plugin...) {
+	all := []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_CONTROLLER_SERVICE}
+	for _, t := range append(all, d.Plugin...) {
 		service := &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: t}}
 		answer.Capabilities = append(answer.Capabilities, &csi.PluginCapability{Type: service})
 	}

@@ -214,6 +214,8 @@ type server struct {
 	script *script
 }
 
+var _ csi.NodeServer = (*server)(nil) // [scripted.Serve] serves it as one
+
 // serve has a driver answer from the script at a socket in dir until the returned function is
 // called.
 func serve(ctx context.Context, dir string, of Driver, from *script) (socket string, stop func(), err error) {
