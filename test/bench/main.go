@@ -12,7 +12,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/internal/cluster"
-	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/bench/folder"
 	"github.com/purser-csi/purser/test/exitcode"
 )
 
@@ -90,23 +90,15 @@ func run() int {
 
 // bench runs one of the benchmarks on a cluster of its own, which leaves its logs behind only when
 // something went wrong.
-func (o options) bench(ctx context.Context) (err error) {
-	bin, err := stage.Bin()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = tidy(ctx, dir, err) }()
+func (o options) bench(ctx context.Context) error {
+	work := o.benchContest
 	switch {
 	case o.present > 0:
-		return o.benchPresent(ctx, bin, dir)
+		work = o.benchPresent
 	case o.failover:
-		return o.benchFailover(ctx, bin, dir)
+		work = o.benchFailover
 	}
-	return o.benchContest(ctx, bin, dir)
+	return folder.Run(ctx, folder.OnFailure, work)
 }
 
 // benchPresent needs only the API server: the volumes are bound.
@@ -154,12 +146,4 @@ func (o options) benchContest(ctx context.Context, bin, dir string) (err error) 
 		fmt.Print(c.outcome.report())
 	}
 	return err
-}
-
-// tidy keeps the logs of a run that went wrong.
-func tidy(ctx context.Context, dir string, err error) error {
-	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("%w\nthe logs are in %s", err, dir)
-	}
-	return errors.Join(err, os.RemoveAll(dir))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/bench/folder"
 	"github.com/purser-csi/purser/test/exitcode"
 )
 
@@ -35,28 +35,22 @@ func run() int {
 	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
-	return exitcode.Run("bench-attach", 0, o.bench)
+	stay := folder.OnFailure
+	if o.keep {
+		stay = folder.Always
+	}
+	return exitcode.Run("bench-attach", 0, func(ctx context.Context) error {
+		return folder.Run(ctx, stay, o.bench)
+	})
 }
 
-func (o options) bench(ctx context.Context) (err error) {
-	bin, err := stage.Bin()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
-		return err
-	}
+func (o options) bench(ctx context.Context, bin, dir string) (err error) {
 	fmt.Fprintf(os.Stderr, "Starting an API server with %d nodes; logs are in %s ...\n", o.count.nodes, dir)
 	c, err := newContest(ctx, bin, dir, o)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err = errors.Join(err, c.close()); err == nil && !o.keep {
-			err = os.RemoveAll(dir)
-		}
-	}()
+	defer func() { err = errors.Join(err, c.close()) }()
 	for _, one := range combinations() {
 		if !strings.Contains(one.name, o.only) {
 			continue

@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/bench/folder"
 	"github.com/purser-csi/purser/test/exitcode"
 )
 
@@ -37,7 +37,9 @@ func run() int {
 	flag.StringVar(&o.only, "only", "", "`words` that stand in the names of the contenders, such as purser; empty for all")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
-	return exitcode.Run("bench-capacity", 0, o.bench)
+	return exitcode.Run("bench-capacity", 0, func(ctx context.Context) error {
+		return folder.Run(ctx, folder.OnFailure, o.bench)
+	})
 }
 
 // contenders are the provisioners, with the flags in which they differ. Ours has its defaults.
@@ -49,25 +51,13 @@ var contenders = []contender{
 	}},
 }
 
-func (o options) bench(ctx context.Context) (err error) {
-	bin, err := stage.Bin()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
-		return err
-	}
+func (o options) bench(ctx context.Context, bin, dir string) (err error) {
 	fmt.Fprintf(os.Stderr, "Starting an API server with %d nodes; logs are in %s ...\n", o.nodes, dir)
 	c, err := newContest(ctx, bin, dir, o)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err = errors.Join(err, c.close()); err == nil {
-			err = os.RemoveAll(dir)
-		}
-	}()
+	defer func() { err = errors.Join(err, c.close()) }()
 	for _, who := range contenders {
 		if !strings.Contains(who.name, o.only) {
 			continue
