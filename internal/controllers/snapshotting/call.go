@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/csirpc"
@@ -61,4 +62,26 @@ func (a *askedTimes) last(uid types.UID) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.times[uid]
+}
+
+// answered remembers when the driver was asked about a snapshot, or group, that is not ready, and
+// forgets one that is ready or that the driver does not know.
+func (a *askedTimes) answered(uid types.UID, answer interface{ IsPending() bool }, now time.Time) {
+	if !answer.IsPending() {
+		now = time.Time{}
+	}
+	a.note(uid, now)
+}
+
+// inputs is what a failed attempt for a content was made from: with another class, or to delete, the
+// next attempt is due at once.
+func inputs[T, Class client.Object](content T, class Class) string {
+	if isNil(content) {
+		return ""
+	}
+	version := ""
+	if !isNil(class) {
+		version = class.GetResourceVersion()
+	}
+	return fmt.Sprintf("%s/%s/%t", content.GetUID(), version, content.GetDeletionTimestamp() != nil)
 }

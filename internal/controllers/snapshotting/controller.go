@@ -9,14 +9,12 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
@@ -59,9 +57,9 @@ type ControllerConfig struct {
 type Controller struct {
 	ControllerConfig
 	retries   *reconcile.Retries[types.NamespacedName]
-	snapshots *kube.OwnWrites[*snapshotv1.VolumeSnapshot]
-	contents  *kube.OwnWrites[*snapshotv1.VolumeSnapshotContent]
-	claims    *kube.OwnWrites[*corev1.PersistentVolumeClaim]
+	snapshots store[*snapshotv1.VolumeSnapshot]
+	contents  store[*snapshotv1.VolumeSnapshotContent]
+	claims    store[*corev1.PersistentVolumeClaim]
 
 	watch       func(source.TypedSource[types.NamespacedName]) error // adds a source to the controller, which may run
 	claimWrites sync.Mutex                                           // two snapshots of one claim would conflict
@@ -73,16 +71,18 @@ type Controller struct {
 func NewController(cfg ControllerConfig) *Controller {
 	return &Controller{
 		ControllerConfig: cfg, retries: reconcile.NewRetries[types.NamespacedName](),
-		snapshots: kube.NewOwnWrites[*snapshotv1.VolumeSnapshot](),
-		contents:  kube.NewOwnWrites[*snapshotv1.VolumeSnapshotContent](),
-		claims:    kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
+		snapshots: newStore("VolumeSnapshot", snapshotv1.Resource("volumesnapshots"), cfg.Cached, cfg.Writer,
+			&snapshotv1.VolumeSnapshot{}),
+		contents: newContentStore(cfg.Cached, cfg.Writer),
+		claims: newStore("claim", corev1.Resource("persistentvolumeclaims"), cfg.Cached, cfg.Writer,
+			&corev1.PersistentVolumeClaim{}),
 	}
 }
 
 // Loop returns the controller with the loop around it.
 func (c *Controller) Loop() *reconcile.Loop[types.NamespacedName, core.Snapshot, core.Action] {
 	return reconcile.New(reconcile.Config[types.NamespacedName, core.Snapshot, core.Action]{
-		Settings: c.Settings, Name: ControllerName, Task: c, Retries: c.retries, Bound: apiBound,
+		Settings: c.Settings, Name: ControllerName, Task: c, Retries: c.retries, Bound: reconcile.APITimeout,
 	})
 }
 
@@ -145,7 +145,7 @@ func refOf(content *snapshotv1.VolumeSnapshotContent) types.NamespacedName {
 	}
 }
 
-type queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
+type queue = reconcile.Queue[types.NamespacedName]
 
 // observer notes what came through the watches, before the keys that it leads to are enqueued.
 type observer interface {

@@ -8,7 +8,6 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,8 +25,7 @@ func (c *Controller) Gather(ctx context.Context, key types.NamespacedName) (core
 	if s.Unprotected, err = c.unprotected(ctx, key); err != nil {
 		return s, err
 	}
-	if s.Snapshot, err = read(ctx, c.Cached, c.snapshots, key, &snapshotv1.VolumeSnapshot{}); err != nil ||
-		s.Snapshot == nil {
+	if s.Snapshot, err = c.snapshots.get(ctx, key); err != nil || s.Snapshot == nil {
 		return s, err
 	}
 	if s.Content, err = c.content(ctx, s.Snapshot); err != nil {
@@ -57,7 +55,7 @@ func (c *Controller) content(
 	vs *snapshotv1.VolumeSnapshot,
 ) (*snapshotv1.VolumeSnapshotContent, error) {
 	key := types.NamespacedName{Name: core.ContentName(vs)}
-	content, err := read(ctx, c.Cached, c.contents, key, &snapshotv1.VolumeSnapshotContent{})
+	content, err := c.contents.get(ctx, key)
 	bound := vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil
 	if err != nil || content != nil || !bound && vs.DeletionTimestamp == nil {
 		return content, err
@@ -77,13 +75,7 @@ func (c *Controller) unprotected(
 	}
 	var found []*snapshotv1.VolumeSnapshotContent
 	for i := range all.Items {
-		one, err := read(
-			ctx,
-			c.Cached,
-			c.contents,
-			client.ObjectKeyFromObject(&all.Items[i]),
-			&snapshotv1.VolumeSnapshotContent{},
-		)
+		one, err := c.contents.get(ctx, client.ObjectKeyFromObject(&all.Items[i]))
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +96,7 @@ func (c *Controller) gatherClaim(ctx context.Context, s *core.Snapshot) error {
 	}
 	var err error
 	key := types.NamespacedName{Namespace: s.Key.Namespace, Name: name}
-	if s.Claim, err = read(ctx, c.Cached, c.claims, key, &corev1.PersistentVolumeClaim{}); err != nil || s.Claim == nil {
+	if s.Claim, err = c.claims.get(ctx, key); err != nil || s.Claim == nil {
 		return err
 	}
 	if s.Content == nil && s.Claim.Spec.VolumeName != "" && s.Snapshot.DeletionTimestamp == nil {
@@ -195,17 +187,17 @@ func (c *Controller) About(key types.NamespacedName, s core.Snapshot) reconcile.
 func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Action) (core.Verdict, error) {
 	switch a := action.(type) {
 	case core.PrepareSnapshot:
-		return nil, c.patchSnapshot(ctx, s, func(vs *snapshotv1.VolumeSnapshot) {
+		return nil, c.snapshots.changeNewest(ctx, s.Snapshot, func(vs *snapshotv1.VolumeSnapshot) {
 			addFinalizers(vs, a.Finalizers...)
 			if a.Class != "" {
 				vs.Spec.VolumeSnapshotClassName = new(a.Class)
 			}
 		})
 	case core.ReleaseSnapshot:
-		return nil, client.IgnoreNotFound(c.patchSnapshot(ctx, s,
+		return nil, client.IgnoreNotFound(c.snapshots.changeNewest(ctx, s.Snapshot,
 			func(vs *snapshotv1.VolumeSnapshot) { removeFinalizers(vs, a.Finalizers...) }))
 	case core.WriteStatus:
-		return nil, c.writeStatus(ctx, s, a.Status)
+		return nil, c.snapshots.writeStatus(ctx, s.Snapshot, func(vs *snapshotv1.VolumeSnapshot) { vs.Status = a.Status })
 	case core.ProtectClaim:
 		return nil, c.updateClaim(ctx, s, func(claim *corev1.PersistentVolumeClaim) {
 			addFinalizers(claim,
@@ -216,63 +208,24 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 			removeFinalizers(claim, names.FinalizerSnapshotClaim)
 		}))
 	case core.CreateContent:
-		return nil, c.createContent(ctx, a.Content)
+		return nil, c.contents.create(ctx, a.Content)
 	case core.BindContent:
-		return nil, c.patchContent(ctx, s.Content, func(content *snapshotv1.VolumeSnapshotContent) {
+		return nil, c.contents.change(ctx, s.Content, func(content *snapshotv1.VolumeSnapshotContent) {
 			content.Spec.VolumeSnapshotRef.UID = s.Snapshot.UID
 			if a.Class != "" {
 				content.Spec.VolumeSnapshotClassName = new(a.Class)
 			}
 		})
 	case core.ProtectContent:
-		return nil, c.patchContent(ctx, a.Content, func(content *snapshotv1.VolumeSnapshotContent) {
+		return nil, c.contents.change(ctx, a.Content, func(content *snapshotv1.VolumeSnapshotContent) {
 			addFinalizers(content, names.FinalizerSnapshotContent)
 		})
 	case core.MarkDeleting:
-		changed := s.Content.DeepCopy()
-		return nil, c.wrote(changed, c.Writer.Patch(ctx, changed,
-			annotation(changed.UID, names.AnnSnapshotBeingDeleted, new("yes"))))
+		return nil, c.contents.annotate(ctx, s.Content, names.AnnSnapshotBeingDeleted, new("yes"))
 	case core.DeleteContent:
-		return nil, c.deleteContent(ctx, s.Content)
+		return nil, c.contents.delete(ctx, s.Content)
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
-}
-
-// patchSnapshot changes the newest version of the VolumeSnapshot that this process knows, if the
-// API server has no newer one.
-func (c *Controller) patchSnapshot(
-	ctx context.Context,
-	s core.Snapshot,
-	change func(*snapshotv1.VolumeSnapshot),
-) error {
-	vs, err := read(ctx, c.Cached, c.snapshots, s.Key, &snapshotv1.VolumeSnapshot{})
-	if err != nil {
-		return err
-	}
-	if vs == nil || vs.UID != s.Snapshot.UID {
-		return apierrors.NewNotFound(snapshotv1.Resource("volumesnapshots"), s.Key.Name)
-	}
-	changed := vs.DeepCopy()
-	change(changed)
-	if err := c.Writer.Patch(ctx, changed, locked(vs)); err != nil {
-		return fmt.Errorf("write VolumeSnapshot %s: %w", s.Key, err)
-	}
-	c.snapshots.Wrote(changed)
-	return nil
-}
-
-func (c *Controller) writeStatus(ctx context.Context, s core.Snapshot, status *snapshotv1.VolumeSnapshotStatus) error {
-	changed := s.Snapshot.DeepCopy()
-	changed.Status = status
-	patch, err := fieldsOf(s.Snapshot, changed)
-	if err != nil {
-		return err
-	}
-	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
-		return fmt.Errorf("write the status of VolumeSnapshot %s: %w", s.Key, err)
-	}
-	c.snapshots.Wrote(changed)
-	return nil
 }
 
 // updateClaim replaces the claim, for which alone there is permission (SN-R1).
@@ -283,58 +236,13 @@ func (c *Controller) updateClaim(
 ) error {
 	c.claimWrites.Lock()
 	defer c.claimWrites.Unlock()
-	key := client.ObjectKeyFromObject(s.Claim)
-	claim, err := read(ctx, c.Cached, c.claims, key, &corev1.PersistentVolumeClaim{})
+	claim, err := c.claims.newest(ctx, s.Claim)
 	if err != nil {
 		return err
-	}
-	if claim == nil || claim.UID != s.Claim.UID {
-		return apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), key.Name)
 	}
 	changed := claim.DeepCopy()
 	if change(changed); slices.Equal(changed.Finalizers, claim.Finalizers) {
 		return nil // another snapshot of the claim was quicker
 	}
-	if err := c.Writer.Update(ctx, changed); err != nil {
-		return fmt.Errorf("write claim %s: %w", key, err)
-	}
-	c.claims.Wrote(changed)
-	return nil
-}
-
-// createContent writes a content. One that exists already is of the same VolumeSnapshot: its name
-// has the uid.
-func (c *Controller) createContent(ctx context.Context, content *snapshotv1.VolumeSnapshotContent) error {
-	made := content.DeepCopy()
-	err := c.Writer.Create(ctx, made)
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return c.wrote(made, err)
-}
-
-func (c *Controller) patchContent(
-	ctx context.Context,
-	content *snapshotv1.VolumeSnapshotContent,
-	change func(*snapshotv1.VolumeSnapshotContent),
-) error {
-	changed := content.DeepCopy()
-	change(changed)
-	return c.wrote(changed, c.Writer.Patch(ctx, changed, locked(content)))
-}
-
-func (c *Controller) wrote(content *snapshotv1.VolumeSnapshotContent, err error) error {
-	if err != nil {
-		return fmt.Errorf("write VolumeSnapshotContent %q: %w", content.Name, err)
-	}
-	c.contents.Wrote(content)
-	return nil
-}
-
-func (c *Controller) deleteContent(ctx context.Context, content *snapshotv1.VolumeSnapshotContent) error {
-	err := c.Writer.Delete(ctx, content.DeepCopy(), client.Preconditions{UID: &content.UID})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete VolumeSnapshotContent %q: %w", content.Name, err)
-	}
-	return nil
+	return c.claims.wrote(changed, c.Writer.Update(ctx, changed))
 }

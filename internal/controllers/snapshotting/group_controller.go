@@ -34,16 +34,17 @@ const (
 type GroupController struct {
 	*Controller
 	retries       *reconcile.Retries[types.NamespacedName]
-	groups        *kube.OwnWrites[*groupv1.VolumeGroupSnapshot]
-	groupContents *kube.OwnWrites[*groupv1.VolumeGroupSnapshotContent]
+	groups        store[*groupv1.VolumeGroupSnapshot]
+	groupContents store[*groupv1.VolumeGroupSnapshotContent]
 }
 
 // Groups returns the controller of groups beside this controller.
 func (c *Controller) Groups() *GroupController {
 	return &GroupController{
 		Controller: c, retries: reconcile.NewRetries[types.NamespacedName](),
-		groups:        kube.NewOwnWrites[*groupv1.VolumeGroupSnapshot](),
-		groupContents: kube.NewOwnWrites[*groupv1.VolumeGroupSnapshotContent](),
+		groups: newStore("VolumeGroupSnapshot", groupv1.Resource("volumegroupsnapshots"), c.Cached, c.Writer,
+			&groupv1.VolumeGroupSnapshot{}),
+		groupContents: newGroupContentStore(c.Cached, c.Writer),
 	}
 }
 
@@ -51,7 +52,7 @@ func (c *Controller) Groups() *GroupController {
 // must serve the kinds of groups. The controller of VolumeSnapshots follows members from then on.
 func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error {
 	loop := reconcile.New(reconcile.Config[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action]{
-		Settings: g.Settings, Name: GroupControllerName, Task: g, Retries: g.retries, Bound: apiBound,
+		Settings: g.Settings, Name: GroupControllerName, Task: g, Retries: g.retries, Bound: reconcile.APITimeout,
 	})
 	for name, index := range map[string]struct {
 		of client.Object
@@ -106,11 +107,7 @@ func handleKey(driver, handle string) string { return driver + "^" + handle }
 
 func (g *GroupController) groupEvents() eventsOf[*groupv1.VolumeGroupSnapshot] {
 	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshot], q queue) {
-		if e.IsDeleted() {
-			g.groups.Gone(e.Object())
-		} else {
-			g.groups.Saw(e.Object())
-		}
+		g.groups.note(e)
 		q.Add(client.ObjectKeyFromObject(e.Object()))
 	})
 }
@@ -121,13 +118,8 @@ func (g *GroupController) groupContentEvents() eventsOf[*groupv1.VolumeGroupSnap
 		e reconcile.Change[*groupv1.VolumeGroupSnapshotContent],
 		q queue,
 	) {
-		content := e.Object()
-		if e.IsDeleted() {
-			g.groupContents.Gone(content)
-		} else {
-			g.groupContents.Saw(content)
-		}
-		if ref := content.Spec.VolumeGroupSnapshotRef; ref.Name != "" {
+		g.groupContents.note(e)
+		if ref := e.Object().Spec.VolumeGroupSnapshotRef; ref.Name != "" {
 			q.Add(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -37,7 +36,7 @@ type GroupSidecarConfig struct {
 type GroupSidecar struct {
 	GroupSidecarConfig
 	retries  *reconcile.Retries[string]
-	contents *kube.OwnWrites[*groupv1.VolumeGroupSnapshotContent]
+	contents store[*groupv1.VolumeGroupSnapshotContent]
 	asked    askedTimes
 }
 
@@ -45,14 +44,14 @@ type GroupSidecar struct {
 func NewGroupSidecar(cfg GroupSidecarConfig) *GroupSidecar {
 	return &GroupSidecar{
 		GroupSidecarConfig: cfg, retries: reconcile.NewRetries[string](),
-		contents: kube.NewOwnWrites[*groupv1.VolumeGroupSnapshotContent](),
+		contents: newGroupContentStore(cfg.Cached, cfg.Writer),
 	}
 }
 
 // AddTo registers the controller and its event handlers with a manager.
 func (c *GroupSidecar) AddTo(mgr manager.Manager) error {
 	loop := reconcile.New(reconcile.Config[string, groupsnapshotting.Content, groupsnapshotting.ContentAction]{
-		Settings: c.Settings, Name: GroupSidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+		Settings: c.Settings, Name: GroupSidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
 	})
 	return reconcile.Register(mgr, reconcile.Registration[string]{
 		Name: GroupSidecarName, Workers: c.Workers, Reconciler: loop,
@@ -70,11 +69,8 @@ func (c *GroupSidecar) contentEvents() handler.TypedEventHandler[*groupv1.Volume
 		q contentQueue,
 	) {
 		content := e.Object()
-		if e.IsDeleted() {
-			c.contents.Gone(content)
+		if c.contents.note(e); e.IsDeleted() {
 			c.asked.note(content.UID, time.Time{})
-		} else {
-			c.contents.Saw(content)
 		}
 		if content.Spec.Driver == c.Driver {
 			q.Add(content.Name)
@@ -108,7 +104,7 @@ func (c *GroupSidecar) Gather(ctx context.Context, name string) (groupsnapshotti
 		Driver: c.Driver, Naming: c.Naming, ExtraMetadata: c.ExtraMetadata,
 	}}
 	var err error
-	if s.Content, err = c.content(ctx, name); err != nil || s.Content == nil {
+	if s.Content, err = c.contents.get(ctx, types.NamespacedName{Name: name}); err != nil || s.Content == nil {
 		return s, err
 	}
 	if class := ptr.Deref(s.Content.Spec.VolumeGroupSnapshotClassName, ""); class != "" {
@@ -122,26 +118,10 @@ func (c *GroupSidecar) Gather(ctx context.Context, name string) (groupsnapshotti
 		}
 	}
 	s.Asked = c.asked.last(s.Content.UID)
-	if retry := c.retries.Get(name); retry.Inputs == groupInputs(s) {
+	if retry := c.retries.Get(name); retry.Inputs == inputs(s.Content, s.Class) {
 		s.NotBefore = retry.NotBefore
 	}
 	return s, nil
-}
-
-func (c *GroupSidecar) content(ctx context.Context, name string) (*groupv1.VolumeGroupSnapshotContent, error) {
-	return read(ctx, c.Cached, c.contents, types.NamespacedName{Name: name}, &groupv1.VolumeGroupSnapshotContent{})
-}
-
-// groupInputs is what a failed attempt was made from, as inputs is.
-func groupInputs(s groupsnapshotting.Content) string {
-	if s.Content == nil {
-		return ""
-	}
-	version := ""
-	if s.Class != nil {
-		version = s.Class.ResourceVersion
-	}
-	return fmt.Sprintf("%s/%s/%t", s.Content.UID, version, s.Content.DeletionTimestamp != nil)
 }
 
 // Decide implements reconcile.Task.
@@ -152,7 +132,7 @@ func (c *GroupSidecar) Decide(s groupsnapshotting.Content, now time.Time) groups
 // About implements reconcile.Task.
 func (c *GroupSidecar) About(name string, s groupsnapshotting.Content) reconcile.About {
 	about := reconcile.About{
-		Log: []any{telemetry.KeyGroupSnapshotContent, name}, Inputs: func() string { return groupInputs(s) },
+		Log: []any{telemetry.KeyGroupSnapshotContent, name}, Inputs: func() string { return inputs(s.Content, s.Class) },
 	}
 	if s.Content != nil {
 		about.Object = s.Content
@@ -168,84 +148,27 @@ func (c *GroupSidecar) Apply(
 ) (groupsnapshotting.ContentVerdict, error) {
 	switch a := action.(type) {
 	case groupsnapshotting.MarkCreating:
-		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnGroupBeingCreated, new("yes")))
+		return nil, c.contents.annotate(ctx, s.Content, names.AnnGroupBeingCreated, new("yes"))
 	case groupsnapshotting.ClearCreating:
-		return nil, c.patch(ctx, s.Content, annotation(s.Content.UID, names.AnnGroupBeingCreated, nil))
+		return nil, c.contents.annotate(ctx, s.Content, names.AnnGroupBeingCreated, nil)
 	case groupsnapshotting.WriteContentStatus:
-		return nil, c.writeStatus(ctx, s.Content, a.Status)
+		return nil, c.contents.writeStatus(ctx, s.Content, func(content *groupv1.VolumeGroupSnapshotContent) {
+			content.Status = a.Status
+		})
 	case groupsnapshotting.ReleaseContent:
-		return nil, c.release(ctx, s.Content)
+		return nil, c.contents.release(ctx, s.Content, names.FinalizerGroupContent)
 	case groupsnapshotting.CreateGroup:
 		answer, failure := c.create(ctx, a)
-		return c.noted(s, answer, groupsnapshotting.AfterCreate(s, answer, failure, c.Clock.Now())), nil
+		c.asked.answered(s.Content.UID, answer, c.Clock.Now())
+		return groupsnapshotting.AfterCreate(s, answer, failure, c.Clock.Now()), nil
 	case groupsnapshotting.FindGroup:
 		answer, failure := c.find(ctx, a)
-		return c.noted(s, answer, groupsnapshotting.AfterFind(s, answer, failure, c.Clock.Now())), nil
+		c.asked.answered(s.Content.UID, answer, c.Clock.Now())
+		return groupsnapshotting.AfterFind(s, answer, failure, c.Clock.Now()), nil
 	case groupsnapshotting.DeleteGroup:
 		return groupsnapshotting.AfterDelete(c.delete(ctx, a)), nil
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
-}
-
-// noted remembers when the driver was asked about a group that is not ready.
-func (c *GroupSidecar) noted(
-	s groupsnapshotting.Content,
-	a groupsnapshotting.Answer,
-	next groupsnapshotting.ContentVerdict,
-) groupsnapshotting.ContentVerdict {
-	asked := time.Time{}
-	if a.Handle != "" && !a.Ready {
-		asked = c.Clock.Now()
-	}
-	c.asked.note(s.Content.UID, asked)
-	return next
-}
-
-func (c *GroupSidecar) patch(
-	ctx context.Context,
-	content *groupv1.VolumeGroupSnapshotContent,
-	patch client.Patch,
-) error {
-	changed := content.DeepCopy()
-	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
-		return fmt.Errorf("write VolumeGroupSnapshotContent %q: %w", content.Name, err)
-	}
-	c.contents.Wrote(changed)
-	return nil
-}
-
-func (c *GroupSidecar) writeStatus(
-	ctx context.Context,
-	content *groupv1.VolumeGroupSnapshotContent,
-	status *groupv1.VolumeGroupSnapshotContentStatus,
-) error {
-	changed := content.DeepCopy()
-	changed.Status = status
-	patch, err := fieldsOf(content, changed)
-	if err != nil {
-		return err
-	}
-	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
-		return fmt.Errorf("write the status of VolumeGroupSnapshotContent %q: %w", content.Name, err)
-	}
-	c.contents.Wrote(changed)
-	return nil
-}
-
-// release removes the finalizer from the newest version that this process knows.
-func (c *GroupSidecar) release(ctx context.Context, content *groupv1.VolumeGroupSnapshotContent) error {
-	now, err := c.content(ctx, content.Name)
-	if err != nil || now == nil || now.UID != content.UID {
-		return err
-	}
-	changed := now.DeepCopy()
-	removeFinalizers(changed, names.FinalizerGroupContent)
-	if err := c.Writer.Patch(ctx, changed, locked(now)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the finalizer of VolumeGroupSnapshotContent %q: %w", now.Name, err)
-	} else if err == nil {
-		c.contents.Wrote(changed)
-	}
-	return nil
 }
 
 func (c *GroupSidecar) create(

@@ -23,13 +23,7 @@ import (
 func (g *GroupController) Gather(ctx context.Context, key types.NamespacedName) (groupsnapshotting.Group, error) {
 	s := groupsnapshotting.Group{Settings: groupsnapshotting.Settings{SourceMode: g.Mode.SourceMode}, Key: key}
 	var err error
-	if s.Snapshot, err = read(
-		ctx,
-		g.Cached,
-		g.groups,
-		key,
-		&groupv1.VolumeGroupSnapshot{},
-	); err != nil || s.Snapshot == nil {
+	if s.Snapshot, err = g.groups.get(ctx, key); err != nil || s.Snapshot == nil {
 		return s, err
 	}
 	if s.Content, err = g.groupContent(ctx, s.Snapshot); err != nil {
@@ -51,7 +45,7 @@ func (g *GroupController) groupContent(
 	group *groupv1.VolumeGroupSnapshot,
 ) (*groupv1.VolumeGroupSnapshotContent, error) {
 	key := types.NamespacedName{Name: groupsnapshotting.ContentName(group)}
-	content, err := read(ctx, g.Cached, g.groupContents, key, &groupv1.VolumeGroupSnapshotContent{})
+	content, err := g.groupContents.get(ctx, key)
 	bound := group.Status != nil && group.Status.BoundVolumeGroupSnapshotContentName != nil
 	if err != nil || content != nil || !bound && group.DeletionTimestamp == nil {
 		return content, err
@@ -121,11 +115,11 @@ func (g *GroupController) gatherMembers(ctx context.Context, s *groupsnapshottin
 		snapshot, content := groupsnapshotting.MemberNames(s.Snapshot.UID, info.VolumeHandle)
 		var err error
 		key := types.NamespacedName{Namespace: s.Key.Namespace, Name: snapshot}
-		if m.Snapshot, err = read(ctx, g.Cached, g.snapshots, key, &snapshotv1.VolumeSnapshot{}); err != nil {
+		if m.Snapshot, err = g.snapshots.get(ctx, key); err != nil {
 			return err
 		}
 		key = types.NamespacedName{Name: content}
-		if m.Content, err = read(ctx, g.Cached, g.contents, key, &snapshotv1.VolumeSnapshotContent{}); err != nil {
+		if m.Content, err = g.contents.get(ctx, key); err != nil {
 			return err
 		}
 		if m.Snapshot == nil || m.Content == nil {
@@ -189,103 +183,40 @@ func (g *GroupController) Apply(
 ) (groupsnapshotting.Verdict, error) {
 	switch a := action.(type) {
 	case groupsnapshotting.PrepareGroup:
-		return nil, g.patchGroup(ctx, s, func(group *groupv1.VolumeGroupSnapshot) {
+		return nil, g.groups.changeNewest(ctx, s.Snapshot, func(group *groupv1.VolumeGroupSnapshot) {
 			addFinalizers(group, names.FinalizerGroupSnapshot)
 			if a.Class != "" {
 				group.Spec.VolumeGroupSnapshotClassName = new(a.Class)
 			}
 		})
 	case groupsnapshotting.ReleaseGroup:
-		return nil, client.IgnoreNotFound(g.patchGroup(ctx, s, func(group *groupv1.VolumeGroupSnapshot) {
+		return nil, client.IgnoreNotFound(g.groups.changeNewest(ctx, s.Snapshot, func(group *groupv1.VolumeGroupSnapshot) {
 			removeFinalizers(group, names.FinalizerGroupSnapshot)
 		}))
 	case groupsnapshotting.WriteStatus:
-		return nil, g.writeGroupStatus(ctx, s, a.Status)
+		return nil, g.groups.writeStatus(ctx, s.Snapshot, func(group *groupv1.VolumeGroupSnapshot) { group.Status = a.Status })
 	case groupsnapshotting.CreateContent:
-		return nil, g.createGroupContent(ctx, a.Content)
+		return nil, g.groupContents.create(ctx, a.Content)
 	case groupsnapshotting.BindContent:
-		changed := s.Content.DeepCopy()
-		addFinalizers(changed, names.FinalizerGroupContent)
-		changed.Spec.VolumeGroupSnapshotRef.UID = s.Snapshot.UID
-		if a.Class != "" {
-			changed.Spec.VolumeGroupSnapshotClassName = new(a.Class)
-		}
-		return nil, g.wroteGroupContent(changed, g.Writer.Patch(ctx, changed, locked(s.Content)))
+		return nil, g.groupContents.change(ctx, s.Content, func(content *groupv1.VolumeGroupSnapshotContent) {
+			addFinalizers(content, names.FinalizerGroupContent)
+			content.Spec.VolumeGroupSnapshotRef.UID = s.Snapshot.UID
+			if a.Class != "" {
+				content.Spec.VolumeGroupSnapshotClassName = new(a.Class)
+			}
+		})
 	case groupsnapshotting.CreateMember:
 		return nil, g.createMember(ctx, s, a)
 	case groupsnapshotting.MarkDeleting:
-		changed := s.Content.DeepCopy()
-		patch := annotation(changed.UID, names.AnnGroupBeingDeleted, new("yes"))
-		return nil, g.wroteGroupContent(changed, g.Writer.Patch(ctx, changed, patch))
+		return nil, g.groupContents.annotate(ctx, s.Content, names.AnnGroupBeingDeleted, new("yes"))
 	case groupsnapshotting.DeleteContent:
-		err := g.Writer.Delete(ctx, s.Content.DeepCopy(), client.Preconditions{UID: &s.Content.UID})
-		return nil, client.IgnoreNotFound(err)
+		return nil, g.groupContents.delete(ctx, s.Content)
 	case groupsnapshotting.DeleteMember:
 		member := &snapshotv1.VolumeSnapshot{}
 		member.Namespace, member.Name = s.Key.Namespace, a.Name
 		return nil, client.IgnoreNotFound(g.Writer.Delete(ctx, member))
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
-}
-
-// patchGroup changes the newest version of the group that this process knows, if the API server has
-// no newer one.
-func (g *GroupController) patchGroup(
-	ctx context.Context,
-	s groupsnapshotting.Group,
-	change func(*groupv1.VolumeGroupSnapshot),
-) error {
-	group, err := read(ctx, g.Cached, g.groups, s.Key, &groupv1.VolumeGroupSnapshot{})
-	if err != nil {
-		return err
-	}
-	if group == nil || group.UID != s.Snapshot.UID {
-		return apierrors.NewNotFound(groupv1.Resource("volumegroupsnapshots"), s.Key.Name)
-	}
-	changed := group.DeepCopy()
-	change(changed)
-	if err := g.Writer.Patch(ctx, changed, locked(group)); err != nil {
-		return fmt.Errorf("write VolumeGroupSnapshot %s: %w", s.Key, err)
-	}
-	g.groups.Wrote(changed)
-	return nil
-}
-
-func (g *GroupController) writeGroupStatus(
-	ctx context.Context,
-	s groupsnapshotting.Group,
-	status *groupv1.VolumeGroupSnapshotStatus,
-) error {
-	changed := s.Snapshot.DeepCopy()
-	changed.Status = status
-	patch, err := fieldsOf(s.Snapshot, changed)
-	if err != nil {
-		return err
-	}
-	if err := g.Writer.Status().Patch(ctx, changed, patch); err != nil {
-		return fmt.Errorf("write the status of VolumeGroupSnapshot %s: %w", s.Key, err)
-	}
-	g.groups.Wrote(changed)
-	return nil
-}
-
-// createGroupContent writes a content. One that exists already is of the same group: its name has
-// the uid.
-func (g *GroupController) createGroupContent(ctx context.Context, content *groupv1.VolumeGroupSnapshotContent) error {
-	made := content.DeepCopy()
-	err := g.Writer.Create(ctx, made)
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return g.wroteGroupContent(made, err)
-}
-
-func (g *GroupController) wroteGroupContent(content *groupv1.VolumeGroupSnapshotContent, err error) error {
-	if err != nil {
-		return fmt.Errorf("write VolumeGroupSnapshotContent %q: %w", content.Name, err)
-	}
-	g.groupContents.Wrote(content)
-	return nil
 }
 
 // createMember makes one member step by step: the VolumeSnapshot, the content that refers to it by

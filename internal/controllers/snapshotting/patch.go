@@ -1,35 +1,13 @@
 package snapshotting
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/purser-csi/purser/internal/kube"
 )
-
-// read returns the newer of the cached object and what this process wrote; nil if there is none.
-func read[T client.Object](
-	ctx context.Context,
-	from client.Reader,
-	own *kube.OwnWrites[T],
-	key client.ObjectKey,
-	into T,
-) (T, error) {
-	var none T
-	found, ok, err := own.Read(key, func() (T, bool, error) {
-		object, err := kube.Get(ctx, from, key, into)
-		return object, err == nil && any(object) != any(none), err
-	})
-	if err != nil || !ok {
-		return none, err
-	}
-	return found, nil
-}
 
 // annotation returns a patch of one annotation of the object with this uid, which disturbs no other
 // writer (SN-H6); nil removes it.

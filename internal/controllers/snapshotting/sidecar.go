@@ -2,15 +2,12 @@ package snapshotting
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -18,12 +15,8 @@ import (
 
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
-
-// apiBound is the part of the time of one run that is for the API server.
-const apiBound = 30 * time.Second
 
 // SidecarName is the name of the sidecar's controller and of its work queue, as upstream's (SN-A1).
 const SidecarName = "csi-snapshotter-content"
@@ -44,7 +37,7 @@ type SidecarConfig struct {
 type Sidecar struct {
 	SidecarConfig
 	retries  *reconcile.Retries[string]
-	contents *kube.OwnWrites[*snapshotv1.VolumeSnapshotContent]
+	contents store[*snapshotv1.VolumeSnapshotContent]
 	asked    askedTimes
 }
 
@@ -52,37 +45,29 @@ type Sidecar struct {
 func NewSidecar(cfg SidecarConfig) *Sidecar {
 	return &Sidecar{
 		SidecarConfig: cfg, retries: reconcile.NewRetries[string](),
-		contents: kube.NewOwnWrites[*snapshotv1.VolumeSnapshotContent](),
+		contents: newContentStore(cfg.Cached, cfg.Writer),
 	}
 }
 
 // Loop returns the controller with the loop around it.
 func (c *Sidecar) Loop() *reconcile.Loop[string, core.ContentSnapshot, core.ContentAction] {
 	return reconcile.New(reconcile.Config[string, core.ContentSnapshot, core.ContentAction]{
-		Settings: c.Settings, Name: SidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+		Settings: c.Settings, Name: SidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
 	})
 }
 
 // AddTo registers the controller and its event handlers with a manager.
 func (c *Sidecar) AddTo(mgr manager.Manager) error {
-	ctrl, err := controller.NewTyped(SidecarName, mgr, controller.TypedOptions[string]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
+	return reconcile.Register(mgr, reconcile.Registration[string]{
+		Name: SidecarName, Workers: c.Workers, Reconciler: c.Loop(),
+		Sources: []source.TypedSource[string]{
+			source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, c.contentEvents()),
+			source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, c.classEvents()),
+		},
 	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", SidecarName, err)
-	}
-	for _, s := range []source.TypedSource[string]{
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, c.contentEvents()),
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, c.classEvents()),
-	} {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("controller %s: %w", SidecarName, err)
-		}
-	}
-	return nil
 }
 
-type contentQueue = workqueue.TypedRateLimitingInterface[string]
+type contentQueue = reconcile.Queue[string]
 
 // Saw notes a content that came through the watch.
 func (c *Sidecar) Saw(content *snapshotv1.VolumeSnapshotContent) { c.contents.Saw(content) }

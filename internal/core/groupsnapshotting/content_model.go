@@ -84,6 +84,9 @@ type Answer struct {
 	Snapshots []groupv1.VolumeSnapshotInfo
 }
 
+// IsPending reports whether the driver has the group and is still processing it.
+func (a Answer) IsPending() bool { return a.Handle != "" && !a.Ready }
+
 // deletionSecret is the secret for CreateVolumeGroupSnapshot and DeleteVolumeGroupSnapshot, which
 // the snapshot-controller wrote down (SN-N10).
 func deletionSecret(c *groupv1.VolumeGroupSnapshotContent) types.NamespacedName {

@@ -123,6 +123,9 @@ type Answer struct {
 	Created time.Time // zero when the driver does not say
 }
 
+// IsPending reports whether the driver has the snapshot and is still processing it.
+func (a Answer) IsPending() bool { return a.Handle != "" && !a.Ready }
+
 func isReady(c *snapshotv1.VolumeSnapshotContent) bool {
 	return c.Status != nil && ptr.Deref(c.Status.ReadyToUse, false)
 }
