@@ -10,6 +10,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/secretref"
+	"github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -69,12 +70,11 @@ func sourceProblem(s Group) (problem verdict.Finding, bad bool) {
 			return createFailure("the claim %q is being deleted", claim.Name), true
 		case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
 			return createFailure("the claim %q is not yet bound to a PV", claim.Name), true
-		case pv == nil:
-			return createFailure("the volume %q of claim %q does not exist", claim.Spec.VolumeName, claim.Name), true
-		case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID:
-			return createFailure("the volume %q is not bound to claim %q", pv.Name, claim.Name), true
-		case pv.Spec.CSI == nil:
-			return createFailure("the volume %q of claim %q is not a CSI volume", pv.Name, claim.Name), true
+		}
+		if text := snapshotting.VolumeProblem(claim, pv); text != "" {
+			return createFailure("%s", text), true
+		}
+		switch {
 		case first == "":
 			first = pv.Spec.CSI.Driver
 		case first != pv.Spec.CSI.Driver: // SN-G7
@@ -99,21 +99,12 @@ func chooseClass(s Group) (class *groupv1.VolumeGroupSnapshotClass, problem verd
 		}
 		return s.Class, verdict.Finding{}, false
 	}
-	count := 0
-	for i := range s.Defaults {
-		if s.Defaults[i].Driver == driver {
-			class, count = &s.Defaults[i], count+1
-		}
+	class, text := snapshotting.DefaultClass("group snapshot", s.Defaults, driver,
+		func(c *groupv1.VolumeGroupSnapshotClass) string { return c.Driver })
+	if class == nil {
+		return nil, finding(verdict.GroupClassUnclear, "%s", text), true
 	}
-	switch count {
-	case 1:
-		return class, verdict.Finding{}, false
-	case 0:
-		return nil, finding(verdict.GroupClassUnclear,
-			"Failed to set default group snapshot class with error cannot find default group snapshot class"), true
-	}
-	return nil, finding(verdict.GroupClassUnclear,
-		"Failed to set default group snapshot class with error %d default group snapshot classes were found", count), true
+	return class, verdict.Finding{}, false
 }
 
 func newContent(

@@ -5,9 +5,7 @@ import (
 	"time"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/snapshotting"
@@ -28,7 +26,7 @@ func AfterCreate(s Content, a Answer, f *snapshotting.Failure, now time.Time) Co
 		if f.IsFinal() {
 			actions = append(actions, ClearCreating{})
 		}
-		return after(then, append(actions, failed(c, then.Message, now)...))
+		return verdict.DoFirst[ContentAction](then.Finding, append(actions, failed(c, then.Message, now)...), then)
 	}
 	done := contentDo{
 		Finding: finding(verdict.GroupContentIdle, "the driver made the group %q", a.Handle), Then: ready(),
@@ -47,13 +45,6 @@ func AfterCreate(s Content, a Answer, f *snapshotting.Failure, now time.Time) Co
 	return done
 }
 
-func after(then contentRefuse, actions []ContentAction) ContentVerdict {
-	if len(actions) == 0 {
-		return then
-	}
-	return contentDo{Finding: then.Finding, Actions: actions, Then: then}
-}
-
 // AfterFind turns the answer to GetVolumeGroupSnapshot into the next verdict.
 func AfterFind(s Content, a Answer, f *snapshotting.Failure, now time.Time) ContentVerdict {
 	if f == nil && a.Handle == "" {
@@ -62,7 +53,7 @@ func AfterFind(s Content, a Answer, f *snapshotting.Failure, now time.Time) Cont
 	if f != nil {
 		then := contentRefuse{Finding: finding(verdict.GroupContentCheckFailed,
 			"Failed to check and update group snapshot content: %s", f.Message)}
-		return after(then, failed(s.Content, then.Message, now))
+		return verdict.DoFirst[ContentAction](then.Finding, failed(s.Content, then.Message, now), then)
 	}
 	done := contentDo{Finding: finding(verdict.GroupContentIdle, "the group %q exists", a.Handle), Then: ready()}
 	if !a.Ready {
@@ -113,7 +104,7 @@ func statusOf(
 
 // failed returns the write of an error into the status; none when it is there already (SN-A6).
 func failed(c *groupv1.VolumeGroupSnapshotContent, message string, now time.Time) []ContentAction {
-	if c.Status != nil && c.Status.Error != nil && ptr.Deref(c.Status.Error.Message, "") == message {
+	if c.Status != nil && snapshotting.HasMessage(c.Status.Error, message) {
 		return nil
 	}
 	status := &groupv1.VolumeGroupSnapshotContentStatus{}
@@ -121,6 +112,6 @@ func failed(c *groupv1.VolumeGroupSnapshotContent, message string, now time.Time
 		status = c.Status.DeepCopy()
 	}
 	status.ReadyToUse = new(false)
-	status.Error = &snapshotv1.VolumeSnapshotError{Time: new(metav1.NewTime(now)), Message: new(message)}
+	status.Error = snapshotting.NewStatusError(message, now)
 	return []ContentAction{WriteContentStatus{status}}
 }

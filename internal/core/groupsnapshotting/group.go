@@ -8,10 +8,10 @@ import (
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -91,10 +91,7 @@ func progress(s Group, status *groupv1.VolumeGroupSnapshotStatus, actions []Acti
 			then = nothing{Finding: finding(verdict.GroupUsable, "GroupSnapshot %s is ready to use.", key)}
 		}
 	}
-	if len(actions) == 0 {
-		return then
-	}
-	return do{Finding: first, Actions: actions, Then: then}
+	return verdict.DoFirst(first, actions, then)
 }
 
 // copied is the status that follows from the content. The group is ready only when each snapshot
@@ -124,18 +121,13 @@ func sameStatus(a, b *groupv1.VolumeGroupSnapshotStatus) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	sameTime := (a.CreationTime == nil) == (b.CreationTime == nil) &&
-		(a.CreationTime == nil || a.CreationTime.Unix() == b.CreationTime.Unix())
-	return sameTime && sameError(a.Error, b.Error) &&
-		(a.ReadyToUse == nil) == (b.ReadyToUse == nil) && ptr.Deref(a.ReadyToUse, false) == ptr.Deref(b.ReadyToUse, false) &&
-		ptr.Deref(a.BoundVolumeGroupSnapshotContentName, "") == ptr.Deref(b.BoundVolumeGroupSnapshotContentName, "")
+	return progressOf(a).IsSame(progressOf(b))
 }
 
-func sameError(a, b *snapshotv1.VolumeSnapshotError) bool {
-	if a == nil || b == nil {
-		return a == b
+func progressOf(s *groupv1.VolumeGroupSnapshotStatus) snapshotting.Progress {
+	return snapshotting.Progress{
+		Content: s.BoundVolumeGroupSnapshotContentName, Created: s.CreationTime, Ready: s.ReadyToUse, Error: s.Error,
 	}
-	return ptr.Deref(a.Message, "") == ptr.Deref(b.Message, "")
 }
 
 // fail writes the error into the status, once per message, and refuses.
@@ -146,7 +138,7 @@ func fail(s Group, now time.Time, f verdict.Finding) Verdict {
 		status = s.Snapshot.Status.DeepCopy()
 	}
 	status.ReadyToUse = new(false)
-	status.Error = &snapshotv1.VolumeSnapshotError{Time: new(metav1.NewTime(now)), Message: new(f.Text())}
+	status.Error = snapshotting.NewStatusError(f.Text(), now)
 	if sameStatus(s.Snapshot.Status, status) {
 		return then
 	}
@@ -184,10 +176,7 @@ func removeGroup(s Group) Verdict {
 	default:
 		actions = append(actions, ReleaseGroup{})
 	}
-	if len(actions) == 0 {
-		return then
-	}
-	return do{Finding: deleting, Actions: actions, Then: then}
+	return verdict.DoFirst(deleting, actions, then)
 }
 
 func refersTo(c *groupv1.VolumeGroupSnapshotContent, g *groupv1.VolumeGroupSnapshot) bool {

@@ -1,6 +1,7 @@
 package snapshotting
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -82,14 +83,25 @@ func sourceProblem(s Snapshot) (problem verdict.Finding, bad bool) {
 		return contentFailure("the claim %q is being deleted", name), true
 	case claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "":
 		return contentFailure("the claim %q is not yet bound to a PV, will not attempt to take a snapshot", name), true
-	case s.Volume == nil:
-		return contentFailure("the volume %q of claim %q does not exist", claim.Spec.VolumeName, name), true
-	case s.Volume.Spec.ClaimRef == nil || s.Volume.Spec.ClaimRef.UID != claim.UID:
-		return contentFailure("the volume %q is not bound to claim %q", claim.Spec.VolumeName, name), true
-	case s.Volume.Spec.CSI == nil:
-		return contentFailure("the volume %q of claim %q is not a CSI volume", claim.Spec.VolumeName, name), true
+	}
+	if text := VolumeProblem(claim, s.Volume); text != "" {
+		return contentFailure("%s", text), true
 	}
 	return verdict.Finding{}, false
+}
+
+// VolumeProblem says why no snapshot can be taken of the volume of a bound claim; empty if one can.
+func VolumeProblem(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	name := claim.Spec.VolumeName
+	switch {
+	case pv == nil:
+		return fmt.Sprintf("the volume %q of claim %q does not exist", name, claim.Name)
+	case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID:
+		return fmt.Sprintf("the volume %q is not bound to claim %q", name, claim.Name)
+	case pv.Spec.CSI == nil:
+		return fmt.Sprintf("the volume %q of claim %q is not a CSI volume", name, claim.Name)
+	}
+	return ""
 }
 
 // chooseClass is SN-Q2.
@@ -104,26 +116,12 @@ func chooseClass(s Snapshot) (class *snapshotv1.VolumeSnapshotClass, problem ver
 		}
 		return s.Class, verdict.Finding{}, false
 	}
-	count := 0
-	for i := range s.Defaults {
-		if s.Defaults[i].Driver == s.Volume.Spec.CSI.Driver {
-			class, count = &s.Defaults[i], count+1
-		}
+	class, text := DefaultClass("snapshot", s.Defaults, s.Volume.Spec.CSI.Driver,
+		func(c *snapshotv1.VolumeSnapshotClass) string { return c.Driver })
+	if class == nil {
+		return nil, finding(verdict.SnapshotClassUnclear, "%s", text), true
 	}
-	switch count {
-	case 1:
-		return class, verdict.Finding{}, false
-	case 0:
-		return nil, finding(
-			verdict.SnapshotClassUnclear,
-			"Failed to set default snapshot class with error cannot find default snapshot class",
-		), true
-	}
-	return nil, finding(
-		verdict.SnapshotClassUnclear,
-		"Failed to set default snapshot class with error %d default snapshot classes were found",
-		count,
-	), true
+	return class, verdict.Finding{}, false
 }
 
 // nodeOf returns the first node, by name, that the volume can be reached from, whose sidecar takes

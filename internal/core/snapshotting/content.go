@@ -8,7 +8,6 @@ import (
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -38,13 +37,13 @@ func DecideContent(
 	c := s.Content
 	switch {
 	case c == nil:
-		return contentNothing{Finding: finding(verdict.ContentIdle, "the VolumeSnapshotContent does not exist any more")}
+		return idle("the VolumeSnapshotContent does not exist any more")
 	case c.Spec.Driver != s.Driver || s.Class != nil && s.Class.Driver != s.Driver: // SN-A2
-		return contentNothing{Finding: finding(verdict.ContentIdle, "another driver serves the VolumeSnapshotContent")}
+		return idle("another driver serves the VolumeSnapshotContent")
 	case s.Node != "" && c.Labels[names.LabelSnapshotNode] != s.Node: // SN-L2
-		return contentNothing{Finding: finding(verdict.ContentIdle, "the sidecar on another node serves the VolumeSnapshotContent")}
+		return idle("the sidecar on another node serves the VolumeSnapshotContent")
 	case c.DeletionTimestamp != nil && !slices.Contains(c.Finalizers, names.FinalizerSnapshotContent):
-		return contentNothing{Finding: finding(verdict.ContentIdle, "the VolumeSnapshotContent does not wait for the driver")}
+		return idle("the VolumeSnapshotContent does not wait for the driver")
 	}
 	creating := has(c.Annotations, names.AnnSnapshotBeingCreated)
 	switch {
@@ -60,16 +59,9 @@ func DecideContent(
 	case isReady(c):
 		return idleReady()
 	case isMember(c) && (c.Status == nil || c.Spec.Source.SnapshotHandle == nil): // SN-A10, SN-G3
-		return contentNothing{Finding: finding(verdict.ContentIdle, "the snapshot belongs to a group")}
+		return idle("the snapshot belongs to a group")
 	case s.NotBefore.After(now):
-		return contentWait{
-			Finding: finding(
-				verdict.ContentAwaitsRetry,
-				"the next attempt is due at %s",
-				s.NotBefore.UTC().Format(time.RFC3339),
-			),
-			Until: s.NotBefore,
-		}
+		return awaitRetry(s.NotBefore)
 	case !s.Asked.IsZero() && s.Asked.Add(pause(s)).After(now):
 		return polled(s, s.Asked)
 	case c.Spec.Source.SnapshotHandle != nil:
@@ -82,8 +74,18 @@ func DecideContent(
 	return create(s, now)
 }
 
+func idle(text string) ContentVerdict {
+	return contentNothing{Finding: finding(verdict.ContentIdle, "%s", text)}
+}
+
+func awaitRetry(at time.Time) ContentVerdict {
+	return contentWait{
+		Finding: finding(verdict.ContentAwaitsRetry, "the next attempt is due at %s", at.UTC().Format(time.RFC3339)), Until: at,
+	}
+}
+
 func idleReady() ContentVerdict {
-	return contentNothing{Finding: finding(verdict.ContentIdle, "the snapshot is ready")}
+	return idle("the snapshot is ready")
 }
 
 // The driver is asked again after a quarter of the snapshot's age, within these bounds: a snapshot
@@ -245,14 +247,7 @@ func remove(s ContentSnapshot, now time.Time) ContentVerdict {
 		}
 	}
 	if s.NotBefore.After(now) {
-		return contentWait{
-			Finding: finding(
-				verdict.ContentAwaitsRetry,
-				"the next attempt is due at %s",
-				s.NotBefore.UTC().Format(time.RFC3339),
-			),
-			Until: s.NotBefore,
-		}
+		return awaitRetry(s.NotBefore)
 	}
 	return contentDo{
 		Finding: finding(verdict.ContentDeleting, "the driver is asked to delete the snapshot %q", known),
@@ -290,7 +285,7 @@ func statusOf(c *snapshotv1.VolumeSnapshotContent, a Answer, now time.Time) *sna
 
 // failed returns the write of an error into the status; none when it is there already (SN-A6).
 func failed(c *snapshotv1.VolumeSnapshotContent, message string, now time.Time) []ContentAction {
-	if c.Status != nil && c.Status.Error != nil && ptr.Deref(c.Status.Error.Message, "") == message {
+	if c.Status != nil && HasMessage(c.Status.Error, message) {
 		return nil
 	}
 	status := &snapshotv1.VolumeSnapshotContentStatus{}
@@ -298,6 +293,6 @@ func failed(c *snapshotv1.VolumeSnapshotContent, message string, now time.Time) 
 		status = c.Status.DeepCopy()
 	}
 	status.ReadyToUse = new(false)
-	status.Error = &snapshotv1.VolumeSnapshotError{Time: new(metav1.NewTime(now)), Message: new(message)}
+	status.Error = NewStatusError(message, now)
 	return []ContentAction{WriteContentStatus{status}}
 }

@@ -25,7 +25,7 @@ func AfterCreate(s ContentSnapshot, a Answer, f *Failure, now time.Time) Content
 		if f.IsFinal() {
 			actions = append(actions, ClearCreating{})
 		}
-		return after(then, append(actions, failed(c, message, now)...))
+		return verdict.DoFirst[ContentAction](then.Finding, append(actions, failed(c, message, now)...), then)
 	}
 	done := contentDo{
 		Finding: finding(verdict.ContentIdle, "the driver made the snapshot %q", a.Handle),
@@ -45,13 +45,6 @@ func AfterCreate(s ContentSnapshot, a Answer, f *Failure, now time.Time) Content
 	return done
 }
 
-func after(then contentRefuse, actions []ContentAction) ContentVerdict {
-	if len(actions) == 0 {
-		return then
-	}
-	return contentDo{Finding: then.Finding, Actions: actions, Then: then}
-}
-
 // AfterFind turns the answer to ListSnapshots into the next verdict. Without LIST_SNAPSHOTS the
 // answer is what the content says.
 func AfterFind(s ContentSnapshot, a Answer, f *Failure, now time.Time) ContentVerdict {
@@ -61,7 +54,7 @@ func AfterFind(s ContentSnapshot, a Answer, f *Failure, now time.Time) ContentVe
 	if f != nil {
 		message := "Failed to check and update snapshot content: " + f.Message
 		then := contentRefuse{Finding: verdict.Finding{Reason: verdict.ContentCheckFailed, Message: message}}
-		return after(then, failed(s.Content, message, now))
+		return verdict.DoFirst[ContentAction](then.Finding, failed(s.Content, message, now), then)
 	}
 	done := contentDo{Finding: finding(verdict.ContentIdle, "the snapshot %q exists", a.Handle), Then: idleReady()}
 	if !a.Ready {

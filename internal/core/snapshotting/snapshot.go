@@ -99,10 +99,7 @@ func keepReady(s Snapshot, now time.Time) Verdict {
 	}
 	ready := nothing{Finding: finding(verdict.SnapshotIdle, "the snapshot is ready")}
 	actions := append(protect(s), releaseClaim(s)...)
-	if len(actions) == 0 {
-		return ready
-	}
-	return do{Finding: ready.Finding, Actions: actions, Then: ready}
+	return verdict.DoFirst[Action](ready.Finding, actions, ready)
 }
 
 // releaseClaim takes the finalizer off the source when no VolumeSnapshot needs it any more (SN-N5).
@@ -184,10 +181,7 @@ func progress(s Snapshot, status *snapshotv1.VolumeSnapshotStatus, actions []Act
 			actions = append(actions, releaseClaim(s)...)
 		}
 	}
-	if len(actions) == 0 {
-		return then
-	}
-	return do{Finding: first, Actions: actions, Then: then}
+	return verdict.DoFirst(first, actions, then)
 }
 
 // copied is the status that follows from the content (SN-Q10).
@@ -214,27 +208,17 @@ func copied(vs *snapshotv1.VolumeSnapshot, c *snapshotv1.VolumeSnapshotContent) 
 	return status
 }
 
-// sameStatus compares what the API server keeps: times in whole seconds, and values rather than
-// pointers (SN-H3).
 func sameStatus(a, b *snapshotv1.VolumeSnapshotStatus) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	sameTime := func(x, y *metav1.Time) bool {
-		return (x == nil) == (y == nil) && (x == nil || x.Unix() == y.Unix())
-	}
 	sameSize := (a.RestoreSize == nil) == (b.RestoreSize == nil) &&
 		(a.RestoreSize == nil || a.RestoreSize.Cmp(*b.RestoreSize) == 0)
-	return sameSize && sameTime(a.CreationTime, b.CreationTime) && sameError(a.Error, b.Error) &&
-		(a.ReadyToUse == nil) == (b.ReadyToUse == nil) && ptr.Deref(a.ReadyToUse, false) == ptr.Deref(b.ReadyToUse, false) &&
-		ptr.Deref(a.BoundVolumeSnapshotContentName, "") == ptr.Deref(b.BoundVolumeSnapshotContentName, "")
+	return sameSize && progressOf(a).IsSame(progressOf(b))
 }
 
-func sameError(a, b *snapshotv1.VolumeSnapshotError) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return ptr.Deref(a.Message, "") == ptr.Deref(b.Message, "")
+func progressOf(s *snapshotv1.VolumeSnapshotStatus) Progress {
+	return Progress{Content: s.BoundVolumeSnapshotContentName, Created: s.CreationTime, Ready: s.ReadyToUse, Error: s.Error}
 }
 
 // fail writes the error into the status, once per message (SN-Q9), and refuses.
@@ -247,7 +231,7 @@ func fail(s Snapshot, now time.Time, f verdict.Finding) Verdict {
 	if f.Reason != verdict.SnapshotClassNotFound && f.Reason != verdict.SnapshotClassUnclear { // SN-Q2: as upstream
 		status.ReadyToUse = new(false)
 	}
-	status.Error = &snapshotv1.VolumeSnapshotError{Time: new(metav1.NewTime(now)), Message: new(f.Text())}
+	status.Error = NewStatusError(f.Text(), now)
 	if sameStatus(s.Snapshot.Status, status) {
 		return then
 	}
@@ -282,10 +266,7 @@ func removeSnapshot(s Snapshot) Verdict {
 				actions = append(actions, DeleteContent{})
 			}
 			then := wait{Finding: finding(verdict.SnapshotDeleting, "VolumeSnapshotContent %q is being deleted first", c.Name)}
-			if len(actions) == 0 {
-				return then
-			}
-			return do{Finding: deleting, Actions: actions, Then: then}
+			return verdict.DoFirst[Action](deleting, actions, then)
 		}
 	}
 	actions = append(actions, releaseClaim(s)...)

@@ -67,6 +67,14 @@ const (
 	RetrySlowly
 )
 
+// DoFirst returns the actions followed by the verdict then, or then alone if there are none.
+func DoFirst[A any](because Finding, actions []A, then Verdict[A]) Verdict[A] {
+	if len(actions) == 0 {
+		return then
+	}
+	return Do[A]{Finding: because, Actions: actions, Then: then}
+}
+
 // Because implements Verdict for those that embed a finding.
 func (f Finding) Because() Finding { return f }
 
