@@ -194,7 +194,9 @@ func (g *GroupController) Apply(
 			removeFinalizers(group, names.FinalizerGroupSnapshot)
 		}))
 	case groupsnapshotting.WriteStatus:
-		return nil, g.groups.writeStatus(ctx, s.Snapshot, func(group *groupv1.VolumeGroupSnapshot) { group.Status = a.Status })
+		return nil, g.groups.writeStatus(ctx, s.Snapshot, func(group *groupv1.VolumeGroupSnapshot) {
+			group.Status = a.Status
+		})
 	case groupsnapshotting.CreateContent:
 		return nil, g.groupContents.create(ctx, a.Content)
 	case groupsnapshotting.BindContent:

@@ -218,7 +218,9 @@ func sameStatus(a, b *snapshotv1.VolumeSnapshotStatus) bool {
 }
 
 func progressOf(s *snapshotv1.VolumeSnapshotStatus) Progress {
-	return Progress{Content: s.BoundVolumeSnapshotContentName, Created: s.CreationTime, Ready: s.ReadyToUse, Error: s.Error}
+	return Progress{
+		Content: s.BoundVolumeSnapshotContentName, Created: s.CreationTime, Ready: s.ReadyToUse, Error: s.Error,
+	}
 }
 
 // fail writes the error into the status, once per message (SN-Q9), and refuses.
