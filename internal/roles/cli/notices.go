@@ -70,6 +70,14 @@ func AddRetired(f *pflag.FlagSet, notices *Notices, flags ...RetiredFlag) {
 	}
 }
 
+// RetiredSwitches are flags without a value of older versions.
+func RetiredSwitches(names []string) (all []RetiredFlag) {
+	for _, name := range names {
+		all = append(all, RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"})
+	}
+	return all
+}
+
 // RetiredKlog are the flags of the logging library before v5.2 (CL-6, O-20).
 func RetiredKlog() []RetiredFlag {
 	const now = "has no effect: logs go to standard error, see --logging-format and -v"

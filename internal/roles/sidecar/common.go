@@ -83,13 +83,7 @@ func (c *Common) AddCommonFlags(f *pflag.FlagSet) {
 			"take GOMAXPROCS from the container's CPU limit; the Go runtime does so without the flag")
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
-	for _, name := range c.kind.Retired {
-		cli.AddRetired(
-			f,
-			c.Notices,
-			cli.RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"},
-		)
-	}
+	cli.AddRetired(f, c.Notices, cli.RetiredSwitches(c.kind.Retired)...)
 }
 
 // ValidateCommon lists every mistake in the shared settings.

@@ -107,13 +107,7 @@ func (c *Controller) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Pace", func(f *pflag.FlagSet) {
 		f.UintVar(&c.Workers, "worker-threads", 10, "objects that are worked on at once")
-		f.DurationVar(
-			&c.RetryStart,
-			"retry-interval-start",
-			time.Second,
-			"first delay after a failure; it doubles with each further one",
-		)
-		f.DurationVar(&c.RetryMax, "retry-interval-max", 5*time.Minute, "longest delay after a failure")
+		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 	})
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
 	cli.Grouped(f, "Metrics and health", c.AddSidecarFlags)
@@ -128,13 +122,7 @@ func (c *Controller) AddFlags(f *pflag.FlagSet) {
 	})
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
 	addOlderGate(f, c.Gates)
-	for _, name := range retired {
-		cli.AddRetired(
-			f,
-			c.Notices,
-			cli.RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"},
-		)
-	}
+	cli.AddRetired(f, c.Notices, cli.RetiredSwitches(retired)...)
 }
 
 // Validate implements cli.Role.
