@@ -39,7 +39,11 @@ func (b brokenSources) Resolved() {
 }
 
 func breaksSources(b brokenSources) func(provisioning.Sources) provisioning.Sources {
-	return func(s provisioning.Sources) provisioning.Sources { b.Sources = s; return b }
+	return func(s provisioning.Sources) provisioning.Sources {
+		broken := b // one of its own for each world: they run side by side
+		broken.Sources = s
+		return broken
+	}
 }
 
 // sourceMutants must all be caught.
