@@ -121,7 +121,7 @@ func (p *Plane) Run(ctx context.Context) error {
 func (p *Plane) prepareAttacher(together *handoff.Attachments, log logr.Logger) {
 	a := p.Attacher
 	a.APIAccess, a.Connection = p.APIAccess, p.Connection
-	a.Cache, a.Workers = nil, p.Pace.Workers
+	a.Cache, a.Workers, a.RetryStart, a.RetryMax = nil, p.Pace.Workers, p.Pace.RetryStart, p.Pace.RetryMax
 	a.Election = electionOfControllers(p.Election, a.Election.Holder)
 	a.Together, a.Log, a.Locks = together, log.WithName("csi-attacher"), p.Locks
 	a.Beside = process.Colocated{Registry: p.Controllers.Registry}
