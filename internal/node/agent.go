@@ -68,7 +68,7 @@ type Agent struct {
 	volumes queue    // nil before the start
 	pods    podQueue // nil before the start
 	told    map[types.UID]map[string]bool
-	live    map[types.UID]bool // see livePods; nil before the API server was asked
+	live    livePods
 }
 
 // New returns an agent without starting anything.

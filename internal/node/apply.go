@@ -6,12 +6,9 @@ import (
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/mounting"
-	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/mount"
 )
@@ -53,37 +50,6 @@ func (a *Agent) counted(s mounting.Snapshot, of any, v mounting.Verdict) mountin
 func (a *Agent) change(key mounting.Key, edit func(mounting.Record) mounting.Record) {
 	a.records.change(key, edit)
 	a.inUse.changed()
-}
-
-// confirmGone ends the run if the API server has the pod: the cache has it soon, and its event
-// enqueues the volume.
-func (a *Agent) confirmGone(ctx context.Context, act mounting.ConfirmGone) (mounting.Verdict, error) {
-	live, err := a.livePods(ctx)
-	if err != nil || !live[act.Pod] {
-		return nil, err
-	}
-	return verdict.Wait[mounting.Action]{Finding: verdict.Finding{
-		Reason: verdict.MountPodSeen, Message: fmt.Sprintf("the API server has pod %s, which the cache does not show yet", act.Pod),
-	}}, nil
-}
-
-// livePods returns the pods of the node that wanted their volumes when this process asked the API
-// server, once. A pod that is in neither this list nor the cache is gone: no later pod has its uid.
-func (a *Agent) livePods(ctx context.Context) (map[types.UID]bool, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.live != nil {
-		return a.live, nil
-	}
-	var list corev1.PodList
-	if err := a.Live.List(ctx, &list, client.MatchingFields{"spec.nodeName": a.Node}); err != nil {
-		return nil, fmt.Errorf("list the pods of node %s: %w", a.Node, err)
-	}
-	a.live = map[types.UID]bool{}
-	for i := range list.Items {
-		a.live[list.Items[i].UID] = mounting.WantsVolumes(&list.Items[i])
-	}
-	return a.live, nil
 }
 
 // call makes one call to the driver.

@@ -57,6 +57,9 @@ func (a *Agent) Gather(ctx context.Context, key mounting.Key) (mounting.Snapshot
 	if s.Uses, err = a.uses(ctx, key); err != nil {
 		return s, err
 	}
+	if s.Holders, err = a.holders(ctx, s.Record); err != nil {
+		return s, err
+	}
 	s.Info, err = kube.Get(ctx, a.Cached, types.NamespacedName{Name: key.Driver}, &storagev1.CSIDriver{})
 	if err != nil {
 		return s, err
@@ -103,6 +106,22 @@ func (a *Agent) uses(ctx context.Context, key mounting.Key) ([]mounting.Use, err
 		}
 	}
 	return uses, nil
+}
+
+// holders returns the pods of the record's publications that want their volumes. They are found by
+// uid: a claim or PersistentVolume that is gone does not lead to them.
+func (a *Agent) holders(ctx context.Context, record mounting.Record) (map[types.UID]bool, error) {
+	holders := map[types.UID]bool{}
+	for _, publication := range record.Publications {
+		pods, err := a.listPods(ctx, client.MatchingFields{indexUID: string(publication.Pod)})
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(pods, mounting.WantsVolumes) {
+			holders[publication.Pod] = true
+		}
+	}
+	return holders, nil
 }
 
 // objects reads claims and volumes from the cache, whose reads do not fail.

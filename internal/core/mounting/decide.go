@@ -56,7 +56,7 @@ func (p *plan) lookAt(at time.Time) {
 }
 
 // release ends what no pod wants: publications first, then the devices that no publication needs
-// (5.8).
+// (5.2, 5.8).
 func (p *plan) release() {
 	kept := map[DeviceID]bool{}
 	for _, use := range p.Uses {
@@ -65,6 +65,11 @@ func (p *plan) release() {
 	releasing := false
 	for _, publication := range p.Record.Publications {
 		if slices.ContainsFunc(p.Uses, func(u Use) bool { return u.ID == publication.ID }) {
+			continue
+		}
+		// A pod that runs keeps its mount when the claim is Lost, or claim or PersistentVolume are gone.
+		if p.Holders[publication.Pod] {
+			kept[publication.Device()] = true
 			continue
 		}
 		releasing = true
@@ -250,6 +255,9 @@ func (p *plan) then() Verdict {
 	switch {
 	case len(p.blocked) > 0:
 		return wait{Finding: p.blocked[0], Until: p.until}
+	case len(p.Uses) == 0 && len(p.Holders) > 0:
+		return nothing{Finding: verdict.Finding{Reason: verdict.VolumePublished, Message: fmt.Sprintf(
+			"%d pod(s) keep the volume until they end, though their claim or its PersistentVolume is gone or lost", len(p.Holders))}}
 	case len(p.Uses) == 0:
 		return nothing{Finding: verdict.Finding{Reason: verdict.VolumeUnmounted, Message: "no pod on the node uses the volume, and nothing of it is left"}}
 	}

@@ -88,6 +88,16 @@ func found(pods ...string) func(*Snapshot) {
 	}
 }
 
+// held says that the pods want their volumes, and cannot be resolved to this one.
+func held(pods ...string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Holders = map[types.UID]bool{}
+		for _, pod := range pods {
+			s.Holders[types.UID(pod)] = true
+		}
+	}
+}
+
 func unregistered(s *Snapshot) { s.Driver = nil }
 func attachable(s *Snapshot)   { s.Info.Spec.AttachRequired = nil }
 
@@ -166,6 +176,13 @@ func TestDecide(t *testing.T) {
 		"5.8 the driver is not registered":            {snapshot(published("a"), unregistered), "wait MountDriverAwaited"},
 		"5.8 a driver that went, a pod stays":         {snapshot(published("a", "b"), wanted(use("b")), unregistered), "wait MountDriverAwaited"},
 		"nothing":                                     {snapshot(), "VolumeUnmounted"},
+
+		"5.2 the claim is gone, the pod is not":      {snapshot(published("a"), held("a")), "VolumePublished"},
+		"5.2 the same after a restart":               {snapshot(found("a"), held("a")), "VolumePublished"},
+		"5.2 the same without the driver":            {snapshot(published("a"), held("a"), unregistered), "VolumePublished"},
+		"5.2 the claim is gone, and one of two pods": {snapshot(published("a", "b"), held("b")), "unpublish(a pv) VolumePublished"},
+		"5.2 another pod is served beside":           {snapshot(published("a"), held("a"), wanted(use("b", otherPV))), "publish(b pv2) VolumePublished"},
+		"5.2 RWOP: the holder keeps others away":     {snapshot(published("a"), held("a"), wanted(use("b", oncePod))), "wait MountTaken"},
 
 		"5.3 attach: not reported in use":       {snapshot(wanted(use("a")), attachable), "wait MountAttachAwaited"},
 		"5.3 attach: not listed by the node":    {snapshot(wanted(use("a")), attached, func(s *Snapshot) { s.Node.Attached = false }), "wait MountAttachAwaited"},

@@ -217,7 +217,10 @@ type Snapshot struct {
 	Info       *storagev1.CSIDriver        // nil: there is none
 	Attachment *storagev1.VolumeAttachment // nil: there is none
 	Uses       []Use                       // what the pods on the node want of the volume
-	Record     Record
+	// Holders are the pods that have a publication and must keep it: they want their volumes, whether
+	// or not claim and PersistentVolume can be resolved.
+	Holders map[types.UID]bool
+	Record  Record
 	// Failed counts the failed attempts in a row for each publication and device. Steps that failed
 	// less often go first, so that one pod does not hold up another.
 	Failed map[any]int
