@@ -37,18 +37,6 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// nodeSchedule is what goes wrong in one run, by the number of the operation.
-type nodeSchedule struct {
-	crashAt int
-	before  bool // the operation that the crash is at
-	faultAt int
-	fault   csidriver.Fault
-}
-
-func (s nodeSchedule) String() string {
-	return fmt.Sprintf("crash at %d (before it: %v), fault %+v at %d", s.crashAt, s.before, s.fault, s.faultAt)
-}
-
 // nodeMutant breaks the instances on purpose.
 type nodeMutant struct {
 	name    string
@@ -56,6 +44,7 @@ type nodeMutant struct {
 	options func(*provision.Options)
 	isHere  func(*corev1.PersistentVolume) bool
 	journal func(node string) string // name of the journal
+	ownOnly bool                     // a handle is looked for among the volumes of the node only
 }
 
 // nodeWorld is a cluster with an instance of the provisioner on each node, each with a backend of its
@@ -70,6 +59,7 @@ type nodeWorld struct {
 
 	mu         sync.Mutex
 	ops        int
+	failed     string         // the call that had the fault of the schedule, until it is repeated
 	calls      []int          // operations that are calls
 	creates    map[string]int // by node and volume
 	deletes    int
@@ -106,6 +96,9 @@ func (i *instance) die() {
 	}
 	i.world.log("the instance on %s is killed", i.node)
 	i.cancel()
+	if i.world.schedule.moved {
+		go i.world.moveFrom(i.node)
+	}
 	go func() {
 		time.Sleep(7 * time.Second)
 		i.world.start(i.node, i.number+1)
@@ -129,10 +122,7 @@ func (i *instance) do(text string, isCall bool, work func(csidriver.Fault) error
 	if i.dead.Load() {
 		return errDead
 	}
-	var fault csidriver.Fault
-	if n == w.schedule.faultAt {
-		fault = w.schedule.fault
-	}
+	fault := w.faultOf(n, text)
 	err := work(fault)
 	w.log("%3d %s: %s: %s", n, i.node, text, said(err))
 	if n == w.schedule.crashAt {
@@ -206,6 +196,9 @@ func (w *nodeWorld) start(node string, number int) {
 	own := provision.NodeOptions{
 		Name: node, Segments: map[string]string{csidriver.KeyNode: node}, Immediate: true, BaseDelay: w.delay, MaxDelay: 3 * w.delay,
 	}
+	if w.schedule.shared {
+		own.Segments = nil
+	}
 	has := func(pv *corev1.PersistentVolume) bool { return provision.IsHere(pv, own, driverName) }
 	if w.mutant.isHere != nil {
 		has = w.mutant.isHere
@@ -230,9 +223,13 @@ func (w *nodeWorld) start(node string, number int) {
 		w.mutant.options(&options)
 	}
 	mgr := &fakeManager{view: v, client: api}
-	w.wire(ctx, mgr, i, nodeParts{
+	parts := nodeParts{
 		cached: kube.SomeVolumes(v, kube.HasSource), live: kube.SomeVolumes(api, has), writer: api, record: record, options: options,
-	})
+	}
+	if w.schedule.shared && !w.mutant.ownOnly {
+		parts.all = api
+	}
+	w.wire(ctx, mgr, i, parts)
 	go func() { _ = v.Start(ctx) }()
 	go func() { _ = record.Start(ctx) }()
 	for _, r := range mgr.runnables {
@@ -241,22 +238,22 @@ func (w *nodeWorld) start(node string, number int) {
 }
 
 type nodeParts struct {
-	cached, live client.Reader
-	writer       client.Client
-	record       *journal.Journal
-	options      provision.Options
+	cached, live, all client.Reader
+	writer            client.Client
+	record            *journal.Journal
+	options           provision.Options
 }
 
 func (w *nodeWorld) wire(ctx context.Context, mgr *fakeManager, driver csi.ControllerClient, have nodeParts) {
 	volumes, locks := kube.NewOwnWrites[*corev1.PersistentVolume](), &volumelock.Locks{}
 	rpcs := map[csi.ControllerServiceCapability_RPC_Type]bool{csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true}
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: have.cached, Live: have.live, Writer: have.writer, Volumes: volumes, CSI: driver, Calls: locks, Journal: have.record,
+		Cached: have.cached, Live: have.live, AllVolumes: have.all, Writer: have.writer, Volumes: volumes, CSI: driver, Calls: locks, Journal: have.record,
 		Driver: reclaim.Driver{Name: driverName, Controller: rpcs}, Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	claims := provisioning.New(provisioning.Config{
 		Cached: have.cached, Live: have.live, Writer: have.writer, Volumes: volumes, Journal: have.record, CSI: driver, Calls: locks,
-		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: rpcs, HasTopology: true},
+		Driver:  provision.Driver{Name: driverName, Plugin: plugin, Controller: rpcs, HasTopology: !w.schedule.shared},
 		Options: have.options, Sharing: reclaims.Sharing, Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	if err := errors.Join(claims.AddTo(ctx, mgr), reclaims.AddTo(ctx, mgr)); err != nil {
@@ -276,7 +273,7 @@ func (w *nodeWorld) play() {
 		ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimDelete),
 	})
 	for _, node := range simNodes {
-		w.backends[node] = csidriver.New()
+		w.backends[node] = w.backendOf(node)
 		w.start(node, 1)
 	}
 	go w.bind(api)
@@ -338,6 +335,9 @@ func (w *nodeWorld) check() {
 	want := map[string]string{} // the node of each volume
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
 		want[pv.Name] = ""
+		if w.schedule.shared {
+			want[pv.Name] = simNodes[0]
+		}
 		if pv.Spec.NodeAffinity != nil {
 			want[pv.Name] = pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 		}
@@ -353,6 +353,9 @@ func (w *nodeWorld) check() {
 	}
 	have := map[string]string{}
 	for _, node := range simNodes {
+		if w.schedule.shared && node != simNodes[0] {
+			break
+		}
 		for _, v := range w.backends[node].Volumes() {
 			have[v.Name] += node
 		}
@@ -360,7 +363,7 @@ func (w *nodeWorld) check() {
 	if !maps.Equal(want, have) {
 		w.violate("volumes on the nodes: %v, PersistentVolumes: %v", have, want)
 	}
-	if (w.schedule != nodeSchedule{}) {
+	if w.schedule != (nodeSchedule{shared: w.schedule.shared}) {
 		return
 	}
 	calls := 0

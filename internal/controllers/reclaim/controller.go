@@ -27,13 +27,16 @@ import (
 // Config is what the controller needs.
 type Config struct {
 	reconcile.Settings
-	Cached  client.Reader // the informer cache
-	Live    client.Reader // the API server
-	Writer  client.Writer
-	Volumes *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/provision
-	CSI     csi.ControllerClient
-	Calls   *volumelock.Locks // shared with controllers/provision
-	Driver  reclaim.Driver
+	Cached client.Reader // the informer cache
+	Live   client.Reader // the API server
+	// AllVolumes reads PersistentVolumes from the API server that may have the handle of one of
+	// ours, also those of other nodes; nil for Live.
+	AllVolumes client.Reader
+	Writer     client.Writer
+	Volumes    *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/provision
+	CSI        csi.ControllerClient
+	Calls      *volumelock.Locks // shared with controllers/provision
+	Driver     reclaim.Driver
 	// Journal is that of controllers/provision; nil for none.
 	Journal Journal
 	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also

@@ -213,7 +213,7 @@ func (c *Controller) asTheyAre(
 	names []string,
 ) (all []*corev1.PersistentVolume, err error) {
 	for _, name := range names {
-		now, err := kube.Get(ctx, c.Live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
+		now, err := kube.Get(ctx, c.allVolumes(), client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
 		if err != nil {
 			return nil, err
 		}

@@ -93,12 +93,20 @@ func (h *holders) begin() *inquiry {
 	return i
 }
 
+// allVolumes reads the PersistentVolumes that may share a handle.
+func (c *Controller) allVolumes() client.Reader {
+	if c.AllVolumes != nil {
+		return c.AllVolumes
+	}
+	return c.Live
+}
+
 // listHolders adds the volumes of the driver to the handles that are asked for. All pages are of
 // one version.
 func (c *Controller) listHolders(ctx context.Context, into map[string][]string) error {
 	for more := ""; ; {
 		var page corev1.PersistentVolumeList
-		if err := c.Live.List(ctx, &page, client.Limit(pageSize), client.Continue(more)); err != nil {
+		if err := c.allVolumes().List(ctx, &page, client.Limit(pageSize), client.Continue(more)); err != nil {
 			return fmt.Errorf("list the PersistentVolumes, to know which have the handle of one that is to be deleted: %w", err)
 		}
 		for i := range page.Items {

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/kube"
 )
 
 // twinOf is a released volume with the same handle as [releasedVolume], changed by edits.
@@ -49,6 +51,26 @@ func TestTwinThatNoWatchShows(t *testing.T) {
 	r.Cached = cached
 	twin.ResourceVersion = "1000000"
 	r.Volumes.Wrote(twin)
+	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"twin"`) {
+		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
+	}
+	if all, err := r.Sharing(t.Context(), "h"); err != nil || len(all) != 2 {
+		t.Errorf("%d share the handle, %v", len(all), err)
+	}
+}
+
+// N-9, D-37: of the nodes that share a backend one has a PersistentVolume with the handle of a volume
+// that another one is to delete.
+func TestTwinOfAnotherNode(t *testing.T) {
+	r := newRig(nil)
+	for _, pv := range []*corev1.PersistentVolume{releasedVolume(), twinOf(phase(corev1.VolumeBound))} {
+		if err := r.api.Create(t.Context(), pv); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isHere := func(pv *corev1.PersistentVolume) bool { return pv.Name == "pv" }
+	r.AllVolumes = r.api
+	r.Live, r.Cached = kube.SomeVolumes(r.api, isHere), kube.SomeVolumes(r.api, isHere)
 	if r.run(t); len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), `"twin"`) {
 		t.Errorf("called %d times, told %q", len(r.driver.deleted), r.told)
 	}

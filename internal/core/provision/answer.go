@@ -3,6 +3,7 @@ package provision
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -100,6 +101,11 @@ func discard(s Snapshot, name, handle string, secrets secretref.Set, then Verdic
 // the volume of another claim, as where a class stands for one share (D-37). It returns nil when no
 // object needs the volume.
 func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing []*corev1.PersistentVolume) Verdict {
+	if now == nil && s.Options.Node.Name != "" { // another node's, which shares the handle
+		if i := slices.IndexFunc(sharing, func(pv *corev1.PersistentVolume) bool { return pv.Name == a.Name }); i >= 0 {
+			now = sharing[i]
+		}
+	}
 	now = asCSI(now)
 	if now != nil && now.Spec.CSI != nil && now.Spec.CSI.Driver == s.Driver.Name {
 		switch {

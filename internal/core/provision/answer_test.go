@@ -160,6 +160,7 @@ func TestIsNeeded(t *testing.T) {
 		{"of none", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI = nil }), nil, ""},
 		{"D-37 under another name with the same handle", world(), []*corev1.PersistentVolume{own, other}, doubled},
 		{"D-37 what memory shows under this name counts for nothing: the API server was asked", world(), []*corev1.PersistentVolume{own}, ""},
+		{"N-9 the one of the name is on another node, and has the same handle", world(onOwnNode), []*corev1.PersistentVolume{own}, kept},
 	} {
 		got := IsNeeded(tc.s, discard, tc.s.Volume, tc.sharing)
 		if tc.want == "" && got != nil || tc.want != "" && (got == nil || shape(got) != tc.want) {

@@ -226,6 +226,18 @@ func madeBy(identity, driver, node string) bool {
 	return len(parts) == 3 && parts[2] == driver+"-"+node
 }
 
-// mayMove reports whether another node may have room when this one has none (C-41). An instance of
-// one node gives the claim back also where the driver has no topology (N-9).
-func mayMove(s Snapshot) bool { return s.Driver.HasTopology || s.Options.Node.Name != "" }
+// mayMove reports whether the claim may be given to another node when this one has no room (C-41).
+// An instance of one node gives the claim back also where the driver has no topology (N-9), but not
+// while an earlier call may have created the volume. Where the nodes share a backend and ids follow
+// from names, the instance of the next node would get that very volume, and the cleanup of this one
+// would delete it.
+func mayMove(s Snapshot) bool {
+	if s.Options.Node.Name != "" {
+		return s.Pending == nil
+	}
+	return s.Driver.HasTopology && len(mayOwn(s)) < 2
+}
+
+// staysHere is what a user can do about a claim that may not move.
+const staysHere = "The claim stays with its node, since an earlier call may have created the volume there; " +
+	"to have another node selected, delete the claim and create it again"

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,6 +113,11 @@ func TestClaimGoesToAnotherNode(t *testing.T) {
 	full := world(onOwnNode, immediate, annotate(names.AnnSelectedNode, "n1"), func(s *Snapshot) { s.Driver.HasTopology = false })
 	if got := steps(AfterCreate(full, sent, Answer{Code: 8, Message: "full"})); got != "Settle Reschedule then nothing" {
 		t.Error("N-9:", got)
+	}
+	again := world(onOwnNode, immediate, pending, annotate(names.AnnSelectedNode, "n1"))
+	got := AfterCreate(again, sent, Answer{Code: 8, Message: "full"})
+	if steps(got) != "Note then refuse" || !strings.Contains(got.Because().Text(), "stays with its node") {
+		t.Errorf("N-9: an earlier call may have created the volume here: %s %q", steps(got), got.Because().Text())
 	}
 }
 

@@ -86,8 +86,12 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		finding.Reason = verdict.CreateInfeasible
 	case m == exhausted:
 		finding.Reason = verdict.CreateExhausted
-		if mayMove(s) && unwanted(s) == nil && selectedNode(s.Claim) != "" && len(mayOwn(s)) < 2 { // C-41, C-26
+		switch {
+		case unwanted(s) != nil || selectedNode(s.Claim) == "":
+		case mayMove(s): // C-41, C-26
 			return reschedule(s, finding, record)
+		case s.Options.Node.Name != "":
+			finding.Fix = staysHere
 		}
 	}
 	return do{Finding: finding, Actions: []Action{record}, Then: refuse{Finding: finding}}

@@ -131,11 +131,17 @@ func (p *Provisioner) nodeOptions() provision.NodeOptions {
 	return p.at.Load().node
 }
 
-// readers are the cache and the API server, of one node the volumes on this node only.
-func (w *builder) readers() (cached, live client.Reader) {
+// readers are the cache and the API server, of one node the volumes on this node only. all has
+// also those of other nodes where the driver has no topology: one backend may have the volumes of
+// all nodes then, and a handle means the same volume everywhere.
+func (w *builder) readers() (cached, live, all client.Reader) {
 	cached, live = w.Manager.GetClient(), w.Manager.GetAPIReader()
 	if !w.role.NodeDeployment.Enabled {
-		return cached, live
+		return cached, live, live
 	}
-	return kube.SomeVolumes(cached, kube.HasSource), kube.SomeVolumes(live, w.role.at.Load().has)
+	here := kube.SomeVolumes(live, w.role.at.Load().has)
+	if all = live; w.topology() {
+		all = here
+	}
+	return kube.SomeVolumes(cached, kube.HasSource), here, all
 }

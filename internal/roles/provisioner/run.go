@@ -89,11 +89,11 @@ func (w *builder) controllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cached, live := w.readers()
+	cached, live, all := w.readers()
 	deleting := settings
 	deleting.Workers = w.role.deleteWorkers()
 	reclaims := reclaiming.New(reclaiming.Config{
-		Cached: cached, Live: live, Writer: w.Manager.GetClient(), Volumes: volumes,
+		Cached: cached, Live: live, AllVolumes: all, Writer: w.Manager.GetClient(), Volumes: volumes,
 		CSI: w.Conn.Controller(), Calls: underWay,
 		Driver: reclaim.Driver{
 			Name:       w.Driver.Name,
