@@ -267,7 +267,11 @@ func (c *Controller) reschedule(ctx context.Context, key provision.Key, node str
 	if !ok {
 		return nil
 	}
-	if err := c.Writer.Update(ctx, changed); client.IgnoreNotFound(err) != nil {
+	err = c.Writer.Update(ctx, changed)
+	switch {
+	case err == nil:
+		c.written.Wrote(changed)
+	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("remove the selected node from claim %s: %w", key, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -75,6 +76,7 @@ type Controller struct {
 	secrets  *secretVersions
 	outdated sync.Map // uids of the classes whose deprecated parameters were logged
 	answered sync.Map // *answered by the uid of the claim
+	written  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
 	caller   *csirpc.Caller
 	survey   survey
 	owned    *ownerships
@@ -94,7 +96,7 @@ func New(cfg Config) *Controller {
 	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
 	c := &Controller{
 		Config: cfg, retries: reconcile.NewRetries[provision.Key](), finished: newFinished(),
-		secrets: newSecretVersions(), owned: newOwnerships(),
+		secrets: newSecretVersions(), owned: newOwnerships(), written: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
 	}
 	c.caller = csirpc.NewCaller(csirpc.CallerConfig{
 		Slots: max(cfg.Workers, 1), Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: c.readSecret,
@@ -127,11 +129,12 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
-	if _, err := claims.AddEventHandler(settledClaims(c.finished.forget, c.HandedOver.Forget)); err != nil {
-		return fmt.Errorf("watch claims: %w", err)
-	}
-	if _, err := claims.AddEventHandler(c.owned.watch()); err != nil {
-		return fmt.Errorf("watch claims: %w", err)
+	for _, handler := range []toolscache.ResourceEventHandler{
+		c.written.Handler(), settledClaims(c.finished.forget, c.HandedOver.Forget), c.owned.watch(),
+	} {
+		if _, err := claims.AddEventHandler(handler); err != nil {
+			return fmt.Errorf("watch claims: %w", err)
+		}
 	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &storagev1.StorageClass{}, &corev1.PersistentVolume{}); err != nil {
 		return err

@@ -92,13 +92,21 @@ func (c *Controller) lookAtNamespace(ctx context.Context, name string) (provisio
 	return provision.Namespace{Access: provision.Readable, Labels: found.Labels}, nil
 }
 
-// claimOf returns the cached claim, or the live one where the cache is not fresh enough.
+// claimOf returns the claim as this process wrote it or as the cache has it, whichever is newer, or
+// the live one where that is not fresh enough. From a cache older than the write that gave a node
+// back, a volume would be made for that node (C-26).
 func (c *Controller) claimOf(
 	ctx context.Context,
 	key provision.Key,
 	pending *intent.Entry,
 ) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := claimFrom(ctx, c.Cached, key)
+	claim, found, err := c.written.Read(key.NamespacedName, func() (*corev1.PersistentVolumeClaim, bool, error) {
+		cached, err := claimFrom(ctx, c.Cached, key)
+		return cached, cached != nil, err
+	})
+	if !found || claim.UID != key.UID {
+		claim = nil
+	}
 	if err != nil || !provision.NeedsLiveClaim(claim, pending) {
 		return claim, err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,6 +87,27 @@ func TestSelectionOfANodeThatIsGone(t *testing.T) {
 				t.Errorf("selected node %q, CreateVolume %d times; want %q, %d; told %q", got, len(r.driver.created), tc.left, tc.created, r.told)
 			}
 		})
+	}
+}
+
+// C-26: after the selection was taken back no volume is asked for on that node, although the cache
+// still shows the claim from before. A newer selection counts as soon as the cache shows it.
+func TestReschedulingIsSeenBeforeTheCacheShowsIt(t *testing.T) {
+	r := onNode(t, theNode(), itsDrivers())
+	r.driver.create = codes.ResourceExhausted
+	cache := &photo{Reader: r.api, claim: r.claim(t)}
+	r.Cached = cache
+	for range 3 {
+		r.run(t)
+		r.clock.Step(10 * time.Minute)
+	}
+	if got := r.claim(t).Annotations[names.AnnSelectedNode]; got != "" || len(r.driver.created) != 1 {
+		t.Errorf("selected node %q, CreateVolume %d times", got, len(r.driver.created))
+	}
+	r.choose(t, "n1")
+	cache.claim = r.claim(t)
+	if r.run(t); len(r.driver.created) != 2 {
+		t.Errorf("CreateVolume %d times after a newer selection", len(r.driver.created))
 	}
 }
 

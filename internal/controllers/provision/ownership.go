@@ -89,6 +89,7 @@ func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own pro
 	case err != nil:
 		return nil, fmt.Errorf("take claim %s for node %s: %w", s.Key, own.Node, err)
 	}
+	c.written.Wrote(changed)
 	return nil, nil
 }
 
