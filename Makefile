@@ -33,6 +33,11 @@ image: ## assemble the images of all sidecars and of purser as OCI layouts in bi
 	@cd tools/images && $(GO) run . -version $(VERSION) -created $(CREATED) -out $(IMAGES) \
 		$(BIN)/image/purser-amd64 $(BIN)/image/purser-arm64
 
+.PHONY: chart
+chart: ## package the Helm chart into bin/chart
+	@mkdir -p $(BIN)/chart
+	@cd tools/chart && $(GO) run . package -version $(VERSION) -out $(BIN)/chart ../../deploy/chart
+
 .PHONY: driver-image
 driver-image: ## build the image purser with the programs that the driver runs, with docker
 	@docker build --file deploy/Dockerfile --target purser --build-arg VERSION=$(VERSION) --tag purser .
@@ -62,6 +67,7 @@ test: cluster-tools build ## run every test
 	@tools/build.sh $(BIN) csi-sanity
 	@$(GO) test -timeout 30m $(PKG)
 	@cd tools/images && $(GO) test ./...
+	@cd tools/chart && $(GO) test ./...
 
 .PHONY: sim
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
@@ -93,6 +99,7 @@ lint: ## check style and rules
 .PHONY: generate
 generate: ## write the generated reference anew
 	@$(GO) test ./internal/roles -run '^TestReference' -count=1 -update
+	@cd tools/chart && $(GO) test . -run '^TestGoldens$$' -count=1 -update
 
 .PHONY: rows
 rows: ## list which rows of the behaviour specification have a test

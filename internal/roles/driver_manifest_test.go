@@ -24,8 +24,13 @@ import (
 	csidriver "github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
+	"github.com/purser-csi/purser/internal/roles/plane"
 	"github.com/purser-csi/purser/internal/roles/provisioner"
+	"github.com/purser-csi/purser/internal/roles/resizer"
+	"github.com/purser-csi/purser/internal/roles/sidecars"
+	"github.com/purser-csi/purser/internal/roles/snapshotter"
 )
 
 // manifest reads the objects of a file. A field that does not exist is an error, and so is a kind
@@ -109,22 +114,30 @@ func checkImage(t *testing.T, container corev1.Container) {
 	}
 }
 
+// flaggedRole is a role with flags of its own.
+type flaggedRole interface {
+	AddFlags(f *pflag.FlagSet)
+	Validate() error
+}
+
 func checkCommandLine(t *testing.T, container corev1.Container) {
 	t.Helper()
 	flags := pflag.NewFlagSet(container.Name, pflag.ContinueOnError)
-	var checked cli.Role
-	switch container.Args[0] {
-	case "driver":
-		d := driver.New()
-		d.AddFlags(flags)
-		checked = d
-	case "csi-provisioner":
-		p := provisioner.New()
-		p.AddFlags(flags)
-		checked = p
-	default:
+	build, ok := map[string]func() flaggedRole{
+		"driver":              func() flaggedRole { return driver.New() },
+		"csi-provisioner":     func() flaggedRole { return provisioner.New() },
+		"csi-resizer":         func() flaggedRole { return resizer.New() },
+		"csi-snapshotter":     func() flaggedRole { return snapshotter.New() },
+		"snapshot-controller": func() flaggedRole { return snapshotter.NewController() },
+		"sidecars":            func() flaggedRole { return sidecars.New() },
+		"plane":               func() flaggedRole { return plane.New() },
+		"controllers":         func() flaggedRole { return controllers.New() },
+	}[container.Args[0]]
+	if !ok {
 		t.Fatalf("%s runs %q", container.Name, container.Args)
 	}
+	checked := build()
+	checked.AddFlags(flags)
 	args := make([]string, 0, len(container.Args))
 	for _, arg := range container.Args[1:] {
 		args = append(args, strings.ReplaceAll(arg, "$(NODE_NAME)", "node"))

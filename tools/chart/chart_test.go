@@ -1,0 +1,144 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+)
+
+var update = flag.Bool("update", false, "write the goldens instead of comparing them")
+
+var folder = filepath.Join("..", "..", "deploy", "chart")
+
+func load(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// valueSets are the files with values that the chart is tested with, by name.
+func valueSets(t *testing.T) map[string]common.Values {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "ci", "*-values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := map[string]common.Values{}
+	for _, file := range files {
+		values, err := common.ReadValuesFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[strings.TrimSuffix(filepath.Base(file), "-values.yaml")] = values
+	}
+	return sets
+}
+
+// TestGoldens renders each set of values.
+func TestGoldens(t *testing.T) {
+	c := load(t)
+	sets := valueSets(t)
+	if len(sets) < 6 {
+		t.Errorf("%d sets of values", len(sets))
+	}
+	for name, values := range sets {
+		got, err := render(c, values)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		golden := filepath.Join("testdata", name+".yaml")
+		if *update {
+			if err := os.WriteFile(golden, []byte(got.Objects), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Objects != string(want) {
+			t.Errorf("%s is out of date; run 'make generate'. Now:\n%s", golden, got.Objects)
+		}
+	}
+}
+
+// Helm's own linter has no complaint under any set of values.
+func TestLint(t *testing.T) {
+	for name, values := range valueSets(t) {
+		for _, message := range lint.RunAll(folder, values, release.Namespace).Messages {
+			if !strings.Contains(message.Error(), "icon is recommended") {
+				t.Errorf("%s: %s", name, message)
+			}
+		}
+	}
+}
+
+// A value that the chart does not know, or that cannot be, is refused with words that say which.
+func TestRefusals(t *testing.T) {
+	for text, words := range map[string]string{
+		"controllers: {enable: true}":                                            "enable",
+		"sidecars: {enabled: true, role: both}":                                  "role",
+		"driver: {enabled: true, kind: shared, backend: loopfile}":               "is not for driver.kind=shared",
+		"driver: {enabled: true, backend: ceph}":                                 "is not for driver.kind=local",
+		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}": "runs the controllers itself",
+		"sidecars: {timeoutSeconds: 1m}":                                         "timeoutSeconds",
+		"image: {pullPolicy: Sometimes}":                                         "pullPolicy",
+	} {
+		values, err := common.ReadValues([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := render(load(t), values); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// SM-98: a pod may take as long to end as its longest call, and a little more.
+func TestGracePeriod(t *testing.T) {
+	for text, seconds := range map[string]string{
+		"sidecars: {enabled: true, timeoutSeconds: 15}":                            "30",
+		"sidecars: {enabled: true, timeoutSeconds: 150}":                           "160",
+		"sidecars: {enabled: true, timeoutSeconds: 15, createTimeoutSeconds: 600}": "610",
+		"driver: {enabled: true, timeoutSeconds: 90}":                              "100",
+	} {
+		values, err := common.ReadValues([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := render(load(t), values)
+		if err != nil || !strings.Contains(got.Objects, "terminationGracePeriodSeconds: "+seconds+"\n") {
+			t.Errorf("%s: want %s seconds: %v", text, seconds, err)
+		}
+	}
+}
+
+// Without values the notes say that nothing runs; the plane's say what must not run beside it.
+func TestNotes(t *testing.T) {
+	for text, words := range map[string]string{
+		"{}":                                  "nothing runs",
+		"controllers: {enabled: true}":        "kube-controller-manager",
+		"snapshotController: {enabled: true}": "custom resources of snapshots are not installed",
+		"sidecars: {enabled: true, role: sidecars}": "its own sidecars must be gone",
+	} {
+		values, err := common.ReadValues([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := render(load(t), values); err != nil || !strings.Contains(got.Notes, words) {
+			t.Errorf("%s: %q, %v", text, got.Notes, err)
+		}
+	}
+}
