@@ -69,14 +69,12 @@ func (a *Agent) cleanPublication(key mounting.Key, id mounting.ID) error {
 	if mounted, err := mount.IsPoint(target); err != nil || mounted {
 		return errors.Join(err, stillMounted(target, mounted))
 	}
-	var err error
-	if id.Mode == mounting.Block {
-		err = removeEmpty(target)
-	} else {
+	remove := []func() error{removal(target)}
+	if id.Mode == mounting.Filesystem {
 		dir := a.layout.VolumeDir(id.Pod, id.Spec)
-		err = errors.Join(removeEmpty(target), removeMetadata(dir), removeEmpty(dir))
+		remove = append(remove, func() error { return removeMetadata(dir) }, removal(dir))
 	}
-	if err != nil {
+	if err := inOrder(remove...); err != nil {
 		return err
 	}
 	a.change(key, func(r mounting.Record) mounting.Record { return r.WithoutPublication(id) })
@@ -96,19 +94,17 @@ func (a *Agent) cleanDevice(key mounting.Key, id mounting.DeviceID) error {
 	if mounted, err := mount.IsPoint(path); err != nil || mounted {
 		return errors.Join(err, stillMounted(path, mounted))
 	}
-	folders := []string{path, a.layout.StageDir(key)}
 	data := a.layout.StageDir(key)
+	remove := []func() error{removal(path)}
 	if id.Mode == mounting.Block {
 		data = a.layout.BlockData(id.Spec)
-		folders = []string{
-			path, a.layout.BlockPublish(id.Spec), a.layout.BlockMaps(id.Spec), data, a.layout.BlockDir(id.Spec),
-		}
+		remove = append(remove, removal(a.layout.BlockPublish(id.Spec)), removal(a.layout.BlockMaps(id.Spec)))
 	}
-	err := removeMetadata(data)
-	for _, folder := range folders {
-		err = errors.Join(err, removeEmpty(folder))
+	remove = append(remove, func() error { return removeMetadata(data) }, removal(data))
+	if id.Mode == mounting.Block {
+		remove = append(remove, removal(a.layout.BlockDir(id.Spec)))
 	}
-	if err != nil {
+	if err := inOrder(remove...); err != nil {
 		return err
 	}
 	a.change(key, func(r mounting.Record) mounting.Record { return r.WithoutDevice(id) })
@@ -120,6 +116,20 @@ func (a *Agent) cleanDevice(key mounting.Key, id mounting.DeviceID) error {
 func removeEmpty(path string) error {
 	if err := mount.RemoveEmpty(path); err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// removal returns a step that removes an empty folder or file.
+func removal(path string) func() error { return func() error { return removeEmpty(path) } }
+
+// inOrder runs the steps up to the first that fails. The metadata goes after the folders on which a
+// volume is mounted: what is left of a failure is found again by it.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

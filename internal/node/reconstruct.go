@@ -133,13 +133,15 @@ func (a *Agent) blockPods(spec string) []types.UID {
 }
 
 // discard removes a folder without readable metadata, which a crash before the first write leaves.
+// What is there of the metadata stays as long as something is left where the volume is mounted.
 func (a *Agent) discard(ctx context.Context, dir, mounted string, problem error) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("folder", dir, "problem", problem.Error())
 	if is, err := mount.IsPoint(mounted); err != nil || is {
 		log.Error(err, "something is mounted that no metadata tells of; unmount it by hand", "path", mounted)
 		return
 	}
-	if err := errors.Join(removeEmpty(mounted), removeMetadata(dir), removeTree(dir)); err != nil {
+	err := inOrder(removal(mounted), func() error { return removeMetadata(dir) }, func() error { return removeTree(dir) })
+	if err != nil {
 		log.Error(err, "the folder of a volume without metadata is not empty and stays")
 	}
 }
