@@ -45,7 +45,14 @@ func (a *Agent) addPods(mgr manager.Manager) error {
 	})
 }
 
-func (a *Agent) startPods(_ context.Context, q podQueue) error {
+// startPods returns when the volumes of an earlier process are found: no pod is worked on before, or
+// it would look as if nothing were mounted for it (5.10).
+func (a *Agent) startPods(ctx context.Context, q podQueue) error {
+	select {
+	case <-a.inUse.begun:
+	case <-ctx.Done():
+		return nil
+	}
 	uids, err := a.podFolders()
 	if err != nil {
 		return err
