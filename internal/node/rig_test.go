@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,8 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/purser-csi/purser/internal/core/mounting"
+	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
 	"github.com/purser-csi/purser/test/scripted"
 )
 
@@ -98,8 +102,8 @@ func newAgent(t *testing.T, objects ...client.Object) (*Agent, *api) {
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	server := newAPI(objects...)
 	return New(Config{
-		Settings: reconcile.Settings{Clock: clock.RealClock{}, Workers: 1}, Node: nodeName, Root: root, Cached: server, Live: server, Writer: server,
-		Timeout: 10 * time.Second, PerDriver: 1,
+		Settings: reconcile.Settings{Clock: clock.RealClock{}, Workers: 1, Events: record.NewFakeRecorder(100)}, Node: nodeName, Root: root, Cached: server, Live: server, Writer: server,
+		Timeout: 10 * time.Second, PerDriver: 1, InFlight: telemetry.NewGauge(prometheus.NewRegistry(), telemetry.MetricInFlight),
 	}), server
 }
 
@@ -219,11 +223,18 @@ func csiDriver(attach bool) *storagev1.CSIDriver {
 	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: &attach}}
 }
 
-// run does one run over a volume, as the loop does.
+// run does one run over a volume, up to the first step that fails.
 func run(t *testing.T, a *Agent, key mounting.Key) {
 	t.Helper()
-	if _, err := a.loop().Reconcile(t.Context(), key); err != nil {
+	s, err := a.Gather(t.Context(), key)
+	if err != nil {
 		t.Fatal(err)
+	}
+	do, _ := a.Decide(s, a.Clock.Now()).(verdict.Do[mounting.Action])
+	for _, action := range do.Actions {
+		if end, err := a.Apply(t.Context(), s, action); err != nil || end != nil {
+			return
+		}
 	}
 }
 
