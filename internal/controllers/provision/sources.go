@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/source"
 	"github.com/purser-csi/purser/internal/kube"
@@ -97,18 +98,23 @@ func (c *Controller) fromSource(ctx context.Context, change reconcile.Change[*co
 // Asks reports whether a claim asks for a volume of this driver.
 func (c *Controller) Asks(claim *corev1.PersistentVolumeClaim) bool { return c.asksUs(claim) }
 
-// ContentSources returns those of all requests in the journal, also of those in whose place others
-// were sent.
+// ContentSources returns those of all requests in the journal.
 func (c *Controller) ContentSources(ctx context.Context) (all []*csi.VolumeContentSource, err error) {
 	if err := c.Journal.Wait(ctx); err != nil {
 		return nil, err
 	}
-	for _, entry := range c.Journal.Entries() {
-		for e := &entry; e != nil; e = e.Former {
+	return SourcesOf(c.Journal.Entries()), nil
+}
+
+// SourcesOf returns the content sources of journal entries, also of requests in whose place others
+// were sent.
+func SourcesOf(entries []intent.Entry) (all []*csi.VolumeContentSource) {
+	for i := range entries {
+		for e := &entries[i]; e != nil; e = e.Former {
 			if from := e.Request.GetVolumeContentSource(); from != nil {
 				all = append(all, from)
 			}
 		}
 	}
-	return all, nil
+	return all
 }

@@ -28,6 +28,9 @@ type Config struct {
 	// Requests returns the content sources of all requests whose outcome is not known, once the
 	// journal may be read.
 	Requests func(context.Context) ([]*csi.VolumeContentSource, error)
+	// Elsewhere is Requests of the instances on other nodes, from live reads; nil for no such
+	// instances.
+	Elsewhere func(context.Context) ([]*csi.VolumeContentSource, error)
 	// Sweep is how often VolumeSnapshots are listed for finalizers that another process left; 0 for
 	// once, at the start.
 	Sweep time.Duration

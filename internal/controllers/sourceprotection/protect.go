@@ -87,6 +87,15 @@ func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdi
 	if again := source.Release(h); !isRelease(again) {
 		return again, nil
 	}
+	if c.Elsewhere != nil {
+		requests, err := c.Elsewhere(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if again := source.AfterOthers(h, requests, c.Clock.Now()); again != nil {
+			return again, nil
+		}
+	}
 	one.uid, one.version = "", ""
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object := newObject(h.Ref)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
@@ -66,6 +67,25 @@ func Release(h Held) Verdict {
 	}
 	then := idle(verdict.SourceReleased, "%s lost the finalizer %s", h.Ref, h.Ref.Finalizer())
 	return verdict.Do[Action]{Finding: then.Because(), Actions: []Action{Unprotect{}}, Then: then}
+}
+
+// otherNodes is how often the requests of instances on other nodes are read while they keep a
+// source: no event tells when one is resolved.
+const otherNodes = 30 * time.Second
+
+// AfterOthers says what follows when the requests of instances on other nodes are known, and their
+// outcome is not; nil to go on.
+func AfterOthers(h Held, requests []*csi.VolumeContentSource, now time.Time) Verdict {
+	h.Users.Requests = append(slices.Clone(h.Users.Requests), requests...)
+	switch v := Release(h).(type) {
+	case verdict.Wait[Action]:
+		v.Until = now.Add(otherNodes)
+		return v
+	case verdict.Do[Action]:
+		return nil
+	default:
+		return v
+	}
 }
 
 func idle(reason verdict.Reason, format string, args ...any) Verdict {

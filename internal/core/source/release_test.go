@@ -2,6 +2,7 @@ package source
 
 import (
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,24 @@ func request(snapshot, volume string) *csi.VolumeContentSource {
 	return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
 		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: volume},
 	}}
+}
+
+// with an instance for each node, the request of another one keeps the source, which is looked
+// at again.
+func TestAfterOthers(t *testing.T) {
+	now := time.Unix(1000, 0)
+	h := Held{State: restored(), Driver: driver}
+	h.Snapshot.Finalizers = []string{names.FinalizerRestoreSource}
+	if got := AfterOthers(h, []*csi.VolumeContentSource{request("other", "")}, now); got != nil {
+		t.Errorf("no request of another node has the source: %+v", got)
+	}
+	got, ok := AfterOthers(h, []*csi.VolumeContentSource{request("s", "")}, now).(verdict.Wait[Action])
+	if !ok || got.Finding.Reason != verdict.SourceInUse || !got.Until.After(now) {
+		t.Errorf("%+v", got)
+	}
+	if len(h.Users.Requests) > 0 {
+		t.Error("the snapshot is changed")
+	}
 }
 
 func TestRelease(t *testing.T) {

@@ -1,8 +1,11 @@
 package provisioner
 
 import (
+	"context"
 	"fmt"
+	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/journal"
@@ -40,6 +43,22 @@ type counted interface {
 	Len() int
 }
 
+// journalName is the name of the Lease with the journal, before the node where each has one.
+func (w *builder) journalName() string {
+	return "purser-intents-" + process.DriverLeaseName(w.Driver.Name)
+}
+
+// requestsElsewhere returns the content sources of the requests of instances on other nodes, whose
+// outcome is not known.
+func (w *builder) requestsElsewhere(ctx context.Context) ([]*csi.VolumeContentSource, error) {
+	others := journal.Others{
+		Live: w.Manager.GetAPIReader(), Namespace: w.role.Election.LeaseNamespace(),
+		Prefix: w.journalName() + "-", Own: w.role.placeName(w.journalName()),
+	}
+	entries, err := others.Entries(ctx, time.Now())
+	return provisioning.SourcesOf(entries), err
+}
+
 // journal is what remembers unsettled requests, registered with the manager where it needs to run.
 // Every volume waits for it, so it does not wait in line behind the writes of those before.
 func (w *builder) journal() (counted, error) {
@@ -58,7 +77,7 @@ func (w *builder) journal() (counted, error) {
 	}
 	j := journal.New(journal.Config{
 		Live: api, Writer: api,
-		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName("purser-intents-" + process.DriverLeaseName(w.Driver.Name)),
+		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName(w.journalName()),
 		Holder:      w.role.Election.Identity(),
 		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.Journal.PreviousEnded,
 		ClaimExists: provisioning.ClaimExists(api),

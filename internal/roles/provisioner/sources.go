@@ -19,9 +19,13 @@ func (w *builder) sources(settings reconcile.Settings, claims **provisioning.Con
 	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
 		sweep = 0
 	}
+	var elsewhere func(context.Context) ([]*csi.VolumeContentSource, error)
+	if w.role.NodeDeployment.Enabled {
+		elsewhere = w.requestsElsewhere
+	}
 	return sourceprotection.New(sourceprotection.Config{
 		Settings: settings, Cached: w.Manager.GetClient(), Live: w.Manager.GetAPIReader(), Writer: w.Manager.GetClient(),
-		Driver: w.Driver.Name, Sweep: sweep,
+		Driver: w.Driver.Name, Sweep: sweep, Elsewhere: elsewhere,
 		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
 		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return (*claims).ContentSources(ctx) },
 	})
