@@ -48,21 +48,24 @@ func (c *Controller) Groups() *GroupController {
 	}
 }
 
+// Loop returns the controller with the loop around it.
+func (g *GroupController) Loop() *reconcile.Loop[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action] {
+	return reconcile.New(reconcile.Config[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action]{
+		Settings: g.Settings, Name: GroupControllerName, Task: g, Retries: g.retries, Bound: reconcile.APITimeout,
+	})
+}
+
+// GroupIndexes are those that the controllers read groups and their members by, beside [Indexes].
+func GroupIndexes() []Index {
+	return []Index{{&snapshotv1.VolumeSnapshot{}, indexGroup, byGroup}, {&corev1.PersistentVolume{}, indexHandle, byHandle}}
+}
+
 // AddTo registers the controller, its indexes and its event handlers with a manager. The cluster
 // must serve the kinds of groups. The controller of VolumeSnapshots follows members from then on.
 func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error {
-	loop := reconcile.New(reconcile.Config[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action]{
-		Settings: g.Settings, Name: GroupControllerName, Task: g, Retries: g.retries, Bound: reconcile.APITimeout,
-	})
-	for name, index := range map[string]struct {
-		of client.Object
-		by client.IndexerFunc
-	}{
-		indexGroup:  {&snapshotv1.VolumeSnapshot{}, byGroup},
-		indexHandle: {&corev1.PersistentVolume{}, byHandle},
-	} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, index.of, name, index.by); err != nil {
-			return fmt.Errorf("index %s: %w", name, err)
+	for _, index := range GroupIndexes() {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, index.Of, index.Name, index.By); err != nil {
+			return fmt.Errorf("index %s: %w", index.Name, err)
 		}
 	}
 	// Returns when the cache has the groups: until then, members are left alone.
@@ -75,7 +78,7 @@ func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error 
 		return fmt.Errorf("controller %s: %w", ControllerName, err)
 	}
 	return reconcile.Register(mgr, reconcile.Registration[types.NamespacedName]{
-		Name: GroupControllerName, Workers: g.Workers, Reconciler: loop,
+		Name: GroupControllerName, Workers: g.Workers, Reconciler: g.Loop(),
 		Sources: []source.TypedSource[types.NamespacedName]{
 			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshot{}, g.groupEvents()),
 			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotContent{}, g.groupContentEvents()),

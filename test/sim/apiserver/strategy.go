@@ -3,6 +3,7 @@ package apiserver
 import (
 	"reflect"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -148,24 +149,28 @@ var strategies = []*strategy{
 		create:   func() client.Object { return &storagev1.CSINode{} },
 	},
 	{
-		kind:       snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"),
-		resource:   snapshotv1.Resource("volumesnapshots"),
-		namespaced: true,
-		create:     func() client.Object { return &snapshotv1.VolumeSnapshot{} },
-		keepStatus: typed(func(to, from *snapshotv1.VolumeSnapshot) { to.Status = from.Status }),
-		keepSpec:   typed(func(to, from *snapshotv1.VolumeSnapshot) { to.Spec = from.Spec }),
-	},
-	{
-		kind:       snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotContent"),
-		resource:   snapshotv1.Resource("volumesnapshotcontents"),
-		create:     func() client.Object { return &snapshotv1.VolumeSnapshotContent{} },
-		keepStatus: typed(func(to, from *snapshotv1.VolumeSnapshotContent) { to.Status = from.Status }),
-		keepSpec:   typed(func(to, from *snapshotv1.VolumeSnapshotContent) { to.Spec = from.Spec }),
-	},
-	{
 		kind:     snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotClass"),
 		resource: snapshotv1.Resource("volumesnapshotclasses"),
 		create:   func() client.Object { return &snapshotv1.VolumeSnapshotClass{} },
+	},
+	{
+		kind:     groupv1.SchemeGroupVersion.WithKind("VolumeGroupSnapshot"),
+		resource: groupv1.Resource("volumegroupsnapshots"), namespaced: true,
+		create:     func() client.Object { return &groupv1.VolumeGroupSnapshot{} },
+		keepStatus: typed(func(to, from *groupv1.VolumeGroupSnapshot) { to.Status = from.Status }),
+		keepSpec:   typed(func(to, from *groupv1.VolumeGroupSnapshot) { to.Spec = from.Spec }),
+	},
+	{
+		kind:       groupv1.SchemeGroupVersion.WithKind("VolumeGroupSnapshotContent"),
+		resource:   groupv1.Resource("volumegroupsnapshotcontents"),
+		create:     func() client.Object { return &groupv1.VolumeGroupSnapshotContent{} },
+		keepStatus: typed(func(to, from *groupv1.VolumeGroupSnapshotContent) { to.Status = from.Status }),
+		keepSpec:   typed(func(to, from *groupv1.VolumeGroupSnapshotContent) { to.Spec = from.Spec }),
+	},
+	{
+		kind:     groupv1.SchemeGroupVersion.WithKind("VolumeGroupSnapshotClass"),
+		resource: groupv1.Resource("volumegroupsnapshotclasses"),
+		create:   func() client.Object { return &groupv1.VolumeGroupSnapshotClass{} },
 	},
 }
 
