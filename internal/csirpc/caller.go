@@ -59,6 +59,8 @@ type Call struct {
 	Method string // of the RPC, such as CreateVolume
 	Volume string // name of the PersistentVolume, or the name in a request that creates one
 	Handle string // of the volume; empty when it is not known yet
+	// Migrated says that the volume is one of an in-tree plugin, for the label of the metrics (ME-4).
+	Migrated bool
 	// Timeout bounds the RPC.
 	Timeout time.Duration
 	Secret  types.NamespacedName // empty for none
@@ -199,6 +201,9 @@ func (c *Caller) send(ctx context.Context, call Call, secrets map[string]string)
 	defer inFlight.Dec()
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
+	if call.Migrated {
+		ctx = markMigrated(ctx)
+	}
 	return call.Send(ctx, secrets)
 }
 

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
 	"github.com/kubernetes-csi/csi-lib-utils/connection"
-	"github.com/kubernetes-csi/csi-lib-utils/metrics"
 	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -24,9 +22,9 @@ import (
 
 // Config is the driver to connect to.
 type Config struct {
-	Endpoint string                    // unix:///absolute/path or /absolute/path
-	Timeout  time.Duration             // for each call that has no shorter deadline
-	Metrics  metrics.CSIMetricsManager // counts and times every call; nil for none
+	Endpoint string        // unix:///absolute/path or /absolute/path
+	Timeout  time.Duration // for each call that has no shorter deadline
+	Metrics  *CallMetrics  // counts and times every call; nil for none
 }
 
 // Conn is a connection to one driver. It is safe for concurrent use.
@@ -34,7 +32,7 @@ type Conn struct {
 	grpc     *grpc.ClientConn
 	timeout  time.Duration
 	endpoint string
-	metrics  metrics.CSIMetricsManager // nil for none
+	metrics  *CallMetrics // nil for none
 }
 
 // Dial prepares the connection. It does not wait for the driver; see [Conn.WaitReady].
@@ -44,12 +42,10 @@ func Dial(cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	chain := []grpc.UnaryClientInterceptor{logCall}
-	measured := cfg.Metrics
-	if measured != nil {
-		measured = namedMetrics{measured, &sync.RWMutex{}}
+	if cfg.Metrics != nil {
 		chain = append(
 			chain,
-			connection.ExtendedCSIMetricsManager{CSIMetricsManager: measured}.RecordMetricsClientInterceptor,
+			connection.ExtendedCSIMetricsManager{CSIMetricsManager: cfg.Metrics}.RecordMetricsClientInterceptor,
 		)
 	}
 	conn, err := grpc.NewClient("unix://"+path,
@@ -68,7 +64,7 @@ func Dial(cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("csi driver at %s: %w", cfg.Endpoint, err)
 	}
-	return &Conn{grpc: conn, timeout: cfg.Timeout, endpoint: cfg.Endpoint, metrics: measured}, nil
+	return &Conn{grpc: conn, timeout: cfg.Timeout, endpoint: cfg.Endpoint, metrics: cfg.Metrics}, nil
 }
 
 // SocketPath returns the path of a CSI endpoint, which must be a UNIX socket (F-42).

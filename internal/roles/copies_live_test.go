@@ -10,6 +10,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -76,11 +77,12 @@ func newCopier(t *testing.T, d *copier, provisioner string) copying {
 		csi.ControllerServiceCapability_RPC_CLONE_VOLUME, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
 	}
 	binder, _, _ := c.controllers()
-	role, _ := liveProvisioner(t, c.as("csi-provisioner"), d.serve(t),
+	role, address := liveProvisioner(t, c.as("csi-provisioner"), d.serve(t),
 		"--leader-election-namespace=purser-system", "--retry-interval-start=100ms", "--retry-interval-max=1s")
 	rolestest.InBackground(t, binder.Run)
 	rolestest.InBackground(t, role.Run)
 	c.create(&storagev1.StorageClass{ObjectMeta: metav1Name("deck"), Provisioner: provisioner})
+	c.metrics = func() map[string]*dto.MetricFamily { return scrape(t, address()+"/metrics") }
 	return c
 }
 
@@ -239,5 +241,20 @@ func TestMigratedVolumes(t *testing.T) {
 	defer d.guard.Unlock()
 	if len(d.requests) != 2 || len(d.deleted) != 2 || !slices.Contains(d.deleted, handle) {
 		t.Errorf("M-6: %d volumes were made, deleted are %v", len(d.requests), d.deleted)
+	}
+	migrated := map[string]uint64{} // calls by method and label
+	for _, line := range c.metrics()["csi_sidecar_operations_seconds"].GetMetric() {
+		labels := map[string]string{}
+		for _, label := range line.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		migrated[labels["method_name"]+" "+labels["migrated"]] += line.GetHistogram().GetSampleCount()
+	}
+	for call, want := range map[string]uint64{
+		"/csi.v1.Controller/CreateVolume true": 2, "/csi.v1.Controller/DeleteVolume true": 2, "/csi.v1.Controller/DeleteVolume false": 0,
+	} {
+		if migrated[call] != want {
+			t.Errorf("ME-4, M-4: %d calls of %s, want %d", migrated[call], call, want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -32,7 +33,8 @@ import (
 // built-in driver with loop images, each with its own permissions.
 type copying struct {
 	port
-	node csi.NodeClient
+	node    csi.NodeClient
+	metrics func() map[string]*dto.MetricFamily // of the provisioner, where the test reads them
 }
 
 func newCopying(t *testing.T, provisionerArgs ...string) copying {

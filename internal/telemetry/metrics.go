@@ -38,7 +38,8 @@ var Upstream = []Metric{
 	{
 		"csi_sidecar_operations_seconds", "histogram",
 		[]string{"driver_name", "method_name", "grpc_status_code"},
-		"Calls to the CSI driver, by method and answer, with their duration.",
+		"Calls to the CSI driver, by method and answer, with their duration. For a driver that took the place of an in-tree " +
+			"plugin there is the label migrated too: true for calls for volumes of the plugin.",
 	},
 	{
 		"workqueue_adds_total", "counter",

@@ -69,6 +69,7 @@ func (c *Controller) createVolume(
 	ref := sent.Secrets.Of(secretref.Provisioner)
 	failure := c.caller.Do(ctx, csirpc.Call{
 		Method: "CreateVolume", Volume: sent.Request.GetName(), Timeout: c.Timeout, Secret: ref,
+		Migrated: s.InTree != "",
 		Fence: func(ctx context.Context) (context.Context, context.CancelFunc, error) {
 			return c.Journal.Hold(ctx, s.Key.UID)
 		},
@@ -162,6 +163,7 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	var needed next
 	failure := c.caller.Do(ctx, csirpc.Call{
 		Method: "DeleteVolume", Volume: a.Name, Handle: a.Handle, Timeout: c.Discard, Secret: a.Secret, Absent: csirpc.CallWithoutSecret,
+		Migrated: s.InTree != "",
 		Check: func(ctx context.Context) (err error) {
 			if needed, err = c.whoNeeds(ctx, s, a); err == nil && needed != nil {
 				return errNeeded

@@ -23,6 +23,10 @@ func (c *Controller) Gather(ctx context.Context, name string) (s reclaim.Snapsho
 	if s.Volume, s.Fresh, err = c.volume(ctx, name); err != nil {
 		return s, err
 	}
+	s.InTree = migration.IsInTree(s.Volume)
+	if s.Volume, err = migration.ToCSI(s.Volume); err != nil { // D-11
+		return s, err
+	}
 	if s.Fresh {
 		s.Claim = reclaim.ClaimGone
 	}
@@ -56,8 +60,7 @@ func (c *Controller) volume(ctx context.Context, name string) (pv *corev1.Persis
 	if pv, fresh, err = c.asItIs(ctx, newest); err != nil || pv == nil || released.finishes(pv) {
 		return nil, false, err
 	}
-	pv, err = migration.ToCSI(pv) // D-11
-	return pv, fresh, err
+	return pv, fresh, nil
 }
 
 // asItIs returns the cached volume, or the live one where the cache is not fresh enough to delete it.

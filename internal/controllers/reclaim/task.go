@@ -120,8 +120,8 @@ func (c *Controller) unchanged(
 func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a reclaim.DeleteVolume) next {
 	failure := c.caller.Do(ctx, csirpc.Call{
 		Method: "DeleteVolume", Volume: s.Volume.Name, Handle: a.Handle, Timeout: c.Timeout, Secret: a.Secret,
-		Absent: csirpc.CallWithoutSecret,
-		Check:  func(ctx context.Context) error { return c.gotAnother(ctx, s) },
+		Absent: csirpc.CallWithoutSecret, Migrated: s.InTree,
+		Check: func(ctx context.Context) error { return c.gotAnother(ctx, s) },
 		Send: func(ctx context.Context, secrets map[string]string) error {
 			_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
 			return err

@@ -125,6 +125,7 @@ func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing
 
 // call makes one ControllerExpandVolume call. err says that the call could not be made at all.
 func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, bytes int64) (resizing.Answer, error) {
+	inTree := migration.IsInTree(pv)
 	pv, err := asCSI(pv)
 	if err != nil {
 		return resizing.Answer{}, err
@@ -143,6 +144,7 @@ func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, byte
 	var response *csi.ControllerExpandVolumeResponse
 	failure := c.caller.Do(ctx, csirpc.Call{
 		Method: "ControllerExpandVolume", Volume: pv.Name, Handle: request.GetVolumeId(), Timeout: c.Timeout, Secret: ref,
+		Migrated: inTree,
 		Send: func(ctx context.Context, secrets map[string]string) (err error) {
 			request.Secrets = secrets
 			response, err = c.CSI.ControllerExpandVolume(ctx, request)

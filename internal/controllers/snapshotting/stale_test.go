@@ -78,7 +78,7 @@ func TestGroupWaitsForItsContentAfterRestart(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "g", Finalizers: []string{names.FinalizerGroupSnapshot}},
 				Spec: groupv1.VolumeGroupSnapshotSpec{
 					VolumeGroupSnapshotClassName: new("c"),
-					Source: groupv1.VolumeGroupSnapshotSource{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
+					Source:                       groupv1.VolumeGroupSnapshotSource{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
 				},
 				Status: &groupv1.VolumeGroupSnapshotStatus{
 					BoundVolumeGroupSnapshotContentName: new("groupcontent"), ReadyToUse: new(true), CreationTime: new(metav1.Unix(1, 0)),

@@ -43,10 +43,15 @@ func Class(class *storagev1.StorageClass) (*storagev1.StorageClass, error) {
 	return translated, nil
 }
 
+// IsInTree reports whether a volume is one of an in-tree plugin whose place a CSI driver took.
+func IsInTree(pv *corev1.PersistentVolume) bool {
+	return pv != nil && pv.Spec.CSI == nil && csitranslation.New().IsPVMigratable(pv)
+}
+
 // ToCSI returns a volume of an in-tree plugin as one of the driver (M-6). Every other volume, and no
 // volume, is returned as it is. The volume is not changed.
 func ToCSI(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
-	if pv == nil || pv.Spec.CSI != nil || !csitranslation.New().IsPVMigratable(pv) {
+	if !IsInTree(pv) {
 		return pv, nil
 	}
 	translated, err := csitranslation.New().TranslateInTreePVToCSI(silent, pv)

@@ -32,6 +32,7 @@ type Snapshot struct {
 	Now    time.Time
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
+	InTree bool                     // Volume is one of an in-tree plugin, and was translated for the driver
 	Driver Driver
 	// Protector says that the volume protection controller of this cluster is in this process, so
 	// that its finalizer goes with ours in one write. It would drop it in the next moment, and does

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/kubernetes-csi/csi-lib-utils/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -109,8 +108,7 @@ func Run(ctx context.Context, c *Config, role Role) error {
 	if err != nil {
 		return err
 	}
-	calls := metrics.NewCSIMetricsManagerWithOptions("unknown-driver",
-		metrics.WithProcessStartTime(false), metrics.WithSubsystem(metrics.SubsystemSidecar))
+	calls := csirpc.NewCallMetrics()
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: c.CSIAddress, Timeout: c.Timeout, Metrics: calls})
 	if err != nil {
 		return err
@@ -119,14 +117,13 @@ func Run(ctx context.Context, c *Config, role Role) error {
 	s := &Sidecar{
 		Config: c, API: api, Conn: conn, Role: role, Registry: cmp.Or(c.Beside.Registry, prometheus.NewRegistry()),
 	}
-	if err := s.serve(ctx, prometheus.Gatherers{ctrlmetrics.Registry, calls.GetRegistry(), s.Registry}); err != nil {
+	if err := s.serve(ctx, prometheus.Gatherers{ctrlmetrics.Registry, calls, s.Registry}); err != nil {
 		return err
 	}
 	defer s.http.Stop()
 	if s.Driver, err = c.meet(ctx, conn); err != nil {
 		return err
 	}
-	calls.SetDriverName(s.Driver.Name)
 	return s.run(ctx)
 }
 
