@@ -48,8 +48,10 @@ func (c *Controller) Groups() *GroupController {
 	}
 }
 
+type groupLoop = reconcile.Loop[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action]
+
 // Loop returns the controller with the loop around it.
-func (g *GroupController) Loop() *reconcile.Loop[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action] {
+func (g *GroupController) Loop() *groupLoop {
 	return reconcile.New(reconcile.Config[types.NamespacedName, groupsnapshotting.Group, groupsnapshotting.Action]{
 		Settings: g.Settings, Name: GroupControllerName, Task: g, Retries: g.retries, Bound: reconcile.APITimeout,
 	})
@@ -57,7 +59,10 @@ func (g *GroupController) Loop() *reconcile.Loop[types.NamespacedName, groupsnap
 
 // GroupIndexes are those that the controllers read groups and their members by, beside [Indexes].
 func GroupIndexes() []Index {
-	return []Index{{&snapshotv1.VolumeSnapshot{}, indexGroup, byGroup}, {&corev1.PersistentVolume{}, indexHandle, byHandle}}
+	return []Index{
+		{&snapshotv1.VolumeSnapshot{}, indexGroup, byGroup},
+		{&corev1.PersistentVolume{}, indexHandle, byHandle},
+	}
 }
 
 // AddTo registers the controller, its indexes and its event handlers with a manager. The cluster
