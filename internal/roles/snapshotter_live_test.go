@@ -3,13 +3,19 @@ package roles
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"net"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -47,7 +53,9 @@ func (p port) snapshotKinds() {
 
 // snapshotting is a cluster with both halves at work, each a process of its own with its own
 // permissions, and a bound claim.
-func snapshotting(t *testing.T, d *scriptedDriver) (p port, claim *corev1.PersistentVolumeClaim) {
+func snapshotting(t *testing.T, d *scriptedDriver) (
+	p port, claim *corev1.PersistentVolumeClaim, metrics func() map[string]*dto.MetricFamily,
+) {
 	t.Helper()
 	p = newPort(t)
 	p.snapshotKinds()
@@ -57,31 +65,56 @@ func snapshotting(t *testing.T, d *scriptedDriver) (p port, claim *corev1.Persis
 		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
 	})
 	claim = p.boundPair("data", d.name)
-	started := make(chan struct{}, 2)
-	tell := func() { started <- struct{}{} }
-	beside, all := snapshotter.New(), snapshotter.NewController()
+	p.csiSnapshotter(append(slices.Clone(quickly), "--csi-address="+d.serve(t), "--retry-interval-start=100ms")...)
+	metrics = p.snapshotController(quickly...)
+	return p, claim, metrics
+}
+
+// csiSnapshotter starts the sidecar with the permissions that it ships with.
+func (p port) csiSnapshotter(args ...string) {
+	p.Helper()
+	s := snapshotter.New()
+	s.Version, s.API, s.Log = "test", p.as("csi-snapshotter"), (&rolestest.Log{}).Logger()
+	p.begin(s, &s.Started, args)
+}
+
+// snapshotController starts the snapshot-controller with the permissions that it ships with. It
+// returns a scrape of its metrics.
+func (p port) snapshotController(args ...string) (metrics func() map[string]*dto.MetricFamily) {
+	p.Helper()
+	c := snapshotter.NewController()
+	c.Version, c.API, c.Log = "test", p.as("snapshot-controller"), (&rolestest.Log{}).Logger()
+	where := make(chan net.Addr, 1)
+	c.Listened = func(a net.Addr) { where <- a }
+	p.begin(c, &c.Started, args)
+	address := sync.OnceValue(func() string { return fmt.Sprintf("http://%s/metrics", <-where) })
+	return func() map[string]*dto.MetricFamily { return scrape(p.T, address()) }
+}
+
+// begin runs a role in the background and waits until its controllers have started.
+func (p port) begin(role interface {
+	AddFlags(f *pflag.FlagSet)
+	Validate() error
+	Run(ctx context.Context) error
+}, tell *func(), args []string,
+) {
+	p.Helper()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	beside.AddFlags(flags)
-	if err := errors.Join(flags.Parse(append(slices.Clone(quickly), "--csi-address="+d.serve(t), "--retry-interval-start=100ms")), beside.Validate()); err != nil {
-		t.Fatal(err)
+	role.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		p.Fatal(err)
 	}
-	flags = pflag.NewFlagSet("", pflag.ContinueOnError)
-	all.AddFlags(flags)
-	if err := errors.Join(flags.Parse(quickly), all.Validate()); err != nil {
-		t.Fatal(err)
+	if err := role.Validate(); err != nil {
+		p.Fatal(err)
 	}
-	beside.Version, beside.API, beside.Log, beside.Started = "test", p.as("csi-snapshotter"), (&rolestest.Log{}).Logger(), tell
-	all.Version, all.API, all.Log, all.Started = "test", p.as("snapshot-controller"), (&rolestest.Log{}).Logger(), tell
-	rolestest.InBackground(t, beside.Run)
-	rolestest.InBackground(t, all.Run)
-	for range 2 {
-		select {
-		case <-started:
-		case <-time.After(time.Minute):
-			t.Fatal("the snapshotter does not start")
-		}
+	started := make(chan struct{})
+	*tell = func() { close(started) }
+	rolestest.InBackground(p.T, role.Run)
+	select {
+	case <-started:
+	case <-time.After(time.Minute):
+		p.Fatal("the role does not start")
 	}
-	return p, claim
 }
 
 func taken(r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
@@ -128,7 +161,7 @@ func (p port) removeSnapshot(vs *snapshotv1.VolumeSnapshot, claim *corev1.Persis
 // CreateSnapshot and one DeleteSnapshot.
 func TestSnapshotterTakesAndDeletes(t *testing.T) {
 	d := &scriptedDriver{snapshot: taken}
-	p, claim := snapshotting(t, d)
+	p, claim, metrics := snapshotting(t, d)
 	vs := p.takes("first")
 	await(p, "the snapshot is ready", vs, isUsable)
 	if vs.Status.RestoreSize.String() != "1Gi" || vs.Status.CreationTime.Year() < 2000 || *vs.Spec.VolumeSnapshotClassName != "class" {
@@ -142,6 +175,25 @@ func TestSnapshotterTakesAndDeletes(t *testing.T) {
 	if d.called("CreateSnapshot") != 1 || d.called("DeleteSnapshot") != 1 {
 		t.Errorf("%d calls of CreateSnapshot, %d of DeleteSnapshot; want one each", d.called("CreateSnapshot"), d.called("DeleteSnapshot"))
 	}
+	rolestest.Eventually(t, "SN-M1: the operations are measured", func() error {
+		got := map[string]uint64{}
+		families := metrics()
+		for _, line := range families["snapshot_controller_operation_total_seconds"].GetMetric() {
+			var labels []string
+			for _, label := range line.GetLabel() { // sorted by name
+				labels = append(labels, label.GetValue())
+			}
+			got[strings.Join(labels, " ")] += line.GetHistogram().GetSampleCount()
+		}
+		want := map[string]uint64{
+			"csi.example CreateSnapshot success dynamic": 1, "csi.example CreateSnapshotAndReady success dynamic": 1,
+			"csi.example DeleteSnapshot success dynamic": 1,
+		}
+		if left := value(families["snapshot_controller_operations_in_flight"]); !maps.Equal(got, want) || left != 0 {
+			return fmt.Errorf("%v, %v in flight", got, left)
+		}
+		return nil
+	})
 }
 
 // SN-K1: a snapshot that is deleted while its outcome is unknown is created again first, so that
@@ -154,7 +206,7 @@ func TestSnapshotterDeletesAfterATimeout(t *testing.T) {
 		}
 		return taken(r)
 	}}
-	p, claim := snapshotting(t, d)
+	p, claim, _ := snapshotting(t, d)
 	vs := p.takes("late")
 	answers <- status.Error(codes.DeadlineExceeded, "still at it")
 	await(p, "the error is in the status", vs, func(vs *snapshotv1.VolumeSnapshot) bool { return vs.Status != nil && vs.Status.Error != nil })

@@ -53,6 +53,7 @@ var Upstream = []Metric{
 	metricProvisioned, metricProvisionFailed, metricProvisionDuration,
 	metricDeleted, metricDeleteFailed, metricDeleteDuration,
 	metricCapacityGoal, metricCapacityCurrent, metricCapacityObsolete,
+	metricSnapshotOperation, metricSnapshotInFlight,
 }
 
 // MetricSlowPath is registered by upstream's libraries and forgotten by ours (ME-7).

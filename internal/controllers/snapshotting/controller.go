@@ -16,6 +16,7 @@ import (
 
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // ControllerName is the name of the snapshot-controller and of its work queue, as upstream's (SN-Q1).
@@ -51,6 +52,8 @@ type ControllerConfig struct {
 	Cached client.Reader // objects must be whole but for their managed fields
 	Live   client.Reader
 	Writer client.Client
+	// Operations times what happens to snapshots; nil for nothing.
+	Operations *telemetry.SnapshotOperations
 }
 
 // Controller works on all VolumeSnapshots of a cluster.
@@ -159,6 +162,7 @@ func (c *Controller) Saw(o client.Object) {
 	switch o := o.(type) {
 	case *snapshotv1.VolumeSnapshot:
 		c.snapshots.Saw(o)
+		c.measure(o, false)
 	case *snapshotv1.VolumeSnapshotContent:
 		c.contents.Saw(o)
 	case *corev1.PersistentVolumeClaim:
@@ -171,6 +175,7 @@ func (c *Controller) Gone(o client.Object) {
 	switch o := o.(type) {
 	case *snapshotv1.VolumeSnapshot:
 		c.snapshots.Gone(o)
+		c.measure(o, true)
 	case *snapshotv1.VolumeSnapshotContent:
 		c.contents.Gone(o)
 	case *corev1.PersistentVolumeClaim:

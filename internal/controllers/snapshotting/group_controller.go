@@ -116,6 +116,7 @@ func handleKey(driver, handle string) string { return driver + "^" + handle }
 func (g *GroupController) groupEvents() eventsOf[*groupv1.VolumeGroupSnapshot] {
 	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshot], q queue) {
 		g.groups.note(e)
+		g.measureGroup(e.Object(), e.IsDeleted())
 		q.Add(client.ObjectKeyFromObject(e.Object()))
 	})
 }

@@ -190,6 +190,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		},
 		Mode:   core.Settings{SourceMode: c.SourceMode, Distributed: c.Distributed},
 		Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+		Operations: telemetry.NewSnapshotOperations(registry),
 	})
 	if err := errors.Join(
 		controller.AddTo(ctx, mgr),

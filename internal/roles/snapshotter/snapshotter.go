@@ -21,6 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/sidecar"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Snapshotter is the role csi-snapshotter: the drop-in for the sidecar of that name. It can be the
@@ -198,6 +199,7 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 	controller := snapshotting.NewController(snapshotting.ControllerConfig{
 		Settings: run.Settings, Mode: core.Settings{SourceMode: s.SourceMode},
 		Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(), Writer: run.Manager.GetClient(),
+		Operations: telemetry.NewSnapshotOperations(run.Registry),
 	})
 	return errors.Join(controller.AddTo(ctx, run.Manager), followGroups(run.Manager, s.Gates, controller))
 }
