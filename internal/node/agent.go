@@ -111,7 +111,12 @@ func (a *Agent) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}
 	cache := mgr.GetCache()
 	err := reconcile.Register(mgr, reconcile.Registration[mounting.Key]{
-		Name: NameVolumes, Workers: a.Workers, Reconciler: limitPerDriver(a.loop(), a.PerDriver, a.enqueue),
+		Name: NameVolumes, Workers: a.Workers,
+		// A driver that hangs does not take the workers of the others.
+		Reconciler: reconcile.NewLanes(reconcile.LanesConfig[mounting.Key, string]{
+			Reconciler: a.loop(), Most: a.PerDriver, Enqueue: a.enqueue,
+			Lane: func(_ context.Context, key mounting.Key) string { return key.Driver },
+		}),
 		Sources: []source.TypedSource[mounting.Key]{
 			source.TypedFunc[mounting.Key](a.start),
 			source.TypedKind(cache, &corev1.Pod{}, a.podChangesForVolumes()),

@@ -100,7 +100,10 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
-		Reconciler: &lanes{TypedReconciler: c.Loop(), Controller: c}, NewQueue: reconcile.NewQueue[string],
+		Reconciler: reconcile.NewLanes(reconcile.LanesConfig[string, lane]{
+			Reconciler: c.Loop(), Lane: c.laneOf, Most: c.Workers, Enqueue: c.handed.enqueue,
+		}),
+		NewQueue:                reconcile.NewQueue[string],
 		MaxConcurrentReconciles: 2 * c.Workers, // each lane has as many as there may be
 	})
 	if err != nil {
@@ -117,6 +120,21 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		}
 	}
 	return volumeFinalizer{c}.addTo(mgr)
+}
+
+// lane is the kind of a run: slow calls of one kind do not take all workers from the other.
+type lane int
+
+const (
+	attaching lane = iota
+	detaching
+)
+
+func (c *Controller) laneOf(ctx context.Context, name string) lane {
+	if va, err := c.read(ctx, name); err == nil && va != nil && va.DeletionTimestamp != nil {
+		return detaching
+	}
+	return attaching
 }
 
 func volumeOf(o client.Object) []string {

@@ -28,6 +28,14 @@ func (h *handedOver) forget(uid types.UID) {
 	h.released.Forget(uid)
 }
 
+func (h *handedOver) enqueue(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.queue != nil {
+		h.queue.Add(name)
+	}
+}
+
 // start keeps the queue, and registers the attacher with the attach-detach controller of this
 // process. The leader calls it.
 func (c *Controller) start(ctx context.Context, q queue) error {
