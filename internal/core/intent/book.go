@@ -204,6 +204,7 @@ func (b *Book) IsTaken(claim types.UID) bool {
 // Take returns the text of all entries, which count as written from now on; see [Book.Spoil]. refused
 // are the claims with new entries for which there is no room: they have none any more.
 func (b *Book) Take() (text string, refused []types.UID, err error) {
+	b.taken = nil // on an error there is no text that could be spoiled
 	for {
 		if text, err = b.packer.encode(b.list()); err != nil {
 			return "", refused, err

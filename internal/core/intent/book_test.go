@@ -60,19 +60,18 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// A record that is not understood must not be taken for one that does not exist.
 // A deletion in flight is in the text, and in no other text is a field more than older versions read.
 func TestDiscardingIsRecorded(t *testing.T) {
 	b := NewBook()
 	mustAdd(t, b, entry(1))
 	mustAdd(t, b, entry(2))
-	if text := mustTake(t, b); !strings.HasPrefix(text, version) {
+	if text := take(t, b); !strings.HasPrefix(text, version) {
 		t.Errorf("without a deletion the text begins with %.3s", text)
 	}
 	if b.Discard("uid-3") || !b.Discard("uid-2") || !b.IsUnwritten("uid-2") || b.IsUnwritten("uid-1") {
 		t.Errorf("noted for the wrong entry: %v", b.unwritten)
 	}
-	text := mustTake(t, b)
+	text := take(t, b)
 	got, err := Decode(text)
 	if err != nil || len(got) != 2 || got[0].Discarding || !got[1].Discarding || !strings.HasPrefix(text, versionDiscarding) {
 		t.Errorf("%.3s: %+v, %v", text, got, err)
@@ -82,20 +81,12 @@ func TestDiscardingIsRecorded(t *testing.T) {
 		t.Error("the same is written again")
 	}
 	b.Settle("uid-2", time.Time{})
-	if text := mustTake(t, b); !strings.HasPrefix(text, version) {
+	if text := take(t, b); !strings.HasPrefix(text, version) {
 		t.Errorf("after the deletion the text begins with %.3s", text)
 	}
 }
 
-func mustTake(t *testing.T, b *Book) string {
-	t.Helper()
-	text, refused, err := b.Take()
-	if err != nil || len(refused) > 0 {
-		t.Fatal(refused, err)
-	}
-	return text
-}
-
+// A record that is not understood must not be taken for one that does not exist.
 func TestDecodeRefusesWhatItCannotRead(t *testing.T) {
 	text, _ := Encode([]Entry{entry(1)})
 	for _, bad := range []string{"v2:" + text[3:], "v1:%", text[:len(text)-8], "nonsense"} {
@@ -249,6 +240,26 @@ func TestBookIsSpoiled(t *testing.T) {
 	}
 	if got := b.newest(); len(got) != 1 || got[0] != "uid-2" {
 		t.Errorf("may be refused: %v", got)
+	}
+}
+
+// A text that is too long is not written, so no entry of the text before it counts as unwritten after
+// it: such an entry could be refused, while its call may be in flight.
+func TestAnOverfullBookKeepsWhatIsWritten(t *testing.T) {
+	b := NewBook()
+	for n := range 20 {
+		mustAdd(t, b, noise(n, 8<<10))
+	}
+	take(t, b)
+	for n := range 20 {
+		mustAdd(t, b, noise(n, 24<<10)) // they replace recorded ones
+	}
+	if _, _, err := b.Take(); !errors.Is(err, ErrFull) {
+		t.Fatalf("with larger requests: %v", err)
+	}
+	b.Spoil()
+	if may := b.newest(); len(may) > 0 {
+		t.Errorf("may be refused: %v", may)
 	}
 }
 
