@@ -20,9 +20,6 @@ const days = 2 * intent.MaxUnrenewed
 // what was begun for those that are gone is left alone, and what is begun afterwards is not, though
 // it stands on record beside that, and the process that began it dies as well (H-1).
 func absences(calm result, _ extent) (all []schedule) {
-	if calm.work.unfit { // another provisioner would take the volume as it is
-		return nil
-	}
 	if !calm.work.small || calm.work.nodes {
 		return nil
 	}

@@ -26,7 +26,7 @@ type workload struct {
 	repeated       bool  // what the driver refuses
 	saves          bool  // an administrator changes the policy of a volume that is to be deleted
 	nodes          bool  // the volumes of the driver are each on one node
-	unfit          bool  // the first volume does not fit, and the driver's ids follow from the names
+	named          bool  // the driver's ids follow from the names, and its first answer is lost
 	shares         bool  // the driver answers every claim with the same volume
 	writesTogether int   // of those that attach, in one process
 	writes         int   // that we need for all of it, our journal left out; 0 when not counted
@@ -147,10 +147,17 @@ var workloads = []workload{
 		u.pause(time.Second)
 	}},
 	{name: "released, and given to another claim by its uid", setup: immediate, script: givenByUID},
-	{name: "a volume that does not fit, and another with its id", small: true, unfit: true, repeated: true, setup: immediate, script: func(u *user) {
-		u.claim("a")
-		u.untilBound("a")
-	}},
+	{
+		name: "a class that is gone for a moment, and a volume with the id of the one before", small: true, named: true, repeated: true,
+		setup: immediate, script: func(u *user) {
+			u.claim("a")
+			u.until(func() bool { return u.world.driver.Made() > 0 })
+			u.world.dropClasses() // the volume is not wanted, and is deleted
+			u.pause(400 * time.Millisecond)
+			u.class(corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate)
+			u.untilBound("a")
+		},
+	},
 	{name: "a share, and a claim for it that goes at once", shares: true, repeated: true, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")

@@ -97,7 +97,7 @@ func (w *world) play(work workload) {
 		w.cast = besideStock
 	}
 	w.contested, w.repeated, w.nodes, w.shares = work.contested, work.repeated, work.nodes, work.shares
-	w.driver.Shares, w.driver.Named, w.driver.FirstSmall = work.shares, work.unfit, work.unfit
+	w.driver.Shares, w.driver.Named, w.driver.FirstUnanswered = work.shares, work.named, work.named
 	w.cast.neighbours(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)

@@ -68,8 +68,8 @@ type Driver struct {
 	// Named says that the id of a volume follows from its name: one that is made again has the id of
 	// the one before.
 	Named bool
-	// FirstSmall says that the first volume is smaller than was asked for, so that it does not fit.
-	FirstSmall bool
+	// FirstUnanswered says that the answer to the call that creates the first volume is lost.
+	FirstUnanswered bool
 	// Deleting is told of each volume right before it is deleted; may be nil.
 	Deleting func(id string)
 
@@ -300,10 +300,13 @@ func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume,
 		Request: proto.Clone(request).(*csi.CreateVolumeRequest),
 		Bytes:   request.GetCapacityRange().GetRequiredBytes(),
 	}
-	if shape == Small || d.FirstSmall && d.made == 1 {
+	if shape == Small {
 		v.Bytes--
 	}
 	d.volumes[v.Name] = v
+	if d.FirstUnanswered && d.made == 1 {
+		return nil, status.Error(codes.Unavailable, "the answer is lost")
+	}
 	return v, nil
 }
 
