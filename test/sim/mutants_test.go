@@ -100,7 +100,7 @@ var mutants = []mutant{
 	{name: "never settles", journal: func(j provisioning.Journal) provisioning.Journal { return settlesNever{j} }},
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
-	{name: "does not say that it deletes what a claim waits for", by: "crash", journal: func(j provisioning.Journal) provisioning.Journal {
+	{name: "does not say that it deletes what a claim waits for", by: "two leaders, and a write of the former arrives later", journal: func(j provisioning.Journal) provisioning.Journal {
 		return unannounced{j}
 	}},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},

@@ -153,7 +153,7 @@ var workloads = []workload{
 			u.claim("a")
 			u.until(func() bool { return u.world.driver.Made() > 0 })
 			u.world.dropClasses() // the volume is not wanted, and is deleted
-			u.pause(400 * time.Millisecond)
+			u.pause(1500 * time.Millisecond)
 			u.class(corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate)
 			u.untilBound("a")
 		},
