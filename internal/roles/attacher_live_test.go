@@ -26,9 +26,10 @@ import (
 type disks struct {
 	scriptedDriver
 
-	at  sync.Mutex
-	has map[string]string // handle -> node id
-	err error             // of the next calls; nil for none
+	at   sync.Mutex
+	has  map[string]string // handle -> node id
+	err  error             // of the next calls; nil for none
+	slow chan struct{}     // ends the detaches; nil for at once
 }
 
 // attaching is a cluster with a node on which the driver is registered, and an attacher at work.
@@ -43,10 +44,19 @@ func attaching(t *testing.T, args ...string) (port, *disks) {
 		if d.err != nil {
 			return nil, d.err
 		}
+		if node, taken := d.has[r.GetVolumeId()]; taken && node != r.GetNodeId() {
+			t.Errorf("volume %s is asked for node %s while it is on node %s", r.GetVolumeId(), r.GetNodeId(), node)
+		}
 		d.has[r.GetVolumeId()] = r.GetNodeId()
 		return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{"device": "/dev/x"}}, nil
 	}
 	d.unpublish = func(r *csi.ControllerUnpublishVolumeRequest) error {
+		d.at.Lock()
+		slow := d.slow
+		d.at.Unlock()
+		if slow != nil {
+			<-slow
+		}
 		d.at.Lock()
 		defer d.at.Unlock()
 		if d.has[r.GetVolumeId()] != r.GetNodeId() {

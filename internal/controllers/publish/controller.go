@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -66,6 +67,27 @@ type Controller struct {
 	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
 	volumes     *kube.OwnWrites[*corev1.PersistentVolume]
 	handed      handedOver
+	preparing   handleLocks
+}
+
+// handleLocks are locks of volumes by their handle, some of which share one. Each is a channel with
+// room for one: unlike a mutex, it lets the simulation go on while it is waited for.
+type handleLocks [64]chan struct{}
+
+var handleSeed = maphash.MakeSeed()
+
+func newHandleLocks() (l handleLocks) {
+	for i := range l {
+		l[i] = make(chan struct{}, 1)
+	}
+	return l
+}
+
+// lock waits for the lock of a handle and returns the function that ends it.
+func (l *handleLocks) lock(handle string) (unlock func()) {
+	one := l[maphash.String(handleSeed, handle)%uint64(len(l))]
+	one <- struct{}{}
+	return func() { <-one }
 }
 
 // New returns the controller without starting anything.
@@ -73,6 +95,7 @@ func New(cfg Config) *Controller {
 	c := &Controller{
 		Config: cfg, retries: reconcile.NewRetries[string](),
 		attachments: kube.NewOwnWrites[*storagev1.VolumeAttachment](), volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
+		preparing: newHandleLocks(),
 	}
 	c.caller = csirpc.NewCaller(
 		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},

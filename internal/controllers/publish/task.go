@@ -178,6 +178,9 @@ func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) e
 // prepare writes finalizer and annotations in one patch; other finalizers stay (AT-H4). A
 // VolumeAttachment that is gone by then ends the attach: a publish without the finalizer would be
 // detached by no process.
+//
+// Attachments of one volume are prepared one after the other: of two on different nodes, the second
+// sees the finalizer of the first and writes none (AT-H11). Otherwise each could wait for the other.
 func (c *Controller) prepare(ctx context.Context, s publishing.Snapshot, a publishing.Prepare) (next, error) {
 	va := s.Attachment
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -187,12 +190,21 @@ func (c *Controller) prepare(ctx context.Context, s publishing.Snapshot, a publi
 	if err != nil {
 		return nil, err
 	}
+	defer c.preparing.lock(a.Handle)()
+	if held, err := c.held(ctx, s); held != nil || err != nil {
+		return held, err
+	}
 	switch err := c.patch(ctx, va, client.RawPatch(types.StrategicMergePatchType, raw)); {
 	case apierrors.IsNotFound(err):
 		return publishing.Gone(), nil
 	case err != nil:
 		return nil, fmt.Errorf("could not save VolumeAttachment: %w", err)
 	}
+	return c.held(ctx, s)
+}
+
+// held asks again whether another VolumeAttachment has the volume; nil if none has.
+func (c *Controller) held(ctx context.Context, s publishing.Snapshot) (next, error) {
 	others, err := c.others(ctx, s)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,28 @@ func deleted(s *Snapshot) { s.Attachment.DeletionTimestamp = new(metav1.NewTime(
 
 func withoutVolume(s *Snapshot) { s.Volume = nil }
 
+func exclusive(s *Snapshot) {
+	s.Volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+}
+
+// other is another VolumeAttachment of the volume on a node, with finalizers.
+func other(node string, finalizers ...string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Others = append(s.Others, &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: "other", Finalizers: finalizers}, Spec: storagev1.VolumeAttachmentSpec{NodeName: node},
+		})
+	}
+}
+
+const (
+	heldWords = "the volume may be attached to one node only, and VolumeAttachment other has it, or had asked for it, on node x"
+	heldBy    = "MarkFailed{" + heldWords + " <nil>}"
+)
+
+func heldBefore(s *Snapshot) {
+	s.Attachment.Status.AttachError = &storagev1.VolumeError{Message: heldWords}
+}
+
 // text prints a verdict as its actions.
 func text(v Verdict) string {
 	switch v := v.(type) {
@@ -92,6 +114,12 @@ func TestDecide(t *testing.T) {
 		"AT-H16 the same error again": {snapshot(withoutVolume, func(s *Snapshot) {
 			s.Attachment.Status.AttachError = &storagev1.VolumeError{Message: `persistentvolume "pv" not found`}
 		}), "refuse"},
+		"AT-H11 another node has it":              {snapshot(exclusive, other("x", names.AttacherFinalizer(driver))), heldBy},
+		"AT-H11 that error is there already":      {snapshot(exclusive, other("x", names.AttacherFinalizer(driver)), heldBefore), "wait AttachmentHeld"},
+		"AT-H11 after a restart in between":       {snapshot(exclusive, prepared, other("x", names.AttacherFinalizer(driver))), heldBy},
+		"AT-H11 the other one was not asked for":  {snapshot(exclusive, prepared, other("x")), "Publish{i-1}"},
+		"AT-H11 the other one is for this node":   {snapshot(exclusive, prepared, other("node", names.AttacherFinalizer(driver))), "Publish{i-1}"},
+		"AT-H11 a volume that many nodes may use": {snapshot(prepared, other("x", names.AttacherFinalizer(driver))), "Publish{i-1}"},
 		"not due yet": {snapshot(func(s *Snapshot) { s.NotBefore = now.Add(time.Second) }), "wait Attaching"},
 
 		"AT-D7 detach":                         {snapshot(attached, deleted), "Unpublish{h^1 i-1} Release{}"},
