@@ -35,7 +35,13 @@ type disks struct {
 // attaching is a cluster with a node on which the driver is registered, and an attacher at work.
 func attaching(t *testing.T, args ...string) (port, *disks) {
 	t.Helper()
-	p, d := newPort(t), &disks{has: map[string]string{}}
+	d := newDisks(t)
+	return d.attaching(t, args...), d
+}
+
+func newDisks(t *testing.T) *disks {
+	t.Helper()
+	d := &disks{has: map[string]string{}}
 	d.name = "disk.example.com"
 	d.capabilities = []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}
 	d.publish = func(r *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
@@ -65,6 +71,12 @@ func attaching(t *testing.T, args ...string) (port, *disks) {
 		delete(d.has, r.GetVolumeId())
 		return d.err
 	}
+	return d
+}
+
+func (d *disks) attaching(t *testing.T, args ...string) port {
+	t.Helper()
+	p := newPort(t)
 	p.node("node", "i-1", d.name)
 	a := attacher.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -81,7 +93,7 @@ func attaching(t *testing.T, args ...string) (port, *disks) {
 	case <-time.After(time.Minute):
 		t.Fatal("the attacher does not start")
 	}
-	return p, d
+	return p
 }
 
 // node registers a driver on a node, as a kubelet does.

@@ -86,8 +86,6 @@ func TestExclusiveVolumeIsPublishedToOneNode(t *testing.T) {
 		if err := p.user.Delete(t.Context(), done); err != nil {
 			t.Fatal(err)
 		}
-		await(p, "attached after the other one", waits, func(va *storagev1.VolumeAttachment) bool {
-			return va.Status.Attached && va.Status.AttachError == nil
-		})
+		p.attachedWithoutError(waits)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/orphan"
+	"github.com/purser-csi/purser/internal/csirpc"
 )
 
 // Config is what an audit needs.
@@ -95,31 +96,11 @@ func (a *Audit) view(ctx context.Context) (view orphan.View, err error) {
 	return view, nil
 }
 
-// mostPages ends a list that a driver lets go round in circles.
-const mostPages = 10_000
-
-func (a *Audit) list(ctx context.Context) ([]string, error) {
-	var listed []string
-	token := ""
-	for range mostPages {
-		page, err := a.page(ctx, token)
-		if err != nil {
-			return nil, fmt.Errorf("ListVolumes: %w", err)
-		}
-		for _, entry := range page.GetEntries() {
-			listed = append(listed, entry.GetVolume().GetVolumeId())
-		}
-		if token = page.GetNextToken(); token == "" {
-			return listed, nil
-		}
-	}
-	return nil, fmt.Errorf("ListVolumes: no end after %d pages", mostPages)
-}
-
-func (a *Audit) page(ctx context.Context, token string) (*csi.ListVolumesResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
-	defer cancel()
-	return a.CSI.ListVolumes(ctx, &csi.ListVolumesRequest{StartingToken: token})
+func (a *Audit) list(ctx context.Context) (listed []string, err error) {
+	err = csirpc.ListVolumes(ctx, a.CSI, csirpc.Listing{Timeout: a.Timeout}, func(entry *csi.ListVolumesResponse_Entry) {
+		listed = append(listed, entry.GetVolume().GetVolumeId())
+	})
+	return listed, err
 }
 
 func (a *Audit) known(ctx context.Context) (map[string]bool, error) {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/purser-csi/purser/internal/core/intent"
+	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -114,7 +115,7 @@ func FuzzListVolumes(f *testing.F) {
 			o.pages = append(o.pages, page)
 		}
 		a := New(Config{Cached: api, CSI: o, Driver: "ours", Timeout: time.Minute, Journal: &record{}, Orphans: prometheus.NewGauge(prometheus.GaugeOpts{Name: "orphans"})})
-		if err := a.look(t.Context()); err != nil && o.asked != mostPages {
+		if err := a.look(t.Context()); err != nil && o.asked != csirpc.MostPages {
 			t.Errorf("%v after %d pages", err, o.asked)
 		}
 	})

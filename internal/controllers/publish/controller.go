@@ -39,6 +39,7 @@ type Config struct {
 	Driver   publishing.Driver
 	Timeout  time.Duration // of one call to the driver
 	InFlight *prometheus.GaugeVec
+	Compare  Comparison // with what the driver lists
 	// Together connects it with the attach-detach controller in this process; nil for none.
 	Together *handoff.Attachments
 }
@@ -68,6 +69,7 @@ type Controller struct {
 	volumes     *kube.OwnWrites[*corev1.PersistentVolume]
 	handed      handedOver
 	preparing   handleLocks
+	mismatches  mismatches
 }
 
 // handleLocks are locks of volumes by their handle, some of which share one. Each is a channel with
@@ -142,6 +144,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 			return fmt.Errorf("controller %s: %w", Name, err)
 		}
 	}
+	if c.Compare.Pause > 0 {
+		if err := mgr.Add(comparer{c}); err != nil {
+			return err
+		}
+	}
 	return volumeFinalizer{c}.addTo(mgr)
 }
 
@@ -199,6 +206,7 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 			c.attachments.Saw(e.ObjectNew)
 			if e.ObjectOld.UID != e.ObjectNew.UID {
 				c.handed.forget(e.ObjectOld.UID)
+				c.mismatches.set(e.ObjectOld.UID, false)
 			}
 			deleted := e.ObjectOld.DeletionTimestamp == nil && e.ObjectNew.DeletionTimestamp != nil
 			if ours(e.ObjectNew) &&
@@ -209,6 +217,7 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
 			c.attachments.Gone(e.Object)
 			c.handed.forget(e.Object.UID)
+			c.mismatches.set(e.Object.UID, false)
 			if !ours(e.Object) {
 				return
 			}

@@ -34,6 +34,10 @@ func (c *Controller) Gather(ctx context.Context, name string) (publishing.Snapsh
 		return publishing.Snapshot{Driver: c.Driver}, err
 	}
 	s, err := c.around(ctx, va)
+	var due bool
+	if s.Mismatch, due = c.mismatches.get(va.UID); due {
+		return s, err
+	}
 	if va.DeletionTimestamp == nil || c.retries.Get(name).Inputs == string(va.UID)+" deleted" {
 		s.NotBefore = c.retries.Get(name).NotBefore // a deletion ends the delay of a failed attach (AT-Q3)
 	}
@@ -147,15 +151,25 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 	case publishing.Prepare:
 		return c.prepare(ctx, s, a)
 	case publishing.Publish:
+		c.mismatches.tried(s.Attachment.UID)
 		metadata, failure := c.publish(ctx, s, a)
 		return publishing.AfterPublish(s, metadata, failure), nil
 	case publishing.Unpublish:
-		return publishing.AfterUnpublish(s, c.unpublish(ctx, s, a)), nil
+		c.mismatches.tried(s.Attachment.UID)
+		failure := c.unpublish(ctx, s, a)
+		if failure == nil {
+			c.mismatches.set(s.Attachment.UID, false)
+		}
+		return publishing.AfterUnpublish(s, failure), nil
 	case publishing.Release:
 		return nil, client.IgnoreNotFound(c.patch(ctx, s.Attachment,
 			kube.DropFinalizer(s.Attachment, names.AttacherFinalizer(c.Driver.Name))))
 	case publishing.MarkAttached:
-		return nil, c.status(ctx, s.Attachment, map[string]any{"attached": true, "attachmentMetadata": a.Metadata, "attachError": nil})
+		err := c.status(ctx, s.Attachment, map[string]any{"attached": true, "attachmentMetadata": a.Metadata, "attachError": nil})
+		if err == nil {
+			c.mismatches.set(s.Attachment.UID, false)
+		}
+		return nil, err
 	case publishing.MarkDetached:
 		return nil, client.IgnoreNotFound(c.status(ctx, s.Attachment, map[string]any{"attached": false, "attachmentMetadata": nil, "detachError": nil}))
 	case publishing.MarkFailed:

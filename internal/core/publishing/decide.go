@@ -17,7 +17,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	switch {
 	case va == nil || va.Spec.Attacher != s.Driver.Name:
 		return Gone()
-	case va.DeletionTimestamp != nil && !hasFinalizer(s):
+	case va.DeletionTimestamp != nil && !hasFinalizer(s) && !s.Mismatch:
 		return idle(verdict.AttachmentReleased, "the volume is detached, and the VolumeAttachment goes")
 	}
 	v := decide(s)
@@ -116,29 +116,25 @@ func nodeID(s Snapshot) (id, problem string) {
 	if s.Node == nil {
 		return "", fmt.Sprintf("csinode.storage.k8s.io %q not found", s.Attachment.Spec.NodeName)
 	}
-	for _, d := range s.Node.Spec.Drivers {
-		if d.Name == s.Driver.Name {
-			return d.NodeID, ""
-		}
+	if id, known := registeredID(s); known {
+		return id, ""
 	}
 	return "", fmt.Sprintf("CSINode %s does not contain driver %s", s.Node.Name, s.Driver.Name)
 }
 
-// detach uses what was written before the attach: the node id and the handle on the
-// VolumeAttachment. Those of an attachment that upstream's attacher made are taken from the
-// PersistentVolume and the CSINode (AT-D1, AT-D4).
-func detach(s Snapshot) Verdict {
-	handle, node := s.Attachment.Annotations[names.AnnVolumeHandle], s.Attachment.Annotations[names.AnnAttachedNodeID]
-	if handle == "" && s.Volume != nil && s.Volume.Spec.CSI != nil {
-		handle = s.Volume.Spec.CSI.VolumeHandle
-	}
-	if node == "" && s.Node != nil {
-		for _, d := range s.Node.Spec.Drivers {
-			if d.Name == s.Driver.Name {
-				node = d.NodeID
-			}
+// registeredID returns the id under which the driver is registered on the node.
+func registeredID(s Snapshot) (id string, known bool) {
+	for _, d := range s.Node.Spec.Drivers {
+		if d.Name == s.Driver.Name {
+			return d.NodeID, true
 		}
 	}
+	return "", false
+}
+
+// detach uses what was written before the attach (AT-H2).
+func detach(s Snapshot) Verdict {
+	handle, node := publishedAs(s)
 	switch {
 	case !s.Driver.Publishes: // AT-H8: the driver lost the capability, so nothing is attached any more
 		return released(s, nil)
@@ -162,8 +158,11 @@ func detach(s Snapshot) Verdict {
 }
 
 func released(s Snapshot, first []Action) Verdict {
-	actions := slices.Concat(first, []Action{Release{}})
-	if s.Attachment.Status.Attached && len(s.Attachment.Finalizers) > 1 {
+	actions, others := slices.Clone(first), len(s.Attachment.Finalizers)
+	if hasFinalizer(s) {
+		actions, others = append(actions, Release{}), others-1
+	}
+	if s.Attachment.Status.Attached && others > 0 {
 		actions = append(actions, MarkDetached{})
 	}
 	done := verdict.Finding{

@@ -50,6 +50,11 @@ func attached(s *Snapshot) { prepared(s); s.Attachment.Status.Attached = true }
 
 func deleted(s *Snapshot) { s.Attachment.DeletionTimestamp = new(metav1.NewTime(now)) }
 
+func mismatch(s *Snapshot) { s.Mismatch = true }
+
+// marked is attached by the word of its status alone, and kept by another finalizer.
+func marked(s *Snapshot) { s.Attachment.Status.Attached, s.Attachment.Finalizers = true, []string{"x"} }
+
 func withoutVolume(s *Snapshot) { s.Volume = nil }
 
 func exclusive(s *Snapshot) {
@@ -102,7 +107,7 @@ func TestDecide(t *testing.T) {
 		"AT-A12 a later attach of the volume": {snapshot(func(s *Snapshot) { s.Volume.Finalizers = []string{names.AttacherFinalizer(driver)} }), "Prepare{i-1 h^1} Publish{i-1}"},
 		"a restart in between":                {snapshot(prepared), "Publish{i-1}"},
 		"attached":                            {snapshot(attached), "nothing"},
-		"AT-L4 the driver says otherwise":     {snapshot(attached, func(s *Snapshot) { s.Mismatch = true }), "Publish{i-1}"},
+		"AT-L4 the driver says otherwise":     {snapshot(attached, mismatch), "Publish{i-1}"},
 		"AT-T1 trivial":                       {snapshot(func(s *Snapshot) { s.Driver.Publishes = false }), "MarkAttached{map[]}"},
 		"AT-A2 no volume":                     {snapshot(withoutVolume), `MarkFailed{persistentvolume "pv" not found <nil>}`},
 		"AT-A3 a volume that goes":            {snapshot(func(s *Snapshot) { s.Volume.DeletionTimestamp = new(metav1.NewTime(now)) }), `MarkFailed{PersistentVolume "pv" is marked for deletion <nil>}`},
@@ -122,15 +127,17 @@ func TestDecide(t *testing.T) {
 		"AT-H11 a volume that many nodes may use": {snapshot(prepared, other("x", names.AttacherFinalizer(driver))), "Publish{i-1}"},
 		"not due yet": {snapshot(func(s *Snapshot) { s.NotBefore = now.Add(time.Second) }), "wait Attaching"},
 
-		"AT-D7 detach":                         {snapshot(attached, deleted), "Unpublish{h^1 i-1} Release{}"},
-		"AT-D8 another finalizer is there":     {snapshot(attached, deleted, func(s *Snapshot) { s.Attachment.Finalizers = append(s.Attachment.Finalizers, "x") }), "Unpublish{h^1 i-1} Release{} MarkDetached{}"},
-		"an attach that may have timed out":    {snapshot(prepared, deleted), "Unpublish{h^1 i-1} Release{}"},
-		"nothing was done":                     {snapshot(deleted), "nothing"},
-		"AT-H7 the volume is gone":             {snapshot(attached, deleted, withoutVolume), "Unpublish{h^1 i-1} Release{}"},
-		"AT-H2 the node was created again":     {snapshot(attached, deleted, func(s *Snapshot) { s.Node.Spec.Drivers[0].NodeID = "i-2" }), "Unpublish{h^1 i-1} Release{}"},
-		"AT-D10 the node is gone":              {snapshot(attached, deleted, func(s *Snapshot) { s.Node = nil }), "Unpublish{h^1 i-1} Release{}"},
-		"AT-D4 of an attachment by upstream":   {snapshot(attached, deleted, func(s *Snapshot) { s.Attachment.Annotations = nil }), "Unpublish{h^1 i-1} Release{}"},
-		"AT-H8 the driver lost the capability": {snapshot(attached, deleted, func(s *Snapshot) { s.Driver.Publishes = false }), "Release{}"},
+		"AT-D7 detach":                                {snapshot(attached, deleted), "Unpublish{h^1 i-1} Release{}"},
+		"AT-D8 another finalizer is there":            {snapshot(attached, deleted, func(s *Snapshot) { s.Attachment.Finalizers = append(s.Attachment.Finalizers, "x") }), "Unpublish{h^1 i-1} Release{} MarkDetached{}"},
+		"an attach that may have timed out":           {snapshot(prepared, deleted), "Unpublish{h^1 i-1} Release{}"},
+		"nothing was done":                            {snapshot(deleted), "nothing"},
+		"AT-H7 the volume is gone":                    {snapshot(attached, deleted, withoutVolume), "Unpublish{h^1 i-1} Release{}"},
+		"AT-H2 the node was created again":            {snapshot(attached, deleted, func(s *Snapshot) { s.Node.Spec.Drivers[0].NodeID = "i-2" }), "Unpublish{h^1 i-1} Release{}"},
+		"AT-D10 the node is gone":                     {snapshot(attached, deleted, func(s *Snapshot) { s.Node = nil }), "Unpublish{h^1 i-1} Release{}"},
+		"AT-D4 of an attachment by upstream":          {snapshot(attached, deleted, func(s *Snapshot) { s.Attachment.Annotations = nil }), "Unpublish{h^1 i-1} Release{}"},
+		"AT-L5 released, and the driver has it still": {snapshot(deleted, mismatch), "Unpublish{h^1 i-1}"},
+		"AT-L5 released, and never marked so":         {snapshot(deleted, mismatch, marked), "Unpublish{h^1 i-1} MarkDetached{}"},
+		"AT-H8 the driver lost the capability":        {snapshot(attached, deleted, func(s *Snapshot) { s.Driver.Publishes = false }), "Release{}"},
 	} {
 		if got := text(Decide(tc.s, now)); got != tc.want {
 			t.Errorf("%s: %s, want %s", row, got, tc.want)

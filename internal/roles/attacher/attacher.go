@@ -29,7 +29,7 @@ type Attacher struct {
 
 	resync        time.Duration
 	reconcileSync time.Duration
-	maxEntries    int
+	maxEntries    int32
 	maxLogLength  int
 }
 
@@ -88,14 +88,9 @@ func (a *Attacher) AddFlags(f *pflag.FlagSet) {
 			&a.reconcileSync,
 			"reconcile-sync",
 			time.Minute,
-			"how often to compare attachments with what the driver lists; this version does not compare",
+			"pause between two comparisons of the attachments with what the driver lists, if it lists nodes; 0 for none",
 		)
-		f.IntVar(
-			&a.maxEntries,
-			"max-entries",
-			0,
-			"volumes on one page of what the driver lists; this version does not compare",
-		)
+		f.Int32Var(&a.maxEntries, "max-entries", 0, "volumes on one page of what the driver lists; 0 leaves it to the driver")
 		f.IntVar(&a.maxLogLength, "max-grpc-log-length", -1, "has no effect")
 	})
 	a.AddCommonFlags(f)
@@ -106,6 +101,7 @@ func (a *Attacher) Validate() error {
 	return errors.Join(
 		a.ValidateCommon(),
 		cli.Need(a.maxEntries >= 0, "--max-entries=%d: must not be negative", a.maxEntries),
+		cli.Need(a.reconcileSync >= 0, "--reconcile-sync=%s: must not be negative", a.reconcileSync),
 	)
 }
 
@@ -123,11 +119,16 @@ func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
 		logr.FromContextOrDiscard(ctx).
 			Info("the csi driver attaches nothing: attachments are marked as attached and nothing is called; CSIDriver attachRequired=false saves them")
 	}
+	var compare publish.Comparison
+	if rules.Publishes && has(csi.ControllerServiceCapability_RPC_LIST_VOLUMES) &&
+		has(csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES) {
+		compare = publish.Comparison{Pause: a.reconcileSync, Entries: a.maxEntries}
+	}
 	return publish.New(publish.Config{
 		Settings: run.Settings, Cached: run.Manager.GetClient(), Live: run.Manager.GetAPIReader(),
 		Writer: run.Manager.GetClient(),
 		CSI:    run.Conn.Controller(), Calls: run.Calls, Driver: rules, Timeout: a.Timeout, InFlight: run.InFlight,
-		Together: a.Together,
+		Together: a.Together, Compare: compare,
 	}).AddTo(ctx, run.Manager)
 }
 
