@@ -43,9 +43,12 @@ func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action at
 func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attachment.Create) error {
 	va := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: a.Name},
-		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: s.Key.Driver, NodeName: a.Node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &a.Volume},
-		},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: s.Key.Driver, NodeName: a.Node},
+	}
+	if a.Volume == "" {
+		va.Spec.Source.InlineVolumeSpec = s.Inline.Spec.DeepCopy()
+	} else {
+		va.Spec.Source.PersistentVolumeName = &a.Volume
 	}
 	if err := c.Together.Prepare(ctx, va); err != nil {
 		return err

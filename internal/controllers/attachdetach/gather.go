@@ -2,6 +2,7 @@ package attachdetach
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ func (c *Controller) Gather(ctx context.Context, key Key) (attachment.Snapshot, 
 		&storagev1.CSIDriver{}); err != nil {
 		return g.s, err
 	}
-	for _, step := range []func(context.Context) error{g.volumes, g.attachments, g.listing, g.nodes} {
+	for _, step := range []func(context.Context) error{g.volumes, g.inline, g.attachments, g.listing, g.nodes} {
 		if err := step(ctx); err != nil {
 			return g.s, err
 		}
@@ -80,6 +81,26 @@ func (g *gathering) pods(ctx context.Context, pv *corev1.PersistentVolume) error
 	for i := range list.Items {
 		if pod := &list.Items[i]; isUser(pod, claim) {
 			g.s.Pods = append(g.s.Pods, pod)
+		}
+	}
+	return nil
+}
+
+// inline reads the pods that name the volume in place.
+func (g *gathering) inline(ctx context.Context) error {
+	var list corev1.PodList
+	if err := g.Cached.List(ctx, &list, client.MatchingFields{IndexInline: g.s.Key.String()}); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if !slices.ContainsFunc(g.s.Pods, func(p *corev1.Pod) bool { return p.UID == pod.UID }) {
+			g.s.Pods = append(g.s.Pods, pod)
+		}
+		for _, pv := range inlineVolumes(pod) {
+			if pv.Spec.CSI.Driver == g.s.Key.Driver && pv.Spec.CSI.VolumeHandle == g.s.Key.Handle {
+				g.s.Inline = pv
+			}
 		}
 	}
 	return nil
@@ -275,11 +296,11 @@ func (c *Controller) isUnusedLong(uid types.UID) bool {
 
 // keyOfAttachment returns the key under which a VolumeAttachment is worked on: its volume's, that
 // of the handle it remembers, that of a volume that its node names and whose hash is its name, or
-// itself. ok is false for inline volumes, which are not this controller's.
+// itself. A VolumeAttachment of a volume that pods name in place has its handle.
 func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAttachment) (Key, bool) {
 	volume := va.Spec.Source.PersistentVolumeName
 	if volume == nil {
-		return Key{}, false
+		return keyOfInline(va)
 	}
 	pv, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: *volume}, &corev1.PersistentVolume{})
 	if err == nil && pv != nil {
@@ -301,9 +322,9 @@ func (c *Controller) keyOfAttachment(ctx context.Context, va *storagev1.VolumeAt
 	return Key{Driver: va.Spec.Attacher, Attachment: va.Name}, true
 }
 
-// keysOfPod are the volumes of a pod's bound claims.
+// keysOfPod are the volumes of a pod's bound claims, and those that it names in place.
 func (c *Controller) keysOfPod(ctx context.Context, pod *corev1.Pod) []Key {
-	var keys []Key
+	keys := inlineKeys(pod)
 	for _, name := range protection.ClaimNames(pod) {
 		claim, err := kube.Get(
 			ctx,

@@ -6,19 +6,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	csitranslation "k8s.io/csi-translation-lib"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/protection"
 )
 
-// Indexes: volumes by driver and handle, pods by claim and by node, VolumeAttachments by volume,
-// node and remembered handle, nodes by the volumes that their status names.
+// Indexes: volumes by driver and handle, pods by claim, by volume named in place and by node,
+// VolumeAttachments by volume, node and remembered handle, nodes by the volumes that their status
+// names.
 const (
 	IndexHandle     = "attachedHandle"
 	IndexClaim      = "attachedClaim"
+	IndexInline     = "attachedInline"
 	IndexPodNode    = "attachedPodNode"
 	IndexVolume     = "attachedVolume"
 	IndexNode       = "attachedNode"
@@ -48,6 +49,7 @@ func Indexes() []Index {
 	return []Index{
 		{&corev1.PersistentVolume{}, IndexHandle, handles},
 		{&corev1.Pod{}, IndexClaim, claims},
+		{&corev1.Pod{}, IndexInline, inlines},
 		{&corev1.Pod{}, IndexPodNode, podNodes},
 		{&storagev1.VolumeAttachment{}, IndexVolume, volumes},
 		{&storagev1.VolumeAttachment{}, IndexNode, attachmentNodes},
@@ -66,24 +68,44 @@ func handles(o client.Object) []string {
 // keyOfVolume returns the driver and the handle of a volume, for an in-tree volume those of its
 // migration (4.9).
 func keyOfVolume(pv *corev1.PersistentVolume) (Key, bool) {
-	if pv.Spec.CSI == nil {
-		translator := csitranslation.New()
-		if !translator.IsPVMigratable(pv) {
-			return Key{}, false
-		}
-		migrated, err := translator.TranslateInTreePVToCSI(klog.Background(), pv.DeepCopy())
-		if err != nil || migrated.Spec.CSI == nil {
-			return Key{}, false
-		}
-		pv = migrated
+	pv, err := migration.ToCSI(pv)
+	if err != nil || pv.Spec.CSI == nil {
+		return Key{}, false
 	}
 	return Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle}, true
 }
 
-// podNodes is the node of a pod that has claims.
+// inlineVolumes are the volumes that a pod names in place, as those of their CSI drivers (4.9).
+func inlineVolumes(pod *corev1.Pod) (all []*corev1.PersistentVolume) {
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; migration.IsInline(v) {
+			if pv, err := migration.Inline(v, pod.Namespace); err == nil && pv.Spec.CSI != nil {
+				all = append(all, pv)
+			}
+		}
+	}
+	return all
+}
+
+// inlineKeys are the keys of the volumes that a pod names in place.
+func inlineKeys(pod *corev1.Pod) (keys []Key) {
+	for _, pv := range inlineVolumes(pod) {
+		keys = append(keys, Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle})
+	}
+	return keys
+}
+
+func inlines(o client.Object) (all []string) {
+	for _, key := range inlineKeys(o.(*corev1.Pod)) {
+		all = append(all, key.String())
+	}
+	return all
+}
+
+// podNodes is the node of a pod that has volumes which may be attached.
 func podNodes(o client.Object) []string {
 	pod := o.(*corev1.Pod)
-	if pod.Spec.NodeName == "" || len(protection.ClaimNames(pod)) == 0 {
+	if pod.Spec.NodeName == "" || len(protection.ClaimNames(pod)) == 0 && len(inlineKeys(pod)) == 0 {
 		return nil
 	}
 	return []string{pod.Spec.NodeName}
@@ -107,7 +129,20 @@ func remembered(o client.Object) []string {
 	if handle := va.Annotations[names.AnnVolumeHandle]; handle != "" {
 		return []string{Key{Driver: va.Spec.Attacher, Handle: handle}.String()}
 	}
+	if key, ok := keyOfInline(va); ok {
+		return []string{key.String()}
+	}
 	return nil
+}
+
+// keyOfInline returns the key of a VolumeAttachment that has the volume in place.
+func keyOfInline(va *storagev1.VolumeAttachment) (Key, bool) {
+	source := va.Spec.Source
+	spec := source.InlineVolumeSpec
+	if source.PersistentVolumeName != nil || spec == nil || spec.CSI == nil || spec.CSI.Driver != va.Spec.Attacher {
+		return Key{}, false
+	}
+	return Key{Driver: spec.CSI.Driver, Handle: spec.CSI.VolumeHandle}, true
 }
 
 func listed(o client.Object) []string {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/capability"
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/publishing"
@@ -52,6 +53,14 @@ func (c *Controller) around(ctx context.Context, va *storagev1.VolumeAttachment)
 			&corev1.PersistentVolume{}); err != nil {
 			return s, err
 		}
+		volume, err := migration.ToCSI(s.Volume)
+		if err == nil {
+			s.Volume = volume
+		} else {
+			s.Untranslated = err.Error()
+		}
+	} else if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
+		s.Volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: inline.CSI.VolumeHandle}, Spec: *inline}
 	}
 	s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
 	if err != nil {
@@ -181,7 +190,7 @@ func (c *Controller) Apply(ctx context.Context, s publishing.Snapshot, action pu
 // protect adds the finalizer to the volume by a patch on that one entry, so that two attachments of
 // one volume cannot add it twice (AT-A18).
 func (c *Controller) protect(ctx context.Context, pv *corev1.PersistentVolume) error {
-	changed := pv.DeepCopy()
+	changed := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv.Name}} // pv may be translated
 	if err := c.Writer.Patch(ctx, changed, kube.AddFinalizer(pv.UID, names.AttacherFinalizer(c.Driver.Name))); err != nil {
 		return fmt.Errorf("could not add PersistentVolume finalizer: %w", err)
 	}

@@ -21,7 +21,7 @@ const tellConflictAgain = 5 * time.Minute
 func (p *plan) conflict(node, other string) {
 	message := fmt.Sprintf(
 		"Waiting for detach for volume %q %s",
-		p.Volumes[0].Name,
+		p.name(),
 		usedBy(p.wants[node], p.wants[other]),
 	)
 	round := p.now.Truncate(tellConflictAgain)

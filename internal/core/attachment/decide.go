@@ -109,14 +109,14 @@ func (p *plan) attach(node string) {
 		}
 		p.act(verdict.AttachRequested, "list the volume as attached to node "+node, List{node}, Tell{
 			Pods: pods, Event: Attached, Once: "attached " + string(va.UID),
-			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.Volumes[0].Name),
+			Message: fmt.Sprintf("AttachVolume.Attach succeeded for volume %q ", p.name()),
 		})
 	case va.Status.AttachError != nil:
 		p.act(verdict.AttachRetried, "tell the pods of the attach error", Tell{
 			Pods: pods, Event: Failed, Once: "error " + va.Status.AttachError.Message,
 			Message: fmt.Sprintf(
 				"AttachVolume.Attach failed for volume %q : %s",
-				p.Volumes[0].Name,
+				p.name(),
 				va.Status.AttachError.Message,
 			),
 		})
@@ -142,9 +142,8 @@ func (p *plan) create(node string) {
 		}
 	}
 	name := names.AttachmentName(p.Key.Handle, p.Key.Driver, node)
-	volume := p.wantedVolume(node)
 	p.here[node] = &storagev1.VolumeAttachment{} // blocks the nodes that follow
-	p.act(verdict.AttachRequested, "attach the volume to node "+node, Create{Name: name, Node: node, Volume: volume.Name})
+	p.act(verdict.AttachRequested, "attach the volume to node "+node, Create{Name: name, Node: node, Volume: p.wantedVolume(node)})
 	p.wait(
 		verdict.AttachUnderWay,
 		time.Time{},
@@ -152,17 +151,20 @@ func (p *plan) create(node string) {
 	)
 }
 
-// wantedVolume is the PersistentVolume that the node's pods use; one of several with the same
-// handle (R11).
-func (p *plan) wantedVolume(node string) *corev1.PersistentVolume {
+// wantedVolume is the name of the PersistentVolume that the node's pods use, one of several with the
+// same handle (R11); empty for the one that they name in place.
+func (p *plan) wantedVolume(node string) string {
 	for _, pv := range p.Volumes {
 		ref := pv.Spec.ClaimRef
 		if ref != nil &&
 			slices.ContainsFunc(p.wants[node], func(pod *corev1.Pod) bool { return pod.Namespace == ref.Namespace }) {
-			return pv
+			return pv.Name
 		}
 	}
-	return p.Volumes[0]
+	if p.Inline != nil {
+		return ""
+	}
+	return p.Volumes[0].Name
 }
 
 // detach takes the volume from a node that does not want it.

@@ -44,6 +44,9 @@ func shape(v Verdict) string {
 func step(a Action) string {
 	switch a := a.(type) {
 	case Create:
+		if a.Volume == "" {
+			return "create inline " + a.Node
+		}
 		return "create " + a.Node
 	case Confirm:
 		return "confirm " + a.Attachment.Spec.NodeName
@@ -134,6 +137,12 @@ func unconfirmed(s *Snapshot) { s.Confirmed = nil }
 
 func renamed(v *storagev1.VolumeAttachment) { v.Name = "by-hand" }
 
+// inline has pods name the volume in place, and no PersistentVolume.
+func inline(s *Snapshot) {
+	s.Inline = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "inline"}, Spec: s.Volumes[0].Spec}
+	s.Volumes = nil
+}
+
 func listed(on string) edit {
 	return func(s *Snapshot) {
 		s.Nodes[on].Status.VolumesAttached = []corev1.AttachedVolume{{Name: s.Key.UniqueName()}}
@@ -215,6 +224,10 @@ func TestDecide(t *testing.T) {
 		{"4.4 after the timer, unmounted", world(va("a"), notReady("a"), unwanted("a", time.Hour)), "delete a; wait AttachUnderWay"},
 		{"4.4 out of service", world(va("a"), listed("a"), inUse("a"), notReady("a"), tainted("a")), "unlist a and delete out-of-service; wait AttachUnderWay"},
 		{"4.7 the node is deleted", world(va("a", attached), noNode("a")), "delete a; wait AttachUnderWay"},
+		{"4.9 named in place", world(inline, pod("a")), "create inline a; wait AttachUnderWay"},
+		{"4.9 named in place, attached", world(inline, pod("a"), va("a", attached)), "list a, tell SuccessfulAttachVolume; " + done},
+		{"4.9 named in place, attached elsewhere", world(inline, pod("a"), pod("b"), va("b", attached), listed("b")), conflict},
+		{"4.9 named in place, no pod any more", world(inline, va("a", attached)), "delete a; wait AttachUnderWay"},
 		{"4.4 exclusive, attached elsewhere", world(pod("a"), pod("b"), va("b", attached), listed("b")), conflict},
 		{"4.4 exclusive, uncertain elsewhere", world(pod("a"), pod("b"), va("b")), "tell FailedAttachVolume; wait AttachUnderWay 5m0s"},
 		{"4.4 exclusive, being detached elsewhere", world(pod("a"), va("b", vaDeleting)), "tell FailedAttachVolume; wait AttachUnderWay 5m0s"},

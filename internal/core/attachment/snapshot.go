@@ -48,8 +48,11 @@ type Snapshot struct {
 	Key     Key
 	Driver  *storagev1.CSIDriver // nil if it does not exist
 	Volumes []*corev1.PersistentVolume
+	// Inline is the volume as pods name it in place, translated from an in-tree plugin (4.9); nil if
+	// none does. It is no object.
+	Inline *corev1.PersistentVolume
 	// Pods are those that use a bound claim of one of the volumes (R11: several with the same
-	// handle are one volume).
+	// handle are one volume), or name it in place.
 	Pods        []*corev1.Pod
 	Attachments []*storagev1.VolumeAttachment // of the driver and the handle
 	// Nodes has each node that a pod, a VolumeAttachment or a list names; absent for one that does
@@ -91,7 +94,8 @@ type Rules struct {
 //sumtype:decl
 type Action interface{ action() }
 
-// Create creates the VolumeAttachment of a node.
+// Create creates the VolumeAttachment of a node. Volume is the PersistentVolume, empty for the one
+// that pods name in place.
 type Create struct{ Name, Node, Volume string }
 
 // Confirm writes to a VolumeAttachment that another process has created, before the volume is listed

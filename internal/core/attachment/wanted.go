@@ -42,13 +42,21 @@ func (s Snapshot) isAttachable() bool {
 // isShared reports whether the volume may be attached to many nodes (4.4). A volume whose
 // PersistentVolume is gone is not wanted anywhere, so that the answer does not matter.
 func (s Snapshot) isShared() bool {
-	return !slices.ContainsFunc(s.Volumes, objects.IsExclusive)
+	return !slices.ContainsFunc(s.Volumes, objects.IsExclusive) && (s.Inline == nil || !objects.IsExclusive(s.Inline))
+}
+
+// name is that of the volume in events, as upstream's.
+func (s Snapshot) name() string {
+	if len(s.Volumes) > 0 {
+		return s.Volumes[0].Name
+	}
+	return s.Inline.Name
 }
 
 // wanted returns the pods that need the volume by node, in a stable order.
 func (s Snapshot) wanted() map[string][]*corev1.Pod {
 	all := map[string][]*corev1.Pod{}
-	if !s.isAttachable() || len(s.Volumes) == 0 {
+	if !s.isAttachable() || len(s.Volumes) == 0 && s.Inline == nil {
 		return all
 	}
 	for _, pod := range s.Pods {

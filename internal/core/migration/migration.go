@@ -61,6 +61,35 @@ func ToCSI(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	return translated, nil
 }
 
+// IsInline reports whether a volume of a pod is one of an in-tree plugin that the pod names in place,
+// for which a CSI driver took the plugin's place.
+func IsInline(v *corev1.Volume) bool {
+	return v.PersistentVolumeClaim == nil && v.Ephemeral == nil && csitranslation.New().IsInlineMigratable(v)
+}
+
+// Inline returns a volume that a pod in a namespace names in place as a PersistentVolume of the
+// driver (volume-controllers 4.9). The PersistentVolume does not exist: its spec stands in the
+// VolumeAttachment. The volume is not changed.
+func Inline(v *corev1.Volume, namespace string) (*corev1.PersistentVolume, error) {
+	translated, err := csitranslation.New().TranslateInTreeInlineVolumeToCSI(silent, v, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("volume %q cannot be translated for its CSI driver: %w", v.Name, err)
+	}
+	return translated, nil
+}
+
+// Handle returns the handle of a migrated volume as the driver lists it: a part of it can be known
+// of the node alone (AT-L3). A driver that took no plugin's place has its own handles.
+func Handle(driver, handle, nodeID string) string {
+	if InTree(driver) == "" {
+		return handle
+	}
+	if repaired, err := csitranslation.New().RepairVolumeHandle(driver, handle, nodeID); err == nil {
+		return repaired
+	}
+	return handle
+}
+
 // ToInTree returns a volume of a CSI driver as one of the in-tree plugin whose place the driver took,
 // provisioned by the plugin (M-5). The volume is not changed.
 func ToInTree(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {

@@ -144,3 +144,29 @@ func TestToCSILeavesOthers(t *testing.T) {
 		t.Error("a class of another plugin is translated")
 	}
 }
+
+// 4.9, AT-L3: a volume that a pod names in place, and its handle as the driver lists it.
+func TestInline(t *testing.T) {
+	disk := &corev1.Volume{Name: "d", VolumeSource: corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "x"}}}
+	claim := &corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
+	empty := &corev1.Volume{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+	if !IsInline(disk) || IsInline(claim) || IsInline(empty) {
+		t.Error("exactly the disk is of an in-tree plugin")
+	}
+	pv, err := Inline(disk, "ns")
+	if err != nil || pv.Spec.CSI.Driver != "pd.csi.storage.gke.io" {
+		t.Fatalf("%v, %v", pv, err)
+	}
+	if _, err := Inline(empty, "ns"); err == nil {
+		t.Error("another volume is translated")
+	}
+	for _, tc := range [][4]string{
+		{pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, "projects/p/zones/z/instances/n", "projects/p/zones/z/disks/x"},
+		{pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, "n", pv.Spec.CSI.VolumeHandle},
+		{"csi.example", "h", "n", "h"},
+	} {
+		if got := Handle(tc[0], tc[1], tc[2]); got != tc[3] {
+			t.Errorf("AT-L3: %q, want %q", got, tc[3])
+		}
+	}
+}

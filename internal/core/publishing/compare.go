@@ -3,6 +3,7 @@ package publishing
 import (
 	"slices"
 
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
@@ -25,7 +26,7 @@ func Differs(s Snapshot, volumes map[string]Listed) bool {
 	if handle == "" || node == "" {
 		return false
 	}
-	listed := volumes[handle]
+	listed := volumes[migration.Handle(s.Driver.Name, handle, node)]
 	return !listed.Silent && s.Attachment.Status.Attached != slices.Contains(listed.Nodes, node)
 }
 

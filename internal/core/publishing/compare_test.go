@@ -1,6 +1,10 @@
 package publishing
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
 
 // AT-L2 to AT-L4, AT-H5.
 func TestDiffers(t *testing.T) {
@@ -25,8 +29,16 @@ func TestDiffers(t *testing.T) {
 		"AT-L3 the node is not known":                   {snapshot(func(s *Snapshot) { s.Node = nil }), at("i-1"), false},
 		"AT-H7 the volume is gone, its handle is known": {snapshot(attached, withoutVolume), at(), true},
 		"AT-L3 the volume is gone":                      {snapshot(withoutVolume), at("i-1"), false},
-		"AT-L9 another driver's":                        {snapshot(attached, func(s *Snapshot) { s.Attachment.Spec.Attacher = "x" }), nil, false},
-		"an attachment that is gone":                    {Snapshot{}, nil, false},
+		"AT-L3 the handle of a migrated volume": {
+			snapshot(attached, func(s *Snapshot) {
+				s.Driver.Name, s.Attachment.Spec.Attacher = "pd.csi.storage.gke.io", "pd.csi.storage.gke.io"
+				s.Attachment.Annotations = map[string]string{
+					names.AnnVolumeHandle: "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/x", names.AnnAttachedNodeID: "projects/p/zones/z/instances/n",
+				}
+			}), map[string]Listed{"projects/p/zones/z/disks/x": {Nodes: []string{"projects/p/zones/z/instances/n"}}}, false,
+		},
+		"AT-L9 another driver's":     {snapshot(attached, func(s *Snapshot) { s.Attachment.Spec.Attacher = "x" }), nil, false},
+		"an attachment that is gone": {Snapshot{}, nil, false},
 	} {
 		if got := Differs(tc.s, tc.volumes); got != tc.want {
 			t.Errorf("%s: %t", row, got)

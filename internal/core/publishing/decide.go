@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -56,12 +58,14 @@ func attach(s Snapshot) Verdict {
 		return failed(s, "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")
 	case source.PersistentVolumeName != nil && source.InlineVolumeSpec != nil:
 		return failed(s, "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source")
-	case source.PersistentVolumeName == nil:
-		return failed(s, "the volume is given inline, as for a migrated in-tree volume, which this version does not attach")
+	case source.PersistentVolumeName == nil && source.InlineVolumeSpec.CSI == nil:
+		return failed(s, "inline volume spec contains nil CSI source")
 	case pv == nil:
-		return failed(s, fmt.Sprintf("persistentvolume %q not found", *source.PersistentVolumeName))
+		return failed(s, fmt.Sprintf("persistentvolume %q not found", ptr.Deref(source.PersistentVolumeName, "")))
 	case pv.DeletionTimestamp != nil:
 		return failed(s, fmt.Sprintf("PersistentVolume %q is marked for deletion", pv.Name))
+	case s.Untranslated != "":
+		return failed(s, "failed to translate in tree pv to CSI: "+s.Untranslated)
 	case pv.Spec.CSI == nil:
 		return failed(s, "pv spec contained non-csi source that was not migrated")
 	}
@@ -75,7 +79,7 @@ func attach(s Snapshot) Verdict {
 		return held
 	}
 	var actions []Action
-	if !slices.Contains(pv.Finalizers, names.AttacherFinalizer(s.Driver.Name)) {
+	if source.PersistentVolumeName != nil && !slices.Contains(pv.Finalizers, names.AttacherFinalizer(s.Driver.Name)) {
 		actions = append(actions, ProtectVolume{})
 	}
 	if va := s.Attachment; !hasFinalizer(s) || va.Annotations[names.AnnAttachedNodeID] != node ||

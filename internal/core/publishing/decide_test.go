@@ -57,6 +57,13 @@ func marked(s *Snapshot) { s.Attachment.Status.Attached, s.Attachment.Finalizers
 
 func withoutVolume(s *Snapshot) { s.Volume = nil }
 
+// inline is an attachment of a volume that a pod names in place: its spec stands in the attachment.
+func inline(s *Snapshot) {
+	spec := s.Volume.Spec
+	s.Attachment.Spec.Source = storagev1.VolumeAttachmentSource{InlineVolumeSpec: &spec}
+	s.Volume = &corev1.PersistentVolume{Spec: spec}
+}
+
 func exclusive(s *Snapshot) {
 	s.Volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 }
@@ -101,21 +108,27 @@ func TestDecide(t *testing.T) {
 		s    Snapshot
 		want string
 	}{
-		"gone":                                {Snapshot{}, "nothing"},
-		"AT-Q2 another driver's":              {snapshot(func(s *Snapshot) { s.Attachment.Spec.Attacher = "other" }), "nothing"},
-		"AT-A1..A13 the first attach":         {snapshot(), "ProtectVolume{} Prepare{i-1 h^1} Publish{i-1}"},
-		"AT-A12 a later attach of the volume": {snapshot(func(s *Snapshot) { s.Volume.Finalizers = []string{names.AttacherFinalizer(driver)} }), "Prepare{i-1 h^1} Publish{i-1}"},
-		"a restart in between":                {snapshot(prepared), "Publish{i-1}"},
-		"attached":                            {snapshot(attached), "nothing"},
-		"AT-L4 the driver says otherwise":     {snapshot(attached, mismatch), "Publish{i-1}"},
-		"AT-T1 trivial":                       {snapshot(func(s *Snapshot) { s.Driver.Publishes = false }), "MarkAttached{map[]}"},
-		"AT-A2 no volume":                     {snapshot(withoutVolume), `MarkFailed{persistentvolume "pv" not found <nil>}`},
-		"AT-A3 a volume that goes":            {snapshot(func(s *Snapshot) { s.Volume.DeletionTimestamp = new(metav1.NewTime(now)) }), `MarkFailed{PersistentVolume "pv" is marked for deletion <nil>}`},
-		"AT-A6 no CSI volume":                 {snapshot(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "MarkFailed{pv spec contained non-csi source that was not migrated <nil>}"},
-		"AT-A7 no source":                     {snapshot(func(s *Snapshot) { s.Attachment.Spec.Source.PersistentVolumeName = nil }), "MarkFailed{neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source <nil>}"},
-		"AT-H1 no CSINode yet":                {snapshot(func(s *Snapshot) { s.Node = nil }), "wait AttachmentNodeAwaited"},
-		"AT-H13 not registered yet":           {snapshot(func(s *Snapshot) { s.Node.Spec.Drivers = nil }), "wait AttachmentNodeAwaited"},
-		"AT-H2 a node with another id":        {snapshot(prepared, func(s *Snapshot) { s.Node.Spec.Drivers[0].NodeID = "i-2" }), "Publish{i-1}"},
+		"gone":                                  {Snapshot{}, "nothing"},
+		"AT-Q2 another driver's":                {snapshot(func(s *Snapshot) { s.Attachment.Spec.Attacher = "other" }), "nothing"},
+		"AT-A1..A13 the first attach":           {snapshot(), "ProtectVolume{} Prepare{i-1 h^1} Publish{i-1}"},
+		"AT-A12 a later attach of the volume":   {snapshot(func(s *Snapshot) { s.Volume.Finalizers = []string{names.AttacherFinalizer(driver)} }), "Prepare{i-1 h^1} Publish{i-1}"},
+		"a restart in between":                  {snapshot(prepared), "Publish{i-1}"},
+		"attached":                              {snapshot(attached), "nothing"},
+		"AT-L4 the driver says otherwise":       {snapshot(attached, mismatch), "Publish{i-1}"},
+		"AT-T1 trivial":                         {snapshot(func(s *Snapshot) { s.Driver.Publishes = false }), "MarkAttached{map[]}"},
+		"AT-A2 no volume":                       {snapshot(withoutVolume), `MarkFailed{persistentvolume "pv" not found <nil>}`},
+		"AT-A3 a volume that goes":              {snapshot(func(s *Snapshot) { s.Volume.DeletionTimestamp = new(metav1.NewTime(now)) }), `MarkFailed{PersistentVolume "pv" is marked for deletion <nil>}`},
+		"AT-A6 no CSI volume":                   {snapshot(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "MarkFailed{pv spec contained non-csi source that was not migrated <nil>}"},
+		"AT-A7 no source":                       {snapshot(func(s *Snapshot) { s.Attachment.Spec.Source.PersistentVolumeName = nil }), "MarkFailed{neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source <nil>}"},
+		"AT-A5 a volume that is not translated": {snapshot(func(s *Snapshot) { s.Volume.Spec.CSI, s.Untranslated = nil, "no" }), "MarkFailed{failed to translate in tree pv to CSI: no <nil>}"},
+		"AT-A7 an inline volume":                {snapshot(inline), "Prepare{i-1 h^1} Publish{i-1}"},
+		"AT-A7 an inline volume without CSI": {snapshot(inline, func(s *Snapshot) { s.Attachment.Spec.Source.InlineVolumeSpec.CSI = nil }),
+			"MarkFailed{inline volume spec contains nil CSI source <nil>}"},
+		"AT-D1 detach of an inline volume": {snapshot(inline, deleted, func(s *Snapshot) { s.Attachment.Finalizers = []string{names.AttacherFinalizer(driver)} }),
+			"Unpublish{h^1 i-1} Release{}"},
+		"AT-H1 no CSINode yet":         {snapshot(func(s *Snapshot) { s.Node = nil }), "wait AttachmentNodeAwaited"},
+		"AT-H13 not registered yet":    {snapshot(func(s *Snapshot) { s.Node.Spec.Drivers = nil }), "wait AttachmentNodeAwaited"},
+		"AT-H2 a node with another id": {snapshot(prepared, func(s *Snapshot) { s.Node.Spec.Drivers[0].NodeID = "i-2" }), "Publish{i-1}"},
 		"AT-H16 the same error again": {snapshot(withoutVolume, func(s *Snapshot) {
 			s.Attachment.Status.AttachError = &storagev1.VolumeError{Message: `persistentvolume "pv" not found`}
 		}), "refuse"},

@@ -35,8 +35,12 @@ type Driver struct {
 // Snapshot is the world around one VolumeAttachment.
 type Snapshot struct {
 	Attachment *storagev1.VolumeAttachment // nil: it does not exist
-	Volume     *corev1.PersistentVolume    // that it names; nil: it does not exist
-	Node       *storagev1.CSINode          // of its node; nil: it does not exist
+	// Volume is the one that the attachment names, or that stands in it as an inline spec. One of an
+	// in-tree plugin is translated to its driver's (AT-A5). nil: it does not exist.
+	Volume *corev1.PersistentVolume
+	// Untranslated is why the volume could not be translated; empty if it could.
+	Untranslated string
+	Node         *storagev1.CSINode // of its node; nil: it does not exist
 	// Others are the other VolumeAttachments of the same volume.
 	Others []*storagev1.VolumeAttachment
 	Driver Driver

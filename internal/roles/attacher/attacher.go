@@ -132,11 +132,14 @@ func (a *Attacher) add(ctx context.Context, run *sidecar.Work) error {
 	}).AddTo(ctx, run.Manager)
 }
 
-// trim drops managed fields and the annotations of volumes, which say nothing about attaching them.
+// trim drops managed fields and the annotations of CSI volumes, which say nothing about attaching them.
 func trim(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.PersistentVolume:
-		o.ManagedFields, o.Annotations = nil, nil
+		o.ManagedFields = nil
+		if o.Spec.CSI != nil { // a volume of an in-tree plugin is translated with them
+			o.Annotations = nil
+		}
 	case *storagev1.VolumeAttachment:
 		o.ManagedFields = nil
 	case *storagev1.CSINode:

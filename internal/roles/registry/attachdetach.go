@@ -9,6 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/attachdetach"
 	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
@@ -41,9 +42,15 @@ func attachDetach() Controller {
 // not be changed.
 var oneRunning = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 
-// attachedPodFields are the age of a pod and whether a container runs.
+// attachedPodFields are the age of a pod, whether a container runs, and the volumes of in-tree plugins
+// that it names in place.
 var attachedPodFields = Reads(func(from, to *corev1.Pod) {
 	to.CreationTimestamp = from.CreationTimestamp
+	for i := range from.Spec.Volumes {
+		if v := &from.Spec.Volumes[i]; migration.IsInline(v) {
+			to.Spec.Volumes = append(to.Spec.Volumes, *v)
+		}
+	}
 	if attachment.HasRunning(from) {
 		to.Status.ContainerStatuses = oneRunning
 	}

@@ -13,7 +13,12 @@ import (
 	"github.com/purser-csi/purser/test/scripted"
 )
 
-const driverName = "compat.example"
+// driverName is that of a driver which took the place of an in-tree plugin, so that volumes of the
+// plugin can be played too.
+const (
+	driverName = "cinder.csi.openstack.org"
+	plugin     = "kubernetes.io/cinder"
+)
 
 // driver records the calls about each volume, and fails as often as a scenario says.
 type driver struct {

@@ -49,9 +49,10 @@ func (p *play) name(short string) string { return p.prefix + short }
 // take takes one step:
 //
 //	node N [unmanaged] [nodriver]   creates a node; register N adds the driver to its CSINode
-//	vol V MODE[,MODE] [OPTION...]   creates a bound pair; options ro, block, context, unbound
+//	vol V MODE[,MODE] [OPTION...]   creates a bound pair; options ro, block, context, unbound, in-tree
 //	bind V                          binds the claim of an unbound volume
-//	pod P N V; rm P; succeed P; terminate P (a finalizer and a running container keep it)
+//	pod P N V; inline P N V (the pod names the in-tree volume in place)
+//	rm P; succeed P; terminate P (a finalizer and a running container keep it)
 //	use N V; free N V               what the node reports in use
 //	down N; up N; taint N; rmnode N
 //	fail V CODE TIMES               the next calls fail
@@ -69,6 +70,9 @@ func (p *play) take(verb string, w []string) error {
 		return p.bind(p.name(w[0]))
 	case "pod", "terminate":
 		return p.pod(w)
+	case "inline":
+		p.vols = append(p.vols, p.name(w[2]))
+		return p.podWith(w, corev1.VolumeSource{Cinder: &corev1.CinderVolumeSource{VolumeID: p.name(w[2])}})
 	case "rm":
 		return p.api.Delete(p.ctx, &corev1.Pod{ObjectMeta: p.meta(w[0])}, client.GracePeriodSeconds(0))
 	case "succeed":
@@ -108,7 +112,9 @@ func (p *play) node(short string, options []string) error {
 	if slices.Contains(options, "unmanaged") {
 		node.Annotations = nil
 	}
-	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: map[string]string{names.AnnMigratedPlugins: plugin},
+	}}
 	if !slices.Contains(options, "nodriver") {
 		csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driverName, NodeID: "id-" + name}}
 	}
@@ -202,6 +208,9 @@ func (p *play) volume(short, mode string, options []string) error {
 	if slices.Contains(options, "context") {
 		pv.Spec.CSI.VolumeAttributes, pv.Spec.CSI.FSType, pv.Spec.MountOptions = map[string]string{"pool": "p"}, "xfs", []string{"noatime"}
 	}
+	if slices.Contains(options, "in-tree") {
+		pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Cinder: &corev1.CinderPersistentVolumeSource{VolumeID: name}}
+	}
 	if err := p.api.Create(p.ctx, pv); err != nil || slices.Contains(options, "unbound") {
 		return err
 	}
@@ -229,12 +238,17 @@ func (p *play) pod(w []string) error {
 		})
 		return errors.Join(err, p.api.Delete(p.ctx, &corev1.Pod{ObjectMeta: p.meta(w[0])}, client.GracePeriodSeconds(3600)))
 	}
+	return p.podWith(w, corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.name(w[2])},
+	})
+}
+
+// podWith creates a pod on a node with one volume.
+func (p *play) podWith(w []string, volume corev1.VolumeSource) error {
 	p.pods = append(p.pods, p.name(w[0]))
 	return p.api.Create(p.ctx, &corev1.Pod{ObjectMeta: p.meta(w[0]), Spec: corev1.PodSpec{
 		NodeName: p.name(w[1]), Containers: []corev1.Container{{Name: "c", Image: "i"}}, AutomountServiceAccountToken: new(false),
-		Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.name(w[2])},
-		}}},
+		Volumes: []corev1.Volume{{Name: "v", VolumeSource: volume}},
 	}})
 }
 
@@ -380,13 +394,22 @@ func (p *play) outcome() (lines []string, err error) {
 	for i := range list.Items {
 		if va := &list.Items[i]; strings.HasPrefix(va.Spec.NodeName, p.prefix) {
 			say("attachment %s@%s attached=%t metadata=%v node=%s finalizers=%v deleting=%t attachError=%s detachError=%s",
-				*va.Spec.Source.PersistentVolumeName, va.Spec.NodeName, va.Status.Attached, va.Status.AttachmentMetadata,
+				sourceOf(va), va.Spec.NodeName, va.Status.Attached, va.Status.AttachmentMetadata,
 				va.Annotations[names.AnnAttachedNodeID], va.Finalizers, va.DeletionTimestamp != nil,
 				textOf(va.Status.AttachError), textOf(va.Status.DetachError))
 		}
 	}
 	slices.Sort(lines)
 	return lines, nil
+}
+
+// sourceOf names the volume of a VolumeAttachment, or says what stands in its place.
+func sourceOf(va *storagev1.VolumeAttachment) string {
+	if name := va.Spec.Source.PersistentVolumeName; name != nil {
+		return *name
+	}
+	spec := va.Spec.Source.InlineVolumeSpec
+	return fmt.Sprintf("inline %s %s %v", spec.CSI.Driver, spec.CSI.VolumeHandle, spec.AccessModes)
 }
 
 func textOf(e *storagev1.VolumeError) string {
