@@ -49,7 +49,7 @@ var Upstream = []Metric{
 			"and workqueue_depth has priority too, which is always empty.",
 	},
 	{"leader_election_master_status", "gauge", []string{"name"}, "1 on the leader, 0 on the others."},
-	MetricSlowPath, MetricForcedDetaches,
+	MetricSlowPath, MetricForcedDetaches, MetricAttachableInUse, MetricAttachTotal, MetricStorageOperation,
 	metricProvisioned, metricProvisionFailed, metricProvisionDuration,
 	metricDeleted, metricDeleteFailed, metricDeleteDuration,
 	metricCapacityGoal, metricCapacityCurrent, metricCapacityObsolete,
@@ -97,6 +97,7 @@ func Ours() []Metric {
 		MetricServing,
 		MetricCapacityOldest,
 		MetricCapacityFailing,
+		MetricAttachWait, MetricDetachesWaiting, MetricOldestDetach, MetricAttachConflicts,
 	}
 }
 

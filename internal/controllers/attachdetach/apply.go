@@ -32,7 +32,7 @@ func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action at
 	case attachment.Unlist:
 		return c.unlist(ctx, s, a)
 	case attachment.Delete:
-		return nil, c.delete(ctx, a.Attachment, a.Force)
+		return nil, c.delete(ctx, s, a.Attachment, a.Force)
 	case attachment.Tell:
 		c.tell(a)
 		return nil, nil
@@ -60,6 +60,7 @@ func (c *Controller) create(ctx context.Context, s attachment.Snapshot, a attach
 	if err != nil {
 		return fmt.Errorf("create VolumeAttachment %q for node %q: %w", a.Name, a.Node, err)
 	}
+	c.measures.began(va, operationAttach, s.IsMigrated(), c.Clock.Now())
 	c.attachments.Wrote(va)
 	c.setConfirmed(va.UID)
 	c.Together.TellAttacher(va, handoff.AttachmentWritten)
@@ -92,11 +93,15 @@ func (c *Controller) confirm(ctx context.Context, va *storagev1.VolumeAttachment
 // which is to be listed once more is confirmed again.
 func (c *Controller) list(ctx context.Context, s attachment.Snapshot, a attachment.List) error {
 	_, err := c.status.set(ctx, a.Node, s.Key.UniqueName(), present)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err == nil {
+		c.measures.listed(s.Key, a.Node, c.Clock.Now())
+	}
 	for _, va := range s.Attachments {
 		if va.Spec.NodeName == a.Node {
+			c.measures.ended(va.UID, operationAttach, c.Clock.Now())
+			c.mu.Lock()
 			delete(c.confirmed, va.UID)
+			c.mu.Unlock()
 		}
 	}
 	return err
@@ -121,10 +126,13 @@ func (c *Controller) unlist(ctx context.Context, s attachment.Snapshot, a attach
 	if a.Attachment == nil || a.Attachment.DeletionTimestamp != nil {
 		return nil, nil
 	}
-	return nil, c.delete(ctx, a.Attachment, a.Force)
+	return nil, c.delete(ctx, s, a.Attachment, a.Force)
 }
 
-func (c *Controller) delete(ctx context.Context, va *storagev1.VolumeAttachment, force attachment.Force) error {
+func (c *Controller) delete(
+	ctx context.Context, s attachment.Snapshot, va *storagev1.VolumeAttachment, force attachment.Force,
+) error {
+	c.measures.began(va, operationDetach, s.IsMigrated(), c.Clock.Now())
 	c.deleted.Add(va.UID, c.Clock.Now())
 	err := c.Writer.Delete(ctx, va.DeepCopy(), client.Preconditions{UID: &va.UID, ResourceVersion: &va.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -135,8 +143,8 @@ func (c *Controller) delete(ctx context.Context, va *storagev1.VolumeAttachment,
 		return fmt.Errorf("delete VolumeAttachment %q: %w", va.Name, err)
 	}
 	c.Together.TellAttacher(va, handoff.AttachmentDeleted)
-	if force != attachment.NotForced && c.Forced != nil {
-		c.Forced.WithLabelValues(string(force)).Inc()
+	if force != attachment.NotForced && c.forced != nil {
+		c.forced.WithLabelValues(string(force)).Inc()
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // Config is what the controller needs.
@@ -35,7 +36,7 @@ type Config struct {
 	// AuditEvery is how often VolumeAttachments without a PersistentVolume are looked at, and how
 	// long one must be unused.
 	AuditEvery time.Duration
-	Forced     *prometheus.CounterVec // forced detaches by reason; nil for none
+	Metrics    prometheus.Registerer // where its metrics are registered; nil for none
 	// Together connects it with the attachers in this process; nil for none.
 	Together *handoff.Attachments
 }
@@ -63,6 +64,8 @@ type Controller struct {
 	attachments *kube.OwnWrites[*storagev1.VolumeAttachment]
 	nodes       *kube.OwnWrites[*corev1.Node]
 	status      *nodeStatus
+	measures    *measures
+	forced      *prometheus.CounterVec // forced detaches by reason; nil for none
 
 	identity string            // of this process
 	deleted  kube.EndedObjects // VolumeAttachments that this process has deleted
@@ -84,7 +87,13 @@ func New(cfg Config) *Controller {
 		unwanted: map[Key]map[string]time.Time{}, confirmed: map[types.UID]bool{},
 		orphans: map[types.UID]time.Time{}, told: map[types.UID]string{},
 	}
-	c.status = newNodeStatus(c)
+	c.status, c.measures = newNodeStatus(c), newMeasures()
+	if c.Metrics != nil {
+		c.forced = telemetry.NewCounter(c.Metrics, telemetry.MetricForcedDetaches)
+		c.measures.out = telemetry.NewAttaching(c.Metrics, func(emit telemetry.Emit) {
+			c.measures.collect(c.Clock.Now(), emit)
+		})
+	}
 	return c
 }
 
@@ -142,6 +151,7 @@ func (c *Controller) hear(ctx context.Context, va *storagev1.VolumeAttachment, w
 		c.attachments.Wrote(va)
 	} else {
 		c.gone.Add(va.UID, c.Clock.Now())
+		c.measures.ended(va.UID, operationDetach, c.Clock.Now())
 	}
 	if key, ok := c.keyOfAttachment(ctx, va); ok {
 		c.enqueue(key)
@@ -151,27 +161,12 @@ func (c *Controller) hear(ctx context.Context, va *storagev1.VolumeAttachment, w
 // Decide implements reconcile.Task. It notes since when a node has the volume without need, for the
 // timer of a forced detach.
 func (c *Controller) Decide(s attachment.Snapshot, now time.Time) verdict.Verdict[attachment.Action] {
-	s.Unwanted = c.noteUnwanted(s.Key, attachment.Unwanted(s), now)
-	return attachment.Decide(s, now)
-}
-
-func (c *Controller) noteUnwanted(key Key, nodes []string, now time.Time) map[string]time.Time {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	before, since := c.unwanted[key], map[string]time.Time{}
-	for _, node := range nodes {
-		first, noticed := before[node]
-		if !noticed {
-			first = now
-		}
-		since[node] = first
-	}
-	if len(since) == 0 {
-		delete(c.unwanted, key)
-	} else {
-		c.unwanted[key] = since
-	}
-	return since
+	s.Unwanted = keepSince(c.unwanted, s.Key, attachment.Unwanted(s), now)
+	c.mu.Unlock()
+	v, measured := attachment.DecideAndMeasure(s, now)
+	c.measures.decided(s, measured, now)
+	return v
 }
 
 // About implements reconcile.Task. Events are about pods and are emitted by an action.

@@ -116,6 +116,7 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 func (c *Controller) forget(va *storagev1.VolumeAttachment) {
 	c.deleted.Forget(va.UID)
 	c.gone.Forget(va.UID)
+	c.measures.ended(va.UID, operationDetach, c.Clock.Now())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.confirmed, va.UID)

@@ -24,6 +24,7 @@ func (p *plan) conflict(node, other string) {
 		p.name(),
 		usedBy(p.wants[node], p.wants[other]),
 	)
+	p.measured.Conflicts++
 	round := p.now.Truncate(tellConflictAgain)
 	p.act(verdict.MultiAttach, message, Tell{
 		Pods: p.wants[node], Event: Failed, Message: message, Once: fmt.Sprintf("conflict %s %d", other, round.Unix()),

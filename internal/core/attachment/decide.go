@@ -16,8 +16,14 @@ import (
 // Decide returns what comes next for one volume on all of its nodes. Detaches come before attaches
 // (4.4).
 func Decide(s Snapshot, now time.Time) Verdict {
+	v, _ := DecideAndMeasure(s, now)
+	return v
+}
+
+// DecideAndMeasure is [Decide] with what the metrics say of the snapshot.
+func DecideAndMeasure(s Snapshot, now time.Time) (Verdict, Measured) {
 	if s.Key.Attachment != "" {
-		return orphan(s)
+		return orphan(s), Measured{}
 	}
 	p := plan{Snapshot: s, now: now, wants: s.wanted(), here: map[string]*storagev1.VolumeAttachment{}}
 	for _, va := range s.Attachments {
@@ -34,7 +40,7 @@ func Decide(s Snapshot, now time.Time) Verdict {
 	for _, node := range p.inOrder() {
 		p.attach(node)
 	}
-	return p.verdict()
+	return p.verdict(), p.measure(s)
 }
 
 // plan collects the actions for all nodes of a volume.
@@ -47,6 +53,8 @@ type plan struct {
 	actions []Action
 	begun   verdict.Finding // the first action's
 	waits   []wait
+
+	measured Measured
 }
 
 // nodes are all that have the volume or want it, sorted.
@@ -172,6 +180,7 @@ func (p *plan) detach(node string) {
 	va, object := p.here[node], p.Nodes[node]
 	switch {
 	case va != nil && slices.Contains(p.foreign, va):
+		p.waitToDetach(node, verdict.AttachmentForeign)
 		p.wait(
 			verdict.AttachmentForeign,
 			time.Time{},
@@ -185,6 +194,7 @@ func (p *plan) detach(node string) {
 	if isInUse(object, p.Key.UniqueName()) {
 		var until time.Time
 		if force, until = p.force(node); force == NotForced {
+			p.waitToDetach(node, verdict.DetachAwaitsUnmount)
 			p.wait(verdict.DetachAwaitsUnmount, until, fmt.Sprintf("node %s reports the volume in use", node))
 			return
 		}
@@ -201,6 +211,9 @@ func (p *plan) detach(node string) {
 		p.act(reason, message, Delete{Attachment: va, Force: force})
 	}
 	if va != nil {
+		if va.DeletionTimestamp != nil {
+			p.waitToDetach(node, verdict.Detaching)
+		}
 		p.wait(
 			verdict.AttachUnderWay,
 			time.Time{},

@@ -12,7 +12,6 @@ import (
 	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/reconcile"
-	"github.com/purser-csi/purser/internal/telemetry"
 )
 
 // attachDetach is the controller that attaches and detaches.
@@ -32,7 +31,7 @@ func attachDetach() Controller {
 				Settings: p.Settings(events),
 				Rules:    attachment.Rules{ForceAfter: p.ForceDetachAfter}, AuditEvery: attachdetach.DefaultAudit,
 				Together: p.Attachments,
-				Forced:   telemetry.NewCounter(p.Metrics, telemetry.MetricForcedDetaches),
+				Metrics:  p.Metrics,
 			}).AddTo(ctx, p.Manager)
 		},
 	}

@@ -1,0 +1,100 @@
+package attachdetach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// 4.6: changes of one node that come while a write is in flight go out in one write, each caller gets
+// the Node as of its write, and other nodes do not wait.
+func TestNodeStatusIsWrittenTogether(t *testing.T) {
+	begun, goOn := make(chan string, 10), make(chan struct{})
+	r := newRig(t, interceptor.Funcs{
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			begun <- o.GetName()
+			if o.GetName() == "a" {
+				<-goOn
+			}
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+		},
+	}, node("a"), node("b"))
+	done := make(chan error, 10)
+	set := func(on string, n int) {
+		name := corev1.UniqueVolumeName(fmt.Sprintf("v%d", n))
+		got, err := r.status.set(t.Context(), on, name, present)
+		if err == nil && !slices.ContainsFunc(got.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == name }) {
+			err = errors.New("the Node of the answer lacks the volume")
+		}
+		done <- err
+	}
+	go set("a", 0)
+	<-begun
+	for n := range 4 {
+		go set("a", n+1)
+	}
+	for r.waitingFor("a") < 4 {
+		time.Sleep(time.Millisecond)
+	}
+	set("b", 0)
+	<-begun
+	close(goOn)
+	for range 6 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(begun); n != 1 || len(r.lists("a")) != 5 {
+		t.Errorf("%d more writes, and the node lists %v", n, r.lists("a"))
+	}
+}
+
+// waitingFor returns how many changes wait for a write of the node.
+func (r *rig) waitingFor(name string) int {
+	r.status.mu.Lock()
+	defer r.status.mu.Unlock()
+	if pending := r.status.nodes[name]; pending != nil {
+		return len(pending.waiting)
+	}
+	return 0
+}
+
+// 4.6: a list that another writer has changed is read again before it is written.
+func TestNodeStatusOnAStaleNode(t *testing.T) {
+	refused := 0
+	r := newRig(t, interceptor.Funcs{
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			err := c.SubResource(sub).Patch(ctx, o, patch, opts...)
+			if err == nil {
+				return nil
+			}
+			refused++
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, o.GetName(), nil) // as a real API server says it
+		},
+	}, node("a", hasListed))
+	stale := node("a")
+	stale.ResourceVersion = "1000000"
+	r.Controller.nodes.Wrote(stale)
+	if _, err := r.status.set(t.Context(), "a", "other", present); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.lists("a"); len(got) != 2 || refused != 1 {
+		t.Errorf("the node lists %v, and %d patches were refused", got, refused)
+	}
+	if gone, err := r.status.set(t.Context(), "none", "v", present); gone != nil || err != nil {
+		t.Errorf("a node that does not exist: %v, %v", gone, err)
+	}
+}

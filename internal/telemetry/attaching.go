@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The metrics of attaching. The first three have upstream's names and labels (volume-controllers
+// 4.12), the others are those that upstream lacks.
+var (
+	MetricAttachableInUse = Metric{
+		"storage_count_attachable_volumes_in_use", "gauge",
+		[]string{"node", "volume_plugin"},
+		"Volumes of pods that are attached for them, by node.",
+	}
+	MetricAttachTotal = Metric{
+		"attachdetach_controller_total_volumes", "gauge",
+		[]string{"plugin_name", "state"},
+		"Volumes that nodes need (desired_state_of_world) and that they have or may have (actual_state_of_world).",
+	}
+	MetricStorageOperation = Metric{
+		"storage_operation_duration_seconds", "histogram",
+		[]string{"migrated", "operation_name", "status", "volume_plugin"},
+		"Time from the write of a VolumeAttachment, or its deletion, to the answer of the attacher: volume_attach and volume_detach.",
+	}
+	MetricAttachWait = Metric{
+		"purser_attach_wait_seconds", "histogram",
+		[]string{"driver"},
+		"Time from a pod on a node that needs a volume to the volume in the node's list, so that the kubelet may mount it.",
+	}
+	MetricDetachesWaiting = Metric{
+		"purser_detaches_waiting", "gauge",
+		[]string{"driver", "reason"},
+		"Volumes on nodes that do not need them, and that are not detached yet, by what they wait for.",
+	}
+	MetricOldestDetach = Metric{
+		"purser_oldest_waiting_detach_seconds", "gauge",
+		[]string{"driver", "reason"},
+		"How long the oldest of them waits.",
+	}
+	MetricAttachConflicts = Metric{
+		"purser_multi_attach_conflicts", "gauge",
+		[]string{"driver"},
+		"Nodes that need a volume which may be on one node only, and which another node has or may have.",
+	}
+)
+
+// Emit gives one value of the gauge of this name.
+type Emit func(name string, value float64, labels ...string)
+
+// Attaching times attaches and detaches. A nil value times nothing.
+type Attaching struct {
+	waited, operations *prometheus.HistogramVec
+}
+
+// NewAttaching registers the metrics of attaching. collect gives the values of the gauges whenever
+// they are asked for.
+func NewAttaching(registry prometheus.Registerer, collect func(Emit)) *Attaching {
+	a := &Attaching{
+		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: MetricAttachWait.Name, Help: MetricAttachWait.Help,
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600},
+		}, MetricAttachWait.Labels),
+		operations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: MetricStorageOperation.Name, Help: MetricStorageOperation.Help,
+			Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}, // upstream's
+		}, MetricStorageOperation.Labels),
+	}
+	gauges := sampled{descriptions: map[string]*prometheus.Desc{}, collect: collect}
+	for _, m := range []Metric{
+		MetricAttachableInUse, MetricAttachTotal, MetricDetachesWaiting, MetricOldestDetach, MetricAttachConflicts,
+	} {
+		gauges.descriptions[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+	}
+	registry.MustRegister(a.waited, a.operations, gauges)
+	return a
+}
+
+// Waited times how long a node waited for a volume.
+func (a *Attaching) Waited(driver string, took time.Duration) {
+	if a != nil {
+		a.waited.WithLabelValues(driver).Observe(took.Seconds())
+	}
+}
+
+// Operation is what [Attaching.Ended] times.
+type Operation struct {
+	Name     string // volume_attach or volume_detach
+	Driver   string
+	Migrated bool // of a volume of an in-tree plugin
+	Failed   bool
+}
+
+// Ended times one operation that the attacher has answered.
+func (a *Attaching) Ended(o Operation, took time.Duration) {
+	if a == nil {
+		return
+	}
+	migrated, status := "false", "success"
+	if o.Migrated {
+		migrated = "true"
+	}
+	if o.Failed {
+		status = "fail-unknown"
+	}
+	a.operations.WithLabelValues(migrated, o.Name, status, Plugin(o.Driver)).Observe(took.Seconds())
+}
+
+// Plugin is the name of a CSI driver in upstream's labels.
+func Plugin(driver string) string { return "kubernetes.io/csi:" + driver }
+
+// sampled are gauges whose values are worked out when they are asked for.
+type sampled struct {
+	descriptions map[string]*prometheus.Desc
+	collect      func(Emit)
+}
+
+// Describe implements prometheus.Collector.
+func (s sampled) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range s.descriptions {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s sampled) Collect(out chan<- prometheus.Metric) {
+	s.collect(func(name string, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(s.descriptions[name], prometheus.GaugeValue, value, labels...)
+	})
+}
