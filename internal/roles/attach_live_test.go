@@ -53,8 +53,20 @@ func newExclusiveDisks() *exclusiveDisks {
 func wholeAttaching(t *testing.T, d *exclusiveDisks) port {
 	t.Helper()
 	p := newPort(t)
-	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
+	p.attachingWith(d)
+	return p
+}
+
+// attachingWith starts the attach-detach controller and the attacher, and returns the address of the
+// former.
+func (p port) attachingWith(d *exclusiveDisks, args ...string) (address func() string) {
+	p.Helper()
+	t := p.T
+	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
+	if err := client.IgnoreAlreadyExists(p.user.Create(t.Context(), account)); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"a", "b"} {
 		p.readyNode(name, d.name)
 	}
@@ -65,7 +77,7 @@ func wholeAttaching(t *testing.T, d *exclusiveDisks) port {
 		t.Fatal(err, a.Validate())
 	}
 	a.Version, a.API, a.Log = "test", p.as("csi-attacher"), (&rolestest.Log{}).Logger()
-	c, _, _ := p.controllers("--controllers=attachdetach")
+	c, address, _ := p.controllers(append(args, "--controllers=attachdetach")...)
 	var started sync.WaitGroup
 	started.Add(2)
 	a.Started, c.Started = started.Done, started.Done
@@ -78,7 +90,7 @@ func wholeAttaching(t *testing.T, d *exclusiveDisks) port {
 	case <-time.After(time.Minute):
 		t.Fatal("the attacher or the controller does not start")
 	}
-	return p
+	return address
 }
 
 // readyNode is a node that is ready, with the driver registered.

@@ -46,8 +46,12 @@ type port struct {
 
 func newPort(t *testing.T, components ...cluster.Component) port {
 	t.Helper()
+	return newPortOn(t, rolestest.LiveServer(t, components...))
+}
+
+func newPortOn(t *testing.T, server *cluster.Cluster) port {
+	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	server := rolestest.LiveServer(t, components...)
 	user, err := client.New(server.RESTConfig(), client.Options{Scheme: rolestest.Scheme(t)})
 	if err != nil {
 		t.Fatal(err)

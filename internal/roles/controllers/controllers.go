@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/purser-csi/purser/internal/controllers/attachdetach"
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
@@ -33,9 +34,10 @@ type Controllers struct {
 	Workers    uint
 	RetryStart time.Duration
 	RetryMax   time.Duration
-	// KeepInUse is --disable-force-detach-on-timeout: a volume in use stays attached to an unhealthy
-	// node.
-	KeepInUse bool
+	// ForceDetachAfter is how long an unhealthy node may report in use a volume that it does not need.
+	// KeepInUse is --disable-force-detach-on-timeout: it stays attached, however long.
+	ForceDetachAfter time.Duration
+	KeepInUse        bool
 
 	process.HTTPSettings
 
@@ -97,14 +99,26 @@ func (c *Controllers) AddFlags(f *pflag.FlagSet) {
 		c.WantedFlag(f)
 		f.UintVar(&c.Workers, "worker-threads", DefaultWorkers, "objects of one controller that are worked on at once")
 		cli.RetryDelays{First: &c.RetryStart, Longest: &c.RetryMax}.AddFlags(f, 100*time.Millisecond, time.Minute)
-		f.BoolVar(&c.KeepInUse, "disable-force-detach-on-timeout", false,
-			"never detach a volume that an unhealthy node reports in use, unless the node has the taint out-of-service; "+
-				"otherwise it is detached after six minutes")
+		c.DetachFlags(f)
 	})
 	cli.Grouped(f, "API server", c.APIAccess.AddFlags)
 	cli.Grouped(f, "Leader election", c.Election.AddFlags)
 	cli.Grouped(f, "Metrics and health", c.HTTPSettings.AddFlags)
 	cli.Grouped(f, "Logs", cli.LoggingFlags(c.Logging))
+}
+
+// DetachFlags adds the flags of detaching, which `plane` has too.
+func (c *Controllers) DetachFlags(f *pflag.FlagSet) {
+	f.DurationVar(&c.ForceDetachAfter, "force-detach-after", attachdetach.DefaultForceAfter,
+		"how long a node that is not ready may report a volume in use that no pod there needs; then it is detached anyway")
+	f.BoolVar(&c.KeepInUse, "disable-force-detach-on-timeout", false,
+		"never detach a volume that a node which is not ready reports in use, unless the node has the taint out-of-service")
+}
+
+// ValidateDetach reports a mistake in these flags.
+func (c *Controllers) ValidateDetach() error {
+	return cli.Need(c.ForceDetachAfter > 0,
+		"--force-detach-after=%s: must be more than 0; --disable-force-detach-on-timeout is for never", c.ForceDetachAfter)
 }
 
 // WantedFlag adds --controllers, which `plane` has too.
@@ -129,6 +143,7 @@ func (c *Controllers) Validate() error {
 	return errors.Join(slices.Concat(
 		[]error{
 			names,
+			c.ValidateDetach(),
 			cli.Need(c.Workers > 0, "--worker-threads=0: must be at least 1, or nothing is worked on"),
 			cli.Need(c.RetryStart > 0, "--retry-interval-start=%s: must be more than 0", c.RetryStart),
 			cli.Need(

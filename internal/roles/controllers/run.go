@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/purser-csi/purser/internal/controllers/attachdetach"
 	"github.com/purser-csi/purser/internal/controllers/statemetrics"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -181,7 +180,7 @@ func (b *builder) add(ctx context.Context) error {
 		Settings: b.settings,
 	}
 	if !b.role.KeepInUse {
-		parts.ForceDetachAfter = attachdetach.DefaultForceAfter
+		parts.ForceDetachAfter = b.role.ForceDetachAfter
 	}
 	for _, c := range enabled {
 		if !b.isServed(c) {

@@ -73,6 +73,7 @@ func (p *Plane) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Attaching", func(f *pflag.FlagSet) {
 		f.BoolVar(&p.WithAttacher, "with-attacher", false,
 			"run csi-attacher as well, under its own lease; the service account needs its permissions too")
+		p.Controllers.DetachFlags(f)
 	})
 	p.Provisioner.AddFlags(f)
 	p.Resizer.AddExpansionFlags(f)
@@ -82,7 +83,7 @@ func (p *Plane) AddFlags(f *pflag.FlagSet) {
 // Validate implements role.
 func (p *Plane) Validate() error {
 	_, wanted := p.Controllers.Enabled()
-	return errors.Join(wanted,
+	return errors.Join(wanted, p.Controllers.ValidateDetach(),
 		cli.Need(p.Controllers.Workers > 0, "--controller-threads=0: must be at least 1, or nothing is worked on"),
 		p.Provisioner.Validate(), p.Resizer.ValidateExpansion())
 }

@@ -30,13 +30,18 @@ func LiveCluster(t *testing.T) *rest.Config {
 // LiveServer is one that logs what it is asked, with these components beside it.
 func LiveServer(t *testing.T, components ...cluster.Component) *cluster.Cluster {
 	t.Helper()
-	binaries, err := cluster.FindBinaries(cluster.Components(components).Programs(), programs(t))
+	return StartServer(t, cluster.Config{Components: components})
+}
+
+// StartServer is [LiveServer] with more settings; the folder and the programs are given.
+func StartServer(t *testing.T, cfg cluster.Config) *cluster.Cluster {
+	t.Helper()
+	binaries, err := cluster.FindBinaries(cfg.Components.Programs(), programs(t))
 	if err != nil {
 		t.Skip(err)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Config{
-		Dir: t.TempDir(), Binaries: binaries, Components: components, Audit: true,
-	})
+	cfg.Dir, cfg.Binaries, cfg.Audit = t.TempDir(), binaries, true
+	c, err := cluster.Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
