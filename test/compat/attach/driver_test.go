@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,13 +28,16 @@ type driver struct {
 	mu    sync.Mutex
 	fails map[string][]codes.Code
 	calls map[string][]string
+	at    map[string][]string // nodes that a volume is published to
 }
 
 func serve(ctx context.Context, socket string) (*driver, func(), error) {
-	d := &driver{fails: map[string][]codes.Code{}, calls: map[string][]string{}, Driver: scripted.Driver{
+	d := &driver{fails: map[string][]codes.Code{}, calls: map[string][]string{}, at: map[string][]string{}, Driver: scripted.Driver{
 		Name: driverName,
 		Controller: []csi.ControllerServiceCapability_RPC_Type{
 			csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+			csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+			csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES,
 		},
 	}}
 	server, err := scripted.Serve(ctx, socket, d)
@@ -92,6 +96,11 @@ func (d *driver) ControllerPublishVolume(
 	if err := d.call(r.GetVolumeId(), text); err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if nodes := d.at[r.GetVolumeId()]; !slices.Contains(nodes, r.GetNodeId()) {
+		d.at[r.GetVolumeId()] = append(nodes, r.GetNodeId())
+	}
 	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{"device": r.GetVolumeId()}}, nil
 }
 
@@ -102,5 +111,33 @@ func (d *driver) ControllerUnpublishVolume(
 	if err := d.call(r.GetVolumeId(), "unpublish from "+r.GetNodeId()); err != nil {
 		return nil, err
 	}
+	d.lose(r.GetVolumeId(), r.GetNodeId())
 	return &csi.ControllerUnpublishVolumeResponse{}, nil
+}
+
+// lose ends the publication of a volume to a node.
+func (d *driver) lose(volume, node string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at[volume] = slices.DeleteFunc(slices.Clone(d.at[volume]), func(other string) bool { return other == node })
+}
+
+// published returns the nodes that a volume is published to.
+func (d *driver) published(volume string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(slices.Values(d.at[volume]))
+}
+
+// ListVolumes implements csi.ControllerServer.
+func (d *driver) ListVolumes(context.Context, *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	answer := &csi.ListVolumesResponse{}
+	for volume, nodes := range d.at {
+		answer.Entries = append(answer.Entries, &csi.ListVolumesResponse_Entry{
+			Volume: &csi.Volume{VolumeId: volume}, Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: slices.Clone(nodes)},
+		})
+	}
+	return answer, nil
 }

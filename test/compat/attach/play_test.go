@@ -56,8 +56,9 @@ func (p *play) name(short string) string { return p.prefix + short }
 //	use N V; free N V               what the node reports in use
 //	down N; up N; taint N; rmnode N
 //	fail V CODE TIMES               the next calls fail
+//	lose V N                        the driver unpublishes a volume that it was not asked to
 //	rmva V N; rmpv V
-//	listed N V; unlisted N V; gone V N; failed V N; event P REASON; pause
+//	listed N V; unlisted N V; gone V N; failed V N; published V N; event P REASON; pause
 func (p *play) take(verb string, w []string) error {
 	switch verb {
 	case "node":
@@ -91,6 +92,9 @@ func (p *play) take(verb string, w []string) error {
 		return err
 	case "rmpv":
 		return p.api.Delete(p.ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: p.name(w[0])}})
+	case "lose":
+		p.driver.lose(p.name(w[0]), "id-"+p.name(w[1]))
+		return nil
 	case "pause":
 		_, err := p.settle(calm)
 		return err
@@ -306,6 +310,8 @@ func (p *play) holds(verb string, w []string) (bool, error) {
 		unique := corev1.UniqueVolumeName(names.UniqueVolumeName(driverName, p.name(w[1])))
 		is := slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == unique })
 		return is == (verb == "listed"), nil
+	case "published":
+		return slices.Contains(p.driver.published(p.name(w[0])), "id-"+p.name(w[1])), nil
 	case "gone", "failed":
 		va, err := p.attachment(w[0], w[1])
 		if verb == "gone" {
@@ -368,6 +374,7 @@ func (p *play) outcome() (lines []string, err error) {
 			slices.Sort(pv.Finalizers)
 			say("pv %s finalizers %v deleting=%t", volume, pv.Finalizers, pv.DeletionTimestamp != nil)
 		}
+		say("pv %s is published to %v", volume, p.driver.published(volume))
 		for i, call := range p.driver.called(volume) {
 			say("pv %s call %d %s", volume, i, call)
 		}

@@ -55,6 +55,8 @@ func build() (all []scenario) {
 		},
 		{"node a; vol x RWO; fail x RESOURCE_EXHAUSTED 1; pod p a x; listed a x; event p SuccessfulAttachVolume", early},
 		{"node a; vol x RWO; pod p a x; listed a x; event p SuccessfulAttachVolume; fail x INTERNAL 1; rm p; gone x a", ""},
+		{"node a; vol x RWO; pod p a x; listed a x; event p SuccessfulAttachVolume; lose x a; published x a; pause", ""},
+		{"node a; vol x RWO; pod p a x; listed a x; event p SuccessfulAttachVolume; lose x a; rm p; gone x a; pause", ""},
 		{"node a; vol x RWO in-tree; pod p a x; listed a x; event p SuccessfulAttachVolume; rm p; gone x a", ""},
 		{"node a; node b; inline p a x; listed a x; event p SuccessfulAttachVolume; rm p; gone x a; inline q b x; listed b x; event q SuccessfulAttachVolume", ""},
 		{"node a; node b; inline p a x; listed a x; event p SuccessfulAttachVolume; inline q b x; event q FailedAttachVolume", ""},

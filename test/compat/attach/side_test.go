@@ -31,17 +31,20 @@ type command struct {
 	driver bool // takes --csi-address
 }
 
+// compareOften has an attacher compare attachments with what the driver lists (AT-L4).
+const compareOften = "--reconcile-sync=2s"
+
 // The sides: what Kubernetes and the external-attacher do, and what Purser does.
 var (
 	stock = []command{
 		{name: "kube-controller-manager", args: []string{
 			"--leader-elect=false", "--secure-port=0", "--controllers=" + controller, "--kube-api-qps=1000", "--kube-api-burst=2000",
 		}},
-		{name: "upstream-csi-attacher", args: []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}, driver: true},
+		{name: "upstream-csi-attacher", args: []string{"--kube-api-qps=1000", "--kube-api-burst=2000", compareOften}, driver: true},
 	}
 	ours = []command{
 		{name: "purser", args: []string{"controllers", "--controllers=" + controller}},
-		{name: "purser", args: []string{"csi-attacher"}, driver: true},
+		{name: "purser", args: []string{"csi-attacher", compareOften}, driver: true},
 	}
 )
 
