@@ -162,8 +162,9 @@ func TestMigratedVolumes(t *testing.T) {
 		t.Errorf("the volume is %+v", pv)
 	}
 	for _, name := range []string{"a", "b"} {
-		if one := r.attachment(name); !one.Status.Attached {
-			t.Errorf("%s: %+v", name, one.Status)
+		s, err := r.Gather(t.Context(), name)
+		if one := r.attachment(name); !one.Status.Attached || !s.Migrated || err != nil {
+			t.Errorf("%s: %+v, migrated %t, %v", name, one.Status, s.Migrated, err)
 		}
 	}
 }

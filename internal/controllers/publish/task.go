@@ -53,6 +53,7 @@ func (c *Controller) around(ctx context.Context, va *storagev1.VolumeAttachment)
 			&corev1.PersistentVolume{}); err != nil {
 			return s, err
 		}
+		s.Migrated = migration.IsInTree(s.Volume)
 		volume, err := migration.ToCSI(s.Volume)
 		if err == nil {
 			s.Volume = volume
@@ -60,6 +61,7 @@ func (c *Controller) around(ctx context.Context, va *storagev1.VolumeAttachment)
 			s.Untranslated = err.Error()
 		}
 	} else if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
+		s.Migrated = true
 		s.Volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: inline.CSI.VolumeHandle}, Spec: *inline}
 	}
 	s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
@@ -322,7 +324,9 @@ func (c *Controller) call(
 	ref := secretOf(s.Volume)
 	failure := c.caller.Do(
 		ctx,
-		csirpc.Call{Method: method, Volume: s.Attachment.Name, Timeout: c.Timeout, Secret: ref, Send: send},
+		csirpc.Call{
+			Method: method, Volume: s.Attachment.Name, Migrated: s.Migrated, Timeout: c.Timeout, Secret: ref, Send: send,
+		},
 	)
 	switch {
 	case failure == nil:

@@ -40,7 +40,9 @@ type Snapshot struct {
 	Volume *corev1.PersistentVolume
 	// Untranslated is why the volume could not be translated; empty if it could.
 	Untranslated string
-	Node         *storagev1.CSINode // of its node; nil: it does not exist
+	// Migrated says that the volume was translated, or is inline, for the label of the metrics (AT-M1).
+	Migrated bool
+	Node     *storagev1.CSINode // of its node; nil: it does not exist
 	// Others are the other VolumeAttachments of the same volume.
 	Others []*storagev1.VolumeAttachment
 	Driver Driver
