@@ -151,7 +151,7 @@ func TestMigratedVolumes(t *testing.T) {
 		o.(*storagev1.CSINode).Spec.Drivers[0].Name = cinder
 	}
 	r := newRig(t, interceptor.Funcs{}, all...)
-	r.Controller.Driver.Name = cinder
+	r.Driver.Name = cinder
 	r.run("a")
 	r.run("b")
 	if want := []string{"publish disk to id-a", "publish in-place to id-b"}; !slices.Equal(r.disks.called(), want) {
@@ -182,7 +182,7 @@ func TestPrepareBeforeCreate(t *testing.T) {
 		"a node without the driver":      {func(v *storagev1.VolumeAttachment) { v.Spec.NodeName = "x" }, r.Driver, false},
 		"a driver that attaches nothing": {func(*storagev1.VolumeAttachment) {}, publishing.Driver{Name: driver}, false},
 	} {
-		r.Controller.Driver = tc.driver
+		r.Driver = tc.driver
 		one := va("a", tc.edit)
 		r.must(r.Prepare(t.Context(), one))
 		if (len(one.Finalizers) == 1 && one.Annotations[names.AnnAttachedNodeID] == "id-a") != tc.prepared {

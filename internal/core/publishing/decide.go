@@ -51,24 +51,10 @@ func decide(s Snapshot) Verdict {
 
 // attach is AT-A1 to AT-A13, in upstream's order: the first error is the one that people see.
 func attach(s Snapshot) Verdict {
-	source := s.Attachment.Spec.Source
-	pv := s.Volume
-	switch {
-	case source.PersistentVolumeName == nil && source.InlineVolumeSpec == nil:
-		return failed(s, "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source")
-	case source.PersistentVolumeName != nil && source.InlineVolumeSpec != nil:
-		return failed(s, "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source")
-	case source.PersistentVolumeName == nil && source.InlineVolumeSpec.CSI == nil:
-		return failed(s, "inline volume spec contains nil CSI source")
-	case pv == nil:
-		return failed(s, fmt.Sprintf("persistentvolume %q not found", ptr.Deref(source.PersistentVolumeName, "")))
-	case pv.DeletionTimestamp != nil:
-		return failed(s, fmt.Sprintf("PersistentVolume %q is marked for deletion", pv.Name))
-	case s.Untranslated != "":
-		return failed(s, "failed to translate in tree pv to CSI: "+s.Untranslated)
-	case pv.Spec.CSI == nil:
-		return failed(s, "pv spec contained non-csi source that was not migrated")
+	if mistake := mistakeIn(s); mistake != "" {
+		return failed(s, mistake)
 	}
+	source, pv := s.Attachment.Spec.Source, s.Volume
 	node, problem := nodeID(s)
 	if problem != "" {
 		// A node that has just joined has no CSINode entry yet: its event starts the attach, and no
@@ -93,6 +79,28 @@ func attach(s Snapshot) Verdict {
 		},
 		Actions: append(actions, Publish{NodeID: node}),
 	}
+}
+
+// mistakeIn is why a volume cannot be attached, whatever the driver says; empty if it can.
+func mistakeIn(s Snapshot) string {
+	source, pv := s.Attachment.Spec.Source, s.Volume
+	switch {
+	case source.PersistentVolumeName == nil && source.InlineVolumeSpec == nil:
+		return "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source"
+	case source.PersistentVolumeName != nil && source.InlineVolumeSpec != nil:
+		return "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source"
+	case source.PersistentVolumeName == nil && source.InlineVolumeSpec.CSI == nil:
+		return "inline volume spec contains nil CSI source"
+	case pv == nil:
+		return fmt.Sprintf("persistentvolume %q not found", ptr.Deref(source.PersistentVolumeName, ""))
+	case pv.DeletionTimestamp != nil:
+		return fmt.Sprintf("PersistentVolume %q is marked for deletion", pv.Name)
+	case s.Untranslated != "":
+		return "failed to translate in tree pv to CSI: " + s.Untranslated
+	case pv.Spec.CSI == nil:
+		return "pv spec contained non-csi source that was not migrated"
+	}
+	return ""
 }
 
 // ForNew returns what is written onto a VolumeAttachment that is about to be created, if it can be

@@ -122,10 +122,14 @@ func TestDecide(t *testing.T) {
 		"AT-A7 no source":                       {snapshot(func(s *Snapshot) { s.Attachment.Spec.Source.PersistentVolumeName = nil }), "MarkFailed{neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source <nil>}"},
 		"AT-A5 a volume that is not translated": {snapshot(func(s *Snapshot) { s.Volume.Spec.CSI, s.Untranslated = nil, "no" }), "MarkFailed{failed to translate in tree pv to CSI: no <nil>}"},
 		"AT-A7 an inline volume":                {snapshot(inline), "Prepare{i-1 h^1} Publish{i-1}"},
-		"AT-A7 an inline volume without CSI": {snapshot(inline, func(s *Snapshot) { s.Attachment.Spec.Source.InlineVolumeSpec.CSI = nil }),
-			"MarkFailed{inline volume spec contains nil CSI source <nil>}"},
-		"AT-D1 detach of an inline volume": {snapshot(inline, deleted, func(s *Snapshot) { s.Attachment.Finalizers = []string{names.AttacherFinalizer(driver)} }),
-			"Unpublish{h^1 i-1} Release{}"},
+		"AT-A7 an inline volume without CSI": {
+			snapshot(inline, func(s *Snapshot) { s.Attachment.Spec.Source.InlineVolumeSpec.CSI = nil }),
+			"MarkFailed{inline volume spec contains nil CSI source <nil>}",
+		},
+		"AT-D1 detach of an inline volume": {
+			snapshot(inline, deleted, func(s *Snapshot) { s.Attachment.Finalizers = []string{names.AttacherFinalizer(driver)} }),
+			"Unpublish{h^1 i-1} Release{}",
+		},
 		"AT-H1 no CSINode yet":         {snapshot(func(s *Snapshot) { s.Node = nil }), "wait AttachmentNodeAwaited"},
 		"AT-H13 not registered yet":    {snapshot(func(s *Snapshot) { s.Node.Spec.Drivers = nil }), "wait AttachmentNodeAwaited"},
 		"AT-H2 a node with another id": {snapshot(prepared, func(s *Snapshot) { s.Node.Spec.Drivers[0].NodeID = "i-2" }), "Publish{i-1}"},
