@@ -18,7 +18,6 @@ import (
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -28,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/rolestest"
@@ -250,85 +248,6 @@ func (r *chartRun) launch(kubeconfig string) {
 		if r.Failed() {
 			r.Log(r.log.String())
 		}
-	})
-}
-
-// work sees one object of the role through its life.
-func (r *chartRun) work() {
-	r.Helper()
-	switch r.row.Role {
-	case "csi-provisioner":
-		r.provisions()
-	case "csi-attacher":
-		va := r.attachment(r.id, r.driver.name)
-		await(r.port, "attached", va, isAttached)
-		r.remove(va)
-	case "csi-resizer":
-		claim := r.boundPair(r.id, r.driver.name)
-		r.ask(claim, "2Gi")
-		await(r.port, "the claim has 2Gi", claim, hasSize("2Gi"))
-	case "csi-snapshotter":
-		r.snapshots()
-	case "snapshot-controller":
-		r.create(&snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1Name(r.id), Driver: r.driver.name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete})
-		claim := r.boundPair(r.id, r.driver.name)
-		vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: r.id}, Spec: snapshotv1.VolumeSnapshotSpec{
-			VolumeSnapshotClassName: &r.id, Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim.Name},
-		}}
-		r.create(vs)
-		content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1Name("snapcontent-" + string(vs.UID))}
-		await(r.port, "the content", content, func(*snapshotv1.VolumeSnapshotContent) bool { return true })
-	}
-}
-
-// provisions creates a volume for a claim and deletes it, and sees the capacity published where the
-// chart asks for it.
-func (r *chartRun) provisions() {
-	r.Helper()
-	class := r.waitingClass(r.id, r.driver.name, nil)
-	claim := r.claim(r.id, &class.Name)
-	claim.Annotations = map[string]string{names.AnnStorageProvisioner: r.driver.name, names.AnnSelectedNode: "node"}
-	if err := r.user.Update(r.Context(), claim); err != nil {
-		r.Fatal(err)
-	}
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name("pvc-" + string(claim.UID))}
-	await(r.port, "the volume", pv, func(*corev1.PersistentVolume) bool { return true })
-	if got := pv.Spec.NodeAffinity != nil; got != r.row.Topology {
-		r.Errorf("node affinity %v", pv.Spec.NodeAffinity)
-	}
-	if r.row.Capacity {
-		rolestest.Eventually(r.T, "the capacity is published", func() error {
-			published, _ := r.capacities()
-			zone := strings.TrimSpace(r.id + " " + map[bool]string{true: "a"}[r.row.Topology])
-			if published[zone] == "" {
-				return fmt.Errorf("published %v", published)
-			}
-			return nil
-		})
-	}
-	r.release(claim, pv)
-	rolestest.Eventually(r.T, "the volume is deleted", func() error { return r.gone(pv) })
-	if creates, deletes := r.driver.called("CreateVolume"), r.driver.called("DeleteVolume"); creates != 1 || deletes != 1 {
-		r.Errorf("%d CreateVolume and %d DeleteVolume calls", creates, deletes)
-	}
-}
-
-// snapshots takes the snapshot of a content, as the snapshot-controller writes it, and deletes it.
-func (r *chartRun) snapshots() {
-	r.Helper()
-	r.create(&snapshotv1.VolumeSnapshotClass{
-		ObjectMeta: metav1Name(r.id), Driver: r.driver.name, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
-	})
-	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{
-		Name: r.id, Finalizers: []string{names.FinalizerSnapshotContent},
-	}, Spec: snapshotv1.VolumeSnapshotContentSpec{
-		Driver: r.driver.name, VolumeSnapshotClassName: &r.id, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
-		Source:            snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new("volume")},
-		VolumeSnapshotRef: corev1.ObjectReference{Kind: "VolumeSnapshot", Namespace: "default", Name: r.id, UID: "uid-of-it"},
-	}}
-	r.create(content)
-	await(r.port, "the snapshot is ready", content, func(c *snapshotv1.VolumeSnapshotContent) bool {
-		return c.Status != nil && c.Status.ReadyToUse != nil && *c.Status.ReadyToUse
 	})
 }
 
