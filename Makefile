@@ -38,6 +38,19 @@ chart: ## package the Helm chart into bin/chart
 	@mkdir -p $(BIN)/chart
 	@cd tools/chart && $(GO) run . package -version $(VERSION) -out $(BIN)/chart ../../deploy/chart
 
+PLUGIN  := $(BIN)/kubectl-purser
+SYSTEMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
+
+.PHONY: kubectl-plugin
+kubectl-plugin: ## build kubectl-purser for Linux, macOS and Windows: archives, checksums and krew's manifest in bin/kubectl-purser
+	@rm -rf $(PLUGIN) && mkdir -p $(PLUGIN)/programs
+	@for system in $(SYSTEMS); do \
+		CGO_ENABLED=0 GOOS=$${system%-*} GOARCH=$${system#*-} $(GO) build -trimpath -buildvcs=false \
+			-ldflags '-s -w -X main.version=$(VERSION)' -o $(PLUGIN)/programs/$$system ./cmd/kubectl-purser || exit 1; \
+	done
+	@cd tools/krew && $(GO) run . -version $(VERSION) -created $(CREATED) -license ../../LICENSE -out $(PLUGIN) $(PLUGIN)/programs
+	@rm -rf $(PLUGIN)/programs && cat $(PLUGIN)/SHA256SUMS
+
 .PHONY: driver-image
 driver-image: ## build the image purser with the programs that the driver runs, with docker
 	@docker build --file deploy/Dockerfile --target purser --build-arg VERSION=$(VERSION) --tag purser .
@@ -69,6 +82,7 @@ test: cluster-tools build ## run every test
 	@cd tools/images && $(GO) test ./...
 	@cd tools/chart && $(GO) test ./...
 	@cd tools/monitoring && $(GO) test ./...
+	@cd tools/krew && $(GO) test ./...
 
 .PHONY: sim
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)

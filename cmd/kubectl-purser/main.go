@@ -1,0 +1,53 @@
+// Command kubectl-purser is the plugin `kubectl purser`: the commands of purser that read a cluster
+// and say why a claim is stuck, for every system that kubectl runs on.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/purser-csi/purser/internal/roles/explain"
+)
+
+// version is set by the linker.
+var version = "v0.0.0-dev"
+
+// exitUnknown is the exit code of explain when it cannot tell.
+const exitUnknown = 2
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := command().ExecuteContext(ctx)
+	if told, ok := errors.AsType[explain.ExitError](err); ok {
+		return told.ExitCode()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kubectl purser:", err)
+		return exitUnknown
+	}
+	return 0
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kubectl-purser",
+		Short:         "Say why a claim, volume or pod is not getting on",
+		Long:          "Reads a cluster, with or without Purser in it, or a dump, and says why a claim, volume or pod is not getting on.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl purser"},
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(explain.New(explain.Streams{In: os.Stdin, Out: os.Stdout})...)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}
