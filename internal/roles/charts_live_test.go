@@ -107,6 +107,8 @@ type chartRun struct {
 	log    *lockedBuffer
 	socket string
 	dir    string
+
+	repeats bool // calls may be repeated
 }
 
 // SM-30 to SM-68, SM-70, SM-73, SM-74, SM-79: each sidecar of each chart starts with the command
@@ -124,7 +126,8 @@ func TestCharts(t *testing.T) {
 			p := p
 			p.T = t
 			r := &chartRun{port: p, row: row, id: fmt.Sprintf("chart-%d", i), log: &lockedBuffer{}}
-			r.start(c.rules(t, row))
+			r.start()
+			r.launch(r.account(c.rules(t, row)))
 			r.work()
 			r.probe()
 			r.compareWarnings()
@@ -132,8 +135,8 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// start registers the driver and starts the sidecar.
-func (r *chartRun) start(rules []rbacv1.PolicyRule) {
+// start starts the driver and registers it.
+func (r *chartRun) start() {
 	r.Helper()
 	room := map[string]int64{"a": 10 << 30}
 	if !r.row.Topology {
@@ -157,7 +160,6 @@ func (r *chartRun) start(rules []rbacv1.PolicyRule) {
 	r.socket = strings.TrimPrefix(r.driver.serve(r.T), "unix://")
 	r.dir = filepath.Dir(r.socket)
 	r.register()
-	r.launch(r.account(rules))
 }
 
 // register adds the driver to the one CSINode.
@@ -208,17 +210,9 @@ func (r *chartRun) account(rules []rbacv1.PolicyRule) (kubeconfig string) {
 	return kubeconfig
 }
 
-// launch starts this very program under the name of the role.
+// launch starts this very program under the name of the role, until the test ends.
 func (r *chartRun) launch(kubeconfig string) {
 	r.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		r.Fatal(err)
-	}
-	program := filepath.Join(r.dir, r.row.Role)
-	if err := errors.Join(os.Link(self, program), os.Chmod(r.dir, 0o755), os.Chmod(r.socket, 0o777)); err != nil { //nolint:gosec // for user 1000
-		r.Fatal(err)
-	}
 	if strings.Contains(r.row.Args, "HTTP") {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -227,19 +221,7 @@ func (r *chartRun) launch(kubeconfig string) {
 		r.http = listener.Addr().String()
 		_ = listener.Close()
 	}
-	fill := strings.NewReplacer("ADDRESS", "unix://"+r.socket, "PATH", r.socket, "HTTP", r.http, "=NS", "="+process.SystemNamespace, "=POD", "=provisioner")
-	command := exec.CommandContext(context.WithoutCancel(r.Context()), program, strings.Fields(fill.Replace(r.row.Args))...)
-	command.Stdout, command.Stderr = r.log, r.log
-	command.Env = []string{"KUBECONFIG=" + kubeconfig, "GOCOVERDIR=" + r.dir}
-	for _, e := range r.row.Env {
-		command.Env = append(command.Env, fill.Replace(e))
-	}
-	if os.Getuid() == 0 { // SM-74
-		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}, Pdeathsig: syscall.SIGKILL}
-	}
-	if err := command.Start(); err != nil {
-		r.Fatal(err)
-	}
+	command := r.begin(r.ours(), kubeconfig)
 	r.Cleanup(func() {
 		_ = command.Process.Signal(os.Interrupt)
 		if err := command.Wait(); err != nil {
@@ -249,6 +231,40 @@ func (r *chartRun) launch(kubeconfig string) {
 			r.Log(r.log.String())
 		}
 	})
+}
+
+// ours is this very program under the name of the role.
+func (r *chartRun) ours() (program string) {
+	r.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		r.Fatal(err)
+	}
+	program = filepath.Join(r.dir, r.row.Role)
+	if err := errors.Join(os.Link(self, program), os.Chmod(r.dir, 0o755), os.Chmod(r.socket, 0o777)); err != nil { //nolint:gosec // for user 1000
+		r.Fatal(err)
+	}
+	return program
+}
+
+// begin starts a program with the command line of the row.
+func (r *chartRun) begin(program, kubeconfig string) *exec.Cmd {
+	r.Helper()
+	fill := strings.NewReplacer("ADDRESS", "unix://"+r.socket, "PATH", r.socket, "HTTP", r.http, "=NS", "="+process.SystemNamespace, "=POD", "=provisioner")
+	command := exec.CommandContext(context.WithoutCancel(r.Context()), program, strings.Fields(fill.Replace(r.row.Args))...)
+	command.Stdout, command.Stderr = r.log, r.log
+	command.Env = []string{"KUBECONFIG=" + kubeconfig, "GOCOVERDIR=" + r.dir}
+	for _, e := range r.row.Env {
+		command.Env = append(command.Env, fill.Replace(e))
+	}
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() == 0 { // SM-74
+		command.SysProcAttr.Credential = &syscall.Credential{Uid: 1000, Gid: 1000}
+	}
+	if err := command.Start(); err != nil {
+		r.Fatal(err)
+	}
+	return command
 }
 
 // probe asks as the charts' probes and Prometheus do (SM-75).

@@ -28,6 +28,9 @@ type scriptedDriver struct {
 	publish      func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error)
 	unpublish    func(*csi.ControllerUnpublishVolumeRequest) error
 	snapshot     func(*csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error)
+	dropSnapshot func(*csi.DeleteSnapshotRequest)
+
+	after func(ctx context.Context, method string) error // what happens between the end of a call and its answer
 
 	self csi.ControllerServer // serves the controller's calls in place of this type; nil for this type
 
@@ -66,9 +69,14 @@ func (d *scriptedDriver) count(ctx context.Context, request any, info *grpc.Unar
 	if d.calls == nil {
 		d.calls = map[string]int{}
 	}
-	d.calls[filepath.Base(info.FullMethod)]++
+	method := filepath.Base(info.FullMethod)
+	d.calls[method]++
 	d.mu.Unlock()
-	return handle(ctx, request)
+	answer, err := handle(ctx, request)
+	if err != nil || d.after == nil {
+		return answer, err
+	}
+	return answer, d.after(ctx, method)
 }
 
 // called returns how often a method was called.

@@ -35,7 +35,10 @@ func (d *scriptedDriver) CreateSnapshot(_ context.Context, r *csi.CreateSnapshot
 	return d.snapshot(r)
 }
 
-func (d *scriptedDriver) DeleteSnapshot(context.Context, *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (d *scriptedDriver) DeleteSnapshot(_ context.Context, r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+	if d.dropSnapshot != nil {
+		d.dropSnapshot(r)
+	}
 	return &csi.DeleteSnapshotResponse{}, nil
 }
 
