@@ -25,6 +25,8 @@ type Config struct {
 	Endpoint string        // unix:///absolute/path or /absolute/path
 	Timeout  time.Duration // for each call that has no shorter deadline
 	Metrics  *CallMetrics  // counts and times every call; nil for none
+	// Observe is called at the end of every call, with the full name of its method; nil for nothing.
+	Observe func(method, code string, took time.Duration)
 }
 
 // Conn is a connection to one driver. It is safe for concurrent use.
@@ -47,6 +49,9 @@ func Dial(cfg Config) (*Conn, error) {
 			chain,
 			connection.ExtendedCSIMetricsManager{CSIMetricsManager: cfg.Metrics}.RecordMetricsClientInterceptor,
 		)
+	}
+	if cfg.Observe != nil {
+		chain = append(chain, observe(cfg.Observe))
 	}
 	conn, err := grpc.NewClient("unix://"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket file has its own permissions

@@ -35,6 +35,10 @@ type Config struct {
 	Timeout   time.Duration // of one call to a driver
 	PerDriver int           // volumes of one driver that are worked on at once
 	InFlight  *prometheus.GaugeVec
+	// Called notes each call to a driver; nil for nothing.
+	Called func(driver, method, code string, took time.Duration)
+	// StatsEvery is how often each volume's usage is asked for; 0 for never.
+	StatsEvery time.Duration
 	// Given are drivers that register without a socket in plugins_registry.
 	Given []GivenDriver
 }
@@ -48,6 +52,9 @@ const (
 // DefaultTimeout is a kubelet's deadline of a call (5.1).
 const DefaultTimeout = 2 * time.Minute
 
+// DefaultStatsEvery is a kubelet's interval of questions for the usage of volumes (5.11).
+const DefaultStatsEvery = time.Minute
+
 // runBound ends a run over one volume. Each call has its own deadline; setting the group of many
 // files has none.
 const runBound = time.Hour
@@ -59,6 +66,7 @@ type Agent struct {
 	records *records
 	drivers *drivers
 	inUse   *inUse
+	stats   *stats
 	caller  *csirpc.Caller
 
 	nodes  *kube.OwnWrites[*corev1.Node]
@@ -80,6 +88,7 @@ func New(cfg Config) *Agent {
 	a.records = newRecords()
 	a.drivers = newDrivers(a)
 	a.inUse = newInUse(a)
+	a.stats = newStats(a)
 	a.caller = csirpc.NewCaller(
 		csirpc.CallerConfig{Locks: byKey{}, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
 	)
@@ -133,7 +142,7 @@ func (a *Agent) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := a.addPods(mgr); err != nil {
 		return err
 	}
-	for _, part := range []manager.Runnable{a.inUse, a.drivers} {
+	for _, part := range []manager.Runnable{a.inUse, a.drivers, a.stats} {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("node agent: %w", err)
 		}

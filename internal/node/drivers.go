@@ -111,7 +111,11 @@ const askBound = 10 * time.Second
 
 // connect asks the driver for what must be known of it before its first volume.
 func (d *drivers) connect(ctx context.Context, name, endpoint string) (*registered, error) {
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: endpoint, Timeout: d.Timeout})
+	cfg := csirpc.Config{Endpoint: endpoint, Timeout: d.Timeout}
+	if d.Called != nil {
+		cfg.Observe = func(method, code string, took time.Duration) { d.Called(name, method, code, took) }
+	}
+	conn, err := csirpc.Dial(cfg)
 	if err != nil {
 		return nil, err
 	}

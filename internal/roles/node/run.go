@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/node"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -93,17 +96,27 @@ func (n *Node) add(ctx context.Context, mgr manager.Manager, events reconcile.Re
 		Backoff: reconcile.Backoff{First: n.RetryStart, Most: n.RetryMax},
 		Clock:   clock.RealClock{}, Events: events, Decided: telemetry.NewCounter(n.Registry, telemetry.MetricDecisions),
 	}
-	inFlight := telemetry.NewGauge(n.Registry, telemetry.MetricInFlight)
+	inFlight, called := telemetry.NewGauge(n.Registry, telemetry.MetricInFlight), telemetry.NewCSIOperations(n.Registry)
+	var agents []*node.Agent
 	for _, place := range n.places() {
 		agent := node.New(node.Config{
 			Settings: settings, Node: place.Name, Root: place.Root, Runtime: n.runtime(), Given: place.Given,
 			Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(),
 			Timeout: n.Timeout, PerDriver: int(n.PerDriver), InFlight: inFlight, //nolint:gosec // a count of threads
+			Called: called, StatsEvery: n.StatsEvery,
 		})
 		if err := agent.AddTo(ctx, mgr); err != nil {
 			return fmt.Errorf("node %s: %w", place.Name, err)
 		}
+		agents = append(agents, agent)
 	}
+	telemetry.NewVolumeStats(n.Registry, func() map[types.NamespacedName]mounting.Stats {
+		all := map[types.NamespacedName]mounting.Stats{} // a claim on several nodes is one
+		for _, agent := range agents {
+			maps.Copy(all, agent.VolumeStats())
+		}
+		return all
+	})
 	return nil
 }
 
