@@ -1,21 +1,15 @@
 package node
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/cluster/kubelet"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/roles/node"
 )
@@ -34,10 +29,7 @@ const image = "purser.local/app:1"
 // and the kubelet takes them back: the folders and the metadata files are the same each time, no
 // mount goes, and the containers go on. make test-kubelet runs it.
 func TestTakeOverFromKubelet(t *testing.T) {
-	if os.Getenv("KUBELET") == "" {
-		t.Skip("KUBELET is not set; run make test-kubelet")
-	}
-	r := newRig(t)
+	r := newKubeletRig(t)
 	runtime := r.startContainerd()
 	stopKubelet := r.startKubelet(runtime)
 	big := func(pv *corev1.PersistentVolume) {
@@ -100,6 +92,15 @@ func TestTakeOverFromKubelet(t *testing.T) {
 	r.waitGone(pods...)
 	r.eventually("nothing mounted", func() bool { return len(r.mounts()) == 0 })
 	stopKubelet()
+}
+
+// newKubeletRig is a rig for a test with a real kubelet.
+func newKubeletRig(t *testing.T) *rig {
+	t.Helper()
+	if os.Getenv("KUBELET") == "" {
+		t.Skip("KUBELET is not set; run make test-kubelet")
+	}
+	return newRig(t)
 }
 
 func (r *rig) compare(who string, want map[string]string, mounts []string) {
@@ -194,94 +195,34 @@ func (r *rig) waitRunning(pods ...*corev1.Pod) {
 	}
 }
 
-// program runs a program until the returned function is called, or the test ends.
-func (r *rig) program(name string, args ...string) (stop func()) {
+// startContainerd runs containerd with the image.
+func (r *rig) startContainerd() *kubelet.Runtime {
 	r.t.Helper()
-	path, err := exec.LookPath(name)
+	binaries, err := kubelet.FindPrograms(filepath.Join("..", "..", "bin"))
 	if err != nil {
-		path, err = filepath.Abs(filepath.Join("..", "..", "bin", name))
+		r.t.Skip(err)
 	}
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
-		r.t.Skipf("%s is missing: %v", name, err)
-	}
-	log, err := os.Create(filepath.Join(filepath.Dir(r.root), name+".log"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	command := exec.Command(path, args...)
-	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return r.run(name, func(ctx context.Context) error {
-		defer log.Close()
-		if err := command.Start(); err != nil {
-			return err
-		}
-		done := make(chan error, 1)
-		go func() { done <- command.Wait() }()
-		select {
-		case err := <-done:
-			content, _ := os.ReadFile(log.Name())
-			return fmt.Errorf("%s ended: %w: %s", name, err, content[max(0, len(content)-2000):])
-		case <-ctx.Done():
-			_ = command.Process.Signal(syscall.SIGTERM)
-			select {
-			case <-done:
-			case <-time.After(20 * time.Second):
-				_ = command.Process.Kill()
-				<-done
-			}
-			return nil
-		}
-	})
-}
-
-// startContainerd runs containerd with the image, and returns its socket.
-func (r *rig) startContainerd() string {
-	r.t.Helper()
+	r.kubelet = binaries
 	dir := filepath.Join(filepath.Dir(r.root), "r")
-	socket := filepath.Join(dir, "c.sock")
-	config := fmt.Sprintf(`version = 2
-root = %[1]q
-state = %[2]q
-[grpc]
-  address = %[3]q
-[ttrpc]
-  address = %[4]q
-[plugins."io.containerd.grpc.v1.cri"]
-  restrict_oom_score_adj = true
-  sandbox_image = %[5]q
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
-`, filepath.Join(dir, "root"), filepath.Join(dir, "state"), socket, socket+".ttrpc", image)
-	r.write(filepath.Join(dir, "config.toml"), []byte(config))
-	archive := filepath.Join(dir, "image.tar")
-	r.write(archive, r.image(dir))
-	r.program("containerd", "--config", filepath.Join(dir, "config.toml"))
-	r.eventually("containerd answers", func() bool {
-		return exec.Command("ctr", "-a", socket, "version").Run() == nil
+	runtime, err := kubelet.StartRuntime(r.t.Context(), kubelet.RuntimeConfig{
+		Dir: dir, LogDir: filepath.Dir(r.root), Binaries: binaries, Sandbox: image,
 	})
-	if out, err := exec.Command("ctr", "-a", socket, "-n", "k8s.io", "images", "import", archive).CombinedOutput(); err != nil {
-		r.t.Fatalf("import the image: %v: %s", err, out)
-	}
-	r.t.Cleanup(func() { // sandboxes outlive containerd
-		for _, kind := range []string{"tasks", "containers"} {
-			out, _ := exec.Command("ctr", "-a", socket, "-n", "k8s.io", kind, "ls", "-q").Output()
-			for id := range strings.FieldsSeq(string(out)) {
-				_ = exec.Command("ctr", "-a", socket, "-n", "k8s.io", kind, "rm", "-f", id).Run()
-			}
-		}
-	})
-	return socket
-}
-
-func (r *rig) write(path string, content []byte) {
-	r.t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o600)); err != nil {
+	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.t.Cleanup(func() {
+		if err := runtime.Stop(context.Background()); err != nil {
+			r.t.Error(err)
+		}
+	})
+	archive, err := kubelet.Image(image, r.programOfImage(dir))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := runtime.Import(r.t.Context(), archive); err != nil {
+		r.t.Fatal(err)
+	}
+	return runtime
 }
 
 const programSource = `package main
@@ -304,8 +245,8 @@ func main() {
 }
 `
 
-// image is an OCI layout around one static program, as a tar archive.
-func (r *rig) image(dir string) []byte {
+// programOfImage builds the static program that the containers run.
+func (r *rig) programOfImage(dir string) []byte {
 	r.t.Helper()
 	source := filepath.Join(dir, "app")
 	r.write(filepath.Join(source, "main.go"), []byte(programSource))
@@ -319,91 +260,39 @@ func (r *rig) image(dir string) []byte {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	files := map[string][]byte{}
-	type object = map[string]any
-	add := func(content []byte) (string, int) {
-		sum := sha256.Sum256(content)
-		files["blobs/sha256/"+hex.EncodeToString(sum[:])] = content
-		return "sha256:" + hex.EncodeToString(sum[:]), len(content)
-	}
-	encode := func(v any) []byte {
-		content, err := json.Marshal(v)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		return content
-	}
-	layer, layerSize := add(archiveOf(r.t, map[string][]byte{"app": program}))
-	config, configSize := add(encode(object{
-		"architecture": "amd64", "os": "linux", "config": object{"Entrypoint": []string{"/app"}},
-		"rootfs": object{"type": "layers", "diff_ids": []string{layer}},
-	}))
-	manifest, size := add(encode(object{
-		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-		"config": object{"mediaType": "application/vnd.oci.image.config.v1+json", "digest": config, "size": configSize},
-		"layers": []object{{"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": layer, "size": layerSize}},
-	}))
-	files["index.json"] = encode(object{"schemaVersion": 2, "manifests": []object{{
-		"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": manifest, "size": size,
-		"annotations": object{"io.containerd.image.name": image, "org.opencontainers.image.ref.name": "1"},
-	}}})
-	files["oci-layout"] = encode(object{"imageLayoutVersion": "1.0.0"})
-	return archiveOf(r.t, files)
+	return program
 }
 
-func archiveOf(t *testing.T, files map[string][]byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for name, content := range files {
-		err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))})
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+func (r *rig) write(path string, content []byte) {
+	r.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o600)); err != nil {
+		r.t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
 }
 
-// startKubelet runs a kubelet on the root directory. It is the administrator.
-func (r *rig) startKubelet(runtime string) (stop func()) {
+// startKubelet runs a kubelet on the root directory until the returned function is called, or the
+// test ends. It is the administrator.
+func (r *rig) startKubelet(runtime *kubelet.Runtime) (stop func()) {
 	r.t.Helper()
 	dir := filepath.Dir(r.root)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	child, err := kubelet.Start(kubelet.Config{
+		Dir: filepath.Join(dir, "kc"), Root: r.root, LogDir: dir, Binaries: r.kubelet, Kubeconfig: r.config, NodeName: nodeName,
+		Runtime: runtime.Socket(), Sync: 10 * time.Second,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
-	config := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-containerRuntimeEndpoint: unix://%s
-podLogsDir: %s
-address: 127.0.0.1
-port: %d
-healthzPort: 0
-readOnlyPort: 0
-authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
-authorization: {mode: AlwaysAllow}
-failCgroupV1: false
-cgroupDriver: cgroupfs
-cgroupsPerQOS: false
-enforceNodeAllocatable: []
-failSwapOn: false
-makeIPTablesUtilChains: false
-localStorageCapacityIsolation: false
-imageGCHighThresholdPercent: 100
-imageGCLowThresholdPercent: 99
-evictionHard: {memory.available: 1Mi, nodefs.available: 0%%, nodefs.inodesFree: 0%%, imagefs.available: 0%%}
-syncFrequency: 10s
-`, runtime, filepath.Join(dir, "podlogs"), port)
-	r.write(filepath.Join(dir, "kubelet.yaml"), []byte(config))
 	r.t.Cleanup(func() { _ = syscall.Unmount(r.root, 0) }) // a kubelet makes its root directory a shared mount
-	return r.program("kubelet", "--config", filepath.Join(dir, "kubelet.yaml"), "--kubeconfig", r.config, "--root-dir", r.root,
-		"--cert-dir", filepath.Join(dir, "kpki"), "--hostname-override", nodeName, "--node-ip", "127.0.0.1", "--v", "2")
+	stop = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if exit := child.Exit(); exit != nil {
+			r.t.Error(exit)
+		}
+		if err := child.Stop(ctx); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.t.Cleanup(stop)
+	return stop
 }

@@ -59,7 +59,8 @@ type rig struct {
 	requests *counter
 	layout   mounting.Layout
 
-	front            string // socket of the proxy
+	kubelet          cluster.Binaries // of a kubelet and containerd, in tests that run them
+	front            string           // socket of the proxy
 	stopAgent        func()
 	stopRegistration func()
 }

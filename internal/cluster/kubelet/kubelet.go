@@ -1,0 +1,69 @@
+package kubelet
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/cluster/process"
+)
+
+// Config says what a kubelet is started with.
+type Config struct {
+	Dir        string // for its configuration, certificates and the logs of pods; absolute
+	Root       string // its --root-dir, which it makes a mount; absolute, and short
+	LogDir     string
+	Binaries   cluster.Binaries // of FindPrograms
+	Kubeconfig string           // of an administrator: no authorizer is set up for nodes
+	NodeName   string
+	Runtime    string        // socket of the container runtime
+	Sync       time.Duration // how often each pod is looked at; 0 for a kubelet's own minute
+	// StatsPeriod is how often the usage of volumes is asked for; 0 for a kubelet's own minute.
+	StatsPeriod time.Duration
+}
+
+// Start starts a kubelet. It serves no port: logs and exec do not work through the API server.
+func Start(cfg Config) (*process.Process, error) {
+	config := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+containerRuntimeEndpoint: unix://%s
+podLogsDir: %s
+enableServer: false
+address: 127.0.0.1
+healthzPort: 0
+readOnlyPort: 0
+authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+failCgroupV1: false
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failSwapOn: false
+makeIPTablesUtilChains: false
+localStorageCapacityIsolation: false
+imageGCHighThresholdPercent: 100
+imageGCLowThresholdPercent: 99
+evictionHard: {memory.available: 1Mi, nodefs.available: 0%%, nodefs.inodesFree: 0%%, imagefs.available: 0%%}
+syncFrequency: %s
+volumeStatsAggPeriod: %s
+`, cfg.Runtime, filepath.Join(cfg.Dir, "podlogs"), orMinute(cfg.Sync), orMinute(cfg.StatsPeriod))
+	path := filepath.Join(cfg.Dir, "kubelet.yaml")
+	if err := write(path, []byte(config)); err != nil {
+		return nil, err
+	}
+	return process.Start(process.Config{
+		Name: programKubelet, Path: cfg.Binaries[programKubelet], Log: filepath.Join(cfg.LogDir, programKubelet+".log"),
+		Args: []string{
+			"--config", path, "--kubeconfig", cfg.Kubeconfig, "--root-dir", cfg.Root,
+			"--cert-dir", filepath.Join(cfg.Dir, "pki"), "--hostname-override", cfg.NodeName, "--node-ip", "127.0.0.1", "--v", "2",
+		},
+	})
+}
+
+func orMinute(d time.Duration) time.Duration {
+	if d == 0 {
+		return time.Minute
+	}
+	return d
+}
