@@ -143,8 +143,10 @@ bench-driver: ## measure the CSI driver beside plain programs, as root: volumes 
 .PHONY: test-kubelet
 test-kubelet: cluster-tools build ## volumes of pods on a real kubelet with containerd, which is installed where absent (Debian, as root)
 	@command -v containerd >/dev/null || apt-get install -y --no-install-recommends containerd runc
+	@command -v mkfs.xfs >/dev/null || apt-get install -y --no-install-recommends xfsprogs
 	@tools/build.sh $(BIN) kubelet
-	@KUBELET=1 $(GO) test ./test/node -run '^TestTakeOverFromKubelet$$' -count=1 -v
+	@KUBELET=1 $(GO) test ./test/node -run 'Kubelet' -count=1 -v -timeout 20m
+	@KUBELET=1 $(GO) test ./test/e2e -run '^TestUpKubelet' -count=1 -v
 
 .PHONY: bench-node
 bench-node: cluster-tools build ## measure how long a pod waits for its volume on a node with the agent, as root (a minute)

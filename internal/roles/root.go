@@ -121,6 +121,7 @@ name that the program is called by.`,
 		snapshotter.ControllerCommand(p),
 		node.Command(p),
 	)
+	root.AddCommand(up.PauseCommand())
 	for _, c := range root.Commands() {
 		cli.CollectMistakes(c.Flags())
 	}

@@ -25,6 +25,9 @@ func (u *Up) validateNodes() error {
 			"--nodes=%d: each of the %d zones of --zones needs a node; give at least as many, or 0", u.Nodes, len(u.Zones),
 		),
 		cli.Need(
+			!u.WithKubelet || len(u.nodes()) == 1, "--kubelet: a machine has one kubelet; leave out --nodes and --zones, or --kubelet",
+		),
+		cli.Need(
 			!sized || u.CSIAddress == "",
 			"--zones=%s: only zones of the built-in driver have a size; leave the sizes out, or --csi-address", &u.Zones,
 		),

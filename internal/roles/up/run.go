@@ -36,6 +36,7 @@ type upRun struct {
 	began  time.Time
 
 	binaries    cluster.Binaries
+	kubelet     cluster.Binaries // with --kubelet
 	cluster     *cluster.Cluster
 	bootstrap   bootstrap.Setup
 	driver      csirpc.Description
@@ -53,12 +54,15 @@ func (h *upRun) run(ctx context.Context) (err error) {
 	if h.binaries, err = findPrograms(); err != nil {
 		return err
 	}
+	if err := h.findKubelet(); err != nil {
+		return err
+	}
 	lock, err := cluster.LockDir(h.dir)
 	if err != nil {
 		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	if err := h.clear(); err != nil {
+	if err := errors.Join(h.endContainers(ctx), h.clear()); err != nil {
 		return err
 	}
 	ctx, closeLog, err := h.logToFile(ctx)
@@ -264,7 +268,11 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	if err := h.startSnapshots(ctx, endpoint, resources); err != nil {
 		return err
 	}
-	if err := h.startNodes(ctx, endpoint); err != nil {
+	start := h.startNodes
+	if h.WithKubelet {
+		start = h.startKubelet
+	}
+	if err := start(ctx, endpoint); err != nil {
 		return err
 	}
 	return h.copyKubeconfig()

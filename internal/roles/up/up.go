@@ -36,6 +36,7 @@ type Up struct {
 	Audit        bool
 	Stock        bool // --stock-controllers
 	Attach       bool // --attach-required
+	WithKubelet  bool // --kubelet
 }
 
 // Command returns the command of the role.
@@ -52,8 +53,8 @@ makes is in the data folder; Ctrl-C stops it all and leaves nothing running and 
 mounted. The next 'up' on the same folder goes on where it stopped.
 
 The nodes have no kubelet: pods are scheduled and their volumes are mounted,
-below the data folder, but their containers do not run. A deleted pod goes when
-its volumes are unmounted.`,
+below the data folder, but their containers do not run, unless --kubelet is given.
+A deleted pod goes when its volumes are unmounted.`,
 		Example: `  purser up
   purser up --fresh --data-dir /tmp/try
   purser up --nodes 6 --zones a,b,c
@@ -77,6 +78,8 @@ func (u *Up) AddFlags(f *pflag.FlagSet) {
 		)
 		f.StringVar(&u.NodeName, "node-name", "purser", "`name` of the cluster's node; several are called NAME-1, NAME-2 and so on")
 		f.IntVar(&u.Nodes, "nodes", 0, "virtual nodes; 0 for one in each zone, and at least one")
+		f.BoolVar(&u.WithKubelet, "kubelet", false, "run a real kubelet and containerd in place of the node agent, so that containers run; "+
+			"as root, with kubelet, containerd and runc on this machine, and images of this machine alone")
 		f.Var(
 			&u.Zones,
 			"zones",
