@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,9 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/cluster/kubelet"
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/roles/node"
+	"github.com/purser-csi/purser/test/containers"
 )
-
-const image = "purser.local/app:1"
 
 // A kubelet with containerd mounts the volumes of pods of several kinds; the agent takes them over,
 // and the kubelet takes them back: the folders and the metadata files are the same each time, no
@@ -179,8 +176,8 @@ func (r *rig) container(name string, volumes []corev1.Volume, edits ...func(*cor
 	runs := func(p *corev1.Pod) {
 		p.Spec.HostNetwork = true
 		c := &p.Spec.Containers[0]
-		c.Image, c.ImagePullPolicy = image, corev1.PullNever
-		c.Args = []string{"write", "/" + volumes[0].Name + "/hello"}
+		c.Image, c.ImagePullPolicy = containers.Name, corev1.PullNever
+		c.Args = []string{"write", "/" + volumes[0].Name + "/hello", "wait"}
 	}
 	return r.pod(name, volumes, append([]func(*corev1.Pod){runs}, edits...)...)
 }
@@ -205,7 +202,7 @@ func (r *rig) startContainerd() *kubelet.Runtime {
 	r.kubelet = binaries
 	dir := filepath.Join(filepath.Dir(r.root), "r")
 	runtime, err := kubelet.StartRuntime(r.t.Context(), kubelet.RuntimeConfig{
-		Dir: dir, LogDir: filepath.Dir(r.root), Binaries: binaries, Sandbox: image,
+		Dir: dir, LogDir: filepath.Dir(r.root), Binaries: binaries, Sandbox: containers.Name,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -215,7 +212,7 @@ func (r *rig) startContainerd() *kubelet.Runtime {
 			r.t.Error(err)
 		}
 	})
-	archive, err := kubelet.Image(image, r.programOfImage(dir))
+	archive, err := containers.Image(dir)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -223,51 +220,6 @@ func (r *rig) startContainerd() *kubelet.Runtime {
 		r.t.Fatal(err)
 	}
 	return runtime
-}
-
-const programSource = `package main
-
-import (
-	"os"
-	"os/signal"
-	"syscall"
-)
-
-func main() {
-	if len(os.Args) > 2 {
-		if err := os.WriteFile(os.Args[2], []byte("hello"), 0o644); err != nil {
-			panic(err)
-		}
-	}
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
-	<-ended
-}
-`
-
-// programOfImage builds the static program that the containers run.
-func (r *rig) programOfImage(dir string) []byte {
-	r.t.Helper()
-	source := filepath.Join(dir, "app")
-	r.write(filepath.Join(source, "main.go"), []byte(programSource))
-	r.write(filepath.Join(source, "go.mod"), []byte("module app\n\ngo 1.26\n"))
-	build := exec.Command("go", "build", "-o", "app", ".")
-	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		r.t.Fatalf("build the program of the image: %v: %s", err, out)
-	}
-	program, err := os.ReadFile(filepath.Join(source, "app"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return program
-}
-
-func (r *rig) write(path string, content []byte) {
-	r.t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o600)); err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 // startKubelet runs a kubelet on the root directory until the returned function is called, or the

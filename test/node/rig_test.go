@@ -61,6 +61,8 @@ type rig struct {
 
 	kubelet          cluster.Binaries // of a kubelet and containerd, in tests that run them
 	front            string           // socket of the proxy
+	dir              string
+	stopDriver       func()
 	stopAgent        func()
 	stopRegistration func()
 }
@@ -112,11 +114,9 @@ func (r *rig) create(o client.Object) {
 // startDriver runs the built-in driver, and the proxy and its registration in front of it.
 func (r *rig) startDriver(dir string) {
 	r.t.Helper()
-	d := driver.New()
-	d.Log, d.Name, d.NodeID = quiet(), driverName, "node-id-1"
-	d.Endpoint, d.StateDir, d.Backend = "unix://"+filepath.Join(dir, "d.sock"), filepath.Join(dir, "d"), "loopfile"
-	r.run("driver", d.Run)
-	conn, err := csirpc.Dial(csirpc.Config{Endpoint: d.Endpoint, Timeout: timeout})
+	r.dir = dir
+	endpoint := r.runDriver()
+	conn, err := csirpc.Dial(csirpc.Config{Endpoint: endpoint, Timeout: timeout})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -135,6 +135,15 @@ func (r *rig) startDriver(dir string) {
 	r.front = front
 	r.startRegistration()
 	r.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driverName}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
+}
+
+// runDriver runs the driver behind the proxy until stopDriver is called, or the test ends.
+func (r *rig) runDriver() (endpoint string) {
+	d := driver.New()
+	d.Log, d.Name, d.NodeID = quiet(), driverName, "node-id-1"
+	d.Endpoint, d.StateDir, d.Backend = "unix://"+filepath.Join(r.dir, "d.sock"), filepath.Join(r.dir, "d"), "loopfile"
+	r.stopDriver = r.run("driver", d.Run)
+	return d.Endpoint
 }
 
 // startRegistration places the registration socket of the driver.
@@ -400,11 +409,15 @@ func (r *rig) leftovers() []string {
 }
 
 func (r *rig) target(pod *corev1.Pod, pv *corev1.PersistentVolume) string {
-	mode := mounting.Filesystem
+	return r.layout.Target(publicationOf(pod, pv))
+}
+
+func publicationOf(pod *corev1.Pod, pv *corev1.PersistentVolume) mounting.ID {
+	id := mounting.ID{Pod: pod.UID, Spec: pv.Name, Mode: mounting.Filesystem}
 	if isBlock(pv) {
-		mode = mounting.Block
+		id.Mode = mounting.Block
 	}
-	return r.layout.Target(mounting.ID{Pod: pod.UID, Spec: pv.Name, Mode: mode})
+	return id
 }
 
 // counter counts the requests of the agent, watches and events apart.
