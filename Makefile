@@ -140,16 +140,19 @@ bench-failover: cluster-tools build ## measure how long claims wait when the lea
 bench-driver: ## measure the CSI driver beside plain programs, as root: volumes in a second, snapshots, clones (minutes)
 	@$(GO) run ./test/benchdriver $(BENCH)
 
-.PHONY: test-kubelet
-test-kubelet: cluster-tools build ## volumes of pods on a real kubelet with containerd, which is installed where absent (Debian, as root)
+.PHONY: kubelet-tools
+kubelet-tools: cluster-tools build ## build a kubelet, and install containerd and xfsprogs where absent (Debian, as root)
 	@command -v containerd >/dev/null || apt-get install -y --no-install-recommends containerd runc
 	@command -v mkfs.xfs >/dev/null || apt-get install -y --no-install-recommends xfsprogs
 	@tools/build.sh $(BIN) kubelet
+
+.PHONY: test-kubelet
+test-kubelet: kubelet-tools ## volumes of pods on a real kubelet with containerd (Debian, as root; minutes)
 	@KUBELET=1 $(GO) test ./test/node -run 'Kubelet' -count=1 -v -timeout 20m
 	@KUBELET=1 $(GO) test ./test/e2e -run '^TestUpKubelet' -count=1 -v
 
 .PHONY: bench-node
-bench-node: cluster-tools build ## measure how long a pod waits for its volume on a node with the agent, as root (a minute)
+bench-node: kubelet-tools ## measure how long a pod waits for its volume with the agent and with a kubelet, as root (minutes)
 	@BENCH_NODE=1 $(GO) test ./test/node -run '^TestLatency$$' -count=1 -v
 
 .PHONY: bench-capacity
