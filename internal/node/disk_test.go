@@ -31,7 +31,7 @@ func TestReconstruct(t *testing.T) {
 	fs := mounting.Record{}.WithPublication(mounting.Publication{ID: idOf("a"), Published: true, Found: true})
 	raw := mounting.ID{Pod: "uid-a", Spec: "pv-a", Mode: mounting.Block}
 	for row, tc := range map[string]struct {
-		files map[string]string // an empty name's end makes a folder
+		files map[string]string // content by path; a path that ends with / is a folder
 		want  []found
 		gone  string
 		stays string
@@ -41,11 +41,13 @@ func TestReconstruct(t *testing.T) {
 			map[string]string{inlineDir + "/vol_data.json": encoded(mounting.PublishMetadata(inline, mounting.ID{Pod: "uid-a", Spec: "tmp"}, nodeName))},
 			[]found{{inline, mounting.Record{}.WithPublication(mounting.Publication{
 				ID: mounting.ID{Pod: "uid-a", Spec: "tmp", Mode: mounting.Filesystem}, Published: true, Found: true,
-			})}}, "", inlineDir,
+			})}},
+			"", inlineDir,
 		},
 		"a device": {
 			map[string]string{l.StageDir(key) + "/vol_data.json": encoded(mounting.StageMetadata(key))},
-			[]found{{key, mounting.Record{}.WithDevice(mounting.Device{DeviceID: mounting.DeviceID{Mode: mounting.Filesystem}})}}, "", l.StageDir(key),
+			[]found{{key, mounting.Record{}.WithDevice(mounting.Device{DeviceID: mounting.DeviceID{Mode: mounting.Filesystem}})}},
+			"", l.StageDir(key),
 		},
 		"a device in the folder of another": {
 			map[string]string{l.StageDir(keyOf("b")) + "/vol_data.json": encoded(mounting.StageMetadata(key))}, nil, "", l.StageDir(keyOf("b")),
@@ -53,7 +55,8 @@ func TestReconstruct(t *testing.T) {
 		"a raw block volume": {
 			map[string]string{l.BlockData("pv-a") + "/vol_data.json": encoded(mounting.BlockMetadata(key, "pv-a", nodeName)), l.BlockMap(raw): ""},
 			[]found{{key, mounting.Record{}.WithDevice(mounting.Device{DeviceID: raw.Device()}).WithPublication(
-				mounting.Publication{ID: raw, Published: true, Found: true})}}, "", l.BlockMap(raw),
+				mounting.Publication{ID: raw, Published: true, Found: true})}},
+			"", l.BlockMap(raw),
 		},
 		"no metadata, and empty":                 {map[string]string{dir + "/mount/": ""}, nil, dir, ""},
 		"half written metadata":                  {map[string]string{dir + "/vol_data.json": "{", dir + "/mount/": ""}, nil, dir, ""},
@@ -137,7 +140,7 @@ func TestNothingRemovedBelowMount(t *testing.T) {
 	if err := unix.Mount("tmpfs", target, "tmpfs", 0, ""); err != nil {
 		t.Skipf("mounting takes root: %v", err)
 	}
-	defer unix.Unmount(target, unix.MNT_DETACH) //nolint:errcheck // it is gone already
+	defer unix.Unmount(target, unix.MNT_DETACH)
 	a.found(key, id)
 	if err := a.cleanPublication(key, id); err == nil || !exists(metadata) {
 		t.Errorf("%v, metadata %t", err, exists(metadata))
