@@ -239,15 +239,11 @@ func (p *plan) verdict() Verdict {
 		actions = append(actions, s.actions...)
 	}
 	actions = append(actions, p.last...)
-	then := p.then()
-	if len(actions) == 0 {
-		return then
-	}
 	f := verdict.Finding{Reason: verdict.Unstaging, Message: "unstaging the volume"}
 	if len(p.steps) > 0 {
 		f = verdict.Finding{Reason: p.steps[0].reason, Message: p.steps[0].message}
 	}
-	return do{Finding: f, Actions: actions, Then: then}
+	return verdict.DoFirst(f, actions, p.then())
 }
 
 // then is the verdict when all steps are done.

@@ -104,11 +104,7 @@ func endPod(s PodSnapshot) PodVerdict {
 		actions = append(actions, FinishPod{})
 		f = verdict.Finding{Reason: verdict.PodFinished, Message: "the pod is being deleted and its volumes are unpublished, so it goes"}
 	}
-	then := verdict.Nothing[PodAction]{Finding: f}
-	if len(actions) == 0 {
-		return then
-	}
-	return verdict.Do[PodAction]{Finding: f, Actions: actions, Then: then}
+	return verdict.DoFirst(f, actions, PodVerdict(verdict.Nothing[PodAction]{Finding: f}))
 }
 
 // tellProblems emits events about volumes that cannot be resolved; those of the others come from
@@ -122,11 +118,7 @@ func tellProblems(s PodSnapshot, actions []PodAction) PodVerdict {
 	if why := s.missing(); why != "" {
 		f = verdict.Finding{Reason: verdict.PodMounting, Message: why}
 	}
-	then := verdict.Wait[PodAction]{Finding: f}
-	if len(actions) == 0 {
-		return then
-	}
-	return verdict.Do[PodAction]{Finding: f, Actions: actions, Then: then}
+	return verdict.DoFirst(f, actions, PodVerdict(verdict.Wait[PodAction]{Finding: f}))
 }
 
 // missing says which volumes are not published and why; empty if all are.
