@@ -36,7 +36,7 @@ func TestMetadataAroundCalls(t *testing.T) {
 		"NodeStageVolume": staged, "NodePublishVolume": published, "NodeUnpublishVolume": published, "NodeUnstageVolume": staged,
 	}
 	refused := map[string]int{}
-	d.hook = func(_ context.Context, method string) error {
+	d.set(func(_ context.Context, method string) error {
 		file, volume := needs[method]
 		if volume && !exists(file) {
 			t.Errorf("%s without %s", method, file)
@@ -45,7 +45,7 @@ func TestMetadataAroundCalls(t *testing.T) {
 			return status.Error(codes.Internal, "busy")
 		}
 		return nil
-	}
+	})
 	run(t, a, key)
 	if p, _ := a.records.get(key).Publication(id); p.State != mounting.Certain {
 		t.Fatalf("not published: %+v", a.records.get(key))
@@ -102,14 +102,12 @@ func TestReportBeforeCalls(t *testing.T) {
 	if err := server.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	d.mu.Lock()
-	d.hook = func(_ context.Context, method string) error {
+	d.set(func(_ context.Context, method string) error {
 		if list, err := a.inUse.list(t.Context()); method == "NodeUnstageVolume" && (err != nil || len(list) != 1) {
 			t.Errorf("%s: in use %v, %v", method, list, err)
 		}
 		return nil
-	}
-	d.mu.Unlock()
+	})
 	run(t, a, key)
 	if list, err := a.inUse.list(t.Context()); err != nil || len(list) > 0 {
 		t.Errorf("in use at the end: %v, %v", list, err)
@@ -177,13 +175,13 @@ func TestDriverHangs(t *testing.T) {
 	hangs, _ := register(t, a, driverName)
 	works, _ := register(t, a, other)
 	called := make(chan struct{})
-	hangs.hook = func(ctx context.Context, method string) error {
+	hangs.set(func(ctx context.Context, method string) error {
 		if method == "NodeStageVolume" {
 			close(called)
 			<-ctx.Done()
 		}
 		return ctx.Err()
-	}
+	})
 	var waiting sync.WaitGroup
 	s, err := a.Gather(t.Context(), keyOf("a"))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -124,7 +125,7 @@ func (d *driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	if of, ok := r.(interface{ GetVolumeId() string }); ok {
 		d.calls = append(d.calls, method+" "+of.GetVolumeId())
 	}
-	hook := d.hook
+	hook, stats := d.hook, d.stats
 	d.mu.Unlock()
 	if hook != nil {
 		if err := hook(ctx, method); err != nil {
@@ -151,15 +152,22 @@ func (d *driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	case "NodeUnstageVolume":
 		return &csi.NodeUnstageVolumeResponse{}, nil
 	case "NodeGetVolumeStats":
-		return d.stats, nil
+		return stats, nil
 	}
 	return &csi.NodeGetInfoResponse{NodeId: "id"}, nil
+}
+
+// set replaces the hook.
+func (d *driver) set(hook func(ctx context.Context, method string) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hook = hook
 }
 
 func (d *driver) seen() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.calls
+	return slices.Clone(d.calls)
 }
 
 // serve answers at the agent's socket of the driver until the returned function is called.

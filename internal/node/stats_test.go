@@ -38,29 +38,27 @@ func TestVolumeStats(t *testing.T) {
 	telemetry.NewVolumeStats(registry, a.VolumeStats)
 	works, _ := register(t, a, driverName)
 	hangs, _ := register(t, a, other)
+	works.mu.Lock()
 	works.stats = &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: 10, Available: 7, Used: 3}}}
+	works.mu.Unlock()
 	run(t, a, keyOf("a"))
 	run(t, a, mounting.Key{Driver: other, Handle: "h-b"})
 	run(t, a, mounting.Key{Driver: other, Handle: "h-c"})
 	a.Timeout = 400 * time.Millisecond
 	released := make(chan struct{})
-	hangs.mu.Lock()
-	hangs.hook = func(ctx context.Context, method string) error {
+	hangs.set(func(ctx context.Context, method string) error {
 		if method != "NodeGetVolumeStats" {
 			return nil
 		}
 		<-ctx.Done()
 		return ctx.Err()
-	}
-	hangs.mu.Unlock()
-	works.mu.Lock()
-	works.hook = func(_ context.Context, method string) error {
+	})
+	works.set(func(_ context.Context, method string) error {
 		if method == "NodeGetVolumeStats" {
 			defer close(released)
 		}
 		return nil
-	}
-	works.mu.Unlock()
+	})
 	var asking sync.WaitGroup
 	a.stats.round(t.Context(), &asking)
 	<-released
@@ -70,9 +68,7 @@ func TestVolumeStats(t *testing.T) {
 	if !busy {
 		t.Error("the driver that hangs was not asked, or has answered")
 	}
-	works.mu.Lock()
-	works.hook = nil
-	works.mu.Unlock()
+	works.set(nil)
 	a.stats.round(t.Context(), &asking) // the driver that hangs is not asked again
 	asking.Wait()
 	calls := func(d *driver) (n int) {
@@ -111,9 +107,7 @@ kubelet_volume_stats_used_bytes{namespace="ns",persistentvolumeclaim="a"} 3
 		}
 	}
 	// An error takes the values away, as with a kubelet.
-	works.mu.Lock()
-	works.hook = func(context.Context, string) error { return status.Error(codes.NotFound, "gone") }
-	works.mu.Unlock()
+	works.set(func(context.Context, string) error { return status.Error(codes.NotFound, "gone") })
 	a.stats.round(t.Context(), &asking)
 	asking.Wait()
 	if got := a.VolumeStats(); len(got) > 0 {
