@@ -59,8 +59,11 @@ func (r *OwnWrites[T]) Forget(object T) bool {
 
 // Read is the newer of the remembered object and the one that read finds in the cache. The memory
 // is asked first: an entry that is dropped while the cache is read was dropped because the cache
-// has it, or something newer, by then.
+// has it, or something newer, by then. A nil memory remembers nothing.
 func (r *OwnWrites[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {
+	if r == nil {
+		return read()
+	}
 	own, remembered, ahead := r.own(key)
 	cached, found, err := read()
 	if err != nil || !remembered || !found && !ahead ||
@@ -97,6 +100,9 @@ func (r *OwnWrites[T]) Gone(object T) {
 // Unseen are those of what was written that the watch cannot have shown, and that match. As in
 // [OwnWrites.Read], ask before you look into the cache: what is not here by then is there.
 func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
+	if r == nil {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, own := range r.entries {

@@ -17,6 +17,12 @@ type Key struct {
 // KeyOf returns the key of an object.
 func KeyOf(o client.Object) Key { return Key{client.ObjectKeyFromObject(o), o.GetUID()} }
 
+// Readers are the two views of the API objects that a gather may need. Over a dump both are the dump.
+type Readers struct {
+	Cached client.Reader // the informer cache
+	Live   client.Reader // the API server, where a stale cache could cost a volume or data
+}
+
 // Index is a field index that a gather reads by client.MatchingFields.
 type Index struct {
 	Kind   client.Object

@@ -19,6 +19,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[provision.Action]
@@ -66,6 +67,9 @@ func (c *Controller) createVolume(
 	sent provision.CreateVolume,
 ) (next, error) {
 	var response *csi.CreateVolumeResponse
+	if provision.LacksKeys(s) {
+		c.warnOfNoKeys(ctx)
+	}
 	ref := sent.Secrets.Of(secretref.Provisioner)
 	failure := c.caller.Do(ctx, csirpc.Call{
 		Method: "CreateVolume", Volume: sent.Request.GetName(), Timeout: c.Timeout, Secret: ref,
@@ -96,7 +100,7 @@ func notSent(s provision.Snapshot, ref types.NamespacedName, failure *csirpc.Fai
 	if unfit, is := errors.AsType[kube.UnfitSecretError](failure.Cause); is {
 		return provision.AfterUnfitSecret(s, ref, unfit.Key)
 	}
-	access, err := accessOf(ref, failure.Cause)
+	access, err := world.SecretAccess(ref, failure.Cause)
 	if err != nil {
 		return provision.NotSent(s, err)
 	}
@@ -184,7 +188,7 @@ func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a 
 	case needed != nil:
 		return needed, nil
 	case failure.Step == csirpc.StepSecret:
-		access, err := accessOf(a.Secret, failure.Cause)
+		access, err := world.SecretAccess(a.Secret, failure.Cause)
 		if err != nil {
 			return nil, err
 		}
@@ -261,7 +265,7 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 // reschedule removes the selected node from the claim. It writes the claim as the API server has
 // it, since the cached object is trimmed. Upstream's role allows update and not patch (RB-2).
 func (c *Controller) reschedule(ctx context.Context, key provision.Key, node string) error {
-	claim, err := claimFrom(ctx, c.Live, key)
+	claim, err := world.ClaimOf(ctx, c.Live, key)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Config is what the controller needs.
@@ -54,12 +55,6 @@ type Config struct {
 
 // Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
 const Name = "claims"
-
-// IndexClass finds the unbound claims of a StorageClass.
-const IndexClass = "class"
-
-// IndexDriver finds the unbound claims that were given to a driver.
-const IndexDriver = "driver"
 
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
@@ -117,13 +112,8 @@ func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, p
 
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for name, value := range map[string]func(*corev1.PersistentVolumeClaim) []string{
-		IndexClass:  className,
-		IndexDriver: provision.Asked,
-	} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolumeClaim{}, name, unbound(value)); err != nil {
-			return fmt.Errorf("index claims by %s: %w", name, err)
-		}
+	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.ProvisioningIndexes()...); err != nil {
+		return err
 	}
 	claims, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolumeClaim{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -162,19 +152,4 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		}
 	}
 	return nil
-}
-
-// unbound is an index without the claims that have a volume, which are nearly all.
-func unbound(value func(*corev1.PersistentVolumeClaim) []string) client.IndexerFunc {
-	return func(o client.Object) []string {
-		claim, ok := o.(*corev1.PersistentVolumeClaim)
-		if !ok || claim.Spec.VolumeName != "" {
-			return nil
-		}
-		return value(claim)
-	}
-}
-
-func className(claim *corev1.PersistentVolumeClaim) []string {
-	return []string{provision.ClassName(claim)}
 }

@@ -10,11 +10,12 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/world/dump"
 )
 
 // desk has the claims that were handed over.
@@ -124,12 +125,12 @@ func TestOldestKnowsClaimsThatWereHandedOver(t *testing.T) {
 			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class},
 		}
 	}
-	r.Cached = fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithIndex(&corev1.PersistentVolumeClaim{}, IndexDriver, unbound(provision.Asked)).
-		WithObjects([]client.Object{
-			claim("asked", time.Minute, map[string]string{names.AnnStorageProvisioner: driverName}),
-			claim("given", time.Hour, nil),
-			claim("unowned", 2*time.Hour, nil),
-		}...).Build()
+	r.Cached = indexed(
+		t,
+		claim("asked", time.Minute, map[string]string{names.AnnStorageProvisioner: driverName}),
+		claim("given", time.Hour, nil),
+		claim("unowned", 2*time.Hour, nil),
+	)
 	if got := r.Oldest()["fast"]; got != time.Minute {
 		t.Errorf("nothing handed over: %s", got)
 	}
@@ -137,4 +138,17 @@ func TestOldestKnowsClaimsThatWereHandedOver(t *testing.T) {
 	if got := r.Oldest()["fast"]; got != time.Hour {
 		t.Errorf("handed over: %s", got)
 	}
+}
+
+// indexed returns a cache with the objects and with the indexes of the controller.
+func indexed(t *testing.T, objects ...client.Object) client.Reader {
+	t.Helper()
+	cache, err := dump.New(kube.NewScheme(), objects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := world.AddIndexes(t.Context(), cache, world.ProvisioningIndexes()...); err != nil {
+		t.Fatal(err)
+	}
+	return cache
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Journal has an entry for each CreateVolume request whose outcome is not known.
@@ -46,7 +47,7 @@ type Journal interface {
 // ClaimExists returns the function by which the journal asks, live, for the claims of stale entries.
 func ClaimExists(live client.Reader) func(context.Context, intent.Entry) (bool, error) {
 	return func(ctx context.Context, e intent.Entry) (bool, error) {
-		claim, err := claimFrom(ctx, live, provision.Key{NamespacedName: e.Claim, UID: e.UID})
+		claim, err := world.ClaimOf(ctx, live, provision.Key{NamespacedName: e.Claim, UID: e.UID})
 		return claim != nil, err
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // observe counts attempts as upstream does (ME-1, ME-2), except that a claim with nothing to do is
@@ -47,7 +48,7 @@ func (c *Controller) Oldest() map[string]time.Duration {
 	var claims corev1.PersistentVolumeClaimList
 	ages := map[string]time.Duration{}
 	for _, asked := range []string{c.Driver.Name, ""} { // claims that name no driver may have been handed over
-		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: asked},
+		if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexProvisioner: asked},
 			client.UnsafeDisableDeepCopy); err != nil {
 			return nil // the first list of claims is not complete
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // ownerships remembers the competition for claims without a selected node, by the uid of the claim.
@@ -74,7 +75,7 @@ func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check 
 // ownClaim writes the node into the claim as the API server has it now, under its resourceVersion.
 // Of several nodes that do so at once one succeeds (N-7).
 func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own provision.OwnClaim) (next, error) {
-	claim, err := claimFrom(ctx, c.Live, s.Key)
+	claim, err := world.ClaimOf(ctx, c.Live, s.Key)
 	if err != nil || claim == nil {
 		return nil, err
 	}

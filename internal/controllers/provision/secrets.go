@@ -2,16 +2,17 @@ package provision
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/proto"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -64,20 +65,30 @@ func (v *secretVersions) forget(ref types.NamespacedName) {
 	delete(v.seen, ref)
 }
 
-// lookAtSecret says whether the secret is there, before anything with an effect is done (C-62).
-func (c *Controller) lookAtSecret(ctx context.Context, ref types.NamespacedName) (provision.Secret, error) {
-	if ref.Name == "" {
-		return provision.Secret{}, nil
+// secretVersionReader is a reader that remembers the versions of secrets for a while.
+type secretVersionReader struct {
+	client.Reader
+	versions *secretVersions
+	clock    clock.PassiveClock
+}
+
+// Get implements client.Reader.
+func (r secretVersionReader) Get(
+	ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption,
+) error {
+	secret, ok := into.(*metav1.PartialObjectMetadata)
+	if !ok || secret.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Secret") {
+		return r.Reader.Get(ctx, key, into, options...)
 	}
-	if version, ok := c.secrets.get(ref, c.Clock.Now()); ok {
-		return provision.Secret{Access: provision.Readable, Version: version}, nil
+	if version, fresh := r.versions.get(key, r.clock.Now()); fresh {
+		secret.Namespace, secret.Name, secret.ResourceVersion = key.Namespace, key.Name, version
+		return nil
 	}
-	version, err := kube.SecretVersion(ctx, c.Live, ref)
-	access, err := accessOf(ref, err)
-	if access == provision.Readable {
-		c.secrets.saw(ref, version, c.Clock.Now())
+	err := r.Reader.Get(ctx, key, into, options...)
+	if err == nil {
+		r.versions.saw(key, secret.ResourceVersion, r.clock.Now())
 	}
-	return provision.Secret{Access: access, Version: version}, err
+	return err
 }
 
 // readSecret reads the values for one call. They must not be kept, nor be put anywhere but into the
@@ -90,19 +101,6 @@ func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (
 	}
 	c.secrets.saw(ref, version, c.Clock.Now())
 	return values, nil
-}
-
-// accessOf tells what a person can mend from what will pass.
-func accessOf(ref types.NamespacedName, err error) (provision.Access, error) {
-	switch {
-	case err == nil:
-		return provision.Readable, nil
-	case apierrors.IsNotFound(err):
-		return provision.Missing, nil
-	case apierrors.IsForbidden(err):
-		return provision.Forbidden, nil
-	}
-	return provision.Unknown, fmt.Errorf("read secret %q: %w", ref, err)
 }
 
 // withSecrets is the request as it is sent. The one that is on record stays without values.

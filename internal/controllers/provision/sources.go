@@ -5,15 +5,12 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/source"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/world"
 )
@@ -35,39 +32,12 @@ func (noSources) Protect(context.Context, provision.ProtectSource, types.UID) er
 func (noSources) Done(types.UID)                                                    {}
 func (noSources) Resolved()                                                         {}
 
-// readSource reads the source of the claim and its VolumeAttributesClass, live: upstream's role may
-// not watch them, and few claims have any.
-func (c *Controller) readSource(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
-	var err error
-	if ref := provision.SourceToRead(s); !ref.IsNone() {
-		if s.Source, err = world.SourceFor(ctx, c.Live, ref, s.Key.Namespace); err != nil {
-			return s, err
-		}
-	}
-	if name := provision.AttributesClassToRead(s); name != "" {
-		s.Attributes, err = c.attributesClass(ctx, name)
-	}
-	return s, err
-}
-
-func (c *Controller) attributesClass(ctx context.Context, name string) (provision.AttributesClass, error) {
-	class := &storagev1.VolumeAttributesClass{}
-	err := c.Live.Get(ctx, client.ObjectKey{Name: name}, class)
-	switch {
-	case err == nil:
-		return provision.AttributesClass{Access: provision.Readable, Class: class}, nil
-	case apierrors.IsForbidden(err):
-		return provision.AttributesClass{Access: provision.Forbidden}, nil
-	case kube.IsUnserved(err):
-		return provision.AttributesClass{Unserved: true}, nil
-	case apierrors.IsNotFound(err):
-		return provision.AttributesClass{Access: provision.Missing}, nil
-	}
-	return provision.AttributesClass{}, err
-}
-
-// settle removes the journal entry of a claim. One with a source kept that source.
+// settle removes the journal entry of a claim. One with a source kept that source. A claim that got
+// its volume is remembered before: the cache may show neither for a while.
 func (c *Controller) settle(ctx context.Context, s provision.Snapshot) error {
+	if s.Pending != nil && provision.GotVolume(s) {
+		c.finished.add(s.Key.UID)
+	}
 	if err := c.Journal.Settle(ctx, s.Key.UID); err != nil {
 		return err
 	}

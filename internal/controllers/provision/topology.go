@@ -17,9 +17,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/topology"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // survey keeps what the requests for a driver need of all nodes, until a Node or a CSINode changes.
@@ -56,64 +56,6 @@ func (s *survey) get(read func() ([]topology.Node, error)) ([]topology.Node, err
 	}
 	s.nodes, s.is = nodes, began+1
 	return nodes, nil
-}
-
-// place reads the nodes that the request depends on, when the driver has topology.
-func (c *Controller) place(ctx context.Context, s provision.Snapshot) (provision.Snapshot, error) {
-	if c.Options.Node.Name != "" {
-		s.Node, s.CSINode, s.Nodes = provision.Stand(c.Options.Node, c.Driver.Name)
-		return s, nil
-	}
-	if !c.Driver.HasTopology {
-		return s, nil
-	}
-	var err error
-	if node := s.Claim.Annotations[names.AnnSelectedNode]; node != "" {
-		key := client.ObjectKey{Name: node}
-		if s.Node, err = cachedOrLive(ctx, c, key, &corev1.Node{}); err != nil {
-			return s, err
-		}
-		if s.CSINode, err = cachedOrLive(ctx, c, key, &storagev1.CSINode{}); err != nil {
-			return s, err
-		}
-	}
-	if !provision.NeedsNodes(s) {
-		return s, nil
-	}
-	if s.Nodes, err = c.survey.get(func() ([]topology.Node, error) { return c.readNodes(ctx) }); err != nil {
-		return s, err
-	}
-	if provision.LacksKeys(s) {
-		c.warnOfNoKeys(ctx)
-	}
-	return s, nil
-}
-
-// cachedOrLive reads an object that the cache does not have from the API server: the scheduler may
-// know a new node before this cache, and the selection of a node that is gone is removed.
-func cachedOrLive[T client.Object](ctx context.Context, c *Controller, key client.ObjectKey, into T) (T, error) {
-	var none T
-	found, err := kube.Get(ctx, c.Cached, key, into)
-	if err != nil || any(found) != any(none) {
-		return found, err
-	}
-	return kube.Get(ctx, c.Live, key, into)
-}
-
-// readNodes reads the nodes on which the driver is registered from the cache.
-func (c *Controller) readNodes(ctx context.Context) ([]topology.Node, error) {
-	var csiNodes storagev1.CSINodeList
-	var nodes corev1.NodeList
-	for _, list := range []client.ObjectList{&csiNodes, &nodes} {
-		if err := c.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("nodes of the driver: %w", err)
-		}
-	}
-	labels := make(map[string]map[string]string, len(nodes.Items))
-	for i := range nodes.Items {
-		labels[nodes.Items[i].Name] = nodes.Items[i].Labels
-	}
-	return topology.Survey(csiNodes.Items, func(node string) map[string]string { return labels[node] }, c.Driver.Name), nil
 }
 
 // warnOfNoKeys logs once that volumes are created without a place.
@@ -187,7 +129,7 @@ func (c *Controller) fromCSINode(ctx context.Context, change csiNodeChange, q qu
 func (c *Controller) enqueueForNode(ctx context.Context, node string, q queue) {
 	for _, driver := range []string{c.Driver.Name, ""} { // claims that name no driver may have been handed over
 		var claims corev1.PersistentVolumeClaimList
-		if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexDriver: driver},
+		if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexProvisioner: driver},
 			client.UnsafeDisableDeepCopy); err != nil {
 			return // the retry of each claim comes in any case
 		}

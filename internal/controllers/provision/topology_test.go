@@ -9,12 +9,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/topology"
-	"github.com/purser-csi/purser/internal/kube"
 )
 
 // inZone is a node with the driver.
@@ -142,8 +140,7 @@ func TestChangesOfNodes(t *testing.T) {
 				r.driver.create = codes.FailedPrecondition
 				r.run(t)
 			}
-			r.Cached = fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(r.claim(t)).
-				WithIndex(&corev1.PersistentVolumeClaim{}, IndexDriver, unbound(provision.Asked)).Build()
+			r.Cached = indexed(t, r.claim(t))
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[provision.Key]())
 			defer q.ShutDown()
 			tc.change(r, q)

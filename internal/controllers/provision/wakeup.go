@@ -16,6 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // fromClaim wakes up for claims that may be ours and have no volume yet, and for those of which
@@ -40,7 +41,7 @@ func (c *Controller) asksUs(claim *corev1.PersistentVolumeClaim) bool {
 func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClass) []provision.Key {
 	c.tellOutdated(ctx, class)
 	var claims corev1.PersistentVolumeClaimList
-	if err := c.Cached.List(ctx, &claims, client.MatchingFields{IndexClass: class.Name}); err != nil {
+	if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexProvisionedClass: class.Name}); err != nil {
 		return nil // the retry of each claim comes in any case
 	}
 	var keys []provision.Key
