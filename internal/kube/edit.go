@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // Edit is a patch, and what it does to an object of which all is known. Both come to the same, and
@@ -29,7 +31,7 @@ type editable[T any] interface {
 // for no newer one.
 func (e Edit[T]) On(newer T) Edit[T] {
 	if !reflect.ValueOf(newer).IsNil() && newer.GetUID() == e.base.GetUID() &&
-		Newer(newer.GetResourceVersion(), e.base.GetResourceVersion()) {
+		objects.IsNewer(newer.GetResourceVersion(), e.base.GetResourceVersion()) {
 		e.base = newer
 	}
 	return e

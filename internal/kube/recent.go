@@ -3,9 +3,10 @@ package kube
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // OwnWrites remembers what this process wrote until the watch has caught up, so that a controller
@@ -36,10 +37,10 @@ func (r *OwnWrites[T]) Wrote(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
-	if last, ok := r.shown.latest[key]; ok && !newer(version, last.version) {
+	if last, ok := r.shown.latest[key]; ok && !objects.IsNewer(version, last.version) {
 		return
 	}
-	if own, ok := r.entries[key]; !ok || newer(version, own.GetResourceVersion()) {
+	if own, ok := r.entries[key]; !ok || objects.IsNewer(version, own.GetResourceVersion()) {
 		r.entries[key] = object
 	}
 }
@@ -67,7 +68,7 @@ func (r *OwnWrites[T]) Read(key client.ObjectKey, read func() (cached T, found b
 	own, remembered, ahead := r.own(key)
 	cached, found, err := read()
 	if err != nil || !remembered || !found && !ahead ||
-		found && newer(cached.GetResourceVersion(), own.GetResourceVersion()) {
+		found && objects.IsNewer(cached.GetResourceVersion(), own.GetResourceVersion()) {
 		return cached, found, err
 	}
 	return own, true, nil
@@ -79,7 +80,7 @@ func (r *OwnWrites[T]) Saw(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := r.saw(object)
-	if own, ok := r.entries[key]; ok && !newer(own.GetResourceVersion(), object.GetResourceVersion()) {
+	if own, ok := r.entries[key]; ok && !objects.IsNewer(own.GetResourceVersion(), object.GetResourceVersion()) {
 		delete(r.entries, key)
 	}
 }
@@ -106,7 +107,7 @@ func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, own := range r.entries {
-		if newer(own.GetResourceVersion(), r.seen) && match(own) {
+		if objects.IsNewer(own.GetResourceVersion(), r.seen) && match(own) {
 			all = append(all, own)
 		}
 	}
@@ -119,7 +120,7 @@ func (r *OwnWrites[T]) own(key client.ObjectKey) (own T, remembered, ahead bool)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own, remembered = r.entries[key]
-	return own, remembered, remembered && newer(own.GetResourceVersion(), r.seen)
+	return own, remembered, remembered && objects.IsNewer(own.GetResourceVersion(), r.seen)
 }
 
 // sweepEvery is after how many events those entries go that no event takes away, since the watch
@@ -133,7 +134,7 @@ const sweepEvery = 1024
 // entry goes in the second sweep that finds it, for a list may have begun just before the first.
 func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
-	if !newer(version, r.seen) {
+	if !objects.IsNewer(version, r.seen) {
 		r.events = 0
 		return key
 	}
@@ -143,7 +144,7 @@ func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 		return key
 	}
 	for key, own := range r.entries {
-		if !newer(own.GetResourceVersion(), r.swept) {
+		if !objects.IsNewer(own.GetResourceVersion(), r.swept) {
 			delete(r.entries, key)
 		}
 	}
@@ -194,18 +195,4 @@ func (r *OwnWrites[T]) Handler() toolscache.ResourceEventHandler {
 		UpdateFunc: func(_, in any) { tell(in, r.Saw) },
 		DeleteFunc: func(in any) { tell(in, r.Gone) },
 	}
-}
-
-// Newer reports whether a resource version is newer than another one of the same kind of object.
-// Any is newer than none.
-func Newer(a, b string) bool { return newer(a, b) }
-
-// newer compares resource versions, which are ordered numbers since Kubernetes 1.35 says so. A
-// malformed one is not newer.
-func newer(a, b string) bool {
-	if b == "" {
-		return true
-	}
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order > 0
 }

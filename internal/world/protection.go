@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
 )
@@ -103,7 +104,7 @@ func claimUsers(
 	}
 	var users []string
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; protection.Uses(pod, claim) && kube.Newer(pod.ResourceVersion, since) {
+		if pod := &pods.Items[i]; protection.Uses(pod, claim) && objects.IsNewer(pod.ResourceVersion, since) {
 			users = append(users, pod.Name)
 		}
 	}
@@ -184,7 +185,7 @@ type UsageMemory struct {
 // Condition returns the status of the claim's condition: the one of the own write for as long as the
 // claim is older than that.
 func (m UsageMemory) Condition(claim *corev1.PersistentVolumeClaim) corev1.ConditionStatus {
-	if m.Version != "" && kube.Newer(m.Version, claim.ResourceVersion) {
+	if m.Version != "" && objects.IsNewer(m.Version, claim.ResourceVersion) {
 		return m.Status
 	}
 	return protection.UnusedStatus(claim)

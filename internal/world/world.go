@@ -21,6 +21,9 @@ func KeyOf(o client.Object) Key { return Key{client.ObjectKeyFromObject(o), o.Ge
 type Readers struct {
 	Cached client.Reader // the informer cache
 	Live   client.Reader // the API server, where a stale cache could cost a volume or data
+	// AllVolumes reads PersistentVolumes that may share a handle live, also those that Cached and
+	// Live leave to other nodes; nil for Live.
+	AllVolumes client.Reader
 }
 
 // Index is a field index that a gather reads by client.MatchingFields.

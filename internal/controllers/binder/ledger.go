@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/kube"
 )
 
@@ -53,7 +54,7 @@ type hold struct {
 // taken, by us or by another client, or it was and is not any more, and the watch, which had been
 // broken, left out what was between.
 func (h *hold) outlived(now *corev1.PersistentVolume) bool {
-	return now == nil || now.Spec.ClaimRef != nil || h.committed && !kube.Newer(h.version, now.ResourceVersion)
+	return now == nil || now.Spec.ClaimRef != nil || h.committed && !objects.IsNewer(h.version, now.ResourceVersion)
 }
 
 // idle reports whether the volume is kept and not taken.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -50,7 +51,7 @@ func (u *Unused) AddTo(ctx context.Context, mgr manager.Manager) error {
 // saw drops what was written once the cache has it, and reports whether the claim is to be looked at.
 func (u *Unused) saw(claim *corev1.PersistentVolumeClaim) bool {
 	u.mu.Lock()
-	if own, ok := u.written[claim.UID]; ok && !kube.Newer(own.Version, claim.ResourceVersion) {
+	if own, ok := u.written[claim.UID]; ok && !objects.IsNewer(own.Version, claim.ResourceVersion) {
 		delete(u.written, claim.UID)
 	}
 	u.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Config is what the controller needs.
@@ -65,16 +66,6 @@ func (noJournal) CallsEnd(string) time.Time  { return time.Time{} }
 // Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
 const Name = "volumes"
 
-// IndexVolume finds the VolumeAttachments of a PersistentVolume, which upstream searches for in the
-// whole list (H-45).
-const IndexVolume = "volume"
-
-// IndexHandle finds the PersistentVolumes of the driver with a volume handle (D-37).
-const IndexHandle = "handle"
-
-// IndexAwaited finds the PersistentVolumes that are deleted when a claim is gone (D-35).
-const IndexAwaited = "awaited"
-
 // apiBound is the part of the time of one run that is for the API server.
 const apiBound = 30 * time.Second
 
@@ -114,17 +105,10 @@ func (c *Controller) Loop() *reconcile.Loop[string, reclaim.Snapshot, reclaim.Ac
 	})
 }
 
-// attaches reports whether volumes of the driver have VolumeAttachments at all (W-5).
-func (c *Controller) attaches() bool {
-	return c.Driver.Controller[csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME]
-}
-
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for name, value := range map[string]client.IndexerFunc{IndexHandle: c.handle, IndexAwaited: awaited} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.PersistentVolume{}, name, value); err != nil {
-			return fmt.Errorf("index volumes by %s: %w", name, err)
-		}
+	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.ReclaimIndexes(c.Driver)...); err != nil {
+		return err
 	}
 	volumes, err := mgr.GetCache().GetInformer(ctx, &corev1.PersistentVolume{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -147,11 +131,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromTwin)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, releasing(c.fromClaim)),
 	}
-	if c.attaches() {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, IndexVolume,
-			attachedVolume); err != nil {
-			return fmt.Errorf("index attachments by volume: %w", err)
-		}
+	if world.Attaches(c.Driver) {
 		wakeUps = append(wakeUps, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(c.fromAttachment)))
 	}
 	for _, wakeUp := range wakeUps {

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/reclaim"
 )
 
 // holders asks the API server which volumes have a handle. It cannot be asked for those of one
@@ -110,7 +112,7 @@ func (c *Controller) listHolders(ctx context.Context, into map[string][]string) 
 			return fmt.Errorf("list the PersistentVolumes, to know which have the handle of one that is to be deleted: %w", err)
 		}
 		for i := range page.Items {
-			handle := c.handleOf(&page.Items[i])
+			handle := reclaim.Handle(&page.Items[i], c.Driver.Name)
 			if names, asked := into[handle]; asked {
 				into[handle] = append(names, page.Items[i].Name)
 			}

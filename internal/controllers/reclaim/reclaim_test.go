@@ -33,6 +33,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 const (
@@ -68,6 +69,12 @@ func (r *rig) Event(_ runtime.Object, kind, reason, message string) {
 	r.told = append(r.told, kind+" "+reason+" "+message)
 }
 
+func testDriver() corereclaim.Driver {
+	return corereclaim.Driver{Name: driverName, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
+	}}
+}
+
 // newRig has the given objects. refuse answers the reads of the API server instead of it, when it
 // says anything, but those of volumes.
 func newRig(refuse error, objects ...client.Object) *rig {
@@ -76,10 +83,11 @@ func newRig(refuse error, objects ...client.Object) *rig {
 		r.writes = append(r.writes, fmt.Sprintf("%s %T", verb, o)[:len(verb)]+" "+o.GetName())
 	}
 	builder := func() *fake.ClientBuilder {
-		return fake.NewClientBuilder().WithScheme(kube.NewScheme()).
-			WithIndex(&corev1.PersistentVolume{}, IndexHandle, (&Controller{Config: Config{Driver: corereclaim.Driver{Name: driverName}}}).handle).
-			WithIndex(&corev1.PersistentVolume{}, IndexAwaited, awaited).
-			WithIndex(&storagev1.VolumeAttachment{}, IndexVolume, attachedVolume)
+		b := fake.NewClientBuilder().WithScheme(kube.NewScheme())
+		for _, index := range world.ReclaimIndexes(testDriver()) {
+			b = b.WithIndex(index.Kind, index.Field, index.Values)
+		}
+		return b
 	}
 	r.api = builder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -108,9 +116,7 @@ func newRig(refuse error, objects ...client.Object) *rig {
 	r.Controller = New(Config{
 		Calls:  &volumelock.Locks{},
 		Cached: r.api, Live: live, Writer: r.api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), CSI: r.driver,
-		Driver: corereclaim.Driver{Name: driverName, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{
-			csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
-		}},
+		Driver:  testDriver(),
 		Timeout: time.Second, InFlight: measures.InFlight,
 		Settings: reconcile.Settings{
 			Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: clocktesting.NewFakeClock(now),

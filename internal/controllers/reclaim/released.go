@@ -4,11 +4,9 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
-	"github.com/purser-csi/purser/internal/kube"
 )
 
 // released remembers the volumes that this process took its finalizer from, until the watch shows
@@ -18,44 +16,24 @@ import (
 // second time.
 type released struct {
 	mu      sync.Mutex
-	volumes map[string]release // by name
+	volumes map[string]reclaim.Removal // by name
 }
 
-// release is of a volume that our finalizer was taken from.
-type release struct {
-	uid     types.UID
-	deleted bool   // the object too
-	version string // in the answer to that; empty while it is not here
-	unsure  bool   // the answer was none, so it may have been taken or not
-}
-
-// finishes reports whether nothing is left to do for the volume, whatever this view of it says. One
-// that was let go, and is not being deleted, may come to be ours again; and so may one that has our
-// finalizer later than we took it away, from a leader that does not know yet that it was replaced
-// (H-18).
-func (r release) finishes(pv *corev1.PersistentVolume) bool {
-	if r.unsure {
-		return r.uid == pv.UID && pv.DeletionTimestamp != nil && !reclaim.HasFinalizer(pv)
-	}
-	again := reclaim.HasFinalizer(pv) && r.version != "" && kube.Newer(pv.ResourceVersion, r.version)
-	return r.uid == pv.UID && (r.deleted || pv.DeletionTimestamp != nil) && !again
-}
-
-func newReleased() *released { return &released{volumes: map[string]release{}} }
+func newReleased() *released { return &released{volumes: map[string]reclaim.Removal{}} }
 
 // add is done before our finalizer is taken away.
 func (r *released) add(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.volumes[pv.Name] = release{uid: pv.UID}
+	r.volumes[pv.Name] = reclaim.Removal{UID: pv.UID}
 }
 
 // was notes the answer, unless the volume is gone by now.
 func (r *released) was(pv *corev1.PersistentVolume, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.volumes[pv.Name]; known.uid == pv.UID {
-		known.version = version
+	if known := r.volumes[pv.Name]; known.UID == pv.UID {
+		known.Version = version
 		r.volumes[pv.Name] = known
 	}
 }
@@ -65,10 +43,10 @@ func (r *released) deleting(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.volumes[pv.Name]
-	if known.uid != pv.UID {
-		known = release{uid: pv.UID}
+	if known.UID != pv.UID {
+		known = reclaim.Removal{UID: pv.UID}
 	}
-	known.deleted = true
+	known.Deleted = true
 	r.volumes[pv.Name] = known
 }
 
@@ -77,22 +55,22 @@ func (r *released) deleting(pv *corev1.PersistentVolume) {
 func (r *released) doubt(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.volumes[pv.Name].uid == pv.UID {
-		r.volumes[pv.Name] = release{uid: pv.UID, unsure: true}
+	if r.volumes[pv.Name].UID == pv.UID {
+		r.volumes[pv.Name] = reclaim.Removal{UID: pv.UID, Unsure: true}
 	}
 }
 
 func (r *released) remove(pv *corev1.PersistentVolume) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.volumes[pv.Name].uid == pv.UID {
+	if r.volumes[pv.Name].UID == pv.UID {
 		delete(r.volumes, pv.Name)
 	}
 }
 
 // before is what was done to the volume of the name. It must be asked before the view is read: what
 // is forgotten by then, the view does not show any more.
-func (r *released) before(name string) release {
+func (r *released) before(name string) reclaim.Removal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.volumes[name]

@@ -89,7 +89,7 @@ func TestLastFinalizerAndTheWatchAtOnce(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
 	}}
-	c := New(Config{Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
+	c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 	c.released.add(pv)
 	c.Cached = forgetful{lagging{pv: pv}, func() { c.released.handler().OnDelete(pv) }}
 	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil {
@@ -227,7 +227,7 @@ func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
 	c.released.deleting(pv)
 	watch := c.watched()
 	watch[0].OnDelete(pv)
-	if _, found, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), none); found || err != nil || c.released.before("pv").uid != pv.UID {
+	if _, found, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), none); found || err != nil || c.released.before("pv").UID != pv.UID {
 		t.Errorf("in between: in memory %t, %v; %+v", found, err, c.released.volumes)
 	}
 	watch.OnDelete(pv)

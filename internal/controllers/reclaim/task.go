@@ -18,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[reclaim.Action]
@@ -77,21 +78,15 @@ func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next,
 // administrator may have retained the volume, so the volume and its claim are read once more after
 // it.
 func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next, error) {
-	all, err := c.sharing(ctx, c.handleOf(s.Volume), s.Name, c.retries.Get(s.Name).Failed > 0)
+	all, err := c.sharing(ctx, reclaim.Handle(s.Volume, c.Driver.Name), s.Name, c.retries.Get(s.Name).Failed > 0)
 	if err != nil {
 		return nil, err
 	}
 	if s.Volume, err = c.unchanged(ctx, s.Volume); err != nil {
 		return nil, err
 	}
-	s.Twins, s.Attached, s.Claim = nil, nil, reclaim.NotAsked
-	if err := c.twinsAre(ctx, &s, all); err != nil {
+	if s, err = world.ReclaimAfterLook(ctx, c.readers(), s, all, c.memory()); err != nil {
 		return nil, err
-	}
-	for _, look := range []func(context.Context, *reclaim.Snapshot) error{c.claim, c.calls, c.attachments} {
-		if err := look(ctx, &s); err != nil {
-			return nil, err
-		}
 	}
 	return reclaim.AfterLook(s), nil
 }
@@ -144,11 +139,12 @@ func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a rec
 // snapshot was read. The error then has the code Aborted, and the deletion is decided again. It
 // makes a live read only for such PersistentVolumes.
 func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
-	others, err := c.others(ctx, s.Volume)
+	others, err := world.OthersWithHandle(ctx, c.Cached, s.Volume, c.memory())
 	if err != nil {
 		return err
 	}
-	now, err := c.asTheyAre(ctx, c.handleOf(s.Volume), reclaim.NewTwins(s, namesOf(others)))
+	unknown := reclaim.NewTwins(s, world.NamesOf(others))
+	now, err := world.WithHandle(ctx, c.allVolumes(), c.Driver.Name, reclaim.Handle(s.Volume, c.Driver.Name), unknown)
 	if err != nil || len(now) == 0 {
 		return err
 	}

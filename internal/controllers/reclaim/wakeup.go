@@ -2,8 +2,6 @@ package reclaim
 
 import (
 	"context"
-	"hash/fnv"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[string]
@@ -62,7 +61,7 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 
 // isLost finds a volume of ours that goes, and that this process has not dealt with (D-33).
 func (c *Controller) isLost(pv *corev1.PersistentVolume) bool {
-	return reclaim.Owner(pv) == c.Driver.Name && reclaim.IsAbandoned(pv) && !c.released.before(pv.Name).finishes(pv)
+	return reclaim.Owner(pv) == c.Driver.Name && reclaim.IsAbandoned(pv) && !c.released.before(pv.Name).Finishes(pv)
 }
 
 // fromVolume wakes up for volumes of ours, unless they rest, as nearly all do.
@@ -76,7 +75,7 @@ func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) 
 // fromTwin wakes up the volumes that were not deleted because of the one that has gone, or is
 // detached (D-37).
 func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) []string {
-	others, err := c.others(ctx, pv)
+	others, err := world.OthersWithHandle(ctx, c.Cached, pv, c.memory())
 	if err != nil {
 		return nil // the retry of each comes in any case
 	}
@@ -91,7 +90,7 @@ func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) 
 // handle; by then the index does not have it any more, so the last one lets the volume be deleted
 // at once (U-40).
 func (c *Controller) fromAttachment(ctx context.Context, attachment *storagev1.VolumeAttachment) []string {
-	names := attachedVolume(attachment)
+	names := world.AttachedVolume(attachment)
 	for _, name := range names {
 		pv, err := kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
 		if err == nil && pv != nil {
@@ -126,7 +125,8 @@ func releasing(
 // controller need not change then. For the others there will be an event of the volume.
 func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []string {
 	var waiting corev1.PersistentVolumeList
-	if err := c.Cached.List(ctx, &waiting, client.MatchingFields{IndexAwaited: claim.Namespace + "/" + claim.Name},
+	key := claim.Namespace + "/" + claim.Name
+	if err := c.Cached.List(ctx, &waiting, client.MatchingFields{world.IndexAwaitedClaim: key},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return nil // there is no index before the first list, and each volume in it wakes up by itself
 	}
@@ -135,49 +135,4 @@ func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolu
 		names = append(names, c.fromVolume(ctx, &waiting.Items[i])...)
 	}
 	return names
-}
-
-// awaited is the index of the few volumes that wait for the end of a claim.
-func awaited(o client.Object) []string {
-	pv, ok := o.(*corev1.PersistentVolume)
-	if !ok || !reclaim.NeedsProof(pv) {
-		return nil
-	}
-	return []string{pv.Spec.ClaimRef.Namespace + "/" + pv.Spec.ClaimRef.Name}
-}
-
-func attachedVolume(o client.Object) []string {
-	attachment, ok := o.(*storagev1.VolumeAttachment)
-	if !ok || attachment.Spec.Source.PersistentVolumeName == nil {
-		return nil
-	}
-	return []string{*attachment.Spec.Source.PersistentVolumeName}
-}
-
-// handleBuckets is how many parts the index of handles has. One for each handle costs more memory
-// than a volume's name and handle together, for a question that is asked once in the life of a
-// volume.
-const handleBuckets = 1024
-
-// handle is the index of volumes by their handle. A part of it has other handles too.
-func (c *Controller) handle(o client.Object) []string {
-	pv, ok := o.(*corev1.PersistentVolume)
-	if !ok || c.handleOf(pv) == "" {
-		return nil
-	}
-	return []string{bucketOf(c.handleOf(pv))}
-}
-
-func bucketOf(handle string) string {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(handle)) // it never fails
-	return strconv.Itoa(int(hash.Sum32() % handleBuckets))
-}
-
-// handleOf is the handle of a volume of the driver; empty for none.
-func (c *Controller) handleOf(pv *corev1.PersistentVolume) string {
-	if pv.Spec.CSI == nil || pv.Spec.CSI.Driver != c.Driver.Name {
-		return ""
-	}
-	return pv.Spec.CSI.VolumeHandle
 }

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/source"
-	"github.com/purser-csi/purser/internal/kube"
 )
 
 var errReplaced = errors.New("it was deleted and created again")
@@ -29,7 +29,7 @@ func (c *Controller) Protect(ctx context.Context, a provision.ProtectSource, cla
 		return fmt.Errorf("protect %s: %w", a.Ref, err)
 	}
 	defer one.unlock()
-	if one.uid == a.UID && (a.Protected || !kube.Newer(a.Version, one.version)) {
+	if one.uid == a.UID && (a.Protected || !objects.IsNewer(a.Version, one.version)) {
 		return nil
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return c.protect(ctx, a, one) })

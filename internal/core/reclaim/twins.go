@@ -1,6 +1,18 @@
 package reclaim
 
-import "slices"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Handle returns the handle of a volume of the driver; empty for none.
+func Handle(pv *corev1.PersistentVolume, driver string) string {
+	if pv.Spec.CSI == nil || pv.Spec.CSI.Driver != driver {
+		return ""
+	}
+	return pv.Spec.CSI.VolumeHandle
+}
 
 // NewTwins returns which of the PersistentVolumes with the volume's handle, by name, are not in the
 // snapshot. This process wrote them after the snapshot was read, so the deletion must be decided
