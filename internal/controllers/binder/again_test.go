@@ -21,7 +21,7 @@ import (
 // What the API server never accepts is not taken for an old view again and again: once both objects
 // are known to be new, it means it.
 func TestRefusedForGood(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.prepare(func(c *Config) { c.Backoff.First, c.Backoff.Most = time.Hour, time.Hour })
 		refused := 0
 		p.api.meet(func(o client.Object, what string) error {
@@ -45,7 +45,7 @@ func TestRefusedForGood(t *testing.T) {
 
 // What is found out about a claim that took the name of another one is told of that one.
 func TestToldOfTheRightClaim(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		told := &uids{}
 		p := w.prepare(func(c *Config) { c.Events = told })
 		v := liveVolume("v", "")
@@ -79,7 +79,7 @@ func (u *uids) Event(o runtime.Object, _, _, _ string) {
 // 8.14, I3: that a volume outlives its claim is seen before it is condemned, though no watch shows
 // it.
 func TestKeptAtTheLastMoment(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.prepare()
 		v, c := liveVolume("v", "a"), liveClaim("c", "a")
 		w.create(v, c)
@@ -110,7 +110,7 @@ func TestKeptAtTheLastMoment(t *testing.T) {
 // that is behind still shows. Else a volume that is offered anew is taken for the former claim and
 // given back again, without end.
 func TestAnswersAreBelieved(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.prepare()
 		v := liveVolume("v", "")
 		v.Annotations = map[string]string{names.AnnReuse: names.ReuseAny}
@@ -160,7 +160,7 @@ func TestAnswersAreBelieved(t *testing.T) {
 // I2: a volume that the API server had, and that no watch ever shows, is asked for again until one
 // does: it may have gone while the watch was broken.
 func TestVolumeThatNoWatchShows(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.prepare()
 		queue := &awake{}
 		p.wakes.set(queue)
@@ -216,7 +216,7 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 
 // I7: and so is a claim that the API server had: its volume would never be released.
 func TestClaimThatNoWatchShows(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.prepare()
 		queue := &awake{}
 		p.wakes.set(queue)
@@ -281,7 +281,7 @@ func (a *awake) take() []binding.Key {
 func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("a claim, end of the former one seen: ", ended), func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				o := w.overlook()
 				former := apiserver.Objects(w.server, o.claim)[0]
 				w.remove(former.DeepCopy())
@@ -303,7 +303,7 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 			})
 		})
 		t.Run(fmt.Sprint("a volume, end of the former one seen: ", ended), func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				o := w.overlook()
 				former := apiserver.Objects(w.server, o.volume)[0]
 				w.remove(former.DeepCopy())
@@ -341,7 +341,7 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 // I7, I2: a write that is answered after what it is about was doubted brings it back. The end of
 // the one before it does not go unheard.
 func TestEndOfAFormerOne(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		o := w.overlook()
 		claim, pv := o.ledger.newestClaim(o.key.Claim), o.ledger.newestVolume("v")
 		later, other := claim.DeepCopy(), pv.DeepCopy()
@@ -374,7 +374,7 @@ type overlooked struct {
 	volume *corev1.PersistentVolume
 }
 
-func (w *world) overlook() *overlooked {
+func (w *testCluster) overlook() *overlooked {
 	w.Helper()
 	o := &overlooked{process: w.prepare(), queue: &awake{}, claim: liveClaim("c", ""), volume: liveVolume("v", "")}
 	o.wakes.set(o.queue)
@@ -392,7 +392,7 @@ func (w *world) overlook() *overlooked {
 	return o
 }
 
-func (o *overlooked) run(w *world) {
+func (o *overlooked) run(w *testCluster) {
 	w.Helper()
 	if _, err := o.Loop().Reconcile(w.ctx, o.key); err != nil {
 		w.Fatal(err)
@@ -401,7 +401,7 @@ func (o *overlooked) run(w *world) {
 }
 
 // again looks once more if it is enqueued within a while.
-func (o *overlooked) again(w *world) {
+func (o *overlooked) again(w *testCluster) {
 	w.Helper()
 	if time.Sleep(unseenLook); !slices.Contains(o.queue.take(), o.key) {
 		w.Error("it is not looked at again")
@@ -412,7 +412,7 @@ func (o *overlooked) again(w *world) {
 // P9, D4: a conflict about one volume reads that one, however many have belonged to claims of the
 // name.
 func TestAConflictReadsWhatItIsAbout(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.prepare()
 		for i := range 20 {
 			former := liveVolume(fmt.Sprint("former", i), "a")

@@ -23,8 +23,11 @@ type next = verdict.Verdict[binding.Action]
 // objects are read from it, and it is decided again at once. When they are what it was decided on,
 // the API server means it.
 func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (next, error) {
-	if what, ok := action.(binding.AskAPI); ok {
-		return c.again(ctx, r, what)
+	switch a := action.(type) {
+	case binding.AskAPI:
+		return c.again(ctx, r, a)
+	case binding.Reserve:
+		return c.reserve(r, a), nil
 	}
 	err := c.do(ctx, action)
 	c.measures.done(r.Snapshot, action, err)
@@ -40,12 +43,22 @@ func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (
 }
 
 func (c *Controller) again(ctx context.Context, r *run, what binding.AskAPI) (next, error) {
-	now, err := c.ask(ctx, r.Snapshot, what)
-	if err != nil {
+	if err := c.ask(ctx, r, what); err != nil {
 		return nil, err
 	}
-	r.Snapshot = now
-	return binding.Decide(now), nil
+	return binding.Decide(r.Snapshot), nil
+}
+
+// reserve holds the offered volume for the claim. When another claim was faster, the next best one
+// is held, and it is decided again.
+func (c *Controller) reserve(r *run, a binding.Reserve) next {
+	held, wake := c.ledger.reserve(a.Claim)
+	c.wake(wake)
+	if held == a.Volume.Name {
+		return nil
+	}
+	c.gather(r, r.Key)
+	return binding.Decide(r.Snapshot)
 }
 
 // isOutdated finds the answers to a write whose precondition does not hold: the object is gone, has
@@ -86,7 +99,7 @@ func (c *Controller) do(ctx context.Context, action binding.Action) error {
 	case binding.Tell:
 		c.tell(a)
 		return nil
-	case binding.AskAPI: // Apply has answered it
+	case binding.AskAPI, binding.Reserve: // Apply does them
 	}
 	return fmt.Errorf("unknown action %T", action)
 }

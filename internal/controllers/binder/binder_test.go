@@ -22,7 +22,7 @@ const bindingOfStatic = "1 claim, 1 claim status, 1 volume, 1 volume status"
 
 // 2.1: four writes, no read.
 func TestStatic(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.start()
 		w.create(liveVolume("v", "a"))
 		w.expect("v Available")
@@ -64,37 +64,37 @@ func TestWakeUps(t *testing.T) {
 		name   string
 		there  []client.Object
 		waits  string
-		then   func(w *world)
+		then   func(w *testCluster)
 		expect string
 	}{
-		{"a volume", []client.Object{liveClaim("c", "a")}, "c Pending", func(w *world) { w.create(liveVolume("v", "a")) }, "c Bound v; v Bound c"},
+		{"a volume", []client.Object{liveClaim("c", "a")}, "c Pending", func(w *testCluster) { w.create(liveVolume("v", "a")) }, "c Bound v; v Bound c"},
 		{
 			"a volume that is freed",
 			[]client.Object{liveClaim("c", "a"), taken.DeepCopy()},
 			"c Pending; v Available other by name",
-			func(w *world) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
+			func(w *testCluster) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
 		},
-		{"a volume that is reserved by name", []client.Object{liveClaim("c", "a")}, "c Pending", func(w *world) { w.create(byName.DeepCopy()) }, "c Bound v; v Bound c"},
+		{"a volume that is reserved by name", []client.Object{liveClaim("c", "a")}, "c Pending", func(w *testCluster) { w.create(byName.DeepCopy()) }, "c Bound v; v Bound c"},
 		{
 			"a volume that gets reserved by name",
 			[]client.Object{liveClaim("c", "a"), liveVolume("v", "other")},
 			"c Pending; v Available",
-			func(w *world) {
+			func(w *testCluster) {
 				edit(w, liveVolume("v", ""), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = byName.Spec.ClaimRef })
 			}, "c Bound v; v Bound c",
 		},
-		{"the volume that the claim names", []client.Object{chosen.DeepCopy()}, "c Pending v", func(w *world) { w.create(liveVolume("v", "a")) }, "c Bound v; v Bound c"},
+		{"the volume that the claim names", []client.Object{chosen.DeepCopy()}, "c Pending v", func(w *testCluster) { w.create(liveVolume("v", "a")) }, "c Bound v; v Bound c"},
 		{
 			"the volume that the claim names and another one had",
 			[]client.Object{chosen.DeepCopy(), taken.DeepCopy()},
 			"c Pending v; v Available other by name",
-			func(w *world) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
+			func(w *testCluster) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
 		},
 		{
 			"labels that the claim selects",
 			[]client.Object{selecting(liveClaim("c", "a")), liveVolume("v", "a")},
 			"c Pending; v Available",
-			func(w *world) {
+			func(w *testCluster) {
 				edit(w, liveVolume("v", ""), func(v *corev1.PersistentVolume) { v.Labels = map[string]string{"tier": "gold"} })
 			}, "c Bound v; v Bound c",
 		},
@@ -102,13 +102,13 @@ func TestWakeUps(t *testing.T) {
 			"a default class whose volume is there",
 			[]client.Object{withoutClass.DeepCopy(), liveVolume("v", "a")},
 			"c Pending; v Available",
-			func(w *world) { w.create(isDefault(staticClass("a"))) }, "c Bound v; v Bound c",
+			func(w *testCluster) { w.create(isDefault(staticClass("a"))) }, "c Bound v; v Bound c",
 		},
 		{
 			"a class that becomes the default",
 			[]client.Object{withoutClass.DeepCopy(), liveVolume("v", "a"), staticClass("a")},
 			"c Pending; v Available",
-			func(w *world) {
+			func(w *testCluster) {
 				edit(w, staticClass("a"), func(c *storagev1.StorageClass) { c.Annotations = isDefault(staticClass("a")).Annotations })
 			}, "c Bound v; v Bound c",
 		},
@@ -116,7 +116,7 @@ func TestWakeUps(t *testing.T) {
 			"a scheduler's choice",
 			[]client.Object{late(staticClass("a")), liveClaim("c", "a"), liveVolume("v", "a")},
 			"c Pending; v Available",
-			func(w *world) {
+			func(w *testCluster) {
 				claim := apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{})[0]
 				edit(w, liveVolume("v", ""), func(v *corev1.PersistentVolume) {
 					v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "c", UID: claim.UID}
@@ -125,7 +125,7 @@ func TestWakeUps(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				w.start()
 				for _, o := range tc.there {
 					w.create(o.DeepCopyObject().(client.Object))
@@ -145,7 +145,7 @@ func selecting(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClai
 
 // 1.12, 2.1: a foreign provisioner gets what upstream writes; then three writes bind.
 func TestDynamic(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.start()
 		w.create(liveClaim("c", "gold"))
 		w.told(`c Warning ProvisioningFailed storageclass.storage.k8s.io "gold" not found`)
@@ -212,7 +212,7 @@ func (p *inProcess) cease() {
 // 6.2: with the provisioner in the same process the annotations are not written; when it ceases to
 // work, they are.
 func TestHandOver(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		own := &inProcess{works: true}
 		p := w.start(func(c *Config) { c.HandOver, c.Workers = own, 1 })
 		w.create(dynamicClass("gold"), liveClaim("c", "gold"), liveVolume("v", "gold"), liveClaim("d", "gold"))
@@ -243,7 +243,7 @@ func podUsing(name string, claims ...string) *corev1.Pod {
 // Classes that wait for a pod: the claim is not asked for before it has a node, and people are told
 // which pods it waits for. 8.23
 func TestDelayed(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		own := &inProcess{works: true}
 		p := w.start(func(c *Config) { c.HandOver = own })
 		class := dynamicClass("late")
@@ -279,7 +279,7 @@ func TestDelayed(t *testing.T) {
 }
 
 // unscheduled is the scheduler, which says why the pod has no node.
-func (w *world) unscheduled(pod *corev1.Pod, why string) {
+func (w *testCluster) unscheduled(pod *corev1.Pod, why string) {
 	w.Helper()
 	if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 		w.Fatal(err)
@@ -294,7 +294,7 @@ func (w *world) unscheduled(pod *corev1.Pod, why string) {
 // What is said once is not said again, however often it is looked at, until its words change or
 // much time has passed.
 func TestEventsAreToldOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.start()
 		w.create(liveClaim("c", ""))
 		const text = "c Normal FailedBinding no persistent volumes available for this claim and no storag"
@@ -313,7 +313,7 @@ func TestEventsAreToldOnce(t *testing.T) {
 
 // I3: what a binder does when it has not seen a deletion: it asks. 8.8, 8.13
 func TestRelease(t *testing.T) {
-	bound := func(w *world) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
+	bound := func(w *testCluster) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 		claim := liveClaim("c", "a")
 		w.create(liveVolume("v", "a"), claim)
 		w.start()
@@ -321,7 +321,7 @@ func TestRelease(t *testing.T) {
 		return claim, liveVolume("v", "a")
 	}
 	t.Run("8.25 moved to another claim, which waits for it", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			claim, volume := bound(w)
 			edit(w, volume, func(v *corev1.PersistentVolume) {
 				metav1.SetMetaDataAnnotation(&v.ObjectMeta, names.AnnReuse, "default/d")
@@ -333,7 +333,7 @@ func TestRelease(t *testing.T) {
 		})
 	})
 	t.Run("deleted while no binder ran: one read", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			claim := liveClaim("c", "a")
 			w.create(claim)
 			w.create(provisioned("v", claim))
@@ -344,7 +344,7 @@ func TestRelease(t *testing.T) {
 		})
 	})
 	t.Run("created again under the name while no binder ran: one read", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			claim := liveClaim("c", "a")
 			w.create(claim)
 			w.create(provisioned("v", claim))
@@ -356,7 +356,7 @@ func TestRelease(t *testing.T) {
 		})
 	})
 	t.Run("a view of the claims that is behind: the claim of the volume is not there yet", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			p := w.prepare()
 			p.ledger.claimSeen(types.NamespacedName{Namespace: "default", Name: "gone"}, liveClaim("gone", "a"), nil) // of no interest
 			claim := liveClaim("c", "a")
@@ -379,7 +379,7 @@ func TestRelease(t *testing.T) {
 		})
 	})
 	t.Run("deleted and created again at once", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			claim, _ := bound(w)
 			w.remove(claim)
 			w.create(liveClaim("c", "a"))
@@ -387,7 +387,7 @@ func TestRelease(t *testing.T) {
 		})
 	})
 	t.Run("a claim that is going is not gone (P7)", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			claim, _ := bound(w)
 			if err := w.api.Delete(w.ctx, claim); err != nil {
 				t.Fatal(err)
@@ -397,7 +397,7 @@ func TestRelease(t *testing.T) {
 		})
 	})
 	t.Run("a claim that goes while its volume was only reserved for it", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			p := w.prepare()
 			p.api.meet(func(_ client.Object, what string) error { // it dies after W1
 				if what != "volume" {
@@ -422,7 +422,7 @@ func TestRelease(t *testing.T) {
 func TestCrash(t *testing.T) {
 	for dies := range 4 {
 		t.Run(fmt.Sprint("after ", dies, " writes"), func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				v := liveVolume("v", "a")
 				v.Status.Phase = corev1.VolumeAvailable
 				w.create(v, liveClaim("c", "a"))
@@ -459,7 +459,7 @@ func TestConflict(t *testing.T) {
 		}, "c Pending; v Available other by name"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				p, once := w.prepare(func(c *Config) { c.Backoff.First = time.Hour; c.Backoff.Most = time.Hour }), false
 				v := liveVolume("v", "a")
 				v.Status.Phase = corev1.VolumeAvailable
@@ -484,7 +484,7 @@ func TestConflict(t *testing.T) {
 // and none is left over.
 func TestManyAtOnce(t *testing.T) {
 	const n = 100
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.start()
 		for i := range n {
 			for _, o := range []client.Object{liveClaim(fmt.Sprint("c", i), "a"), liveVolume(fmt.Sprint("v", i), "a")} {
@@ -511,7 +511,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // T1.8, T1.11: lost is said when it is true, once, and taken back.
 func TestLost(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.start()
 		v := liveVolume("v", "")
 		w.create(v)
@@ -531,7 +531,7 @@ func TestLost(t *testing.T) {
 
 // T2.e, T2.f: a second volume for a claim that has one.
 func TestBoundElsewhere(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		w.start()
 		claim := liveClaim("c", "a")
 		w.create(claim, liveVolume("v", "a"))
@@ -547,7 +547,7 @@ func TestBoundElsewhere(t *testing.T) {
 
 // The audit finds what no wake-up told.
 func TestAudit(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.start(func(c *Config) { c.AuditEvery = 10 * time.Minute })
 		w.create(liveVolume("v", "a"), liveClaim("c", "a"))
 		w.expect("c Bound v; v Bound c")

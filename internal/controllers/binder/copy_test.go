@@ -13,17 +13,17 @@ import (
 // lives, is released; the claim and its own volume are not touched, however often they are looked
 // at.
 func TestCopiedVolume(t *testing.T) {
-	elsewhere := func(w *world, claim *corev1.PersistentVolumeClaim, name string) {
+	elsewhere := func(w *testCluster, claim *corev1.PersistentVolumeClaim, name string) {
 		x := provisioned("x", claim)
 		x.Spec.ClaimRef.Name = name
 		w.create(x)
 	}
-	label := func(w *world, o client.Object) {
+	label := func(w *testCluster, o client.Object) {
 		edit(w, o, func(o client.Object) { o.SetLabels(map[string]string{"looked-at": "again"}) })
 	}
 	for name, other := range map[string]*corev1.PersistentVolumeClaim{"a name without a claim": nil, "the name of another claim": liveClaim("d", "a")} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				claim := liveClaim("c", "a")
 				w.create(claim)
 				w.create(provisioned("v", claim))
@@ -46,7 +46,7 @@ func TestCopiedVolume(t *testing.T) {
 		})
 	}
 	t.Run("a claim that waits", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inWorld(t, func(w *testCluster) {
 			claim := liveClaim("c", "a")
 			w.create(claim)
 			w.start()

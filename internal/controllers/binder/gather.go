@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/binding"
@@ -14,18 +15,22 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
-// Gather implements reconcile.Task. All of it comes from memory. A volume that fits a claim is held
-// for it from here on, since two workers must not see the same one; [ledger.settle] lets go of it
-// at the end of the run.
+// Gather implements reconcile.Task. All of it comes from the ledger.
 func (c *Controller) Gather(_ context.Context, key binding.Key) (*run, error) {
-	return &run{c.gather(key, answers{})}, nil
+	r := &run{}
+	c.gather(r, key)
+	return r, nil
 }
 
 // run is one look at a pair: the snapshot that was decided on last, which is another one after the
 // API server was asked.
-type run struct{ binding.Snapshot }
+type run struct {
+	binding.Snapshot
+	now answers
+}
 
 // answers are what the API server said in this run. They take the place of what is remembered.
 type answers struct {
@@ -34,72 +39,51 @@ type answers struct {
 	volumes    map[string]*corev1.PersistentVolume // nil for one that does not exist
 }
 
-func (c *Controller) gather(key binding.Key, now answers) binding.Snapshot {
-	s, wake := c.ledger.gather(key, now)
-	c.wake(wake)
-	if s.Class != nil && c.HandOver != nil {
-		s.InProcess = c.HandOver.Takes(s.Class.Provisioner) // the name of an in-tree plugin is asked for in writing (1.12)
+// gather reads the ledger and the answers of this run.
+func (c *Controller) gather(r *run, key binding.Key) {
+	r.Snapshot = c.ledger.gather(key, r.now)
+	if r.Class != nil && c.HandOver != nil {
+		r.InProcess = c.HandOver.Takes(r.Class.Provisioner) // the name of an in-tree plugin is asked for in writing (1.12)
 	}
-	return s
 }
 
-func (l *ledger) gather(key binding.Key, now answers) (s binding.Snapshot, wake []binding.Key) {
+func (l *ledger) gather(key binding.Key, now answers) binding.Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s = binding.Snapshot{Key: key, ClaimAsked: now.claimAsked}
-	if key.Volume != "" {
-		if pv := l.look(key.Volume, now); pv != nil && pv.Spec.ClaimRef == nil {
-			s.Refs = []*corev1.PersistentVolume{pv}
-		}
-		return s, nil
-	}
-	if s.Claim = now.claim; !now.claimAsked {
-		s.Claim = l.claim(key.Claim)
-	}
-	s.Refs = l.naming(key.Claim, now)
-	s.Gone = l.goneOf(s.Refs)
-	if s.Claim == nil {
-		l.pass(key.Claim)
-		return s, nil
-	}
-	return s, l.surroundings(&s, now)
+	return world.Binding(ledgerObjects{l, now}, key, world.BindingMemory{
+		ClaimAsked: now.claimAsked, Gone: l.isGone,
+		Asked: func(name string) bool { _, asked := now.volumes[name]; return asked },
+	})
 }
 
-// surroundings are what only a claim that exists has. The caller holds mu.
-func (l *ledger) surroundings(s *binding.Snapshot, now answers) (wake []binding.Key) {
-	if name := s.Claim.Spec.VolumeName; name != "" {
-		s.Named = l.look(name, now)
-		_, s.VolumesAsked = now.volumes[name]
-	}
-	if name := binding.ClassName(s.Claim); name != "" {
-		s.Class = l.classes[name]
-	}
-	if binding.AsksNoClass(s.Claim) {
-		s.Default = l.defaultClass()
-	}
-	if binding.DelaysBinding(s.Class) {
-		s.Pods = l.consumers(s.Key.Claim)
-	}
-	if binding.SeeksStatic(s.Claim, s.Class) && binding.Reserved(*s) == nil {
-		s.Offer, wake = l.match(s.Claim)
-	} else {
-		l.pass(s.Key.Claim)
-	}
-	return wake
+// ledgerObjects is what the ledger has, and the API server's answers in place of that. It implements
+// [world.BindingObjects]; the caller holds mu.
+type ledgerObjects struct {
+	*ledger
+	now answers
 }
 
-func (l *ledger) look(name string, now answers) *corev1.PersistentVolume {
-	if pv, asked := now.volumes[name]; asked {
+// Claim implements world.BindingObjects.
+func (o ledgerObjects) Claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+	if o.now.claimAsked {
+		return o.now.claim
+	}
+	return o.claim(key)
+}
+
+// Volume implements world.BindingObjects.
+func (o ledgerObjects) Volume(name string) *corev1.PersistentVolume {
+	if pv, asked := o.now.volumes[name]; asked {
 		return pv
 	}
-	return l.volume(name)
+	return o.volume(name)
 }
 
-// naming are the volumes whose claimRef has the name of the claim: those that the watch shows, the
-// one that was written last, and those of which the API server says so.
-func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.PersistentVolume {
-	names, more := l.referring(key), slices.Sorted(maps.Keys(now.volumes))
-	if h := l.holds[key]; h != nil {
+// Naming implements world.BindingObjects: the volumes that the watch shows, the one that was written
+// last, and those of which the API server says so.
+func (o ledgerObjects) Naming(key types.NamespacedName) []*corev1.PersistentVolume {
+	names, more := o.referring(key), slices.Sorted(maps.Keys(o.now.volumes))
+	if h := o.holds[key]; h != nil {
 		more = append(more, h.volume)
 	}
 	for _, name := range more {
@@ -109,33 +93,47 @@ func (l *ledger) naming(key types.NamespacedName, now answers) []*corev1.Persist
 	}
 	var all []*corev1.PersistentVolume
 	for _, name := range names {
-		if pv := l.look(name, now); pv != nil && pv.Spec.ClaimRef != nil && refKey(pv) == key {
+		if pv := o.Volume(name); pv != nil && pv.Spec.ClaimRef != nil && refKey(pv) == key {
 			all = append(all, pv)
 		}
 	}
 	return all
 }
 
-func (l *ledger) goneOf(volumes []*corev1.PersistentVolume) map[types.UID]struct{} {
-	gone := map[types.UID]struct{}{}
-	for _, pv := range volumes {
-		if uid := pv.Spec.ClaimRef.UID; uid != "" && l.isGone(refKey(pv), uid) {
-			gone[uid] = struct{}{}
-		}
-	}
-	return gone
+// Class implements world.BindingObjects.
+func (o ledgerObjects) Class(name string) *storagev1.StorageClass { return o.classes[name] }
+
+// DefaultClass implements world.BindingObjects.
+func (o ledgerObjects) DefaultClass() *storagev1.StorageClass { return o.defaultClass() }
+
+// Consumers implements world.BindingObjects.
+func (o ledgerObjects) Consumers(claim types.NamespacedName) []binding.Consumer {
+	return o.consumers(claim)
 }
 
-// ask reads from the API server what the snapshot is about, and gathers it again.
-func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.AskAPI) (binding.Snapshot, error) {
+// Static implements world.BindingObjects. It holds nothing: [ledger.match] does.
+func (o ledgerObjects) Static(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	if h := o.holds[keyOf(claim)]; h != nil {
+		if h.committed {
+			return nil // it names the claim, or the former one of this name
+		}
+		if pv := o.volume(h.volume); pv != nil && binding.Suits(pv, claim) {
+			return pv
+		}
+	}
+	return o.volume(o.index.BestVolume(claim))
+}
+
+// ask reads from the API server what the snapshot of a run is about, and gathers it again.
+func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error {
 	var now answers
 	if what.Claim {
-		claim, err := kube.Get(ctx, c.Live, s.Key.Claim, &corev1.PersistentVolumeClaim{})
+		claim, err := kube.Get(ctx, c.Live, r.Key.Claim, &corev1.PersistentVolumeClaim{})
 		if err != nil {
-			return s, err
+			return err
 		}
 		now.claimAsked, now.claim = true, claim
-		c.ledger.answered(s, claim)
+		c.ledger.answered(r.Snapshot, claim)
 		if claim != nil && !c.ledger.showsClaim(claim) {
 			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(claim) })
 		}
@@ -144,7 +142,7 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 	for _, name := range what.Volumes {
 		pv, err := kube.Get(ctx, c.Live, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
 		if err != nil {
-			return s, err
+			return err
 		}
 		if now.volumes[name] = pv; pv != nil {
 			c.wake(c.ledger.wroteVolume(pv))
@@ -152,10 +150,12 @@ func (c *Controller) ask(ctx context.Context, s binding.Snapshot, what binding.A
 				c.lookAgain(func() []binding.Key { return c.ledger.doubtVolume(pv) })
 			}
 		} else {
-			c.wake(c.ledger.withdraw(name, uidsOf(s, name)))
+			c.wake(c.ledger.withdraw(name, uidsOf(r.Snapshot, name)))
 		}
 	}
-	return c.gather(s.Key, now), nil
+	r.now = now
+	c.gather(r, r.Key)
+	return nil
 }
 
 // unseenLook is how long a claim or a volume is believed to be there that the API server has and no
@@ -201,7 +201,7 @@ func volumeOf(action binding.Action) string {
 			return a.Volume.Name
 		}
 	// these are about claims, or no writes
-	case binding.AssignClass, binding.AskProvisioner, binding.HandOver, binding.AskAPI, binding.Tell:
+	case binding.Reserve, binding.AssignClass, binding.AskProvisioner, binding.HandOver, binding.AskAPI, binding.Tell:
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ import (
 func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, wake []binding.Key) {
 	key := keyOf(claim)
 	if h := l.holds[key]; h != nil {
-		h.seen = true
+		h.seen, h.unsure = true, false
 		if pv := l.volume(h.volume); h.committed {
 			return nil, nil // it names the claim, or the former one of this name
 		} else if pv != nil && binding.Suits(pv, claim) {
@@ -34,6 +34,44 @@ func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.Persi
 	}
 	l.hold(name, key).seen = true
 	return l.volume(name), wake
+}
+
+// reserve is match under the lock. It returns the name of the volume that is held; empty for none.
+func (l *ledger) reserve(claim *corev1.PersistentVolumeClaim) (held string, wake []binding.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pv, wake := l.match(claim)
+	if pv != nil {
+		held = pv.Name
+	}
+	return held, wake
+}
+
+// ended takes in how a run saw the claim. A claim that looks for a volume and was offered none waits
+// for one from now on; it runs again if one came meanwhile.
+func (l *ledger) ended(s binding.Snapshot) []binding.Key {
+	if s.Key.Volume != "" {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := s.Key.Claim
+	switch {
+	case !binding.LooksForStatic(s):
+		l.pass(key)
+	case s.Offer == nil:
+		offer, wake := l.match(s.Claim)
+		if offer != nil {
+			l.holds[key].seen = false
+			wake = append(wake, s.Key)
+		}
+		return wake
+	default: // what was held and is not taken is there for others, see settle
+		if h := l.holds[key]; h != nil && !h.unsure {
+			h.seen = true
+		}
+	}
+	return nil
 }
 
 // pass says that the claim does not look for a volume. The caller holds mu.
@@ -91,7 +129,7 @@ func (l *ledger) unanswered(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[name]; h != nil {
-		h.seen = false
+		h.seen, h.unsure = false, true
 	}
 }
 

@@ -26,6 +26,17 @@ func seen[T corev1.PersistentVolume | corev1.PersistentVolumeClaim](o *T, uid ty
 	return o
 }
 
+// look is what a run does with the ledger before it writes: it holds the offered volume, or has the
+// claim wait for one.
+func look(l *ledger, key binding.Key, now answers) (s binding.Snapshot, wake []binding.Key) {
+	s = l.gather(key, now)
+	if s.Offer == nil {
+		return s, l.ended(s)
+	}
+	_, wake = l.reserve(s.Claim)
+	return s, wake
+}
+
 // C1: a volume that came for one claim is compared again with the claim that is there when it is
 // taken, which may have taken the name of the first, or got a class since. Whom the volume suits
 // instead is woken up for it.
@@ -44,7 +55,7 @@ func TestHeldForAnother(t *testing.T) {
 			l := newLedger()
 			first, second := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("c", "a"), "2", "3", change)
 			l.claimSeen(claim, first, first)
-			l.gather(key, answers{})
+			look(l, key, answers{})
 			l.claimSeen(claim, first, nil)
 			l.claimSeen(claim, second, second)
 			v := seen(liveVolume("v", "a"), "v", "4")
@@ -53,13 +64,13 @@ func TestHeldForAnother(t *testing.T) {
 			}
 			waiting := seen(liveClaim("d", "a"), "3", "5")
 			l.claimSeen(other.Claim, waiting, waiting)
-			l.gather(other, answers{})
-			s, wake := l.gather(key, answers{})
+			look(l, other, answers{})
+			s, wake := look(l, key, answers{})
 			if s.Offer != nil || !slices.Equal(wake, []binding.Key{other}) {
 				t.Errorf("offered %v, woken up %v", s.Offer, wake)
 			}
 			l.settle(claim)
-			if s, _ := l.gather(other, answers{}); s.Offer != v {
+			if s, _ := look(l, other, answers{}); s.Offer != v {
 				t.Errorf("offered to the other: %v", s.Offer)
 			}
 		})
@@ -72,11 +83,11 @@ func TestChangedWhileHeld(t *testing.T) {
 	l := newLedger()
 	c, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
 	l.claimSeen(claim, c, c)
-	l.gather(binding.Key{Claim: claim}, answers{})
+	look(l, binding.Key{Claim: claim}, answers{})
 	l.volumeSeen("v", v, v)
 	changed := seen(liveVolume("v", "b"), "v", "3")
 	l.volumeSeen("v", changed, changed)
-	if s, _ := l.gather(binding.Key{Claim: claim}, answers{}); s.Offer != nil {
+	if s, _ := look(l, binding.Key{Claim: claim}, answers{}); s.Offer != nil {
 		t.Errorf("offered %v", s.Offer)
 	}
 	if keys := l.settle(claim); len(keys) > 0 {
@@ -93,10 +104,10 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 	l := b.ledger
 	waits, d, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2"), seen(liveVolume("v", "a"), "v", "3")
 	l.claimSeen(claim, waits, waits)
-	l.gather(key, answers{})
+	look(l, key, answers{})
 	l.volumeSeen("v", v, v)
 	l.claimSeen(other.Claim, d, d)
-	if s, _ := l.gather(other, answers{}); s.Offer != nil {
+	if s, _ := look(l, other, answers{}); s.Offer != nil {
 		t.Fatal("the volume is not held")
 	}
 	taken := seen(liveVolume("w", "a"), "w", "4", func(pv *corev1.PersistentVolume) {
@@ -110,11 +121,11 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 	if keys := b.restless(l.claimSeen(claim, bound, bound)); !slices.Equal(keys, []binding.Key{key}) {
 		t.Fatalf("looked at: %v", keys)
 	}
-	l.gather(key, answers{})
+	look(l, key, answers{})
 	if wake := l.settle(claim); !slices.Equal(wake, []binding.Key{other}) {
 		t.Errorf("woken up: %v", wake)
 	}
-	if s, _ := l.gather(other, answers{}); s.Offer != v {
+	if s, _ := look(l, other, answers{}); s.Offer != v {
 		t.Errorf("offered to the other: %v", s.Offer)
 	}
 	if keys := b.restless([]binding.Key{key}); len(keys) > 0 {
@@ -129,7 +140,7 @@ func TestHeldAndTakenByAnother(t *testing.T) {
 	l := newLedger()
 	y, v, v2 := seen(liveClaim("y", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2"), seen(liveVolume("v2", "a"), "v2", "3")
 	l.claimSeen(key.Claim, y, y)
-	l.gather(key, answers{})
+	look(l, key, answers{})
 	if keys := l.volumeSeen("v", v, v); !slices.Contains(keys, key) {
 		t.Fatalf("the volume wakes up %v", keys)
 	}
@@ -139,7 +150,7 @@ func TestHeldAndTakenByAnother(t *testing.T) {
 	if keys := l.commit(taken); !slices.Equal(keys, []binding.Key{key}) {
 		t.Errorf("woken up %v", keys)
 	}
-	if s, _ := l.gather(key, answers{}); s.Offer != v2 {
+	if s, _ := look(l, key, answers{}); s.Offer != v2 {
 		t.Errorf("offered %v", s.Offer)
 	}
 }
@@ -159,7 +170,7 @@ func TestHeldAndGone(t *testing.T) {
 				l := newLedger()
 				y, v := seen(liveClaim("y", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
 				l.claimSeen(key.Claim, y, y)
-				l.gather(key, answers{})
+				look(l, key, answers{})
 				if keys := l.wroteVolume(v); !slices.Contains(keys, key) {
 					t.Fatalf("the volume wakes up %v", keys)
 				}
@@ -171,7 +182,7 @@ func TestHeldAndGone(t *testing.T) {
 				if keys := lose(l, v); !slices.Contains(keys, key) {
 					t.Errorf("woken up %v", keys)
 				}
-				if s, _ := l.gather(key, answers{}); s.Offer != nil || l.index.Waiting() != 1 {
+				if s, _ := look(l, key, answers{}); s.Offer != nil || l.index.Waiting() != 1 {
 					t.Errorf("offered %v, %d wait", s.Offer, l.index.Waiting())
 				}
 			})
@@ -187,17 +198,17 @@ func TestHeldForOneThatRests(t *testing.T) {
 	l, rests := b.ledger, b.Loop().Rests
 	c, d, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2"), seen(liveVolume("v", "a"), "v", "3")
 	l.claimSeen(key, c, c)
-	l.gather(binding.Key{Claim: key}, answers{})
+	look(l, binding.Key{Claim: key}, answers{})
 	if keys := l.volumeSeen("v", v, v); !slices.Contains(keys, binding.Key{Claim: key}) {
 		t.Fatalf("the volume wakes up %v", keys)
 	}
 	l.claimSeen(other.Claim, d, d)
-	l.gather(other, answers{})
+	look(l, other, answers{})
 	rests(binding.Key{Claim: key})
 	if keys := queue.take(); !slices.Equal(keys, []binding.Key{other}) {
 		t.Errorf("woken up %v", keys)
 	}
-	if s, _ := l.gather(other, answers{}); s.Offer != v {
+	if s, _ := look(l, other, answers{}); s.Offer != v {
 		t.Errorf("offered to the other: %v", s.Offer)
 	}
 	if rests(binding.Key{Claim: key}); l.holds[other.Claim] == nil || l.index.Waiting() > 0 {
@@ -216,15 +227,15 @@ func TestHeldWithoutAnAnswer(t *testing.T) {
 	l.volumeSeen("w", w, w)
 	l.claimSeen(key.Claim, c, c)
 	l.claimSeen(other.Claim, d, d)
-	if s, _ := l.gather(key, answers{}); s.Offer != v {
+	if s, _ := look(l, key, answers{}); s.Offer != v {
 		t.Fatalf("offered %v", s.Offer)
 	}
 	l.unanswered("v")
 	l.settle(key.Claim)
-	if s, _ := l.gather(other, answers{}); s.Offer != w {
+	if s, _ := look(l, other, answers{}); s.Offer != w {
 		t.Errorf("the other is offered %v", s.Offer)
 	}
-	if s, _ := l.gather(key, answers{}); s.Offer != v {
+	if s, _ := look(l, key, answers{}); s.Offer != v {
 		t.Errorf("then offered %v", s.Offer)
 	}
 
@@ -233,7 +244,7 @@ func TestHeldWithoutAnAnswer(t *testing.T) {
 	l.wroteVolume(taken) // as the API server says
 	l.settle(key.Claim)
 	for _, now := range []answers{{volumes: map[string]*corev1.PersistentVolume{"v": taken}}, {}} {
-		if s, _ := l.gather(key, now); s.Offer != nil || binding.Reserved(s) != taken {
+		if s, _ := look(l, key, now); s.Offer != nil || binding.Reserved(s) != taken {
 			t.Errorf("it has a volume, and is offered %v beside %v", s.Offer, s.Refs)
 		}
 		l.settle(key.Claim)
@@ -250,7 +261,7 @@ func TestReservedAsTheAPIServerSays(t *testing.T) {
 	c, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
 	l.claimSeen(key.Claim, c, c)
 	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "c"}
-	if s, _ := l.gather(key, answers{volumes: map[string]*corev1.PersistentVolume{"v": v}}); binding.Reserved(s) != v {
+	if s, _ := look(l, key, answers{volumes: map[string]*corev1.PersistentVolume{"v": v}}); binding.Reserved(s) != v {
 		t.Errorf("not for the claim: %v", s.Refs)
 	}
 }

@@ -46,6 +46,7 @@ type hold struct {
 	volume    string
 	claim     types.NamespacedName
 	seen      bool // by a worker, which uses it in this run or not at all
+	unsure    bool // the write that takes it had no answer
 	committed bool // it is written; the watch has not shown it yet
 	version   string
 }

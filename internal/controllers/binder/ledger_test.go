@@ -56,20 +56,17 @@ func TestDeletionAfterOurOwnWrites(t *testing.T) {
 func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
 	l := newLedger()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u", ResourceVersion: "1"}}
-	volume := func(name, owner string) *corev1.PersistentVolume {
-		return &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: owner, UID: "u"}},
-		}
+	other := types.NamespacedName{Namespace: "ns", Name: "other"}
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "copy"},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "other", UID: "u"}},
 	}
 	l.claimSeen(keyOf(claim), claim, claim)
-	l.answered(binding.Snapshot{
-		Key: binding.Key{Claim: types.NamespacedName{Namespace: "ns", Name: "other"}}, Refs: []*corev1.PersistentVolume{volume("copy", "other")},
-	}, nil)
-	if l.newestClaim(keyOf(claim)) == nil || len(l.goneOf([]*corev1.PersistentVolume{volume("own", "c")})) != 0 {
+	l.answered(binding.Snapshot{Key: binding.Key{Claim: other}, Refs: []*corev1.PersistentVolume{volume}}, nil)
+	if l.newestClaim(keyOf(claim)) == nil || l.isGone(keyOf(claim), "u") {
 		t.Error("a claim that lives is taken for gone")
 	}
-	if len(l.goneOf([]*corev1.PersistentVolume{volume("copy", "other")})) != 1 {
+	if !l.isGone(other, "u") {
 		t.Error("what the API server said of the copy's claim is not known")
 	}
 }

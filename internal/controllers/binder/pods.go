@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/protection"
 )
 
 // podUse are the claims that a pod uses, and what is known of the pod.
@@ -53,36 +54,21 @@ func (l *ledger) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Ke
 // useOf is what a pod waits for that may yet run. Nearly all that have a node have their volumes:
 // of those only the claims count that are without, or that are not known. The caller holds mu.
 func (l *ledger) useOf(pod *corev1.Pod) (use podUse) {
-	if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded ||
-		pod.Status.Phase == corev1.PodFailed {
+	if pod == nil {
 		return use
 	}
-	use.Consumer = binding.Consumer{Pod: pod.Name, Node: pod.Spec.NodeName, Why: unscheduled(pod)}
-	for i := range pod.Spec.Volumes {
-		claim := types.NamespacedName{Namespace: pod.Namespace}
-		switch v := &pod.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			claim.Name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			claim.Name = pod.Name + "-" + v.Name
-		default:
-			continue
-		}
+	consumer, consumes := binding.ConsumerOf(pod)
+	if !consumes {
+		return use
+	}
+	use.Consumer = consumer
+	for _, name := range protection.ClaimNames(pod) {
+		claim := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		if use.Node == "" || volumeNameOf(l.claims[claim]) == "" {
 			use.claims = append(use.claims, claim)
 		}
 	}
 	return use
-}
-
-// unscheduled is why a pod has no node, in the scheduler's words.
-func unscheduled(pod *corev1.Pod) string {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return ""
 }
 
 // unuse forgets what a pod uses. The caller holds mu.

@@ -12,7 +12,7 @@ import (
 // D13: what is bound when a process starts is not looked at, however the lists of claims and
 // volumes come in.
 func TestStartAmongBoundPairs(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		first := w.start()
 		for i := range 50 {
 			w.create(liveVolume(fmt.Sprint("v", i), "a"), liveClaim(fmt.Sprint("c", i), "a"))
@@ -28,7 +28,7 @@ func TestStartAmongBoundPairs(t *testing.T) {
 
 // D13: what is there when a process starts is looked at, a reference without a name included.
 func TestStartBesideAnEmptyReference(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		v := liveVolume("v", "a")
 		v.Spec.ClaimRef = &corev1.ObjectReference{}
 		w.create(v)

@@ -20,7 +20,7 @@ func TestAnOldListTakesNothingThatIsDeleted(t *testing.T) {
 		corev1.PersistentVolumeReclaimRetain: "v Released c",
 	} {
 		t.Run(string(policy), func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				claim, pv := liveClaim("c", "a"), liveVolume("v", "a")
 				pv.Spec.PersistentVolumeReclaimPolicy = policy
 				w.create(pv, claim)
@@ -43,7 +43,7 @@ func TestAClaimThatIsGoingTakesNothingThatIsFree(t *testing.T) {
 	chosen.Spec.VolumeName = "v"
 	deleted := liveVolume("v", "a")
 	deleted.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		w.start()
 		w.create(chosen)
 		if err := w.api.Delete(w.ctx, chosen.DeepCopy()); err != nil {

@@ -117,8 +117,9 @@ func (c *Controller) tell(a binding.Tell) {
 	c.teller.tell(a.Claim, a.Claim.UID, a.Finding)
 }
 
-// observe tells the claim that was decided on how a run ended.
+// observe notes how a run saw the claim, and tells the claim how it ended.
 func (c *Controller) observe(_ binding.Key, r *run, end next, _ time.Duration) {
+	c.wake(c.ledger.ended(r.Snapshot))
 	if r.Claim == nil {
 		return
 	}

@@ -24,7 +24,7 @@ func TestEventsOfEachPhase(t *testing.T) {
 		{"reused", corev1.PersistentVolumeReclaimRetain, names.ReuseAny, `v Normal VolumeReused Claim "default/c" is gone, and the volume is offered again w`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *testCluster) {
 				w.start()
 				v := liveVolume("v", "a")
 				v.Spec.PersistentVolumeReclaimPolicy = tc.policy
@@ -52,7 +52,7 @@ func TestEventsOfEachPhase(t *testing.T) {
 // 1.4: of the reasons to wait one is true at a time, and is told whenever it comes to be; what is
 // found out besides is told once.
 func TestEventsOfEachReasonToWait(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *testCluster) {
 		p := w.start()
 		class := dynamicClass("late")
 		class.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)

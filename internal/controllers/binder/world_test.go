@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// world is an API server in memory, a user, and binders one after the other, in virtual time.
-type world struct {
+// testCluster is an API server in memory, a user, and binders one after the other, in virtual time.
+type testCluster struct {
 	*testing.T
 	server *apiserver.Server
 	api    client.Client // the user's
@@ -46,12 +46,12 @@ type world struct {
 }
 
 // inWorld runs a test until all is quiet. Nothing that it waits for may need an audit.
-func inWorld(t *testing.T, test func(w *world)) {
+func inWorld(t *testing.T, test func(w *testCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		server := apiserver.New()
-		test(&world{T: t, server: server, api: server.Client(), ctx: ctx, events: &events{}})
+		test(&testCluster{T: t, server: server, api: server.Client(), ctx: ctx, events: &events{}})
 		cancel()
 		time.Sleep(2 * time.Minute) // every goroutine comes to its end
 	})
@@ -66,14 +66,14 @@ type process struct {
 }
 
 // start begins a binder, and lets it do what it has to do.
-func (w *world) start(edits ...func(*Config)) *process {
+func (w *testCluster) start(edits ...func(*Config)) *process {
 	w.Helper()
 	p := w.prepare(edits...)
 	w.run(p)
 	return p
 }
 
-func (w *world) prepare(edits ...func(*Config)) *process {
+func (w *testCluster) prepare(edits ...func(*Config)) *process {
 	api := &countingClient{Client: w.server.Client(), counts: map[string]int{}}
 	cfg := Config{
 		Live: api, Writer: api,
@@ -91,7 +91,7 @@ func (w *world) prepare(edits ...func(*Config)) *process {
 	return &process{Controller: New(cfg), view: v, api: api}
 }
 
-func (w *world) run(p *process) {
+func (w *testCluster) run(p *process) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
 	p.stop = cancel
@@ -107,9 +107,9 @@ func (w *world) run(p *process) {
 }
 
 // settle is long for everything but an audit.
-func (w *world) settle() { time.Sleep(5 * time.Second) }
+func (w *testCluster) settle() { time.Sleep(5 * time.Second) }
 
-func (w *world) create(objects ...client.Object) {
+func (w *testCluster) create(objects ...client.Object) {
 	w.Helper()
 	for _, o := range objects {
 		status, hasStatus := statusOf(o)
@@ -140,7 +140,7 @@ func statusOf(o client.Object) (restore func(client.Object), ok bool) {
 }
 
 // edit changes an object as a user does.
-func edit[T client.Object](w *world, o T, change func(T)) {
+func edit[T client.Object](w *testCluster, o T, change func(T)) {
 	w.Helper()
 	if err := w.api.Get(w.ctx, client.ObjectKeyFromObject(o), o); err != nil {
 		w.Fatal(err)
@@ -153,7 +153,7 @@ func edit[T client.Object](w *world, o T, change func(T)) {
 }
 
 // remove deletes an object and takes its finalizers off.
-func (w *world) remove(o client.Object) {
+func (w *testCluster) remove(o client.Object) {
 	w.Helper()
 	if err := w.api.Delete(w.ctx, o); err != nil {
 		w.Fatal(err)
@@ -168,7 +168,7 @@ func (w *world) remove(o client.Object) {
 }
 
 // state is all claims and volumes in lines.
-func (w *world) state() string {
+func (w *testCluster) state() string {
 	var lines []string
 	for _, c := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("%s %s %s", c.Name, c.Status.Phase, c.Spec.VolumeName), " "))
@@ -186,7 +186,7 @@ func (w *world) state() string {
 	return strings.Join(lines, "; ")
 }
 
-func (w *world) expect(want string) {
+func (w *testCluster) expect(want string) {
 	w.Helper()
 	if got := w.state(); got != want {
 		w.Errorf("got  %s\nwant %s", got, want)
@@ -194,7 +194,7 @@ func (w *world) expect(want string) {
 }
 
 // did compares what a binder asked of the API server since the last time.
-func (w *world) did(p *process, want string) {
+func (w *testCluster) did(p *process, want string) {
 	w.Helper()
 	if got := p.api.take(); got != want {
 		w.Errorf("asked %q, want %q", got, want)
@@ -202,7 +202,7 @@ func (w *world) did(p *process, want string) {
 }
 
 // told compares the events since the last time.
-func (w *world) told(want ...string) {
+func (w *testCluster) told(want ...string) {
 	w.Helper()
 	if got := w.events.take(); !slices.Equal(got, want) {
 		w.Errorf("told %q, want %q", got, want)

@@ -2,6 +2,7 @@ package binding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,7 +166,8 @@ func pair(c *pvc, volumes ...*pv) Snapshot {
 	return s
 }
 
-func with2(s Snapshot, edits ...func(*Snapshot)) Snapshot { return *edited(&s, edits) }
+// given is a snapshot with more of the cluster in it.
+func given(s Snapshot, edits ...func(*Snapshot)) Snapshot { return *edited(&s, edits) }
 
 func offered(v *pv) func(*Snapshot) { return func(s *Snapshot) { s.Offer = v } }
 
@@ -185,70 +187,71 @@ func isGone(uid types.UID) func(*Snapshot) {
 	return func(s *Snapshot) { s.Gone = map[types.UID]struct{}{uid: {}} }
 }
 
-// show is a verdict in a line: its actions, and where it ends.
+// show writes a verdict as the rows of the tables do: its actions, and how it ends.
 func show(v Verdict) string {
 	var parts []string
-	for {
+	for v != nil {
 		todo, ok := v.(do)
 		if !ok {
+			kind, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", v), "verdict."), "[")
+			parts = append(parts, strings.ToLower(kind)+": "+string(v.Because().Reason))
 			break
 		}
 		for _, a := range todo.Actions {
-			parts = append(parts, showAction(a))
-		}
-		if todo.Then == nil {
-			return strings.Join(parts, "; ")
+			name := strings.TrimPrefix(fmt.Sprintf("%T", a), "binding.")
+			parts = append(parts, strings.Join(append([]string{name}, details(a)...), " "))
 		}
 		v = todo.Then
 	}
-	kind := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(strings.SplitN(fmt.Sprintf("%T", v), "[", 2)[0], "verdict."), "]"))
-	return strings.Join(append(parts, kind+" "+string(v.Because().Reason)), "; ")
+	return strings.Join(parts, "; ")
 }
 
-func showAction(a Action) string {
+// details are what an action is about, in words.
+func details(a Action) []string {
 	switch a := a.(type) {
+	case Reserve:
+		return []string{a.Volume.Name}
 	case ClaimVolume:
-		return "W1 " + a.Volume.Name + mark(a.Mark)
+		return words(a.Volume.Name, when(a.Mark, "marked"))
 	case Complete:
-		var text []string
-		if a.Volume != nil {
-			text = append(text, "W2 "+a.Volume.Name)
+		switch {
+		case a.Claim == nil:
+			return words("volume", a.Volume.Name)
+		case a.Volume == nil:
+			return words("claim of", a.Name, when(a.Mark, "marked"))
 		}
-		if a.Claim != nil {
-			text = append(text, "W3 "+a.Name+mark(a.Mark))
-		}
-		return strings.Join(text, "+")
+		return words("volume and claim of", a.Name, when(a.Mark, "marked"))
 	case SetClaimStatus:
-		if a.Status.Cleared {
-			return "claim " + string(a.Status.Phase)
-		}
 		capacity := a.Status.Capacity[corev1.ResourceStorage]
-		return fmt.Sprintf("W4 %s %s", a.Status.Phase, capacity.String())
+		return words(string(a.Status.Phase), when(!a.Status.Cleared, capacity.String()))
 	case SetVolumePhase:
-		return a.Volume.Name + " " + string(a.Phase)
+		return words(a.Volume.Name, string(a.Phase))
 	case Unbind:
-		return "unbind " + a.Volume.Name + word(a.Whole, " for any") + word(a.For.Name != "", " for "+a.For.String())
+		return words(a.Volume.Name, when(a.Whole, "for any claim"), when(a.For.Name != "", "for "+a.For.String()))
 	case AssignClass:
-		return "class " + a.Class
+		return words(a.Class)
 	case AskProvisioner:
-		return "ask " + a.Driver
+		return words(a.Driver)
 	case HandOver:
-		return "give " + a.Driver
+		return words(a.Driver)
 	case SetMigration:
-		return strings.Join(strings.Fields("migrated to "+a.Driver+word(len(a.Finalizers) > 0, " without "+strings.Join(a.Finalizers, ","))), " ")
+		return words(a.Driver, when(len(a.Finalizers) > 0, "without "+strings.Join(a.Finalizers, ",")))
 	case AskAPI:
-		return fmt.Sprintf("look%s%s", word(a.Claim, " claim"), word(len(a.Volumes) > 0, " volumes"))
+		return words(when(a.Claim, "claim"), when(len(a.Volumes) > 0, "volumes"))
 	case Tell:
-		return "tell " + string(a.Finding.Reason) + word(a.Volume != nil, " of volume") + word(a.Claim != nil, " of claim")
+		return words(when(a.Volume != nil, "volume"), when(a.Claim != nil, "claim"), string(a.Finding.Reason))
 	}
-	return fmt.Sprintf("%T", a)
+	return nil
 }
 
-func mark(is bool) string { return word(is, " marked") }
-
-func word(is bool, text string) string {
+func when(is bool, text string) string {
 	if is {
 		return text
 	}
 	return ""
+}
+
+// words leaves out those that are empty.
+func words(all ...string) []string {
+	return slices.DeleteFunc(all, func(word string) bool { return word == "" })
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/purser-csi/purser/internal/core/ephemeral"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -14,6 +17,25 @@ type Consumer struct {
 	Pod  string
 	Node string // that it is on, which cannot be by a scheduler that minds volumes; "" for none
 	Why  string // it has no node, in the scheduler's words; "" when that has not said
+}
+
+// ConsumerOf returns what binding needs to know of a pod; ok is false for a pod that has ended or is
+// being deleted, and so waits for no volume.
+func ConsumerOf(pod *corev1.Pod) (c Consumer, ok bool) {
+	if !ephemeral.Wants(pod) {
+		return Consumer{}, false
+	}
+	return Consumer{Pod: pod.Name, Node: pod.Spec.NodeName, Why: unscheduled(pod)}, true
+}
+
+// unscheduled is why a pod has no node, in the scheduler's words.
+func unscheduled(pod *corev1.Pod) string {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // How much of the scheduler's words goes into an event: of how many pods, and how many bytes of

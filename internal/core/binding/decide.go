@@ -71,7 +71,7 @@ func decideUnbound(s Snapshot) Verdict {
 	case deleting:
 		return goingWithout()
 	case s.Offer != nil && !delayed:
-		return take(s, s.Offer)
+		return reserve(s, take(s, s.Offer))
 	case AsksNoClass(s.Claim) && s.Default != nil:
 		return assign(s)
 	case delayed && !node:
@@ -106,6 +106,16 @@ func reservedBefore(claim *corev1.PersistentVolumeClaim, a, b *corev1.Persistent
 		return stays
 	}
 	return volumeOf(a).before(volumeOf(b))
+}
+
+// reserve holds the offered volume before anything is asked or written.
+func reserve(s Snapshot, taking Verdict) Verdict {
+	todo, ok := taking.(do)
+	if !ok {
+		return taking
+	}
+	todo.Actions = append([]Action{Reserve{s.Offer, s.Claim}}, todo.Actions...)
+	return todo
 }
 
 func assign(s Snapshot) Verdict {

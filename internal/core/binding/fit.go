@@ -63,6 +63,12 @@ func SeeksStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 		!DelaysBinding(class)
 }
 
+// LooksForStatic reports whether the claim of a snapshot may be bound to a volume that names no
+// claim. A claim with a volume that is reserved for it does not look for another one.
+func LooksForStatic(s Snapshot) bool {
+	return s.Claim != nil && SeeksStatic(s.Claim, s.Class) && Reserved(s) == nil
+}
+
 // Matchable reports whether the volume is there for any claim that it fits.
 func Matchable(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.ClaimRef == nil && pv.DeletionTimestamp == nil && pv.Status.Phase == corev1.VolumeAvailable

@@ -57,7 +57,7 @@ type Snapshot struct {
 	Named        *corev1.PersistentVolume   // the one in the claim's spec.volumeName; nil: it does not exist
 	VolumesAsked bool                       // Named is what the API server says now
 	Refs         []*corev1.PersistentVolume // those whose spec.claimRef names the key, or the one that the key names
-	Offer        *corev1.PersistentVolume   // the best static volume, held for this claim; nil: there is none
+	Offer        *corev1.PersistentVolume   // the best static volume, free or held for this claim; nil: there is none
 
 	Class     *storagev1.StorageClass // the one that the claim names; nil: it does not exist
 	Default   *storagev1.StorageClass // the default class; nil: there is none
@@ -76,6 +76,13 @@ func (s Snapshot) gone(uid types.UID) bool {
 type Action interface{ action() }
 
 type (
+	// Reserve holds the offered volume for the claim in the memory of this process, so that no other
+	// claim is given it meanwhile. When another claim was faster, the next best volume is held, and
+	// it is decided again.
+	Reserve struct {
+		Volume *corev1.PersistentVolume
+		Claim  *corev1.PersistentVolumeClaim
+	}
 	// ClaimVolume is the first write of a binding (W1), and the one that counts: it puts the claim,
 	// with its uid, into the volume's spec.claimRef. It carries the volume's resource version, so
 	// that of two that want a volume one gets it (C1).
@@ -150,6 +157,7 @@ type (
 	}
 )
 
+func (Reserve) action()        {}
 func (ClaimVolume) action()    {}
 func (Complete) action()       {}
 func (SetClaimStatus) action() {}

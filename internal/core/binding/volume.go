@@ -186,7 +186,7 @@ func settling(actions []Action) string {
 			all = append(all, fmt.Sprintf("migrated-to becomes %q", a.Driver))
 		case Tell:
 			all = append(all, a.Finding.Message)
-		case ClaimVolume, Complete, SetClaimStatus, AssignClass, AskProvisioner, HandOver, AskAPI: // these are the claim's
+		case Reserve, ClaimVolume, Complete, SetClaimStatus, AssignClass, AskProvisioner, HandOver, AskAPI: // these are the claim's
 		}
 	}
 	return strings.Join(all, "; ")
