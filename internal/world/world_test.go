@@ -1,9 +1,7 @@
 package world_test
 
 import (
-	"context"
-	"fmt"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,14 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/purser-csi/purser/internal/core/ephemeral"
-	"github.com/purser-csi/purser/internal/core/expansion"
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/protection"
-	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/world"
 	"github.com/purser-csi/purser/internal/world/dump"
+	"github.com/purser-csi/purser/test/decisions"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/view"
 )
@@ -66,6 +61,32 @@ func populate(t *testing.T, server *apiserver.Server) []client.Object {
 		pv.Status.Phase = corev1.VolumeBound
 		must(api.Status().Update(t.Context(), pv))
 	}
+	reclaim, waits := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingWaitForFirstConsumer
+	must(api.Create(t.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "ours"}, Provisioner: "d", ReclaimPolicy: &reclaim}))
+	must(api.Create(t.Context(), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "late", Annotations: map[string]string{names.AnnDefaultStorageClass: "true"}}, Provisioner: "d", VolumeBindingMode: &waits,
+	}))
+	for name, class := range map[string]*string{"asks": new("ours"), "waits-for-pod": new("late"), "static": new(""), "classless": nil, "lacks-class": new("none")} {
+		must(api.Create(t.Context(), &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{names.AnnStorageProvisioner: "d"}},
+			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: class, AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size("2Gi")}},
+		}))
+	}
+	for name, phase := range map[string]corev1.PersistentVolumePhase{"free": corev1.VolumeAvailable, "free-too": corev1.VolumeAvailable, "released": corev1.VolumeReleased, "twin": corev1.VolumeReleased} {
+		pv := &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PersistentVolumeSpec{
+				Capacity: size("3Gi"), AccessModes: modes, PersistentVolumeReclaimPolicy: reclaim,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "shared"}},
+			},
+		}
+		if phase == corev1.VolumeReleased {
+			pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "former", UID: "former"}
+		}
+		must(api.Create(t.Context(), pv))
+		pv.Status.Phase = phase
+		must(api.Status().Update(t.Context(), pv))
+	}
 	pod := func(name, node string, phase corev1.PodPhase, source corev1.VolumeSource) {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
@@ -84,7 +105,7 @@ func populate(t *testing.T, server *apiserver.Server) []client.Object {
 	pod("new", "", corev1.PodPending, template)
 	pod("waits", "", corev1.PodPending, template) // the claim of its name is not its own
 	for _, claim := range apiserver.Objects(server, &corev1.PersistentVolumeClaim{}) {
-		if claim.Name != "unused" {
+		if strings.HasPrefix(claim.Spec.VolumeName, "pv-") && claim.Name != "unused" || claim.Name == "pending" {
 			must(api.Delete(t.Context(), claim.DeepCopy()))
 		}
 	}
@@ -99,53 +120,15 @@ func populate(t *testing.T, server *apiserver.Server) []client.Object {
 	for _, o := range apiserver.Objects(server, &corev1.Pod{}) {
 		all = append(all, o)
 	}
-	return all
-}
-
-func text[A any](v verdict.Verdict[A], err error) string {
-	if err != nil {
-		return "error: " + err.Error()
-	}
-	return fmt.Sprintf("%T %s: %s", v, v.Because().Reason, v.Because().Text())
-}
-
-// decisions returns what is decided about each object, by decision and object.
-func decisions(ctx context.Context, from client.Reader, objects []client.Object, now time.Time) map[string]string {
-	all := map[string]string{}
-	for _, o := range objects {
-		key := world.KeyOf(o)
-		switch o := o.(type) {
-		case *corev1.PersistentVolumeClaim:
-			for memory, m := range map[string]world.ClaimMemory{
-				"": {}, " answered": {Answer: &world.PodAnswer{Version: "1"}, Asked: now}, " removed": {Removed: true},
-			} {
-				s, err := world.ClaimProtection(ctx, from, m, key)
-				all["protect claim "+o.Name+memory] = text(protection.DecideClaim(s, now), err)
-			}
-			u, err := world.ClaimUsage(ctx, from, world.UsageMemory{}, key)
-			all["use of "+o.Name] = text(protection.DecideUnused(u, now), err)
-			e, err := world.Expansion(ctx, from, expansion.Key{NamespacedName: key.NamespacedName, UID: key.UID, Size: expansion.Wish(o)})
-			all["expand "+o.Name] = text(expansion.Decide(e), err)
-		case *corev1.PersistentVolume:
-			s, err := world.VolumeProtection(ctx, from, world.VolumeMemory{}, key)
-			all["protect volume "+o.Name] = text(protection.DecideVolume(s, now), err)
-		case *storagev1.VolumeAttributesClass:
-			s, err := world.ClassProtection(ctx, from, world.ClassMemory{}, key)
-			all["protect class "+o.Name] = text(protection.DecideClass(s), err)
-		case *corev1.Pod:
-			for _, volume := range ephemeral.Volumes(o) {
-				s, err := world.Ephemeral(ctx, from, ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume})
-				all["ephemeral "+o.Name] = text(ephemeral.Decide(s), err)
-			}
-		}
+	for _, o := range apiserver.Objects(server, &storagev1.StorageClass{}) {
+		all = append(all, o)
 	}
 	return all
 }
 
 func addIndexes(t *testing.T, to client.FieldIndexer) {
 	t.Helper()
-	indexes := slices.Concat(world.EphemeralIndexes(), world.ClaimProtectionIndexes(), world.ClaimUsageIndexes(), world.ClassProtectionIndexes())
-	if err := world.AddIndexes(t.Context(), to, indexes...); err != nil {
+	if err := world.AddIndexes(t.Context(), to, decisions.Indexes("d")...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -170,18 +153,21 @@ func TestVerdictsOverDumpAndCache(t *testing.T) {
 	addIndexes(t, cached)
 	dumped := newDump(t, objects)
 	now := time.Now()
-	overCache := decisions(t.Context(), cached, objects, now)
-	if diff := cmp.Diff(overCache, decisions(t.Context(), cached, objects, now)); diff != "" {
+	decide := func(cached, live client.Reader) map[string]string {
+		return decisions.Of(t.Context(), world.Readers{Cached: cached, Live: live}, objects, "d", now)
+	}
+	overCache := decide(cached, server.Client())
+	if diff := cmp.Diff(overCache, decide(cached, server.Client())); diff != "" {
 		t.Errorf("a gather changed something (-first +second):\n%s", diff)
 	}
-	if diff := cmp.Diff(overCache, decisions(t.Context(), dumped, objects, now)); diff != "" {
+	if diff := cmp.Diff(overCache, decide(dumped, dumped)); diff != "" {
 		t.Errorf("-cache +dump:\n%s", diff)
 	}
 	reasons := map[string]bool{}
 	for _, v := range overCache {
 		reasons[v] = true
 	}
-	const least = 12
+	const least = 24
 	if len(reasons) < least {
 		t.Errorf("only %d different verdicts, want at least %d: %v", len(reasons), least, overCache)
 	}

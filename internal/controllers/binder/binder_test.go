@@ -72,7 +72,9 @@ func TestWakeUps(t *testing.T) {
 			"a volume that is freed",
 			[]client.Object{liveClaim("c", "a"), taken.DeepCopy()},
 			"c Pending; v Available other by name",
-			func(w *testCluster) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
+			func(w *testCluster) {
+				edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
+			}, "c Bound v; v Bound c",
 		},
 		{"a volume that is reserved by name", []client.Object{liveClaim("c", "a")}, "c Pending", func(w *testCluster) { w.create(byName.DeepCopy()) }, "c Bound v; v Bound c"},
 		{
@@ -88,7 +90,9 @@ func TestWakeUps(t *testing.T) {
 			"the volume that the claim names and another one had",
 			[]client.Object{chosen.DeepCopy(), taken.DeepCopy()},
 			"c Pending v; v Available other by name",
-			func(w *testCluster) { edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, "c Bound v; v Bound c",
+			func(w *testCluster) {
+				edit(w, taken.DeepCopy(), func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil })
+			}, "c Bound v; v Bound c",
 		},
 		{
 			"labels that the claim selects",

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,11 +81,34 @@ func (r *Reader) Get(_ context.Context, key client.ObjectKey, into client.Object
 	}
 	for _, o := range r.objects[kind] {
 		if client.ObjectKeyFromObject(o) == key {
-			reflect.ValueOf(into).Elem().Set(reflect.ValueOf(o.DeepCopyObject()).Elem())
-			return nil
+			return fill(into, o)
 		}
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, key.String())
+}
+
+// fill copies an object. Of one that is read as metadata it copies those only, and one of which the
+// dump has only metadata can only be read so.
+func fill(into, from client.Object) error {
+	if reflect.TypeOf(into) == reflect.TypeOf(from) {
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
+		return nil
+	}
+	partial, ok := into.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return fmt.Errorf("the dump has %q as %T, and not as %T", client.ObjectKeyFromObject(from), from, into)
+	}
+	source, err := meta.Accessor(from.DeepCopyObject())
+	if err != nil {
+		return err
+	}
+	partial.ObjectMeta = metav1.ObjectMeta{
+		Namespace: source.GetNamespace(), Name: source.GetName(), UID: source.GetUID(), ResourceVersion: source.GetResourceVersion(),
+		Labels: source.GetLabels(), Annotations: source.GetAnnotations(), Finalizers: source.GetFinalizers(),
+		CreationTimestamp: source.GetCreationTimestamp(), DeletionTimestamp: source.GetDeletionTimestamp(),
+		OwnerReferences: source.GetOwnerReferences(),
+	}
+	return nil
 }
 
 // List implements client.Reader. Like the informer cache it selects by namespace, labels and indexed

@@ -78,6 +78,11 @@ var strategies = []*strategy{
 		frozen: compares(frozenClass),
 	},
 	{
+		kind:     storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
+		resource: storagev1.Resource("volumeattributesclasses"),
+		create:   func() client.Object { return &storagev1.VolumeAttributesClass{} },
+	},
+	{
 		kind:       storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"),
 		resource:   storagev1.Resource("volumeattachments"),
 		create:     func() client.Object { return &storagev1.VolumeAttachment{} },

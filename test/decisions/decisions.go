@@ -1,0 +1,144 @@
+package decisions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/attributes"
+	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/ephemeral"
+	"github.com/purser-csi/purser/internal/core/expansion"
+	"github.com/purser-csi/purser/internal/core/objects"
+	"github.com/purser-csi/purser/internal/core/protection"
+	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/world"
+)
+
+// Indexes are those that the decisions need for one driver.
+func Indexes(driver string) []world.Index {
+	return slices.Concat(
+		world.EphemeralIndexes(), world.ClaimProtectionIndexes(), world.ClaimUsageIndexes(),
+		world.ClassProtectionIndexes(), world.BindingIndexes(), world.ProvisioningIndexes(), world.ResizingIndexes(),
+		world.ModificationIndexes(), world.ReclaimIndexes(reclaim.Driver{Name: driver, Controller: capabilities}),
+	)
+}
+
+var capabilities = map[csi.ControllerServiceCapability_RPC_Type]bool{
+	csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:     true,
+	csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: true,
+	csi.ControllerServiceCapability_RPC_CLONE_VOLUME:             true,
+	csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT:   true,
+}
+
+// Of returns what fresh processes decide about each object, by decision and object.
+func Of(ctx context.Context, from world.Readers, all []client.Object, driver string, now time.Time) map[string]string {
+	r := run{ctx: ctx, from: from, driver: driver, now: now, found: map[string]string{}}
+	for _, o := range all {
+		switch o := o.(type) {
+		case *corev1.PersistentVolumeClaim:
+			r.claim(o)
+		case *corev1.PersistentVolume:
+			r.volume(o)
+		case *storagev1.VolumeAttributesClass:
+			s, err := world.ClassProtection(ctx, from.Cached, world.ClassMemory{}, world.KeyOf(o))
+			note(r, "protect class", o, protection.DecideClass(s), err)
+		case *corev1.Pod:
+			for _, volume := range ephemeral.Volumes(o) {
+				s, err := world.Ephemeral(ctx, from.Cached, ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume})
+				note(r, "ephemeral volume "+volume, o, ephemeral.Decide(s), err)
+			}
+		}
+	}
+	return r.found
+}
+
+type run struct {
+	ctx    context.Context //nolint:containedctx // it lives for one call
+	from   world.Readers
+	driver string
+	now    time.Time
+	found  map[string]string
+}
+
+// note writes a verdict down: its kind, its reason with the words, and the kinds of its actions.
+func note[A any](r run, what string, o client.Object, v verdict.Verdict[A], err error) {
+	key := what + " " + strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
+	if err != nil {
+		r.found[key] = "error: " + err.Error()
+		return
+	}
+	kind, _, _ := strings.Cut(fmt.Sprintf("%T", v), "[")
+	text := fmt.Sprintf("%s %s: %s", kind, v.Because().Reason, v.Because().Text())
+	if todo, ok := v.(verdict.Do[A]); ok {
+		for _, action := range todo.Actions {
+			text += fmt.Sprintf("; %T", action)
+		}
+	}
+	r.found[key] = text
+}
+
+func (r run) claim(o *corev1.PersistentVolumeClaim) {
+	key := world.KeyOf(o)
+	for memory, m := range map[string]world.ClaimMemory{
+		"": {}, ", answered": {Answer: &world.PodAnswer{Version: "1"}, Asked: r.now}, ", removed": {Removed: true},
+	} {
+		s, err := world.ClaimProtection(r.ctx, r.from.Cached, m, key)
+		note(r, "protect claim"+memory, o, protection.DecideClaim(s, r.now), err)
+	}
+	usage, err := world.ClaimUsage(r.ctx, r.from.Cached, world.UsageMemory{}, key)
+	note(r, "use of claim", o, protection.DecideUnused(usage, r.now), err)
+	grown, err := world.Expansion(r.ctx, r.from.Cached, expansion.Key{
+		NamespacedName: key.NamespacedName, UID: key.UID, Size: expansion.Wish(o),
+	})
+	note(r, "expand claim", o, expansion.Decide(grown), err)
+	bound := objects.ClaimKey{NamespacedName: key.NamespacedName, UID: key.UID}
+	resized, err := world.Resizing(r.ctx, r.from.Cached, bound, world.ResizingMemory{
+		Driver: resizing.Driver{Name: r.driver, Controller: true}, OfflineOnly: true,
+	})
+	note(r, "resize claim", o, resizing.Decide(resized, r.now), err)
+	modified, err := world.Modification(r.ctx, r.from.Cached, bound, world.ModificationMemory{
+		Driver: attributes.Driver{Name: r.driver, Modifies: true},
+	})
+	note(r, "modify claim", o, attributes.Decide(modified, r.now), err)
+	made, err := world.Provisioning(r.ctx, r.from, provision.Key{NamespacedName: key.NamespacedName, UID: key.UID},
+		world.ProvisioningMemory{
+			Driver: provision.Driver{
+				Name: r.driver, Controller: capabilities, HasTopology: true,
+				Plugin: map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true},
+			},
+			Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1},
+		})
+	note(r, "provision claim", o, provision.Decide(made, r.now), err)
+	r.binding(o, binding.Key{Claim: key.NamespacedName})
+}
+
+func (r run) volume(o *corev1.PersistentVolume) {
+	s, err := world.VolumeProtection(r.ctx, r.from.Cached, world.VolumeMemory{}, world.KeyOf(o))
+	note(r, "protect volume", o, protection.DecideVolume(s, r.now), err)
+	reclaimed, err := world.Reclaim(r.ctx, r.from, o.Name, world.ReclaimMemory{
+		Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
+	})
+	note(r, "reclaim volume", o, reclaim.Decide(reclaimed), err)
+	r.binding(o, binding.KeyOf(o))
+}
+
+// binding notes what is decided over the objects alone, and once the API server has been asked.
+func (r run) binding(o client.Object, key binding.Key) {
+	for asked, m := range map[string]world.BindingMemory{
+		"": {}, ", asked": {ClaimAsked: true, Asked: func(string) bool { return true }},
+	} {
+		s, err := world.ReadBinding(r.ctx, r.from.Cached, key, m)
+		note(r, fmt.Sprintf("bind %T%s", o, asked), o, binding.Decide(s), err)
+	}
+}
