@@ -55,7 +55,8 @@ func Of(ctx context.Context, from world.Readers, all []client.Object, driver str
 			note(r, "protect class", o, protection.DecideClass(s), err)
 		case *corev1.Pod:
 			for _, volume := range ephemeral.Volumes(o) {
-				s, err := world.Ephemeral(ctx, from.Cached, ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume})
+				key := ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume}
+				s, err := world.Ephemeral(ctx, from.Cached, key)
 				note(r, "ephemeral volume "+volume, o, ephemeral.Decide(s), err)
 			}
 		}
@@ -120,7 +121,7 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 			Options: provision.Options{NamePrefix: "pvc", NameUUIDLength: -1},
 		})
 	note(r, "provision claim", o, provision.Decide(made, r.now), err)
-	r.binding(o, binding.Key{Claim: key.NamespacedName})
+	r.binding("bind claim", o, binding.Key{Claim: key.NamespacedName})
 }
 
 func (r run) volume(o *corev1.PersistentVolume) {
@@ -130,15 +131,15 @@ func (r run) volume(o *corev1.PersistentVolume) {
 		Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
 	})
 	note(r, "reclaim volume", o, reclaim.Decide(reclaimed), err)
-	r.binding(o, binding.KeyOf(o))
+	r.binding("bind volume", o, binding.KeyOf(o))
 }
 
 // binding notes what is decided over the objects alone, and once the API server has been asked.
-func (r run) binding(o client.Object, key binding.Key) {
+func (r run) binding(what string, o client.Object, key binding.Key) {
 	for asked, m := range map[string]world.BindingMemory{
 		"": {}, ", asked": {ClaimAsked: true, Asked: func(string) bool { return true }},
 	} {
 		s, err := world.ReadBinding(r.ctx, r.from.Cached, key, m)
-		note(r, fmt.Sprintf("bind %T%s", o, asked), o, binding.Decide(s), err)
+		note(r, what+asked, o, binding.Decide(s), err)
 	}
 }

@@ -186,7 +186,8 @@ func settling(actions []Action) string {
 			all = append(all, fmt.Sprintf("migrated-to becomes %q", a.Driver))
 		case Tell:
 			all = append(all, a.Finding.Message)
-		case Reserve, ClaimVolume, Complete, SetClaimStatus, AssignClass, AskProvisioner, HandOver, AskAPI: // these are the claim's
+		// these are the claim's
+		case Reserve, ClaimVolume, Complete, SetClaimStatus, AssignClass, AskProvisioner, HandOver, AskAPI:
 		}
 	}
 	return strings.Join(all, "; ")

@@ -103,8 +103,9 @@ func fill(into, from client.Object) error {
 		return err
 	}
 	partial.ObjectMeta = metav1.ObjectMeta{
-		Namespace: source.GetNamespace(), Name: source.GetName(), UID: source.GetUID(), ResourceVersion: source.GetResourceVersion(),
-		Labels: source.GetLabels(), Annotations: source.GetAnnotations(), Finalizers: source.GetFinalizers(),
+		Namespace: source.GetNamespace(), Name: source.GetName(), UID: source.GetUID(),
+		ResourceVersion: source.GetResourceVersion(), Labels: source.GetLabels(),
+		Annotations: source.GetAnnotations(), Finalizers: source.GetFinalizers(),
 		CreationTimestamp: source.GetCreationTimestamp(), DeletionTimestamp: source.GetDeletionTimestamp(),
 		OwnerReferences: source.GetOwnerReferences(),
 	}
