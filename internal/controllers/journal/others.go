@@ -26,7 +26,8 @@ type Others struct {
 // that is not renewed may be gone for good. Without the permission to list Leases there are none.
 func (o Others) Entries(ctx context.Context, now time.Time) (all []intent.Entry, err error) {
 	var leases coordinationv1.LeaseList
-	err = o.Live.List(ctx, &leases, client.InNamespace(o.Namespace), client.MatchingLabels{names.LabelManagedBy: names.ManagedByPurser})
+	ours := client.MatchingLabels{names.LabelManagedBy: names.ManagedByPurser}
+	err = o.Live.List(ctx, &leases, client.InNamespace(o.Namespace), ours)
 	if err != nil {
 		if apierrors.IsForbidden(err) {
 			return nil, nil
