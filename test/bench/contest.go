@@ -17,6 +17,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/test/bench/usage"
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
@@ -33,7 +34,7 @@ type contest struct {
 	profiles string   // folder
 	driver   *instant
 	log      auditLog
-	servers  []int // process ids
+	servers  map[string]int // process ids
 	namespaces
 	outcome outcome
 }
@@ -50,8 +51,8 @@ type outcome struct {
 // idleResult is what a contender costs that has nothing to do.
 type idleResult struct {
 	contender    string
-	after, share float64 // of one core: right after work, and later
-	memory       memory  // later
+	after, share float64      // of one core: right after work, and later
+	memory       usage.Memory // later
 }
 
 const (
@@ -97,7 +98,7 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 			_ = c.close() // the error before it is the one to tell
 		}
 	}()
-	if c.servers, err = serversIn(dir); err != nil {
+	if c.servers, err = usage.ServersIn(dir); err != nil {
 		return nil, err
 	}
 	if err := c.connect(); err != nil {
@@ -288,21 +289,21 @@ func (c *contest) rest(ctx context.Context, who contender, t team) (err error) {
 	if result.share, err = shareOf(ctx, pid, idleTime); err != nil {
 		return err
 	}
-	result.memory, err = memoryOf(pid)
+	result.memory, err = usage.MemoryOf(pid)
 	c.outcome.idle = append(c.outcome.idle, result)
 	return err
 }
 
 // shareOf is the part of a core that a process uses in the time that follows.
 func shareOf(ctx context.Context, pid int, span time.Duration) (float64, error) {
-	before, err := cpuOf(pid)
+	before, err := usage.CPUOf(pid)
 	if err != nil {
 		return 0, err
 	}
 	if err := stand(ctx, span); err != nil {
 		return 0, err
 	}
-	after, err := cpuOf(pid)
+	after, err := usage.CPUOf(pid)
 	return (after - before).Seconds() / span.Seconds(), err
 }
 

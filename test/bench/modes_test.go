@@ -8,13 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/test/bench/usage"
 )
 
 func TestPresentReport(t *testing.T) {
 	p := present{
 		role: roleProvisioner,
-		none: footprint{memory: memory{now: 40 << 20}, live: 5 << 20},
-		all:  footprint{memory: memory{now: 60 << 20, anonymous: 30 << 20, most: 90 << 20}, live: 5<<20 + 2600*1000},
+		none: footprint{Memory: usage.Memory{Now: 40 << 20}, live: 5 << 20},
+		all:  footprint{Memory: usage.Memory{Now: 60 << 20, Anonymous: 30 << 20, Most: 90 << 20}, live: 5<<20 + 2600*1000},
 	}
 	report := strings.Join(strings.Fields(reportPresent([]present{p}, 1000)), " ")
 	for _, want := range []string{"resident MB with 1000 60.0 <= 70.0 met", "its claim 2600 <= 2560 NOT MET"} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/purser-csi/purser/test/bench/usage"
 	"github.com/purser-csi/purser/test/e2e/scrape"
 )
 
@@ -20,9 +21,9 @@ type present struct {
 
 // footprint is the memory of one process, in bytes.
 type footprint struct {
-	memory              // before the collection of garbage that follows was asked for
-	inUse, live float64 // the heap after it: its pages, and what is in them
-	profile     []byte  // of the heap
+	usage.Memory         // before the collection of garbage that follows was asked for
+	inUse, live  float64 // the heap after it: its pages, and what is in them
+	profile      []byte  // of the heap
 }
 
 // The goals. That of resident memory is the provisioner's alone.
@@ -71,7 +72,7 @@ func (r *rig) footprint(ctx context.Context, role string) (f footprint, err erro
 		return f, ctx.Err()
 	case <-time.After(calmTime):
 	}
-	if f.memory, err = memoryOf(s.Pid()); err != nil {
+	if f.Memory, err = usage.MemoryOf(s.Pid()); err != nil {
 		return f, err
 	}
 	// Asking for a profile of the heap is the way to have garbage collected.
@@ -96,9 +97,9 @@ func reportPresent(all []present, pairs int) string {
 			name      string
 			none, all float64
 		}{
-			{"resident memory", float64(p.none.now), float64(p.all.now)},
-			{"  of it anonymous", float64(p.none.anonymous), float64(p.all.anonymous)},
-			{"  at most", float64(p.none.most), float64(p.all.most)},
+			{"resident memory", float64(p.none.Now), float64(p.all.Now)},
+			{"  of it anonymous", float64(p.none.Anonymous), float64(p.all.Anonymous)},
+			{"  at most", float64(p.none.Most), float64(p.all.Most)},
 			{"heap, pages in use", p.none.inUse, p.all.inUse},
 			{"heap, live", p.none.live, p.all.live},
 		} {
@@ -112,7 +113,7 @@ func reportPresent(all []present, pairs int) string {
 				&out,
 				goal{
 					name:   p.role + ": resident MB with " + fmt.Sprint(pairs),
-					here:   float64(p.all.now) / (1 << 20),
+					here:   float64(p.all.Now) / (1 << 20),
 					limit:  residentGoal >> 20,
 					format: "%.1f",
 				},

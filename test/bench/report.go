@@ -91,7 +91,7 @@ func (o outcome) report() string {
 		if i == 0 {
 			line("\n%-26s%18s%18s%18s", fmt.Sprintf("Idle with %d bound", o.pairs), "right after work", "later", "resident MB")
 		}
-		line("  %-24s%17.2f%%%17.2f%%%18d", r.contender, r.after*100, r.share*100, r.memory.now>>20)
+		line("  %-24s%17.2f%%%17.2f%%%18d", r.contender, r.after*100, r.share*100, r.memory.Now>>20)
 	}
 	if len(o.idle) > 0 {
 		line("Of one core: for %s right after work, with the garbage of it; and, %s after", afterTime, calmDown)
@@ -204,7 +204,7 @@ func (r row) cpu(who int) string {
 	return blank(float64(r.spent[who].cpu)/float64(time.Millisecond)/float64(r.claims), "%.2f")
 }
 
-func (r row) memory(who int) string { return blank(float64(r.spent[who].memory.now>>20), "%.0f") }
+func (r row) memory(who int) string { return blank(float64(r.spent[who].memory.Now>>20), "%.0f") }
 
 // per is a number for each claim.
 func (r row) per(n int) string { return blank(float64(n)/float64(r.claims), "%.2f") }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/purser-csi/purser/test/bench/usage"
 	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/e2e/scrape"
 )
@@ -106,7 +107,7 @@ const (
 // cost of a program.
 type cost struct {
 	cpu    time.Duration
-	memory memory
+	memory usage.Memory
 }
 
 // try does one trial. What is still told of its preparation is waited for, since it is not a part
@@ -194,7 +195,7 @@ type sight struct {
 
 func (c *contest) look(ctx context.Context, t team) (s sight, err error) {
 	for _, pid := range c.servers {
-		cpu, err := cpuOf(pid)
+		cpu, err := usage.CPUOf(pid)
 		if err != nil {
 			return s, err
 		}
@@ -219,10 +220,10 @@ func (c *contest) look(ctx context.Context, t team) (s sight, err error) {
 }
 
 func costOf(pid int) (c cost, err error) {
-	if c.cpu, err = cpuOf(pid); err != nil {
+	if c.cpu, err = usage.CPUOf(pid); err != nil {
 		return c, err
 	}
-	c.memory, err = memoryOf(pid)
+	c.memory, err = usage.MemoryOf(pid)
 	return c, err
 }
 

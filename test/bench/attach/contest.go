@@ -27,6 +27,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 	"github.com/purser-csi/purser/test/e2e/audit"
+	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
 const (
@@ -47,7 +48,8 @@ type contest struct {
 	observer *observer
 	log      *audit.Log
 	nodes    []string
-	made     int // volumes so far
+	made     int              // volumes so far
+	running  []*stage.Program // of the combination
 }
 
 func newContest(ctx context.Context, bin, dir string, o options) (c *contest, err error) {

@@ -20,7 +20,7 @@ func main() { os.Exit(run()) }
 
 // options are the flags.
 type options struct {
-	count struct{ nodes, volumes, idle, moves int }
+	count struct{ nodes, volumes, idle, moves, present int }
 	only  string
 	keep  bool
 }
@@ -31,6 +31,7 @@ func run() int {
 	flag.IntVar(&o.count.volumes, "volumes", 500, "volumes at once")
 	flag.IntVar(&o.count.idle, "idle", 20, "volumes that are attached one after the other")
 	flag.IntVar(&o.count.moves, "moves", 10, "pods that move to another node")
+	flag.IntVar(&o.count.present, "present", 0, "instead of all that: volumes that are attached, for what an idle program costs beside them")
 	flag.StringVar(&o.only, "only", "", "part of the `name` of the combinations to measure; empty for all")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs")
 	flag.Parse()
@@ -51,6 +52,9 @@ func (o options) bench(ctx context.Context, bin, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	if o.count.present > 0 {
+		return c.present(ctx)
+	}
 	for _, one := range combinations() {
 		if !strings.Contains(one.name, o.only) {
 			continue

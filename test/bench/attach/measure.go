@@ -110,6 +110,7 @@ func (c *contest) measure(ctx context.Context, one combination) (err error) {
 		return err
 	}
 	fmt.Printf("\n%s\n", one.name)
+	c.running = running
 	for _, part := range []func(context.Context, combination) error{c.idle, c.moves, c.burst, c.starved} {
 		if err := part(ctx, one); err != nil {
 			return err
@@ -243,9 +244,17 @@ func (c *contest) burst(ctx context.Context, one combination) error {
 	if err != nil {
 		return err
 	}
+	before, err := c.spent()
+	if err != nil {
+		return err
+	}
 	t, err := c.roundTrip(ctx, all)
 	if err != nil {
 		return fmt.Errorf("%d volumes: %w", n, err)
+	}
+	after, err := c.spent()
+	if err != nil {
+		return err
 	}
 	to, err := c.log.Mark(ctx)
 	if err != nil {
@@ -262,7 +271,8 @@ func (c *contest) burst(ctx context.Context, one combination) error {
 	fmt.Printf("  calls a volume                     publish %.2f, unpublish %.2f\n",
 		float64(published)/float64(n), float64(unpublished)/float64(n))
 	fmt.Print(requests(tally, n))
-	return nil
+	after.since(before).print(n, tally.All(), t.allAttach+t.allDetach)
+	return c.events(ctx, all)
 }
 
 // requests prints the requests of the programs by verb and resource, for each volume.

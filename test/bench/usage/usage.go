@@ -1,4 +1,5 @@
-package main
+// Package usage reads how much memory and processor time a process has used, for the benchmarks.
+package usage
 
 import (
 	"fmt"
@@ -11,10 +12,11 @@ import (
 	"github.com/purser-csi/purser/test/e2e/leftover"
 )
 
-// memory of a process, in bytes.
-type memory struct{ now, anonymous, most int64 }
+// Memory is what is resident of a process, in bytes.
+type Memory struct{ Now, Anonymous, Most int64 }
 
-func memoryOf(pid int) (m memory, err error) {
+// MemoryOf reads the memory of a process.
+func MemoryOf(pid int) (m Memory, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return m, fmt.Errorf("memory: %w", err)
@@ -27,18 +29,18 @@ func memoryOf(pid int) (m memory, err error) {
 		kilobytes, _ := strconv.ParseInt(fields[1], 10, 64) // other lines are no numbers
 		switch fields[0] {
 		case "VmRSS:":
-			m.now = kilobytes << 10
+			m.Now = kilobytes << 10
 		case "RssAnon:":
-			m.anonymous = kilobytes << 10
+			m.Anonymous = kilobytes << 10
 		case "VmHWM:":
-			m.most = kilobytes << 10
+			m.Most = kilobytes << 10
 		}
 	}
 	return m, nil
 }
 
-// cpuOf is the processor time that a process has used.
-func cpuOf(pid int) (time.Duration, error) {
+// CPUOf returns the processor time that a process has used.
+func CPUOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("processor time: %w", err)
@@ -60,16 +62,17 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
-// serversIn are the API server and the etcd of a cluster.
-func serversIn(dir string) (pids []int, err error) {
+// ServersIn returns the process ids of the cluster in a folder: of etcd and of kube-apiserver.
+func ServersIn(dir string) (pids map[string]int, err error) {
 	processes, err := leftover.Processes(dir)
 	if err != nil {
 		return nil, err
 	}
+	pids = map[string]int{}
 	for _, p := range processes {
-		switch program, _, _ := strings.Cut(p.Command, " "); filepath.Base(program) {
-		case "etcd", "kube-apiserver":
-			pids = append(pids, p.Pid)
+		program, _, _ := strings.Cut(p.Command, " ")
+		if name := filepath.Base(program); name == "etcd" || name == "kube-apiserver" {
+			pids[name] = p.Pid
 		}
 	}
 	return pids, nil
