@@ -59,26 +59,48 @@ func (c *Controller) compare(ctx context.Context) error {
 		return err
 	}
 	for name, version := range before {
-		va, err := c.read(ctx, name)
-		if err != nil {
+		if err := c.compareOne(ctx, name, version, volumes); err != nil {
 			return err
-		}
-		if va == nil || va.ResourceVersion != version {
-			continue
-		}
-		s, err := c.around(ctx, va)
-		if err != nil {
-			return err
-		}
-		differs := publishing.Differs(s, volumes)
-		c.mismatches.set(va.UID, differs)
-		if differs {
-			logr.FromContextOrDiscard(ctx).Info("the driver lists the volume otherwise than the VolumeAttachment says",
-				"attachment", name, "attached", va.Status.Attached)
-			c.enqueueAgain(name)
 		}
 	}
 	return nil
+}
+
+// compareOne compares an attachment that had a resourceVersion before the driver listed the volumes.
+func (c *Controller) compareOne(
+	ctx context.Context, name, version string, volumes map[string]publishing.Listed,
+) error {
+	va, err := c.unchanged(ctx, name, version)
+	if err != nil || va == nil {
+		return err
+	}
+	s, err := c.around(ctx, va)
+	if err != nil {
+		return err
+	}
+	differs := publishing.Differs(s, volumes)
+	c.mismatches.set(va.UID, differs)
+	if !differs {
+		return nil
+	}
+	// An attach that ended since the object was read has taken back an older mark, not this one.
+	if still, err := c.unchanged(ctx, name, version); err != nil || still == nil {
+		c.mismatches.set(va.UID, false)
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("the driver lists the volume otherwise than the VolumeAttachment says",
+		"attachment", name, "attached", va.Status.Attached)
+	c.enqueueAgain(name)
+	return nil
+}
+
+// unchanged reads an attachment; nil if it has another resourceVersion by now.
+func (c *Controller) unchanged(ctx context.Context, name, version string) (*storagev1.VolumeAttachment, error) {
+	va, err := c.read(ctx, name)
+	if err != nil || va == nil || va.ResourceVersion != version {
+		return nil, err
+	}
+	return va, nil
 }
 
 // versions returns the resourceVersion of each attachment of the driver by its name.

@@ -132,6 +132,28 @@ func TestCompareDuringAttach(t *testing.T) {
 	}
 }
 
+// AT-L8: nor is one whose attach ends while it is compared.
+func TestCompareAtTheEndOfAnAttach(t *testing.T) {
+	var r *rig
+	ends := false
+	r = newRig(t, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, is := o.(*storagev1.CSINode); is && ends {
+				ends = false
+				r.run("a")
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	}, world(va("a"))...)
+	r.disks.at["h"] = "id-a" // the call has arrived, and its answer has not
+	r.disks.listed = func() { ends = true }
+	r.must(r.compare(t.Context()))
+	r.run("a")
+	if n := len(r.disks.called()); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
 // AT-A5, AT-A7: a volume of an in-tree plugin has its finalizer written to the object as it is, and
 // an inline volume has none.
 func TestMigratedVolumes(t *testing.T) {
