@@ -30,7 +30,7 @@ image: ## assemble the images of all sidecars and of purser as OCI layouts in bi
 			-ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/image/purser-$$arch ./cmd/purser || exit 1; \
 	done
 	@rm -rf $(IMAGES)
-	@cd tools/images && $(GO) run . -version $(VERSION) -created $(CREATED) -out $(IMAGES) \
+	@cd tools/images && $(GO) run . -version $(VERSION) -created $(CREATED) -out $(IMAGES) $(DRIVER) \
 		$(BIN)/image/purser-amd64 $(BIN)/image/purser-arm64
 
 .PHONY: chart
@@ -52,8 +52,9 @@ kubectl-plugin: ## build kubectl-purser for Linux, macOS and Windows: archives, 
 	@rm -rf $(PLUGIN)/programs && cat $(PLUGIN)/SHA256SUMS
 
 .PHONY: driver-image
-driver-image: ## build the image purser with the programs that the driver runs, with docker
-	@docker build --file deploy/Dockerfile --target purser --build-arg VERSION=$(VERSION) --tag purser .
+driver-image: ## assemble the images and that of the driver, purser-driver, with its programs from pinned Debian packages (with apt)
+	@tools/images/packages.sh deploy/driver-packages.lock $(BIN)/packages
+	@$(MAKE) --no-print-directory image DRIVER='-lock ../../deploy/driver-packages.lock -packages $(BIN)/packages'
 
 .PHONY: image-verify
 image-verify: ## assemble the images twice, and fail if one byte differs

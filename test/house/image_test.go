@@ -57,6 +57,7 @@ func TestImageIsBuiltFromAllOfTheProgram(t *testing.T) {
 // A program that the driver says to install where it is missing is in the driver's image.
 func TestImageHasTheProgramsOfTheDriver(t *testing.T) {
 	installed := strings.Fields(strings.Join(found(`apt-get install (.*) \\`, text(t, "deploy", "Dockerfile")), " "))
+	locked := found(`(?m)^amd64 (\S+) `, text(t, "deploy", "driver-packages.lock"))
 	files, err := filepath.Glob(filepath.Join(root, "internal", "driver", "*", "*.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +69,9 @@ func TestImageHasTheProgramsOfTheDriver(t *testing.T) {
 			needed++
 			if !slices.Contains(installed, name) {
 				t.Errorf("%s needs the package %s, the image has %q", file, name, installed)
+			}
+			if !slices.Contains(locked, name) {
+				t.Errorf("%s needs the package %s, which deploy/driver-packages.lock has not", file, name)
 			}
 		}
 	}

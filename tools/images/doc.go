@@ -6,4 +6,7 @@
 // (SM-70). All images of an architecture share that layer and differ in name and entry point
 // (SM-71). What is written depends on the binaries and the flags only, so that the same source
 // yields the same bytes. Beside the layouts are an SBOM of each binary (SPDX) and SHA256SUMS.
+//
+// With -lock and -packages there is one more image, purser-driver, with the Debian packages of the
+// lock file below the binary; packages.sh fetches them, and lock.sh writes the file.
 package main

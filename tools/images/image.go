@@ -44,7 +44,7 @@ func (o options) write() error {
 		}
 	}
 	for _, name := range names {
-		index, err := o.index(name, layers)
+		index, err := o.index(name, only(layers))
 		if err == nil {
 			_, err = layout.Write(filepath.Join(o.out, name), index)
 		}
@@ -52,7 +52,19 @@ func (o options) write() error {
 			return fmt.Errorf("image %s: %w", name, err)
 		}
 	}
-	return nil
+	if o.lock == "" {
+		return nil
+	}
+	return o.writeDriver(layers)
+}
+
+// only makes each layer all that an image has.
+func only(layers map[string]v1.Layer) map[string][]v1.Layer {
+	all := map[string][]v1.Layer{}
+	for arch, layer := range layers {
+		all[arch] = []v1.Layer{layer}
+	}
+	return all
 }
 
 // layer has the binary, and a link to it for each name.
@@ -78,12 +90,17 @@ func (o options) layer(binary []byte) (v1.Layer, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }
+	return layerFrom(content.Bytes())
+}
+
+// layerFrom is a layer with the content of a tar archive.
+func layerFrom(content []byte) (v1.Layer, error) {
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
 }
 
 // index is one image for all architectures.
-func (o options) index(name string, layers map[string]v1.Layer) (v1.ImageIndex, error) {
+func (o options) index(name string, layers map[string][]v1.Layer) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range architectures {
 		image, err := o.image(name, arch, layers[arch])
@@ -97,9 +114,9 @@ func (o options) index(name string, layers map[string]v1.Layer) (v1.ImageIndex, 
 	return index, nil
 }
 
-func (o options) image(name, arch string, layer v1.Layer) (v1.Image, error) {
+func (o options) image(name, arch string, layers []v1.Layer) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	image, err := mutate.AppendLayers(image, layer)
+	image, err := mutate.AppendLayers(image, layers...)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +135,10 @@ func (o options) image(name, arch string, layer v1.Layer) (v1.Image, error) {
 			"org.opencontainers.image.source":      "https://github.com/purser-csi/purser",
 			"org.opencontainers.image.description": "Purser, the Kubernetes volume plane, as " + name,
 		},
+	}
+	if name == driverImage { // it mounts
+		config.Config.User, config.Config.Entrypoint = "0:0", []string{"/purser"}
+		config.Config.Env = []string{"PATH=/usr/sbin:/usr/bin"}
 	}
 	return mutate.ConfigFile(image, config)
 }

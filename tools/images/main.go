@@ -22,6 +22,8 @@ type options struct {
 	out      string
 	created  time.Time
 	binaries map[string]string // by architecture
+	lock     string            // the packages of the driver's image; empty for none of it
+	packages string            // folder with these packages
 }
 
 // architectures are those of the images, in the order of the arguments.
@@ -33,6 +35,8 @@ func run() error {
 	flag.StringVar(&o.version, "version", "v0.0.0-dev", "version in the labels")
 	flag.StringVar(&o.out, "out", "", "folder for the layouts; it must not exist, or be empty")
 	flag.Int64Var(&created, "created", 0, "time in the images, in seconds since 1970; that of the commit")
+	flag.StringVar(&o.lock, "lock", "", "file with the Debian packages of the driver's image, which is written too")
+	flag.StringVar(&o.packages, "packages", "", "folder with these packages, as packages.sh fetches them")
 	flag.Parse()
 	if o.out == "" || flag.NArg() != len(architectures) {
 		return errors.New("-out and a binary for each of amd64 and arm64 are needed")
