@@ -69,7 +69,13 @@ func made(r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 // its own permissions. There is no snapshotter: the test writes what that would.
 func newCopier(t *testing.T, d *copier, provisioner string) copying {
 	t.Helper()
-	c := copying{port: newPort(t)}
+	return copierOn(newPort(t), d, provisioner)
+}
+
+// copierOn is newCopier on a cluster that is there; the arguments are the provisioner's.
+func copierOn(p port, d *copier, provisioner string, args ...string) copying {
+	p.Helper()
+	c := copying{port: p}
 	c.snapshotKinds()
 	d.self = d
 	d.capabilities = []csi.ControllerServiceCapability_RPC_Type{
@@ -77,12 +83,13 @@ func newCopier(t *testing.T, d *copier, provisioner string) copying {
 		csi.ControllerServiceCapability_RPC_CLONE_VOLUME, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
 	}
 	binder, _, _ := c.controllers()
-	role, address := liveProvisioner(t, c.as("csi-provisioner"), d.serve(t),
-		"--leader-election-namespace=purser-system", "--retry-interval-start=100ms", "--retry-interval-max=1s")
-	rolestest.InBackground(t, binder.Run)
-	rolestest.InBackground(t, role.Run)
+	role, address := liveProvisioner(p.T, c.as("csi-provisioner"), d.serve(p.T), append([]string{
+		"--leader-election-namespace=purser-system", "--retry-interval-start=100ms", "--retry-interval-max=1s",
+	}, args...)...)
+	rolestest.InBackground(p.T, binder.Run)
+	rolestest.InBackground(p.T, role.Run)
 	c.create(&storagev1.StorageClass{ObjectMeta: metav1Name("deck"), Provisioner: provisioner})
-	c.metrics = func() map[string]*dto.MetricFamily { return scrape(t, address()+"/metrics") }
+	c.metrics = func() map[string]*dto.MetricFamily { return scrape(p.T, address()+"/metrics") }
 	return c
 }
 
