@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,6 +61,7 @@ type snapshotWorld struct {
 	shown      map[client.ObjectKey]client.Object // contents and VolumeSnapshots as the watches have shown them
 	controller *reconcile.Loop[keyOfSnapshot, core.Snapshot, core.Action]
 	sidecar    *reconcile.Loop[string, core.ContentSnapshot, core.ContentAction]
+	groups     groupHalves
 
 	// The driver's side.
 	unready, timeouts int
@@ -121,7 +120,8 @@ func (w *snapshotWorld) restart() {
 		}),
 	})
 	w.controller, w.sidecar = controller.Loop(), sidecar.Loop()
-	w.watchers = []snapshotWatcher{controller, contentWatcher{sidecar}}
+	w.watchers = []snapshotWatcher{contentWatcher{sidecar}}
+	w.watchers = append(w.watchers, w.restartGroups(controller, sidecar.SidecarConfig)...)
 }
 
 // snapshotWatcher is a half that is told what the watches show.
@@ -157,6 +157,9 @@ func (w *snapshotWorld) show() {
 		now[client.ObjectKeyFromObject(o)] = o
 	}
 	for _, o := range objectsOf(w, &corev1.PersistentVolumeClaim{}) {
+		now[client.ObjectKeyFromObject(o)] = o
+	}
+	for _, o := range w.groupObjects() {
 		now[client.ObjectKeyFromObject(o)] = o
 	}
 	for _, watcher := range w.watchers {
@@ -228,6 +231,10 @@ func (w *snapshotWorld) round() {
 		}
 	}()
 	keys := map[keyOfSnapshot]bool{{Namespace: "n", Name: "first"}: true, {Namespace: "n", Name: "second"}: true}
+	for _, vs := range objectsOf(w, &snapshotv1.VolumeSnapshot{}) { // members of groups among them
+		keys[client.ObjectKeyFromObject(vs)] = true
+	}
+	w.roundOfGroups()
 	var contents []string
 	for _, content := range apiserver.Objects(w.server, &snapshotv1.VolumeSnapshotContent{}) {
 		contents = append(contents, content.Name)
@@ -252,97 +259,10 @@ func (w *snapshotWorld) versions() string {
 	for _, o := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 		text += " " + o.ResourceVersion
 	}
+	for _, o := range w.groupObjects() {
+		text += " " + o.GetResourceVersion()
+	}
 	return text
-}
-
-// snapshotAPI is the API of both halves: it serves the indexes of the cache, and has the fault.
-type snapshotAPI struct {
-	client.Client
-	w *snapshotWorld
-}
-
-// List implements client.Reader.
-func (f snapshotAPI) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	options := (&client.ListOptions{}).ApplyOptions(opts)
-	if options.FieldSelector == nil || options.FieldSelector.Empty() {
-		return f.Client.List(ctx, list, opts...)
-	}
-	wanted := options.FieldSelector.Requirements()[0]
-	if err := f.Client.List(ctx, list, client.InNamespace(options.Namespace)); err != nil {
-		return err
-	}
-	items, err := meta.ExtractList(list)
-	if err != nil {
-		return err
-	}
-	items = slices.DeleteFunc(items, func(o runtime.Object) bool {
-		for _, index := range snapshotting.Indexes() {
-			if index.Name == wanted.Field {
-				return !slices.Contains(index.By(o.(client.Object)), wanted.Value)
-			}
-		}
-		return true
-	})
-	return meta.SetList(list, items)
-}
-
-// change reports whether the mutant lets a write happen.
-func (f snapshotAPI) happens(o client.Object, patch client.Patch) bool {
-	if f.w.mutant.write == nil {
-		return true
-	}
-	text := ""
-	if patch != nil {
-		data, err := patch.Data(o)
-		if err != nil {
-			panic(err)
-		}
-		text = string(data)
-	}
-	return f.w.mutant.write(o, text)
-}
-
-// Create implements client.Writer.
-func (f snapshotAPI) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	if f.w.mutant.strip != nil {
-		f.w.mutant.strip(o)
-	}
-	return f.w.step(func() error { return f.Client.Create(ctx, o, opts...) })
-}
-
-// Update implements client.Writer.
-func (f snapshotAPI) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	return f.w.step(func() error { return f.Client.Update(ctx, o, opts...) })
-}
-
-// Patch implements client.Writer.
-func (f snapshotAPI) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-	if !f.happens(o, p) {
-		return nil
-	}
-	return f.w.step(func() error { return f.Client.Patch(ctx, o, p, opts...) })
-}
-
-// Delete implements client.Writer.
-func (f snapshotAPI) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
-	return f.w.step(func() error { return f.Client.Delete(ctx, o, opts...) })
-}
-
-// Status implements client.StatusClient.
-func (f snapshotAPI) Status() client.SubResourceWriter {
-	return snapshotStatusAPI{f.Client.Status(), f.w}
-}
-
-type snapshotStatusAPI struct {
-	client.SubResourceWriter
-	w *snapshotWorld
-}
-
-// Patch implements client.SubResourceWriter.
-func (f snapshotStatusAPI) Patch(
-	ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
-) error {
-	return f.w.step(func() error { return f.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 
 // snapshotDriver is the driver. A snapshot is known by its name, as the specification has it.

@@ -77,7 +77,7 @@ func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error 
 	if _, err := mgr.GetCache().GetInformer(ctx, &groupv1.VolumeGroupSnapshot{}); err != nil {
 		return fmt.Errorf("cache of VolumeGroupSnapshots: %w", err)
 	}
-	g.followsGroups.Store(true)
+	g.FollowMembers()
 	members := source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshot{}, g.membersOf())
 	if err := g.watch(members); err != nil {
 		return fmt.Errorf("controller %s: %w", ControllerName, err)
@@ -85,14 +85,18 @@ func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error 
 	return reconcile.Register(mgr, reconcile.Registration[types.NamespacedName]{
 		Name: GroupControllerName, Workers: g.Workers, Reconciler: g.Loop(),
 		Sources: []source.TypedSource[types.NamespacedName]{
-			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshot{}, g.groupEvents()),
-			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotContent{}, g.groupContentEvents()),
+			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshot{}, onAny(g, sawGroup)),
+			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotContent{}, onAny(g, sawGroupContent)),
 			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotClass{}, g.groupClassEvents()),
 			source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, g.memberEvents()),
 			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, g.groupClaimEvents()),
 		},
 	})
 }
+
+// FollowMembers has the controller of VolumeSnapshots work on members of groups. The cache must have
+// the groups.
+func (g *GroupController) FollowMembers() { g.followsGroups.Store(true) }
 
 // eventsOf are the handlers of the events of one kind, which enqueue groups or VolumeSnapshots.
 type eventsOf[T client.Object] = handler.TypedEventHandler[T, types.NamespacedName]
@@ -113,25 +117,40 @@ func byHandle(o client.Object) []string {
 
 func handleKey(driver, handle string) string { return driver + "^" + handle }
 
-func (g *GroupController) groupEvents() eventsOf[*groupv1.VolumeGroupSnapshot] {
-	return reconcile.OnChange(func(_ context.Context, e reconcile.Change[*groupv1.VolumeGroupSnapshot], q queue) {
-		g.groups.note(e)
-		g.measureGroup(e.Object(), e.IsDeleted())
-		q.Add(client.ObjectKeyFromObject(e.Object()))
-	})
+// Saw notes an object that came through a watch.
+func (g *GroupController) Saw(o client.Object) {
+	switch o := o.(type) {
+	case *groupv1.VolumeGroupSnapshot:
+		g.groups.Saw(o)
+		g.measureGroup(o, false)
+	case *groupv1.VolumeGroupSnapshotContent:
+		g.groupContents.Saw(o)
+	default:
+		g.Controller.Saw(o)
+	}
 }
 
-func (g *GroupController) groupContentEvents() eventsOf[*groupv1.VolumeGroupSnapshotContent] {
-	return reconcile.OnChange(func(
-		_ context.Context,
-		e reconcile.Change[*groupv1.VolumeGroupSnapshotContent],
-		q queue,
-	) {
-		g.groupContents.note(e)
-		if ref := e.Object().Spec.VolumeGroupSnapshotRef; ref.Name != "" {
-			q.Add(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-		}
-	})
+// Gone notes an object that a watch shows as deleted.
+func (g *GroupController) Gone(o client.Object) {
+	switch o := o.(type) {
+	case *groupv1.VolumeGroupSnapshot:
+		g.groups.Gone(o)
+		g.measureGroup(o, true)
+	case *groupv1.VolumeGroupSnapshotContent:
+		g.groupContents.Gone(o)
+	default:
+		g.Controller.Gone(o)
+	}
+}
+
+func sawGroup(_ context.Context, group *groupv1.VolumeGroupSnapshot, q queue) {
+	q.Add(client.ObjectKeyFromObject(group))
+}
+
+func sawGroupContent(_ context.Context, content *groupv1.VolumeGroupSnapshotContent, q queue) {
+	if ref := content.Spec.VolumeGroupSnapshotRef; ref.Name != "" {
+		q.Add(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	}
 }
 
 // groupClassEvents enqueues the groups that may wait for a class: those without a content.

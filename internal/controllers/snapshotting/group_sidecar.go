@@ -48,18 +48,31 @@ func NewGroupSidecar(cfg GroupSidecarConfig) *GroupSidecar {
 	}
 }
 
-// AddTo registers the controller and its event handlers with a manager.
-func (c *GroupSidecar) AddTo(mgr manager.Manager) error {
-	loop := reconcile.New(reconcile.Config[string, groupsnapshotting.Content, groupsnapshotting.ContentAction]{
+// Loop returns the controller with the loop around it.
+func (c *GroupSidecar) Loop() *reconcile.Loop[string, groupsnapshotting.Content, groupsnapshotting.ContentAction] {
+	return reconcile.New(reconcile.Config[string, groupsnapshotting.Content, groupsnapshotting.ContentAction]{
 		Settings: c.Settings, Name: GroupSidecarName, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
 	})
+}
+
+// AddTo registers the controller and its event handlers with a manager.
+func (c *GroupSidecar) AddTo(mgr manager.Manager) error {
 	return reconcile.Register(mgr, reconcile.Registration[string]{
-		Name: GroupSidecarName, Workers: c.Workers, Reconciler: loop,
+		Name: GroupSidecarName, Workers: c.Workers, Reconciler: c.Loop(),
 		Sources: []source.TypedSource[string]{
 			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotContent{}, c.contentEvents()),
 			source.TypedKind(mgr.GetCache(), &groupv1.VolumeGroupSnapshotClass{}, c.classEvents()),
 		},
 	})
+}
+
+// Saw notes a content that came through the watch.
+func (c *GroupSidecar) Saw(content *groupv1.VolumeGroupSnapshotContent) { c.contents.Saw(content) }
+
+// Gone notes a content that the watch shows as deleted.
+func (c *GroupSidecar) Gone(content *groupv1.VolumeGroupSnapshotContent) {
+	c.contents.Gone(content)
+	c.asked.note(content.UID, time.Time{})
 }
 
 func (c *GroupSidecar) contentEvents() handler.TypedEventHandler[*groupv1.VolumeGroupSnapshotContent, string] {
@@ -69,8 +82,10 @@ func (c *GroupSidecar) contentEvents() handler.TypedEventHandler[*groupv1.Volume
 		q contentQueue,
 	) {
 		content := e.Object()
-		if c.contents.note(e); e.IsDeleted() {
-			c.asked.note(content.UID, time.Time{})
+		if e.IsDeleted() {
+			c.Gone(content)
+		} else {
+			c.Saw(content)
 		}
 		if content.Spec.Driver == c.Driver {
 			q.Add(content.Name)

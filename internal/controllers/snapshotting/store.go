@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
-	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // storable is a pointer to an API type.
@@ -45,15 +44,6 @@ func newContentStore(cached client.Reader, writer client.Client) store[*snapshot
 func newGroupContentStore(cached client.Reader, writer client.Client) store[*groupv1.VolumeGroupSnapshotContent] {
 	return newStore("VolumeGroupSnapshotContent", groupv1.Resource("volumegroupsnapshotcontents"), cached, writer,
 		&groupv1.VolumeGroupSnapshotContent{})
-}
-
-// note takes in a change that came through the watch.
-func (s store[T]) note(e reconcile.Change[T]) {
-	if e.IsDeleted() {
-		s.Gone(e.Object())
-		return
-	}
-	s.Saw(e.Object())
 }
 
 // get returns the newer of the cached object and what this process wrote; nil if there is none.

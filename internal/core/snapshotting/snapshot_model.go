@@ -2,6 +2,7 @@ package snapshotting
 
 import (
 	"slices"
+	"strings"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -97,13 +98,16 @@ func (ReleaseClaim) action()    {}
 func (ReleaseSnapshot) action() {}
 
 // ContentName returns the name of the content that a VolumeSnapshot has or gets: the one that it is
-// bound to or that it names, else the one that its uid makes (SN-N15, SN-D1).
+// bound to or that it names, else the one that its uid makes (SN-N15, SN-D1). For a member of a
+// group it is the one that the member's name makes: that content exists before the status says so.
 func ContentName(vs *snapshotv1.VolumeSnapshot) string {
 	switch {
 	case vs.Status != nil && ptr.Deref(vs.Status.BoundVolumeSnapshotContentName, "") != "":
 		return *vs.Status.BoundVolumeSnapshotContentName
 	case vs.Spec.Source.VolumeSnapshotContentName != nil:
 		return *vs.Spec.Source.VolumeSnapshotContentName
+	case isGroupMember(vs):
+		return "snapcontent-" + strings.TrimPrefix(vs.Name, "snapshot-")
 	}
 	return "snapcontent-" + string(vs.UID)
 }

@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/controllers/snapshotting"
+)
+
+// snapshotAPI is the API of both halves: it serves the indexes of the cache, and has the fault.
+type snapshotAPI struct {
+	client.Client
+	w *snapshotWorld
+}
+
+// List implements client.Reader.
+func (f snapshotAPI) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	if err := f.Client.List(ctx, list, client.InNamespace(options.Namespace)); err != nil {
+		return err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	items = slices.DeleteFunc(items, func(o runtime.Object) bool { return !matches(o.(client.Object), options) })
+	return meta.SetList(list, items)
+}
+
+// matches reports whether an object has the labels and the index values of a list.
+func matches(o client.Object, options *client.ListOptions) bool {
+	if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
+		return false
+	}
+	if options.FieldSelector == nil || options.FieldSelector.Empty() {
+		return true
+	}
+	wanted := options.FieldSelector.Requirements()[0]
+	for _, index := range append(snapshotting.Indexes(), snapshotting.GroupIndexes()...) {
+		if index.Name == wanted.Field {
+			return slices.Contains(index.By(o), wanted.Value)
+		}
+	}
+	return false
+}
+
+// change reports whether the mutant lets a write happen.
+func (f snapshotAPI) happens(o client.Object, patch client.Patch) bool {
+	if f.w.mutant.write == nil {
+		return true
+	}
+	text := ""
+	if patch != nil {
+		data, err := patch.Data(o)
+		if err != nil {
+			panic(err)
+		}
+		text = string(data)
+	}
+	return f.w.mutant.write(o, text)
+}
+
+// Create implements client.Writer.
+func (f snapshotAPI) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if f.w.mutant.strip != nil {
+		f.w.mutant.strip(o)
+	}
+	return f.w.step(func() error { return f.Client.Create(ctx, o, opts...) })
+}
+
+// Update implements client.Writer.
+func (f snapshotAPI) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	return f.w.step(func() error { return f.Client.Update(ctx, o, opts...) })
+}
+
+// Patch implements client.Writer.
+func (f snapshotAPI) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if !f.happens(o, p) {
+		return nil
+	}
+	return f.w.step(func() error { return f.Client.Patch(ctx, o, p, opts...) })
+}
+
+// Delete implements client.Writer.
+func (f snapshotAPI) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	return f.w.step(func() error { return f.Client.Delete(ctx, o, opts...) })
+}
+
+// Status implements client.StatusClient.
+func (f snapshotAPI) Status() client.SubResourceWriter {
+	return snapshotStatusAPI{f.Client.Status(), f.w}
+}
+
+type snapshotStatusAPI struct {
+	client.SubResourceWriter
+	w *snapshotWorld
+}
+
+// Patch implements client.SubResourceWriter.
+func (f snapshotStatusAPI) Patch(
+	ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+) error {
+	return f.w.step(func() error { return f.SubResourceWriter.Patch(ctx, o, p, opts...) })
+}
