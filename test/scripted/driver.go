@@ -19,7 +19,8 @@ type Driver struct {
 	Controller []csi.ControllerServiceCapability_RPC_Type
 }
 
-// Server is a driver that can be served. One with a node service is a csi.NodeServer as well.
+// Server is a driver that can be served. One with a node service is a csi.NodeServer as well, and one
+// that takes groups a csi.GroupControllerServer.
 type Server interface {
 	csi.IdentityServer
 	csi.ControllerServer
@@ -36,6 +37,9 @@ func Serve(ctx context.Context, socket string, d Server, options ...grpc.ServerO
 	csi.RegisterControllerServer(server, d)
 	if node, ok := d.(csi.NodeServer); ok {
 		csi.RegisterNodeServer(server, node)
+	}
+	if group, ok := d.(csi.GroupControllerServer); ok {
+		csi.RegisterGroupControllerServer(server, group)
 	}
 	go func() { _ = server.Serve(listener) }() // ends with the server
 	return server, nil

@@ -3,6 +3,8 @@ package snapshotting
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
@@ -70,6 +72,7 @@ func (g *GroupController) gatherSources(ctx context.Context, s *groupsnapshottin
 	if err := g.Cached.List(ctx, &claims, options...); err != nil {
 		return fmt.Errorf("read the claims of VolumeGroupSnapshot %s: %w", s.Key, err)
 	}
+	slices.SortFunc(claims.Items, func(a, b corev1.PersistentVolumeClaim) int { return strings.Compare(a.Name, b.Name) })
 	for i := range claims.Items {
 		source := groupsnapshotting.Source{Claim: &claims.Items[i]}
 		if name := source.Claim.Spec.VolumeName; name != "" {

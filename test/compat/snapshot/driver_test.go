@@ -35,6 +35,7 @@ type script struct {
 // has it.
 type driver struct {
 	scripted.Driver
+	csi.UnimplementedGroupControllerServer
 
 	mu        sync.Mutex
 	scripts   map[string]*script        // by volume, or by snapshot id
@@ -49,8 +50,12 @@ func newDriver(name string, lists bool) *driver {
 	if lists {
 		capabilities = append(capabilities, csi.ControllerServiceCapability_RPC_LIST_SNAPSHOTS)
 	}
+	var groups []csi.PluginCapability_Service_Type
+	if name == mainDriver {
+		groups = append(groups, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE)
+	}
 	return &driver{
-		Driver: scripted.Driver{Name: name, Controller: capabilities}, scripts: map[string]*script{},
+		Driver: scripted.Driver{Name: name, Controller: capabilities, Plugin: groups}, scripts: map[string]*script{},
 		snapshots: map[string]*csi.Snapshot{}, calls: map[string]map[string]int{}, listed: map[string]*csi.Snapshot{},
 		answers: map[string]int{},
 	}

@@ -32,7 +32,8 @@ const (
 
 // scenarios are all stories.
 func scenarios() []scenario {
-	return slices.Concat(dynamicScenarios(), failureScenarios(), classScenarios(), sourceScenarios(), staticScenarios(), deletionScenarios(), secretScenarios(), answerScenarios())
+	return slices.Concat(dynamicScenarios(), failureScenarios(), classScenarios(), sourceScenarios(), staticScenarios(), deletionScenarios(), secretScenarios(), answerScenarios(),
+		groupScenarios())
 }
 
 // simple is a bound claim and classes of both policies.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -248,6 +249,9 @@ func (s *scene) settle() (last outcome.Outcome) {
 var (
 	snapshotKind = record.Kind{Name: "vs", Namespaced: true}
 	contentKind  = record.Kind{Name: "vsc"}
+
+	groupKind        = record.Kind{Name: "vgs", Namespaced: true}
+	groupContentKind = record.Kind{Name: "vgsc"}
 )
 
 // objects reads the objects of the scenario.
@@ -265,7 +269,17 @@ func (s *scene) objects(ctx context.Context) (all []record.Change, err error) {
 			all = append(all, change(contentKind, &contents.Items[i]))
 		}
 	}
-	return all, err
+	groups, groupContents, groupErr := s.groupObjects(ctx)
+	if err = errors.Join(err, groupErr); err != nil {
+		return nil, err
+	}
+	for i := range groups.Items {
+		all = append(all, change(groupKind, &groups.Items[i]))
+	}
+	for i := range groupContents {
+		all = append(all, change(groupContentKind, &groupContents[i]))
+	}
+	return all, nil
 }
 
 func change(kind record.Kind, o client.Object) record.Change {
@@ -279,11 +293,13 @@ func change(kind record.Kind, o client.Object) record.Change {
 // vague are fields that differ from run to run, of which counts that they are set.
 var vague = [][]string{
 	{"status", "creationTime"}, {"status", "error", "message"}, {"status", "error", "time"}, {"spec", "volumeSnapshotRef", "resourceVersion"},
+	{"spec", "volumeGroupSnapshotRef", "resourceVersion"},
 }
 
 // outcome describes the objects.
 func (s *scene) outcome(objects []record.Change) outcome.Outcome {
 	for _, c := range objects {
+		s.undateMembers(c)
 		for _, path := range vague {
 			value, found, _ := unstructured.NestedFieldNoCopy(c.Object.Object, path...)
 			if !found || value == nil {
@@ -304,6 +320,20 @@ func (s *scene) outcome(objects []record.Change) outcome.Outcome {
 		out[s.plain().Replace(line)] = true
 	}
 	return out
+}
+
+// undateMembers removes the creation times of the snapshots of a group, which differ from run to run.
+func (s *scene) undateMembers(c record.Change) {
+	list, found, _ := unstructured.NestedSlice(c.Object.Object, "status", "volumeSnapshotInfoList")
+	if !found {
+		return
+	}
+	for _, one := range list {
+		if info, is := one.(map[string]any); is && info["creationTime"] != nil {
+			info["creationTime"] = "set"
+		}
+	}
+	s.check(unstructured.SetNestedSlice(c.Object.Object, list, "status", "volumeSnapshotInfoList"))
 }
 
 // plain replaces uids, and the scenario's name, by what they stand for.
@@ -344,5 +374,5 @@ func newScene(t *testing.T, c client.Client, live client.Reader, name string, dr
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	return scheme, errors.Join(corev1.AddToScheme(scheme), snapshotv1.AddToScheme(scheme))
+	return scheme, errors.Join(corev1.AddToScheme(scheme), snapshotv1.AddToScheme(scheme), groupv1.AddToScheme(scheme))
 }

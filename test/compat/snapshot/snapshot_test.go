@@ -41,7 +41,7 @@ var pairings = []pairing{
 }
 
 // some is what is played unless COMPAT=whole.
-var some = regexp.MustCompile(`^(ready-|removed-delete|after-internal$|after-deadline|uncertain|class-a|class-c|claim-r|static-l|static-u|secret-comes|policy)`)
+var some = regexp.MustCompile(`^(ready-|removed-delete|after-internal$|after-deadline|uncertain|class-a|class-c|claim-r|static-l|static-u|secret-comes|policy|group-re|group-u)`)
 
 // Each half of ours beside upstream's other half, and both together, leave what both of upstream's
 // leave.
