@@ -9,6 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/e2e/life"
+	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
 // The examples apply as a whole, and the snapshot among them becomes ready on the real driver and
@@ -30,6 +33,24 @@ func TestExamplesApplyAsAWhole(t *testing.T) {
 	must(t, err)
 	b.awaitGone(t, vs)
 	b.awaitGone(t, content)
+}
+
+// The chapter of the demo about a snapshot: the restored volume has the old content, and the source
+// the new one.
+func TestSnapshotAndRestore(t *testing.T) {
+	t.Parallel()
+	s := start(t, stage.Config{DataDir: dataDir(t)})
+	c := &life.Copies{Stage: s, Examples: examples(t)}
+	possible, err := c.Possible(t.Context())
+	must(t, err)
+	if !possible {
+		t.Skip("the driver takes no snapshots without root")
+	}
+	live(t, c.Steps())
+	stop(t, s)
+	if folders(t, s) != 0 {
+		t.Errorf("%d volumes are left on disk", folders(t, s))
+	}
 }
 
 // awaitUsable waits until the snapshot can be restored.

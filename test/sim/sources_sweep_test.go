@@ -21,7 +21,7 @@ var sourceFamilies = []family{
 
 var sourceHalf = half{
 	"sources", sourceWorkloads, sourceFamilies, sourceMutants,
-	extent{every: 3, pairs: 60, wide: 30, chances: 60},
+	extent{every: 9, pairs: 30, wide: 15, chances: 40},
 	extent{every: 400, pairs: 1, chances: 2},
 }
 

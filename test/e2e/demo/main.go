@@ -66,11 +66,29 @@ func play(ctx context.Context, dir string) error {
 	}
 	fmt.Println("The life of a volume:")
 	err = narrate(ctx, (&life.Life{Stage: s, Examples: filepath.Join(root, "examples")}).Steps())
+	if err == nil {
+		err = playCopies(ctx, s, filepath.Join(root, "examples"))
+	}
 	fmt.Println()
 	if err := errors.Join(err, s.Stop()); err != nil {
 		return err
 	}
 	return playZones(ctx, bin, filepath.Join(root, "examples"), dir)
+}
+
+// playCopies is the chapter about a snapshot and a volume that is restored from it.
+func playCopies(ctx context.Context, s *stage.Stage, examples string) error {
+	c := &life.Copies{Stage: s, Examples: examples}
+	possible, err := c.Possible(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("\nA snapshot, and a volume restored from it:")
+	if !possible {
+		fmt.Println("    skipped: volumes are directories without root, and the driver takes no snapshots of those")
+		return nil
+	}
+	return narrate(ctx, c.Steps())
 }
 
 // playZones is the chapter about two zones, of which one is full. It has a cluster of its own.

@@ -1,6 +1,7 @@
 package life
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ import (
 type Life struct {
 	Stage    *stage.Stage
 	Examples string // folder with the manifests
+	// Claim and Pod are names; empty for those in examples/.
+	Claim, Pod string
 
 	claim   corev1.PersistentVolumeClaim
 	pod     corev1.Pod
@@ -65,27 +68,30 @@ func (l *Life) End() []Step {
 	}
 }
 
-var (
-	claimKey = client.ObjectKey{Namespace: "default", Name: "logbook"}
-	podKey   = client.ObjectKey{Namespace: "default", Name: "sailor"}
-)
+func (l *Life) claimKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: "default", Name: cmp.Or(l.Claim, "logbook")}
+}
+
+func (l *Life) podKey() client.ObjectKey {
+	return client.ObjectKey{Namespace: "default", Name: cmp.Or(l.Pod, "sailor")}
+}
 
 func (l *Life) createClaim(ctx context.Context) (string, error) {
 	if _, err := l.Stage.Kubectl(ctx, "apply", "-f", filepath.Join(l.Examples, "claim.yaml")); err != nil {
 		return "", err
 	}
-	if err := l.Stage.Client.Get(ctx, claimKey, &l.claim); err != nil {
+	if err := l.Stage.Client.Get(ctx, l.claimKey(), &l.claim); err != nil {
 		return "", err
 	}
 	size := l.claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	return fmt.Sprintf("%s, %s", claimKey, size.String()), nil
+	return fmt.Sprintf("%s, %s", l.claimKey(), size.String()), nil
 }
 
 func (l *Life) asked(ctx context.Context) (string, error) {
 	seen := ""
 	err := until(ctx, func(ctx context.Context) (bool, error) {
 		var events corev1.EventList
-		if err := l.Stage.Client.List(ctx, &events, client.InNamespace(claimKey.Namespace)); err != nil {
+		if err := l.Stage.Client.List(ctx, &events, client.InNamespace(l.claimKey().Namespace)); err != nil {
 			return false, err
 		}
 		for _, e := range events.Items {
@@ -125,7 +131,7 @@ func (l *Life) writtenPV(ctx context.Context) (string, error) {
 
 func (l *Life) bound(ctx context.Context) (string, error) {
 	err := until(ctx, func(ctx context.Context) (bool, error) {
-		err := l.Stage.Client.Get(ctx, claimKey, &l.claim)
+		err := l.Stage.Client.Get(ctx, l.claimKey(), &l.claim)
 		return l.claim.Status.Phase == corev1.ClaimBound, err
 	})
 	return string(l.claim.Status.Phase) + " to " + l.claim.Spec.VolumeName, err
@@ -136,10 +142,10 @@ func (l *Life) schedule(ctx context.Context) (string, error) {
 		return "", err
 	}
 	err := until(ctx, func(ctx context.Context) (bool, error) {
-		err := l.Stage.Client.Get(ctx, podKey, &l.pod)
+		err := l.Stage.Client.Get(ctx, l.podKey(), &l.pod)
 		return l.pod.Spec.NodeName != "", err
 	})
-	return fmt.Sprintf("%s on node %s", podKey, l.pod.Spec.NodeName), err
+	return fmt.Sprintf("%s on node %s", l.podKey(), l.pod.Spec.NodeName), err
 }
 
 // Target is where kubelet would have the volume published for the pod.
@@ -158,7 +164,7 @@ func (l *Life) Target() string {
 // publish waits for the node agent.
 func (l *Life) publish(ctx context.Context) (string, error) {
 	err := until(ctx, func(ctx context.Context) (bool, error) {
-		err := l.Stage.Client.Get(ctx, podKey, &l.pod)
+		err := l.Stage.Client.Get(ctx, l.podKey(), &l.pod)
 		published := slices.ContainsFunc(l.pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == names.ConditionVolumesPublished && c.Status == corev1.ConditionTrue
 		})
@@ -238,11 +244,11 @@ func (l *Life) ReadBack(ctx context.Context) (string, error) {
 
 // unpublish deletes the pod, which goes when the node agent has unpublished its volume.
 func (l *Life) unpublish(ctx context.Context) (string, error) {
-	if _, err := l.Stage.Kubectl(ctx, "delete", "pod", podKey.Name, "--wait=false"); err != nil {
+	if _, err := l.Stage.Kubectl(ctx, "delete", "pod", l.podKey().Name, "--wait=false"); err != nil {
 		return "", err
 	}
 	err := until(ctx, func(ctx context.Context) (bool, error) {
-		err := l.Stage.Client.Get(ctx, podKey, &corev1.Pod{})
+		err := l.Stage.Client.Get(ctx, l.podKey(), &corev1.Pod{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	if err != nil {
@@ -255,11 +261,11 @@ func (l *Life) unpublish(ctx context.Context) (string, error) {
 }
 
 func (l *Life) deleteClaim(ctx context.Context) (string, error) {
-	if _, err := l.Stage.Kubectl(ctx, "delete", "pvc", claimKey.Name); err != nil {
+	if _, err := l.Stage.Kubectl(ctx, "delete", "pvc", l.claimKey().Name); err != nil {
 		return "", err
 	}
-	return claimKey.String(), until(ctx, func(ctx context.Context) (bool, error) {
-		err := l.Stage.Client.Get(ctx, claimKey, &corev1.PersistentVolumeClaim{})
+	return l.claimKey().String(), until(ctx, func(ctx context.Context) (bool, error) {
+		err := l.Stage.Client.Get(ctx, l.claimKey(), &corev1.PersistentVolumeClaim{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 }
