@@ -21,7 +21,7 @@ var sourceFamilies = []family{
 
 var sourceHalf = half{
 	"sources", sourceWorkloads, sourceFamilies, sourceMutants,
-	extent{every: 9, pairs: 30, wide: 15, chances: 40},
+	extent{every: 6, pairs: 30, wide: 60, chances: 30},
 	extent{every: 400, pairs: 1, chances: 2},
 }
 
