@@ -54,6 +54,9 @@ func (c *Controller) content(
 	ctx context.Context,
 	vs *snapshotv1.VolumeSnapshot,
 ) (*snapshotv1.VolumeSnapshotContent, error) {
+	if core.IsReleased(vs) {
+		return nil, nil //nolint:nilnil // nothing is decided by it any more
+	}
 	key := types.NamespacedName{Name: core.ContentName(vs)}
 	content, err := c.contents.get(ctx, key)
 	bound := vs.Status != nil && vs.Status.BoundVolumeSnapshotContentName != nil

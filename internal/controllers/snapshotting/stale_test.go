@@ -236,3 +236,38 @@ func TestStatusFromStaleCacheKeepsOtherFields(t *testing.T) {
 		t.Errorf("SN-H6: status %+v", now.Status)
 	}
 }
+
+// A content that this process has deleted counts as being deleted before the watch shows it, so that
+// it is deleted once; and one whose last finalizer it removed counts as gone, so that DeleteSnapshot is
+// called once. The answer to that write has no newer version than the cache.
+func TestDeletionIsKnownBeforeTheWatchShowsIt(t *testing.T) {
+	api := apiserver.New().Client()
+	content := &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: "content", Finalizers: []string{names.FinalizerSnapshotContent}},
+	}
+	try(t, api.Create(t.Context(), content))
+	key := client.ObjectKeyFromObject(content)
+	contents := newContentStore(cacheOf(t, content), api)
+	try(t, contents.delete(t.Context(), content))
+	got, err := contents.get(t.Context(), key)
+	try(t, err)
+	if got.DeletionTimestamp == nil || !contents.deleted.Has(content.UID) {
+		t.Error("the deletion is forgotten")
+	}
+	now := fetch(t, api, content.DeepCopy())
+	contents.Saw(now)
+	if contents.deleted.Has(content.UID) {
+		t.Error("the deletion is remembered after the watch showed it")
+	}
+
+	contents = newContentStore(cacheOf(t, now), api)
+	contents.Saw(now)
+	try(t, contents.release(t.Context(), now, names.FinalizerSnapshotContent))
+	if got, err = contents.get(t.Context(), key); err != nil || got != nil {
+		t.Errorf("the content is gone, and is read as %+v, %v", got, err)
+	}
+	contents.Gone(now)
+	if contents.ended.Has(content.UID) {
+		t.Error("the end is remembered after the watch showed it")
+	}
+}

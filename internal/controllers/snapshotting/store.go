@@ -3,10 +3,12 @@ package snapshotting
 import (
 	"context"
 	"fmt"
+	"time"
 
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,12 +30,17 @@ type store[T storable[T]] struct {
 	cached   client.Reader
 	writer   client.Client
 	blank    T // an object without contents, which a read fills a copy of
+	// deleted are objects that this process deleted, and ended those whose last finalizer it removed
+	// afterwards, until the watch shows that. The answer to that write has the version from before.
+	deleted, ended *kube.EndedObjects
 }
 
 func newStore[T storable[T]](
 	kind string, resource schema.GroupResource, cached client.Reader, writer client.Client, blank T,
 ) store[T] {
-	return store[T]{kube.NewOwnWrites[T](), kind, resource, cached, writer, blank}
+	return store[T]{
+		kube.NewOwnWrites[T](), kind, resource, cached, writer, blank, &kube.EndedObjects{}, &kube.EndedObjects{},
+	}
 }
 
 func newContentStore(cached client.Reader, writer client.Client) store[*snapshotv1.VolumeSnapshotContent] {
@@ -46,9 +53,36 @@ func newGroupContentStore(cached client.Reader, writer client.Client) store[*gro
 		&groupv1.VolumeGroupSnapshotContent{})
 }
 
-// get returns the newer of the cached object and what this process wrote; nil if there is none.
+// Saw notes an object that came through the watch.
+func (s store[T]) Saw(o T) {
+	s.OwnWrites.Saw(o)
+	if o.GetDeletionTimestamp() != nil {
+		s.deleted.Forget(o.GetUID())
+	}
+}
+
+// Gone notes an object that the watch shows as deleted.
+func (s store[T]) Gone(o T) {
+	s.OwnWrites.Gone(o)
+	s.deleted.Forget(o.GetUID())
+	s.ended.Forget(o.GetUID())
+}
+
+// get returns the newer of the cached object and what this process wrote; nil if there is none. One
+// that this process deleted is being deleted, or is gone, though the cache does not show it yet.
 func (s store[T]) get(ctx context.Context, key client.ObjectKey) (T, error) {
-	return kube.ReadOwn(ctx, s.cached, s.OwnWrites, key, s.blank.DeepCopy())
+	o, err := kube.ReadOwn(ctx, s.cached, s.OwnWrites, key, s.blank.DeepCopy())
+	switch {
+	case err != nil || isNil(o):
+		return o, err
+	case s.ended.Has(o.GetUID()):
+		var none T
+		return none, nil
+	case o.GetDeletionTimestamp() == nil && s.deleted.Has(o.GetUID()):
+		o = o.DeepCopy()
+		o.SetDeletionTimestamp(new(metav1.Now()))
+	}
+	return o, nil
 }
 
 // newest returns the newest version of an object that this process knows; a NotFound error if the
@@ -116,10 +150,11 @@ func (s store[T]) release(ctx context.Context, of T, finalizer string) error {
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("remove the finalizer of %s: %w", s.describe(now), err)
-	case err == nil:
-		s.Wrote(changed)
+	case err != nil:
+		s.ended.Add(now.GetUID(), time.Now())
+		return nil
 	}
-	return nil
+	return s.wrote(changed, nil)
 }
 
 // create creates an object. One that exists already is the same: its name has the uid of the object
@@ -140,6 +175,7 @@ func (s store[T]) delete(ctx context.Context, o T) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s: %w", s.describe(o), err)
 	}
+	s.deleted.Add(uid, time.Now())
 	return nil
 }
 
@@ -149,6 +185,9 @@ func (s store[T]) wrote(o T, err error) error {
 		return fmt.Errorf("write %s: %w", s.describe(o), err)
 	}
 	s.Wrote(o)
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
+		s.ended.Add(o.GetUID(), time.Now())
+	}
 	return nil
 }
 

@@ -240,12 +240,23 @@ func fail(s Snapshot, now time.Time, f verdict.Finding) Verdict {
 	return do{Finding: f, Actions: []Action{WriteStatus{status}}, Then: then}
 }
 
+// heldFinalizers returns the finalizers of the controller that a VolumeSnapshot has.
+func heldFinalizers(vs *snapshotv1.VolumeSnapshot) []string {
+	ours := []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound, names.FinalizerSnapshotInGroup}
+	return slices.DeleteFunc(ours, func(f string) bool { return !slices.Contains(vs.Finalizers, f) })
+}
+
+// IsReleased reports whether a VolumeSnapshot is being deleted and waits for other controllers only
+// (SN-D2).
+func IsReleased(vs *snapshotv1.VolumeSnapshot) bool {
+	return vs.DeletionTimestamp != nil && len(heldFinalizers(vs)) == 0
+}
+
 // removeSnapshot is section 8 of the rows. The finalizers stay until the content is gone or kept,
 // and go in one write.
 func removeSnapshot(s Snapshot) Verdict {
 	vs := s.Snapshot
-	ours := []string{names.FinalizerSnapshotSource, names.FinalizerSnapshotBound, names.FinalizerSnapshotInGroup}
-	held := slices.DeleteFunc(ours, func(f string) bool { return !slices.Contains(vs.Finalizers, f) })
+	held := heldFinalizers(vs)
 	deleting := finding(verdict.SnapshotDeleting, "the VolumeSnapshot is being deleted")
 	if len(held) == 0 { // SN-D2
 		return nothing{Finding: deleting}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/purser-csi/purser/test/bench/folder"
+	"github.com/purser-csi/purser/test/exitcode"
+)
+
+func main() { os.Exit(run()) }
+
+// options are the flags.
+type options struct {
+	snapshots, rounds int
+	only              string
+	keep              bool
+}
+
+func run() int {
+	var o options
+	flag.IntVar(&o.snapshots, "snapshots", 200, "snapshots at once, and restores of them")
+	flag.IntVar(&o.rounds, "rounds", 3, "bursts of each combination")
+	flag.StringVar(&o.only, "only", "", "part of the `name` of the combinations to measure; empty for all")
+	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs")
+	flag.Parse()
+	ctrllog.SetLogger(logr.Discard())
+	stay := folder.OnFailure
+	if o.keep {
+		stay = folder.Always
+	}
+	return exitcode.Run("bench-snapshot", 0, func(ctx context.Context) error {
+		return folder.Run(ctx, stay, o.bench)
+	})
+}
+
+func (o options) bench(ctx context.Context, bin, dir string) (err error) {
+	fmt.Fprintf(os.Stderr, "Starting an API server with %d bound claims; logs are in %s ...\n", o.snapshots, dir)
+	c, err := newContest(ctx, bin, dir, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	for _, one := range combinations() {
+		if !strings.Contains(one.name, o.only) {
+			continue
+		}
+		if missing := c.missing(one); missing != "" {
+			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.name, missing)
+			continue
+		}
+		if err := c.measure(ctx, one); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// missing names a program that is not there.
+func (c *contest) missing(one combination) string {
+	for _, p := range one.programs {
+		path := filepath.Join(c.bin, p.name)
+		if _, err := os.Stat(path); err != nil {
+			return path
+		}
+	}
+	return ""
+}

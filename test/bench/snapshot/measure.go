@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/test/e2e/audit"
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// program is one of a combination.
+type program struct {
+	name    string // of the file
+	account string
+	args    []string
+	driver  bool // takes --csi-address
+}
+
+// combination is the two halves, a provisioner and a binder.
+type combination struct {
+	name     string
+	programs []program
+}
+
+var (
+	lifted  = []string{"--kube-api-qps=10000", "--kube-api-burst=10000"}
+	workers = []string{"--worker-threads=100"}
+	// binding are the controllers that restored claims need, in both programs.
+	binding = "--controllers=persistentvolume-binder-controller,persistentvolume-protection-controller," +
+		"persistentvolumeclaim-protection-controller"
+)
+
+func half(ours bool, role string, more ...string) program {
+	p := program{name: "upstream-" + role, account: role, args: append(slices.Clone(lifted), more...), driver: role != accountController}
+	if ours {
+		p.name, p.args = "purser", append([]string{role}, more...)
+	}
+	return p
+}
+
+func combinations() []combination {
+	ourBinder := program{name: "purser", account: accountBinder, args: []string{"controllers", binding}}
+	stockBinder := program{
+		name: "kube-controller-manager", account: accountBinder,
+		args: append([]string{"--leader-elect=false", "--secure-port=0", binding}, lifted...),
+	}
+	make := func(name string, controller, sidecar, rest bool) combination {
+		one := combination{name, []program{
+			half(controller, accountController, workers...), half(sidecar, accountSidecar, workers...),
+			half(rest, accountProvisioner, workers...),
+		}}
+		if rest {
+			one.programs = append(one.programs, ourBinder)
+		} else {
+			one.programs = append(one.programs, stockBinder)
+		}
+		return one
+	}
+	return []combination{
+		make("ours", true, true, true),
+		make("our snapshot-controller, upstream's csi-snapshotter", true, false, true),
+		make("upstream's snapshot-controller, our csi-snapshotter", false, true, true),
+		make("upstream's, limits lifted", false, false, false),
+	}
+}
+
+// launch starts the programs of a combination.
+func (c *contest) launch(one combination) (all []*stage.Program, err error) {
+	for _, p := range one.programs {
+		log, err := os.Create(filepath.Join(c.dir, strings.ReplaceAll(one.name, " ", "-")+"-"+p.account+".log"))
+		if err != nil {
+			return all, err
+		}
+		args := append(slices.Clone(p.args), "--kubeconfig="+c.kubeconfig(p.account))
+		if p.driver {
+			args = append(args, "--csi-address="+c.socket())
+		}
+		started, err := stage.Launch(stage.Command{
+			Path: filepath.Join(c.bin, p.name), Args: args, Output: log, Env: []string{"KUBECONFIG="},
+		})
+		_ = log.Close() // the child has its own
+		if err != nil {
+			return all, err
+		}
+		all = append(all, started)
+	}
+	return all, nil
+}
+
+// patience is for one part of a burst.
+const patience = 3 * time.Minute
+
+// part is one third of a burst: it makes something happen for each snapshot and waits for all.
+type part struct {
+	name string
+	do   func(ctx context.Context, i int) error
+	done func(ctx context.Context) (int, error) // how many are
+}
+
+func (c *contest) parts() []part {
+	return []part{
+		{"take", c.take, c.ready},
+		{"restore", c.restore, c.bound},
+		{"delete", c.remove, c.gone},
+	}
+}
+
+// measure plays the bursts to one combination, and prints what they took.
+func (c *contest) measure(ctx context.Context, one combination) (err error) {
+	running, err := c.launch(one)
+	defer func() {
+		for _, p := range running {
+			p.Kill()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if err := c.warmUp(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("\n%s\n", one.name)
+	rates := map[string][]float64{}
+	from, before, err := c.mark(ctx)
+	if err != nil {
+		return err
+	}
+	for range c.rounds {
+		for _, p := range c.parts() {
+			took, err := c.run(ctx, p)
+			if err != nil {
+				return err
+			}
+			rates[p.name] = append(rates[p.name], float64(c.snapshots)/took.Seconds())
+		}
+	}
+	to, after, err := c.mark(ctx)
+	if err != nil {
+		return err
+	}
+	tally, err := c.log.Between(from, to)
+	if err != nil {
+		return err
+	}
+	c.print(rates, tally, before, after)
+	return nil
+}
+
+func (c *contest) mark(ctx context.Context) (audit.Mark, map[string]int, error) {
+	m, err := c.log.Mark(ctx)
+	return m, c.driver.counted(), err
+}
+
+// warmUp is one burst of one snapshot, so that all programs are known to work.
+func (c *contest) warmUp(ctx context.Context) error {
+	few := *c
+	few.snapshots = 1
+	for _, p := range few.parts() {
+		if _, err := few.run(ctx, p); err != nil {
+			return fmt.Errorf("the programs do not work: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c *contest) run(ctx context.Context, p part) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	began, n := time.Now(), 0
+	if err := c.each(ctx, p.do); err != nil {
+		return 0, fmt.Errorf("%s: %w", p.name, err)
+	}
+	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(ctx context.Context) (done bool, err error) {
+		n, err = p.done(ctx)
+		return n == c.snapshots, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s: %d of %d: %w", p.name, n, c.snapshots, err)
+	}
+	return time.Since(began), nil
+}
+
+func snapshotOf(i int) *snapshotv1.VolumeSnapshot {
+	return &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name("snapshot", i)},
+		Spec: snapshotv1.VolumeSnapshotSpec{
+			VolumeSnapshotClassName: new(class),
+			Source:                  snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new(name("source", i))},
+		},
+	}
+}
+
+func (c *contest) take(ctx context.Context, i int) error { return c.api.Create(ctx, snapshotOf(i)) }
+
+func (c *contest) ready(ctx context.Context) (n int, err error) {
+	var all snapshotv1.VolumeSnapshotList
+	err = c.api.List(ctx, &all)
+	for i := range all.Items {
+		if s := all.Items[i].Status; s != nil && s.ReadyToUse != nil && *s.ReadyToUse {
+			n++
+		}
+	}
+	return n, err
+}
+
+func (c *contest) restore(ctx context.Context, i int) error {
+	claim := newClaim(name("restored", i))
+	claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
+		APIGroup: new(names.SnapshotGroup), Kind: "VolumeSnapshot", Name: name("snapshot", i),
+	}
+	return c.api.Create(ctx, claim)
+}
+
+func (c *contest) bound(ctx context.Context) (n int, err error) {
+	var all corev1.PersistentVolumeClaimList
+	err = c.api.List(ctx, &all)
+	for i := range all.Items {
+		if all.Items[i].Spec.DataSource != nil && all.Items[i].Status.Phase == corev1.ClaimBound {
+			n++
+		}
+	}
+	return n, err
+}
+
+func (c *contest) remove(ctx context.Context, i int) error {
+	return errors.Join(c.api.Delete(ctx, newClaim(name("restored", i))), c.api.Delete(ctx, snapshotOf(i)))
+}
+
+// gone counts the snapshots of which nothing is left, and waits for the volumes of the restores too.
+func (c *contest) gone(ctx context.Context) (int, error) {
+	var snapshots snapshotv1.VolumeSnapshotList
+	var contents snapshotv1.VolumeSnapshotContentList
+	var volumes corev1.PersistentVolumeList
+	err := errors.Join(c.api.List(ctx, &snapshots), c.api.List(ctx, &contents), c.api.List(ctx, &volumes))
+	made := slices.DeleteFunc(volumes.Items, func(pv corev1.PersistentVolume) bool { return strings.HasPrefix(pv.Name, "source-") })
+	return c.snapshots - max(len(snapshots.Items), len(contents.Items), len(made)), client.IgnoreNotFound(err)
+}
+
+// print prints rates, calls and requests.
+func (c *contest) print(rates map[string][]float64, tally audit.Tally, before, after map[string]int) {
+	all := float64(c.snapshots * c.rounds)
+	for _, p := range c.parts() {
+		slices.Sort(rates[p.name])
+		fmt.Printf("  %-8s %6.0f/s, median of %.0f\n", p.name, rates[p.name][len(rates[p.name])/2], rates[p.name])
+	}
+	fmt.Print("  calls a snapshot  ")
+	for _, method := range slices.Sorted(maps.Keys(after)) {
+		fmt.Printf(" %s %.2f", method, float64(after[method]-before[method])/all)
+	}
+	fmt.Println()
+	for _, account := range []string{accountController, accountSidecar, accountProvisioner, accountBinder} {
+		mine := tally.By(audit.ServiceAccount(process.SystemNamespace, account)).Where(func(r audit.Request) bool {
+			return r.Verb != "watch" && !r.IsDiscovery() && r.Resource != "leases"
+		})
+		fmt.Printf("  %-20s %.2f requests a snapshot; answered 404: %d, 409: %d\n",
+			account, float64(mine.All())/all, mine.Answered(404), mine.Answered(409))
+		counts := map[string]int{}
+		for r, answers := range mine {
+			counts[r.Verb+" "+r.Resource] += answers.All()
+		}
+		for _, kind := range slices.Sorted(maps.Keys(counts)) {
+			fmt.Printf("    %-44s %.2f\n", kind, float64(counts[kind])/all)
+		}
+	}
+}
