@@ -166,6 +166,11 @@ bench-attach: cluster-tools build ## attach and detach 500 volumes on 20 nodes, 
 	@tools/build.sh $(BIN) upstream-csi-attacher
 	@$(GO) run ./test/bench/attach $(BENCH)
 
+.PHONY: bench-snapshot
+bench-snapshot: cluster-tools build ## take, restore and delete 200 snapshots at once, ours and upstream's halves (minutes)
+	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-snapshotter upstream-snapshot-controller
+	@$(GO) run ./test/bench/snapshot $(BENCH)
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf $(BIN)

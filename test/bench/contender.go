@@ -11,11 +11,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/test/bench/kubeconfig"
 	"github.com/purser-csi/purser/test/e2e/audit"
 	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
@@ -236,17 +236,10 @@ func (c *contest) kubeconfig(ctx context.Context, account string) (string, error
 	if err != nil {
 		return "", fmt.Errorf("token for %s: %w", account, err)
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["bench"] = &clientcmdapi.Cluster{
-		Server:                   admin.Host,
-		CertificateAuthority:     admin.CAFile,
-		CertificateAuthorityData: admin.CAData,
-	}
-	config.AuthInfos[account] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	config.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: account}
-	config.CurrentContext = "bench"
 	path := filepath.Join(c.dir, account+".kubeconfig")
-	return path, clientcmd.WriteToFile(*config, path)
+	config := rest.AnonymousClientConfig(admin)
+	config.BearerToken = token.Status.Token
+	return path, kubeconfig.Write(path, config)
 }
 
 // awaitWork returns when the contender has bound a claim.

@@ -94,7 +94,8 @@ func (c *contest) open(ctx context.Context) (err error) {
 		return err
 	}
 	go func() { _ = seen.Start(ctx) }() // ends with ctx
-	if c.api, err = client.New(admin, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: seen}}); err != nil {
+	c.api, err = client.New(admin, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: seen}})
+	if err != nil {
 		return err
 	}
 	live, err := client.New(admin, client.Options{Scheme: scheme})
@@ -195,13 +196,16 @@ func (c *contest) pair(ctx context.Context, name string) error {
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name, UID: claim.UID,
 			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driverName, VolumeHandle: name}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: driverName, VolumeHandle: name,
+			}},
 		},
 	}
 	if err := c.api.Create(ctx, pv); err != nil {
 		return err
 	}
 	pv.Status.Phase = corev1.VolumeBound
-	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, gibibyte(), claim.Spec.AccessModes
+	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, gibibyte()
+	claim.Status.AccessModes = claim.Spec.AccessModes
 	return errors.Join(c.api.Status().Update(ctx, pv), c.api.Status().Update(ctx, claim))
 }

@@ -67,7 +67,8 @@ func (d *driver) DeleteSnapshot(context.Context, *csi.DeleteSnapshotRequest) (*c
 func (d *driver) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	d.count("CreateVolume")
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
-		VolumeId: "vol-" + r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), ContentSource: r.GetVolumeContentSource(),
+		VolumeId: "vol-" + r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(),
+		ContentSource: r.GetVolumeContentSource(),
 	}}, nil
 }
 

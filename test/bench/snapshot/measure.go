@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/roles/process"
@@ -46,7 +45,8 @@ var (
 )
 
 func half(ours bool, role string, more ...string) program {
-	p := program{name: "upstream-" + role, account: role, args: append(slices.Clone(lifted), more...), driver: role != accountController}
+	p := program{name: "upstream-" + role, account: role, driver: role != accountController}
+	p.args = append(slices.Clone(lifted), more...)
 	if ours {
 		p.name, p.args = "purser", append([]string{role}, more...)
 	}
@@ -105,7 +105,7 @@ func (c *contest) launch(one combination) (all []*stage.Program, err error) {
 // patience is for one part of a burst.
 const patience = 3 * time.Minute
 
-// part is one third of a burst: it makes something happen for each snapshot and waits for all.
+// part is one of a burst: it makes something happen for each snapshot and waits for all.
 type part struct {
 	name string
 	do   func(ctx context.Context, i int) error
@@ -116,6 +116,7 @@ func (c *contest) parts() []part {
 	return []part{
 		{"take", c.take, c.ready},
 		{"restore", c.restore, c.bound},
+		{"discard", c.discard, c.discarded},
 		{"delete", c.remove, c.gone},
 	}
 }
@@ -237,18 +238,29 @@ func (c *contest) bound(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-func (c *contest) remove(ctx context.Context, i int) error {
-	return errors.Join(c.api.Delete(ctx, newClaim(name("restored", i))), c.api.Delete(ctx, snapshotOf(i)))
+// discard deletes a restored claim.
+func (c *contest) discard(ctx context.Context, i int) error {
+	return c.api.Delete(ctx, newClaim(name("restored", i)))
 }
 
-// gone counts the snapshots of which nothing is left, and waits for the volumes of the restores too.
+// discarded counts the restored volumes that are gone.
+func (c *contest) discarded(ctx context.Context) (int, error) {
+	var volumes corev1.PersistentVolumeList
+	err := c.api.List(ctx, &volumes)
+	made := slices.DeleteFunc(volumes.Items, func(pv corev1.PersistentVolume) bool {
+		return strings.HasPrefix(pv.Name, "source-")
+	})
+	return c.snapshots - len(made), err
+}
+
+func (c *contest) remove(ctx context.Context, i int) error { return c.api.Delete(ctx, snapshotOf(i)) }
+
+// gone counts the snapshots of which nothing is left.
 func (c *contest) gone(ctx context.Context) (int, error) {
 	var snapshots snapshotv1.VolumeSnapshotList
 	var contents snapshotv1.VolumeSnapshotContentList
-	var volumes corev1.PersistentVolumeList
-	err := errors.Join(c.api.List(ctx, &snapshots), c.api.List(ctx, &contents), c.api.List(ctx, &volumes))
-	made := slices.DeleteFunc(volumes.Items, func(pv corev1.PersistentVolume) bool { return strings.HasPrefix(pv.Name, "source-") })
-	return c.snapshots - max(len(snapshots.Items), len(contents.Items), len(made)), client.IgnoreNotFound(err)
+	err := errors.Join(c.api.List(ctx, &snapshots), c.api.List(ctx, &contents))
+	return c.snapshots - max(len(snapshots.Items), len(contents.Items)), err
 }
 
 // print prints rates, calls and requests.
