@@ -292,7 +292,10 @@ func change(kind record.Kind, o client.Object) record.Change {
 
 // vague are fields that differ from run to run, of which counts that they are set.
 var vague = [][]string{
-	{"status", "creationTime"}, {"status", "error", "message"}, {"status", "error", "time"}, {"spec", "volumeSnapshotRef", "resourceVersion"},
+	{"status", "creationTime"},
+	{"status", "error", "message"},
+	{"status", "error", "time"},
+	{"spec", "volumeSnapshotRef", "resourceVersion"},
 	{"spec", "volumeGroupSnapshotRef", "resourceVersion"},
 }
 
