@@ -103,6 +103,11 @@ compat: cluster-tools build ## play the same scenarios to the stock controllers 
 	@tools/build.sh $(BIN) upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter upstream-snapshot-controller
 	@COMPAT=whole $(GO) test ./test/compat/... -count=1 -v -timeout 30m
 
+.PHONY: test-rollback
+test-rollback: cluster-tools ## change each sidecar for upstream's and back, amid a call (the first time builds upstream's, minutes)
+	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-attacher upstream-csi-resizer upstream-csi-snapshotter
+	@$(GO) test ./internal/roles -run '^TestRollback$$' -count=1 -v
+
 .PHONY: race
 race: cluster-tools build ## run the tests of the packages with goroutines under the race detector
 	@CGO_ENABLED=1 $(GO) test -race ./internal/...
