@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,8 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/boundclaim"
+	"github.com/purser-csi/purser/internal/controllers/modify"
 	"github.com/purser-csi/purser/internal/controllers/resize"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
+	"github.com/purser-csi/purser/internal/core/attributes"
 	"github.com/purser-csi/purser/internal/core/resizing"
 	"github.com/purser-csi/purser/internal/core/rpcerror"
 	"github.com/purser-csi/purser/test/sim/apiserver"
@@ -92,7 +95,7 @@ func (e *expanding) noMoreThanThereIs() {
 	}
 }
 
-// sizedClient checks the sizes after each write, also after one that arrives late.
+// sizedClient checks the sizes and the classes after each write, also after one that arrives late.
 type sizedClient struct {
 	client.Client
 	sizes *expanding
@@ -100,6 +103,7 @@ type sizedClient struct {
 
 func (c sizedClient) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 	defer c.sizes.noMoreThanThereIs()
+	defer c.sizes.world.modifying.onlyWhatWasAccepted()
 	return c.Client.Patch(ctx, o, p, opts...)
 }
 
@@ -114,10 +118,11 @@ type sizedStatus struct {
 
 func (s sizedStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 	defer s.sizes.noMoreThanThereIs()
+	defer s.sizes.world.modifying.onlyWhatWasAccepted()
 	return s.SubResourceWriter.Patch(ctx, o, p, opts...)
 }
 
-// runResizer wires the controller as internal/roles does.
+// runResizer wires both controllers as internal/roles does.
 func (p *process) runResizer() {
 	m, w := p.world.mutant, p.world
 	api := client.Client(gatedClient{Client: sizedClient{w.server.Client(), w.expanding}, process: p})
@@ -132,13 +137,22 @@ func (p *process) runResizer() {
 	if m.driver != nil {
 		driver = m.driver(driver, nil)
 	}
+	store, calls := boundclaim.NewStore(boundclaim.Config{Cached: cached, Live: api, Writer: api}), &volumelock.Locks{}
 	c := resize.New(resize.Config{
-		Settings: settings(4), Store: boundclaim.NewStore(boundclaim.Config{Cached: cached, Live: api, Writer: api}),
-		CSI: driver, Calls: &volumelock.Locks{}, Driver: resizing.Driver{Name: driverName, Controller: true},
+		Settings: settings(4), Store: store, CSI: driver, Calls: calls,
+		Driver:  resizing.Driver{Name: driverName, Controller: true},
 		Timeout: callTimeout, AnnotateFS: true, InFlight: measures.InFlight,
 	})
+	if m.strangers {
+		calls = &volumelock.Locks{}
+	}
+	classes := modify.New(modify.Config{
+		Settings: settings(4), Store: store, CSI: driver, Calls: calls,
+		Driver:  attributes.Driver{Name: driverName, Modifies: true},
+		Timeout: callTimeout, InFlight: measures.InFlight,
+	})
 	mgr := m.manager(p.view, api)
-	if err := c.AddTo(p.ctx, mgr); err != nil {
+	if err := errors.Join(c.AddTo(p.ctx, mgr), classes.AddTo(p.ctx, mgr)); err != nil {
 		panic(err)
 	}
 	go func() { _ = p.view.Start(p.ctx) }()
@@ -178,6 +192,7 @@ func (d gatedDriver) ControllerExpandVolume(
 
 // startNode runs a model of the kubelet: it finishes an expansion (RZ-K2).
 func startNode(w *world) {
+	w.modifying = &modifying{world: w, unknown: map[string]string{}}
 	w.expanding = &expanding{world: w, most: 8 << 30, pending: map[string]int64{}, reached: map[string]int64{}}
 	go func() {
 		for w.ctx.Err() == nil {

@@ -1,9 +1,12 @@
 package sim
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // resizeFamilies are the ways in which things go wrong around the resizer. In place of a deletion,
-// the user asks for more.
+// the user asks for more, or names another class.
 var resizeFamilies = []family{
 	{"crash", crashes, false},
 	{"crash, and a write arrives later", arrivals, false},
@@ -22,7 +25,7 @@ var resizeFamilies = []family{
 }
 
 var resizeHalf = half{
-	"resizing", resizeWorkloads, resizeFamilies, resizeMutants,
+	"resizing", slices.Concat(resizeWorkloads, modifyWorkloads), resizeFamilies, slices.Concat(resizeMutants, modifyMutants),
 	extent{every: 3, pairs: 40, wide: 18, chances: 30},
 	extent{every: 40, pairs: 4, wide: 150, chances: 6},
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +15,11 @@ import (
 
 var resizeAlone = &cast{
 	ours: []role{csiResizer}, neighbours: startNode, check: end.ofResizer, disturb: askForMore,
-	kinds: []client.Object{&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}},
+	kinds: kindsOfResizer,
+}
+
+var kindsOfResizer = []client.Object{
+	&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.VolumeAttributesClass{},
 }
 
 func storage(size string) corev1.ResourceList {
@@ -147,6 +152,7 @@ var resizeWorkloads = []workload{
 // ofResizer is what must hold where the resizer is ours.
 func (e end) ofResizer() {
 	e.expanding.noMoreThanThereIs()
+	e.classesAreThoseOfTheClaims()
 	for _, claim := range e.claims {
 		if !satisfied(claim) {
 			e.violate("RZ: claim %s asks for %s and has %s", claim.Name, claim.Spec.Resources.Requests.Storage(), claim.Status.Capacity.Storage())

@@ -56,6 +56,7 @@ type world struct {
 	inVain     []string        // questions whose answer was known
 	budgeted   int             // writes, those of the journal left out
 	expanding  *expanding      // the sizes of volumes; nil where nothing is expanded
+	modifying  *modifying      // the classes of volumes; nil where nothing is expanded
 	attaching  *attaching      // nodes and what is published to them; nil where nothing is attached
 }
 

@@ -154,6 +154,11 @@ var strategies = []*strategy{
 		create:   func() client.Object { return &storagev1.CSINode{} },
 	},
 	{
+		kind:     storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
+		resource: storagev1.Resource("volumeattributesclasses"),
+		create:   func() client.Object { return &storagev1.VolumeAttributesClass{} },
+	},
+	{
 		kind:     snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotClass"),
 		resource: snapshotv1.Resource("volumesnapshotclasses"),
 		create:   func() client.Object { return &snapshotv1.VolumeSnapshotClass{} },

@@ -51,6 +51,7 @@ type Volume struct {
 	Name, ID string
 	Request  *csi.CreateVolumeRequest
 	Bytes    int64
+	Classes  []string // of VolumeAttributesClasses, the last one is the volume's
 }
 
 // Driver is the backend. It is safe for concurrent use.
