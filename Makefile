@@ -176,6 +176,11 @@ bench-snapshot: cluster-tools build ## take, restore and delete 200 snapshots at
 	@tools/build.sh $(BIN) upstream-csi-provisioner upstream-csi-snapshotter upstream-snapshot-controller
 	@$(GO) run ./test/bench/snapshot $(BENCH)
 
+.PHONY: bench-resize
+bench-resize: cluster-tools build ## expand 200 claims at once, ours and upstream's csi-resizer in turn (minutes)
+	@tools/build.sh $(BIN) upstream-csi-resizer
+	@$(GO) run ./test/bench/resize $(BENCH)
+
 .PHONY: clean
 clean: ## remove everything that was built
 	rm -rf $(BIN)

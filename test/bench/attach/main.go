@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -55,32 +54,17 @@ func (o options) bench(ctx context.Context, bin, dir string) (err error) {
 	if o.count.present > 0 {
 		return c.present(ctx)
 	}
-	for _, one := range combinations() {
-		if !strings.Contains(one.name, o.only) {
+	for _, one := range c.combinations() {
+		if !strings.Contains(one.Name, o.only) {
 			continue
 		}
-		if missing := c.missing(one); missing != "" {
-			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.name, missing)
+		if missing := c.Missing(one.Contender); missing != "" {
+			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.Name, missing)
 			continue
 		}
 		if err := c.measure(ctx, one); err != nil {
-			return fmt.Errorf("%s: %w", one.name, err)
+			return fmt.Errorf("%s: %w", one.Name, err)
 		}
 	}
 	return nil
-}
-
-// missing names a program that is not there.
-func (c *contest) missing(one combination) string {
-	for _, p := range one.programs {
-		if path := filepath.Join(c.bin, p.name); !exists(path) {
-			return path
-		}
-	}
-	return ""
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

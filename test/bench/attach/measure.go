@@ -3,31 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/purser-csi/purser/internal/roles/process"
-	"github.com/purser-csi/purser/test/e2e/audit"
-	"github.com/purser-csi/purser/test/e2e/stage"
+	"github.com/purser-csi/purser/test/bench/audited"
 )
-
-// program is one of a combination.
-type program struct {
-	name    string // of the file
-	args    []string
-	account string
-	driver  bool // takes --csi-address
-}
 
 // combination is an attach-detach controller and an attacher.
 type combination struct {
-	name     string
-	programs []program
-	volumes  int // at once; 0 for as many as the flag says
+	audited.Contender
+	volumes int // at once; 0 for as many as the flag says
 }
 
 const attachDetach = "persistentvolume-attach-detach-controller"
@@ -35,69 +21,50 @@ const attachDetach = "persistentvolume-attach-detach-controller"
 var (
 	stockLifted = []string{"--kube-api-qps=10000", "--kube-api-burst=10000"}
 
-	ourController = program{
-		name: "purser", args: []string{"controllers", "--controllers=" + attachDetach}, account: accountController,
+	ourController = audited.Program{
+		Name: "purser", Args: []string{"controllers", "--controllers=" + attachDetach}, Account: accountController,
 	}
-	ourAttacher = program{name: "purser", args: []string{"csi-attacher", "--worker-threads=100"}, account: accountAttacher, driver: true}
 )
 
-func stockController(args ...string) program {
-	return program{
-		name: "kube-controller-manager", account: accountController,
-		args: append([]string{"--leader-elect=false", "--secure-port=0", "--controllers=" + attachDetach}, args...),
+func stockController(args ...string) audited.Program {
+	return audited.Program{
+		Name: "kube-controller-manager", Account: accountController,
+		Args: append([]string{"--leader-elect=false", "--secure-port=0", "--controllers=" + attachDetach}, args...),
 	}
 }
 
-func stockAttacher(args ...string) program {
-	return program{name: "upstream-csi-attacher", args: args, account: accountAttacher, driver: true}
-}
-
-func combinations() []combination {
+func (c *contest) combinations() (all []combination) {
+	socket := filepath.Join(c.Dir, socketName)
+	ourAttacher := audited.Program{
+		Name: "purser", Args: []string{"csi-attacher", "--worker-threads=100"}, Account: accountAttacher, Socket: socket,
+	}
+	stockAttacher := func(args ...string) audited.Program {
+		return audited.Program{Name: "upstream-csi-attacher", Args: args, Account: accountAttacher, Socket: socket}
+	}
+	plane := audited.Program{
+		Name: "purser", Args: []string{"plane", "--with-attacher", "--controllers=" + attachDetach},
+		Account: accountController, Socket: socket,
+	}
 	lifted := append(slices.Clone(stockLifted), "--worker-threads=100")
-	return []combination{
-		{name: "ours in one process", programs: []program{{
-			name: "purser", account: accountController, driver: true,
-			args: []string{"plane", "--with-attacher", "--controllers=" + attachDetach},
-		}}},
-		{name: "ours in two processes", programs: []program{ourController, ourAttacher}},
-		{name: "our controller, upstream's attacher", programs: []program{ourController, stockAttacher(lifted...)}},
-		{name: "stock controller, our attacher", programs: []program{stockController(stockLifted...), ourAttacher}},
-		{name: "stock, limits lifted", programs: []program{stockController(stockLifted...), stockAttacher(lifted...)}},
-		{name: "stock, as shipped", programs: []program{stockController(), stockAttacher()}, volumes: shippedVolumes},
+	for _, one := range []audited.Contender{
+		{Name: "ours in one process", Programs: []audited.Program{plane}},
+		{Name: "ours in two processes", Programs: []audited.Program{ourController, ourAttacher}},
+		{Name: "our controller, upstream's attacher", Programs: []audited.Program{ourController, stockAttacher(lifted...)}},
+		{Name: "stock controller, our attacher", Programs: []audited.Program{stockController(stockLifted...), ourAttacher}},
+		{Name: "stock, limits lifted", Programs: []audited.Program{stockController(stockLifted...), stockAttacher(lifted...)}},
+	} {
+		all = append(all, combination{Contender: one})
 	}
+	shipped := audited.Contender{Name: "stock, as shipped", Programs: []audited.Program{stockController(), stockAttacher()}}
+	return append(all, combination{shipped, shippedVolumes})
 }
 
 // shippedVolumes are fewer: at 2 in a second, 500 would take four minutes.
 const shippedVolumes = 40
 
-// launch starts the programs of a combination.
-func (c *contest) launch(one combination) (all []*stage.Program, err error) {
-	for i, p := range one.programs {
-		path := filepath.Join(c.dir, fmt.Sprintf("%s-%d.log", strings.ReplaceAll(one.name, " ", "-"), i))
-		log, err := os.Create(path)
-		if err != nil {
-			return all, err
-		}
-		args := append(slices.Clone(p.args), "--kubeconfig="+c.kubeconfig(p.account))
-		if p.driver {
-			args = append(args, "--csi-address="+c.socket())
-		}
-		started, err := stage.Launch(stage.Command{
-			Path: filepath.Join(c.bin, p.name), Args: args, Output: log,
-			Env: []string{"KUBECONFIG=", "GOGC=", "GOMEMLIMIT=", "GODEBUG="},
-		})
-		_ = log.Close() // the child has its own
-		if err != nil {
-			return all, err
-		}
-		all = append(all, started)
-	}
-	return all, nil
-}
-
 // measure plays everything to one combination, and prints what it took.
 func (c *contest) measure(ctx context.Context, one combination) (err error) {
-	running, err := c.launch(one)
+	running, err := c.Launch(one.Contender)
 	defer func() {
 		for _, p := range running {
 			p.Kill()
@@ -109,7 +76,7 @@ func (c *contest) measure(ctx context.Context, one combination) (err error) {
 	if err := c.warmUp(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\n", one.name)
+	fmt.Printf("\n%s\n", one.Name)
 	c.running = running
 	for _, part := range []func(context.Context, combination) error{c.idle, c.moves, c.burst, c.starved} {
 		if err := part(ctx, one); err != nil {
@@ -178,8 +145,8 @@ func (c *contest) idle(ctx context.Context, _ combination) error {
 		attach, detach = append(attach, t.attach...), append(detach, t.detach...)
 	}
 	fmt.Printf("  idle, one volume after the other   attach p50 %s p99 %s   detach p50 %s p99 %s\n",
-		short(percentile(attach, 50)), short(percentile(attach, 99)),
-		short(percentile(detach, 50)), short(percentile(detach, 99)))
+		audited.Short(audited.Percentile(attach, 50)), audited.Short(audited.Percentile(attach, 99)),
+		audited.Short(audited.Percentile(detach, 50)), audited.Short(audited.Percentile(detach, 99)))
 	return nil
 }
 
@@ -223,7 +190,7 @@ func (c *contest) moves(ctx context.Context, _ combination) error {
 		}
 	}
 	fmt.Printf("  pod moved, from unused to listed   p50 %s p99 %s\n",
-		short(percentile(waited, 50)), short(percentile(waited, 99)))
+		audited.Short(audited.Percentile(waited, 50)), audited.Short(audited.Percentile(waited, 99)))
 	return nil
 }
 
@@ -240,7 +207,7 @@ func (c *contest) burst(ctx context.Context, one combination) error {
 		return err
 	}
 	published, unpublished := c.driver.publishes.Load(), c.driver.unpublishes.Load()
-	from, err := c.log.Mark(ctx)
+	from, err := c.Log.Mark(ctx)
 	if err != nil {
 		return err
 	}
@@ -256,44 +223,23 @@ func (c *contest) burst(ctx context.Context, one combination) error {
 	if err != nil {
 		return err
 	}
-	to, err := c.log.Mark(ctx)
+	to, err := c.Log.Mark(ctx)
 	if err != nil {
 		return err
 	}
-	tally, err := c.log.Between(from, to)
+	tally, err := c.Log.Between(from, to)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("  %d volumes on %d nodes             attach %.0f/s p50 %s p99 %s   detach %.0f/s p50 %s p99 %s\n", n, len(c.nodes),
-		float64(n)/t.allAttach.Seconds(), short(percentile(t.attach, 50)), short(percentile(t.attach, 99)),
-		float64(n)/t.allDetach.Seconds(), short(percentile(t.detach, 50)), short(percentile(t.detach, 99)))
+		float64(n)/t.allAttach.Seconds(), audited.Short(audited.Percentile(t.attach, 50)), audited.Short(audited.Percentile(t.attach, 99)),
+		float64(n)/t.allDetach.Seconds(), audited.Short(audited.Percentile(t.detach, 50)), audited.Short(audited.Percentile(t.detach, 99)))
 	published, unpublished = c.driver.publishes.Load()-published, c.driver.unpublishes.Load()-unpublished
 	fmt.Printf("  calls a volume                     publish %.2f, unpublish %.2f\n",
 		float64(published)/float64(n), float64(unpublished)/float64(n))
-	fmt.Print(requests(tally, n))
+	fmt.Print(audited.Requests(tally, n, accountController, accountAttacher))
 	after.since(before).print(n, tally.All(), t.allAttach+t.allDetach)
 	return c.events(ctx, all)
-}
-
-// requests prints the requests of the programs by verb and resource, for each volume.
-func requests(tally audit.Tally, n int) string {
-	var b strings.Builder
-	conflicts, absent, all := 0, 0, 0
-	counts := map[string]int{}
-	for _, account := range []string{accountController, accountAttacher} {
-		part := tally.By(audit.ServiceAccount(process.SystemNamespace, account)).Where(func(r audit.Request) bool {
-			return r.Verb != "watch" && !r.IsDiscovery() && r.Resource != "leases"
-		})
-		conflicts, absent, all = conflicts+part.Answered(409), absent+part.Answered(404), all+part.All()
-		for r, answers := range part {
-			counts[r.Verb+" "+r.Resource] += answers.All()
-		}
-	}
-	fmt.Fprintf(&b, "  requests a volume, both ways       %.2f; answered 404: %d, 409: %d\n", float64(all)/float64(n), absent, conflicts)
-	for _, kind := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(&b, "    %-40s %.2f\n", kind, float64(counts[kind])/float64(n))
-	}
-	return b.String()
 }
 
 // slowDetaches are in flight when one volume is attached.
@@ -331,12 +277,10 @@ func (c *contest) starved(ctx context.Context, one combination) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  attach behind %d slow detaches     %s\n", slowDetaches, short(waited[0]))
+	fmt.Printf("  attach behind %d slow detaches     %s\n", slowDetaches, audited.Short(waited[0]))
 	if err := c.end(ctx, fast); err != nil {
 		return err
 	}
 	_, err = c.observer.untilDetached(ctx, append(slow, fast...))
 	return err
 }
-
-func short(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }

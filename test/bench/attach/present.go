@@ -18,8 +18,8 @@ const (
 // present attaches volumes, and has each combination start beside them: what it costs to have them
 // there, with nothing to do.
 func (c *contest) present(ctx context.Context) error {
-	all := combinations()
-	ours, err := c.launch(all[0])
+	all := c.combinations()
+	ours, err := c.Launch(all[0].Contender)
 	if err != nil {
 		return err
 	}
@@ -38,15 +38,15 @@ func (c *contest) present(ctx context.Context) error {
 	}
 	fmt.Printf("%d VolumeAttachments on %d nodes, nothing to do\n", len(volumes), len(c.nodes))
 	for _, one := range all {
-		if !strings.Contains(one.name, c.only) || one.volumes > 0 { // the limits of requests change nothing here
+		if !strings.Contains(one.Name, c.only) || one.volumes > 0 { // the limits of requests change nothing here
 			continue
 		}
-		if missing := c.missing(one); missing != "" {
-			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.name, missing)
+		if missing := c.Missing(one.Contender); missing != "" {
+			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.Name, missing)
 			continue
 		}
 		if err := c.idleBeside(ctx, one); err != nil {
-			return fmt.Errorf("%s: %w", one.name, err)
+			return fmt.Errorf("%s: %w", one.Name, err)
 		}
 	}
 	return nil
@@ -54,7 +54,7 @@ func (c *contest) present(ctx context.Context) error {
 
 // idleBeside prints the memory and the idle processor time of one combination.
 func (c *contest) idleBeside(ctx context.Context, one combination) error {
-	running, err := c.launch(one)
+	running, err := c.Launch(one.Contender)
 	defer func() {
 		for _, p := range running {
 			p.Kill()
@@ -86,11 +86,11 @@ func (c *contest) idleBeside(ctx context.Context, one combination) error {
 			return err
 		}
 		resident += m.Now
-		parts = append(parts, fmt.Sprintf("%s %d MB", one.programs[i].account, m.Now>>20))
+		parts = append(parts, fmt.Sprintf("%s %d MB", one.Programs[i].Account, m.Now>>20))
 	}
 	spent := after.since(before)
 	percent := func(d time.Duration) float64 { return 100 * d.Seconds() / watch.Seconds() }
-	fmt.Printf("  %-36s memory %4d MB (%s)   idle processor %.2f %%, API server %.2f %%\n", one.name, resident>>20,
+	fmt.Printf("  %-36s memory %4d MB (%s)   idle processor %.2f %%, API server %.2f %%\n", one.Name, resident>>20,
 		strings.Join(parts, ", "), percent(spent.programs), percent(spent.apiServer))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/test/bench/audited"
 	"github.com/purser-csi/purser/test/bench/usage"
 )
 
@@ -27,7 +28,7 @@ func (c *contest) spent() (s spent, err error) {
 		}
 		s.programs += one
 	}
-	servers, err := usage.ServersIn(c.dir)
+	servers, err := usage.ServersIn(c.Dir)
 	if err != nil {
 		return s, err
 	}
@@ -42,12 +43,12 @@ func (c *contest) spent() (s spent, err error) {
 // print prints it for each of n volumes, and what the API server needs for a request. All requests
 // count here: those of the benchmark, which plays users and kubelets, too.
 func (s spent) print(n, requests int, took time.Duration) {
-	each := func(d time.Duration) string { return short(d / time.Duration(n)) }
+	each := func(d time.Duration) string { return audited.Short(d / time.Duration(n)) }
 	all := s.programs + s.apiServer + s.etcd
 	fmt.Printf("  processor time a volume            programs %s, API server %s, etcd %s: together %.1f processors\n",
 		each(s.programs), each(s.apiServer), each(s.etcd), all.Seconds()/took.Seconds())
 	fmt.Printf("  requests of all                    %.2f a volume, %s of the API server each\n",
-		float64(requests)/float64(n), short(s.apiServer/time.Duration(requests)))
+		float64(requests)/float64(n), audited.Short(s.apiServer/time.Duration(requests)))
 }
 
 // eventsAfter is how long the events of attaches may take: those of ours wait for other writes, half
@@ -60,7 +61,7 @@ func (c *contest) events(ctx context.Context, all []placed) error {
 	for {
 		clear(have)
 		var list corev1.EventList
-		err := c.api.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"reason": "SuccessfulAttachVolume"})
+		err := c.API.List(ctx, &list, client.InNamespace(audited.Namespace), client.MatchingFields{"reason": "SuccessfulAttachVolume"})
 		if err != nil {
 			return err
 		}
