@@ -69,6 +69,7 @@ var groups = map[string]string{
 	"PersistentVolumeClaim": "v1", "PersistentVolume": "v1", "Pod": "v1", "Node": "v1", "Event": "v1", "Namespace": "v1", "StorageClass": "storage.k8s.io/v1",
 	"CSINode": "storage.k8s.io/v1", "CSIDriver": "storage.k8s.io/v1", "VolumeAttachment": "storage.k8s.io/v1", "CSIStorageCapacity": "storage.k8s.io/v1",
 	"Lease": "coordination.k8s.io/v1", "VolumeAttributesClass": "storage.k8s.io/v1", "VolumeSnapshot": "snapshot.storage.k8s.io/v1",
+	"VolumeSnapshotClass": "snapshot.storage.k8s.io/v1",
 }
 
 var namespaced = map[string]bool{"PersistentVolumeClaim": true, "Pod": true, "Event": true, "VolumeSnapshot": true}

@@ -2,11 +2,12 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -90,10 +91,18 @@ func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 		f.WaitsFor = fmt.Sprintf("the attach-detach controller to detach the volume: node %s does not exist any more", va.Spec.NodeName)
 		f.Evidence = []Evidence{c.nodeEvidence(va.Spec.NodeName)}
 		return []Finding{f}
-	case pv == nil || slices.ContainsFunc(c.index.users[claimOf(pv)],
-		func(p *corev1.Pod) bool { return p.Spec.NodeName == node.Name && !isFinished(p) }):
+	case pv == nil || pv.Spec.CSI == nil:
 		return nil
-	case slices.Contains(node.Status.VolumesInUse, uniqueName(pv)):
+	}
+	switch c.decideAttachment(va, pv, node).Because().Reason {
+	case verdict.AttachmentForeign:
+		f.Reason, f.Actor = verdict.AttachmentForeign, Administrator
+		f.WaitsFor = "its maker to delete it: no pod on the node uses the volume, and the attach-detach controller leaves a VolumeAttachment alone that it did not make"
+		f.Evidence = []Evidence{{attachmentRef(va), "metadata.name", va.Name, "the name that the attach-detach controller gives: " +
+			names.AttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, node.Name)}}
+		f.Fix = []Step{{Text: "Delete the VolumeAttachment once it is known that no other program needs it", Command: "kubectl delete volumeattachment " + va.Name, Risk: "a program that made it on purpose loses the volume"}}
+		return []Finding{f}
+	case verdict.DetachAwaitsUnmount:
 		f.Reason, f.Actor = verdict.DetachAwaitsUnmount, Itself
 		f.WaitsFor = fmt.Sprintf("the kubelet of node %s to unmount the volume, which no pod there uses any more", node.Name)
 		f.Evidence = []Evidence{{Ref{Kind: Node, Name: node.Name}, "status.volumesInUse", string(uniqueName(pv)), "absent"}}
@@ -101,6 +110,24 @@ func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 			f.Actor, f.Evidence, f.Fix = Administrator, append(f.Evidence, c.nodeEvidence(node.Name)), c.nodeFix(node.Name)
 		}
 		return []Finding{f}
+	default:
+		return nil
 	}
-	return nil
+}
+
+// decideAttachment returns what the attach-detach controller decides about one node that has a volume.
+func (c *Cluster) decideAttachment(
+	va *storagev1.VolumeAttachment, pv *corev1.PersistentVolume, node *corev1.Node,
+) attachment.Verdict {
+	s := attachment.Snapshot{
+		Key:    attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle},
+		Driver: c.driverOf(pv.Spec.CSI.Driver), Volumes: []*corev1.PersistentVolume{pv},
+		Attachments: []*storagev1.VolumeAttachment{va}, Nodes: map[string]*corev1.Node{node.Name: node},
+	}
+	for _, pod := range c.index.users[claimOf(pv)] {
+		if pod.Spec.NodeName == node.Name {
+			s.Pods = append(s.Pods, pod)
+		}
+	}
+	return attachment.Decide(s, c.Now)
 }

@@ -9,6 +9,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -77,7 +79,7 @@ func (c *Cluster) attaching(pod *corev1.Pod, pv *corev1.PersistentVolume, f Find
 		}
 	}
 	switch {
-	case own == nil && other != nil && isExclusive(pv):
+	case own == nil && other != nil && objects.IsExclusive(pv):
 		found := c.multiAttach(pod, pv, other, f)
 		return &found
 	case own == nil:
@@ -88,12 +90,6 @@ func (c *Cluster) attaching(pod *corev1.Pod, pv *corev1.PersistentVolume, f Find
 		return &found
 	}
 	return c.listedOnNode(pod, pv, own, f)
-}
-
-func isExclusive(pv *corev1.PersistentVolume) bool {
-	return !slices.ContainsFunc(pv.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
-	})
 }
 
 // multiAttach is about a volume that one node may have and that another node has (4.5, 4.8).
@@ -151,7 +147,7 @@ func uniqueName(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
 	if pv.Spec.CSI == nil {
 		return ""
 	}
-	return corev1.UniqueVolumeName("kubernetes.io/csi/" + pv.Spec.CSI.Driver + "^" + pv.Spec.CSI.VolumeHandle)
+	return corev1.UniqueVolumeName(names.UniqueVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle))
 }
 
 func volumesInUse(node *corev1.Node) []corev1.UniqueVolumeName {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -21,6 +22,9 @@ func (c *Cluster) explainSnapshot(s *snapshotv1.VolumeSnapshot) Report {
 		report.Summary, report.Findings = "the snapshot is being deleted", c.snapshotDeletion(s)
 	case ready:
 		report.Summary, report.Next = "the snapshot is ready", "claims can be restored from it"
+		if found, refused := c.snapshotRefused(s, Finding{Object: snapshotRef(s), Cause: snapshotRef(s)}); refused {
+			report.Findings = []Finding{found}
+		}
 	default:
 		report.Findings = []Finding{c.snapshotPending(s)}
 	}
@@ -29,34 +33,10 @@ func (c *Cluster) explainSnapshot(s *snapshotv1.VolumeSnapshot) Report {
 
 func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
 	f := Finding{Object: snapshotRef(s), Cause: snapshotRef(s), Since: &s.CreationTimestamp.Time}
-	class, driver := c.snapshotClassOf(s)
-	content := c.contentOf(s)
-	if claim := s.Spec.Source.PersistentVolumeClaimName; claim != nil && content == nil {
-		source := c.index.claims[types.NamespacedName{Namespace: s.Namespace, Name: *claim}]
-		switch {
-		case source == nil && !c.lacks(Claim):
-			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, Ref{Claim, s.Namespace, *claim},
-				fmt.Sprintf("claim %q, which does not exist", *claim), Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim, "a claim that exists"})
-		case source != nil && source.Status.Phase != corev1.ClaimBound:
-			return snapshotFinding(f, verdict.SnapshotSourceMissing, User, claimRef(source),
-				fmt.Sprintf("claim %q to be bound", *claim), Evidence{f.Object, "spec.source.persistentVolumeClaimName", *claim + " is " + string(source.Status.Phase), "Bound"})
-		}
+	if found, refused := c.snapshotRefused(s, f); refused {
+		return found
 	}
-	if name := s.Spec.Source.VolumeSnapshotContentName; name != nil && content == nil && !c.lacks(Content) {
-		return snapshotFinding(f, verdict.SnapshotSourceMissing, Administrator, Ref{Kind: Content, Name: *name},
-			fmt.Sprintf("VolumeSnapshotContent %q, which does not exist", *name), Evidence{f.Object, "spec.source.volumeSnapshotContentName", *name, "a content that exists"})
-	}
-	if class == nil && content == nil && !c.lacks(SnapshotClass) {
-		name := deref(s.Spec.VolumeSnapshotClassName)
-		wanted := "a class that exists; there are: " + strings.Join(c.snapshotClassNames(), ", ")
-		what := fmt.Sprintf("VolumeSnapshotClass %q, which does not exist", name)
-		if name == "" {
-			what, wanted = "a VolumeSnapshotClass: it names none, and its driver has no default class", "a class, or one marked snapshot.storage.kubernetes.io/is-default-class"
-		}
-		return snapshotFinding(f, verdict.SnapshotClassMissing, Administrator, Ref{Kind: SnapshotClass, Name: name}, what,
-			Evidence{f.Object, "spec.volumeSnapshotClassName", quoted(name), wanted})
-	}
-	return c.snapshotting(s, content, driver, f)
+	return c.snapshotting(s, c.contentOf(s), c.driverOfSource(s), f)
 }
 
 // snapshotting is about a snapshot whose parts are there: the two controllers and the driver.
@@ -93,58 +73,8 @@ func (c *Cluster) snapshotting(s *snapshotv1.VolumeSnapshot, content *snapshotv1
 	return f
 }
 
-func snapshotFinding(f Finding, reason verdict.Reason, actor Actor, cause Ref, waits string, proof Evidence) Finding {
-	f.Reason, f.Actor, f.Cause, f.WaitsFor = reason, actor, cause, waits
-	f.Evidence = []Evidence{proof}
-	f.Fix = []Step{{Text: "Create what is missing, or create the snapshot again: its spec cannot be changed", Command: fmt.Sprintf("kubectl get %s%s", cause.Kind.Short(), namespaceFlag(cause))}}
-	return f
-}
-
-func (c *Cluster) snapshotClassOf(s *snapshotv1.VolumeSnapshot) (*snapshotv1.VolumeSnapshotClass, string) {
-	if name := deref(s.Spec.VolumeSnapshotClassName); name != "" {
-		if class := c.index.snapshotClass[name]; class != nil {
-			return class, class.Driver
-		}
-		return nil, ""
-	}
-	for _, class := range c.SnapshotClasses {
-		if class.Annotations["snapshot.storage.kubernetes.io/is-default-class"] == "true" && c.servesSource(class.Driver, s) {
-			return class, class.Driver
-		}
-	}
-	return nil, ""
-}
-
-// servesSource reports whether the driver has the source of the snapshot; true if the source is not
-// known.
-func (c *Cluster) servesSource(driver string, s *snapshotv1.VolumeSnapshot) bool {
-	if s.Spec.Source.PersistentVolumeClaimName == nil {
-		return true
-	}
-	claim := c.index.claims[types.NamespacedName{Namespace: s.Namespace, Name: *s.Spec.Source.PersistentVolumeClaimName}]
-	if claim == nil {
-		return true
-	}
-	pv := c.index.volumes[claim.Spec.VolumeName]
-	return pv == nil || pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driver
-}
-
-func (c *Cluster) snapshotClassNames() []string {
-	var list []string
-	for _, class := range c.SnapshotClasses {
-		list = append(list, class.Name)
-	}
-	return list
-}
-
 func (c *Cluster) contentOf(s *snapshotv1.VolumeSnapshot) *snapshotv1.VolumeSnapshotContent {
-	if s.Status != nil && s.Status.BoundVolumeSnapshotContentName != nil {
-		return c.index.contents[*s.Status.BoundVolumeSnapshotContentName]
-	}
-	if name := s.Spec.Source.VolumeSnapshotContentName; name != nil {
-		return c.index.contents[*name]
-	}
-	return c.index.contents["snapcontent-"+string(s.UID)]
+	return c.index.contents[snapshotting.ContentName(s)]
 }
 
 // snapshotDeletion explains a snapshot that is being deleted and does not go.

@@ -1,0 +1,126 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/purser-csi/purser/internal/core/snapshotting"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// decideSnapshot returns what the snapshot-controller decides about a VolumeSnapshot. It is nil for a
+// member of a group, and where the input lacks a kind that the controller reads.
+func (c *Cluster) decideSnapshot(vs *snapshotv1.VolumeSnapshot) snapshotting.Verdict {
+	if snapshotting.GroupOf(vs) != "" || c.lacks(Claim) || c.lacks(Volume) || c.lacks(Content) || c.lacks(SnapshotClass) {
+		return nil
+	}
+	s := snapshotting.Snapshot{
+		Key:      types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name},
+		Snapshot: vs, Content: c.contentOf(vs), Claim: c.sourceClaim(vs), Class: c.index.snapshotClass[deref(vs.Spec.VolumeSnapshotClassName)],
+	}
+	if s.Claim != nil {
+		s.Volume = c.index.volumes[s.Claim.Spec.VolumeName]
+	}
+	for _, class := range c.SnapshotClasses {
+		if snapshotting.IsDefaultClass(class) {
+			s.Defaults = append(s.Defaults, *class)
+		}
+	}
+	return snapshotting.DecideSnapshot(s, c.Now)
+}
+
+// sourceClaim returns the claim that a snapshot is taken of; nil if there is none.
+func (c *Cluster) sourceClaim(vs *snapshotv1.VolumeSnapshot) *corev1.PersistentVolumeClaim {
+	return c.index.claims[types.NamespacedName{Namespace: vs.Namespace, Name: snapshotting.SourceClaim(vs)}]
+}
+
+// driverOfSource returns the driver of the volume that a snapshot is taken of; empty if it is not
+// known.
+func (c *Cluster) driverOfSource(vs *snapshotv1.VolumeSnapshot) string {
+	claim := c.sourceClaim(vs)
+	if claim == nil {
+		return ""
+	}
+	if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil && pv.Spec.CSI != nil {
+		return pv.Spec.CSI.Driver
+	}
+	return ""
+}
+
+// snapshotRefused explains a snapshot that the snapshot-controller refuses.
+func (c *Cluster) snapshotRefused(vs *snapshotv1.VolumeSnapshot, f Finding) (found Finding, refused bool) {
+	decided := c.decideSnapshot(vs)
+	if decided == nil {
+		return f, false
+	}
+	why := decided.Because()
+	switch why.Reason {
+	case verdict.SnapshotClassNotFound, verdict.SnapshotClassUnclear:
+		return c.snapshotClassMissing(vs, why, f), true
+	case verdict.SnapshotContentCreateFailed:
+		return c.sourceUnfit(vs, why, f), true
+	case verdict.SnapshotContentAbsent, verdict.SnapshotContentUnfit, verdict.SnapshotContentTaken, verdict.SnapshotNotBoundBack:
+		name := snapshotting.ContentName(vs)
+		waits := fmt.Sprintf("VolumeSnapshotContent %q; %s", name, why.Message)
+		reason := why.Reason
+		if reason == verdict.SnapshotContentAbsent {
+			reason, waits = verdict.SnapshotSourceMissing, fmt.Sprintf("VolumeSnapshotContent %q, which does not exist", name)
+		}
+		return snapshotFinding(f, reason, Administrator, Ref{Kind: Content, Name: name}, waits,
+			Evidence{f.Object, "the content that it names or is bound to", name, "a content that refers to this snapshot"}), true
+	case verdict.SnapshotInvalid:
+		return snapshotFinding(f, why.Reason, User, f.Object, "a valid source: "+why.Message, Evidence{
+			f.Object, "spec.source", "of no kind, or of two", "a claim or a content",
+		}), true
+	default:
+		return f, false
+	}
+}
+
+func (c *Cluster) snapshotClassMissing(vs *snapshotv1.VolumeSnapshot, why verdict.Finding, f Finding) Finding {
+	name := deref(vs.Spec.VolumeSnapshotClassName)
+	cause := Ref{Kind: SnapshotClass, Name: name}
+	what := fmt.Sprintf("VolumeSnapshotClass %q, which does not exist", name)
+	wanted := "a class that exists; there are: " + strings.Join(c.snapshotClassNames(), ", ")
+	if why.Reason == verdict.SnapshotClassUnclear {
+		what = "a VolumeSnapshotClass: it names none, and its driver does not have exactly one default class"
+		wanted = "a class, or one marked snapshot.storage.kubernetes.io/is-default-class; there are: " + strings.Join(c.snapshotClassNames(), ", ")
+	}
+	return snapshotFinding(f, verdict.SnapshotClassMissing, Administrator, cause, what,
+		Evidence{f.Object, "spec.volumeSnapshotClassName", quoted(name), wanted})
+}
+
+// sourceUnfit is about a claim that no snapshot can be taken of, as it is.
+func (c *Cluster) sourceUnfit(vs *snapshotv1.VolumeSnapshot, why verdict.Finding, f Finding) Finding {
+	name, claim := snapshotting.SourceClaim(vs), c.sourceClaim(vs)
+	const field = "spec.source.persistentVolumeClaimName"
+	switch {
+	case claim == nil:
+		return snapshotFinding(f, verdict.SnapshotSourceMissing, User, Ref{Claim, vs.Namespace, name},
+			fmt.Sprintf("claim %q, which does not exist", name), Evidence{f.Object, field, name, "a claim that exists"})
+	case claim.Status.Phase != corev1.ClaimBound:
+		return snapshotFinding(f, verdict.SnapshotSourceMissing, User, claimRef(claim),
+			fmt.Sprintf("claim %q to be bound", name), Evidence{f.Object, field, name + " is " + string(claim.Status.Phase), "Bound"})
+	}
+	return snapshotFinding(f, why.Reason, Administrator, claimRef(claim), "a source and a class that fit each other: "+why.Message,
+		Evidence{f.Object, field, name, "a bound claim with a CSI volume of the class's driver"})
+}
+
+func snapshotFinding(f Finding, reason verdict.Reason, actor Actor, cause Ref, waits string, proof Evidence) Finding {
+	f.Reason, f.Actor, f.Cause, f.WaitsFor = reason, actor, cause, waits
+	f.Evidence = []Evidence{proof}
+	f.Fix = []Step{{Text: "Create what is missing, or create the snapshot again: its spec cannot be changed", Command: fmt.Sprintf("kubectl get %s%s", cause.Kind.Short(), namespaceFlag(cause))}}
+	return f
+}
+
+func (c *Cluster) snapshotClassNames() []string {
+	var list []string
+	for _, class := range c.SnapshotClasses {
+		list = append(list, class.Name)
+	}
+	return list
+}
