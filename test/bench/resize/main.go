@@ -62,9 +62,8 @@ func (d *driver) ControllerExpandVolume(
 
 // bench plays the rounds, and compares the medians of the rates.
 func (m *measurement) bench(ctx context.Context, bin, dir string) (err error) {
-	m.driver = &driver{Driver: scripted.Driver{
-		Name: driverName, Controller: []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_EXPAND_VOLUME},
-	}}
+	expands := []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_EXPAND_VOLUME}
+	m.driver = &driver{Driver: scripted.Driver{Name: driverName, Controller: expands}}
 	socket := filepath.Join(dir, "csi.sock")
 	server, err := scripted.Serve(ctx, socket, m.driver)
 	if err != nil {
