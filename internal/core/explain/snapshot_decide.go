@@ -20,7 +20,8 @@ func (c *Cluster) decideSnapshot(vs *snapshotv1.VolumeSnapshot) snapshotting.Ver
 	}
 	s := snapshotting.Snapshot{
 		Key:      types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name},
-		Snapshot: vs, Content: c.contentOf(vs), Claim: c.sourceClaim(vs), Class: c.index.snapshotClass[deref(vs.Spec.VolumeSnapshotClassName)],
+		Snapshot: vs, Content: c.contentOf(vs), Claim: c.sourceClaim(vs),
+		Class: c.index.snapshotClass[deref(vs.Spec.VolumeSnapshotClassName)],
 	}
 	if s.Claim != nil {
 		s.Volume = c.index.volumes[s.Claim.Spec.VolumeName]
@@ -63,7 +64,8 @@ func (c *Cluster) snapshotRefused(vs *snapshotv1.VolumeSnapshot, f Finding) (fou
 		return c.snapshotClassMissing(vs, why, f), true
 	case verdict.SnapshotContentCreateFailed:
 		return c.sourceUnfit(vs, why, f), true
-	case verdict.SnapshotContentAbsent, verdict.SnapshotContentUnfit, verdict.SnapshotContentTaken, verdict.SnapshotNotBoundBack:
+	case verdict.SnapshotContentAbsent, verdict.SnapshotContentUnfit, verdict.SnapshotContentTaken,
+		verdict.SnapshotNotBoundBack:
 		name := snapshotting.ContentName(vs)
 		waits := fmt.Sprintf("VolumeSnapshotContent %q; %s", name, why.Message)
 		reason := why.Reason

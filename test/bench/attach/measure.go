@@ -231,15 +231,20 @@ func (c *contest) burst(ctx context.Context, one combination) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  %d volumes on %d nodes             attach %.0f/s p50 %s p99 %s   detach %.0f/s p50 %s p99 %s\n", n, len(c.nodes),
-		float64(n)/t.allAttach.Seconds(), audited.Short(audited.Percentile(t.attach, 50)), audited.Short(audited.Percentile(t.attach, 99)),
-		float64(n)/t.allDetach.Seconds(), audited.Short(audited.Percentile(t.detach, 50)), audited.Short(audited.Percentile(t.detach, 99)))
+	fmt.Printf("  %d volumes on %d nodes             %s   %s\n", n, len(c.nodes),
+		pace("attach", n, t.allAttach, t.attach), pace("detach", n, t.allDetach, t.detach))
 	published, unpublished = c.driver.publishes.Load()-published, c.driver.unpublishes.Load()-unpublished
 	fmt.Printf("  calls a volume                     publish %.2f, unpublish %.2f\n",
 		float64(published)/float64(n), float64(unpublished)/float64(n))
 	fmt.Print(audited.Requests(tally, n, accountController, accountAttacher))
 	after.since(before).print(n, tally.All(), t.allAttach+t.allDetach)
 	return c.events(ctx, all)
+}
+
+// pace says how many volumes were done in a second, and how long one took.
+func pace(what string, n int, all time.Duration, each []time.Duration) string {
+	return fmt.Sprintf("%s %.0f/s p50 %s p99 %s", what, float64(n)/all.Seconds(),
+		audited.Short(audited.Percentile(each, 50)), audited.Short(audited.Percentile(each, 99)))
 }
 
 // slowDetaches are in flight when one volume is attached.
