@@ -28,7 +28,9 @@ func (d modifier) ControllerModifyVolume(
 func asModifier(
 	modify func(next csi.ControllerClient, ctx context.Context, in *csi.ControllerModifyVolumeRequest) error,
 ) func(csi.ControllerClient, provisioning.Journal) csi.ControllerClient {
-	return func(next csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient { return modifier{next, modify} }
+	return func(next csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient {
+		return modifier{next, modify}
+	}
 }
 
 // beginsClass reports whether a patch of a status is the one before ControllerModifyVolume.
