@@ -44,8 +44,8 @@ func ExitCode(err error) int {
 
 // IsTold reports whether the command has printed the error already.
 func IsTold(err error) bool {
-	_, told := errors.AsType[explain.ExitError](err)
-	return told
+	answer, isAnswer := errors.AsType[explain.ExitError](err)
+	return isAnswer && answer.IsTold()
 }
 
 // Execute runs the role that the command line asks for, until it ends or ctx does.

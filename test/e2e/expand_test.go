@@ -159,10 +159,10 @@ func (b berth) giga(t *testing.T, class string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// usingPod returns a pod that uses the claim, and where its volume is mounted.
-func (b berth) usingPod(t *testing.T, claim *corev1.PersistentVolumeClaim, name string) (pod *corev1.Pod, mount string) {
+// podOf creates a pod that uses a claim.
+func (b berth) podOf(t *testing.T, name, claim string) *corev1.Pod {
 	t.Helper()
-	pod = &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{
@@ -170,12 +170,19 @@ func (b berth) usingPod(t *testing.T, claim *corev1.PersistentVolumeClaim, name 
 			}},
 			TerminationGracePeriodSeconds: new(int64(0)),
 			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
 			}}},
 		},
 	}
 	// A new namespace has no service account for pods for a moment.
 	eventually(t, func(ctx context.Context) error { return b.Client.Create(ctx, pod) })
+	return pod
+}
+
+// usingPod returns a pod that uses the claim, and where its volume is mounted.
+func (b berth) usingPod(t *testing.T, claim *corev1.PersistentVolumeClaim, name string) (pod *corev1.Pod, mount string) {
+	t.Helper()
+	pod = b.podOf(t, name, claim.Name)
 	pv := b.awaitBound(t, claim)
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {

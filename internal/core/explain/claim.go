@@ -67,7 +67,23 @@ func (c *Cluster) bindingSnapshot(claim *corev1.PersistentVolumeClaim) binding.S
 	if binding.DelaysBinding(s.Class) {
 		s.Pods = c.consumers(claim)
 	}
+	s.InProcess = s.Class != nil && c.isHandedOver(claim, binding.Driver(s.Class.Provisioner))
 	return s
+}
+
+// isHandedOver reports whether the claim shows that the binder and the provisioner are one process
+// (purser plane), which does not write the annotation that asks a provisioner: both leases have one
+// holder, or a provisioner works on a claim without the annotation.
+func (c *Cluster) isHandedOver(claim *corev1.PersistentVolumeClaim, driver string) bool {
+	if claim.Annotations[names.AnnStorageProvisioner] != "" {
+		return false
+	}
+	if c.lastEvent(claimRef(claim), "Provisioning", "ProvisioningFailed") != nil {
+		return true
+	}
+	state, binder := c.healthOf(controllerManager)
+	other, leader := c.healthOf(provisioner(driver))
+	return state == renewed && other == renewed && *binder.Spec.HolderIdentity == *leader.Spec.HolderIdentity
 }
 
 // bestStatic returns the volume that a binder would choose; nil for none.
@@ -99,10 +115,10 @@ func isFinished(pod *corev1.Pod) bool {
 func (c *Cluster) pendingClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 	s := c.bindingSnapshot(claim)
 	v := binding.Decide(s)
-	if todo, acts := v.(verdict.Do[binding.Action]); acts {
+	why := v.Because()
+	if todo, acts := v.(verdict.Do[binding.Action]); acts && why.Reason != verdict.HandedOver {
 		return c.binderSilent(claim, todo)
 	}
-	why := v.Because()
 	f := Finding{Reason: why.Reason, Object: claimRef(claim), Cause: claimRef(claim), Since: &claim.CreationTimestamp.Time}
 	switch why.Reason {
 	case verdict.ClassMissing:
@@ -115,7 +131,7 @@ func (c *Cluster) pendingClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 		return []Finding{c.schedulerBypassed(claim, f)}
 	case verdict.WaitForPodScheduled:
 		return c.podUnscheduled(claim, f)
-	case verdict.ExternalProvisioning:
+	case verdict.ExternalProvisioning, verdict.HandedOver:
 		return c.provisioning(claim, s, f)
 	case verdict.ProvisionerUnknown:
 		return []Finding{provisionerUnknown(claim, s, f)}

@@ -13,28 +13,35 @@ import (
 type component struct {
 	name  string // for people
 	lease string
+	ours  string // lease of the role of Purser that can take its place; empty where that has the same
+}
+
+// isLease reports whether a lease is that of the component.
+func (c component) isLease(name string) bool {
+	name = strings.ToLower(name)
+	return name == c.lease || c.ours != "" && name == c.ours
 }
 
 func provisioner(driver string) component {
-	return component{"the external-provisioner of " + driver, leaseName(driver)} // LK-1
+	return component{name: "the external-provisioner of " + driver, lease: leaseName(driver)} // LK-1
 }
 
 func attacher(driver string) component {
-	return component{"the external-attacher of " + driver, leaseName("external-attacher-leader-" + driver)} // AT-M5
+	return component{name: "the external-attacher of " + driver, lease: leaseName("external-attacher-leader-" + driver)} // AT-M5
 }
 
 func resizer(driver string) component {
-	return component{"the external-resizer of " + driver, leaseName("external-resizer-" + driver)}
+	return component{name: "the external-resizer of " + driver, lease: leaseName("external-resizer-" + driver)}
 }
 
 func snapshotter(driver string) component {
-	return component{"the csi-snapshotter of " + driver, leaseName("external-snapshotter-leader-" + driver)}
+	return component{name: "the csi-snapshotter of " + driver, lease: leaseName("external-snapshotter-leader-" + driver)}
 }
 
 var (
-	snapshotController = component{"the snapshot-controller", "snapshot-controller-leader"}
-	controllerManager  = component{"kube-controller-manager", "kube-controller-manager"}
-	scheduler          = component{"kube-scheduler", "kube-scheduler"}
+	snapshotController = component{name: "the snapshot-controller", lease: "snapshot-controller-leader"}
+	controllerManager  = component{name: "kube-controller-manager", lease: "kube-controller-manager", ours: "purser-controllers"}
+	scheduler          = component{name: "kube-scheduler", lease: "kube-scheduler"}
 )
 
 var notInLeaseName = regexp.MustCompile(`[^A-Za-z0-9-]`)
@@ -65,7 +72,7 @@ func (c *Cluster) healthOf(of component) (health, *coordinationv1.Lease) {
 	}
 	var newest *coordinationv1.Lease
 	for _, lease := range c.Leases {
-		if strings.ToLower(lease.Name) == of.lease && (newest == nil || renewTime(lease).After(renewTime(newest))) {
+		if of.isLease(lease.Name) && (newest == nil || renewTime(lease).After(renewTime(newest))) {
 			newest = lease
 		}
 	}

@@ -22,14 +22,37 @@ type Streams struct {
 	Out io.Writer
 }
 
-// ExitError ends the program with a code and without a message: the answer has been printed.
-type ExitError struct{ Code int }
+// ExitError ends the program with a code. Err is printed; without one the answer has been printed.
+type ExitError struct {
+	Code int
+	Err  error
+}
 
 // Error implements error.
-func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+func (e ExitError) Error() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
+}
 
 // ExitCode returns the code for main.
 func (e ExitError) ExitCode() int { return e.Code }
+
+// Unwrap returns the cause.
+func (e ExitError) Unwrap() error { return e.Err }
+
+// IsTold reports whether the answer has been printed.
+func (e ExitError) IsTold() bool { return e.Err == nil }
+
+// cannotTell gives an error the exit code of an answer that is not known: 1 would say that something
+// is stuck.
+func cannotTell(err error) error {
+	if _, told := errors.AsType[ExitError](err); err == nil || told {
+		return err
+	}
+	return ExitError{Code: exitUnknown, Err: err}
+}
 
 // The exit codes of explain.
 const (
@@ -74,7 +97,7 @@ namespace. It only reads. Exit codes: 0 well, 1 stuck, 2 cannot tell.`,
   # everything that is stuck, from files that were sent
   purser explain --from must-gather/`,
 		Args: cobra.MaximumNArgs(2),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
+		RunE: func(c *cobra.Command, args []string) error { return cannotTell(o.run(c.Context(), args)) },
 	}
 	o.flags(c.Flags())
 	o.dumpFlags(c.Flags())
@@ -97,13 +120,13 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 	for err == nil && o.watch && code != 0 {
 		select {
 		case <-ctx.Done():
-			return ExitError{code}
+			return ExitError{Code: code}
 		case <-time.After(watchEvery):
 			code, text, err = o.once(ctx, args, text)
 		}
 	}
 	if err == nil && code != 0 {
-		return ExitError{code}
+		return ExitError{Code: code}
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,26 +23,30 @@ thing that is wrong, in 80 columns.`,
 		Example: `  purser tree pod/web-0 -n shop`,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			cluster, namespace, err := s.read(c.Context())
-			if err != nil {
-				return err
-			}
-			ref, err := parseRef(args, namespace)
-			if err != nil {
-				return err
-			}
-			root, ok := cluster.Tree(ref)
-			if !ok {
-				fmt.Fprintf(streams.Out, "%s: %s\n", ref, cluster.Explain(ref).Summary)
-				return ExitError{exitUnknown}
-			}
-			return printTree(streams.Out, root, output)
+			return cannotTell(s.tree(c.Context(), streams.Out, args, output))
 		},
 	}
 	s.flags(c.Flags())
 	s.dumpFlags(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", output, "`format`: text, json or yaml")
 	return c
+}
+
+func (s *source) tree(ctx context.Context, out io.Writer, args []string, format string) error {
+	cluster, namespace, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	ref, err := parseRef(args, namespace)
+	if err != nil {
+		return err
+	}
+	root, ok := cluster.Tree(ref)
+	if !ok {
+		fmt.Fprintf(out, "%s: %s\n", ref, cluster.Explain(ref).Summary)
+		return ExitError{Code: exitUnknown}
+	}
+	return printTree(out, root, format)
 }
 
 func printTree(out io.Writer, root core.Branch, format string) error {

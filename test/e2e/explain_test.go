@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/test/e2e/stage"
+)
+
+// stuckThing makes something stuck for real.
+type stuckThing struct {
+	name   string
+	reason string                                   // of the first finding
+	make   func(t *testing.T, b berth) (ref string) // returns KIND/NAME
+}
+
+// The answer from a live API server and from its dump is the same, for each thing that is stuck and
+// for all of them together; and the live form lists each kind once.
+func TestExplainLiveAndDump(t *testing.T) {
+	t.Parallel()
+	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--audit"}})
+	b := newBerth(t, s)
+	refs := map[string]string{}
+	for _, thing := range stuckThings() {
+		refs[thing.make(t, b)] = thing.reason
+	}
+	if len(refs) < 10 {
+		t.Errorf("%d things are stuck", len(refs))
+	}
+	file := filepath.Join(t.TempDir(), "dump.json")
+	for ref, reason := range refs {
+		t.Run(strings.ReplaceAll(ref, "/", "-"), func(t *testing.T) {
+			eventually(t, func(ctx context.Context) error { return b.sameAnswer(ctx, file, reason, ref) })
+		})
+	}
+	eventually(t, func(ctx context.Context) error { return b.sameAnswer(ctx, file, "", "") })
+	b.listsOnce(t)
+	b.isPlugin(t, slices.Collect(keysOf(refs))[0])
+}
+
+func keysOf(refs map[string]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for ref := range refs {
+			if !yield(ref) {
+				return
+			}
+		}
+	}
+}
+
+// stuckThings are different causes; those that need loop images are made as root only.
+func stuckThings() []stuckThing {
+	return []stuckThing{
+		{"a class that does not exist", "ClassMissing", func(t *testing.T, b berth) string {
+			return "pvc/" + b.claim(t, "no-class", "nope").Name
+		}},
+		{"a claim that no pod uses", "WaitForFirstConsumer", func(t *testing.T, b berth) string {
+			b.classOf(t, "later", func(c *storagev1.StorageClass) { *c.VolumeBindingMode = storagev1.VolumeBindingWaitForFirstConsumer })
+			return "pvc/" + b.claim(t, "unused", b.name+"-later").Name
+		}},
+		{"a parameter that the driver refuses", "CreateFailed", func(t *testing.T, b berth) string {
+			b.classOf(t, "red", func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"colour": "red"} })
+			return "pvc/" + b.claim(t, "wrong", b.name+"-red").Name
+		}},
+		{"a static volume that is too small", "ClassMissing", func(t *testing.T, b berth) string {
+			must(t, b.Client.Create(t.Context(), &corev1.PersistentVolume{
+				ObjectMeta: metav1.ObjectMeta{Name: b.name + "-small"},
+				Spec: corev1.PersistentVolumeSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: "by-hand",
+					Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+					PersistentVolumeSource: corev1.PersistentVolumeSource{
+						CSI: &corev1.CSIPersistentVolumeSource{Driver: builtIn, VolumeHandle: "by-hand"},
+					},
+				},
+			}))
+			return "pvc/" + b.claim(t, "too-large", "by-hand").Name
+		}},
+		{"a provisioner that is not installed", "", func(t *testing.T, b berth) string {
+			b.classOf(t, "foreign", func(c *storagev1.StorageClass) { c.Provisioner = "other.example.com" })
+			return "pvc/" + b.claim(t, "foreign", b.name+"-foreign").Name
+		}},
+		{"a pod of a claim that does not exist", "PodClaimMissing", func(t *testing.T, b berth) string {
+			return "pod/" + b.podOf(t, "no-claim", "absent").Name
+		}},
+		{"a deleted claim that a pod uses", "ClaimStillUsed", func(t *testing.T, b berth) string {
+			claim := b.claim(t, "held", "")
+			b.awaitBound(t, claim)
+			b.usingPod(t, claim, "holder")
+			b.delete(t, claim)
+			return "pvc/held"
+		}},
+		{"an attributes class that does not exist", "AttributesClassMissing", func(t *testing.T, b berth) string {
+			claim := b.claim(t, "modified", "")
+			b.awaitBound(t, claim)
+			before := claim.DeepCopy()
+			claim.Spec.VolumeAttributesClassName = new("nope")
+			must(t, b.Client.Patch(t.Context(), claim, client.MergeFrom(before)))
+			return "pvc/modified"
+		}},
+		{"a clone of a claim that does not exist", "SourceNotReady", func(t *testing.T, b berth) string {
+			claim := b.newClaim("clone", "")
+			claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "absent"}
+			must(t, b.Client.Create(t.Context(), claim))
+			return "pvc/clone"
+		}},
+		{"a released volume that is kept", "VolumeKept", func(t *testing.T, b berth) string {
+			b.classOf(t, "kept", func(c *storagev1.StorageClass) { *c.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain })
+			claim := b.claim(t, "gone", b.name+"-kept")
+			pv := b.awaitBound(t, claim)
+			b.delete(t, claim)
+			b.awaitGone(t, claim)
+			return "pv/" + pv.Name
+		}},
+		{"a namespace with a foreign finalizer in it", "NamespaceTerminating", func(t *testing.T, b berth) string {
+			other := newBerth(t, b.Stage)
+			claim := other.newClaim("left", "")
+			claim.Finalizers = []string{"example.com/keep"}
+			must(t, b.Client.Create(t.Context(), claim))
+			must(t, b.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other.name}}))
+			return "namespace/" + other.name
+		}},
+		{"a snapshot of a claim that does not exist", "SnapshotSourceMissing", func(t *testing.T, b berth) string {
+			vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "of-nothing"}}
+			vs.Spec.Source.PersistentVolumeClaimName = new("absent")
+			must(t, b.Client.Create(t.Context(), vs))
+			return "volumesnapshot/of-nothing"
+		}},
+	}
+}
+
+// classOf creates a further StorageClass of the test's own.
+func (b berth) classOf(t *testing.T, suffix string, change func(*storagev1.StorageClass)) {
+	t.Helper()
+	b.class(t, func(c *storagev1.StorageClass) {
+		c.Name += "-" + suffix
+		change(c)
+	})
+}
+
+// purser runs a command as the administrator, and returns its output and exit code.
+func (b berth) purser(ctx context.Context, args ...string) (out string, code int, err error) {
+	var stdout, stderr bytes.Buffer
+	command := exec.CommandContext(ctx, filepath.Join(b.Bin, "purser"), args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+b.Kubeconfig())
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err = command.Run(); command.ProcessState == nil || stderr.Len() > 0 {
+		return "", 0, fmt.Errorf("purser %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), command.ProcessState.ExitCode(), nil
+}
+
+// ages differ by the second between two runs.
+var ages = regexp.MustCompile(`\b(\d+[dhms])+\b`)
+
+// sameAnswer returns what differs between the two forms of the answer. Without an object it is that
+// about all that is stuck.
+func (b berth) sameAnswer(ctx context.Context, file, reason, ref string) error {
+	dump, _, err := b.purser(ctx, "dump")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(dump), 0o600); err != nil {
+		return err
+	}
+	args := []string{"explain", "-o", "json"}
+	if ref != "" {
+		args = append(args, ref, "-n", b.name)
+	}
+	live, liveCode, err := b.purser(ctx, args...)
+	if err != nil {
+		return err
+	}
+	fromDump, dumpCode, err := b.purser(ctx, append(args, "--from", file)...)
+	if err != nil {
+		return err
+	}
+	live, fromDump = withoutTime(live), withoutTime(fromDump)
+	switch {
+	case live != fromDump || liveCode != dumpCode:
+		return fmt.Errorf("%s: exit codes %d and %d; live\n%s\nfrom its dump\n%s", ref, liveCode, dumpCode, live, fromDump)
+	case liveCode != 1:
+		return fmt.Errorf("%s: exit code %d, want that of a stuck object: %s", ref, liveCode, live)
+	case reason != "" && !strings.Contains(live, `"reason": "`+reason+`"`):
+		return fmt.Errorf("%s: want the reason %s: %s", ref, reason, live)
+	}
+	return nil
+}
+
+// withoutTime removes the time of the answer and replaces ages.
+func withoutTime(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, `  "time":`) {
+			lines = append(lines, ages.ReplaceAllString(line, "AGE"))
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// listsOnce counts the requests of one live answer about everything.
+func (b berth) listsOnce(t *testing.T) {
+	t.Helper()
+	log := b.Audit()
+	from, err := log.Mark(t.Context())
+	must(t, err)
+	_, _, err = b.purser(t.Context(), "explain")
+	must(t, err)
+	to, err := log.Mark(t.Context())
+	must(t, err)
+	tally, err := log.Between(from, to)
+	must(t, err)
+	kinds := 0
+	for request, answers := range tally {
+		if request.Verb != "list" || strings.HasPrefix(request.User, "system:") {
+			continue
+		}
+		kinds++
+		if answers.All() != 1 {
+			t.Errorf("%s are listed %d times", request.Resource, answers.All())
+		}
+	}
+	t.Logf("%d kinds are listed once each", kinds)
+	if kinds != 18 {
+		t.Errorf("%d kinds are listed, want 18", kinds)
+	}
+}
+
+// isPlugin runs the same through kubectl.
+func (b berth) isPlugin(t *testing.T, ref string) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.Symlink(filepath.Join(b.Bin, "purser"), filepath.Join(dir, "kubectl-purser")))
+	command := exec.CommandContext(t.Context(), filepath.Join(b.Bin, "kubectl"), "purser", "explain", ref, "-n", b.name, "-o", "json")
+	command.Env = append(os.Environ(), "KUBECONFIG="+b.Kubeconfig(), "PATH="+dir)
+	out, err := command.Output()
+	var answer struct{ Reports []any }
+	if code := command.ProcessState.ExitCode(); code != 1 || json.Unmarshal(out, &answer) != nil || len(answer.Reports) != 1 {
+		t.Errorf("kubectl purser explain %s: exit code %d, %v, %s", ref, code, err, out)
+	}
+}
