@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"github.com/purser-csi/purser/test/compat/explained"
 	"github.com/purser-csi/purser/test/compat/invariant"
 	"github.com/purser-csi/purser/test/compat/outcome"
 	"github.com/purser-csi/purser/test/compat/play"
@@ -180,7 +181,8 @@ func (r *run) lane(ctx context.Context, lane []scenario.Scenario, players map[st
 		}
 		history := p.History()
 		res := report.Result{
-			Outcome: outcome.Of(s.Name, history), Failures: p.Failures, Violations: invariant.Check(history, p.Writes),
+			Outcome: outcome.Of(s.Name, history), Failures: append(p.Failures, explained.Changes(history)...),
+			Violations: invariant.Check(history, p.Writes),
 		}
 		r.mu.Lock()
 		r.results[s.Name] = res

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/purser-csi/purser/test/compat/explained"
 )
 
 // atOnce is how many scenarios are played at the same time.
@@ -81,6 +83,13 @@ func playAll(t *testing.T, s *side, wanted []scenario) (all []result) {
 		})
 	}
 	wg.Wait()
+	problems, err := explained.Live(t.Context(), s.api)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, problem := range problems {
+		t.Error(problem)
+	}
 	return all
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/test/compat/explained"
 	"github.com/purser-csi/purser/test/compat/outcome"
 	"github.com/purser-csi/purser/test/compat/play"
 	"github.com/purser-csi/purser/test/compat/record"
@@ -207,7 +208,9 @@ func (r *run) finish(ctx context.Context, one scenario.Scenario) (report.Result,
 		}
 		p.Failures = append(p.Failures, err.Error())
 	}
-	result := report.Result{Outcome: outcome.Of(one.Name, p.History()), Failures: p.Failures}
+	result := report.Result{
+		Outcome: outcome.Of(one.Name, p.History()), Failures: append(p.Failures, explained.Changes(p.History())...),
+	}
 	r.script.lines(one.Name, result.Outcome)
 	return result, p.Scrub(ctx)
 }

@@ -20,6 +20,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/test/compat/explained"
 	"github.com/purser-csi/purser/test/compat/outcome"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
@@ -160,6 +161,13 @@ func (p pairing) play(t *testing.T, bin string, chosen []scenario) map[string]ou
 		})
 	}
 	all.Wait()
+	problems, err := explained.Live(t.Context(), live)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, problem := range problems {
+		t.Error(problem)
+	}
 	return outcomes
 }
 

@@ -1,0 +1,127 @@
+package explained
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/explain"
+	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/internal/world/inventory"
+	"github.com/purser-csi/purser/test/compat/record"
+)
+
+// Changes returns what is wrong with the answers about the objects that the changes of a scenario
+// leave.
+func Changes(changes []record.Change) []string {
+	last := map[record.Key]record.Change{}
+	for _, c := range changes {
+		last[record.Key{Kind: c.Kind.Name, Namespace: c.Object.GetNamespace(), Name: c.Object.GetName()}] = c
+	}
+	builder := inventory.NewBuilder(time.Time{})
+	now := time.Time{}
+	for _, c := range last {
+		if c.Seen.After(now) {
+			now = c.Seen
+		}
+		if c.Gone {
+			continue
+		}
+		typed, err := inventory.Scheme().New(c.Kind.Version)
+		if err == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(c.Object.Object, typed)
+		}
+		object, ok := typed.(client.Object)
+		if err != nil || !ok {
+			return []string{fmt.Sprintf("explain: %s %s: %v", c.Kind.Name, c.Object.GetName(), err)}
+		}
+		builder.Add(object)
+	}
+	builder.SetNow(now)
+	return problems(builder.Cluster())
+}
+
+// Live returns what is wrong with the answers about all objects of an API server.
+func Live(ctx context.Context, reader client.Reader) ([]string, error) {
+	cluster, err := inventory.Read(ctx, reader, "", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return problems(cluster), nil
+}
+
+// problems asks about each object.
+func problems(c *explain.Cluster) (all []string) {
+	for _, ref := range refs(c) {
+		report := c.Explain(ref)
+		for _, text := range missing(report) {
+			all = append(all, fmt.Sprintf("explain %s: %s", ref, text))
+		}
+	}
+	for _, claim := range c.Claims {
+		ref := explain.Ref{Kind: explain.Claim, Namespace: claim.Namespace, Name: claim.Name}
+		settled := claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil
+		if c.Explain(ref).State == explain.Well && !settled {
+			all = append(all, fmt.Sprintf("explain %s: it is said to be well, and is %s", ref, claim.Status.Phase))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// missing returns what an answer does not say.
+func missing(r explain.Report) (all []string) {
+	switch {
+	case r.State == explain.Unknown:
+		return []string{"cannot tell: " + r.Summary}
+	case r.Summary == "":
+		all = append(all, "no summary")
+	case r.State == explain.Stuck && len(r.Findings) == 0:
+		all = append(all, "stuck without a finding")
+	}
+	for _, f := range r.Findings {
+		switch {
+		case f.WaitsFor == "" || f.Actor == "":
+			all = append(all, fmt.Sprintf("%s does not say what it waits for, or who has to act", f.Reason))
+		case verdict.Describe(f.Reason).Meaning == "":
+			all = append(all, fmt.Sprintf("the reason %q has no page", f.Reason))
+		case f.Actor != explain.Itself && len(f.Fix) == 0:
+			all = append(all, fmt.Sprintf("%s has to be mended by the %s, and does not say how", f.Reason, f.Actor))
+		}
+	}
+	return all
+}
+
+// refs are all objects that explain takes.
+func refs(c *explain.Cluster) (all []explain.Ref) {
+	add := func(kind explain.Kind, o client.Object) {
+		all = append(all, explain.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()})
+	}
+	for _, o := range c.Claims {
+		add(explain.Claim, o)
+	}
+	for _, o := range c.Volumes {
+		add(explain.Volume, o)
+	}
+	for _, o := range c.Pods {
+		add(explain.Pod, o)
+	}
+	for _, o := range c.Attachments {
+		add(explain.Attachment, o)
+	}
+	for _, o := range c.Snapshots {
+		add(explain.Snapshot, o)
+	}
+	for _, o := range c.Classes {
+		add(explain.Class, o)
+	}
+	for _, o := range c.Nodes {
+		add(explain.Node, o)
+	}
+	return all
+}
