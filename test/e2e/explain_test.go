@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/test/e2e/life"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -52,6 +54,23 @@ func TestExplainLiveAndDump(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return b.sameAnswer(ctx, file, "", "") })
 	b.listsOnce(t)
 	b.isPlugin(t, slices.Collect(keysOf(refs))[0])
+}
+
+// The end of the demo: the answer about its stuck claim fits a terminal, and has all four parts.
+func TestExplainDemo(t *testing.T) {
+	t.Parallel()
+	text, err := (&life.Stuck{Stage: shared(t), Examples: examples(t)}).Explain(t.Context())
+	must(t, err)
+	for _, part := range []string{"pvc/treasure -n default  stuck", "It waits for", "Why", "golden", "What to do", "Who", "ClassMissing"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the answer lacks %q:\n%s", part, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("more than 80 columns: %s", line)
+		}
+	}
 }
 
 func keysOf(refs map[string]string) func(func(string) bool) {

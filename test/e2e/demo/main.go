@@ -101,8 +101,19 @@ func playZones(ctx context.Context, bin, examples, dir string) error {
 	}
 	fmt.Println("Two zones, one full:")
 	err = narrate(ctx, (&life.Zones{Stage: s, Examples: examples}).Steps())
+	if err == nil {
+		err = explain(ctx, &life.Stuck{Stage: s, Examples: examples})
+	}
 	fmt.Println()
 	return errors.Join(err, s.Stop())
+}
+
+// explain ends the demo with a claim that is stuck, and why.
+func explain(ctx context.Context, s *life.Stuck) error {
+	fmt.Println("\nAnd a claim that is stuck:")
+	text, err := s.Explain(ctx)
+	fmt.Printf("\n$ %s\n%s", life.CommandOfStuck, text)
+	return err
 }
 
 // narrate prints each step with the time that it took.
