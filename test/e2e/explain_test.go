@@ -52,6 +52,9 @@ func TestExplainLiveAndDump(t *testing.T) {
 		})
 	}
 	eventually(t, func(ctx context.Context) error { return b.sameAnswer(ctx, file, "", "") })
+	for _, ref := range []string{"pvc/no-class", "pvc/unused", "pvc/modified", "volumesnapshot/of-nothing"} {
+		eventually(t, func(ctx context.Context) error { return b.isInWordsOfItsEvent(ctx, ref) })
+	}
 	b.listsOnce(t)
 	b.isPlugin(t, slices.Collect(keysOf(refs))[0])
 }
@@ -230,6 +233,37 @@ func withoutTime(text string) string {
 		}
 	}
 	return strings.Join(lines, "")
+}
+
+// isInWordsOfItsEvent compares what explain says of a finding with the event of the controller that
+// decided it.
+func (b berth) isInWordsOfItsEvent(ctx context.Context, ref string) error {
+	out, _, err := b.purser(ctx, "explain", ref, "-n", b.name, "-o", "json")
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Reports []struct{ Findings []struct{ Words string } }
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Reports) != 1 || len(answer.Reports[0].Findings) == 0 {
+		return fmt.Errorf("%s: %w: %s", ref, err, out)
+	}
+	words := answer.Reports[0].Findings[0].Words
+	var events corev1.EventList
+	if err := b.Client.List(ctx, &events, client.InNamespace(b.name)); err != nil {
+		return err
+	}
+	_, name, _ := strings.Cut(ref, "/")
+	var told []string
+	for _, e := range events.Items {
+		if e.InvolvedObject.Name == name {
+			told = append(told, e.Message)
+		}
+	}
+	if words == "" || !slices.Contains(told, words) {
+		return fmt.Errorf("%s: explain says %q, the events say %q", ref, words, told)
+	}
+	return nil
 }
 
 // listsOnce counts the requests of one live answer about everything.

@@ -115,6 +115,10 @@ func isFinished(pod *corev1.Pod) bool {
 func (c *Cluster) pendingClaim(claim *corev1.PersistentVolumeClaim) []Finding {
 	s := c.bindingSnapshot(claim)
 	v := binding.Decide(s)
+	return inWordsOf(v.Because(), c.pendingBy(claim, s, v))
+}
+
+func (c *Cluster) pendingBy(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, v binding.Verdict) []Finding {
 	why := v.Because()
 	if todo, acts := v.(verdict.Do[binding.Action]); acts && why.Reason != verdict.HandedOver {
 		return c.binderSilent(claim, todo)

@@ -177,6 +177,9 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 		{claimRef(claim), "status.currentVolumeAttributesClassName", quoted(has), wants},
 	}
 	decided := c.decideModification(claim).Because()
+	if decided.Reason == verdict.ModifyClassMissing || decided.Reason == verdict.ModifyClassNotOurs {
+		f.Words = wordsOf(decided)
+	}
 	status := claim.Status.ModifyVolumeStatus
 	if status != nil {
 		f.Evidence = append(f.Evidence, Evidence{

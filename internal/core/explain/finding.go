@@ -54,14 +54,34 @@ type Finding struct {
 	Reason   verdict.Reason `json:"reason"`
 	Object   Ref            `json:"object"`
 	WaitsFor string         `json:"waitsFor"`
-	Cause    Ref            `json:"cause"` // the object that the finding is about; equal causes are grouped
-	Evidence []Evidence     `json:"evidence,omitempty"`
-	Fix      []Step         `json:"fix,omitempty"`
-	Actor    Actor          `json:"actor"`
+	// Words are what the controller that decides this says in its event; empty where it emits none.
+	Words    string     `json:"words,omitempty"`
+	Cause    Ref        `json:"cause"` // the object that the finding is about; equal causes are grouped
+	Evidence []Evidence `json:"evidence,omitempty"`
+	Fix      []Step     `json:"fix,omitempty"`
+	Actor    Actor      `json:"actor"`
 	// Until is when it goes on by itself, if Actor is [Itself] and the time is known.
 	Until *time.Time `json:"until,omitempty"`
 	// Since is the time from which on the object waits, as far as the objects tell.
 	Since *time.Time `json:"since,omitempty"`
+}
+
+// inWordsOf gives findings with the reason of a controller's decision the words of its event, which
+// package reconcile emits from the same decision.
+func inWordsOf(decided verdict.Finding, findings []Finding) []Finding {
+	for i := range findings {
+		if findings[i].Reason == decided.Reason {
+			findings[i].Words = wordsOf(decided)
+		}
+	}
+	return findings
+}
+
+func wordsOf(decided verdict.Finding) string {
+	if verdict.Describe(decided.Reason).Event == "" {
+		return ""
+	}
+	return decided.Text()
 }
 
 // State is the outcome of a report.

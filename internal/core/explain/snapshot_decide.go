@@ -59,6 +59,7 @@ func (c *Cluster) snapshotRefused(vs *snapshotv1.VolumeSnapshot, f Finding) (fou
 		return f, false
 	}
 	why := decided.Because()
+	f.Words = wordsOf(why)
 	switch why.Reason {
 	case verdict.SnapshotClassNotFound, verdict.SnapshotClassUnclear:
 		return c.snapshotClassMissing(vs, why, f), true
@@ -79,6 +80,7 @@ func (c *Cluster) snapshotRefused(vs *snapshotv1.VolumeSnapshot, f Finding) (fou
 			f.Object, "spec.source", "of no kind, or of two", "a claim or a content",
 		}), true
 	default:
+		f.Words = ""
 		return f, false
 	}
 }

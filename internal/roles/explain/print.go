@@ -65,6 +65,9 @@ func (p *printer) unread(texts []string) {
 
 func (p *printer) finding(f core.Finding) {
 	p.paragraph("It waits for  ", "", f.WaitsFor+".")
+	if f.Words != "" {
+		p.paragraph("Its event     ", "", f.Words)
+	}
 	for i, e := range f.Evidence {
 		label := "              "
 		if i == 0 {
