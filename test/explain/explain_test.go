@@ -11,12 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
 	core "github.com/purser-csi/purser/internal/core/explain"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	command "github.com/purser-csi/purser/internal/roles/explain"
+	"github.com/purser-csi/purser/internal/world/inventory"
 )
 
 const now = "2026-01-31T12:00:00Z"
@@ -77,7 +79,9 @@ var namespaced = map[string]bool{"PersistentVolumeClaim": true, "Pod": true, "Ev
 // complete fills in what most objects of a situation have in common.
 func complete(o map[string]any) map[string]any {
 	kind, _ := o["kind"].(string)
-	o["apiVersion"] = groups[kind]
+	if o["apiVersion"] == nil {
+		o["apiVersion"] = groups[kind]
+	}
 	metadata, _ := o["metadata"].(map[string]any)
 	if namespaced[kind] && metadata["namespace"] == nil {
 		metadata["namespace"] = "shop"
@@ -242,6 +246,72 @@ func TestFixesNameTheirRisks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The tree of each situation fits 80 columns, and its answer as text wraps there, but for commands,
+// which can be pasted, and single words that are longer.
+func TestWidth(t *testing.T) {
+	base, all := readSituations(t)
+	for _, s := range all {
+		from := s.dump(t, base)
+		tree, err := run(t, "tree", s.Explain, "-n", "shop", "--now", now, "--from", from)
+		if err != nil || tree == "" {
+			t.Errorf("tree of %s: %v", s.Name, err)
+		}
+		text, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "--from", from)
+		for line := range strings.Lines(tree) {
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+				t.Errorf("tree of %s: more than 80 columns: %s", s.Name, line)
+			}
+		}
+		for line := range strings.Lines(text) {
+			isCommand := strings.HasPrefix(line, "                ") && !strings.HasPrefix(line, "                 ")
+			words := strings.Fields(line)
+			isLong := slices.ContainsFunc(words, func(word string) bool { return len(word) > 60 })
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 && !isCommand && !isLong {
+				t.Errorf("answer of %s: more than 80 columns: %s", s.Name, line)
+			}
+		}
+	}
+}
+
+// Names that are replaced leave the answer as it is: the same reason, for the same kinds of objects.
+func TestHiddenNamesKeepTheAnswer(t *testing.T) {
+	base, all := readSituations(t)
+	for _, s := range all {
+		text, err := os.ReadFile(s.dump(t, base))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list struct {
+			Items []map[string]any `json:"items"`
+		}
+		if err := json.Unmarshal(text, &list); err != nil {
+			t.Fatal(err)
+		}
+		hidden := situation{Objects: inventory.HideNames(list.Items)}
+		plain, _ := run(t, "explain", "--now", now, "-o", "json", "--from", s.dump(t, base))
+		replaced, _ := run(t, "explain", "--now", now, "-o", "json", "--from", hidden.dump(t, nil))
+		if a, b := reasons(t, plain), reasons(t, replaced); !slices.Equal(a, b) {
+			t.Errorf("%s: the reasons are %v, and with other names %v", s.Name, a, b)
+		}
+	}
+}
+
+// reasons are those of all that is stuck, sorted.
+func reasons(t *testing.T, out string) (all []string) {
+	t.Helper()
+	var answer command.Answer
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	for _, report := range answer.Reports {
+		for _, f := range report.Findings {
+			all = append(all, string(report.Object.Kind)+" "+string(f.Reason))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // A cluster of 5,000 claims of which 50 are stuck is explained within seconds, and the stuck ones

@@ -119,6 +119,10 @@ func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 func (c *Cluster) decideAttachment(
 	va *storagev1.VolumeAttachment, pv *corev1.PersistentVolume, node *corev1.Node,
 ) attachment.Verdict {
+	if names.IsAttachmentName(va.Name) { // names that were replaced in the dump have another hash
+		va = va.DeepCopy()
+		va.Name = names.AttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, node.Name)
+	}
 	s := attachment.Snapshot{
 		Key:    attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle},
 		Driver: c.driverOf(pv.Spec.CSI.Driver), Volumes: []*corev1.PersistentVolume{pv},

@@ -44,6 +44,8 @@ func (c *Cluster) Tree(ref Ref) (root Branch, ok bool) {
 		found = branchOf(c.index.snapshots[key(ref)], w.snapshot)
 	case Attachment:
 		found = branchOf(c.attachmentNamed(ref.Name), w.attachment)
+	case Namespace:
+		found = branchOf(c.index.namespaces[ref.Name], w.namespace)
 	default:
 	}
 	if found == nil {
@@ -197,6 +199,28 @@ func (w *walk) snapshot(s *snapshotv1.VolumeSnapshot) Branch {
 			Object: Ref{Kind: Content, Name: content.Name}, State: content.Spec.Driver,
 			Age: age(w.Now.Sub(content.CreationTimestamp.Time)),
 		})
+	}
+	return b
+}
+
+// namespace has the pods with volumes, then the claims and snapshots that no pod leads to.
+func (w *walk) namespace(ns *corev1.Namespace) Branch {
+	w.first(Ref{Kind: Namespace, Name: ns.Name})
+	b := w.branch(w.explainNamespace(ns), string(ns.Status.Phase), ns.CreationTimestamp.Time)
+	for _, pod := range w.Pods {
+		if pod.Namespace == ns.Name && len(podVolumes(pod)) > 0 && w.first(podRef(pod)) {
+			b.Children = append(b.Children, w.pod(pod))
+		}
+	}
+	for _, claim := range w.Claims {
+		if claim.Namespace == ns.Name && w.first(claimRef(claim)) {
+			b.Children = append(b.Children, w.claim(claim))
+		}
+	}
+	for _, s := range w.Snapshots {
+		if s.Namespace == ns.Name && w.first(snapshotRef(s)) {
+			b.Children = append(b.Children, w.snapshot(s))
+		}
 	}
 	return b
 }

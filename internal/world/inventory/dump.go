@@ -83,6 +83,10 @@ var publicNames = []string{
 	"kube-scheduler",
 }
 
+// madeOfUID is the prefix of names of VolumeSnapshotContents that say nothing but the uid of their
+// VolumeSnapshot, by which they are found.
+const madeOfUID = "snapcontent-"
+
 // HideNames replaces the names of claims, volumes, pods, nodes, namespaces and secrets in all
 // texts, each by a word that stands for it everywhere. Names of drivers, classes and leases stay: a
 // cause cannot be found without them.
@@ -90,7 +94,7 @@ func HideNames(items []map[string]any) []map[string]any {
 	words := map[string]string{}
 	counts := map[string]int{}
 	note := func(kind, name string) {
-		if name == "" || words[name] != "" || slices.Contains(publicNames, name) {
+		if name == "" || words[name] != "" || slices.Contains(publicNames, name) || strings.HasPrefix(name, madeOfUID) {
 			return
 		}
 		counts[kind]++
