@@ -16,7 +16,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/purser-csi/purser/internal/core/mounting"
 	"github.com/purser-csi/purser/internal/core/names"
@@ -226,35 +225,6 @@ func TestDriverRestarts(t *testing.T) {
 	run(t, a, keyOf("a"))
 	if p, _ := a.records.get(keyOf("a")).Publication(idOf("a")); p.State != mounting.Certain {
 		t.Errorf("%+v", a.records.get(keyOf("a")))
-	}
-}
-
-type runFunc func(mounting.Key)
-
-func (f runFunc) Reconcile(_ context.Context, key mounting.Key) (crreconcile.Result, error) {
-	f(key)
-	return crreconcile.Result{}, nil
-}
-
-// A volume above the driver's bound takes no worker; it is enqueued when one of the driver is done.
-func TestLimitPerDriver(t *testing.T) {
-	var enqueued, ran []string
-	var limit *driverLimit
-	limit = limitPerDriver(runFunc(func(key mounting.Key) {
-		ran = append(ran, key.Handle)
-		if key.Handle == "1" { // meanwhile
-			for _, more := range []mounting.Key{{Driver: "d", Handle: "2"}, {Driver: "d", Handle: "3"}, {Driver: "e", Handle: "4"}} {
-				_, _ = limit.Reconcile(t.Context(), more)
-			}
-		}
-	}), 1, func(key mounting.Key) { enqueued = append(enqueued, key.Handle) })
-	_, _ = limit.Reconcile(t.Context(), mounting.Key{Driver: "d", Handle: "1"})
-	if !slices.Equal(ran, []string{"1", "4"}) || !slices.Equal(enqueued, []string{"2"}) {
-		t.Errorf("ran %q, enqueued %q", ran, enqueued)
-	}
-	_, _ = limit.Reconcile(t.Context(), mounting.Key{Driver: "d", Handle: "2"})
-	if !slices.Equal(enqueued, []string{"2", "3"}) {
-		t.Errorf("enqueued %q", enqueued)
 	}
 }
 
