@@ -55,6 +55,9 @@ func (o options) writeDriver(binaries map[string]v1.Layer) error {
 			return err
 		}
 		layers[arch] = []v1.Layer{layer, binaries[arch]}
+		if err := o.writePackagesSBOM(arch, packages); err != nil {
+			return err
+		}
 	}
 	index, err := o.index(driverImage, layers)
 	if err != nil {

@@ -196,6 +196,10 @@ func TestDriverImage(t *testing.T) {
 			t.Errorf("%s: first %s, then %s: %v %v", arch, a, b, err, failed)
 		}
 	}
+	text, err := os.ReadFile(filepath.Join(first, "purser-driver-arm64.spdx.json"))
+	if err != nil || !strings.Contains(string(text), "pkg:deb/debian/e2fsprogs@") {
+		t.Errorf("the list of the packages: %v", err)
+	}
 	if os.Getuid() != 0 {
 		t.Skip("running the programs needs root, for chroot")
 	}

@@ -83,17 +83,46 @@ func (o options) writeSBOM(arch string, binary []byte) error {
 		}
 		d.add(root, "CONTAINS", component{Name: module.Path, Version: module.Version})
 	}
+	return d.write(o.out)
+}
+
+// writePackagesSBOM lists the Debian packages of the driver's image; the binary has a list of its own.
+func (o options) writePackagesSBOM(arch string, packages []pkg) error {
+	all := sha256.New()
+	for _, p := range packages {
+		fmt.Fprintln(all, p.arch, p.sum)
+	}
+	d := document{
+		Version: "SPDX-2.3", License: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: driverImage + "-" + arch,
+		Namespace: "https://github.com/purser-csi/purser/sbom/" + hex.EncodeToString(all.Sum(nil)),
+		Creation:  creation{Created: o.created.Format(time.RFC3339), Creators: []string{"Tool: purser tools/images"}},
+	}
+	for _, p := range packages {
+		if p.arch == arch {
+			d.add("SPDXRef-DOCUMENT", "DESCRIBES", component{
+				Name: p.name, Version: p.version, Checksum: []checksum{{"SHA256", p.sum}},
+				Refs: []reference{{"PACKAGE-MANAGER", "purl", "pkg:deb/debian/" + p.name + "@" + p.version + "?arch=" + arch}},
+			})
+		}
+	}
+	return d.write(o.out)
+}
+
+// write writes the document beside the images.
+func (d *document) write(out string) error {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(o.out, d.Name+".spdx.json"), append(text, '\n'), 0o644) //nolint:gosec // for everybody
+	return os.WriteFile(filepath.Join(out, d.Name+".spdx.json"), append(text, '\n'), 0o644) //nolint:gosec // for everybody
 }
 
 func (d *document) add(from, kind string, c component) {
 	c.ID = fmt.Sprintf("SPDXRef-%d", len(d.Packages))
 	c.Location = "NOASSERTION"
-	c.Refs = []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + c.Name + "@" + c.Version}}
+	if c.Refs == nil {
+		c.Refs = []reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + c.Name + "@" + c.Version}}
+	}
 	d.Packages = append(d.Packages, c)
 	d.Relationships = append(d.Relationships, relationship{from, kind, c.ID})
 }
