@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -21,8 +22,8 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are being deleted
-// and attached nowhere (AT-V1 to AT-V4).
+// volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are attached nowhere,
+// and are being deleted or those of an in-tree plugin that was not migrated (AT-V1 to AT-V4).
 type volumeFinalizer struct{ *Controller }
 
 func (v volumeFinalizer) addTo(mgr manager.Manager) error {
@@ -32,17 +33,17 @@ func (v volumeFinalizer) addTo(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", NameVolumes, err)
 	}
-	deleting := func(pv *corev1.PersistentVolume, q queue) {
+	released := func(pv *corev1.PersistentVolume, q queue) {
 		if publishing.MayRelease(pv, v.Driver.Name, 0) {
 			q.Add(pv.Name)
 		}
 	}
 	volumes := handler.TypedFuncs[*corev1.PersistentVolume, string]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
-			deleting(e.Object, q)
+			released(e.Object, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
-			deleting(e.ObjectNew, q)
+			released(e.ObjectNew, q)
 		},
 	}
 	attachments := handler.TypedFuncs[*storagev1.VolumeAttachment, string]{
@@ -75,7 +76,13 @@ func (v volumeFinalizer) Reconcile(ctx context.Context, name string) (crreconcil
 	if err := v.Cached.List(ctx, &list, client.MatchingFields{IndexVolume: name}); err != nil {
 		return crreconcile.Result{}, err
 	}
-	if !publishing.MayRelease(pv, v.Driver.Name, len(list.Items)) {
+	attachments := len(list.Items)
+	if pv.DeletionTimestamp == nil { // it may be attached right now, by a VolumeAttachment that the cache lacks
+		attachments += len(v.attachments.Unseen(func(va *storagev1.VolumeAttachment) bool {
+			return slices.Contains(volumeOf(va), name)
+		}))
+	}
+	if !publishing.MayRelease(pv, v.Driver.Name, attachments) {
 		return crreconcile.Result{}, nil
 	}
 	changed := pv.DeepCopy()

@@ -198,6 +198,16 @@ func TestMayRelease(t *testing.T) {
 	if MayRelease(pv, driver, 0) {
 		t.Error("AT-V5: a volume that stays keeps it")
 	}
+	const cinder = "cinder.csi.openstack.org"
+	migrated := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{names.AttacherFinalizer(cinder)}}}
+	migrated.Spec.Cinder = &corev1.CinderPersistentVolumeSource{VolumeID: "h"}
+	if !MayRelease(migrated, cinder, 0) || MayRelease(migrated, cinder, 1) {
+		t.Error("AT-V1: an in-tree volume that is not marked keeps it exactly while it is attached")
+	}
+	migrated.Annotations = map[string]string{names.AnnMigratedTo: cinder}
+	if MayRelease(migrated, cinder, 0) {
+		t.Error("AT-V1: an in-tree volume that is marked keeps it")
+	}
 	pv.DeletionTimestamp = new(metav1.NewTime(now))
 	if !MayRelease(pv, driver, 0) || MayRelease(pv, driver, 1) || MayRelease(pv, "other", 0) {
 		t.Error("it goes exactly from a deleted volume without an attachment")
