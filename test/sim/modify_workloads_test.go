@@ -48,13 +48,13 @@ func classed(handles ...string) func(*user) {
 		for _, name := range handles {
 			u.world.driver.SetClass(name, bronze)
 			claim := u.get(name)
-			claim.Spec.VolumeAttributesClassName = ptr.To(bronze)
+			claim.Spec.VolumeAttributesClassName = new(bronze)
 			_ = u.api.Update(u.world.ctx, claim)
-			claim.Status.CurrentVolumeAttributesClassName = ptr.To(bronze)
+			claim.Status.CurrentVolumeAttributesClassName = new(bronze)
 			_ = u.api.Status().Update(u.world.ctx, claim)
 			pv := &corev1.PersistentVolume{}
 			_ = u.api.Get(u.world.ctx, client.ObjectKey{Name: name}, pv)
-			pv.Spec.VolumeAttributesClassName = ptr.To(bronze)
+			pv.Spec.VolumeAttributesClassName = new(bronze)
 			_ = u.api.Update(u.world.ctx, pv)
 		}
 	}

@@ -176,21 +176,21 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 		{claimRef(claim), "spec.volumeAttributesClassName", wants, ""},
 		{claimRef(claim), "status.currentVolumeAttributesClassName", quoted(has), wants},
 	}
-	decided := c.decideModification(claim).Because()
-	if decided.Reason == verdict.ModifyClassMissing || decided.Reason == verdict.ModifyClassNotOurs {
-		f.Words = wordsOf(decided)
-	}
-	status := claim.Status.ModifyVolumeStatus
-	if status != nil {
+	if status := claim.Status.ModifyVolumeStatus; status != nil {
 		f.Evidence = append(f.Evidence, Evidence{
 			claimRef(claim), "status.modifyVolumeStatus",
 			fmt.Sprintf("%s, target %q", status.Status, status.TargetVolumeAttributesClassName), "",
 		})
 	}
-	target := attributes.Target(claim)
+	return []Finding{c.notModified(claim, wants, f)}
+}
+
+// notModified names what keeps a claim from the class that it names.
+func (c *Cluster) notModified(claim *corev1.PersistentVolumeClaim, wants string, f Finding) Finding {
+	decided, status, target := c.decideModification(claim).Because(), claim.Status.ModifyVolumeStatus, attributes.Target(claim)
 	switch event := c.lastEvent(claimRef(claim), "VolumeModifyFailed"); {
 	case c.attributesClass(wants) == nil && !c.lacks(AttributesClass):
-		f.Reason, f.Actor = verdict.AttributesClassMissing, Administrator
+		f.Reason, f.Actor, f.Words = verdict.AttributesClassMissing, Administrator, wordsOf(decided)
 		f.WaitsFor = fmt.Sprintf("VolumeAttributesClass %q, which does not exist", wants)
 		f.Fix = []Step{{Text: "Create the class, or name one that exists", Command: "kubectl get volumeattributesclass"}}
 	case status != nil && status.Status == corev1.PersistentVolumeClaimModifyVolumeInfeasible:
@@ -205,6 +205,7 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 		}}
 	case decided.Reason == verdict.ModifyClassNotOurs:
 		f = c.classOfOtherDriver(claim, decided, f)
+		f.Words = wordsOf(decided)
 	case event == nil && target != "" && target != wants:
 		f = otherClassFirst(claim, target, f)
 	case event != nil:
@@ -216,5 +217,5 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 		}
 		f.Evidence = append(f.Evidence, eventEvidence(event, c.Now))
 	}
-	return []Finding{f}
+	return f
 }

@@ -19,8 +19,10 @@ func TestHideNames(t *testing.T) {
 			"csi":      map[string]any{"driver": "disk.example.com"},
 		}},
 		{"kind": "Node", "metadata": map[string]any{"name": "host7.acme.internal"}},
-		{"kind": "Event", "metadata": map[string]any{"name": "e", "namespace": "acme-hr"},
-			"message": `cannot mount "payroll-2026" of acme-hr/payroll-2026 on host7.acme.internal.`},
+		{
+			"kind": "Event", "metadata": map[string]any{"name": "e", "namespace": "acme-hr"},
+			"message": `cannot mount "payroll-2026" of acme-hr/payroll-2026 on host7.acme.internal.`,
+		},
 		{"kind": "Lease", "metadata": map[string]any{"name": "disk-example-com", "namespace": "kube-system"}},
 	}
 	text, err := json.Marshal(HideNames(items))

@@ -27,7 +27,7 @@ func (s *Stuck) Explain(ctx context.Context) (string, error) {
 	if _, err := s.Stage.Kubectl(ctx, "apply", "-f", filepath.Join(s.Examples, "stuck.yaml")); err != nil {
 		return "", err
 	}
-	args := append(strings.Fields(CommandOfStuck)[1:], "--kubeconfig", s.Stage.Kubeconfig())
+	args := strings.Fields(CommandOfStuck + " --kubeconfig " + s.Stage.Kubeconfig())[1:]
 	command := exec.CommandContext(ctx, filepath.Join(s.Stage.Bin, "purser"), args...)
 	var problems bytes.Buffer
 	command.Stderr = &problems
