@@ -187,7 +187,8 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 
 // notModified names what keeps a claim from the class that it names.
 func (c *Cluster) notModified(claim *corev1.PersistentVolumeClaim, wants string, f Finding) Finding {
-	decided, status, target := c.decideModification(claim).Because(), claim.Status.ModifyVolumeStatus, attributes.Target(claim)
+	decided := c.decideModification(claim).Because()
+	status, target := claim.Status.ModifyVolumeStatus, attributes.Target(claim)
 	switch event := c.lastEvent(claimRef(claim), "VolumeModifyFailed"); {
 	case c.attributesClass(wants) == nil && !c.lacks(AttributesClass):
 		f.Reason, f.Actor, f.Words = verdict.AttributesClassMissing, Administrator, wordsOf(decided)
