@@ -54,6 +54,7 @@ func TestRollback(t *testing.T) {
 				r.start()
 				r.script()
 				kubeconfig := r.account(c.rules(t, r.row))
+				r.row.Args += " --kubeconfig=" + kubeconfig // upstream's do not all read the environment variable
 				programs := []string{upstream, r.ours()}
 				if back {
 					slices.Reverse(programs)
