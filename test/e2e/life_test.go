@@ -61,6 +61,11 @@ func TestLifeWithoutMounting(t *testing.T) {
 	if !strings.Contains(s.Output(), "symbolic links") {
 		t.Errorf("does not say how volumes are published:\n%s", s.Output())
 	}
+	possible, err := (&life.Copies{Stage: s}).Possible(t.Context())
+	must(t, err)
+	if possible {
+		t.Error("the demo would not skip its chapter on snapshots, and the driver takes none of directories")
+	}
 	l := &life.Life{Stage: s, Examples: examples(t)}
 	live(t, l.Begin())
 	mustBeLink(t, l.Target())
