@@ -1,0 +1,291 @@
+package capacity
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/purser-csi/purser/internal/core/capacity"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/topology"
+)
+
+// publish brings the rig to where both zones are published.
+func publish(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	if keys := r.replanned(t); !slices.Equal(keys, []capacity.Key{inA, inB}) {
+		t.Fatalf("S-19: the first plan enqueues %v", keys)
+	}
+	r.run(t, inA, inB)
+	r.expect(t, "S-6", map[capacity.Key]int64{inA: 10, inB: 20}, "create", "create")
+	return r
+}
+
+// S-1, S-6, S-7: an object for each class and segment, from a question without reserved parameters.
+func TestPublish(t *testing.T) {
+	r := publish(t)
+	asked := r.driver.asked[0]
+	if len(asked.GetParameters()) != 1 || asked.GetParameters()["tier"] != "ssd" || asked.GetAccessibleTopology().GetSegments()["zone"] != "a" {
+		t.Errorf("S-7: asked with %v", asked)
+	}
+	if keys := r.replanned(t); len(keys) > 0 {
+		t.Errorf("S-3: the same plan enqueues %v", keys)
+	}
+}
+
+// S-8: what is as it should be is not written, and what changed is updated.
+func TestUpdate(t *testing.T) {
+	r := publish(t)
+	r.run(t, inA)
+	r.expect(t, "the same answer", map[capacity.Key]int64{inA: 10, inB: 20})
+	r.driver.room["a"] = 5
+	r.run(t, inA)
+	r.expect(t, "another answer", map[capacity.Key]int64{inA: 5, inB: 20}, "update")
+}
+
+// S-10: a cache that does not show the object that this process wrote leads to no second one.
+func TestOwnWriteIsSeen(t *testing.T) {
+	r := publish(t)
+	r.Objects = objects{Reader: builder().Build()}
+	r.driver.room["a"] = 5
+	r.run(t, inA)
+	r.expect(t, "the cache is empty", map[capacity.Key]int64{inA: 5, inB: 20}, "update")
+}
+
+// S-10, S-20: a new leader whose cache is stale finds the object by its name, and takes it over.
+func TestObjectThatTheCacheDoesNotShow(t *testing.T) {
+	before := publish(t)
+	r := newRig(t)
+	r.api, r.Live, r.Writer = before.api, before.api, before.api
+	r.Objects = objects{Reader: builder().Build()}
+	r.replanned(t)
+	before.writes = nil
+	r.driver.room["a"] = 5
+	r.run(t, inA)
+	before.expect(t, "after AlreadyExists", map[capacity.Key]int64{inA: 5, inB: 20}, "create", "update")
+}
+
+// S-9: a driver that fails keeps its last answer for a while, and then says that it is not known.
+func TestFailingSegment(t *testing.T) {
+	r := publish(t)
+	r.driver.fails = status.Error(codes.Unavailable, "down")
+	if after := r.run(t, inA); after <= 0 || after > time.Minute {
+		t.Errorf("tried again in %s", after)
+	}
+	r.expect(t, "at first", map[capacity.Key]int64{inA: 10, inB: 20})
+	if state := r.State(); state.Failing["w"] != 1 {
+		t.Errorf("state %+v", state)
+	}
+	r.clock.Step(15 * time.Minute)
+	r.run(t, inA)
+	r.expect(t, "after capacity-max-age", map[capacity.Key]int64{inA: -1, inB: 20}, "update")
+	r.driver.fails = nil
+	r.run(t, inA)
+	r.expect(t, "when it answers again", map[capacity.Key]int64{inA: 10, inB: 20}, "update")
+	if state := r.State(); state.Failing["w"] != 0 {
+		t.Errorf("state %+v", state)
+	}
+}
+
+// S-13: with the class, or the last node of a segment, the objects go.
+func TestKeysThatAreGone(t *testing.T) {
+	r := publish(t)
+	r.drop(t, csiNode("n2"))
+	keys := r.replanned(t)
+	if !slices.Contains(keys, inB) || slices.Contains(keys, inA) {
+		t.Errorf("without the node: %v", keys)
+	}
+	r.run(t, inB)
+	r.expect(t, "without the node", map[capacity.Key]int64{inA: 10}, "delete", "delete")
+	r.drop(t, class("w"))
+	r.run(t, r.replanned(t)...)
+	r.expect(t, "without the class", map[capacity.Key]int64{}, "delete", "delete")
+}
+
+// drop deletes an object, which counts as a write.
+func (r *rig) drop(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := r.api.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// S-20: what the instances of removed nodes published goes, that of others stays.
+func TestLeftoversOfNodes(t *testing.T) {
+	of := func(name, driver, manager string) *storagev1.CSIStorageCapacity {
+		return &storagev1.CSIStorageCapacity{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
+				names.LabelCapacityDriver: driver, names.LabelCapacityManagedBy: manager,
+			}},
+			StorageClassName: "w", NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"node": name}},
+		}
+	}
+	odd := of("odd", driverName, names.CapacityManager(""))
+	odd.NodeTopology.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "zone", Operator: metav1.LabelSelectorOpExists}}
+	r := newRig(t, of("gone", driverName, names.CapacityManager("n9")), of("there", driverName, names.CapacityManager("n1")),
+		of("foreign", "other", names.CapacityManager("n9")), odd)
+	r.replanned(t)
+	var left []string
+	for _, o := range r.list(t) {
+		left = append(left, o.Name)
+	}
+	if !slices.Equal(left, []string{"foreign", "there"}) {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// S-12: another client's change of an object is put right, and the event of our own write is no
+// reason to ask again.
+func TestObjectEvents(t *testing.T) {
+	r := publish(t)
+	var own, foreign storagev1.CSIStorageCapacity
+	for _, o := range r.list(t) {
+		if key, _ := capacity.KeyOf(&o); key == inA {
+			own = o
+		}
+	}
+	changed := own.DeepCopy()
+	changed.Capacity = resource.NewQuantity(999, resource.BinarySI)
+	foreign = *own.DeepCopy()
+	foreign.Labels = map[string]string{names.LabelCapacityDriver: "other"}
+	stray := own.DeepCopy()
+	stray.NodeTopology = &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "z"}}
+	type seen = *storagev1.CSIStorageCapacity
+	for _, tc := range []struct {
+		what string
+		tell func()
+		want int
+	}{
+		{"our own write", func() {
+			r.objectChanges().Update(t.Context(), event.TypedUpdateEvent[seen]{ObjectOld: changed, ObjectNew: &own}, r.keys)
+		}, 0},
+		{"changed", func() {
+			r.objectChanges().Update(t.Context(), event.TypedUpdateEvent[seen]{ObjectOld: &own, ObjectNew: changed}, r.keys)
+		}, 1},
+		{"deleted", func() { r.objectChanges().Delete(t.Context(), event.TypedDeleteEvent[seen]{Object: &own}, r.keys) }, 1},
+		{"not planned", func() { r.objectChanges().Create(t.Context(), event.TypedCreateEvent[seen]{Object: stray}, r.keys) }, 1},
+		{"of another driver", func() { r.objectChanges().Create(t.Context(), event.TypedCreateEvent[seen]{Object: &foreign}, r.keys) }, 0},
+	} {
+		tc.tell()
+		if got := r.enqueued(); len(got) != tc.want {
+			t.Errorf("%s: enqueues %v", tc.what, got)
+		}
+	}
+}
+
+// S-15: a volume that is deleted changes the capacity where it was.
+func TestVolumeDeletions(t *testing.T) {
+	r := publish(t)
+	pv := func(driver, zone string) *corev1.PersistentVolume {
+		pv := &corev1.PersistentVolume{}
+		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver}
+		if zone != "" {
+			pv.Spec.NodeAffinity = topology.Affinity([]*csi.Topology{{Segments: map[string]string{"zone": zone}}})
+		}
+		return pv
+	}
+	for _, tc := range []struct {
+		what string
+		pv   *corev1.PersistentVolume
+		want []capacity.Key
+	}{
+		{"in a zone", pv(driverName, "b"), []capacity.Key{inB}},
+		{"of another driver", pv("other", "b"), nil},
+		{"without a place", pv(driverName, ""), nil},
+		{"no CSI volume", &corev1.PersistentVolume{}, nil},
+	} {
+		r.volumeDeletions().Delete(t.Context(), event.TypedDeleteEvent[*corev1.PersistentVolume]{Object: tc.pv}, r.keys)
+		if got := r.enqueued(); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: enqueues %v, want %v", tc.what, got, tc.want)
+		}
+	}
+}
+
+// S-15: CreateVolume changes the capacity where the volume is; a failed one shows that the preferred
+// segment is not as it was believed to be.
+func TestObserve(t *testing.T) {
+	r := publish(t)
+	in := func(zone string) []*csi.Topology { return []*csi.Topology{{Segments: map[string]string{"zone": zone}}} }
+	request := &csi.CreateVolumeRequest{AccessibilityRequirements: &csi.TopologyRequirement{Preferred: slices.Concat(in("a"), in("b"))}}
+	for _, tc := range []struct {
+		what   string
+		placed []*csi.Topology
+		fails  error
+		want   []capacity.Key
+	}{
+		{"in one zone", in("b"), nil, []capacity.Key{inB}},
+		{"anywhere", nil, nil, []capacity.Key{inA, inB}},
+		{"failed", nil, status.Error(codes.ResourceExhausted, "full"), []capacity.Key{inA}},
+	} {
+		r.driver.placed, r.driver.fails = tc.placed, tc.fails
+		if _, err := r.Observe(r.driver).CreateVolume(t.Context(), request); !errors.Is(err, tc.fails) {
+			t.Errorf("%s: %v", tc.what, err)
+		}
+		if got := r.enqueued(); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: enqueues %v, want %v", tc.what, got, tc.want)
+		}
+	}
+}
+
+// S-14: the first polls are spread over the whole interval, and the later ones keep their places.
+func TestPolls(t *testing.T) {
+	r := publish(t)
+	pause := func(random float64) time.Duration {
+		r.random = random
+		s, err := r.Gather(t.Context(), inA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.pause(s)
+	}
+	if least, most := pause(0), pause(0.999); least > 5*time.Second || most < 59*time.Second || most > time.Minute {
+		t.Errorf("first polls after %s to %s", least, most)
+	}
+	r.run(t, inA)
+	if least, most := pause(0), pause(0.999); least < 55*time.Second || most > 65*time.Second {
+		t.Errorf("later polls after %s to %s", least, most)
+	}
+}
+
+// S-21: the metrics tell how many capacities there should be, are, and how old the data is.
+func TestState(t *testing.T) {
+	r := newRig(t)
+	if state := r.State(); state.Goal != 0 || state.Current != 0 {
+		t.Errorf("before the first plan: %+v", state)
+	}
+	r.replanned(t)
+	r.run(t, inA)
+	r.clock.Step(time.Minute)
+	if state := r.State(); state.Goal != 2 || state.Current != 1 || state.Obsolete != 0 || state.Oldest["w"] != time.Minute {
+		t.Errorf("one of two: %+v", state)
+	}
+	r.drop(t, csiNode("n1"))
+	r.replanned(t)
+	if state := r.State(); state.Goal != 1 || state.Current != 0 || state.Obsolete != 1 {
+		t.Errorf("its node is gone: %+v", state)
+	}
+}
+
+// A process that does not lead has no queue: events do nothing, and it begins with all keys.
+func TestWithoutQueue(t *testing.T) {
+	r := newRig(t)
+	r.queue.Store(nil)
+	if keys := r.replanned(t); len(keys) > 0 {
+		t.Errorf("enqueued %v", keys)
+	}
+	if _, err := r.Observe(r.driver).CreateVolume(t.Context(), &csi.CreateVolumeRequest{}); err != nil {
+		t.Error(err)
+	}
+}
