@@ -23,6 +23,7 @@ type Config struct {
 	Namespace string
 	Name      string // of the Lease
 	Holder    string // of this process; no two processes may have the same
+	Node      string // of this process, where each node has a journal; else empty
 	// CallTimeout bounds one call to the driver. A new holder waits for as long before it repeats
 	// what this one began.
 	CallTimeout time.Duration

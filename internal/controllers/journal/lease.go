@@ -184,6 +184,9 @@ func (j *Journal) sign(lease *coordinationv1.Lease, holder string, previous time
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, &seconds
 	lease.Spec.RenewTime = new(metav1.NowMicro())
 	delete(lease.Annotations, names.AnnIntentsKept)
+	if j.Node != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, names.AnnIntentsNode, j.Node)
+	}
 }
 
 // write writes all entries, and answers the callers that waited when it began.

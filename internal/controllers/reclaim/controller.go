@@ -3,6 +3,7 @@ package reclaim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -43,6 +44,8 @@ type Config struct {
 	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also
 	// has the controller of that one.
 	DropProtection bool
+
+	Sources []source.TypedSource[string] // of further names of PersistentVolumes to look at
 
 	Timeout   time.Duration         // of one call to the driver
 	Deletions *telemetry.Operations // nil for none
@@ -126,11 +129,11 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
-	wakeUps := []source.TypedSource[string]{
+	wakeUps := append(slices.Clone(c.Sources),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.changes()),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromTwin)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, releasing(c.fromClaim)),
-	}
+	)
 	if world.Attaches(c.Driver) {
 		wakeUps = append(wakeUps, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(c.fromAttachment)))
 	}

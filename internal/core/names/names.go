@@ -45,6 +45,7 @@ const (
 const (
 	AnnIntents      = "purser/intents"      // the unsettled requests of a page; see core/intent
 	AnnIntentPages  = "purser/intent-pages" // how many pages there are, on the first
+	AnnIntentsNode  = "purser/intents-node" // the node of the instance, where each has one
 	AnnIntentsKept  = "purser/intents-kept" // written by older versions; removed when read
 	LabelManagedBy  = "app.kubernetes.io/managed-by"
 	ManagedByPurser = "purser"

@@ -23,10 +23,11 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 	cli.Grouped(f, "Sources of volumes", p.sourceFlags)
 	cli.Grouped(f, "Storage capacity", p.Capacity.flags)
 	cli.Grouped(f, "One instance per node", p.NodeDeployment.flags)
+	cli.Grouped(f, "One instance per node", p.Reap.flags)
 	cli.Grouped(f, "Of older versions", p.retiredFlags)
 	cli.Marked(f, cli.MarkNew, "min-volume-size", "volume-name-template", "driver-metadata", "volume-metadata", "intents",
 		"orphan-audit-interval", "create-timeout", "delete-timeout", "delete-worker-threads", "leader-election-lease-name",
-		"assertive-topology", "max-topology-terms", "capacity-max-age")
+		"purser-reap-removed-nodes", "purser-reap-removed-nodes-after", "assertive-topology", "max-topology-terms", "capacity-max-age")
 }
 
 // driverFlags are F-10 and F-42, and our own (U-29).

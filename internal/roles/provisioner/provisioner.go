@@ -29,6 +29,7 @@ type Provisioner struct {
 
 	Capacity       Capacity
 	NodeDeployment NodeDeployment
+	Reap           Reap
 	at             *atomic.Pointer[place] // nil without --node-deployment
 	Gates          *cli.Gates
 }

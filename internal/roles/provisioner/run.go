@@ -69,18 +69,16 @@ func (p *Provisioner) longestCall() time.Duration { return max(p.createTimeout()
 
 func (w *builder) controllers(ctx context.Context) error {
 	w.role.Locks = cmp.Or(w.role.Locks, &volumelock.Locks{})
+	if w.role.Reap.Mode != "" {
+		return w.reaper(ctx)
+	}
 	journal, err := w.journal()
 	if err != nil {
 		return err
 	}
 	measures := telemetry.NewMetrics(w.Registry, journal.Len)
 	volumes, underWay := kube.NewOwnWrites[*corev1.PersistentVolume](), w.role.Locks
-	settings := reconcile.Settings{
-		Workers: int(
-			w.role.Pace.Workers,
-		), Backoff: reconcile.Backoff{First: w.role.Pace.RetryStart, Most: w.role.Pace.RetryMax}, Clock: clock.RealClock{},
-		Events: w.Events, Decided: measures.Decisions,
-	}
+	settings := w.settings(measures)
 	given, err := w.receiveFromBinder()
 	if err != nil {
 		return err
@@ -126,6 +124,15 @@ func (w *builder) controllers(ctx context.Context) error {
 	}
 	telemetry.NewOldest(w.Registry, claims.Oldest)
 	return w.audit(ctx, journal)
+}
+
+// settings are those of all controllers of the role.
+func (w *builder) settings(measures *telemetry.Metrics) reconcile.Settings {
+	pace := w.role.Pace
+	return reconcile.Settings{
+		Workers: int(pace.Workers), Backoff: reconcile.Backoff{First: pace.RetryStart, Most: pace.RetryMax},
+		Clock: clock.RealClock{}, Events: w.Events, Decided: measures.Decisions,
+	}
 }
 
 // receiveFromBinder returns the queue of claims from the binder in this process, registered for as

@@ -44,7 +44,9 @@ func (w *builder) topology() bool {
 
 // readsNodes reports whether nodes are watched: for a driver with topology, unless there is an
 // instance for each node, which the driver tells where it is (T-31).
-func (w *builder) readsNodes() bool { return w.topology() && !w.role.NodeDeployment.Enabled }
+func (w *builder) readsNodes() bool {
+	return w.topology() && !w.role.NodeDeployment.Enabled || w.role.Reap.Mode != ""
+}
 
 // attaches reports whether volumes of the driver have VolumeAttachments at all (W-5).
 func (w *builder) attaches() bool {

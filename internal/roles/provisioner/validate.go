@@ -18,7 +18,7 @@ import (
 func (p *Provisioner) Validate() error {
 	return errors.Join(slices.Concat(
 		p.ValidateShared(), p.validateVolumes(), p.validatePace(), p.Topology.validate(), p.Capacity.validate(),
-		p.validateNode())...)
+		p.validateNode(), p.validateReap())...)
 }
 
 // A short name is a shared volume: 0 gives all claims one name (H-11).

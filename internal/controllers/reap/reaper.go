@@ -1,0 +1,156 @@
+package reap
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/purser-csi/purser/internal/core/reclaim"
+)
+
+// Config is what a reaper needs.
+type Config struct {
+	Cached client.Reader // the informer cache
+	Live   client.Reader // the API server
+	Writer client.Writer
+	Driver string
+	// CSI is asked to delete the volumes; nil to forget them, since their data went with the node.
+	CSI csi.ControllerClient
+	// After is how long the nodes of a volume must have been gone.
+	After time.Duration
+	Clock clock.WithTicker
+	// Namespace and Prefix name the Leases with the journals of the instances: the prefix is
+	// followed by the node.
+	Namespace, Prefix string
+}
+
+// Reaper is a runnable of the manager, on the leader only.
+type Reaper struct {
+	Config
+	absences reclaim.Absences // only Start's goroutine touches it
+
+	mu      sync.Mutex
+	volumes map[types.UID]*corev1.PersistentVolume // that are to be reclaimed
+	queue   workqueue.TypedRateLimitingInterface[string]
+}
+
+// New returns a reaper that has not looked yet.
+func New(cfg Config) *Reaper { return &Reaper{Config: cfg} }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (r *Reaper) NeedLeaderElection() bool { return true }
+
+// Sources enqueue the volumes that are to be reclaimed, by name, after each look.
+func (r *Reaper) Sources() []source.TypedSource[string] {
+	return []source.TypedSource[string]{source.TypedFunc[string](
+		func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.queue = q
+			return nil
+		},
+	)}
+}
+
+// Has reports whether a volume is to be reclaimed.
+func (r *Reaper) Has(pv *corev1.PersistentVolume) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.volumes[pv.UID] != nil
+}
+
+// Start looks until ctx ends, several times within the time that nodes must have been gone.
+func (r *Reaper) Start(ctx context.Context) error {
+	ticker := r.Clock.NewTicker(min(max(r.After/4, time.Second), time.Minute))
+	defer ticker.Stop()
+	for {
+		if err := r.look(ctx); err != nil && ctx.Err() == nil {
+			logr.FromContextOrDiscard(ctx).Info("the volumes of removed nodes were not looked for", "problem", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// look finds the volumes and the journals of nodes that are gone.
+func (r *Reaper) look(ctx context.Context) error {
+	nodes, err := r.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var volumes corev1.PersistentVolumeList
+	if err := r.Cached.List(ctx, &volumes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("PersistentVolumes: %w", err)
+	}
+	found := map[types.UID]*corev1.PersistentVolume{}
+	var gone []types.UID
+	for i := range volumes.Items {
+		pv := &volumes.Items[i]
+		if reclaim.Owner(pv) == r.Driver && reclaim.RemovedPlaces(pv.Spec.NodeAffinity, nodes) != nil {
+			found[pv.UID] = pv
+			gone = append(gone, pv.UID)
+		}
+	}
+	leases, err := r.leases(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	for uid := range leases {
+		gone = append(gone, uid)
+	}
+	due := r.absences.Due(gone, r.Clock.Now(), r.After)
+	for uid := range found {
+		if !due[uid] {
+			delete(found, uid)
+		}
+	}
+	r.enqueue(found)
+	for uid, lease := range leases {
+		if due[uid] {
+			if err := r.deleteLease(ctx, lease); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// nodes are those of the cache.
+func (r *Reaper) nodes(ctx context.Context) (reclaim.Nodes, error) {
+	var list corev1.NodeList
+	if err := r.Cached.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("nodes: %w", err)
+	}
+	nodes := make(reclaim.Nodes, len(list.Items))
+	for i := range list.Items {
+		nodes[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return nodes, nil
+}
+
+func (r *Reaper) enqueue(volumes map[types.UID]*corev1.PersistentVolume) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.volumes = volumes
+	if r.queue == nil {
+		return
+	}
+	for _, pv := range volumes {
+		if !reclaim.Rests(pv) {
+			r.queue.Add(pv.Name)
+		}
+	}
+}

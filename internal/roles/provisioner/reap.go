@@ -1,0 +1,79 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/purser-csi/purser/internal/controllers/reap"
+	reclaiming "github.com/purser-csi/purser/internal/controllers/reclaim"
+	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/cli"
+	"github.com/purser-csi/purser/internal/telemetry"
+)
+
+// Reap are the settings of a central instance that reclaims the volumes of removed nodes (N-12).
+type Reap struct {
+	Mode  string // empty for an instance that does not
+	After time.Duration
+}
+
+// The values of --purser-reap-removed-nodes.
+const (
+	reapByDriver = "driver"
+	reapForget   = "forget"
+)
+
+func (r *Reap) flags(f *pflag.FlagSet) {
+	f.StringVar(&r.Mode, "purser-reap-removed-nodes", "",
+		"run as the one central instance beside those of node-deployment, which does nothing but reclaim released volumes with the policy Delete "+
+			"whose nodes do not exist any more: by `mode` driver it calls DeleteVolume, for backends that all nodes share; by forget it does not, "+
+			"since the data went with the node")
+	f.DurationVar(&r.After, "purser-reap-removed-nodes-after", time.Hour, "how long the nodes of a volume must have been gone")
+}
+
+func (p *Provisioner) validateReap() []error {
+	r := p.Reap
+	if r.Mode == "" {
+		return nil
+	}
+	return []error{
+		cli.Need(r.Mode == reapByDriver || r.Mode == reapForget, "--purser-reap-removed-nodes=%q: not known; use %s or %s", r.Mode, reapByDriver, reapForget),
+		cli.Need(r.After > 0, "--purser-reap-removed-nodes-after=%s: must be more than 0, since a node may be registered again", r.After),
+		cli.Need(!p.NodeDeployment.Enabled, "--purser-reap-removed-nodes: cannot be given with --node-deployment; run one more instance for it"),
+		cli.Need(!p.Capacity.Enabled, "--purser-reap-removed-nodes: cannot be given with --enable-capacity; the instances of the nodes publish capacities"),
+		cli.Need(p.Together.Queue == nil && p.Together.Add == nil, "--purser-reap-removed-nodes: is for `purser csi-provisioner` only"),
+	}
+}
+
+// reaper registers what reclaims the volumes of removed nodes. No other controller runs beside it.
+func (w *builder) reaper(ctx context.Context) error {
+	role, live := w.role, w.Manager.GetAPIReader()
+	reaper := reap.New(reap.Config{
+		Cached: w.Manager.GetClient(), Live: live, Writer: w.Manager.GetClient(), Driver: w.Driver.Name,
+		After: role.Reap.After, Clock: clock.RealClock{},
+		Namespace: role.Election.LeaseNamespace(), Prefix: w.journalName() + "-",
+	})
+	if role.Reap.Mode == reapByDriver {
+		reaper.CSI = w.Conn.Controller()
+	}
+	measures := telemetry.NewMetrics(w.Registry, func() int { return 0 })
+	settings := w.settings(measures)
+	settings.Workers = role.deleteWorkers()
+	reclaims := reclaiming.New(reclaiming.Config{
+		Cached: kube.SomeVolumes(w.Manager.GetClient(), reaper.Has), Live: kube.SomeVolumes(live, reaper.Has),
+		AllVolumes: live, Writer: w.Manager.GetClient(), Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](),
+		CSI: reaper.Client(), Calls: role.Locks, Sources: reaper.Sources(),
+		Driver:    reclaim.Driver{Name: w.Driver.Name, Controller: w.Driver.Controller},
+		Deletions: telemetry.NewDeletions(w.Registry), Timeout: role.deleteTimeout(), InFlight: measures.InFlight,
+		Settings: settings,
+	})
+	return errors.Join(
+		kube.Prewarm(ctx, w.Manager.GetCache(), &corev1.Node{}), reclaims.AddTo(ctx, w.Manager), w.Manager.Add(reaper),
+	)
+}
