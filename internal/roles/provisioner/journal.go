@@ -78,7 +78,7 @@ func (w *builder) journal() (counted, error) {
 	j := journal.New(journal.Config{
 		Live: api, Writer: api,
 		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName(w.journalName()),
-		Holder:      w.role.Election.Identity(), Node: w.role.nodeOptions().Name,
+		Holder: w.role.Election.Identity(), Node: w.role.nodeOptions().Name,
 		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.Journal.PreviousEnded,
 		ClaimExists: provisioning.ClaimExists(api),
 	})
