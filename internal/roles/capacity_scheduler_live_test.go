@@ -89,7 +89,14 @@ func (p port) hasRoomFor(volumes int) error {
 func (p port) podWithVolume(name, class string) *corev1.Pod {
 	p.Helper()
 	p.claim(name, &class)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{
+	pod := podWith(name)
+	p.create(pod)
+	return pod
+}
+
+// podWith is a pod with a claim of its name.
+func podWith(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{
 		Containers:                   []corev1.Container{{Name: "main", Image: "none"}},
 		AutomountServiceAccountToken: new(false),
 		Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -97,6 +104,4 @@ func (p port) podWithVolume(name, class string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
 		}}},
 	}}
-	p.create(pod)
-	return pod
 }
