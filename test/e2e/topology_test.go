@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/verdict"
+	"github.com/purser-csi/purser/test/e2e/scrape"
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
@@ -63,15 +64,41 @@ func (b berth) sized(t *testing.T, name, size string) *corev1.PersistentVolumeCl
 }
 
 // TestZones is a cluster of six virtual nodes in three zones of 100 MiB each, with the real
-// scheduler.
+// scheduler. Where there is room, each volume takes one call of CreateVolume.
 func TestZones(t *testing.T) {
 	t.Parallel()
+	metrics, err := scrape.FreeAddress()
+	must(t, err)
 	b := newBerth(t, start(t, stage.Config{DataDir: dataDir(t), Bin: binaries(t), Args: []string{
-		"--nodes", "6", "--zones", "a=100Mi,b=100Mi,c=100Mi",
+		"--nodes", "6", "--zones", "a=100Mi,b=100Mi,c=100Mi", "--http-endpoint", metrics,
 	}}))
-	t.Run("T-10 T-13 pods land where their volumes are", func(t *testing.T) { b.podsLand(t) })
-	t.Run("T-21 a StatefulSet of six is two to a zone", func(t *testing.T) { b.setSpreads(t) })
-	t.Run("C-41 a full zone is left", func(t *testing.T) { b.fullZoneIsLeft(t) })
+	before := 0
+	created := func(t *testing.T, want int) (calls int) {
+		t.Helper()
+		eventually(t, func(ctx context.Context) error {
+			all, err := scrape.CSICalls(ctx, metrics)
+			if calls = all["CreateVolume"] - before; err == nil && calls < want {
+				err = fmt.Errorf("%d calls of CreateVolume, want %d", calls, want)
+			}
+			return err
+		})
+		before += calls
+		return calls
+	}
+	t.Run("T-10 T-13 pods land where their volumes are", func(t *testing.T) {
+		if b.podsLand(t); created(t, 3) != 3 {
+			t.Error("more calls of CreateVolume than the three volumes need")
+		}
+	})
+	t.Run("T-21 a StatefulSet of six is two to a zone", func(t *testing.T) {
+		if b.setSpreads(t); created(t, 6) != 6 {
+			t.Error("more calls of CreateVolume than the six volumes need")
+		}
+	})
+	t.Run("C-41 a full zone is left", func(t *testing.T) {
+		b.fullZoneIsLeft(t)
+		t.Logf("%d calls of CreateVolume for three volumes, in a cluster without published capacities", created(t, 3))
+	})
 }
 
 func (b berth) podsLand(t *testing.T) {
