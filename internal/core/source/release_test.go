@@ -32,7 +32,7 @@ func TestAfterOthers(t *testing.T) {
 		t.Errorf("no request of another node has the source: %+v", got)
 	}
 	got, ok := AfterOthers(h, []*csi.VolumeContentSource{request("s", "")}, now).(verdict.Wait[Action])
-	if !ok || got.Finding.Reason != verdict.SourceInUse || !got.Until.After(now) {
+	if !ok || got.Reason != verdict.SourceInUse || !got.Until.After(now) {
 		t.Errorf("%+v", got)
 	}
 	if len(h.Users.Requests) > 0 {

@@ -28,7 +28,6 @@ import (
 const (
 	namespace = "storage"
 	classes   = 2
-	polls     = 10
 	writers   = 16 // requests in flight while the nodes are created
 	metrics   = "csistoragecapacity"
 )
@@ -114,8 +113,8 @@ type result struct {
 	name             string
 	goal, published  int
 	took             time.Duration
-	first, polling   map[string]int // requests by verb, until the publication and over ten polls
-	calls            int64          // GetCapacity over ten polls
+	first, polling   map[string]int // requests by verb, until the publication and during the polls
+	calls            int64          // GetCapacity during the polls
 	depths           []float64      // of the queue, at the end of each poll
 	deepest, highest float64        // queue, and memory in bytes
 }
@@ -202,10 +201,10 @@ func (c *contest) awaitPublished(ctx context.Context, goal int, program *stage.P
 	return published, err
 }
 
-// watchPolls reads the depth of the queue and the memory during ten polls.
+// watchPolls reads the depth of the queue and the memory during the polls.
 func (c *contest) watchPolls(ctx context.Context, address string, r *result) error {
 	const samples = 10 // in a poll
-	for range polls {
+	for range c.polls {
 		var depth float64
 		for range samples {
 			select {
@@ -258,7 +257,7 @@ func (r result) String() string {
 			r.published, r.goal, r.took.Round(time.Second), whole.Round(time.Minute))
 	}
 	fmt.Fprintf(&b, "  requests         %s\n", verbs(r.first))
-	fmt.Fprintf(&b, "  in ten polls     %s; %d times GetCapacity\n", verbs(r.polling), r.calls)
+	fmt.Fprintf(&b, "  in %2d polls      %s; %d times GetCapacity\n", len(r.depths), verbs(r.polling), r.calls)
 	fmt.Fprintf(&b, "  queue            %v after each poll, at most %v\n", r.depths, r.deepest)
 	fmt.Fprintf(&b, "  memory           %.0f MB at most\n", r.highest/1e6)
 	return b.String()

@@ -23,6 +23,7 @@ func main() { os.Exit(run()) }
 type options struct {
 	nodes    int
 	poll     time.Duration // --capacity-poll-interval of the provisioners
+	polls    int           // that are measured
 	delay    time.Duration // of the driver's answers
 	patience time.Duration // for the first publication
 	only     string        // part of the names of the contenders that take part
@@ -31,7 +32,8 @@ type options struct {
 func run() int {
 	var o options
 	flag.IntVar(&o.nodes, "nodes", 2000, "nodes, each a topology segment of its own")
-	flag.DurationVar(&o.poll, "poll", 30*time.Second, "interval of the polls; ten are measured")
+	flag.DurationVar(&o.poll, "poll", 30*time.Second, "interval of the polls")
+	flag.IntVar(&o.polls, "polls", 10, "how many of them are measured")
 	flag.DurationVar(&o.delay, "delay", time.Millisecond, "how long the driver takes for an answer")
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "for the first publication; what is not published by then is extrapolated")
 	flag.StringVar(&o.only, "only", "", "`words` that stand in the names of the contenders, such as purser; empty for all")
