@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +30,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 const (
@@ -65,15 +65,16 @@ func (r *rig) Event(_ runtime.Object, _, reason, message string) {
 	r.told = append(r.told, reason+" "+message)
 }
 
-// index finds what few objects of a test there are.
-func index(client.Object) []string { return nil }
-
 func newRig(forget bool, objects ...client.Object) *rig {
 	r := &rig{driver: &driver{}, clock: clocktesting.NewFakeClock(time.Unix(100_000, 0))}
-	r.api = fake.NewClientBuilder().WithScheme(kube.NewScheme()).
-		WithIndex(&corev1.PersistentVolume{}, reclaiming.IndexHandle, index).
-		WithIndex(&storagev1.VolumeAttachment{}, reclaiming.IndexVolume, index).
-		WithObjects(append(objects, node("n1"), node("n2"))...).Build()
+	is := reclaim.Driver{Name: driverName, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true,
+	}}
+	builder := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(append(objects, node("n1"), node("n2"))...)
+	for _, index := range world.ReclaimIndexes(is) {
+		builder.WithIndex(index.Kind, index.Field, index.Values)
+	}
+	r.api = builder.Build()
 	r.Reaper = New(Config{
 		Cached: r.api, Live: r.api, Writer: r.api, Driver: driverName, CSI: r.driver, After: time.Hour, Clock: r.clock,
 		Namespace: "system", Prefix: "purser-intents-csi-example-",
@@ -85,10 +86,7 @@ func newRig(forget bool, objects ...client.Object) *rig {
 	r.reclaims = reclaiming.New(reclaiming.Config{
 		Cached: kube.SomeVolumes(r.api, r.Has), Live: kube.SomeVolumes(r.api, r.Has), AllVolumes: r.api, Writer: r.api,
 		Volumes: kube.NewOwnWrites[*corev1.PersistentVolume](), CSI: r.Client(), Calls: &volumelock.Locks{},
-		Driver: reclaim.Driver{Name: driverName, Controller: map[csi.ControllerServiceCapability_RPC_Type]bool{
-			csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: true,
-		}},
-		Timeout: time.Second, InFlight: measures.InFlight,
+		Driver: is, Timeout: time.Second, InFlight: measures.InFlight,
 		Settings: reconcile.Settings{
 			Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: r.clock, Events: r, Decided: measures.Decisions,
 		},
