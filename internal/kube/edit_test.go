@@ -97,8 +97,8 @@ func TestEditsAreTheirPatches(t *testing.T) {
 		sawClaim.ResourceVersion = "6"
 		status := BoundClaim{AccessModes: pv.Spec.AccessModes, Capacity: pv.Spec.Capacity}
 		for name, edit := range map[string]VolumeEdit{
-			"TakeVolume": TakeVolume(pv, claim, mark), "FreeVolume": FreeVolume(pv), "PhaseOfOwned": PhaseOfOwned(seen, "claim-uid", corev1.VolumeBound, "m").On(pv),
-			"TakeVolume, old": TakeVolume(seen, claim, mark).On(pv), "FreeVolume, old": FreeVolume(seen).On(pv),
+			"TakeVolume": TakeVolume(pv, claim, mark), "PhaseUnchanged": PhaseUnchanged(pv, corev1.VolumeReleased, "m"), "PhaseOfOwned": PhaseOfOwned(seen, "claim-uid", corev1.VolumeBound, "m").On(pv),
+			"TakeVolume, old": TakeVolume(seen, claim, mark).On(pv), "PhaseUnchanged, old": PhaseUnchanged(seen, corev1.VolumeAvailable, "").On(pv),
 		} {
 			compare(t, name, edit, pv)
 		}
@@ -263,8 +263,12 @@ func TestReplacing(t *testing.T) {
 		c := &Replacing{Client: server, Knows: func() bool { return !test.old }}
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume", UID: "u", ResourceVersion: "1", ManagedFields: complete}}
 		for _, patch := range []func(client.Object) error{
-			func(o client.Object) error { return c.Patch(t.Context(), o, FreeVolume(pv)) },
-			func(o client.Object) error { return c.Status().Patch(t.Context(), o, FreeVolume(pv)) },
+			func(o client.Object) error {
+				return c.Patch(t.Context(), o, PhaseUnchanged(pv, corev1.VolumeAvailable, ""))
+			},
+			func(o client.Object) error {
+				return c.Status().Patch(t.Context(), o, PhaseUnchanged(pv, corev1.VolumeAvailable, ""))
+			},
 		} {
 			o := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume"}}
 			if err := patch(o); (err != nil) != test.failed {

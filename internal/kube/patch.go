@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // AddFinalizer and DropFinalizer change the named finalizers of the object with this uid and
@@ -46,7 +46,7 @@ func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch 
 // it at that moment.
 func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
 	return ClaimEdit{DropFinalizer(claim, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
-		if now.DeletionTimestamp != nil && nobodyHolds(now, []string{finalizer}) {
+		if now.DeletionTimestamp != nil && objects.IsLastFinalizer(now.Finalizers, finalizer) {
 			now.ManagedFields = forgetWriters
 		}
 		now.Finalizers = slices.DeleteFunc(now.Finalizers, func(f string) bool { return f == finalizer })
@@ -56,7 +56,7 @@ func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) C
 
 func dropping(o client.Object, finalizers []string, allSeen bool) map[string]any {
 	metadata := map[string]any{"uid": o.GetUID(), "$deleteFromPrimitiveList/finalizers": finalizers}
-	if allSeen && nobodyHolds(o, finalizers) {
+	if allSeen && objects.IsLastFinalizer(o.GetFinalizers(), finalizers...) {
 		metadata["managedFields"] = forgetWriters
 	}
 	return metadata
@@ -66,15 +66,6 @@ func dropping(o client.Object, finalizers []string, allSeen bool) map[string]any
 // object, and not keep that account any more, which is half of its time for a write. (server-side
 // apply, "clearing managedFields")
 var forgetWriters = []metav1.ManagedFieldsEntry{{}}
-
-// nobodyHolds reports whether, without these finalizers, the object has none, or only one that goes
-// by itself. An owner that applied a finalizer with server-side apply needs that account to take it
-// off again.
-func nobodyHolds(o client.Object, without []string) bool {
-	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool {
-		return f != names.FinalizerPVProtection && !slices.Contains(without, f)
-	})
-}
 
 // DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still
 // the one of this view. It does not compare resource versions: the PV controller writes the status

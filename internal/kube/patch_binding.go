@@ -69,31 +69,27 @@ func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.Namespaced
 	return merge(object{"metadata": metadata, "spec": object{"claimRef": ref}})
 }
 
-// FreeVolume is a status for a volume without a claim. That no claim took it meanwhile cannot be
-// tested, so nothing may have changed.
-func FreeVolume(pv *corev1.PersistentVolume) VolumeEdit {
-	patch := merge(object{
-		"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion},
-		"status":   object{"phase": corev1.VolumeAvailable, "message": nil},
-	})
+// PhaseUnchanged is a status for a volume in which nothing may have changed since it was seen.
+func PhaseUnchanged(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
+	status := object{"phase": phase, "message": nil}
+	if message != "" {
+		status["message"] = message
+	}
+	patch := merge(object{"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}, "status": status})
 	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
-		now.Status.Phase, now.Status.Message = corev1.VolumeAvailable, ""
+		now.Status.Phase, now.Status.Message = phase, message
 		return now.ResourceVersion == pv.ResourceVersion
 	}}
 }
 
 // PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its
-// reclaim policy must be those that were seen; and where that policy then deletes it, nothing may
-// have changed, since its annotation may just have been set to keep it.
+// reclaim policy must be those that were seen.
 func PhaseOfOwned(
 	pv *corev1.PersistentVolume,
 	owner types.UID,
 	phase corev1.PersistentVolumePhase,
 	message string,
 ) VolumeEdit {
-	if phase != corev1.VolumeBound && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-		return condemn(pv, phase, message)
-	}
 	steps := []object{
 		test("/metadata/uid", pv.UID),
 		test("/spec/claimRef/uid", owner),
@@ -113,18 +109,6 @@ func PhaseOfOwned(
 		}
 		now.Status.Phase, now.Status.Message = phase, message
 		return true
-	}}
-}
-
-// condemn is a status with which a volume is deleted.
-func condemn(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
-	patch := merge(object{
-		"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion},
-		"status":   object{"phase": phase, "message": message},
-	})
-	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
-		now.Status.Phase, now.Status.Message = phase, message
-		return now.ResourceVersion == pv.ResourceVersion
 	}}
 }
 

@@ -70,8 +70,8 @@ var bindingRows = []struct {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		})
 		old := pv.DeepCopy()
-		return a.patch(pv, kube.AddFinalizer(pv.UID, ours)) + " " + a.patchStatus(pv, kube.PhaseOfOwned(old, "u1", corev1.VolumeReleased, "")) + " " +
-			a.patchStatus(pv, kube.PhaseOfOwned(pv, "u1", corev1.VolumeReleased, "")) + " " + string(pv.Status.Phase)
+		return a.patch(pv, kube.AddFinalizer(pv.UID, ours)) + " " + a.patchStatus(pv, kube.PhaseUnchanged(old, corev1.VolumeReleased, "")) + " " +
+			a.patchStatus(pv, kube.PhaseUnchanged(pv, corev1.VolumeReleased, "")) + " " + string(pv.Status.Phase)
 	}, "ok Conflict ok Released"},
 	{"a phase of a volume of which the cache has dropped parts", func(a api) string {
 		pv := a.volume("b16", reservedFor("u1", map[string]string{names.AnnProvisionedBy: "d"}), withOurs)
@@ -86,7 +86,7 @@ var bindingRows = []struct {
 	{"a volume is free only if nothing has changed", func(a api) string {
 		pv := a.volume("b6")
 		old := pv.DeepCopy()
-		return a.patch(pv, kube.AddFinalizer(pv.UID, ours)) + " " + a.patchStatus(pv, kube.FreeVolume(old)) + " " + a.patchStatus(pv, kube.FreeVolume(pv)) + " " + string(pv.Status.Phase)
+		return a.patch(pv, kube.AddFinalizer(pv.UID, ours)) + " " + a.patchStatus(pv, kube.PhaseUnchanged(old, corev1.VolumeAvailable, "")) + " " + a.patchStatus(pv, kube.PhaseUnchanged(pv, corev1.VolumeAvailable, "")) + " " + string(pv.Status.Phase)
 	}, "ok Conflict ok Available"},
 	{"a claim gets its volume once", func(a api) string {
 		claim := a.claim("b7")

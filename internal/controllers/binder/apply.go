@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,9 +17,8 @@ import (
 
 type next = verdict.Verdict[binding.Action]
 
-// Apply implements loop.Task. A write that the API server refuses was decided on an old view: both
-// objects are read from it, and it is decided again at once. When they are what it was decided on,
-// the API server means it.
+// Apply implements reconcile.Task. A write that the API server refuses since it was decided on an old
+// view is decided again at once, on what the API server has.
 func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (next, error) {
 	switch a := action.(type) {
 	case binding.AskAPI:
@@ -35,8 +32,8 @@ func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (
 		return nil, err
 	}
 	before := r.Snapshot
-	then, unread := c.again(ctx, r, binding.AskAPI{Claim: before.Key.Volume == "", Volumes: volumesOf(before, action)})
-	if unread == nil && maps.Equal(versionsOf(before), versionsOf(r.Snapshot)) {
+	then, unread := c.again(ctx, r, binding.AskAfterRefusal(before, action))
+	if unread == nil && binding.IsUnchanged(before, r.Snapshot) {
 		return nil, err
 	}
 	return then, unread
@@ -65,14 +62,7 @@ func (c *Controller) reserve(r *run, a binding.Reserve) next {
 // changed, or a test failed.
 func isOutdated(err error) bool {
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) {
-		return false
-	}
-	switch answer.Status().Code {
-	case http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
+	return errors.As(err, &answer) && binding.IsOutdated(answer.Status().Code)
 }
 
 func (c *Controller) do(ctx context.Context, action binding.Action) error {
@@ -153,8 +143,8 @@ func (c *Controller) setClaimStatus(ctx context.Context, a binding.SetClaimStatu
 }
 
 func (c *Controller) setVolumePhase(ctx context.Context, a binding.SetVolumePhase) error {
-	if a.Phase == corev1.VolumeAvailable {
-		return c.patchVolumeStatus(ctx, a.Volume, kube.FreeVolume(a.Volume))
+	if a.AsSeen {
+		return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseUnchanged(a.Volume, a.Phase, a.Message))
 	}
 	phase := kube.PhaseOfOwned(a.Volume, a.Volume.Spec.ClaimRef.UID, a.Phase, a.Message)
 	return c.patchVolumeStatus(ctx, a.Volume, phase.On(c.ledger.newestVolume(a.Volume.Name)))

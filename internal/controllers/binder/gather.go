@@ -168,44 +168,6 @@ func (c *Controller) lookAgain(doubt func() []binding.Key) {
 	time.AfterFunc(unseenLook, func() { c.wake(doubt()) })
 }
 
-// volumesOf are the names of the volumes on which an action was decided: its own, and those that
-// the claim may have. Others name the claim, too, and there may be many: all that have ever
-// belonged to one of the name.
-func volumesOf(s binding.Snapshot, action binding.Action) []string {
-	names := map[string]struct{}{volumeOf(action): {}}
-	if s.Claim != nil {
-		names[s.Claim.Spec.VolumeName] = struct{}{}
-	}
-	if s.Offer != nil {
-		names[s.Offer.Name] = struct{}{}
-	}
-	delete(names, "")
-	return slices.Sorted(maps.Keys(names))
-}
-
-// volumeOf is the name of the volume that an action is about; empty for none.
-func volumeOf(action binding.Action) string {
-	switch a := action.(type) {
-	case binding.ClaimVolume:
-		return a.Volume.Name
-	case binding.Complete:
-		return a.Name
-	case binding.SetClaimStatus:
-		return a.Volume
-	case binding.SetVolumePhase:
-		return a.Volume.Name
-	case binding.Unbind:
-		return a.Volume.Name
-	case binding.SetMigration:
-		if a.Volume != nil {
-			return a.Volume.Name
-		}
-	// these are about claims, or no writes
-	case binding.Reserve, binding.AssignClass, binding.AskProvisioner, binding.HandOver, binding.AskAPI, binding.Tell:
-	}
-	return ""
-}
-
 // uidsOf are those under which a snapshot has the volume of a name.
 func uidsOf(s binding.Snapshot, name string) (uids []types.UID) {
 	for _, pv := range append(slices.Clone(s.Refs), s.Named, s.Offer) {
@@ -214,20 +176,6 @@ func uidsOf(s binding.Snapshot, name string) (uids []types.UID) {
 		}
 	}
 	return uids
-}
-
-// versionsOf are the resource versions of what a snapshot has, by uid.
-func versionsOf(s binding.Snapshot) map[types.UID]string {
-	versions := map[types.UID]string{}
-	if s.Claim != nil {
-		versions[s.Claim.UID] = s.Claim.ResourceVersion
-	}
-	for _, pv := range append(slices.Clone(s.Refs), s.Named, s.Offer) {
-		if pv != nil {
-			versions[pv.UID] = pv.ResourceVersion
-		}
-	}
-	return versions
 }
 
 // Decide implements reconcile.Task.

@@ -179,7 +179,7 @@ func BenchmarkBindStatic(b *testing.B) {
 		floor := bareClient(b, api, plain, n)
 		inParallel(b, n, func(i int) error {
 			pv := liveVolume(fmt.Sprint("v", i), "static")
-			return errors.Join(plain.Create(b.Context(), pv), plain.Status().Patch(b.Context(), pv, kube.FreeVolume(pv)),
+			return errors.Join(plain.Create(b.Context(), pv), plain.Status().Patch(b.Context(), pv, kube.PhaseUnchanged(pv, corev1.VolumeAvailable, "")),
 				plain.Create(b.Context(), liveClaim(fmt.Sprint("c", i), "static")))
 		})
 		began := time.Now()

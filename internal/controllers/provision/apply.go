@@ -248,10 +248,12 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 		c.finished.add(claim)
 		return nil, nil
 	}
-	if !kube.IsRefusal(err) || apierrors.IsAlreadyExists(err) {
+	written := provision.Written{
+		Message: err.Error(), Reason: apierrors.ReasonForError(err), Refused: kube.IsRefusal(err),
+	}
+	if written.IsUnconfirmed() {
 		c.markUnconfirmed(claim)
 	}
-	written := provision.Written{Message: err.Error(), Reason: apierrors.ReasonForError(err)}
 	if apierrors.IsAlreadyExists(err) {
 		if written.Existing, err = kube.Get(ctx, c.Live, client.ObjectKeyFromObject(want),
 			&corev1.PersistentVolume{}); err != nil {

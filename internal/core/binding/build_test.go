@@ -225,7 +225,7 @@ func details(a Action) []string {
 		capacity := a.Status.Capacity[corev1.ResourceStorage]
 		return words(string(a.Status.Phase), when(!a.Status.Cleared, capacity.String()))
 	case SetVolumePhase:
-		return words(a.Volume.Name, string(a.Phase))
+		return words(a.Volume.Name, string(a.Phase), when(a.AsSeen, "as seen"))
 	case Unbind:
 		return words(a.Volume.Name, when(a.Whole, "for any claim"), when(a.For.Name != "", "for "+a.For.String()))
 	case AssignClass:

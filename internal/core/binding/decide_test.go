@@ -61,7 +61,7 @@ func TestClaim(t *testing.T) {
 		},
 		{
 			"T1.1 the uid counts for more than the name", pair(claim(), aVolume(named("a"), forClaim(""), phase(corev1.VolumePending)), aVolume(forClaim("u"), sized("5Gi"))),
-			"Complete volume and claim of v marked; SetClaimStatus Bound 5Gi; SetVolumePhase a Available; nothing: ClaimBound",
+			"Complete volume and claim of v marked; SetClaimStatus Bound 5Gi; SetVolumePhase a Available as seen; nothing: ClaimBound",
 		},
 		{
 			"T1.1 then the size, then the name", pair(claim(), aVolume(named("z"), forClaim("")), aVolume(named("a"), forClaim(""), isKept), aVolume(named("b"), forClaim(""), sized("2Gi"))),
@@ -129,7 +129,7 @@ func TestClaim(t *testing.T) {
 		{"T1.6 whether or not they fit", pair(claim(wants("v")), aVolume(forClaim("u"), sized("1Mi"))), "Complete volume and claim of v; SetClaimStatus Bound 1Mi; nothing: ClaimBound"},
 
 		{"T1.7 the volume is for another claim", pair(claim(wants("v")), aVolume(forOther)), "wait: VolumeTaken"},
-		{"T1.7 or for a former one of the name", given(pair(claim(wants("v")), aVolume(forClaim("old"))), isGone("old")), "SetVolumePhase v Released; wait: VolumeTaken"},
+		{"T1.7 or for a former one of the name", given(pair(claim(wants("v")), aVolume(forClaim("old"))), isGone("old")), "SetVolumePhase v Released as seen; wait: VolumeTaken"},
 
 		{"T1.8 the volume is gone: asked before it is said", pair(claim(wants("v"), isComplete, isBound)), "AskAPI volumes"},
 		{"T1.8 and then said", given(pair(claim(wants("v"), isComplete, isBound)), volumesAsked), "SetClaimStatus Lost; wait: ClaimLost"},
@@ -172,20 +172,20 @@ func TestVolume(t *testing.T) {
 	elsewhere := claim(wants("w"), isComplete, isBound)
 	other := aVolume(named("w"), forClaim("u"), phase(corev1.VolumeBound))
 	decides(t, []row{
-		{"T2.a new", loose(aVolume(phase(corev1.VolumePending))), "SetVolumePhase v Available; nothing: VolumeAvailable"},
-		{"T2.a scrubbed by an administrator", loose(aVolume(phase(corev1.VolumeReleased))), "SetVolumePhase v Available; nothing: VolumeAvailable"},
-		{"T2.a also after a failure", loose(aVolume(phase(corev1.VolumeFailed))), "SetVolumePhase v Available; nothing: VolumeAvailable"},
+		{"T2.a new", loose(aVolume(phase(corev1.VolumePending))), "SetVolumePhase v Available as seen; nothing: VolumeAvailable"},
+		{"T2.a scrubbed by an administrator", loose(aVolume(phase(corev1.VolumeReleased))), "SetVolumePhase v Available as seen; nothing: VolumeAvailable"},
+		{"T2.a also after a failure", loose(aVolume(phase(corev1.VolumeFailed))), "SetVolumePhase v Available as seen; nothing: VolumeAvailable"},
 		{"T2.a nothing to say", loose(aVolume()), "nothing: VolumeAvailable"},
 		{"T2.a gone", Snapshot{Key: Key{Volume: "v"}}, "nothing: VolumeGone"},
-		{"T2.a reserved for a claim that is not there", pair(nil, aVolume(forClaim(""), phase(corev1.VolumePending))), "SetVolumePhase v Available; nothing: ClaimGone"},
-		{"T2.a reserved for a claim that has another one", pair(elsewhere, other, aVolume(forClaim(""), phase(corev1.VolumePending))), "SetVolumePhase v Available; nothing: ClaimBound"},
+		{"T2.a reserved for a claim that is not there", pair(nil, aVolume(forClaim(""), phase(corev1.VolumePending))), "SetVolumePhase v Available as seen; nothing: ClaimGone"},
+		{"T2.a reserved for a claim that has another one", pair(elsewhere, other, aVolume(forClaim(""), phase(corev1.VolumePending))), "SetVolumePhase v Available as seen; nothing: ClaimBound"},
 
 		{"T2.b asked before it is released (I3)", pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeBound))), "AskAPI claim"},
-		{"T2.b its deletion was seen", given(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeBound))), isGone("u")), "SetVolumePhase v Released; nothing: ClaimGone"},
+		{"T2.b its deletion was seen", given(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeBound))), isGone("u")), "SetVolumePhase v Released as seen; nothing: ClaimGone"},
 		{"T2.b that of another was: asked", given(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeBound))), isGone("u0")), "AskAPI claim"},
-		{"T2.b the API server has none", given(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeBound))), claimAsked), "SetVolumePhase v Released; nothing: ClaimGone"},
+		{"T2.b the API server has none", given(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeBound))), claimAsked), "SetVolumePhase v Released as seen; nothing: ClaimGone"},
 		{"T2.b another claim of the name: asked", pair(claim(), aVolume(forClaim("old"), phase(corev1.VolumeBound))), "AskAPI claim"},
-		{"T2.b the API server has another one", given(pair(claim(), aVolume(forClaim("old"), phase(corev1.VolumeBound))), claimAsked), "SetVolumePhase v Released; wait: NoVolumeAndNoClass"},
+		{"T2.b the API server has another one", given(pair(claim(), aVolume(forClaim("old"), phase(corev1.VolumeBound))), claimAsked), "SetVolumePhase v Released as seen; wait: NoVolumeAndNoClass"},
 		{"T2.b released is not asked about again", pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeReleased))), "nothing: ClaimGone"},
 		{"T2.b failed stays failed", given(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeFailed))), isGone("u")), "nothing: ClaimGone"},
 		{"T2.b a claim that is going exists (P7)", pair(claim(wants("v"), isComplete, isBound, goingClaim), aVolume(forClaim("u"), phase(corev1.VolumeBound))), "nothing: ClaimBound"},
@@ -200,16 +200,16 @@ func TestVolume(t *testing.T) {
 		},
 		{
 			"T2.b nor are volumes that no driver serves", given(pair(nil, aVolume(forClaim("u"), onHost)), isGone("u")),
-			"SetVolumePhase v Failed; Tell volume VolumeNotDeletable; nothing: ClaimGone",
+			"SetVolumePhase v Failed as seen; Tell volume VolumeNotDeletable; nothing: ClaimGone",
 		},
-		{"T2.b a provisioner of such volumes deletes them", given(pair(nil, aVolume(forClaim("u"), onHost, made)), isGone("u")), "SetVolumePhase v Released; nothing: ClaimGone"},
+		{"T2.b a provisioner of such volumes deletes them", given(pair(nil, aVolume(forClaim("u"), onHost, made)), isGone("u")), "SetVolumePhase v Released as seen; nothing: ClaimGone"},
 		{
 			"T2.b a plugin that was in the tree does not", given(pair(nil, aVolume(forClaim("u"), onHost, marked(names.AnnProvisionedBy, "kubernetes.io/host-path"))), isGone("u")),
-			"SetVolumePhase v Failed; Tell volume VolumeNotDeletable; nothing: ClaimGone",
+			"SetVolumePhase v Failed as seen; Tell volume VolumeNotDeletable; nothing: ClaimGone",
 		},
 		{
 			"T2.b unless a driver took over", given(pair(nil, aVolume(forClaim("u"), onHost, marked(names.AnnProvisionedBy, "kubernetes.io/gce-pd"))), isGone("u")),
-			"SetMigration pd.csi.storage.gke.io; SetVolumePhase v Released; nothing: ClaimGone",
+			"SetMigration pd.csi.storage.gke.io; SetVolumePhase v Released as seen; nothing: ClaimGone",
 		},
 
 		{"T2.c no phase before the claim has chosen", pair(claim(ofClass("gold")), aVolume(forClaim("u"), phase(corev1.VolumePending), sized("1Mi"))), "wait: ClassMissing"},
@@ -221,11 +221,11 @@ func TestVolume(t *testing.T) {
 			"Complete volume v; nothing: ClaimBound",
 		},
 
-		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "SetVolumePhase v Released; nothing: ClaimBound"},
+		{"T2.e made for the claim, which has another one", pair(elsewhere, other, aVolume(forClaim("u"), made)), "SetVolumePhase v Released as seen; nothing: ClaimBound"},
 		{"T2.f chosen by us", pair(elsewhere, other, aVolume(forClaim("u"), marked(names.AnnBoundByController, "yes"))), "Unbind v for any claim; nothing: ClaimBound"},
 		{"T2.f made for a former claim, and chosen by us (I3)", pair(elsewhere, other, aVolume(forClaim("u"), made, marked(names.AnnBoundByController, "yes"))), "Unbind v for any claim; nothing: ClaimBound"},
 		{"T2.f older than the claim, for which it was reserved (I3)", pair(claim(wants("w"), isComplete, isBound, createdAt(2)), other, aVolume(forClaim("u"), made)), "Unbind v; nothing: ClaimBound"},
-		{"T2.e made in the second of the claim", pair(claim(wants("w"), isComplete, isBound, createdAt(0)), other, aVolume(forClaim("u"), made)), "SetVolumePhase v Released; nothing: ClaimBound"},
+		{"T2.e made in the second of the claim", pair(claim(wants("w"), isComplete, isBound, createdAt(0)), other, aVolume(forClaim("u"), made)), "SetVolumePhase v Released as seen; nothing: ClaimBound"},
 		{"T2.f made, but to be kept", pair(elsewhere, other, aVolume(forClaim("u"), made, policy(corev1.PersistentVolumeReclaimRetain))), "Unbind v; nothing: ClaimBound"},
 	})
 }

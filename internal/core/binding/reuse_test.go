@@ -95,8 +95,8 @@ func TestReuse(t *testing.T) {
 			"8.17 unasked, it is not deleted before an event told", given(pair(restored, aVolume(forClaim("old"), phase(""))), claimAsked, volumesAsked),
 			"SetClaimStatus Lost; wait: ClaimMisbound",
 		},
-		{"8.17 without the claim it is", given(pair(nil, aVolume(forClaim("old"), phase(""))), claimAsked), "SetVolumePhase v Released; nothing: ClaimGone"},
-		{"8.17 nor is it kept for one that does not name it", given(pair(claim(), aVolume(forClaim("old"), phase(""))), claimAsked), "SetVolumePhase v Released; wait: NoVolumeAndNoClass"},
+		{"8.17 without the claim it is", given(pair(nil, aVolume(forClaim("old"), phase(""))), claimAsked), "SetVolumePhase v Released as seen; nothing: ClaimGone"},
+		{"8.17 nor is it kept for one that does not name it", given(pair(claim(), aVolume(forClaim("old"), phase(""))), claimAsked), "SetVolumePhase v Released as seen; wait: NoVolumeAndNoClass"},
 	})
 }
 

@@ -111,6 +111,7 @@ type (
 		Volume  *corev1.PersistentVolume
 		Phase   corev1.PersistentVolumePhase
 		Message string
+		AsSeen  bool // fails on a volume in which anything has changed
 	}
 	// Unbind takes a volume back from a claim that has another one, or that is gone: for any claim,
 	// or only the uid, so that it still is for a claim of that name, or for one of another name.

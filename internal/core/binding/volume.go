@@ -107,7 +107,8 @@ func available(pv *corev1.PersistentVolume) []Action {
 	if pv.Status.Phase == corev1.VolumeAvailable {
 		return nil
 	}
-	return []Action{SetVolumePhase{Volume: pv, Phase: corev1.VolumeAvailable}}
+	// That no claim took it meanwhile cannot be tested, so nothing may have changed.
+	return []Action{SetVolumePhase{Volume: pv, Phase: corev1.VolumeAvailable, AsSeen: true}}
 }
 
 func migrate(pv *corev1.PersistentVolume) []Action {
@@ -126,15 +127,22 @@ func release(pv *corev1.PersistentVolume) []Action {
 	problem := unreclaimable(pv)
 	switch {
 	case problem != nil:
-		return []Action{SetVolumePhase{pv, corev1.VolumeFailed, problem.Message}, Tell{Volume: pv, Finding: *problem}}
+		return []Action{giveUp(pv, corev1.VolumeFailed, problem.Message), Tell{Volume: pv, Finding: *problem}}
 	case pv.Status.Phase == corev1.VolumeReleased:
 		return nil
 	}
-	actions := []Action{SetVolumePhase{Volume: pv, Phase: corev1.VolumeReleased}}
+	actions := []Action{giveUp(pv, corev1.VolumeReleased, "")}
 	if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.DeletionTimestamp == nil {
 		actions = append(actions, Tell{Volume: pv, Finding: kept(pv)})
 	}
 	return actions
+}
+
+// giveUp is the phase of a volume that no claim can use any more. Where the reclaim policy then
+// deletes it, nothing may have changed: its annotation may just have been set to keep it.
+func giveUp(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, message string) SetVolumePhase {
+	deletes := pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	return SetVolumePhase{Volume: pv, Phase: phase, Message: message, AsSeen: deletes}
 }
 
 // unreclaimable is why no component will ever do what the reclaim policy says (1.14, D14): there is

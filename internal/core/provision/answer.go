@@ -176,6 +176,13 @@ type Written struct {
 	Existing *corev1.PersistentVolume // the object in the way, when the name was taken
 	Reason   metav1.StatusReason      // of the API server's error; empty when there was no answer
 	Message  string                   // the API server's words
+	Refused  bool                     // the API server answered, and would answer the same again
+}
+
+// IsUnconfirmed reports whether the PersistentVolume may exist by this write or by an earlier one:
+// there was no answer, or the name is taken. Then its volume must not be deleted (D-37).
+func (w Written) IsUnconfirmed() bool {
+	return !w.Refused || w.Reason == metav1.StatusReasonAlreadyExists
 }
 
 // isRejected reports whether the API server refuses the object itself, so that a later write of it

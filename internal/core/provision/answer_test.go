@@ -319,3 +319,20 @@ func TestIsRejected(t *testing.T) {
 		}
 	}
 }
+
+// D-37: which answers to the write of a PersistentVolume leave its existence open.
+func TestUnconfirmedWrite(t *testing.T) {
+	for _, tc := range []struct {
+		written Written
+		want    bool
+	}{
+		{Written{}, true}, // no answer, or one that may be another at the next attempt
+		{Written{Refused: true, Reason: metav1.StatusReasonAlreadyExists}, true},
+		{Written{Refused: true, Reason: metav1.StatusReasonForbidden}, false},
+		{Written{Refused: true, Reason: metav1.StatusReasonInvalid}, false},
+	} {
+		if got := tc.written.IsUnconfirmed(); got != tc.want {
+			t.Errorf("%+v: %t", tc.written, got)
+		}
+	}
+}
