@@ -70,6 +70,7 @@ func (h *upRun) startKubelet(ctx context.Context, endpoint string) error {
 	child, err := kubelet.Start(kubelet.Config{
 		Dir: filepath.Join(h.dir, "kubelet-config"), Root: h.kubeletRoot(), LogDir: filepath.Dir(h.logFile()), Binaries: h.kubelet,
 		Kubeconfig: h.cluster.Kubeconfig(), NodeName: h.NodeName, Runtime: runtime.Socket(),
+		Sync: kubeletSync,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("--kubelet: %w", err), runtime.Stop(context.WithoutCancel(ctx)))
@@ -128,6 +129,10 @@ func ownProgram() ([]byte, error) {
 	}
 	return os.ReadFile(path)
 }
+
+// kubeletSync is how often the kubelet looks at each pod: it expands the volume of a pod that runs only
+// then.
+const kubeletSync = 10 * time.Second
 
 // kubeletStop bounds the end of the kubelet, of the containers and of containerd.
 const kubeletStop = 20 * time.Second
