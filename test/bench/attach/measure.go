@@ -107,6 +107,7 @@ func (c *contest) warmUp(ctx context.Context) error {
 type took struct {
 	attach, detach       []time.Duration
 	allAttach, allDetach time.Duration
+	created, deleted     time.Duration // of these, until the last pod was created, and deleted
 }
 
 func (c *contest) roundTrip(ctx context.Context, all []placed) (t took, err error) {
@@ -114,6 +115,7 @@ func (c *contest) roundTrip(ctx context.Context, all []placed) (t took, err erro
 	if err := c.start(ctx, all); err != nil {
 		return t, err
 	}
+	t.created = time.Since(began)
 	if t.attach, err = c.observer.untilAttached(ctx, all); err != nil {
 		return t, fmt.Errorf("attach: %w", err)
 	}
@@ -121,6 +123,7 @@ func (c *contest) roundTrip(ctx context.Context, all []placed) (t took, err erro
 	if err := c.end(ctx, all); err != nil {
 		return t, err
 	}
+	t.deleted = time.Since(began)
 	if t.detach, err = c.observer.untilDetached(ctx, all); err != nil {
 		return t, fmt.Errorf("detach: %w", err)
 	}
@@ -233,6 +236,8 @@ func (c *contest) burst(ctx context.Context, one combination) error {
 	}
 	fmt.Printf("  %d volumes on %d nodes             %s   %s\n", n, len(c.nodes),
 		pace("attach", n, t.allAttach, t.attach), pace("detach", n, t.allDetach, t.detach))
+	fmt.Printf("  of it for the pods alone           created in %s of %s, deleted in %s of %s\n",
+		audited.Short(t.created), audited.Short(t.allAttach), audited.Short(t.deleted), audited.Short(t.allDetach))
 	published, unpublished = c.driver.publishes.Load()-published, c.driver.unpublishes.Load()-unpublished
 	fmt.Printf("  calls a volume                     publish %.2f, unpublish %.2f\n",
 		float64(published)/float64(n), float64(unpublished)/float64(n))
