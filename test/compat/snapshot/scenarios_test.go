@@ -32,8 +32,7 @@ const (
 
 // scenarios are all stories.
 func scenarios() []scenario {
-	return slices.Concat(dynamicScenarios(), failureScenarios(), classScenarios(), sourceScenarios(), staticScenarios(), deletionScenarios(), secretScenarios(), answerScenarios(),
-		groupScenarios())
+	return slices.Concat(dynamicScenarios(), failureScenarios(), classScenarios(), sourceScenarios(), staticScenarios(), deletionScenarios(), secretScenarios(), answerScenarios())
 }
 
 // simple is a bound claim and classes of both policies.

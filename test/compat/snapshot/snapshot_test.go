@@ -42,7 +42,7 @@ var pairings = []pairing{
 }
 
 // some is what is played unless COMPAT=whole.
-var some = regexp.MustCompile(`^(ready-|removed-delete|after-internal$|after-deadline|uncertain|class-a|class-c|claim-r|static-l|static-u|secret-comes|policy|group-re|group-u)`)
+var some = regexp.MustCompile(`^(ready-|removed-delete|after-internal$|after-deadline|uncertain|class-a|class-c|claim-r|static-l|static-u|secret-comes|policy)`)
 
 // Each half of ours beside upstream's other half, and both together, leave what both of upstream's
 // leave.
@@ -64,6 +64,8 @@ func TestHalves(t *testing.T) {
 	}
 	pattern := some
 	if only := os.Getenv("SNAPSHOT_ONLY"); only != "" {
+		// Groups are played by name only: see the row on members of groups in docs/limitations.md.
+		chosen = append(chosen, groupScenarios()...)
 		pattern = regexp.MustCompile(only)
 	}
 	pairs := pairings
