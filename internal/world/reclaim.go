@@ -123,15 +123,7 @@ func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s
 			return s, err
 		}
 	}
-	others, err := OthersWithHandle(ctx, from.Cached, s.Volume, m)
-	if err != nil {
-		return s, err
-	}
-	all := from.AllVolumes
-	if all == nil {
-		all = from.Live
-	}
-	twins, err := WithHandle(ctx, all, m.Driver.Name, reclaim.Handle(s.Volume, m.Driver.Name), NamesOf(others))
+	twins, err := twinsOf(ctx, from, s.Volume, m)
 	if err != nil {
 		return s, err
 	}
@@ -142,6 +134,21 @@ func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s
 		s.Class, err = kube.Get(ctx, from.Cached, types.NamespacedName{Name: class}, &storagev1.StorageClass{})
 	}
 	return s, err
+}
+
+// twinsOf returns the other PersistentVolumes with the handle that the cache shows, as they are now.
+func twinsOf(
+	ctx context.Context, from Readers, pv *corev1.PersistentVolume, m ReclaimMemory,
+) ([]*corev1.PersistentVolume, error) {
+	others, err := OthersWithHandle(ctx, from.Cached, pv, m)
+	if err != nil {
+		return nil, err
+	}
+	all := from.AllVolumes
+	if all == nil {
+		all = from.Live
+	}
+	return WithHandle(ctx, all, m.Driver.Name, reclaim.Handle(pv, m.Driver.Name), NamesOf(others))
 }
 
 // ReclaimAfterLook gathers again what may have changed around a volume while all PersistentVolumes

@@ -80,13 +80,13 @@ func note[A any](r run, what string, o client.Object, v verdict.Verdict[A], err 
 		return
 	}
 	kind, _, _ := strings.Cut(fmt.Sprintf("%T", v), "[")
-	text := fmt.Sprintf("%s %s: %s", kind, v.Because().Reason, v.Because().Text())
+	said := []string{fmt.Sprintf("%s %s: %s", kind, v.Because().Reason, v.Because().Text())}
 	if todo, ok := v.(verdict.Do[A]); ok {
 		for _, action := range todo.Actions {
-			text += fmt.Sprintf("; %T", action)
+			said = append(said, fmt.Sprintf("%T", action))
 		}
 	}
-	r.found[key] = text
+	r.found[key] = strings.Join(said, "; ")
 }
 
 func (r run) claim(o *corev1.PersistentVolumeClaim) {

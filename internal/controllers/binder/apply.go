@@ -20,11 +20,11 @@ type next = verdict.Verdict[binding.Action]
 // Apply implements reconcile.Task. A write that the API server refuses since it was decided on an old
 // view is decided again at once, on what the API server has.
 func (c *Controller) Apply(ctx context.Context, r *run, action binding.Action) (next, error) {
-	switch a := action.(type) {
-	case binding.AskAPI:
-		return c.again(ctx, r, a)
-	case binding.Reserve:
-		return c.reserve(r, a), nil
+	if ask, is := action.(binding.AskAPI); is {
+		return c.again(ctx, r, ask)
+	}
+	if reserve, is := action.(binding.Reserve); is {
+		return c.reserve(r, reserve), nil
 	}
 	err := c.do(ctx, action)
 	c.measures.done(r.Snapshot, action, err)
