@@ -151,7 +151,9 @@ func (m *modifying) begin(p *process, call csidriver.Modification) {
 	if other := m.unknown[call.Volume]; other != "" && other != call.Class {
 		m.world.violate("RZ-M12: class %s is asked for volume %s while the outcome of %s is unknown", call.Class, call.Volume, other)
 	}
-	m.unknown[call.Volume] = call.Class
+	if m.world.driver.Class(call.Volume) != call.Class { // else a repetition changes nothing
+		m.unknown[call.Volume] = call.Class
+	}
 }
 
 // end notes the answer that the caller got.

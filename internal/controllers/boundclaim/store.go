@@ -175,3 +175,35 @@ func (s *Store) PatchVolume(ctx context.Context, pv *corev1.PersistentVolume,
 	s.volumes.Wrote(changed)
 	return nil
 }
+
+// PatchVolumeInOrder is PatchVolume for a field that goes back and forth: the write of a process that
+// was killed must not arrive after that of the next one. So it has a resourceVersion, and after a
+// conflict is made once more from a live read.
+func (s *Store) PatchVolumeInOrder(ctx context.Context, pv *corev1.PersistentVolume,
+	change func(*corev1.PersistentVolume),
+) error {
+	err := s.patchInOrder(ctx, pv, change)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	live := &corev1.PersistentVolume{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(pv), live); err != nil {
+		return fmt.Errorf("read PersistentVolume %q: %w", pv.Name, err)
+	}
+	return s.patchInOrder(ctx, live, change)
+}
+
+func (s *Store) patchInOrder(ctx context.Context, pv *corev1.PersistentVolume,
+	change func(*corev1.PersistentVolume),
+) error {
+	changed := pv.DeepCopy()
+	change(changed)
+	if !equality.Semantic.DeepEqual(pv, changed) {
+		patch := client.StrategicMergeFrom(pv.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		if err := s.Writer.Patch(ctx, changed, patch); err != nil {
+			return fmt.Errorf("write PersistentVolume %q: %w", pv.Name, err)
+		}
+	}
+	s.volumes.Wrote(changed)
+	return nil
+}

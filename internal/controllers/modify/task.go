@@ -57,7 +57,7 @@ func (c *Controller) Apply(ctx context.Context, s attributes.Snapshot, action at
 	case attributes.Modify:
 		return c.modify(ctx, s), nil
 	case attributes.SetVolumeClass:
-		return nil, c.Store.PatchVolume(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
+		return nil, c.Store.PatchVolumeInOrder(ctx, s.Volume, func(pv *corev1.PersistentVolume) {
 			pv.Spec.VolumeAttributesClassName = &a.Target
 		})
 	case attributes.Begin:
