@@ -137,7 +137,9 @@ func fail(s Group, now time.Time, f verdict.Finding) Verdict {
 	if s.Snapshot.Status != nil {
 		status = s.Snapshot.Status.DeepCopy()
 	}
-	status.ReadyToUse = new(false)
+	if f.Reason != verdict.GroupClassNotFound && f.Reason != verdict.GroupClassUnclear { // SN-G1, SN-Q2: as upstream
+		status.ReadyToUse = new(false)
+	}
 	status.Error = snapshotting.NewStatusError(f.Text(), now)
 	if sameStatus(s.Snapshot.Status, status) {
 		return then

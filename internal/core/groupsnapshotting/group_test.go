@@ -8,6 +8,7 @@ import (
 	groupv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -168,6 +169,55 @@ func TestDecideGroup(t *testing.T) {
 	} {
 		if got := verdicttest.Show(DecideGroup(tc.s, now)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// SN-G3, SN-N10, SN-N11: a member's content is of the volume, and what the driver said of the
+// snapshot is in its first status. With a snapshotHandle as the source upstream's sidecar would
+// delete the snapshot for itself.
+func TestMembers(t *testing.T) {
+	s := world(finalized, withContent(func(c *groupv1.VolumeGroupSnapshotContent) {
+		c.Annotations = map[string]string{names.AnnGroupDeletionSecretName: "s", names.AnnGroupDeletionSecretNamespace: "n"}
+		c.Status.VolumeSnapshotInfoList[0].RestoreSize, c.Status.VolumeSnapshotInfoList[0].CreationTime = new(int64(5)), new(int64(7))
+	}))
+	one, is := members(s)[0].(CreateMember)
+	if !is {
+		t.Fatalf("%T", members(s)[0])
+	}
+	if got := one.Content.Spec.Source; got.SnapshotHandle != nil || got.VolumeHandle == nil || *got.VolumeHandle != "h-a" {
+		t.Errorf("the source of the content is %+v", got)
+	}
+	if got := one.Content.Annotations; got[names.AnnGroupSnapshotHandle] != "gh" || got[names.AnnSnapshotDeletionSecretName] != "s" {
+		t.Errorf("the annotations of the content are %v", got)
+	}
+	want := &snapshotv1.VolumeSnapshotContentStatus{
+		SnapshotHandle: new("s-a"), VolumeGroupSnapshotHandle: new("gh"), ReadyToUse: new(true),
+		RestoreSize: new(int64(5)), CreationTime: new(int64(7)),
+	}
+	if !equality.Semantic.DeepEqual(one.ContentStatus, want) {
+		t.Errorf("the status of the content is %+v, want %+v", one.ContentStatus, want)
+	}
+}
+
+// SN-Q2, SN-G1: a class that does not exist is an error in the status, and says nothing of readiness.
+func TestClassErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		s       Group
+		written bool // readyToUse
+	}{
+		"class missing":    {world(func(s *Group) { s.Class = nil }), false},
+		"no default class": {world(func(s *Group) { s.Snapshot.Spec.VolumeGroupSnapshotClassName = nil }), false},
+		"nothing selected": {world(func(s *Group) { s.Sources = nil }), true},
+	} {
+		done, _ := DecideGroup(test.s, now).(do)
+		if len(done.Actions) != 1 {
+			t.Errorf("%s: %d actions", name, len(done.Actions))
+			continue
+		}
+		write, _ := done.Actions[0].(WriteStatus)
+		if write.Status == nil || write.Status.Error == nil || (write.Status.ReadyToUse != nil) != test.written {
+			t.Errorf("%s: the status is %+v", name, write.Status)
 		}
 	}
 }

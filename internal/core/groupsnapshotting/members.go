@@ -51,7 +51,9 @@ func newMember(s Group, m Member, name string) *snapshotv1.VolumeSnapshot {
 	}
 }
 
-// newMemberContent has no uid of its VolumeSnapshot yet, which is known once that is created.
+// newMemberContent has no uid of its VolumeSnapshot yet, which is known once that is created. Its
+// source is the volume: the sidecars take a content with the source snapshotHandle for one that a
+// user made, and write its status without the size and the group's handle (SN-A9).
 func newMemberContent(s Group, m Member, name, snapshot string) *snapshotv1.VolumeSnapshotContent {
 	c := s.Content
 	annotations := map[string]string{names.AnnGroupSnapshotHandle: groupHandle(c)}
@@ -67,10 +69,10 @@ func newMemberContent(s Group, m Member, name, snapshot string) *snapshotv1.Volu
 		},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
 			VolumeSnapshotRef: corev1.ObjectReference{
-				APIVersion: names.SnapshotGroup + "/v1", Kind: "VolumeSnapshot", Namespace: s.Snapshot.Namespace, Name: snapshot,
+				Kind: "VolumeSnapshot", Namespace: s.Snapshot.Namespace, Name: snapshot,
 			},
 			DeletionPolicy: c.Spec.DeletionPolicy, Driver: c.Spec.Driver,
-			Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new(m.Info.SnapshotHandle)},
+			Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new(m.Info.VolumeHandle)},
 		},
 	}
 	if s.SourceMode && len(m.Volumes) == 1 {

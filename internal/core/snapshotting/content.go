@@ -58,13 +58,13 @@ func DecideContent(
 		}
 	case isReady(c):
 		return idleReady()
-	case isMember(c) && (c.Status == nil || c.Spec.Source.SnapshotHandle == nil): // SN-A10, SN-G3
+	case isMember(c) && (c.Status == nil || handle(c) == ""): // SN-A10
 		return idle("the snapshot belongs to a group")
 	case s.NotBefore.After(now):
 		return awaitRetry(s.NotBefore)
 	case !s.Asked.IsZero() && s.Asked.Add(pause(s)).After(now):
 		return polled(s, s.Asked)
-	case c.Spec.Source.SnapshotHandle != nil:
+	case c.Spec.Source.SnapshotHandle != nil, isMember(c): // SN-A9
 		return find(s, now)
 	case c.Spec.Source.VolumeHandle == nil:
 		return contentRefuse{
@@ -201,7 +201,7 @@ func driverParameters(s ContentSnapshot) (parameters map[string]string, problem 
 
 // find confirms a snapshot that exists already (SN-A9).
 func find(s ContentSnapshot, now time.Time) ContentVerdict {
-	known := *s.Content.Spec.Source.SnapshotHandle
+	known := handle(s.Content)
 	if !s.Lists {
 		return contentDo{
 			Finding: finding(verdict.ContentIdle, "the driver cannot list snapshots, so the snapshot %q counts as ready", known),

@@ -49,7 +49,7 @@ func AfterCreate(s ContentSnapshot, a Answer, f *Failure, now time.Time) Content
 // answer is what the content says.
 func AfterFind(s ContentSnapshot, a Answer, f *Failure, now time.Time) ContentVerdict {
 	if f == nil && a.Handle == "" {
-		f = &Failure{Message: "can not find snapshot for snapshotID " + *s.Content.Spec.Source.SnapshotHandle}
+		f = &Failure{Message: "can not find snapshot for snapshotID " + handle(s.Content)}
 	}
 	if f != nil {
 		message := "Failed to check and update snapshot content: " + f.Message

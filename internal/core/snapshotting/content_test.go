@@ -93,6 +93,11 @@ func TestDecideContent(t *testing.T) {
 		{"SN-A4: ready, with the annotation of a crash", content(ready, annotated(names.AnnSnapshotBeingCreated)), nil, "do ClearCreating; nothing ContentIdle"},
 		{"SN-A9: pre-provisioned", content(static), nil, "do FindSnapshot"},
 		{"SN-A10: member", content(annotated(names.AnnGroupSnapshotHandle)), nil, "nothing ContentIdle"},
+		{"SN-A9: member that is not ready", content(taken, annotated(names.AnnGroupSnapshotHandle)), nil, "do FindSnapshot"},
+		{"SN-A9: member without a handle", content(annotated(names.AnnGroupSnapshotHandle), func(c *snapshotv1.VolumeSnapshotContent) {
+			c.Status = &snapshotv1.VolumeSnapshotContentStatus{}
+		}), nil, "nothing ContentIdle"},
+		{"SN-E3: member deleted", content(ready, terminating, annotated(names.AnnGroupSnapshotHandle), annotated(names.AnnSnapshotBeingDeleted)), nil, "do ReleaseContent; nothing ContentDeleting"},
 		{"no source", content(func(c *snapshotv1.VolumeSnapshotContent) { c.Spec.Source.VolumeHandle = nil }), nil, "refuse ContentCheckFailed"},
 		{"SN-E1: deleted by hand", content(ready, terminating), nil, "wait ContentAwaitsDeletion"},
 		{"SN-E2: deleted", content(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), nil, "do DeleteSnapshot"},
