@@ -135,7 +135,7 @@ func stuckThings() []stuckThing {
 			must(t, b.Client.Patch(t.Context(), claim, client.MergeFrom(before)))
 			return "pvc/modified"
 		}},
-		{"a clone of a claim that does not exist", "SourceNotReady", func(t *testing.T, b berth) string {
+		{"a clone of a claim that does not exist", "SourceMissing", func(t *testing.T, b berth) string {
 			claim := b.newClaim("clone", "")
 			claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "absent"}
 			must(t, b.Client.Create(t.Context(), claim))

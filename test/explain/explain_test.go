@@ -224,6 +224,21 @@ func (s situation) check(t *testing.T, report core.Report) {
 	}
 }
 
+// A secret is not said to be absent where the dump has none: the answer says what is not known.
+func TestUnreadLeavesTheDecisionOpen(t *testing.T) {
+	base, all := readSituations(t)
+	s := all[slices.IndexFunc(all, func(s situation) bool { return s.Reason == verdict.SecretMissing })]
+	base = slices.DeleteFunc(base, func(o map[string]any) bool { return o["kind"] == "Secret" })
+	out, _ := run(t, "explain", s.Explain, "-n", "shop", "--now", now, "-o", "json", "--from", s.dump(t, base))
+	var answer command.Answer
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Reports) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if strings.Contains(out, string(verdict.SecretMissing)) || !strings.Contains(out, "not known: Secrets were not read") {
+		t.Error(out)
+	}
+}
+
 // No command that the answer offers removes a finalizer or forces a deletion without saying what
 // that risks.
 func TestFixesNameTheirRisks(t *testing.T) {

@@ -9,20 +9,17 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/purser-csi/purser/internal/core/binding"
-	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
 // provisioning is about a claim for which the provisioner of its class was asked. The findings are
-// in the order in which they bite: what the request refers to, who works on it, what the driver
+// in the order in which they bite: what the provisioner refuses, whether it works, what the driver
 // answered.
 func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Snapshot, f Finding) []Finding {
 	driver := binding.Driver(s.Class.Provisioner)
 	var findings []Finding
-	findings = append(findings, c.badParameters(claim, s.Class, f)...)
-	findings = append(findings, c.sourceOf(claim, f)...)
-	findings = append(findings, c.selectedNode(claim, driver, f)...)
+	refused, unread := c.provisionRefused(claim, driver, f)
+	findings = append(findings, refused...)
 	failed := c.lastEvent(claimRef(claim), "ProvisioningFailed")
 	absent := c.provisionerAbsent(claim, s.Class, driver, f, failed)
 	if absent != nil && (failed == nil || !c.renewedAfter(provisioner(driver), eventTime(failed))) {
@@ -34,70 +31,8 @@ func (c *Cluster) provisioning(claim *corev1.PersistentVolumeClaim, s binding.Sn
 	if len(findings) == 0 {
 		findings = append(findings, c.underWay(claim, driver, f))
 	}
+	findings[0].Evidence = append(findings[0].Evidence, unread...)
 	return findings
-}
-
-// badParameters calls the provisioner's own checks of the class.
-func (c *Cluster) badParameters(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass,
-	f Finding,
-) []Finding {
-	scope := secretref.Scope{VolumeName: "pvc-" + string(claim.UID), Claim: keyOf(claim), Annotations: claim.Annotations}
-	set, problem := secretref.NewSet(class.Parameters, scope)
-	f.Cause, f.Actor = Ref{Kind: Class, Name: class.Name}, Administrator
-	if problem != nil {
-		f.Reason, f.WaitsFor = verdict.ClassInvalid, fmt.Sprintf("a correct StorageClass %q: its parameter %s %s", class.Name, problem.Parameter, problem.Text)
-		f.Evidence = []Evidence{{
-			f.Cause, "parameters[" + problem.Parameter + "]",
-			quoted(class.Parameters[problem.Parameter]), problem.Fix,
-		}}
-		f.Fix = []Step{{
-			Text:    problem.Fix + ". Parameters cannot be changed: delete the class and create it again under the same name",
-			Command: "kubectl get storageclass " + class.Name + " -o yaml", Risk: "none for volumes that exist: they do not read the class again, except for expansion",
-		}}
-		return []Finding{f}
-	}
-	secret := set.Of(secretref.Provisioner)
-	if secret.Name == "" || c.lacks(Secret) || c.index.secrets[secret] {
-		return nil
-	}
-	f.Reason, f.WaitsFor = verdict.SecretMissing, fmt.Sprintf("secret %s, which StorageClass %q names for CreateVolume", secret, class.Name)
-	f.Cause = Ref{Secret, secret.Namespace, secret.Name}
-	f.Evidence = []Evidence{
-		{Ref{Kind: Class, Name: class.Name}, "parameters[csi.storage.k8s.io/provisioner-secret-name]", secret.Name, ""},
-		{f.Cause, "metadata.name", "no such secret", secret.String()},
-	}
-	f.Fix = []Step{{Text: "Create the secret as the driver documents it; provisioning goes on by itself", Command: fmt.Sprintf("kubectl -n %s get secret %s", secret.Namespace, secret.Name)}}
-	return []Finding{f}
-}
-
-// selectedNode checks the node that the scheduler picked: that it exists and has the driver (H-8,
-// H-9).
-func (c *Cluster) selectedNode(claim *corev1.PersistentVolumeClaim, driver string, f Finding) []Finding {
-	name := claim.Annotations[names.AnnSelectedNode]
-	if name == "" || c.lacks(Node) {
-		return nil
-	}
-	f.Reason, f.Actor = verdict.NodeTopologyUnknown, Administrator
-	field := "metadata.annotations[" + names.AnnSelectedNode + "]"
-	if c.index.nodes[name] == nil {
-		f.Cause, f.WaitsFor = Ref{Kind: Node, Name: name}, fmt.Sprintf("node %q, which the scheduler picked and which does not exist any more", name)
-		f.Evidence = []Evidence{{claimRef(claim), field, name, "a node that exists"}}
-		f.Fix = []Step{{
-			Text:    "Take the annotation off, so that the scheduler picks again",
-			Command: fmt.Sprintf("kubectl -n %s annotate pvc %s %s-", claim.Namespace, claim.Name, names.AnnSelectedNode), Risk: "none: no volume was created",
-		}}
-		return []Finding{f}
-	}
-	if c.lacks(CSINode) || c.registered(name, driver) {
-		return nil
-	}
-	f.Cause, f.WaitsFor = Ref{Kind: CSINode, Name: name}, fmt.Sprintf("driver %q to be registered on node %q, which the scheduler picked", driver, name)
-	f.Evidence = []Evidence{
-		{claimRef(claim), field, name, ""},
-		{Ref{Kind: CSINode, Name: name}, "spec.drivers", c.driversOn(name), driver},
-	}
-	f.Fix = c.registerFix(driver, name)
-	return []Finding{f}
 }
 
 func (c *Cluster) registered(node, driver string) bool {

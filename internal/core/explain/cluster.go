@@ -77,6 +77,8 @@ type Cluster struct {
 	// NoneInDump are kinds of which a dump has no object, as a cluster may have none. They are
 	// taken to be absent, and the answer says so.
 	NoneInDump map[Kind]bool
+	// Gather reads the objects above for the decisions of a provisioner; nil leaves those out.
+	Gather Gatherer
 
 	index index
 }

@@ -145,6 +145,11 @@ func (c *Cluster) finish(report Report, used ...Kind) Report {
 		report.Next = ""
 	}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, f := range report.Findings {
+		if !slices.Contains(used, f.Cause.Kind) {
+			used = append(used, f.Cause.Kind)
+		}
+	}
 	for _, kind := range used {
 		if cause, unread := c.Unread[kind]; unread {
 			report.Unread = append(report.Unread, unreadText(kind, cause))

@@ -6,7 +6,6 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -111,47 +110,4 @@ func (c *Cluster) restoring(s *snapshotv1.VolumeSnapshot) *corev1.PersistentVolu
 		}
 	}
 	return nil
-}
-
-// sourceOf checks the data source of a claim that waits for its volume.
-func (c *Cluster) sourceOf(claim *corev1.PersistentVolumeClaim, f Finding) []Finding {
-	source := claim.Spec.DataSourceRef
-	if source == nil {
-		return nil
-	}
-	namespace := claim.Namespace
-	if source.Namespace != nil {
-		namespace = *source.Namespace
-	}
-	key := types.NamespacedName{Namespace: namespace, Name: source.Name}
-	f.Reason, f.Actor = verdict.SourceNotReady, User
-	f.Evidence = []Evidence{{claimRef(claim), "spec.dataSourceRef", source.Kind + "/" + source.Name, ""}}
-	switch source.Kind {
-	case string(Snapshot):
-		s := c.index.snapshots[key]
-		if c.lacks(Snapshot) || s != nil && s.Status != nil && deref(s.Status.ReadyToUse) {
-			return nil
-		}
-		f.Cause, f.WaitsFor = Ref{Snapshot, key.Namespace, key.Name}, fmt.Sprintf("snapshot %s, which does not exist", key)
-		if s != nil {
-			pending := c.snapshotPending(s)
-			f.WaitsFor, f.Fix = fmt.Sprintf("snapshot %s to be ready; that waits for %s", key, pending.WaitsFor), pending.Fix
-			f.Evidence = append(f.Evidence, pending.Evidence...)
-		}
-	case string(Claim):
-		other := c.index.claims[key]
-		if c.lacks(Claim) || other != nil && other.Status.Phase == corev1.ClaimBound {
-			return nil
-		}
-		f.Cause, f.WaitsFor = Ref{Claim, key.Namespace, key.Name}, fmt.Sprintf("claim %s, the source of the clone, which does not exist", key)
-		if other != nil {
-			f.WaitsFor = fmt.Sprintf("claim %s, the source of the clone, to be bound", key)
-			f.Evidence = append(f.Evidence, Evidence{claimRef(other), "status.phase", string(other.Status.Phase), "Bound"})
-		}
-	default:
-		f.Actor, f.Cause = Administrator, claimRef(claim)
-		f.WaitsFor = fmt.Sprintf("a populator for %s, which has to fill the volume", source.Kind)
-		f.Fix = []Step{{Text: "Is a volume populator for this kind installed and running?", Command: "kubectl get volumepopulators"}}
-	}
-	return []Finding{f}
 }

@@ -79,10 +79,11 @@ func (r *Reader) Get(_ context.Context, key client.ObjectKey, into client.Object
 	if err != nil {
 		return err
 	}
-	for _, o := range r.objects[kind] {
-		if client.ObjectKeyFromObject(o) == key {
-			return fill(into, o)
-		}
+	at, found := slices.BinarySearchFunc(r.objects[kind], key, func(o client.Object, key client.ObjectKey) int {
+		return cmp.Or(strings.Compare(o.GetNamespace(), key.Namespace), strings.Compare(o.GetName(), key.Name))
+	})
+	if found {
+		return fill(into, r.objects[kind][at])
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, key.String())
 }

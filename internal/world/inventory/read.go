@@ -67,7 +67,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string, now time.
 		return nil, err
 	}
 	builder.cluster.Unread = unread
-	return builder.cluster.Prepare(), nil
+	return prepare(builder.cluster), nil
 }
 
 // Builder collects objects of a dump.
@@ -141,7 +141,7 @@ func (b *Builder) Cluster() *explain.Cluster {
 			b.cluster.NoneInDump[k.name] = true
 		}
 	}
-	return b.cluster.Prepare()
+	return prepare(b.cluster)
 }
 
 // Latest returns the newest time that an object of the dump names; the zero time if there is none.
