@@ -82,17 +82,8 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 		}
 		findings = append(findings, f)
 	}
-	if other := c.sameHandle(pv); other != nil {
-		f := base
-		f.Reason, f.Actor, f.Cause = verdict.VolumeShared, Administrator, volumeRef(other)
-		f.WaitsFor = fmt.Sprintf("a decision: PersistentVolume %s names the same volume, and deleting it would take that one's data", other.Name)
-		f.Evidence = []Evidence{{volumeRef(other), "spec.csi.volumeHandle", other.Spec.CSI.VolumeHandle, "another handle"}}
-		f.Fix = []Step{{
-			Text:    "Let go of this one: with policy Retain its object can be deleted and the volume stays",
-			Command: fmt.Sprintf(`kubectl patch pv %s -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`, pv.Name),
-		}}
-		findings = append(findings, f)
-	}
+	why, refused, unread := c.reclaimRefused(pv, driver, base)
+	findings = append(findings, refused...)
 	if event := c.lastEvent(volumeRef(pv), "VolumeFailedDelete"); event != nil {
 		f := base
 		code, words := rpcCode(event.Message)
@@ -106,13 +97,6 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 		findings = append(findings, f)
 	}
 	state, _ := c.healthOf(provisioner(driver))
-	if pv.Spec.CSI == nil || driver == "" {
-		f := base
-		f.Reason, f.Actor, f.WaitsFor = verdict.VolumeNotDeletable, Administrator, "to be deleted by hand: no CSI driver serves it"
-		f.Evidence = []Evidence{{volumeRef(pv), "spec.csi", "absent", "a CSI driver"}}
-		f.Fix = []Step{{Text: "Clean up the storage, then delete the PersistentVolume", Command: "kubectl delete pv " + pv.Name, Risk: "make sure that the data is not needed"}}
-		return append(findings, f)
-	}
 	if (state == noLease || state == expired) && len(findings) == 0 {
 		f := base
 		f.Reason, f.Actor, f.Cause = verdict.ProvisionerSilent, Administrator, Ref{Kind: CSIDriver, Name: driver}
@@ -123,23 +107,13 @@ func (c *Cluster) reclaiming(pv *corev1.PersistentVolume) []Finding {
 	}
 	if len(findings) == 0 {
 		base.Reason, base.Actor, base.WaitsFor = verdict.VolumeReclaim, Itself, fmt.Sprintf("driver %q to delete the volume", driver)
+		if why.Reason != verdict.VolumeReclaim {
+			base.Reason, base.WaitsFor = why.Reason, "the provisioner, which has nothing to delete yet: "+why.Message
+		}
 		findings = append(findings, base)
 	}
-	return findings
-}
-
-// sameHandle returns another volume with the same handle that is not released; nil for none.
-func (c *Cluster) sameHandle(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
-	if pv.Spec.CSI == nil {
-		return nil
-	}
-	for _, other := range c.Volumes {
-		if other.Name != pv.Name && other.Spec.CSI != nil && other.Spec.CSI.Driver == pv.Spec.CSI.Driver &&
-			other.Spec.CSI.VolumeHandle == pv.Spec.CSI.VolumeHandle && other.Status.Phase != corev1.VolumeReleased {
-			return other
-		}
-	}
-	return nil
+	findings[0].Evidence = append(findings[0].Evidence, unread...)
+	return inWordsOf(why, findings)
 }
 
 // volumeDeletion explains a PersistentVolume that is being deleted and does not go.

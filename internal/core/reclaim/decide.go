@@ -189,7 +189,7 @@ func reclaim(s Snapshot) Verdict {
 		}}
 	case finding != nil: // D-15
 		return refuse{Finding: *finding}
-	case slices.ContainsFunc(s.Twins, needsVolume): // D-37
+	case NeedyTwin(s) != nil: // D-37
 		return shared(s)
 	case s.Now.Before(s.CallsEnd):
 		return wait{Finding: verdict.Finding{
@@ -266,7 +266,7 @@ func finalizers(s Snapshot) []string {
 // shared refuses to delete a volume under another PersistentVolume. Upstream deletes it, and its
 // data with it (#1235).
 func shared(s Snapshot) Verdict {
-	other := s.Twins[slices.IndexFunc(s.Twins, needsVolume)].Volume
+	other := NeedyTwin(s)
 	return refuse{Finding: verdict.Finding{
 		Reason: verdict.VolumeShared,
 		Message: fmt.Sprintf(
