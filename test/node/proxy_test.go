@@ -27,7 +27,8 @@ type proxy struct {
 	hook  func(ctx context.Context, method, volume string) error
 	after func(ctx context.Context, method, volume string) error
 	edit  func(*csi.NodeGetCapabilitiesResponse)
-	seen  []any // publish and stage requests
+	seen  []any    // publish and stage requests
+	fails []string // what the driver refused, with its words
 }
 
 // newProxy serves at socket until the test ends.
@@ -72,6 +73,11 @@ func (p *proxy) intercept(ctx context.Context, r any, info *grpc.UnaryServerInfo
 		}
 	}
 	answer, err := handle(ctx, r)
+	if err != nil {
+		p.mu.Lock()
+		p.fails = append(p.fails, method+": "+err.Error())
+		p.mu.Unlock()
+	}
 	if done != nil {
 		_ = done(ctx, method, volume)
 	}
@@ -98,12 +104,14 @@ func (p *proxy) setHook(hook func(ctx context.Context, method, volume string) er
 	p.hook = hook
 }
 
-// mounting returns how often the driver was called to stage, publish, unpublish and unstage.
+// mounting returns how often the driver was called to stage, publish, unpublish and unstage, and what
+// it refused.
 func (p *proxy) mounting() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return fmt.Sprintf("stage %d, publish %d, unpublish %d, unstage %d", p.calls["NodeStageVolume"], p.calls["NodePublishVolume"],
+	counts := fmt.Sprintf("stage %d, publish %d, unpublish %d, unstage %d", p.calls["NodeStageVolume"], p.calls["NodePublishVolume"],
 		p.calls["NodeUnpublishVolume"], p.calls["NodeUnstageVolume"])
+	return strings.Join(append([]string{counts}, p.fails...), "; ")
 }
 
 func (p *proxy) count(method string) int {

@@ -392,9 +392,16 @@ func (r *rig) waitClean() {
 	}
 }
 
-// leftovers are the files and folders of volumes below the root directory, and the devices.
+// leftovers are the mounts below the root directory; once there are none, the files and folders of
+// volumes, and the devices. It does not walk into a mount, which could not be unmounted meanwhile.
 func (r *rig) leftovers() []string {
-	var left []string
+	left, err := mount.Below(r.root)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if len(left) > 0 {
+		return left
+	}
 	for _, dir := range []string{r.layout.Pods(), r.layout.Plugins()} {
 		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 			rel, _ := filepath.Rel(r.root, path)
