@@ -10,11 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-
 	"github.com/purser-csi/purser/test/bench/folder"
-	"github.com/purser-csi/purser/test/exitcode"
 )
 
 func main() { os.Exit(run()) }
@@ -38,10 +34,7 @@ func run() int {
 	flag.DurationVar(&o.patience, "patience", 2*time.Minute, "for the first publication; what is not published by then is extrapolated")
 	flag.StringVar(&o.only, "only", "", "`words` that stand in the names of the contenders, such as purser; empty for all")
 	flag.Parse()
-	ctrllog.SetLogger(logr.Discard())
-	return exitcode.Run("bench-capacity", 0, func(ctx context.Context) error {
-		return folder.Run(ctx, folder.OnFailure, o.bench)
-	})
+	return folder.Main("bench-capacity", false, o.bench)
 }
 
 // contenders are the provisioners, with the flags in which they differ. Ours has its defaults.

@@ -11,15 +11,12 @@ import (
 	"sync/atomic"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/go-logr/logr"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/purser-csi/purser/test/bench/audited"
 	"github.com/purser-csi/purser/test/bench/folder"
-	"github.com/purser-csi/purser/test/exitcode"
 	"github.com/purser-csi/purser/test/scripted"
 )
 
@@ -38,12 +35,7 @@ func run() int {
 	flag.IntVar(&m.rounds, "rounds", 3, "rounds, in which the two take turns")
 	keep := flag.Bool("keep", false, "keep the folder with the logs")
 	flag.Parse()
-	ctrllog.SetLogger(logr.Discard())
-	stay := folder.OnFailure
-	if *keep {
-		stay = folder.Always
-	}
-	return exitcode.Run("bench-resize", 0, func(ctx context.Context) error { return folder.Run(ctx, stay, m.bench) })
+	return folder.Main("bench-resize", *keep, m.bench)
 }
 
 // driver expands at once, and leaves nothing to the node.

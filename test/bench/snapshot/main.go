@@ -9,11 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/go-logr/logr"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-
 	"github.com/purser-csi/purser/test/bench/folder"
-	"github.com/purser-csi/purser/test/exitcode"
 )
 
 func main() { os.Exit(run()) }
@@ -32,14 +28,7 @@ func run() int {
 	flag.StringVar(&o.only, "only", "", "part of the `name` of the combinations to measure; empty for all")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folder with the logs")
 	flag.Parse()
-	ctrllog.SetLogger(logr.Discard())
-	stay := folder.OnFailure
-	if o.keep {
-		stay = folder.Always
-	}
-	return exitcode.Run("bench-snapshot", 0, func(ctx context.Context) error {
-		return folder.Run(ctx, stay, o.bench)
-	})
+	return folder.Main("bench-snapshot", o.keep, o.bench)
 }
 
 func (o options) bench(ctx context.Context, bin, dir string) (err error) {
