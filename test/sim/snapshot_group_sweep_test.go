@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -144,17 +143,7 @@ func TestGroupFaultFree(t *testing.T) {
 }
 
 // TestGroupSweep crashes both halves at every write and call about a group.
-func TestGroupSweep(t *testing.T) {
-	every := 3
-	if os.Getenv("SIM") == "whole" {
-		every = 1
-	}
-	runs, wrong := sweepSnapshots(t, groupWorkloads, (*snapshotWorld).playGroup, snapshotMutant{}, every)
-	for _, text := range wrong[:min(len(wrong), 10)] {
-		t.Error(text)
-	}
-	t.Logf("%d runs, %d violations", runs, len(wrong))
-}
+func TestGroupSweep(t *testing.T) { mustHold(t, groupWorkloads, (*snapshotWorld).playGroup) }
 
 // groupMutants break one rule each.
 var groupMutants = []snapshotMutant{
@@ -179,9 +168,5 @@ var groupMutants = []snapshotMutant{
 
 // TestGroupMutants shows that the sweep sees each broken rule.
 func TestGroupMutants(t *testing.T) {
-	for _, mutant := range groupMutants {
-		if runs, wrong := sweepSnapshots(t, groupWorkloads, (*snapshotWorld).playGroup, mutant, 2); len(wrong) == 0 {
-			t.Errorf("%s: not seen in %d runs", mutant.name, runs)
-		}
-	}
+	mustSee(t, groupMutants, groupWorkloads, (*snapshotWorld).playGroup)
 }

@@ -138,7 +138,7 @@ func TestSnapshotFaultFree(t *testing.T) {
 // sweepSnapshots brings each fault about at each write and call, with and without a user who
 // deletes at that moment. It returns the number of runs, and what went wrong in the first few.
 func sweepSnapshots(
-	t *testing.T, works []snapshotWork, play func(*snapshotWorld, snapshotWork, bool), mutant snapshotMutant, every int,
+	t *testing.T, works []snapshotWork, play playing, mutant snapshotMutant, every int,
 ) (runs int, wrong []string) {
 	t.Helper()
 	for _, work := range works {
@@ -164,18 +164,35 @@ func sweepSnapshots(
 	return runs, wrong
 }
 
-// TestSnapshotSweep crashes both halves at every write and call.
-func TestSnapshotSweep(t *testing.T) {
+// playing plays a workload in a world, about snapshots or about groups of them.
+type playing = func(*snapshotWorld, snapshotWork, bool)
+
+// mustHold sweeps the workloads, and reports the first violations.
+func mustHold(t *testing.T, works []snapshotWork, play playing) {
+	t.Helper()
 	every := 3
 	if os.Getenv("SIM") == "whole" {
 		every = 1
 	}
-	runs, wrong := sweepSnapshots(t, snapshotWorkloads, (*snapshotWorld).play, snapshotMutant{}, every)
+	runs, wrong := sweepSnapshots(t, works, play, snapshotMutant{}, every)
 	for _, text := range wrong[:min(len(wrong), 10)] {
 		t.Error(text)
 	}
 	t.Logf("%d runs, %d violations", runs, len(wrong))
 }
+
+// mustSee sweeps the workloads with each mutant, and reports those that live.
+func mustSee(t *testing.T, mutants []snapshotMutant, works []snapshotWork, play playing) {
+	t.Helper()
+	for _, mutant := range mutants {
+		if runs, wrong := sweepSnapshots(t, works, play, mutant, 2); len(wrong) == 0 {
+			t.Errorf("%s: not seen in %d runs", mutant.name, runs)
+		}
+	}
+}
+
+// TestSnapshotSweep crashes both halves at every write and call.
+func TestSnapshotSweep(t *testing.T) { mustHold(t, snapshotWorkloads, (*snapshotWorld).play) }
 
 // snapshotMutants break one rule each.
 var snapshotMutants = []snapshotMutant{
@@ -200,11 +217,7 @@ var snapshotMutants = []snapshotMutant{
 
 // TestSnapshotMutants shows that the sweep sees each broken rule.
 func TestSnapshotMutants(t *testing.T) {
-	for _, mutant := range snapshotMutants {
-		if runs, wrong := sweepSnapshots(t, snapshotWorkloads, (*snapshotWorld).play, mutant, 2); len(wrong) == 0 {
-			t.Errorf("%s: not seen in %d runs", mutant.name, runs)
-		}
-	}
+	mustSee(t, snapshotMutants, snapshotWorkloads, (*snapshotWorld).play)
 }
 
 func apiserverSnapshots(w *snapshotWorld) []*snapshotv1.VolumeSnapshot {
