@@ -90,6 +90,9 @@ type ReclaimMemory struct {
 	// SawRelease reports whether the watch has shown the release of the volume, and no attempt has
 	// failed since; nil for never.
 	SawRelease func(*corev1.PersistentVolume) bool
+	// IsComing reports whether an event of this very version is still to come, so that it need not be
+	// decided about now; nil for never.
+	IsComing func(*corev1.PersistentVolume) bool
 	// CallsEnd returns when the CreateVolume calls of previous leaders for a PersistentVolume must
 	// have ended, as the journal says; nil for no journal.
 	CallsEnd func(ctx context.Context, volume string) (time.Time, error)
@@ -190,6 +193,9 @@ func freshVolume(
 	case reclaim.ViewIsFresh:
 		return cached, true, nil
 	case reclaim.ViewNeedsLive:
+	}
+	if m.IsComing != nil && m.IsComing(cached) {
+		return nil, false, nil
 	}
 	now, err = kube.Get(ctx, from.Live, client.ObjectKeyFromObject(cached), &corev1.PersistentVolume{})
 	if err != nil || now == nil || now.UID != cached.UID { // another object of the name is enqueued by its own event

@@ -26,7 +26,7 @@ func (c *Controller) readers() world.Readers {
 func (c *Controller) memory() world.ReclaimMemory {
 	return world.ReclaimMemory{
 		Now: c.Clock.Now(), Driver: c.Driver, Protector: c.DropProtection, Volumes: c.Volumes,
-		SawRelease: c.sawRelease, CallsEnd: c.callsEnd,
+		SawRelease: c.sawRelease, IsComing: c.releases.isComing, CallsEnd: c.callsEnd,
 	}
 }
 

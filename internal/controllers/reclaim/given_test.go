@@ -39,6 +39,7 @@ func TestReleasedAndGivenToAnotherClaim(t *testing.T) {
 	if err := r.api.Delete(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
+	r.showsChange(t)
 	r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Hour)
 	if r.run(t); len(r.driver.deleted) != 1 {
 		t.Errorf("called %d times when claim b is gone", len(r.driver.deleted))
@@ -78,6 +79,25 @@ func TestReleaseThatNobodySaw(t *testing.T) {
 				t.Errorf("called %d times, read %q", len(r.driver.deleted), r.reads)
 			}
 		})
+	}
+}
+
+// The end of the claim may be handled between the cache and the handlers of the volume's events: it
+// costs no read, and the event that follows decides.
+func TestReleaseInTheCacheBeforeItsEvent(t *testing.T) {
+	r := newRig(nil, releasedVolume())
+	pv := releasedVolume()
+	r.releases.forget(pv)
+	pv.Labels = map[string]string{"any": "change"}
+	if err := r.api.Update(t.Context(), pv); err != nil { // a newer version than the watch has shown
+		t.Fatal(err)
+	}
+	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || len(r.reads) > 0 {
+		t.Errorf("before the event: again in %s, called %d times, read %q", again, len(r.driver.deleted), r.reads)
+	}
+	r.showsChange(t)
+	if r.run(t); len(r.driver.deleted) != 1 || len(r.reads) > 0 {
+		t.Errorf("after the event: called %d times, read %q", len(r.driver.deleted), r.reads)
 	}
 }
 

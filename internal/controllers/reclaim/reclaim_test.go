@@ -140,6 +140,16 @@ func (r *rig) sees(pv *corev1.PersistentVolume) {
 	r.changes().Update(context.Background(), event.TypedUpdateEvent[*corev1.PersistentVolume]{ObjectOld: bound, ObjectNew: pv}, q)
 }
 
+// showsChange has the watch show the volume as the API server has it.
+func (r *rig) showsChange(t *testing.T) {
+	t.Helper()
+	pv := &corev1.PersistentVolume{}
+	if err := r.api.Get(t.Context(), client.ObjectKey{Name: "pv"}, pv); err != nil {
+		t.Fatal(err)
+	}
+	r.sees(pv)
+}
+
 func (r *rig) run(t *testing.T) time.Duration {
 	t.Helper()
 	result, err := r.Loop().Reconcile(t.Context(), "pv")

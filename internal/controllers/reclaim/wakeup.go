@@ -37,6 +37,7 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 		}
 	}
 	look := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
+		c.releases.see(pv)
 		if wake(ctx, pv, q); c.isLost(pv) {
 			q.Add(pv.Name)
 		}
@@ -49,8 +50,8 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 			if reclaim.Owner(e.ObjectNew) == c.Driver.Name {
 				c.releases.note(e.ObjectOld, e.ObjectNew)
 			}
-			wake(ctx, e.ObjectOld, q)
 			look(ctx, e.ObjectNew, q)
+			wake(ctx, e.ObjectOld, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
 			c.releases.forget(e.Object)
