@@ -1,200 +1,28 @@
 package roles
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/go-logr/logr"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/purser-csi/purser/internal/cluster"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/rolestest"
-	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
-	"github.com/purser-csi/purser/test/e2e/audit"
 )
-
-// port is a cluster whose users are the administrator, and roles under the service accounts and
-// permissions that Purser ships.
-type port struct {
-	*testing.T
-
-	server    *cluster.Cluster
-	user      client.Client
-	furnisher bootstrap.Setup
-}
-
-func newPort(t *testing.T, components ...cluster.Component) port {
-	t.Helper()
-	return newPortOn(t, rolestest.LiveServer(t, components...))
-}
-
-func newPortOn(t *testing.T, server *cluster.Cluster) port {
-	t.Helper()
-	ctrllog.SetLogger(logr.Discard())
-	user, err := client.New(server.RESTConfig(), client.Options{Scheme: rolestest.Scheme(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := bootstrap.New(server.RESTConfig())
-	if err == nil {
-		err = f.ApplyRoles(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port{t, server, user, f}
-}
-
-func (p port) as(account string) *rest.Config {
-	p.Helper()
-	api, err := p.furnisher.ConfigFor(p.Context(), account)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return api
-}
-
-// quickly makes an election one for tests.
-var quickly = []string{
-	"--leader-election", "--leader-election-namespace=" + process.SystemNamespace, "--http-endpoint=127.0.0.1:0",
-	"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
-}
-
-// controllers are the role, not started, where it serves and what it logs.
-func (p port) controllers(args ...string) (c *controllers.Controllers, address func() string, log *rolestest.Log) {
-	p.Helper()
-	c = controllers.New()
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	c.AddFlags(flags)
-	if err := flags.Parse(append(slices.Clone(quickly), args...)); err != nil || c.Validate() != nil {
-		p.Fatal(err, c.Validate())
-	}
-	log = &rolestest.Log{}
-	c.Version, c.API, c.Log = "test", p.as("controllers"), log.Logger()
-	where := make(chan net.Addr, 1)
-	c.Listened = func(a net.Addr) { where <- a }
-	return c, sync.OnceValue(func() string { return fmt.Sprintf("http://%s", <-where) }), log
-}
-
-func (p port) create(objects ...client.Object) {
-	p.Helper()
-	for _, o := range objects {
-		if err := p.user.Create(p.Context(), o); err != nil {
-			p.Fatal(err)
-		}
-	}
-}
-
-func (p port) volume(name, class string, edit func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-	p.Helper()
-	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PersistentVolumeSpec{
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "foreign.csi", VolumeHandle: name}},
-			StorageClassName:       class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-		},
-	}
-	edit(pv)
-	p.create(pv)
-	return pv
-}
-
-// claim asks for a volume of a class; nil for none.
-func (p port) claim(name string, class *string) *corev1.PersistentVolumeClaim {
-	p.Helper()
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		},
-	}
-	p.create(claim)
-	return claim
-}
-
-// await reads the object again until it is as it should be.
-func await[T client.Object](p port, what string, object T, holds func(T) bool) {
-	p.Helper()
-	rolestest.Eventually(p.T, what, func() error {
-		if err := p.user.Get(p.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		if !holds(object) {
-			return fmt.Errorf("%+v", object)
-		}
-		return nil
-	})
-}
-
-func isBound(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Status.Phase == corev1.ClaimBound
-}
-
-// remove deletes an object and waits until it is gone.
-func (p port) remove(object client.Object) {
-	p.Helper()
-	if err := p.user.Delete(p.Context(), object); err != nil {
-		p.Fatal(err)
-	}
-	rolestest.Eventually(p.T, object.GetName()+" is gone", func() error { return p.gone(object) })
-}
-
-func (p port) gone(object client.Object) error {
-	err := p.user.Get(p.Context(), client.ObjectKeyFromObject(object), object)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return errors.Join(fmt.Errorf("it has finalizers %q", object.GetFinalizers()), err)
-}
-
-// log is what the API server notes of each request.
-func (p port) log() *audit.Log {
-	return &audit.Log{Path: p.server.AuditLog(), Touch: func(ctx context.Context, mark string) error {
-		return client.IgnoreNotFound(p.user.Get(ctx, client.ObjectKey{Name: mark}, &corev1.Namespace{}))
-	}}
-}
-
-func (p port) mark() audit.Mark {
-	p.Helper()
-	m, err := p.log().Mark(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
-	return m
-}
-
-// asked is what a service account has asked the API server between two marks.
-func (p port) asked(from, to audit.Mark, account string) audit.Tally {
-	p.Helper()
-	tally, err := p.log().Between(from, to)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return tally.By(audit.ServiceAccount(process.SystemNamespace, account))
-}
 
 // One leader and one standby, every controller at work, an orderly end, and all of it with the
 // permissions as shipped: what an operator sees of `purser controllers` (1.16, 1.17, section 10).

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -337,54 +336,6 @@ func shown(edit func(*corev1.PersistentVolume)) hook {
 	}
 }
 
-// brokenJournal records in its own way.
-type brokenJournal struct {
-	provisioning.Journal
-	record func(context.Context, intent.Entry) error
-}
-
-func (j brokenJournal) Record(ctx context.Context, e intent.Entry) error { return j.record(ctx, e) }
-
-type settlesNever struct{ provisioning.Journal }
-
-func (settlesNever) Settle(context.Context, types.UID) error { return nil }
-
-// unheld does not ask whether the journal is still ours.
-type unheld struct{ provisioning.Journal }
-
-func (unheld) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {
-	bounded, cancel := context.WithCancel(ctx)
-	return bounded, cancel, nil
-}
-
-type repeatsAnother struct{ provisioning.Journal }
-
-func (j repeatsAnother) Pending(claim types.UID) (intent.Entry, bool) {
-	e, ok := j.Journal.Pending(claim)
-	if ok {
-		e.Request = proto.Clone(e.Request).(*csi.CreateVolumeRequest)
-		e.Request.Parameters = map[string]string{"of": "the class as it is now"}
-		e.Former = nil
-	}
-	return e, ok
-}
-
-// forgetsRefused settles what the driver has refused, whatever was called before.
-type forgetsRefused struct{ provisioning.Journal }
-
-func (j forgetsRefused) Note(claim types.UID, _ intent.Known) {
-	_ = j.Settle(context.Background(), claim)
-}
-
-// forgetsFormer knows of one request for a claim, whatever was asked for before.
-type forgetsFormer struct{ provisioning.Journal }
-
-func (j forgetsFormer) Pending(claim types.UID) (intent.Entry, bool) {
-	e, ok := j.Journal.Pending(claim)
-	e.Former = nil
-	return e, ok
-}
-
 // answers changes the errors of CreateVolume.
 func answers(change func(error) error) func(csi.ControllerClient, provisioning.Journal) csi.ControllerClient {
 	return func(d csi.ControllerClient, _ provisioning.Journal) csi.ControllerClient { return answering{d, change} }
@@ -436,21 +387,3 @@ func (e earlySettler) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequ
 	}
 	return out, err
 }
-
-// hasty knows of no calls of a previous leader when it deletes.
-type hasty struct{ provisioning.Journal }
-
-func (hasty) CallsEnd(string) time.Time { return time.Time{} }
-
-// waits is the journal that the reclaim controller asks.
-func (m mutant) waits(j provisioning.Journal) provisioning.Journal {
-	if m.hasty {
-		return hasty{j}
-	}
-	return j
-}
-
-// unannounced deletes a volume of a live claim without a word in the journal.
-type unannounced struct{ provisioning.Journal }
-
-func (unannounced) Discard(context.Context, types.UID) error { return nil }

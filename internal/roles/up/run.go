@@ -21,8 +21,6 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/csirpc"
-	"github.com/purser-csi/purser/internal/mount"
-	"github.com/purser-csi/purser/internal/node"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
@@ -87,30 +85,6 @@ func (h *upRun) run(ctx context.Context) (err error) {
 	return err
 }
 
-const marker = "purser-data-folder"
-
-// openDataDir makes the folder, and refuses one that holds anything else, since --fresh empties it.
-func (h *upRun) openDataDir() error {
-	entries, err := os.ReadDir(h.dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
-	}
-	ours := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == marker })
-	if len(entries) > 0 && !ours {
-		return fmt.Errorf(
-			"--data-dir=%s: the folder has files that 'purser up' did not make; choose an empty or a new one",
-			h.DataDir,
-		)
-	}
-	if err := os.MkdirAll(h.dir, 0o700); err != nil {
-		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
-	}
-	if err := os.WriteFile(filepath.Join(h.dir, marker), []byte("made by 'purser up'; 'purser up --fresh' empties this folder\n"), 0o600); err != nil {
-		return fmt.Errorf("--data-dir=%s: %w", h.DataDir, err)
-	}
-	return nil
-}
-
 // findPrograms looks where the user says, beside this program, and in the path.
 func findPrograms() (cluster.Binaries, error) {
 	return cluster.FindBinaries(clusterComponents.Programs(), programDirs()...)
@@ -126,70 +100,6 @@ func programDirs() []string {
 }
 
 var clusterComponents = cluster.Components{cluster.Scheduler, cluster.ControllerManager}
-
-// clear takes away what an `up` that was killed left behind, and with --fresh everything.
-func (h *upRun) clear() error {
-	began := time.Now()
-	removed, err := h.unpublish()
-	if err != nil {
-		return err
-	}
-	if len(removed) > 0 {
-		h.screen.step(fmt.Sprintf("unmounted what was left (%d)", len(removed)), time.Since(began))
-	}
-	if !h.Fresh {
-		return nil
-	}
-	entries, err := os.ReadDir(h.dir)
-	if err != nil {
-		return fmt.Errorf("--fresh: %w", err)
-	}
-	for _, e := range entries {
-		if e.Name() == marker || e.Name() == "lock" {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(h.dir, e.Name())); err != nil {
-			return fmt.Errorf("--fresh: %w", err)
-		}
-	}
-	return nil
-}
-
-// unpublish takes away what was published for pods: mounts, and the links that stand in for them.
-// It says what was mounted.
-func (h *upRun) unpublish() ([]string, error) {
-	roots := []string{h.dir}
-	others, err := filepath.Glob(filepath.Join(h.dir, "nodes", "*"))
-	for _, root := range append(roots, others...) {
-		err = errors.Join(err, node.ReleaseLocks(root))
-	}
-	removed, failed := mount.CleanBelow(h.dir)
-	err = errors.Join(err, failed)
-	for _, root := range append(roots, others...) {
-		if err == nil {
-			err = removeLinks(filepath.Join(root, "pods"))
-		}
-	}
-	if err != nil {
-		return removed, fmt.Errorf("unpublish what was left below %s: %w", h.dir, err)
-	}
-	return removed, nil
-}
-
-// removeLinks removes the symbolic links below a folder, which are publications without a mount. It
-// follows none of them.
-func removeLinks(dir string) error {
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.Type()&os.ModeSymlink == 0 {
-			return err
-		}
-		return os.Remove(path)
-	})
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
-}
 
 // logToFile sends the logs of all roles to one file; the terminal is for people.
 func (h *upRun) logToFile(ctx context.Context) (context.Context, func(), error) {
@@ -210,8 +120,6 @@ func (h *upRun) logToFile(ctx context.Context) (context.Context, func(), error) 
 func (h *upRun) logFile() string { return filepath.Join(h.dir, "logs", "purser.log") }
 
 // start brings up the parts in the order in which they need each other.
-//
-//nolint:gocyclo // one step after the other, each of which may fail
 func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	h.screen.say("Starting a development cluster in %s", h.dir)
 	endpoint := h.CSIAddress
@@ -243,6 +151,21 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	if err := h.createObjects(ctx, where); err != nil {
 		return err
 	}
+	if err := h.startRoles(ctx, endpoint, resources); err != nil {
+		return err
+	}
+	start := h.startNodes
+	if h.WithKubelet {
+		start = h.startKubelet
+	}
+	if err := start(ctx, endpoint); err != nil {
+		return err
+	}
+	return h.copyKubeconfig()
+}
+
+// startRoles starts what works on claims and volumes, as far as the driver needs it.
+func (h *upRun) startRoles(ctx context.Context, endpoint string, resources []string) error {
 	var queue *handoff.Queue // of the controllers, when they are ours
 	if !h.Stock {
 		queue, h.attachments = handoff.New(), handoff.NewAttachments()
@@ -265,17 +188,7 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 			return err
 		}
 	}
-	if err := h.startSnapshots(ctx, endpoint, resources); err != nil {
-		return err
-	}
-	start := h.startNodes
-	if h.WithKubelet {
-		start = h.startKubelet
-	}
-	if err := start(ctx, endpoint); err != nil {
-		return err
-	}
-	return h.copyKubeconfig()
+	return h.startSnapshots(ctx, endpoint, resources)
 }
 
 // stockControllers are those of kube-controller-manager: housekeeping, and StatefulSets, whose claims
