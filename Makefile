@@ -89,6 +89,10 @@ test: cluster-tools build ## run every test
 sim: ## crash the controllers at every write and call, under virtual time, and break them on purpose (minutes)
 	@SIM=whole $(GO) test ./test/sim -run '(Sweep|Mutants)$$' -count=1 -v -timeout 30m
 
+.PHONY: crash
+crash: ## kill the driver and the node agent before each system call that changes something, as root (minutes)
+	@CRASH=whole $(GO) test ./test/crash ./test/node -run '^TestKilled' -count=1 -v -timeout 60m
+
 .PHONY: test-ceph
 test-ceph: ## run the backend ceph on a real Ceph, which is installed where absent (Debian, as root; minutes)
 	@$(GO) run ./test/ceph/install

@@ -82,17 +82,15 @@ func unsent(err error) *mounting.Failure { return &mounting.Failure{Message: err
 func (a *Agent) stage(ctx context.Context, s mounting.Snapshot, use mounting.Use) *mounting.Failure {
 	id := use.ID.Device()
 	path := a.layout.Stage(use.Key, id)
-	if id.Mode == mounting.Filesystem || s.Driver.Stages {
-		if err := makeDirs(path); err != nil {
-			return unsent(err)
-		}
-	}
 	var err error
-	switch {
+	switch { // before the folder: the staging path of a raw block volume is not below its metadata
 	case id.Mode == mounting.Block:
 		err = writeMetadata(a.layout.BlockData(id.Spec), mounting.BlockMetadata(use.Key, id.Spec, a.Node))
 	case s.Driver.Stages:
 		err = writeMetadata(a.layout.StageDir(use.Key), mounting.StageMetadata(use.Key))
+	}
+	if err == nil && (id.Mode == mounting.Filesystem || s.Driver.Stages) {
+		err = makeDirs(path)
 	}
 	if err != nil {
 		return unsent(err)

@@ -58,12 +58,13 @@ func TestReconstruct(t *testing.T) {
 				mounting.Publication{ID: raw, Published: true, Found: true})}},
 			"", l.BlockMap(raw),
 		},
-		"no metadata, and empty":                 {map[string]string{dir + "/mount/": ""}, nil, dir, ""},
-		"half written metadata":                  {map[string]string{dir + "/vol_data.json": "{", dir + "/mount/": ""}, nil, dir, ""},
-		"unfinished metadata":                    {map[string]string{dir + "/vol_data.json.new": published}, nil, dir, ""},
-		"half written metadata, and data":        {map[string]string{dir + "/vol_data.json": "{", dir + "/mount/data": "x"}, nil, "", dir + "/vol_data.json"},
-		"the same below a staging path":          {map[string]string{l.StageDir(key) + "/vol_data.json": "{", l.StageDir(key) + "/globalmount/data": "x"}, nil, "", l.StageDir(key) + "/vol_data.json"},
-		"no metadata, and a file of unknown use": {map[string]string{dir + "/file": "x"}, nil, "", dir + "/file"},
+		"no metadata, and empty":                    {map[string]string{dir + "/mount/": ""}, nil, dir, ""},
+		"half written metadata":                     {map[string]string{dir + "/vol_data.json": "{", dir + "/mount/": ""}, nil, dir, ""},
+		"unfinished metadata":                       {map[string]string{dir + "/vol_data.json.new": published}, nil, dir, ""},
+		"unfinished metadata of a raw block volume": {map[string]string{l.BlockData("pv-a") + "/vol_data.json.new": ""}, nil, l.BlockDir("pv-a"), ""},
+		"half written metadata, and data":           {map[string]string{dir + "/vol_data.json": "{", dir + "/mount/data": "x"}, nil, "", dir + "/vol_data.json"},
+		"the same below a staging path":             {map[string]string{l.StageDir(key) + "/vol_data.json": "{", l.StageDir(key) + "/globalmount/data": "x"}, nil, "", l.StageDir(key) + "/vol_data.json"},
+		"no metadata, and a file of unknown use":    {map[string]string{dir + "/file": "x"}, nil, "", dir + "/file"},
 	} {
 		t.Run(row, func(t *testing.T) {
 			a, _ := newAgent(t)
@@ -146,7 +147,8 @@ func TestNothingRemovedBelowMount(t *testing.T) {
 		t.Errorf("%v, metadata %t", err, exists(metadata))
 	}
 	podTask{a}.cleanPod(t.Context(), id.Pod)
-	a.discard(t.Context(), a.layout.VolumeDir(id.Pod, id.Spec), target, os.ErrInvalid)
+	dir := a.layout.VolumeDir(id.Pod, id.Spec)
+	a.discard(t.Context(), dir, dir, target, os.ErrInvalid)
 	if !exists(metadata) || a.records.get(key).IsEmpty() {
 		t.Errorf("metadata %t, record %+v", exists(metadata), a.records.get(key))
 	}

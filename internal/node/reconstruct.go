@@ -31,7 +31,7 @@ func (a *Agent) findPublications(ctx context.Context) error {
 		pod := types.UID(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir)))))
 		m, err := readMetadata(dir)
 		if err != nil {
-			a.discard(ctx, dir, filepath.Join(dir, "mount"), err)
+			a.discard(ctx, dir, dir, filepath.Join(dir, "mount"), err)
 			continue
 		}
 		id := mounting.ID{Pod: pod, Spec: mounting.Unescape(filepath.Base(dir)), Mode: mounting.Filesystem}
@@ -63,7 +63,7 @@ func (a *Agent) findDevices(ctx context.Context) error {
 		}
 		m, err := readMetadata(dir)
 		if err != nil {
-			a.discard(ctx, dir, filepath.Join(dir, "globalmount"), err)
+			a.discard(ctx, dir, dir, filepath.Join(dir, "globalmount"), err)
 			continue
 		}
 		key := mounting.Key{Driver: m.Driver, Handle: m.Handle}
@@ -95,7 +95,7 @@ func (a *Agent) findBlock(ctx context.Context) error {
 		m, err := readMetadata(data)
 		if err != nil {
 			staged := a.layout.Stage(mounting.Key{}, mounting.DeviceID{Spec: spec, Mode: mounting.Block})
-			a.discard(ctx, a.layout.BlockDir(spec), staged, err)
+			a.discard(ctx, a.layout.BlockDir(spec), data, staged, err)
 			continue
 		}
 		key := mounting.Key{Driver: m.Driver, Handle: m.Handle}
@@ -132,15 +132,15 @@ func (a *Agent) blockPods(spec string) []types.UID {
 	return pods
 }
 
-// discard removes a folder without readable metadata, which a crash before the first write leaves.
+// discard removes a folder without readable metadata in data, which a crash before the first write leaves.
 // What is there of the metadata stays as long as something is left where the volume is mounted.
-func (a *Agent) discard(ctx context.Context, dir, mounted string, problem error) {
+func (a *Agent) discard(ctx context.Context, dir, data, mounted string, problem error) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("folder", dir, "problem", problem.Error())
 	if is, err := mount.IsPoint(mounted); err != nil || is {
 		log.Error(err, "something is mounted that no metadata tells of; unmount it by hand", "path", mounted)
 		return
 	}
-	err := inOrder(removal(mounted), func() error { return removeMetadata(dir) }, func() error { return removeTree(dir) })
+	err := inOrder(removal(mounted), func() error { return removeMetadata(data) }, func() error { return removeTree(dir) })
 	if err != nil {
 		log.Error(err, "the folder of a volume without metadata is not empty and stays")
 	}

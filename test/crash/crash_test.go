@@ -19,22 +19,19 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"golang.org/x/sys/unix"
-
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/driver/backend"
 	"github.com/purser-csi/purser/internal/driver/backend/directory"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
 	"github.com/purser-csi/purser/internal/mount"
+	"github.com/purser-csi/purser/test/tracer"
 )
 
 // Of the child: what it is about and where it works.
 const (
 	childKind = "CRASH_TEST_KIND"
 	childDir  = "CRASH_TEST_DIR"
-	// childSocket is the descriptor by which the child is traced.
-	childSocket = 3
 )
 
 func TestMain(m *testing.M) {
@@ -113,7 +110,7 @@ func start(ctx context.Context, kind, dir string) (l *life, stop func() error, e
 
 // beKilled is the main of the child: it says each step after it is done.
 func beKilled(kind, dir string) error {
-	if err := beTraced(childSocket); err != nil {
+	if err := tracer.Join(); err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -131,34 +128,19 @@ func beKilled(kind, dir string) error {
 }
 
 // live lets a child live until it is killed before its last call; 0 is never.
-func live(t *testing.T, kind, dir string, last int) (did int, trace *tracer) {
+func live(t *testing.T, kind, dir string, last int) (did, calls int, fatal string) {
 	t.Helper()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
-	defer ours.Close()
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), childKind+"="+kind, childDir+"="+dir)
-	command.ExtraFiles = []*os.File{theirs}
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
-	}
-	_ = theirs.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := receiveListener(ours)
+	trace, err := tracer.Start(command, last, nil)
 	if err != nil {
-		_ = command.Process.Kill()
-		t.Fatal(err, command.Wait())
+		t.Fatal(err)
 	}
-	trace = &tracer{listener: listener, last: last, kill: func() { _ = command.Process.Kill() }}
-	traced := make(chan error, 1)
-	go func() { traced <- trace.run() }()
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if strings.HasPrefix(lines.Text(), "did ") {
 			did++
@@ -167,10 +149,11 @@ func live(t *testing.T, kind, dir string, last int) (did int, trace *tracer) {
 		}
 	}
 	_ = command.Wait() // killed, or its last words were read
-	if err := <-traced; err != nil {
+	calls, fatal, err = trace.Wait()
+	if err != nil {
 		t.Fatal("trace:", err)
 	}
-	return did, trace
+	return did, calls, fatal
 }
 
 // TestKilledBeforeEveryStep sweeps over every call that changes something.
@@ -184,13 +167,13 @@ func TestKilledBeforeEveryStep(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			mayHave(t, kind)
 			whole := shortDir(t)
-			did, trace := live(t, kind, whole, 0)
-			if t.Failed() || trace.calls == 0 {
-				t.Fatalf("a life without a kill: %d steps, %d calls", did, trace.calls)
+			did, calls, _ := live(t, kind, whole, 0)
+			if t.Failed() || calls == 0 {
+				t.Fatalf("a life without a kill: %d steps, %d calls", did, calls)
 			}
 			want := left(t, whole)
 			killed := 0
-			for last := 1; last <= trace.calls; last += stride(trace.calls) {
+			for last := 1; last <= calls; last += stride(calls) {
 				for _, goesOn := range []bool{true, false} {
 					killOnce(t, kind, last, goesOn, want)
 					killed++
@@ -199,7 +182,7 @@ func TestKilledBeforeEveryStep(t *testing.T) {
 					return
 				}
 			}
-			t.Logf("%d steps with %d calls that change something; killed %d times, nothing lost and nothing left", did, trace.calls, killed)
+			t.Logf("%d steps with %d calls that change something; killed %d times, nothing lost and nothing left", did, calls, killed)
 		})
 	}
 }
@@ -216,13 +199,13 @@ func stride(calls int) int {
 func killOnce(t *testing.T, kind string, last int, goesOn bool, want []string) {
 	t.Helper()
 	dir := shortDir(t)
-	did, trace := live(t, kind, dir, last)
-	if trace.fatal == "" {
+	did, _, fatal := live(t, kind, dir, last)
+	if fatal == "" {
 		return // a life is not always equally long
 	}
 	l, stop, err := start(t.Context(), kind, dir)
 	if err != nil {
-		t.Errorf("killed before %q: the next start: %v", trace.fatal, err)
+		t.Errorf("killed before %q: the next start: %v", fatal, err)
 		return
 	}
 	steps := l.giveUp(did)
@@ -232,7 +215,7 @@ func killOnce(t *testing.T, kind string, last int, goesOn bool, want []string) {
 	}
 	for _, s := range steps {
 		if err := s.do(t.Context()); err != nil {
-			t.Errorf("killed before %q (call %d), after %d steps: %s: %v", trace.fatal, last, did, s.name, err)
+			t.Errorf("killed before %q (call %d), after %d steps: %s: %v", fatal, last, did, s.name, err)
 			break
 		}
 	}
@@ -240,7 +223,7 @@ func killOnce(t *testing.T, kind string, last int, goesOn bool, want []string) {
 		t.Errorf("stop: %v", err)
 	}
 	if got := left(t, dir); !t.Failed() && !slices.Equal(got, want) {
-		t.Errorf("killed before %q (call %d), after %d steps, going on %v: left %q, want %q", trace.fatal, last, did, goesOn, got, want)
+		t.Errorf("killed before %q (call %d), after %d steps, going on %v: left %q, want %q", fatal, last, did, goesOn, got, want)
 	}
 }
 
@@ -281,7 +264,7 @@ func mayTrace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount and to trace")
 	}
-	if err := canTrace(); err != nil {
+	if err := tracer.Usable(); err != nil {
 		t.Skip(err)
 	}
 }

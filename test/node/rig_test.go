@@ -38,6 +38,12 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrllog.SetLogger(logr.Discard())
+	if root := os.Getenv(childRoot); root != "" {
+		if err := beAgent(root); err != nil {
+			fmt.Fprintln(os.Stderr, "agent:", err)
+		}
+		return
+	}
 	m.Run()
 }
 

@@ -1,12 +1,13 @@
 //go:build linux && amd64
 
-package crash
+package tracer
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,10 +16,12 @@ import (
 // changing are the system calls that leave something behind. write(2) is not
 // one of them: until it is synced nothing relies on it.
 var changing = []uint32{
-	unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINK, unix.SYS_LINKAT, unix.SYS_SYMLINK, unix.SYS_SYMLINKAT,
-	unix.SYS_UNLINK, unix.SYS_UNLINKAT, unix.SYS_RMDIR, unix.SYS_MKDIR, unix.SYS_MKDIRAT, unix.SYS_MKNODAT,
-	unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_COPY_FILE_RANGE,
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_FCHMOD, unix.SYS_FCHMODAT,
+	unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINK, unix.SYS_LINKAT,
+	unix.SYS_SYMLINK, unix.SYS_SYMLINKAT, unix.SYS_UNLINK, unix.SYS_UNLINKAT, unix.SYS_RMDIR,
+	unix.SYS_MKDIR, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_FSYNC, unix.SYS_FDATASYNC,
+	unix.SYS_FTRUNCATE, unix.SYS_TRUNCATE, unix.SYS_FALLOCATE, unix.SYS_COPY_FILE_RANGE, unix.SYS_MOUNT,
+	unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_LCHOWN,
+	unix.SYS_FCHOWNAT,
 }
 
 const (
@@ -28,8 +31,9 @@ const (
 
 // changingIoctls are those of ioctl(2).
 var changingIoctls = []uint32{
-	unix.LOOP_CTL_GET_FREE, unix.LOOP_CTL_ADD, unix.LOOP_CTL_REMOVE, unix.LOOP_CONFIGURE, unix.LOOP_SET_FD, unix.LOOP_CLR_FD,
-	unix.LOOP_SET_STATUS64, unix.LOOP_SET_CAPACITY, unix.LOOP_SET_DIRECT_IO, unix.BLKROSET, unix.FICLONE, fiFreeze, fiThaw,
+	unix.LOOP_CTL_GET_FREE, unix.LOOP_CTL_ADD, unix.LOOP_CTL_REMOVE, unix.LOOP_CONFIGURE, unix.LOOP_SET_FD,
+	unix.LOOP_CLR_FD, unix.LOOP_SET_STATUS64, unix.LOOP_SET_CAPACITY, unix.LOOP_SET_DIRECT_IO,
+	unix.BLKROSET, unix.FICLONE, fiFreeze, fiThaw,
 }
 
 // Where things are in struct seccomp_data.
@@ -69,25 +73,29 @@ func filter() []unix.SockFilter {
 	return append(program, answer(unix.SECCOMP_RET_ALLOW))
 }
 
-// beTraced puts this process and all that it will start under the filter, and
-// sends the other end to the holder of the socket. From here on every such
-// call waits for an answer.
-func beTraced(socket int) error {
+// childSocket is the descriptor by which a child hands over the listener.
+const childSocket = 3
+
+// Join puts this process and all that it will start under the filter. A child that Start started calls
+// it first. From here on every call that changes something waits for the parent's answer.
+func Join() error {
 	program := filter()
 	listening := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	flags := unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
-	listener, _, code := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, uintptr(flags), uintptr(unsafe.Pointer(&listening)))
+	listener, _, code := unix.Syscall(
+		unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, uintptr(flags), uintptr(unsafe.Pointer(&listening)),
+	)
 	if code != 0 {
 		return fmt.Errorf("seccomp: %w", code)
 	}
-	if err := unix.Sendmsg(socket, []byte{0}, unix.UnixRights(int(listener)), nil, 0); err != nil {
+	if err := unix.Sendmsg(childSocket, []byte{0}, unix.UnixRights(int(listener)), nil, 0); err != nil {
 		return fmt.Errorf("send the listener: %w", err)
 	}
 	// The copies of this process must not keep the tracer waiting.
-	return errors.Join(unix.Close(int(listener)), unix.Close(socket))
+	return errors.Join(unix.Close(int(listener)), unix.Close(childSocket))
 }
 
-// receiveListener is the other side of beTraced.
+// receiveListener is the other side of Join.
 func receiveListener(socket *os.File) (int, error) {
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(int(socket.Fd()), make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)
@@ -96,7 +104,7 @@ func receiveListener(socket *os.File) (int, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:n])
 	if err != nil || len(messages) != 1 {
-		return 0, fmt.Errorf("the driver sent no listener: %d messages, %w", len(messages), err)
+		return 0, fmt.Errorf("the child sent no listener: %d messages, %w", len(messages), err)
 	}
 	files, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
@@ -122,19 +130,51 @@ type answer struct {
 	flags  uint32
 }
 
-// tracer lets calls run until it is the turn of the last one.
-type tracer struct {
+// Tracer lets the calls of a child run until it is the turn of the last one.
+type Tracer struct {
 	listener int
-	// last is the number of the call before which the process dies; 0 is none.
-	last  int
-	kill  func()
-	calls int
-	// fatal describes the call that was not made.
-	fatal string
+	child    *os.Process
+	last     int
+	calls    int
+	fatal    string
+	traced   chan error
+	seen     func(Call)
+}
+
+// Start starts the command, whose process calls Join before anything else. It is killed before its call
+// number last; 0 is none. seen is told of each call before it is made, and may be nil.
+func Start(command *exec.Cmd, last int, seen func(Call)) (*Tracer, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	defer ours.Close()
+	command.ExtraFiles = []*os.File{theirs}
+	err = command.Start()
+	_ = theirs.Close()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := receiveListener(ours)
+	if err != nil {
+		_ = command.Process.Kill()
+		return nil, errors.Join(err, command.Wait())
+	}
+	t := &Tracer{listener: listener, child: command.Process, last: last, traced: make(chan error, 1), seen: seen}
+	go func() { t.traced <- t.run() }()
+	return t, nil
+}
+
+// Wait returns when no process under the filter is left: the number of calls, and the one that was not
+// made, empty if none.
+func (t *Tracer) Wait() (calls int, fatal string, err error) {
+	err = <-t.traced
+	return t.calls, t.fatal, err
 }
 
 // run answers until no process under the filter is left.
-func (t *tracer) run() error {
+func (t *Tracer) run() error {
 	defer unix.Close(t.listener)
 	for {
 		poll := []unix.PollFd{{Fd: int32(t.listener), Events: unix.POLLIN}}
@@ -153,7 +193,7 @@ func (t *tracer) run() error {
 	}
 }
 
-func (t *tracer) one() error {
+func (t *Tracer) one() error {
 	var n notification
 	err := t.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n))
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR) {
@@ -163,9 +203,17 @@ func (t *tracer) one() error {
 		return fmt.Errorf("receive a call: %w", err)
 	}
 	t.calls++
+	call := describe(n)
+	if t.seen != nil {
+		t.seen(call)
+	}
 	if t.calls == t.last {
-		t.fatal = describe(n)
-		t.kill()
+		t.fatal = call.String()
+		own := t.isChild(n.pid)
+		_ = t.child.Kill()
+		if own {
+			return nil // with an answer the call could be made before the signal arrives
+		}
 	}
 	a := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	if err := t.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -174,7 +222,13 @@ func (t *tracer) one() error {
 	return nil
 }
 
-func (t *tracer) control(request uint, argument unsafe.Pointer) error {
+// isChild reports whether the thread is one of the child itself, and not of a program that it runs.
+func (t *Tracer) isChild(thread uint32) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", t.child.Pid, thread))
+	return err == nil
+}
+
+func (t *Tracer) control(request uint, argument unsafe.Pointer) error {
 	if _, _, code := unix.Syscall(unix.SYS_IOCTL, uintptr(t.listener), uintptr(request), uintptr(argument)); code != 0 {
 		return code
 	}
@@ -185,26 +239,47 @@ var names = map[int32]string{
 	unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename", unix.SYS_UNLINKAT: "unlink", unix.SYS_MKDIRAT: "mkdir", unix.SYS_FSYNC: "fsync",
 	unix.SYS_FTRUNCATE: "truncate", unix.SYS_MOUNT: "mount", unix.SYS_UMOUNT2: "unmount", unix.SYS_OPENAT: "create", unix.SYS_RMDIR: "rmdir",
 	unix.SYS_FALLOCATE: "fallocate", unix.SYS_COPY_FILE_RANGE: "copy", unix.SYS_FCHMODAT: "chmod", unix.SYS_SYMLINKAT: "symlink",
+	unix.SYS_LCHOWN: "chown",
 }
 
-// describe names the call, and where it is one, the path of its first or
-// second argument.
-func describe(n notification) string {
-	name, known := names[n.number]
+// Call is a system call that changes something.
+type Call struct {
+	Name      string // as of a shell's command, or a number
+	Path      string // what it changes; empty for a call on a descriptor
+	Arguments [6]uint64
+}
+
+func (c Call) String() string {
+	if c.Path == "" {
+		return c.Name
+	}
+	return c.Name + " " + c.Path
+}
+
+// paths says which argument is the path that a call changes, where it is not the second.
+var paths = map[int32]int{
+	unix.SYS_IOCTL: -1, unix.SYS_FSYNC: -1, unix.SYS_FTRUNCATE: -1, unix.SYS_FALLOCATE: -1, unix.SYS_COPY_FILE_RANGE: -1,
+	unix.SYS_UMOUNT2: 0, unix.SYS_RMDIR: 0, unix.SYS_LCHOWN: 0, unix.SYS_SYMLINKAT: 2,
+}
+
+// describe names the call and its path.
+func describe(n notification) Call {
+	call := Call{Name: names[n.number], Arguments: n.arguments}
 	switch {
 	case n.number == unix.SYS_IOCTL:
-		return fmt.Sprintf("ioctl %#x", n.arguments[1])
-	case !known:
-		return fmt.Sprintf("system call %d", n.number)
+		call.Name = fmt.Sprintf("ioctl %#x", n.arguments[1])
+	case call.Name == "":
+		call.Name = fmt.Sprintf("system call %d", n.number)
+		return call
 	}
-	path := n.arguments[1]
-	switch n.number {
-	case unix.SYS_FSYNC, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_COPY_FILE_RANGE:
-		return name
-	case unix.SYS_UMOUNT2, unix.SYS_RMDIR:
-		path = n.arguments[0]
+	at, other := paths[n.number]
+	if !other {
+		at = 1
 	}
-	return name + " " + stringAt(n.pid, path)
+	if at >= 0 {
+		call.Path = stringAt(n.pid, n.arguments[at])
+	}
+	return call
 }
 
 // stringAt reads a path out of the process, up to a zero.
@@ -224,8 +299,8 @@ func stringAt(pid uint32, at uint64) string {
 	return string(text[:read])
 }
 
-// canTrace finds out whether the kernel has what this needs.
-func canTrace() error {
+// Usable returns why this process cannot trace on this kernel; nil when it can.
+func Usable() error {
 	var sizes [3]uint16
 	_, _, code := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes)))
 	if code != 0 {
