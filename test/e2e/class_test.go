@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"syscall"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,5 +78,22 @@ func TestCloneOfAClaim(t *testing.T) {
 	must(t, b.Client.Get(t.Context(), client.ObjectKeyFromObject(pv), pv))
 	if clone.Spec.VolumeName == origin.Spec.VolumeName || !exists(t, b.folder(clone)) {
 		t.Errorf("the clone has volume %s, the source %s; on disk: %v", pv.Name, origin.Spec.VolumeName, exists(t, b.folder(clone)))
+	}
+}
+
+// A pod's fsGroup is that of the files of a volume whose class names no filesystem: the CSIDriver that
+// `up` makes has the policy of the driver's manifest. Without root the volume is published as it is.
+func TestClassWithoutFilesystem(t *testing.T) {
+	t.Parallel()
+	b := newBerth(t, shared(t))
+	claim := b.claim(t, "grouped", "")
+	_, target := b.usingPod(t, claim, "app", func(p *corev1.Pod) {
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(4321))}
+	})
+	info, err := os.Lstat(target)
+	must(t, err)
+	got := info.Sys().(*syscall.Stat_t)
+	if os.Geteuid() == 0 && (got.Gid != 4321 || got.Mode&0o2070 != 0o2070) {
+		t.Errorf("the folder of the volume has group %d and mode %o", got.Gid, got.Mode)
 	}
 }

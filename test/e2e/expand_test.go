@@ -160,7 +160,7 @@ func (b berth) giga(t *testing.T, class string) *corev1.PersistentVolumeClaim {
 }
 
 // podOf creates a pod that uses a claim.
-func (b berth) podOf(t *testing.T, name, claim string) *corev1.Pod {
+func (b berth) podOf(t *testing.T, name, claim string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
@@ -174,15 +174,20 @@ func (b berth) podOf(t *testing.T, name, claim string) *corev1.Pod {
 			}}},
 		},
 	}
+	for _, edit := range edits {
+		edit(pod)
+	}
 	// A new namespace has no service account for pods for a moment.
 	eventually(t, func(ctx context.Context) error { return b.Client.Create(ctx, pod) })
 	return pod
 }
 
 // usingPod returns a pod that uses the claim, and where its volume is mounted.
-func (b berth) usingPod(t *testing.T, claim *corev1.PersistentVolumeClaim, name string) (pod *corev1.Pod, mount string) {
+func (b berth) usingPod(
+	t *testing.T, claim *corev1.PersistentVolumeClaim, name string, edits ...func(*corev1.Pod),
+) (pod *corev1.Pod, mount string) {
 	t.Helper()
-	pod = b.podOf(t, name, claim.Name)
+	pod = b.podOf(t, name, claim.Name, edits...)
 	pv := b.awaitBound(t, claim)
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {

@@ -34,9 +34,7 @@ func TestUpKubeletVolumes(t *testing.T) {
 	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--kubelet", "--attach-required"}})
 	importApp(t, s.DataDir)
 	b := kubeletBerth{newBerth(t, s), mounting.Layout{Root: filepath.Join(s.DataDir, "kubelet")}}
-	class := b.class(t, func(c *storagev1.StorageClass) {
-		c.Parameters = map[string]string{"csi.storage.k8s.io/fstype": "ext4"} // without one a kubelet sets no fsGroup
-	})
+	class := b.class(t, nil)
 
 	group := func(p *corev1.Pod) {
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(1000)), FSGroup: new(int64(4321))}

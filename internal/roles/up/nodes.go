@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -67,8 +68,11 @@ func (u *Up) bindingMode() storagev1.VolumeBindingMode {
 // folder.
 func (h *upRun) registerNodes(ctx context.Context, at bootstrap.Place) error {
 	nodes := h.nodes()
-	if h.CSIAddress == "" && h.hasSeveralNodes() {
-		at.NodeID = ""
+	if h.CSIAddress == "" {
+		at.Groups = groupPolicy(os.Geteuid())
+		if h.hasSeveralNodes() {
+			at.NodeID = ""
+		}
 	}
 	for _, node := range nodes {
 		if err := h.bootstrap.RegisterNode(ctx, at, node); err != nil {
@@ -76,6 +80,15 @@ func (h *upRun) registerNodes(ctx context.Context, at bootstrap.Place) error {
 		}
 	}
 	return h.bootstrap.RemoveOtherNodes(ctx, nodes)
+}
+
+// groupPolicy returns the fsGroupPolicy of the built-in driver, as in its manifest. Without root the
+// group of files cannot be changed, and a pod with an fsGroup gets its volumes as they are.
+func groupPolicy(uid int) storagev1.FSGroupPolicy {
+	if uid != 0 {
+		return storagev1.NoneFSGroupPolicy
+	}
+	return storagev1.FileFSGroupPolicy
 }
 
 // describeNodes names the nodes for the screen.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 func TestNodes(t *testing.T) {
@@ -47,6 +49,14 @@ func TestMistakesAboutNodes(t *testing.T) {
 		}
 		if err := u.validateNodes(); err == nil || !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%+v: %v, want %q", tc, err, tc.err)
+		}
+	}
+}
+
+func TestGroupPolicy(t *testing.T) {
+	for uid, want := range map[int]storagev1.FSGroupPolicy{0: storagev1.FileFSGroupPolicy, 1000: storagev1.NoneFSGroupPolicy} {
+		if got := groupPolicy(uid); got != want {
+			t.Errorf("uid %d: %s", uid, got)
 		}
 	}
 }

@@ -23,7 +23,10 @@ type Place struct {
 	Driver csirpc.Description
 	// NodeID is the driver's name for its node, and for all nodes of the cluster; empty where each
 	// node goes by its own name.
-	NodeID   string
+	NodeID string
+	// Groups is the fsGroupPolicy of the driver; empty for the API server's default, by which the
+	// fsGroup of a pod does nothing on a volume whose class names no filesystem.
+	Groups   storagev1.FSGroupPolicy
 	segments map[string]string
 }
 
@@ -115,27 +118,35 @@ func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
 	if err := f.create(ctx, csiNode); err != nil {
 		return err
 	}
-	return f.createDriver(ctx, at.Driver)
+	return f.createDriver(ctx, at)
 }
 
 // createDriver replaces the CSIDriver of a former `up` that says otherwise: attachRequired cannot be
 // changed.
-func (f Setup) createDriver(ctx context.Context, driver csirpc.Description) error {
+func (f Setup) createDriver(ctx context.Context, at Place) error {
 	object := &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: driver.Name},
-		Spec:       storagev1.CSIDriverSpec{AttachRequired: new(Attaches(driver))},
+		ObjectMeta: metav1.ObjectMeta{Name: at.Driver.Name},
+		Spec:       storagev1.CSIDriverSpec{AttachRequired: new(Attaches(at.Driver))},
+	}
+	if at.Groups != "" {
+		object.Spec.FSGroupPolicy = &at.Groups
 	}
 	before := &storagev1.CSIDriver{}
 	err := f.Client.Get(ctx, client.ObjectKeyFromObject(object), before)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("CSIDriver %s: %w", driver.Name, err)
+		return fmt.Errorf("CSIDriver %s: %w", object.Name, err)
 	}
-	if err == nil && *before.Spec.AttachRequired != *object.Spec.AttachRequired {
+	if err == nil && saysOtherwise(before.Spec, object.Spec) {
 		if err := f.Client.Delete(ctx, before); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("former CSIDriver %s: %w", driver.Name, err)
+			return fmt.Errorf("former CSIDriver %s: %w", object.Name, err)
 		}
 	}
 	return f.create(ctx, object)
+}
+
+func saysOtherwise(before, now storagev1.CSIDriverSpec) bool {
+	return *before.AttachRequired != *now.AttachRequired ||
+		now.FSGroupPolicy != nil && (before.FSGroupPolicy == nil || *before.FSGroupPolicy != *now.FSGroupPolicy)
 }
 
 // RemoveOtherNodes removes the nodes of a former `up` that are not among these, with their CSINodes.
