@@ -57,6 +57,7 @@ func (a *Agent) Gather(ctx context.Context, key mounting.Key) (mounting.Snapshot
 	if s.Uses, err = a.uses(ctx, key); err != nil {
 		return s, err
 	}
+	s.Occupied = a.records.occupied(key, s.Uses)
 	if s.Holders, err = a.holders(ctx, s.Record); err != nil {
 		return s, err
 	}

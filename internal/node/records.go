@@ -70,6 +70,21 @@ func (r *records) ofPod(pod types.UID) []mounting.Key {
 	return keys
 }
 
+// occupied returns the uses of a volume whose folders belong to another one, with that.
+func (r *records) occupied(key mounting.Key, uses []mounting.Use) map[mounting.ID]mounting.Key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := map[mounting.ID]mounting.Key{}
+	for other, record := range r.byKey {
+		for _, use := range uses {
+			if other != key && record.Occupies(use.ID) {
+				taken[use.ID] = other
+			}
+		}
+	}
+	return taken
+}
+
 // count notes the end of an attempt for a publication or a device.
 func (r *records) count(key mounting.Key, of any, failed bool) {
 	r.mu.Lock()

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +66,51 @@ func TestVolumeObjectsVanish(t *testing.T) {
 	r.remove(pods...)
 	r.waitGone(pods...)
 	r.waitClean()
+}
+
+// 5.4: a PersistentVolume is deleted and made again under its name with another handle, which has the
+// same folders. A pod that runs keeps the former volume, and the next pod gets the new one.
+func TestPersistentVolumeWithAnotherHandle(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	pv, other := r.volume("data"), r.volume("other")
+	raw, otherRaw := r.volume("raw", asBlock), r.volume("other-raw", asBlock)
+	app := r.pod("app", []corev1.Volume{claimed("data")})
+	device := r.pod("device", []corev1.Volume{claimed("raw")}, asDevices)
+	r.waitPublished(app, device)
+	file := filepath.Join(r.target(app, pv), "hello")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []struct{ pv, other *corev1.PersistentVolume }{{pv, other}, {raw, otherRaw}} {
+		r.vanish(again.pv.DeepCopy())
+		again.pv.ObjectMeta = metav1.ObjectMeta{Name: again.pv.Name}
+		again.pv.Spec.CSI.VolumeHandle = again.other.Spec.CSI.VolumeHandle
+		r.create(again.pv)
+	}
+	late := r.pod("late", []corev1.Volume{claimed("raw")}, asDevices)
+	r.eventually("the agent has seen both volumes", func() bool {
+		return strings.Contains(r.condition(app).Message, "made again") && strings.Contains(r.condition(late).Message, "made again")
+	})
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	if got := r.proxy.mounting(); got != "stage 2, publish 2, unpublish 0, unstage 0" {
+		t.Error(got)
+	}
+	r.remove(app, device)
+	r.waitGone(app, device)
+	next := r.pod("next", []corev1.Volume{claimed("data")})
+	r.waitPublished(next, late)
+	if _, err := os.Stat(filepath.Join(r.target(next, pv), "hello")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the next pod has the former volume: %v", err)
+	}
+	r.remove(next, late)
+	r.waitGone(next, late)
+	r.waitClean()
+	if got := r.proxy.mounting(); got != "stage 4, publish 4, unpublish 4, unstage 4" {
+		t.Error(got)
+	}
 }
 
 // vanish deletes an object whose finalizer no controller removes here.

@@ -16,6 +16,10 @@ import (
 // kubelet repeats it at each sync of the pod, every 60 to 90 seconds (5.6).
 const RepublishAfter = 75 * time.Second
 
+// occupiedAgain is the pause before a look whether the folders of a volume are free: what ends the
+// other volume is no event of this one.
+const occupiedAgain = 10 * time.Second
+
 // Decide says what to do for a volume of the node.
 func Decide(s Snapshot, now time.Time) Verdict {
 	p := &plan{Snapshot: s, now: now}
@@ -167,6 +171,10 @@ func (p *plan) check(use Use) *verdict.Finding {
 	case use.PV.Spec.NodeAffinity != nil &&
 		!objects.MatchesNode(use.PV.Spec.NodeAffinity.Required, p.Node.Name, p.Node.Labels):
 		return unfit("MountVolume.NodeAffinity check failed for volume %q : no matching NodeSelectorTerms", use.PV.Name)
+	case p.Occupied[use.ID] != Key{}:
+		p.lookAt(p.now.Add(occupiedAgain))
+		return &verdict.Finding{Reason: verdict.MountTaken, Message: fmt.Sprintf(
+			"PersistentVolume %q was made again with another handle, and the node still has %s under its name", use.PV.Name, p.Occupied[use.ID])}
 	case p.isTaken(use):
 		return &verdict.Finding{Reason: verdict.MountTaken, Message: fmt.Sprintf(
 			"volume %q uses the ReadWriteOncePod access mode and is already in use by another pod", use.PV.Name)}

@@ -98,6 +98,11 @@ func held(pods ...string) func(*Snapshot) {
 	}
 }
 
+// occupied says that the pod has another volume under the name of the PersistentVolume.
+func occupied(pod string) func(*Snapshot) {
+	return func(s *Snapshot) { s.Occupied = map[ID]Key{use(pod).ID: {Driver: "d", Handle: "former"}} }
+}
+
 func unregistered(s *Snapshot) { s.Driver = nil }
 func attachable(s *Snapshot)   { s.Info.Spec.AttachRequired = nil }
 
@@ -182,6 +187,8 @@ func TestDecide(t *testing.T) {
 		"5.2 the same without the driver":            {snapshot(published("a"), held("a"), unregistered), "VolumePublished"},
 		"5.2 the claim is gone, and one of two pods": {snapshot(published("a", "b"), held("b")), "unpublish(a pv) VolumePublished"},
 		"5.2 another pod is served beside":           {snapshot(published("a"), held("a"), wanted(use("b", otherPV))), "publish(b pv2) VolumePublished"},
+		"5.4: the name is still another volume's":    {snapshot(wanted(use("a")), occupied("a")), "wait MountTaken 10s"},
+		"5.4: the name is so for another pod":        {snapshot(wanted(use("a"), use("b")), occupied("a")), "stage(pv) publish(b pv) wait MountTaken 10s"},
 		"5.2 RWOP: the holder keeps others away":     {snapshot(published("a"), held("a"), wanted(use("b", oncePod))), "wait MountTaken"},
 
 		"5.3 attach: not reported in use":       {snapshot(wanted(use("a")), attachable), "wait MountAttachAwaited"},
@@ -286,6 +293,33 @@ func TestAfter(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s: %s, want %s", row, got, tc.want)
+		}
+	}
+}
+
+// 5.4: the folders of a filesystem are by pod and name of the PersistentVolume, those of a raw block
+// volume by the name.
+func TestOccupies(t *testing.T) {
+	fs, raw := use("a").ID, use("a", block).ID
+	with := func(id ID) Record { return Record{}.WithPublication(Publication{ID: id}) }
+	for row, tc := range map[string]struct {
+		record Record
+		id     ID
+		want   bool
+	}{
+		"nothing":                        {Record{}, fs, false},
+		"the same pod and name":          {with(fs), fs, true},
+		"another pod":                    {with(use("b").ID), fs, false},
+		"another name":                   {with(use("a", otherPV).ID), fs, false},
+		"a device of a filesystem":       {Record{}.WithDevice(Device{DeviceID: fs.Device()}), fs, false},
+		"raw block, another pod":         {with(use("b", block).ID), raw, true},
+		"raw block, a device":            {Record{}.WithDevice(Device{DeviceID: raw.Device()}), raw, true},
+		"raw block, another name":        {with(use("a", block, otherPV).ID), raw, false},
+		"raw block, beside a filesystem": {with(fs), raw, false},
+		"a filesystem, beside raw block": {with(raw), fs, false},
+	} {
+		if got := tc.record.Occupies(tc.id); got != tc.want {
+			t.Errorf("%s: %t", row, got)
 		}
 	}
 }

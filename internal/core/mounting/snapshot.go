@@ -220,10 +220,21 @@ type Snapshot struct {
 	// Holders are the pods that have a publication and must keep it: they want their volumes, whether
 	// or not claim and PersistentVolume can be resolved.
 	Holders map[types.UID]bool
-	Record  Record
+	// Occupied are the uses whose folders still belong to a volume with another handle: its
+	// PersistentVolume was deleted, and one of the same name was made for this volume.
+	Occupied map[ID]Key
+	Record   Record
 	// Failed counts the failed attempts in a row for each publication and device. Steps that failed
 	// less often go first, so that one pod does not hold up another.
 	Failed map[any]int
+}
+
+// Occupies reports whether what the record has stands in the folders of the publication. Those of a
+// filesystem are by pod and name; those of a raw block volume are by name alone (5.4).
+func (r Record) Occupies(id ID) bool {
+	return slices.ContainsFunc(r.Publications, func(p Publication) bool {
+		return p.ID == id || id.Mode == Block && p.Mode == Block && p.Spec == id.Spec
+	}) || id.Mode == Block && slices.ContainsFunc(r.Devices, func(d Device) bool { return d.DeviceID == id.Device() })
 }
 
 // Failure is how a step failed.

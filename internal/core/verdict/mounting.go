@@ -35,8 +35,9 @@ var mountingInfos = map[Reason]Info{
 		"Correct the pod, the PersistentVolume or the CSIDriver that the message names."),
 	MountDriverAwaited: silent("No driver with the name has registered on the node.",
 		"Does the driver's node plugin run on the node, and is its registration socket in plugins_registry? kubectl get csinode NODE lists the drivers."),
-	MountTaken: silent("The volume has the access mode ReadWriteOncePod and another pod on the node uses it.",
-		"Delete the other pod, or give each pod a claim of its own."),
+	MountTaken: silent("The volume has the access mode ReadWriteOncePod and another pod on the node uses it, or its PersistentVolume "+
+		"was made again with another handle while a pod has the former volume.",
+		"Delete the pod that has the volume; give each pod a claim of its own."),
 	MountAttachAwaited: silent("The volume is not attached to the node yet. The node waits for the attach-detach controller and the attacher.",
 		"kubectl get volumeattachment; kubectl get node NODE -o jsonpath={.status.volumesAttached}. Is an attach-detach controller running, and the driver's csi-attacher?"),
 	MountPodSeen: silent("The API server has the pod that the first list did not show, so its volumes stay.",

@@ -88,7 +88,8 @@ func (h *upRun) startKubelet(ctx context.Context, endpoint string) error {
 	}
 	h.screen.step("kubelet and containerd", time.Since(began))
 	h.screen.say("  images are those of this machine alone: ctr --address %s --namespace k8s.io images import FILE", runtime.Socket())
-	h.screen.say("  pods need hostNetwork: true, unless the machine has network plugins in /opt/cni/bin and /etc/cni/net.d")
+	h.screen.say("  unless the machine has network plugins in /opt/cni/bin and /etc/cni/net.d, pods need hostNetwork: true, and the")
+	h.screen.say("  node stays NotReady; pods are scheduled to it all the same")
 	return nil
 }
 
