@@ -90,8 +90,7 @@ func (s *stats) published(ctx context.Context) (map[string]map[types.NamespacedN
 		for _, use := range uses {
 			name := use.Key.Driver
 			driver := s.drivers.get(name)
-			p, _ := s.records.get(use.Key).Publication(use.ID)
-			if use.Claim == nil || driver == nil || !driver.Stats || p.State != mounting.Certain {
+			if use.Claim == nil || driver == nil || !driver.Stats || !s.isPublished(use) {
 				continue
 			}
 			if all[name] == nil {
@@ -103,11 +102,19 @@ func (s *stats) published(ctx context.Context) (map[string]map[types.NamespacedN
 	return all, nil
 }
 
+func (s *stats) isPublished(use mounting.Use) bool {
+	p, _ := s.records.get(use.Key).Publication(use.ID)
+	return p.State == mounting.Certain
+}
+
 // ask replaces what is known of the volumes of a driver. A call that ends with its deadline ends the
 // round, so that a driver that hangs is not called for each of its volumes.
 func (s *stats) ask(ctx context.Context, driver string, uses map[types.NamespacedName]mounting.Use) {
 	answers := map[types.NamespacedName]mounting.Stats{}
 	for claim, use := range uses {
+		if !s.isPublished(use) { // the volume was unpublished since the round began
+			continue
+		}
 		var answer *csi.NodeGetVolumeStatsResponse
 		request := &csi.NodeGetVolumeStatsRequest{VolumeId: use.Key.VolumeID(), VolumePath: s.layout.Target(use.ID)}
 		failure := s.call(ctx, mounting.Snapshot{Key: use.Key}, "NodeGetVolumeStats", types.NamespacedName{},

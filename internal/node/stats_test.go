@@ -167,3 +167,24 @@ func TestVolumeStatsAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// A volume that is unpublished during a round is left out of the rest of the round.
+func TestVolumeStatsDuringUnpublish(t *testing.T) {
+	pod, claim, pv := one("a")
+	a, _ := newAgent(t, theNode(), csiDriver(false), pod, claim, pv)
+	d, _ := register(t, a, driverName)
+	run(t, a, keyOf("a"))
+	uses, err := a.stats.published(t.Context())
+	if err != nil || len(uses[driverName]) != 1 {
+		t.Fatalf("%v, %v", uses, err)
+	}
+	a.records.change(keyOf("a"), func(r mounting.Record) mounting.Record {
+		return r.WithPublication(mounting.Publication{ID: idOf("a"), State: mounting.Uncertain})
+	})
+	a.stats.ask(t.Context(), driverName, uses[driverName])
+	for _, call := range d.seen() {
+		if strings.HasPrefix(call, "NodeGetVolumeStats") {
+			t.Error(call)
+		}
+	}
+}

@@ -209,8 +209,9 @@ func TestReapRemovedNodes(t *testing.T) {
 			},
 		}
 		p.create(pv)
+		before := pv.DeepCopy()
 		pv.Status.Phase = corev1.VolumeReleased
-		if err := p.user.Status().Update(t.Context(), pv); err != nil {
+		if err := p.user.Status().Patch(t.Context(), pv, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 		return pv

@@ -297,8 +297,9 @@ func (p port) foreignCapacity(name, class, zone, manager string) *storagev1.CSIS
 func (p port) disturb() {
 	p.Helper()
 	_, objects := p.capacities()
+	before := objects[0].DeepCopy()
 	objects[0].Labels = nil
-	if err := p.user.Update(p.Context(), &objects[0]); err != nil {
+	if err := p.user.Patch(p.Context(), &objects[0], client.MergeFrom(before)); err != nil {
 		p.Fatal(err)
 	}
 	if err := p.user.Delete(p.Context(), &objects[1]); err != nil {

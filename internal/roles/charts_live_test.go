@@ -176,8 +176,9 @@ func (r *chartRun) register() {
 	if r.row.Topology {
 		one.TopologyKeys = []string{"zone"}
 	}
+	before := node.DeepCopy()
 	node.Spec.Drivers = append(node.Spec.Drivers, one)
-	if err := r.user.Update(r.Context(), node); err != nil {
+	if err := r.user.Patch(r.Context(), node, client.MergeFrom(before)); err != nil {
 		r.Fatal(err)
 	}
 }

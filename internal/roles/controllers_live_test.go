@@ -114,8 +114,9 @@ func (p port) work() {
 // expand has the claim grow, which is for an external resizer to do.
 func (p port) expand(claim *corev1.PersistentVolumeClaim) {
 	p.Helper()
+	before := claim.DeepCopy()
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
-	if err := p.user.Update(p.Context(), claim); err != nil {
+	if err := p.user.Patch(p.Context(), claim, client.MergeFrom(before)); err != nil { // the controllers write too
 		p.Fatal(err)
 	}
 	rolestest.Eventually(p.T, "the resizer is awaited", func() error {

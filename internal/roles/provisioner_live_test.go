@@ -207,8 +207,9 @@ func mishaps(t *testing.T, user client.Client) {
 		if err := user.Create(t.Context(), pv); err != nil {
 			t.Fatal(err)
 		}
+		before := pv.DeepCopy()
 		pv.Status.Phase = corev1.VolumeReleased
-		if err := user.Status().Update(t.Context(), pv); err != nil {
+		if err := user.Status().Patch(t.Context(), pv, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 	}
