@@ -24,6 +24,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Config is what the controller needs.
@@ -106,7 +107,7 @@ func (c *Controller) Loop() *reconcile.Loop[Key, attachment.Snapshot, attachment
 
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	if err := AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.AttachmentIndexes()...); err != nil {
 		return err
 	}
 	kinds := []client.Object{

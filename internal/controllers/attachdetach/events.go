@@ -13,6 +13,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 func addAll(q queue, keys []Key) {
@@ -66,7 +67,7 @@ func (c *Controller) claimEvents() handler.TypedEventHandler[*corev1.PersistentV
 
 func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.PersistentVolume, Key] {
 	add := func(pv *corev1.PersistentVolume, q queue) {
-		if key, ok := keyOfVolume(pv); ok {
+		if key, ok := world.KeyOfVolume(pv); ok {
 			q.Add(key)
 		}
 	}
@@ -80,7 +81,7 @@ func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.Persistent
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
 			add(e.Object, q)
-			c.addAttachments(ctx, client.MatchingFields{IndexVolume: e.Object.Name}, q)
+			c.addAttachments(ctx, client.MatchingFields{world.IndexAttachmentVolume: e.Object.Name}, q)
 		},
 	}
 }
@@ -139,12 +140,12 @@ func (c *Controller) addAttachments(ctx context.Context, matching client.Matchin
 // lost; and all volumes of a node that comes, goes, or changes in what the rules look at.
 func (c *Controller) nodeEvents() handler.TypedEventHandler[*corev1.Node, Key] {
 	all := func(ctx context.Context, node *corev1.Node, q queue) {
-		for _, key := range volumesOfNode(node) {
+		for _, key := range world.VolumesOfNode(node) {
 			q.Add(key)
 		}
-		c.addAttachments(ctx, client.MatchingFields{IndexNode: node.Name}, q)
+		c.addAttachments(ctx, client.MatchingFields{world.IndexAttachmentNode: node.Name}, q)
 		var pods corev1.PodList // a pod can be seen before its node
-		if err := c.Cached.List(ctx, &pods, client.MatchingFields{IndexPodNode: node.Name}); err != nil {
+		if err := c.Cached.List(ctx, &pods, client.MatchingFields{world.IndexAttachedPodNode: node.Name}); err != nil {
 			return // the cache has no such error once it is started
 		}
 		for i := range pods.Items {
@@ -229,7 +230,7 @@ func (c *Controller) driverEvents() handler.TypedEventHandler[*storagev1.CSIDriv
 			return
 		}
 		for i := range list.Items {
-			if key, ok := keyOfVolume(&list.Items[i]); ok && key.Driver == driver {
+			if key, ok := world.KeyOfVolume(&list.Items[i]); ok && key.Driver == driver {
 				q.Add(key)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 const driver = "d.example.com"
@@ -48,7 +49,7 @@ func newRig(t *testing.T, through interceptor.Funcs, objects ...client.Object) *
 	r := &rig{T: t, clock: testingclock.NewFakeClock(start), registry: prometheus.NewRegistry()}
 	builder := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(objects...).
 		WithStatusSubresource(&corev1.Node{}, &storagev1.VolumeAttachment{}).WithInterceptorFuncs(through)
-	for _, i := range Indexes() {
+	for _, i := range world.AttachmentIndexes() {
 		builder = builder.WithIndex(i.Kind, i.Field, i.Values)
 	}
 	r.api = builder.Build()

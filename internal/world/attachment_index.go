@@ -1,0 +1,144 @@
+package world
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/migration"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/protection"
+)
+
+// Indexes of the attach-detach controller: volumes by driver and handle, pods by claim, by volume
+// named in place and by node, VolumeAttachments by volume, node and remembered handle, nodes by the
+// volumes that their status names.
+const (
+	IndexAttachedHandle   = "attachedHandle"
+	IndexAttachedClaim    = "attachedClaim"
+	IndexAttachedInline   = "attachedInline"
+	IndexAttachedPodNode  = "attachedPodNode"
+	IndexAttachmentVolume = "attachedVolume"
+	IndexAttachmentNode   = "attachedNode"
+	IndexAttachmentHandle = "attachedRemembered"
+	IndexListed           = "attachedListed"
+)
+
+// AttachmentIndexes are all that the attach-detach controller needs; [Attachment] reads by most.
+func AttachmentIndexes() []Index {
+	return []Index{
+		{&corev1.PersistentVolume{}, IndexAttachedHandle, attachedHandle},
+		{&corev1.Pod{}, IndexAttachedClaim, IndexFunc(protection.ClaimNames)},
+		{&corev1.Pod{}, IndexAttachedInline, attachedInline},
+		{&corev1.Pod{}, IndexAttachedPodNode, attachedPodNode},
+		{&storagev1.VolumeAttachment{}, IndexAttachmentVolume, IndexFunc(AttachedVolume)},
+		{&storagev1.VolumeAttachment{}, IndexAttachmentNode, attachmentNode},
+		{&storagev1.VolumeAttachment{}, IndexAttachmentHandle, attachmentHandle},
+		{&corev1.Node{}, IndexListed, listedVolumes},
+	}
+}
+
+func attachedHandle(o client.Object) []string {
+	if key, ok := KeyOfVolume(o.(*corev1.PersistentVolume)); ok {
+		return []string{key.String()}
+	}
+	return nil
+}
+
+// KeyOfVolume returns the driver and the handle of a volume, for an in-tree volume those of its
+// migration (4.9).
+func KeyOfVolume(pv *corev1.PersistentVolume) (attachment.Key, bool) {
+	pv, err := migration.ToCSI(pv)
+	if err != nil || pv.Spec.CSI == nil {
+		return attachment.Key{}, false
+	}
+	return attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle}, true
+}
+
+// InlineVolumes are the volumes that a pod names in place, as those of their CSI drivers (4.9).
+func InlineVolumes(pod *corev1.Pod) (all []*corev1.PersistentVolume) {
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; migration.IsInline(v) {
+			if pv, err := migration.Inline(v, pod.Namespace); err == nil && pv.Spec.CSI != nil {
+				all = append(all, pv)
+			}
+		}
+	}
+	return all
+}
+
+// InlineKeys are the keys of the volumes that a pod names in place.
+func InlineKeys(pod *corev1.Pod) (keys []attachment.Key) {
+	for _, pv := range InlineVolumes(pod) {
+		keys = append(keys, attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle})
+	}
+	return keys
+}
+
+func attachedInline(o client.Object) (all []string) {
+	for _, key := range InlineKeys(o.(*corev1.Pod)) {
+		all = append(all, key.String())
+	}
+	return all
+}
+
+// attachedPodNode is the node of a pod that has volumes which may be attached.
+func attachedPodNode(o client.Object) []string {
+	pod := o.(*corev1.Pod)
+	if pod.Spec.NodeName == "" || len(protection.ClaimNames(pod)) == 0 && len(InlineKeys(pod)) == 0 {
+		return nil
+	}
+	return []string{pod.Spec.NodeName}
+}
+
+func attachmentNode(o client.Object) []string {
+	return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName}
+}
+
+func attachmentHandle(o client.Object) []string {
+	va := o.(*storagev1.VolumeAttachment)
+	if handle := va.Annotations[names.AnnVolumeHandle]; handle != "" {
+		return []string{attachment.Key{Driver: va.Spec.Attacher, Handle: handle}.String()}
+	}
+	if key, ok := KeyOfInline(va); ok {
+		return []string{key.String()}
+	}
+	return nil
+}
+
+// KeyOfInline returns the key of a VolumeAttachment that has the volume in place.
+func KeyOfInline(va *storagev1.VolumeAttachment) (attachment.Key, bool) {
+	source := va.Spec.Source
+	spec := source.InlineVolumeSpec
+	if source.PersistentVolumeName != nil || spec == nil || spec.CSI == nil || spec.CSI.Driver != va.Spec.Attacher {
+		return attachment.Key{}, false
+	}
+	return attachment.Key{Driver: spec.CSI.Driver, Handle: spec.CSI.VolumeHandle}, true
+}
+
+func listedVolumes(o client.Object) []string {
+	var all []string
+	for name := range VolumesOfNode(o.(*corev1.Node)) {
+		all = append(all, name)
+	}
+	return all
+}
+
+// VolumesOfNode are the keys of the volumes that a node's status names, as strings.
+func VolumesOfNode(node *corev1.Node) map[string]attachment.Key {
+	all := map[string]attachment.Key{}
+	add := func(name corev1.UniqueVolumeName) {
+		if driver, handle, ok := names.ParseUniqueVolumeName(string(name)); ok {
+			key := attachment.Key{Driver: driver, Handle: handle}
+			all[key.String()] = key
+		}
+	}
+	for _, v := range node.Status.VolumesAttached {
+		add(v.Name)
+	}
+	for _, name := range node.Status.VolumesInUse {
+		add(name)
+	}
+	return all
+}
