@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/controllers/snapshotting"
+	gathers "github.com/purser-csi/purser/internal/world"
 )
 
 // snapshotAPI is the API of both halves: it serves the indexes of the cache, and has the fault.
@@ -41,9 +42,9 @@ func matches(o client.Object, options *client.ListOptions) bool {
 		return true
 	}
 	wanted := options.FieldSelector.Requirements()[0]
-	for _, index := range append(snapshotting.Indexes(), snapshotting.GroupIndexes()...) {
-		if index.Name == wanted.Field {
-			return slices.Contains(index.By(o), wanted.Value)
+	for _, index := range append(gathers.SnapshotIndexes(), snapshotting.GroupIndexes()...) {
+		if index.Field == wanted.Field {
+			return slices.Contains(index.Values(o), wanted.Value)
 		}
 	}
 	return false

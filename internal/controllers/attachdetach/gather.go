@@ -82,7 +82,8 @@ func (c *Controller) orphan(ctx context.Context, of Key) (attachment.Snapshot, e
 	if !c.isUnusedLong(va.UID) {
 		return s, nil
 	}
-	pv, err := kube.Get(ctx, c.Live, types.NamespacedName{Name: *va.Spec.Source.PersistentVolumeName}, &corev1.PersistentVolume{})
+	name := types.NamespacedName{Name: *va.Spec.Source.PersistentVolumeName}
+	pv, err := kube.Get(ctx, c.Live, name, &corev1.PersistentVolume{})
 	if err == nil && pv == nil {
 		s.Audited = attachment.FoundUnused
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/csirpc"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Comparison says how attachments are compared with what the driver lists (AT-F5, AT-F6).
@@ -74,7 +75,7 @@ func (c *Controller) compareOne(
 	if err != nil || va == nil {
 		return err
 	}
-	s, err := c.around(ctx, va)
+	s, err := world.Publishing(ctx, c.Cached, va, c.memory())
 	if err != nil {
 		return err
 	}

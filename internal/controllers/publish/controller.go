@@ -20,11 +20,11 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Config is what the controllers need.
@@ -48,13 +48,6 @@ type Config struct {
 const (
 	Name        = "csi-attacher-va"
 	NameVolumes = "csi-attacher-pv"
-)
-
-// The indexes of VolumeAttachments.
-const (
-	IndexVolume = "attachedVolume"
-	IndexNode   = "attachedNode"
-	IndexHandle = "attachedRemembered"
 )
 
 // apiBound is the part of the time of one run that is for the API server.
@@ -115,12 +108,10 @@ func (c *Controller) Loop() *reconcile.Loop[string, publishing.Snapshot, publish
 // AddTo registers the controllers, their indexes and event handlers with a manager. All caches are
 // filled before the first attachment is looked at, the one of CSINodes too (AT-H1).
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	indexes := map[string]client.IndexerFunc{IndexVolume: volumeOf, IndexNode: nodeOf, IndexHandle: handleOf}
-	for name, index := range indexes {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &storagev1.VolumeAttachment{}, name, index); err != nil {
-			return fmt.Errorf("index attachments by %s: %w", name, err)
-		}
+	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.PublishingIndexes()...); err != nil {
+		return err
 	}
+
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolume{}, &storagev1.CSINode{}); err != nil {
 		return err
 	}
@@ -167,29 +158,6 @@ func (c *Controller) laneOf(ctx context.Context, name string) lane {
 	return attaching
 }
 
-func volumeOf(o client.Object) []string {
-	va, ok := o.(*storagev1.VolumeAttachment)
-	if !ok || va.Spec.Source.PersistentVolumeName == nil {
-		return nil
-	}
-	return []string{*va.Spec.Source.PersistentVolumeName}
-}
-
-func nodeOf(o client.Object) []string {
-	if va, ok := o.(*storagev1.VolumeAttachment); ok {
-		return []string{va.Spec.NodeName}
-	}
-	return nil
-}
-
-// handleOf is the handle that the VolumeAttachment remembers.
-func handleOf(o client.Object) []string {
-	if handle := o.GetAnnotations()[names.AnnVolumeHandle]; handle != "" {
-		return []string{handle}
-	}
-	return nil
-}
-
 type queue = workqueue.TypedRateLimitingInterface[string]
 
 // attachmentEvents leaves out changes of errors, which are this controller's own writes (AT-Q3).
@@ -222,11 +190,11 @@ func (c *Controller) attachmentEvents() handler.TypedEventHandler[*storagev1.Vol
 				return
 			}
 			q.Add(e.Object.Name)
-			for _, volume := range volumeOf(e.Object) { // an exclusive volume may go to another node now
-				c.enqueue(ctx, client.MatchingFields{IndexVolume: volume}, q)
+			for _, volume := range world.AttachedVolume(e.Object) { // an exclusive volume may go to another node now
+				c.enqueue(ctx, client.MatchingFields{world.IndexAttachmentVolume: volume}, q)
 			}
-			for _, handle := range handleOf(e.Object) {
-				c.enqueue(ctx, client.MatchingFields{IndexHandle: handle}, q)
+			for _, handle := range world.RememberedHandle(e.Object) {
+				c.enqueue(ctx, client.MatchingFields{world.IndexPublishedHandle: handle}, q)
 			}
 		},
 	}
@@ -237,7 +205,7 @@ func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.Persistent
 	return handler.TypedFuncs[*corev1.PersistentVolume, string]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
 			c.volumes.Saw(e.Object)
-			c.enqueue(ctx, client.MatchingFields{IndexVolume: e.Object.Name}, q)
+			c.enqueue(ctx, client.MatchingFields{world.IndexAttachmentVolume: e.Object.Name}, q)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], _ queue) {
 			c.volumes.Saw(e.ObjectNew)
@@ -251,7 +219,7 @@ func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.Persistent
 // nodeEvents enqueues the attachments to a node on which the driver is registered by now.
 func (c *Controller) nodeEvents() handler.TypedEventHandler[*storagev1.CSINode, string] {
 	changed := func(ctx context.Context, node *storagev1.CSINode, q queue) {
-		c.enqueue(ctx, client.MatchingFields{IndexNode: node.Name}, q)
+		c.enqueue(ctx, client.MatchingFields{world.IndexAttachmentNode: node.Name}, q)
 	}
 	return handler.TypedFuncs[*storagev1.CSINode, string]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.CSINode], q queue) {

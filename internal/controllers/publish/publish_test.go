@@ -21,7 +21,7 @@ import (
 // AT-A4, AT-A12 to AT-A14, AT-D5, AT-D7, AT-V1: an attachment and its end, one call each, and the
 // finalizer of the volume after it.
 func TestAttachAndDetach(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, world(va("a"))...)
+	r := newRig(t, interceptor.Funcs{}, clusterWith(va("a"))...)
 	r.run("a")
 	r.run("a")
 	one := r.attachment("a")
@@ -79,7 +79,7 @@ func TestTwoAttachmentsAtOnce(t *testing.T) {
 			}
 			return c.Patch(ctx, o, patch, opts...)
 		},
-	}, world(va("a"), va("b"))...)
+	}, clusterWith(va("a"), va("b"))...)
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b"} {
 		wg.Go(func() { r.run(name) })
@@ -97,7 +97,7 @@ func TestTwoAttachmentsAtOnce(t *testing.T) {
 // AT-L4, AT-L7: an attachment that the driver lists nowhere is published again, at once with each
 // comparison, until that succeeds.
 func TestCompare(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, world(va("a", attached))...)
+	r := newRig(t, interceptor.Funcs{}, clusterWith(va("a", attached))...)
 	r.disks.err = status.Error(codes.Internal, "no")
 	for range 3 {
 		r.must(r.compare(t.Context()))
@@ -123,7 +123,7 @@ func TestCompare(t *testing.T) {
 
 // AT-L8: an attachment that changes while the driver lists is not compared with that list.
 func TestCompareDuringAttach(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, world(va("a"))...)
+	r := newRig(t, interceptor.Funcs{}, clusterWith(va("a"))...)
 	r.disks.listed = func() { r.run("a") }
 	r.must(r.compare(t.Context()))
 	r.run("a")
@@ -144,7 +144,7 @@ func TestCompareAtTheEndOfAnAttach(t *testing.T) {
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
-	}, world(va("a"))...)
+	}, clusterWith(va("a"))...)
 	r.disks.at["h"] = "id-a" // the call has arrived, and its answer has not
 	r.disks.listed = func() { ends = true }
 	r.must(r.compare(t.Context()))
@@ -158,7 +158,7 @@ func TestCompareAtTheEndOfAnAttach(t *testing.T) {
 // an inline volume has none.
 func TestMigratedVolumes(t *testing.T) {
 	const cinder = "cinder.csi.openstack.org"
-	all := world(
+	all := clusterWith(
 		va("a", func(v *storagev1.VolumeAttachment) { v.Spec.Attacher = cinder }),
 		va("b", func(v *storagev1.VolumeAttachment) {
 			v.Spec.Attacher, v.Spec.Source = cinder, storagev1.VolumeAttachmentSource{InlineVolumeSpec: &corev1.PersistentVolumeSpec{
@@ -194,7 +194,7 @@ func TestMigratedVolumes(t *testing.T) {
 // AT-H2, AT-A12: what is handed over before it is created has what a detach needs, unless the volume
 // cannot be attached or the driver attaches nothing.
 func TestPrepareBeforeCreate(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, world()...)
+	r := newRig(t, interceptor.Funcs{}, clusterWith()...)
 	for row, tc := range map[string]struct {
 		edit     func(*storagev1.VolumeAttachment)
 		driver   publishing.Driver
@@ -215,7 +215,7 @@ func TestPrepareBeforeCreate(t *testing.T) {
 
 // AT-Q3: a deletion ends the delay of an attach that failed, and a change of the error does not.
 func TestDeletionEndsTheDelay(t *testing.T) {
-	r := newRig(t, interceptor.Funcs{}, world(va("a"))...)
+	r := newRig(t, interceptor.Funcs{}, clusterWith(va("a"))...)
 	r.disks.err = status.Error(codes.Internal, "no")
 	r.run("a")
 	r.run("a")

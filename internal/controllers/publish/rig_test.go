@@ -27,6 +27,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 const driver = "d.example.com"
@@ -102,11 +103,12 @@ type rig struct {
 func newRig(t *testing.T, through interceptor.Funcs, objects ...client.Object) *rig {
 	t.Helper()
 	r := &rig{T: t, clock: testingclock.NewFakeClock(time.Unix(1e9, 0)), disks: &disks{at: map[string]string{}}}
-	r.api = fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(objects...).WithInterceptorFuncs(through).
-		WithStatusSubresource(&storagev1.VolumeAttachment{}).
-		WithIndex(&storagev1.VolumeAttachment{}, IndexVolume, volumeOf).
-		WithIndex(&storagev1.VolumeAttachment{}, IndexNode, nodeOf).
-		WithIndex(&storagev1.VolumeAttachment{}, IndexHandle, handleOf).Build()
+	builder := fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithObjects(objects...).WithInterceptorFuncs(through).
+		WithStatusSubresource(&storagev1.VolumeAttachment{})
+	for _, i := range world.PublishingIndexes() {
+		builder = builder.WithIndex(i.Kind, i.Field, i.Values)
+	}
+	r.api = builder.Build()
 	unregistered := prometheus.NewRegistry()
 	r.Controller = New(Config{
 		Cached: r.api, Live: r.api, Writer: r.api, CSI: r.disks, Calls: &volumelock.Locks{}, Timeout: time.Second,
@@ -152,8 +154,8 @@ func (r *rig) volume() *corev1.PersistentVolume {
 	return pv
 }
 
-// world is an exclusive volume, and a node a on which the driver is registered, and a second one.
-func world(more ...client.Object) []client.Object {
+// clusterWith is an exclusive volume, and a node a on which the driver is registered, and a second one.
+func clusterWith(more ...client.Object) []client.Object {
 	all := []client.Object{&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "pv"}, Spec: corev1.PersistentVolumeSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{

@@ -15,15 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/capability"
-	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[publishing.Action]
@@ -34,7 +33,7 @@ func (c *Controller) Gather(ctx context.Context, name string) (publishing.Snapsh
 	if err != nil || va == nil {
 		return publishing.Snapshot{Driver: c.Driver}, err
 	}
-	s, err := c.around(ctx, va)
+	s, err := world.Publishing(ctx, c.Cached, va, c.memory())
 	var due bool
 	if s.Mismatch, due = c.mismatches.get(va.UID); due {
 		return s, err
@@ -42,33 +41,6 @@ func (c *Controller) Gather(ctx context.Context, name string) (publishing.Snapsh
 	if va.DeletionTimestamp == nil || c.retries.Get(name).Inputs == string(va.UID)+" deleted" {
 		s.NotBefore = c.retries.Get(name).NotBefore // a deletion ends the delay of a failed attach (AT-Q3)
 	}
-	return s, err
-}
-
-// around reads what a VolumeAttachment names.
-func (c *Controller) around(ctx context.Context, va *storagev1.VolumeAttachment) (s publishing.Snapshot, err error) {
-	s.Driver, s.Attachment = c.Driver, va
-	if pv := va.Spec.Source.PersistentVolumeName; pv != nil {
-		if s.Volume, err = kube.ReadOwn(ctx, c.Cached, c.volumes, types.NamespacedName{Name: *pv},
-			&corev1.PersistentVolume{}); err != nil {
-			return s, err
-		}
-		s.Migrated = migration.IsInTree(s.Volume)
-		volume, err := migration.ToCSI(s.Volume)
-		if err == nil {
-			s.Volume = volume
-		} else {
-			s.Untranslated = err.Error()
-		}
-	} else if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
-		s.Migrated = true
-		s.Volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: inline.CSI.VolumeHandle}, Spec: *inline}
-	}
-	s.Node, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: va.Spec.NodeName}, &storagev1.CSINode{})
-	if err != nil {
-		return s, err
-	}
-	s.Others, err = c.others(ctx, s)
 	return s, err
 }
 
@@ -82,38 +54,8 @@ func (c *Controller) attachment(ctx context.Context, name string) (*storagev1.Vo
 	return kube.Get(ctx, c.Live, types.NamespacedName{Name: name}, &storagev1.VolumeAttachment{})
 }
 
-// others reads the other VolumeAttachments of an exclusive volume, by its name and by its handle,
-// each as new as this process's last write to it.
-func (c *Controller) others(ctx context.Context, s publishing.Snapshot) (all []*storagev1.VolumeAttachment, err error) {
-	if s.Volume == nil || !objects.IsExclusive(s.Volume) || s.Attachment.Status.Attached {
-		return nil, nil
-	}
-	which := []client.MatchingFields{{IndexVolume: s.Volume.Name}}
-	if s.Volume.Spec.CSI != nil {
-		which = append(which, client.MatchingFields{IndexHandle: s.Volume.Spec.CSI.VolumeHandle})
-	}
-	seen := map[string]bool{s.Attachment.Name: true}
-	for _, matching := range which {
-		var list storagev1.VolumeAttachmentList
-		if err := c.Cached.List(ctx, &list, matching); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			name := list.Items[i].Name
-			if seen[name] || list.Items[i].Spec.Attacher != c.Driver.Name {
-				continue
-			}
-			seen[name] = true
-			va, err := c.read(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			if va != nil {
-				all = append(all, va)
-			}
-		}
-	}
-	return all, nil
+func (c *Controller) memory() world.PublishingMemory {
+	return world.PublishingMemory{Driver: c.Driver, Volumes: c.volumes, Attachment: c.read}
 }
 
 func (c *Controller) read(ctx context.Context, name string) (*storagev1.VolumeAttachment, error) {
@@ -230,7 +172,7 @@ func (c *Controller) prepare(ctx context.Context, s publishing.Snapshot, a publi
 
 // held asks again whether another VolumeAttachment has the volume; nil if none has.
 func (c *Controller) held(ctx context.Context, s publishing.Snapshot) (next, error) {
-	others, err := c.others(ctx, s)
+	others, err := world.OtherAttachments(ctx, c.Cached, s, c.memory())
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // handedOver is what the attach-detach controller of this process has told, and what this process
@@ -62,7 +63,7 @@ func (c *Controller) Takes(driver string) bool {
 
 // Prepare implements handoff.Attacher.
 func (c *Controller) Prepare(ctx context.Context, va *storagev1.VolumeAttachment) error {
-	s, err := c.around(ctx, va)
+	s, err := world.Publishing(ctx, c.Cached, va, c.memory())
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/publishing"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // volumeFinalizer removes the attacher's finalizer from PersistentVolumes that are attached nowhere,
@@ -48,7 +49,7 @@ func (v volumeFinalizer) addTo(mgr manager.Manager) error {
 	}
 	attachments := handler.TypedFuncs[*storagev1.VolumeAttachment, string]{
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*storagev1.VolumeAttachment], q queue) {
-			for _, name := range volumeOf(e.Object) {
+			for _, name := range world.AttachedVolume(e.Object) {
 				q.Add(name)
 			}
 		},
@@ -73,13 +74,13 @@ func (v volumeFinalizer) Reconcile(ctx context.Context, name string) (crreconcil
 		return crreconcile.Result{}, err
 	}
 	var list storagev1.VolumeAttachmentList
-	if err := v.Cached.List(ctx, &list, client.MatchingFields{IndexVolume: name}); err != nil {
+	if err := v.Cached.List(ctx, &list, client.MatchingFields{world.IndexAttachmentVolume: name}); err != nil {
 		return crreconcile.Result{}, err
 	}
 	attachments := len(list.Items)
 	if pv.DeletionTimestamp == nil { // it may be attached right now, by a VolumeAttachment that the cache lacks
 		attachments += len(v.attachments.Unseen(func(va *storagev1.VolumeAttachment) bool {
-			return slices.Contains(volumeOf(va), name)
+			return slices.Contains(world.AttachedVolume(va), name)
 		}))
 	}
 	if !publishing.MayRelease(pv, v.Driver.Name, attachments) {

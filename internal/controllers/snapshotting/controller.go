@@ -17,33 +17,11 @@ import (
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // ControllerName is the name of the snapshot-controller and of its work queue, as upstream's (SN-Q1).
 const ControllerName = "snapshot-controller-snapshot"
-
-// Indexes of the cache.
-const (
-	indexSource   = "snapshotSourceClaim" // VolumeSnapshots by the claim that they are taken of
-	indexRef      = "snapshotRef"         // contents by the VolumeSnapshot that they refer to
-	indexRestored = "restoredSnapshot"    // claims by the VolumeSnapshot that they are restored from
-)
-
-// Index is a field index of the cache.
-type Index struct {
-	Of   client.Object
-	Name string
-	By   client.IndexerFunc
-}
-
-// Indexes are those that the controller of VolumeSnapshots reads by.
-func Indexes() []Index {
-	return []Index{
-		{&snapshotv1.VolumeSnapshot{}, indexSource, bySource},
-		{&snapshotv1.VolumeSnapshotContent{}, indexRef, byRef},
-		{&corev1.PersistentVolumeClaim{}, indexRestored, byRestored},
-	}
-}
 
 // ControllerConfig is what the snapshot-controller needs.
 type ControllerConfig struct {
@@ -98,11 +76,10 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("controller %s: %w", ControllerName, err)
 	}
 	c.watch = ctrl.Watch
-	for _, index := range Indexes() {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, index.Of, index.Name, index.By); err != nil {
-			return fmt.Errorf("index %s: %w", index.Name, err)
-		}
+	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.SnapshotIndexes()...); err != nil {
+		return err
 	}
+
 	for _, s := range []source.TypedSource[types.NamespacedName]{
 		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, onAny(c, c.sawSnapshot)),
 		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, onAny(c, sawContent)),
@@ -112,31 +89,6 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		if err := ctrl.Watch(s); err != nil {
 			return fmt.Errorf("controller %s: %w", ControllerName, err)
 		}
-	}
-	return nil
-}
-
-func bySource(o client.Object) []string {
-	if vs, ok := o.(*snapshotv1.VolumeSnapshot); ok && core.SourceClaim(vs) != "" {
-		return []string{core.SourceClaim(vs)}
-	}
-	return nil
-}
-
-func byRef(o client.Object) []string {
-	if content, ok := o.(*snapshotv1.VolumeSnapshotContent); ok {
-		return []string{refOf(content).String()}
-	}
-	return nil
-}
-
-func byRestored(o client.Object) []string {
-	claim, ok := o.(*corev1.PersistentVolumeClaim)
-	if !ok {
-		return nil
-	}
-	if from, is := core.RestoredFrom(claim); is {
-		return []string{from.String()}
 	}
 	return nil
 }
@@ -225,7 +177,7 @@ func (c *Controller) sawClaim(ctx context.Context, claim *corev1.PersistentVolum
 	}
 	var all snapshotv1.VolumeSnapshotList
 	if err := c.Cached.List(ctx, &all, client.InNamespace(claim.Namespace),
-		client.MatchingFields{indexSource: claim.Name}); err != nil {
+		client.MatchingFields{world.IndexSnapshotSource: claim.Name}); err != nil {
 		return // the retry of each snapshot finds the claim
 	}
 	for i := range all.Items {

@@ -17,6 +17,7 @@ import (
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // GroupControllerName is the name of the snapshot-controller's controller of groups and of its work
@@ -57,9 +58,10 @@ func (g *GroupController) Loop() *groupLoop {
 	})
 }
 
-// GroupIndexes are those that the controllers read groups and their members by, beside [Indexes].
-func GroupIndexes() []Index {
-	return []Index{
+// GroupIndexes are those that the controllers read groups and their members by, beside
+// [world.SnapshotIndexes].
+func GroupIndexes() []world.Index {
+	return []world.Index{
 		{&snapshotv1.VolumeSnapshot{}, indexGroup, byGroup},
 		{&corev1.PersistentVolume{}, indexHandle, byHandle},
 	}
@@ -68,11 +70,10 @@ func GroupIndexes() []Index {
 // AddTo registers the controller, its indexes and its event handlers with a manager. The cluster
 // must serve the kinds of groups. The controller of VolumeSnapshots follows members from then on.
 func (g *GroupController) AddTo(ctx context.Context, mgr manager.Manager) error {
-	for _, index := range GroupIndexes() {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, index.Of, index.Name, index.By); err != nil {
-			return fmt.Errorf("index %s: %w", index.Name, err)
-		}
+	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), GroupIndexes()...); err != nil {
+		return err
 	}
+
 	// Returns when the cache has the groups: until then, members are left alone.
 	if _, err := mgr.GetCache().GetInformer(ctx, &groupv1.VolumeGroupSnapshot{}); err != nil {
 		return fmt.Errorf("cache of VolumeGroupSnapshots: %w", err)

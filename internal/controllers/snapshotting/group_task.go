@@ -19,6 +19,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Gather implements reconcile.Task.
@@ -152,7 +153,7 @@ func (g *GroupController) gatherOwned(ctx context.Context, s *groupsnapshotting.
 		return fmt.Errorf("read the members of VolumeGroupSnapshot %s: %w", s.Key, err)
 	}
 	for i := range all.Items {
-		restoring, err := g.restoring(ctx, client.ObjectKeyFromObject(&all.Items[i]))
+		restoring, err := world.Restoring(ctx, g.Cached, client.ObjectKeyFromObject(&all.Items[i]))
 		if err != nil {
 			return err
 		}

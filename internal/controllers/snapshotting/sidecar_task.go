@@ -8,13 +8,12 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	core "github.com/purser-csi/purser/internal/core/snapshotting"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Gather implements reconcile.Task.
@@ -24,11 +23,8 @@ func (c *Sidecar) Gather(ctx context.Context, name string) (core.ContentSnapshot
 	if s.Content, err = c.contents.get(ctx, types.NamespacedName{Name: name}); err != nil || s.Content == nil {
 		return s, err
 	}
-	if class := ptr.Deref(s.Content.Spec.VolumeSnapshotClassName, ""); class != "" {
-		if s.Class, err = kube.Get(ctx, c.Cached, types.NamespacedName{Name: class},
-			&snapshotv1.VolumeSnapshotClass{}); err != nil {
-			return s, err
-		}
+	if s, err = world.SnapshotContent(ctx, c.Cached, s.Content, c.ContentSettings); err != nil {
+		return s, err
 	}
 	s.Asked = c.asked.last(s.Content.UID)
 	if retry := c.retries.Get(name); retry.Inputs == inputs(s.Content, s.Class) {

@@ -19,6 +19,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 	"github.com/purser-csi/purser/internal/world/dump"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
@@ -45,11 +46,8 @@ func cacheOf(t *testing.T, objects ...client.Object) client.Reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, index := range append(Indexes(), GroupIndexes()...) {
-		if err := cache.IndexField(t.Context(), index.Of, index.Name, index.By); err != nil {
-			t.Fatal(err)
-		}
-	}
+	try(t, world.AddIndexes(t.Context(), cache, append(world.SnapshotIndexes(), GroupIndexes()...)...))
+
 	return cache
 }
 

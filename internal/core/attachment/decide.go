@@ -25,7 +25,20 @@ func DecideAndMeasure(s Snapshot, now time.Time) (Verdict, Measured) {
 	if s.Key.Attachment != "" {
 		return orphan(s), Measured{}
 	}
-	p := plan{Snapshot: s, now: now, wants: s.wanted(), here: map[string]*storagev1.VolumeAttachment{}}
+	p := planFor(s, now)
+	return p.verdict(), p.measure(s)
+}
+
+// OnNode returns what [Decide] says of one node, and what it tells the pods there that need the
+// volume in an event of a failure. Both are zero where nothing is left to do.
+func OnNode(s Snapshot, node string, now time.Time) (decided verdict.Finding, told string) {
+	p := planFor(s, now)
+	return p.about[node], p.told[node]
+}
+
+func planFor(s Snapshot, now time.Time) *plan {
+	p := &plan{Snapshot: s, now: now, wants: s.wanted(), here: map[string]*storagev1.VolumeAttachment{},
+		about: map[string]verdict.Finding{}, told: map[string]string{}}
 	for _, va := range s.Attachments {
 		p.here[va.Spec.NodeName] = va
 		if va.Name != names.AttachmentName(s.Key.Handle, s.Key.Driver, va.Spec.NodeName) {
@@ -34,13 +47,15 @@ func DecideAndMeasure(s Snapshot, now time.Time) (Verdict, Measured) {
 	}
 	for _, node := range p.nodes() {
 		if _, wanted := p.wants[node]; !wanted {
+			p.node = node
 			p.detach(node)
 		}
 	}
 	for _, node := range p.inOrder() {
+		p.node = node
 		p.attach(node)
 	}
-	return p.verdict(), p.measure(s)
+	return p
 }
 
 // plan collects the actions for all nodes of a volume.
@@ -53,6 +68,10 @@ type plan struct {
 	actions []Action
 	begun   verdict.Finding // the first action's
 	waits   []wait
+
+	node  string                     // that is being decided about
+	about map[string]verdict.Finding // the first finding of each node
+	told  map[string]string          // the failure that the pods of a node are told
 
 	measured Measured
 }
@@ -88,14 +107,28 @@ func (p *plan) inOrder() []string {
 }
 
 func (p *plan) act(reason verdict.Reason, message string, actions ...Action) {
+	f := p.note(reason, message)
 	if len(p.actions) == 0 {
-		p.begun = verdict.Finding{Reason: reason, Message: message}
+		p.begun = f
+	}
+	for _, a := range actions {
+		if tell, tells := a.(Tell); tells && tell.Event == Failed {
+			p.told[p.node] = tell.Message
+		}
 	}
 	p.actions = append(p.actions, actions...)
 }
 
 func (p *plan) wait(reason verdict.Reason, until time.Time, message string) {
-	p.waits = append(p.waits, wait{Finding: verdict.Finding{Reason: reason, Message: message}, Until: until})
+	p.waits = append(p.waits, wait{Finding: p.note(reason, message), Until: until})
+}
+
+func (p *plan) note(reason verdict.Reason, message string) verdict.Finding {
+	f := verdict.Finding{Reason: reason, Message: message}
+	if _, known := p.about[p.node]; !known {
+		p.about[p.node] = f
+	}
+	return f
 }
 
 // attach brings the volume to a node that wants it.

@@ -3,10 +3,8 @@ package explain
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -34,6 +32,9 @@ func (c *Cluster) attachment(va *storagev1.VolumeAttachment, f Finding) Finding 
 	}
 	if f.Since == nil {
 		f.Since = &since
+	}
+	if found, refused := c.publishRefused(va, verb, &f); refused {
+		return found
 	}
 	state, _ := c.healthOf(attacher(driver))
 	switch {
@@ -94,7 +95,12 @@ func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 	case pv == nil || pv.Spec.CSI == nil:
 		return nil
 	}
-	switch c.decideAttachment(va, pv, node).Because().Reason {
+	decided, _, unread := c.decideAttachment(pv, node.Name, f.Object)
+	if unread != nil {
+		return nil
+	}
+	f = f.by(decided, "")
+	switch decided.Reason {
 	case verdict.AttachmentForeign:
 		f.Reason, f.Actor = verdict.AttachmentForeign, Administrator
 		f.WaitsFor = "its maker to delete it: no pod on the node uses the volume, and the attach-detach controller leaves a VolumeAttachment alone that it did not make"
@@ -113,25 +119,4 @@ func (c *Cluster) unusedAttachment(va *storagev1.VolumeAttachment) []Finding {
 	default:
 		return nil
 	}
-}
-
-// decideAttachment returns what the attach-detach controller decides about one node that has a volume.
-func (c *Cluster) decideAttachment(
-	va *storagev1.VolumeAttachment, pv *corev1.PersistentVolume, node *corev1.Node,
-) attachment.Verdict {
-	if names.IsAttachmentName(va.Name) { // names that were replaced in the dump have another hash
-		va = va.DeepCopy()
-		va.Name = names.AttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, node.Name)
-	}
-	s := attachment.Snapshot{
-		Key:    attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle},
-		Driver: c.driverOf(pv.Spec.CSI.Driver), Volumes: []*corev1.PersistentVolume{pv},
-		Attachments: []*storagev1.VolumeAttachment{va}, Nodes: map[string]*corev1.Node{node.Name: node},
-	}
-	for _, pod := range c.index.users[claimOf(pv)] {
-		if pod.Spec.NodeName == node.Name {
-			s.Pods = append(s.Pods, pod)
-		}
-	}
-	return attachment.Decide(s, c.Now)
 }

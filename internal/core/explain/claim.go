@@ -56,16 +56,9 @@ func keyOf(o object) types.NamespacedName {
 // bindingSnapshot is what the binder would gather about the claim. The objects are taken for what
 // the API server says now.
 func (c *Cluster) bindingSnapshot(claim *corev1.PersistentVolumeClaim) binding.Snapshot {
-	s := binding.Snapshot{
-		Key: binding.Key{Claim: keyOf(claim)}, Claim: claim, ClaimAsked: true, VolumesAsked: true,
-		Named: c.index.volumes[claim.Spec.VolumeName], Refs: c.index.refs[keyOf(claim)],
-		Class: c.index.classes[binding.ClassName(claim)], Default: binding.DefaultClass(c.Classes),
-	}
-	if binding.SeeksStatic(claim, s.Class) {
-		s.Offer = c.bestStatic(claim)
-	}
-	if binding.DelaysBinding(s.Class) {
-		s.Pods = c.consumers(claim)
+	s, _, err := c.Gather.Binding(binding.Key{Claim: keyOf(claim)})
+	if err != nil || s.Claim == nil { // the lists have the claim twice, or not at all
+		s = binding.Snapshot{Key: binding.Key{Claim: keyOf(claim)}, Claim: claim, ClaimAsked: true, VolumesAsked: true}
 	}
 	s.InProcess = s.Class != nil && c.isHandedOver(claim, binding.Driver(s.Class.Provisioner))
 	return s
@@ -84,27 +77,6 @@ func (c *Cluster) isHandedOver(claim *corev1.PersistentVolumeClaim, driver strin
 	state, binder := c.healthOf(controllerManager)
 	other, leader := c.healthOf(provisioner(driver))
 	return state == renewed && other == renewed && *binder.Spec.HolderIdentity == *leader.Spec.HolderIdentity
-}
-
-// bestStatic returns the volume that a binder would choose; nil for none.
-func (c *Cluster) bestStatic(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
-	for _, pv := range c.index.unclaimed {
-		if binding.Suits(pv, claim) {
-			return pv // which of several matters to the binder only
-		}
-	}
-	return nil
-}
-
-func (c *Cluster) consumers(claim *corev1.PersistentVolumeClaim) []binding.Consumer {
-	var all []binding.Consumer
-	for _, pod := range c.index.users[keyOf(claim)] {
-		if isFinished(pod) {
-			continue
-		}
-		all = append(all, binding.Consumer{Pod: pod.Name, Node: pod.Spec.NodeName, Why: schedulerWords(pod)})
-	}
-	return all
 }
 
 func isFinished(pod *corev1.Pod) bool {
@@ -142,7 +114,7 @@ func (c *Cluster) pendingBy(claim *corev1.PersistentVolumeClaim, s binding.Snaps
 	case verdict.VolumeAwaited, verdict.VolumeTaken, verdict.VolumeUnfit:
 		return c.preBound(claim, why, f)
 	case verdict.ClaimLost, verdict.ClaimStaysLost, verdict.ClaimMisbound:
-		return []Finding{c.lostClaim(claim, f)}
+		return []Finding{c.lostClaim(claim, f.by(why, ""))}
 	default:
 		f.WaitsFor, f.Actor = why.Message, Itself
 		return []Finding{f}
@@ -156,7 +128,7 @@ func (c *Cluster) binderSilent(claim *corev1.PersistentVolumeClaim, todo verdict
 		return []Finding{c.lostClaim(claim, Finding{
 			Reason: verdict.ClaimLost, Object: claimRef(claim),
 			Cause: claimRef(claim), Since: &since,
-		})}
+		}.by(todo.Because(), ""))}
 	}
 	f := Finding{
 		Reason: verdict.BinderSilent, Object: claimRef(claim), Since: &since,

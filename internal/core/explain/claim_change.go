@@ -9,6 +9,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/attributes"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/resizing"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -25,9 +26,13 @@ func driverOfVolume(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVo
 // decideResize returns what the resizer decides about the claim. A fresh process is assumed, and a
 // driver that expands through its controller: neither is in the API.
 func (c *Cluster) decideResize(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) resizing.Verdict {
-	return resizing.Decide(resizing.Snapshot{
-		Claim: claim, Volume: pv, Driver: resizing.Driver{Name: driverOfVolume(claim, pv), Controller: true},
-	}, c.Now)
+	// Where a kind is missing, or the read fails, the snapshot is without a claim and nothing follows.
+	s, _, _ := c.Gather.Resizing(claimKey(claim), resizing.Driver{Name: driverOfVolume(claim, pv), Controller: true})
+	return resizing.Decide(s, c.Now)
+}
+
+func claimKey(claim *corev1.PersistentVolumeClaim) objects.ClaimKey {
+	return objects.ClaimKey{NamespacedName: keyOf(claim), UID: claim.UID}
 }
 
 // nextSize returns the size that a decision asks the driver for; nil for none.
@@ -75,11 +80,11 @@ func (c *Cluster) otherSizeFirst(
 // decideModification returns what the resizer decides about the VolumeAttributesClass of the claim.
 // A driver that can modify volumes is assumed.
 func (c *Cluster) decideModification(claim *corev1.PersistentVolumeClaim) attributes.Verdict {
-	pv := c.index.volumes[claim.Spec.VolumeName]
-	s := attributes.Snapshot{Claim: claim, Volume: pv, Class: c.attributesClass(attributes.Target(claim))}
-	if pv != nil {
-		s.Driver = attributes.Driver{Name: driverOfVolume(claim, pv), Modifies: true}
+	driver := attributes.Driver{Modifies: true}
+	if pv := c.index.volumes[claim.Spec.VolumeName]; pv != nil {
+		driver.Name = driverOfVolume(claim, pv)
 	}
+	s, _, _ := c.Gather.Modification(claimKey(claim), driver) // as for [Cluster.decideResize]
 	return attributes.Decide(s, c.Now)
 }
 

@@ -45,6 +45,7 @@ func (c *Cluster) claimExpansion(claim *corev1.PersistentVolumeClaim) []Finding 
 		f.Evidence = append(f.Evidence, Evidence{claimRef(claim), "status.allocatedResources.storage", allocated.String(), ""})
 	}
 	decided := c.decideResize(claim, pv)
+	f = f.by(decided.Because(), "")
 	next := nextSize(decided)
 	switch {
 	case isRefused(claim, next):
@@ -188,10 +189,11 @@ func (c *Cluster) claimModification(claim *corev1.PersistentVolumeClaim) []Findi
 // notModified names what keeps a claim from the class that it names.
 func (c *Cluster) notModified(claim *corev1.PersistentVolumeClaim, wants string, f Finding) Finding {
 	decided := c.decideModification(claim).Because()
+	f = f.by(decided, "")
 	status, target := claim.Status.ModifyVolumeStatus, attributes.Target(claim)
 	switch event := c.lastEvent(claimRef(claim), "VolumeModifyFailed"); {
 	case c.attributesClass(wants) == nil && !c.lacks(AttributesClass):
-		f.Reason, f.Actor, f.Words = verdict.AttributesClassMissing, Administrator, wordsOf(decided)
+		f.Reason, f.Actor = verdict.AttributesClassMissing, Administrator
 		f.WaitsFor = fmt.Sprintf("VolumeAttributesClass %q, which does not exist", wants)
 		f.Fix = []Step{{Text: "Create the class, or name one that exists", Command: "kubectl get volumeattributesclass"}}
 	case status != nil && status.Status == corev1.PersistentVolumeClaimModifyVolumeInfeasible:
@@ -206,7 +208,6 @@ func (c *Cluster) notModified(claim *corev1.PersistentVolumeClaim, wants string,
 		}}
 	case decided.Reason == verdict.ModifyClassNotOurs:
 		f = c.classOfOtherDriver(claim, decided, f)
-		f.Words = wordsOf(decided)
 	case event == nil && target != "" && target != wants:
 		f = otherClassFirst(claim, target, f)
 	case event != nil:

@@ -77,7 +77,7 @@ type Cluster struct {
 	// NoneInDump are kinds of which a dump has no object, as a cluster may have none. They are
 	// taken to be absent, and the answer says so.
 	NoneInDump map[Kind]bool
-	// Gather reads the objects above for the decisions of a provisioner; nil leaves those out.
+	// Gather reads the objects above for the decisions of the controllers.
 	Gather Gatherer
 
 	index index
@@ -87,7 +87,6 @@ type Cluster struct {
 type index struct {
 	claims        map[types.NamespacedName]*corev1.PersistentVolumeClaim
 	volumes       map[string]*corev1.PersistentVolume
-	refs          map[types.NamespacedName][]*corev1.PersistentVolume // volumes by the claim in spec.claimRef
 	classes       map[string]*storagev1.StorageClass
 	pods          map[types.NamespacedName]*corev1.Pod
 	users         map[types.NamespacedName][]*corev1.Pod // pods by the claim that they name
@@ -100,7 +99,6 @@ type index struct {
 	namespaces    map[string]*corev1.Namespace
 	snapshots     map[types.NamespacedName]*snapshotv1.VolumeSnapshot
 	contents      map[string]*snapshotv1.VolumeSnapshotContent
-	unclaimed     []*corev1.PersistentVolume // volumes that name no claim
 	snapshotClass map[string]*snapshotv1.VolumeSnapshotClass
 }
 
@@ -118,15 +116,6 @@ func (c *Cluster) Prepare() *Cluster {
 	x.namespaces = byName(c.Namespaces)
 	x.contents = byName(c.Contents)
 	x.snapshotClass = byName(c.SnapshotClasses)
-	x.refs, x.unclaimed = map[types.NamespacedName][]*corev1.PersistentVolume{}, nil
-	for _, pv := range c.Volumes {
-		if ref := pv.Spec.ClaimRef; ref != nil {
-			key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-			x.refs[key] = append(x.refs[key], pv)
-		} else {
-			x.unclaimed = append(x.unclaimed, pv)
-		}
-	}
 	x.users = map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range c.Pods {
 		for _, name := range protection.ClaimNames(pod) {

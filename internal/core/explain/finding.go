@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -54,8 +55,12 @@ type Finding struct {
 	Reason   verdict.Reason `json:"reason"`
 	Object   Ref            `json:"object"`
 	WaitsFor string         `json:"waitsFor"`
-	// Words are what the controller that decides this says in its event; empty where it emits none.
+	// Decision is the reason of the controller's decision that the finding comes from, which Reason may
+	// narrow down; empty where another component decides.
+	Decision verdict.Reason `json:"decision,omitempty"`
+	// Words are those of that decision: in the event with the reason Event, or in the controller's log.
 	Words    string     `json:"words,omitempty"`
+	Event    string     `json:"event,omitempty"`
 	Cause    Ref        `json:"cause"` // the object that the finding is about; equal causes are grouped
 	Evidence []Evidence `json:"evidence,omitempty"`
 	Fix      []Step     `json:"fix,omitempty"`
@@ -66,22 +71,25 @@ type Finding struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// inWordsOf gives findings with the reason of a controller's decision the words of its event, which
-// package reconcile emits from the same decision.
+// by notes the decision that the finding comes from. told is what the controller tells pods about it;
+// empty where it emits the event of the reason, or none.
+func (f Finding) by(decided verdict.Finding, told string) Finding {
+	f.Decision, f.Words, f.Event = decided.Reason, decided.Text(), verdict.Describe(decided.Reason).Event
+	if told != "" {
+		f.Words, f.Event = told, string(attachment.Failed)
+	}
+	return f
+}
+
+// inWordsOf gives findings with the reason of a controller's decision the words of the decision, which
+// package reconcile puts into its event and its log.
 func inWordsOf(decided verdict.Finding, findings []Finding) []Finding {
 	for i := range findings {
 		if findings[i].Reason == decided.Reason {
-			findings[i].Words = wordsOf(decided)
+			findings[i] = findings[i].by(decided, "")
 		}
 	}
 	return findings
-}
-
-func wordsOf(decided verdict.Finding) string {
-	if verdict.Describe(decided.Reason).Event == "" {
-		return ""
-	}
-	return decided.Text()
 }
 
 // State is the outcome of a report.

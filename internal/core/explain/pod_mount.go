@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -50,7 +49,7 @@ func (c *Cluster) volumeOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume) []F
 		f.Fix = c.registerFix(driver, node)
 		return []Finding{f}
 	}
-	if c.attachRequired(driver) && !c.lacks(Attachment) {
+	if !c.lacks(Attachment) {
 		if found := c.attaching(pod, pv, f); found != nil {
 			return []Finding{*found}
 		}
@@ -67,35 +66,41 @@ func (c *Cluster) attachRequired(driver string) bool {
 	return object.Spec.AttachRequired == nil || *object.Spec.AttachRequired
 }
 
-// attaching explains a volume that is not attached to the pod's node; nil if it is.
+// attaching explains a volume that is not attached to the pod's node by what the attach-detach
+// controller decides about that node; nil if nothing is left to do.
 func (c *Cluster) attaching(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) *Finding {
-	node := pod.Spec.NodeName
-	var own, other *storagev1.VolumeAttachment
+	var own *storagev1.VolumeAttachment
 	for _, va := range c.index.attachments[pv.Name] {
-		if va.Spec.NodeName == node {
+		if va.Spec.NodeName == pod.Spec.NodeName {
 			own = va
-		} else if other == nil || va.Status.Attached {
-			other = va
 		}
 	}
-	switch {
-	case own == nil && other != nil && objects.IsExclusive(pv):
-		found := c.multiAttach(pod, pv, other, f)
-		return &found
-	case own == nil:
-		found := c.notAsked(pod, pv, f)
-		return &found
-	case !own.Status.Attached || own.DeletionTimestamp != nil:
-		found := c.attachment(own, f)
-		return &found
+	decided, told, unread := c.decideAttachment(pv, pod.Spec.NodeName, f.Object)
+	f.Evidence = append(f.Evidence, unread...)
+	if unread == nil && decided.Reason != "" {
+		f = f.by(decided, told)
 	}
-	return c.listedOnNode(pod, pv, own, f)
+	switch {
+	case decided.Reason == verdict.MultiAttach:
+		f = c.multiAttach(pod, pv, f)
+	case own != nil && (!own.Status.Attached || own.DeletionTimestamp != nil): // a kubelet's own too
+		f = c.attachment(own, f)
+	case decided.Reason == verdict.AttachRequested && own == nil:
+		f = c.notAsked(pod, pv, f)
+	case decided.Reason == verdict.AttachRequested:
+		f = c.notListed(pod, pv, own, f)
+	default:
+		return nil
+	}
+	return &f
 }
 
 // multiAttach is about a volume that one node may have and that another node has (4.5, 4.8).
-func (c *Cluster) multiAttach(pod *corev1.Pod, pv *corev1.PersistentVolume, other *storagev1.VolumeAttachment,
-	f Finding,
-) Finding {
+func (c *Cluster) multiAttach(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) Finding {
+	other := c.otherAttachment(pod, pv)
+	if other == nil {
+		return c.listedElsewhere(pod, pv, f)
+	}
 	f.Reason, f.Actor, f.Cause = verdict.MultiAttach, User, attachmentRef(other)
 	f.WaitsFor = fmt.Sprintf("volume %s to be detached from node %s: its access modes allow one node at a time", pv.Name, other.Spec.NodeName)
 	f.Evidence = []Evidence{
@@ -178,16 +183,42 @@ func (c *Cluster) notAsked(pod *corev1.Pod, pv *corev1.PersistentVolume, f Findi
 	return f
 }
 
-// listedOnNode is the last step before a kubelet mounts: the node's status lists the volume as
-// attached (4.6, C6).
-func (c *Cluster) listedOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume, va *storagev1.VolumeAttachment,
-	f Finding,
-) *Finding {
-	node := c.index.nodes[pod.Spec.NodeName]
-	if node == nil || slices.ContainsFunc(node.Status.VolumesAttached,
-		func(v corev1.AttachedVolume) bool { return v.Name == uniqueName(pv) }) {
-		return nil
+// otherAttachment returns the VolumeAttachment of the volume on another node, rather one that is
+// attached; nil for none.
+func (c *Cluster) otherAttachment(pod *corev1.Pod, pv *corev1.PersistentVolume) (other *storagev1.VolumeAttachment) {
+	for _, va := range c.index.attachments[pv.Name] {
+		if va.Spec.NodeName != pod.Spec.NodeName && (other == nil || va.Status.Attached) {
+			other = va
+		}
 	}
+	return other
+}
+
+// listedElsewhere is about an exclusive volume for which there is no VolumeAttachment on another node,
+// and which that node still lists as attached.
+func (c *Cluster) listedElsewhere(pod *corev1.Pod, pv *corev1.PersistentVolume, f Finding) Finding {
+	f.Reason, f.Actor = verdict.MultiAttach, Itself
+	f.WaitsFor = fmt.Sprintf("volume %s to leave the list of attached volumes of another node", pv.Name)
+	for _, node := range c.Nodes {
+		if node.Name != pod.Spec.NodeName && lists(node, pv) {
+			f.Cause = Ref{Kind: Node, Name: node.Name}
+			f.Evidence = append(f.Evidence, Evidence{f.Cause, "status.volumesAttached", string(uniqueName(pv)), "absent"})
+		}
+	}
+	return f
+}
+
+func lists(node *corev1.Node, pv *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(node.Status.VolumesAttached,
+		func(v corev1.AttachedVolume) bool { return v.Name == uniqueName(pv) })
+}
+
+// notListed is the last step before a kubelet mounts: the node's status lists the volume as attached
+// (4.6, C6).
+func (c *Cluster) notListed(pod *corev1.Pod, pv *corev1.PersistentVolume, va *storagev1.VolumeAttachment,
+	f Finding,
+) Finding {
+	node := c.index.nodes[pod.Spec.NodeName]
 	f.Reason, f.Actor, f.Cause = verdict.AttachNotListed, Itself, Ref{Kind: Node, Name: node.Name}
 	f.WaitsFor = fmt.Sprintf("the attach-detach controller to list volume %s in the status of node %s", pv.Name, node.Name)
 	f.Evidence = []Evidence{
@@ -199,7 +230,7 @@ func (c *Cluster) listedOnNode(pod *corev1.Pod, pv *corev1.PersistentVolume, va 
 		f.Evidence = append(f.Evidence, c.leaseEvidence(controllerManager)...)
 		f.Fix = []Step{{Text: "See whether kube-controller-manager runs and may write nodes/status", Command: "kubectl -n kube-system get lease kube-controller-manager"}}
 	}
-	return &f
+	return f
 }
 
 // nodeSecrets finds secrets that the PersistentVolume names for the node side and that do not exist.

@@ -11,18 +11,10 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
-	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/core/source"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
-
-// Gatherer reads what the provisioner of a driver decides by, as a fresh process would. unread are
-// the kinds that it needed and that the input does not have.
-type Gatherer interface {
-	Provisioning(provision.Key, provision.Driver, provision.Options) (s provision.Snapshot, unread []Kind, err error)
-	Reclaim(volume string, driver reclaim.Driver) (s reclaim.Snapshot, unread []Kind, err error)
-}
 
 // capable is what is assumed of a driver, as its capabilities are not in the API.
 var capable = map[csi.ControllerServiceCapability_RPC_Type]bool{
@@ -67,9 +59,6 @@ func (c *Cluster) hasTopology(driver string) bool {
 func (c *Cluster) provisionRefused(
 	claim *corev1.PersistentVolumeClaim, driver string, f Finding,
 ) (found []Finding, unread []Evidence) {
-	if c.Gather == nil {
-		return nil, nil
-	}
 	s, missing, err := c.Gather.Provisioning(provision.Key{NamespacedName: keyOf(claim), UID: claim.UID}, provision.Driver{
 		Name: driver, Controller: capable, HasTopology: c.hasTopology(driver),
 		Plugin: map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true},
@@ -136,7 +125,8 @@ func (c *Cluster) provisionCause(
 
 // decidedBy fills in what a decision says itself.
 func decidedBy(why verdict.Finding, f Finding) Finding {
-	f.Reason, f.WaitsFor, f.Words, f.Actor = why.Reason, "what the provisioner needs: "+why.Message, wordsOf(why), User
+	f = f.by(why, "")
+	f.Reason, f.WaitsFor, f.Actor = why.Reason, "what the provisioner needs: "+why.Message, User
 	text := why.Fix
 	if text == "" {
 		text = verdict.Describe(why.Reason).Check
@@ -147,11 +137,12 @@ func decidedBy(why verdict.Finding, f Finding) Finding {
 
 // undecided says why a decision is not known; nil if it is.
 func (c *Cluster) undecided(object Ref, missing []Kind, err error) (out []Evidence) {
+	const field = "what the controllers decide"
 	for _, kind := range missing {
-		out = append(out, Evidence{object, "what the provisioner decides", "not known: " + unreadText(kind, c.Unread[kind]), ""})
+		out = append(out, Evidence{object, field, "not known: " + unreadText(kind, c.Unread[kind]), ""})
 	}
 	if err != nil {
-		out = append(out, Evidence{object, "what the provisioner decides", "not known: " + err.Error(), ""})
+		out = append(out, Evidence{object, field, "not known: " + err.Error(), ""})
 	}
 	return out
 }

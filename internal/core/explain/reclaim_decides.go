@@ -14,11 +14,8 @@ func (c *Cluster) reclaimRefused(
 	pv *corev1.PersistentVolume, driver string, f Finding,
 ) (why verdict.Finding, found []Finding, unread []Evidence) {
 	why.Reason = verdict.VolumeReclaim
-	switch {
-	case driver == "", pv.Spec.CSI == nil && !migration.IsInTree(pv):
+	if driver == "" || pv.Spec.CSI == nil && !migration.IsInTree(pv) {
 		return why, []Finding{notDeletable(pv, f)}, nil
-	case c.Gather == nil:
-		return why, nil, nil
 	}
 	s, missing, err := c.Gather.Reclaim(pv.Name, reclaim.Driver{Name: driver, Controller: capable})
 	if unread = c.undecided(f.Object, missing, err); unread != nil {

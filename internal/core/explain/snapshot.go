@@ -32,8 +32,9 @@ func (c *Cluster) explainSnapshot(s *snapshotv1.VolumeSnapshot) Report {
 
 func (c *Cluster) snapshotPending(s *snapshotv1.VolumeSnapshot) Finding {
 	f := Finding{Object: snapshotRef(s), Cause: snapshotRef(s), Since: &s.CreationTimestamp.Time}
-	if found, refused := c.snapshotRefused(s, f); refused {
-		return found
+	f, refused := c.snapshotRefused(s, f)
+	if refused {
+		return f
 	}
 	return c.snapshotting(s, c.contentOf(s), c.driverOfSource(s), f)
 }
@@ -52,6 +53,10 @@ func (c *Cluster) snapshotting(s *snapshotv1.VolumeSnapshot, content *snapshotv1
 	if content != nil {
 		silent, driver = snapshotter(content.Spec.Driver), content.Spec.Driver
 		f.Cause = Ref{Kind: Content, Name: content.Name}
+		var refused bool
+		if f, refused = c.contentRefused(content, f); refused {
+			return f
+		}
 	}
 	state, _ := c.healthOf(silent)
 	switch {

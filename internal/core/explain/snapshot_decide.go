@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/snapshotting"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -15,23 +16,60 @@ import (
 // decideSnapshot returns what the snapshot-controller decides about a VolumeSnapshot. It is nil for a
 // member of a group, and where the input lacks a kind that the controller reads.
 func (c *Cluster) decideSnapshot(vs *snapshotv1.VolumeSnapshot) snapshotting.Verdict {
-	if snapshotting.GroupOf(vs) != "" || c.lacks(Claim) || c.lacks(Volume) || c.lacks(Content) || c.lacks(SnapshotClass) {
+	if snapshotting.GroupOf(vs) != "" {
 		return nil
 	}
-	s := snapshotting.Snapshot{
-		Key:      types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name},
-		Snapshot: vs, Content: c.contentOf(vs), Claim: c.sourceClaim(vs),
-		Class: c.index.snapshotClass[deref(vs.Spec.VolumeSnapshotClassName)],
-	}
-	if s.Claim != nil {
-		s.Volume = c.index.volumes[s.Claim.Spec.VolumeName]
-	}
-	for _, class := range c.SnapshotClasses {
-		if snapshotting.IsDefaultClass(class) {
-			s.Defaults = append(s.Defaults, *class)
-		}
+	s, missing, err := c.Gather.Snapshot(types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+	if len(missing) > 0 || err != nil {
+		return nil
 	}
 	return snapshotting.DecideSnapshot(s, c.Now)
+}
+
+// contentRefused explains a snapshot by what the csi-snapshotter of its driver decides about the
+// content, if it does not go on to ask the driver. One with the flags of upstream's manifests is assumed.
+func (c *Cluster) contentRefused(content *snapshotv1.VolumeSnapshotContent, f Finding) (found Finding, refused bool) {
+	s, missing, err := c.Gather.Content(content, snapshotting.ContentSettings{
+		Driver: content.Spec.Driver, Naming: snapshotting.Naming{Prefix: "snapshot", Length: -1}, Lists: true,
+	})
+	if unread := c.undecided(f.Object, missing, err); unread != nil {
+		f.Evidence = append(f.Evidence, unread...)
+		return f, false
+	}
+	why := snapshotting.DecideContent(s, c.Now).Because()
+	f = f.by(why, "")
+	ref := Ref{Kind: Content, Name: content.Name}
+	switch why.Reason {
+	case verdict.ContentCreateFailed, verdict.ContentCheckFailed:
+		class := deref(content.Spec.VolumeSnapshotClassName)
+		f.Reason, f.Actor, f.Cause = why.Reason, Administrator, Ref{Kind: SnapshotClass, Name: class}
+		const wanted = "a class that exists and whose parameters are valid"
+		f.Evidence = []Evidence{{ref, "spec.volumeSnapshotClassName", quoted(class), wanted}}
+		if class == "" || content.Spec.Source.SnapshotHandle == nil && content.Spec.Source.VolumeHandle == nil {
+			f.Cause = ref
+		}
+	case verdict.ContentAwaitsFinalizer:
+		f.Reason, f.Actor, f.Cause = why.Reason, Itself, ref
+		f.Evidence = []Evidence{
+			{ref, "metadata.finalizers", strings.Join(content.Finalizers, ", "), names.FinalizerSnapshotContent},
+			{ref, "spec.volumeSnapshotRef.uid", quoted(string(content.Spec.VolumeSnapshotRef.UID)), "the uid of the VolumeSnapshot"},
+		}
+		if c.olderThan(content.CreationTimestamp.Time, 2*patience) {
+			f.Actor, f.Evidence = Administrator, append(f.Evidence, c.leaseEvidence(snapshotController)...)
+		}
+	case verdict.ContentAwaitsDeletion:
+		f.Reason, f.Actor, f.Cause = why.Reason, User, ref
+		deleted := content.DeletionTimestamp.UTC().String()
+		f.Evidence = []Evidence{{ref, "metadata.deletionTimestamp", deleted, "the VolumeSnapshot is deleted as well"}}
+	default:
+		return f, false
+	}
+	f.WaitsFor = "what the csi-snapshotter needs: " + why.Message
+	f.Fix = []Step{{
+		Text:    verdict.Describe(why.Reason).Check,
+		Command: fmt.Sprintf("kubectl describe %s %s", f.Cause.Kind.Short(), f.Cause.Name),
+	}}
+	return f, true
 }
 
 // sourceClaim returns the claim that a snapshot is taken of; nil if there is none.
@@ -59,7 +97,7 @@ func (c *Cluster) snapshotRefused(vs *snapshotv1.VolumeSnapshot, f Finding) (fou
 		return f, false
 	}
 	why := decided.Because()
-	f.Words = wordsOf(why)
+	f = f.by(why, "")
 	switch why.Reason {
 	case verdict.SnapshotClassNotFound, verdict.SnapshotClassUnclear:
 		return c.snapshotClassMissing(vs, why, f), true
@@ -80,7 +118,6 @@ func (c *Cluster) snapshotRefused(vs *snapshotv1.VolumeSnapshot, f Finding) (fou
 			f.Object, "spec.source", "of no kind, or of two", "a claim or a content",
 		}), true
 	default:
-		f.Words = ""
 		return f, false
 	}
 }

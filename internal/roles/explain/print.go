@@ -66,7 +66,11 @@ func (p *printer) unread(texts []string) {
 func (p *printer) finding(f core.Finding) {
 	p.paragraph("It waits for  ", "", f.WaitsFor+".")
 	if f.Words != "" {
-		p.paragraph("Its event     ", "", f.Words)
+		label := "Its event     "
+		if f.Event == "" {
+			label = "Its log       "
+		}
+		p.paragraph(label, "", f.Words)
 	}
 	for i, e := range f.Evidence {
 		label := "              "

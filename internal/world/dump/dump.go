@@ -24,8 +24,8 @@ import (
 // that the informer cache has. What it returns are copies.
 type Reader struct {
 	scheme  *runtime.Scheme
-	objects map[schema.GroupVersionKind][]client.Object // by namespace and name
-	indexes map[schema.GroupVersionKind]map[string]client.IndexerFunc
+	objects map[schema.GroupVersionKind][]client.Object                       // by namespace and name
+	indexes map[schema.GroupVersionKind]map[string]map[string][]client.Object // by field and value, in order
 }
 
 // New returns a reader over the objects. An error names an object whose type the scheme lacks, or
@@ -33,7 +33,7 @@ type Reader struct {
 func New(scheme *runtime.Scheme, objects ...client.Object) (*Reader, error) {
 	r := &Reader{
 		scheme: scheme, objects: map[schema.GroupVersionKind][]client.Object{},
-		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
+		indexes: map[schema.GroupVersionKind]map[string]map[string][]client.Object{},
 	}
 	for _, o := range objects {
 		kind, err := apiutil.GVKForObject(o, scheme)
@@ -64,12 +64,20 @@ func (r *Reader) IndexField(_ context.Context, of client.Object, field string, v
 		return err
 	}
 	if r.indexes[kind] == nil {
-		r.indexes[kind] = map[string]client.IndexerFunc{}
+		r.indexes[kind] = map[string]map[string][]client.Object{}
 	}
 	if r.indexes[kind][field] != nil {
 		return fmt.Errorf("%s has the index %q already", kind.Kind, field)
 	}
-	r.indexes[kind][field] = values
+	index := map[string][]client.Object{}
+	for _, o := range r.objects[kind] {
+		for _, value := range values(o) {
+			if same := index[value]; len(same) == 0 || same[len(same)-1] != o {
+				index[value] = append(same, o)
+			}
+		}
+	}
+	r.indexes[kind][field] = index
 	return nil
 }
 
@@ -126,16 +134,16 @@ func (r *Reader) List(_ context.Context, into client.ObjectList, opts ...client.
 	if o.Continue != "" {
 		return fmt.Errorf("list %s: a dump has no pages", kind.Kind)
 	}
-	matches, err := r.byField(kind, o.FieldSelector)
+	candidates, err := r.byField(kind, o.FieldSelector)
 	if err != nil {
 		return err
 	}
 	var found []runtime.Object
-	for _, object := range r.objects[kind] {
+	for _, object := range candidates {
 		if o.Limit > 0 && int64(len(found)) == o.Limit {
 			break
 		}
-		if (o.Namespace == "" || object.GetNamespace() == o.Namespace) && matches(object) &&
+		if (o.Namespace == "" || object.GetNamespace() == o.Namespace) &&
 			(o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(object.GetLabels()))) {
 			found = append(found, object.DeepCopyObject())
 		}
@@ -143,24 +151,25 @@ func (r *Reader) List(_ context.Context, into client.ObjectList, opts ...client.
 	return meta.SetList(into, found)
 }
 
-// byField returns the predicate of a field selector. A field without an index is an error, as it is
-// for the informer cache.
-func (r *Reader) byField(kind schema.GroupVersionKind, selector fields.Selector) (func(client.Object) bool, error) {
+// byField returns the objects that a field selector selects. A field without an index is an error, as
+// it is for the informer cache.
+func (r *Reader) byField(kind schema.GroupVersionKind, selector fields.Selector) ([]client.Object, error) {
+	all := r.objects[kind]
 	if selector == nil {
-		return func(client.Object) bool { return true }, nil
+		return all, nil
 	}
-	requirements := selector.Requirements()
-	for _, q := range requirements {
-		if r.indexes[kind][q.Field] == nil {
+	for i, q := range selector.Requirements() {
+		index := r.indexes[kind][q.Field]
+		switch {
+		case index == nil:
 			return nil, fmt.Errorf("list %s: there is no index on the field %q", kind.Kind, q.Field)
-		}
-		if q.Operator != selection.Equals && q.Operator != selection.DoubleEquals {
+		case q.Operator != selection.Equals && q.Operator != selection.DoubleEquals:
 			return nil, fmt.Errorf("list %s: the field %q can only be compared for equality", kind.Kind, q.Field)
+		case i == 0:
+			all = index[q.Value]
+		default:
+			all = slices.DeleteFunc(slices.Clone(all), func(o client.Object) bool { return !slices.Contains(index[q.Value], o) })
 		}
 	}
-	return func(o client.Object) bool {
-		return !slices.ContainsFunc(requirements, func(q fields.Requirement) bool {
-			return !slices.Contains(r.indexes[kind][q.Field](o), q.Value)
-		})
-	}, nil
+	return all, nil
 }

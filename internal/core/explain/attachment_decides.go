@@ -1,0 +1,107 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/attachment"
+	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/publishing"
+	"github.com/purser-csi/purser/internal/core/verdict"
+)
+
+// decideAttachment returns what the attach-detach controller decides about a volume on one node, and
+// what it tells the pods there. Where that is not known, unread says what is missing.
+func (c *Cluster) decideAttachment(
+	pv *corev1.PersistentVolume, node string, about Ref,
+) (decided verdict.Finding, told string, unread []Evidence) {
+	s, missing, err := c.Gather.Attachment(attachment.Key{Driver: pv.Spec.CSI.Driver, Handle: pv.Spec.CSI.VolumeHandle})
+	if unread = c.undecided(about, missing, err); unread != nil {
+		return decided, "", unread
+	}
+	decided, told = attachment.OnNode(s, node, c.Now)
+	return decided, told, nil
+}
+
+// publishRefused explains a VolumeAttachment by what the driver's attacher decides about it, if it does
+// not go on to ask the driver. It adds to f what is not known. A driver that attaches is assumed.
+func (c *Cluster) publishRefused(
+	va *storagev1.VolumeAttachment, verb string, f *Finding,
+) (found Finding, refused bool) {
+	driver := va.Spec.Attacher
+	s, missing, err := c.Gather.Publishing(va, publishing.Driver{Name: driver, Publishes: true})
+	if unread := c.undecided(f.Object, missing, err); unread != nil {
+		f.Evidence = append(f.Evidence, unread...)
+		return *f, false
+	}
+	why := publishing.Decide(s, c.Now).Because()
+	if f.Decision == "" {
+		*f = f.by(why, "")
+	}
+	found = f.by(why, "")
+	found.Reason, found.Actor = why.Reason, Administrator
+	found.WaitsFor = fmt.Sprintf("the volume to be %sed, which cannot go on: %s", verb, why.Message)
+	found.Fix = []Step{{Text: verdict.Describe(why.Reason).Check, Command: "kubectl describe volumeattachment " + va.Name}}
+	switch why.Reason {
+	case verdict.AttachmentFailed:
+		return c.unattachable(va, s, found), true
+	case verdict.AttachmentNodeAwaited:
+		found.Cause = Ref{Kind: CSINode, Name: va.Spec.NodeName}
+		found.Evidence = append(found.Evidence, Evidence{found.Cause, "spec.drivers", c.driversOn(va.Spec.NodeName), driver})
+		found.Fix = c.registerFix(driver, va.Spec.NodeName)
+		return found, true
+	case verdict.AttachmentHeld:
+		return heldAttachment(s, found), true
+	case verdict.AttachmentReleased:
+		for _, finalizer := range va.Finalizers {
+			held := c.heldBy(finalizer, *f)
+			held.Evidence = append(held.Evidence, Evidence{attachmentRef(va), "metadata.finalizers", finalizer, "absent"})
+			return held, true
+		}
+		return *f, false
+	default:
+		return *f, false
+	}
+}
+
+// unattachable is about a VolumeAttachment that names something that cannot be attached or detached.
+func (c *Cluster) unattachable(va *storagev1.VolumeAttachment, s publishing.Snapshot, f Finding) Finding {
+	volume := va.Spec.Source.PersistentVolumeName
+	switch {
+	case volume != nil && s.Volume == nil:
+		f.Cause = Ref{Kind: Volume, Name: *volume}
+		f.Evidence = append(f.Evidence, Evidence{attachmentRef(va), "spec.source.persistentVolumeName", *volume, "a PersistentVolume that exists"})
+	case volume != nil && s.Volume.DeletionTimestamp != nil && va.DeletionTimestamp == nil:
+		f.Cause = volumeRef(s.Volume)
+		f.Evidence = append(f.Evidence, Evidence{f.Cause, "metadata.deletionTimestamp", s.Volume.DeletionTimestamp.UTC().String(), "absent"})
+	default:
+		f.Evidence = append(f.Evidence, Evidence{attachmentRef(va), "spec.source", f.Words, ""})
+	}
+	if va.DeletionTimestamp != nil {
+		f.Fix = append(f.Fix, Step{
+			Text: "Detach the volume on the backend before the finalizer is removed by hand",
+			Risk: "the volume may still be attached: another node could then write to it at the same time",
+		})
+	}
+	return f
+}
+
+// heldAttachment is about an exclusive volume that another VolumeAttachment has.
+func heldAttachment(s publishing.Snapshot, f Finding) Finding {
+	finalizer := names.AttacherFinalizer(s.Driver.Name)
+	for _, other := range s.Others {
+		if other.Spec.NodeName != s.Attachment.Spec.NodeName && slices.Contains(other.Finalizers, finalizer) {
+			f.Cause = attachmentRef(other)
+			f.Evidence = append(f.Evidence, Evidence{f.Cause, "spec.nodeName", other.Spec.NodeName, s.Attachment.Spec.NodeName})
+			f.Fix = append(f.Fix, Step{
+				Text: "If no pod on that node needs the volume, delete the other VolumeAttachment", Command: "kubectl delete volumeattachment " + other.Name,
+				Risk: "pods that still use the volume there lose it",
+			})
+			break
+		}
+	}
+	return f
+}
