@@ -40,7 +40,7 @@ func ProvisioningIndexes() []Index {
 		{&corev1.PersistentVolumeClaim{}, IndexProvisionedClass, unbound(
 			func(claim *corev1.PersistentVolumeClaim) []string { return []string{provision.ClassName(claim)} },
 		)},
-		{&corev1.PersistentVolumeClaim{}, IndexProvisioner, unbound(provision.Asked)},
+		{&corev1.PersistentVolumeClaim{}, IndexProvisioner, unbound(provision.RequestedDrivers)},
 	}
 }
 
@@ -227,7 +227,7 @@ func places(
 	ctx context.Context, from Readers, s provision.Snapshot, m ProvisioningMemory,
 ) (provision.Snapshot, error) {
 	if m.Options.Node.Name != "" {
-		s.Node, s.CSINode, s.Nodes = provision.Stand(m.Options.Node, m.Driver.Name)
+		s.Node, s.CSINode, s.Nodes = provision.NodeObjects(m.Options.Node, m.Driver.Name)
 		return s, nil
 	}
 	if !m.Driver.HasTopology {

@@ -22,7 +22,7 @@ func (j brokenJournal) Record(ctx context.Context, e intent.Entry) error { retur
 
 type settlesNever struct{ provisioning.Journal }
 
-func (settlesNever) Settle(context.Context, types.UID) error { return nil }
+func (settlesNever) Resolve(context.Context, types.UID) error { return nil }
 
 // unheld does not ask whether the journal is still ours.
 type unheld struct{ provisioning.Journal }
@@ -39,7 +39,7 @@ func (j repeatsAnother) Pending(claim types.UID) (intent.Entry, bool) {
 	if ok {
 		e.Request = proto.Clone(e.Request).(*csi.CreateVolumeRequest)
 		e.Request.Parameters = map[string]string{"of": "the class as it is now"}
-		e.Former = nil
+		e.Replaced = nil
 	}
 	return e, ok
 }
@@ -48,7 +48,7 @@ func (j repeatsAnother) Pending(claim types.UID) (intent.Entry, bool) {
 type forgetsRefused struct{ provisioning.Journal }
 
 func (j forgetsRefused) Note(claim types.UID, _ intent.Known) {
-	_ = j.Settle(context.Background(), claim)
+	_ = j.Resolve(context.Background(), claim)
 }
 
 // forgetsFormer knows of one request for a claim, whatever was asked for before.
@@ -56,7 +56,7 @@ type forgetsFormer struct{ provisioning.Journal }
 
 func (j forgetsFormer) Pending(claim types.UID) (intent.Entry, bool) {
 	e, ok := j.Journal.Pending(claim)
-	e.Former = nil
+	e.Replaced = nil
 	return e, ok
 }
 

@@ -98,7 +98,7 @@ var mutants = []mutant{
 	{name: "settles before the volume is written", driver: settlesEarly},
 	{name: "never settles", journal: func(j provisioning.Journal) provisioning.Journal { return settlesNever{j} }},
 	{name: "repeats another request than the recorded one", journal: func(j provisioning.Journal) provisioning.Journal { return repeatsAnother{j} }},
-	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.FormerEnded = true }},
+	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.PreviousCallsEnded = true }},
 	{name: "does not say that it deletes what a claim waits for", by: "two leaders, and a write of the former arrives later", journal: func(j provisioning.Journal) provisioning.Journal {
 		return unannounced{j}
 	}},
@@ -382,7 +382,7 @@ type earlySettler struct {
 func (e earlySettler) CreateVolume(ctx context.Context, in *csi.CreateVolumeRequest, opts ...grpc.CallOption) (*csi.CreateVolumeResponse, error) {
 	out, err := e.ControllerClient.CreateVolume(ctx, in, opts...)
 	if err == nil {
-		_ = e.journal.Settle(ctx, types.UID(strings.TrimPrefix(in.GetName(), "pvc-")))
+		_ = e.journal.Resolve(ctx, types.UID(strings.TrimPrefix(in.GetName(), "pvc-")))
 		time.Sleep(11 * time.Second)
 	}
 	return out, err

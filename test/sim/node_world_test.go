@@ -199,7 +199,7 @@ func (w *nodeWorld) start(node string, number int) {
 	if w.schedule.shared {
 		own.Segments = nil
 	}
-	has := func(pv *corev1.PersistentVolume) bool { return provision.IsHere(pv, own, driverName) }
+	has := func(pv *corev1.PersistentVolume) bool { return provision.IsOnNode(pv, own, driverName) }
 	if w.mutant.isHere != nil {
 		has = w.mutant.isHere
 	}

@@ -2,10 +2,9 @@
 // the process.
 //
 // The journal is one Lease in Purser's own namespace, which the role that upstream ships with
-// already allows. It is updated in place under its resourceVersion, which fences a previous leader:
-// its next write after a takeover conflicts, it learns that it does not lead any more, and it
-// starts no further call. One write carries everything that was added and resolved since the last.
+// already allows. Updates with a resourceVersion precondition fence a previous leader. After a
+// takeover its next write conflicts, so it stops leading and starts no further call. One write has
+// everything that was added and resolved since the last one.
 //
-// What the journal must have is for core/intent to say. This package must not know what a claim or a
-// volume is.
+// core/intent decides what the journal must have. This package does not know claims or volumes.
 package journal

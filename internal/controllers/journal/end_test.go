@@ -20,7 +20,7 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		call(t, j.Journal, 2)
 		call(t, j.Journal, 4)
 		j.Done("uid-1")
-		if err := j.Settle(t.Context(), "uid-2"); err != nil {
+		if err := j.Resolve(t.Context(), "uid-2"); err != nil {
 			t.Fatal(err)
 		}
 		j.stop()
@@ -36,7 +36,7 @@ func TestReleaseLeavesNothingToWaitFor(t *testing.T) {
 		if err := mayCall(t, j.Journal, "uid-4"); err != nil {
 			t.Errorf("what a run has made it may not delete: %v", err)
 		}
-		if err := j.Settle(t.Context(), "uid-4"); err != nil {
+		if err := j.Resolve(t.Context(), "uid-4"); err != nil {
 			t.Fatal(err)
 		}
 		j.Done("uid-4")
@@ -84,7 +84,7 @@ func TestCallsThatMayGoOnKeepTheJournal(t *testing.T) {
 
 // An administrator deletes the journal while it has entries that are not repeated any more: a
 // process that ends must not leave without it (H-1).
-func TestAnEndLeavesWhatIsOnRecord(t *testing.T) {
+func TestEndKeepsUnresolvedEntries(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cut    bool // a call may go on, so that the journal is kept
 		holder string
@@ -127,7 +127,7 @@ func TestAnEndLeavesWhatIsOnRecord(t *testing.T) {
 
 // Who takes the journal over and ends, or dies, before the calls of its former holder must have
 // ended leaves the wait to the next one, also when the former's calls may take longer than its own.
-func TestTheWaitForAFormerHolderIsHandedOn(t *testing.T) {
+func TestWaitForAPreviousHolderIsHandedOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout, stays time.Duration // of the one in between
 		dies           bool

@@ -23,38 +23,38 @@ func (j *Journal) Entries() []intent.Entry {
 	return j.book.Entries()
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.book.Len()
 }
 
-// Size is the number of bytes that the entries have in the Lease, of [intent.MaxText].
+// Size returns the bytes that the entries take in the Lease, of [intent.MaxText].
 func (j *Journal) Size() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.book.Size()
 }
 
-// Note keeps what is known of the volume of a claim's entry, for as long as this process lives.
+// Note stores what is known of the volume of a claim's entry, in process memory.
 func (j *Journal) Note(claim types.UID, known intent.Known) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.book.Note(claim, known)
 }
 
-// Settle resolves the entry of a claim. The API server is told with the next write: until then a
-// restart resolves it once more.
-func (j *Journal) Settle(_ context.Context, claim types.UID) error {
+// Resolve resolves the entry of a claim. The next write removes it from the Lease; after a crash
+// before that, the next leader resolves it again.
+func (j *Journal) Resolve(_ context.Context, claim types.UID) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.book.Settle(claim, time.Now())
+	j.book.Resolve(claim, time.Now())
 	return nil
 }
 
-// CallsEnd is when the calls of previous leaders that may create the named volume must have ended,
-// so that it may be deleted. It is zero, or in the past, when there are none.
+// CallsEnd returns when the calls of previous leaders that may create the named volume must have
+// ended, so that it may be deleted. It is zero, or in the past, if there are none.
 func (j *Journal) CallsEnd(volume string) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

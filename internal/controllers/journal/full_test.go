@@ -56,7 +56,7 @@ func TestAFullJournal(t *testing.T) {
 			t.Errorf("another request of a recorded claim: %v", err)
 		}
 		for _, claim := range []intent.Entry{entry(0), entry(1), entry(2)} {
-			if err := j.Settle(t.Context(), claim.UID); err != nil {
+			if err := j.Resolve(t.Context(), claim.UID); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,59 +14,58 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 )
 
-// Config is what a journal needs.
+// Config has the settings of a journal.
 type Config struct {
-	Live      client.Reader // answers from the API server
+	Live      client.Reader // the API server
 	Writer    client.Writer
 	Namespace string
 	Name      string // of the Lease
-	Holder    string // of this process; no two processes may have the same
-	Node      string // of this process, where each node has a journal; else empty
-	// CallTimeout bounds one call to the driver. A new holder waits for as long before it repeats
-	// what this one began.
+	Holder    string // of this process; unique
+	Node      string // of this process, if each node has a journal; else empty
+	// CallTimeout bounds one call to the driver. A new holder waits that long before it undoes what
+	// this one began.
 	CallTimeout time.Duration
-	// Needed says what to do without permission: stop, or go on with a record in memory.
+	// Needed says what to do without permission for Leases.
 	Needed Need
-	// ClaimExists reports whether the API server has the very claim of an entry. It is asked about
-	// stale entries; nil keeps those.
+	// ClaimExists reads live whether the claim of a stale entry exists; nil keeps stale entries.
 	ClaimExists func(ctx context.Context, e intent.Entry) (bool, error)
-	// FormerEnded says that the calls of every former holder are known to have ended, so that
-	// nothing need be waited for.
-	FormerEnded bool
+	// PreviousCallsEnded says that the calls of every previous holder are known to have ended, so
+	// that nothing has to wait for them.
+	PreviousCallsEnded bool
 }
 
-// Need says how much the record is wanted.
+// Need says whether provisioning depends on the journal.
 type Need int
 
 const (
-	// Required is not to create volumes without a record.
+	// Required creates no volume without a journal entry.
 	Required Need = iota
-	// BestEffort is to create them with a warning.
+	// BestEffort creates volumes without a journal, with a warning.
 	BestEffort
 )
 
 const (
-	// window is how long a write waits for company under load.
+	// window is how long a write waits for further entries under load.
 	window = 25 * time.Millisecond
-	// idle is how long a settlement waits for another write to ride on.
+	// idle is how long a resolved entry waits for another write before it is written alone.
 	idle = 5 * time.Second
-	// margin is added to the time that calls of a former holder may take, for what lies between a
-	// write of the record and a call.
+	// margin is added to the timeout of a previous holder's calls, for the time between a write of
+	// the journal and the call.
 	margin = time.Second
-	// fresh is how old the last write may be when a call that rests on it begins without
-	// another one. The rest of margin is for a process that is slow to begin it.
+	// fresh is the maximum age of the last write at which a call begins without another write. The
+	// rest of margin is for a process that is slow to begin the call.
 	fresh = margin / 2
 )
 
-// ErrFenced says that another process has taken the journal over: this one is no longer the leader.
+// ErrFenced says that another process has taken the journal over: this one is not the leader any
+// more.
 var ErrFenced = errors.New(
 	"another process has taken over the journal of volume requests; let only one work at a time with --leader-election",
 )
 
 var errEnding = errors.New("the process is ending")
 
-// Journal is the journal. It implements the Journal of controllers/provision and a runnable of the
-// manager.
+// Journal implements the Journal of controllers/provision and manager.Runnable.
 type Journal struct {
 	Config
 	opened chan struct{}
@@ -77,25 +76,25 @@ type Journal struct {
 	waiting []waiter           // for the next write
 	writing []waiter           // for the one in flight
 	busy    bool               // a write is in flight
-	held    time.Time          // when the last write was sent that the API server took from us
-	wake    chan struct{}      // has one element when there is something to write at once
-	ended   error              // why nothing is written any more
+	held    time.Time          // send time of the last successful write
+	wake    chan struct{}      // has one element if a write is needed at once
+	ended   error              // why nothing is written any more; nil while the journal is served
 	ending  bool               // ctx has ended
 	// callsEnd is when the calls of previous leaders must have ended; zero when there are none.
 	callsEnd time.Time
-	cut      bool // a run ended since then without an outcome: its call may go on in the driver
+	cut      bool // a run ended after that without an outcome: the driver may still work on its call
 
 	lease  *coordinationv1.Lease // as last written; only Start's goroutine touches it
-	memory bool                  // no permission, and none needed
+	memory bool                  // without permission, and not Required
 }
 
-// waiter waits for a write that has the entry of a claim.
+// waiter is a caller that waits for a write with the entry of a claim.
 type waiter struct {
 	claim   types.UID
 	written chan error
 }
 
-// New returns a journal that is not open yet.
+// New returns a journal that is not taken over yet.
 func New(cfg Config) *Journal {
 	return &Journal{
 		Config: cfg, opened: make(chan struct{}), book: intent.NewBook(), calling: map[types.UID]bool{},
@@ -106,7 +105,7 @@ func New(cfg Config) *Journal {
 // Opened is closed when the journal has been taken over and may be used.
 func (j *Journal) Opened() <-chan struct{} { return j.opened }
 
-// Wait returns when the record may be used.
+// Wait returns when the journal has been taken over.
 func (j *Journal) Wait(ctx context.Context) error {
 	select {
 	case <-j.opened:
@@ -116,7 +115,7 @@ func (j *Journal) Wait(ctx context.Context) error {
 	}
 }
 
-// Record returns when the entry stands in the API server.
+// Record returns when the entry is written to the API server.
 func (j *Journal) Record(ctx context.Context, e intent.Entry) error {
 	written, err := j.add(e)
 	if written == nil {
@@ -134,8 +133,9 @@ func await(ctx context.Context, written <-chan error, claim types.UID) error {
 	}
 }
 
-// Discard records that a volume of the claim is about to be deleted, and returns when that is
-// written. A claim without an entry has nothing that a new leader would repeat.
+// Discard marks the entry of the claim, whose volume is about to be deleted, and returns when the
+// mark is written. For a claim without an entry there is nothing to mark: no new leader repeats a
+// request.
 func (j *Journal) Discard(ctx context.Context, claim types.UID) error {
 	written, err := j.announce(claim)
 	if written == nil {
@@ -144,7 +144,7 @@ func (j *Journal) Discard(ctx context.Context, claim types.UID) error {
 	return await(ctx, written, claim)
 }
 
-// announce returns nil without an error when the journal says so already.
+// announce returns nil without an error if the mark is written already.
 func (j *Journal) announce(claim types.UID) (<-chan error, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -157,7 +157,7 @@ func (j *Journal) announce(claim types.UID) (<-chan error, error) {
 	return j.writtenOf(claim), nil
 }
 
-// add returns nil without an error when the entry stands there already.
+// add returns nil without an error if the entry is written already.
 func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -173,8 +173,8 @@ func (j *Journal) add(e intent.Entry) (<-chan error, error) {
 	return j.writtenOf(e.UID), nil
 }
 
-// writtenOf returns what tells that the entry of a claim is written; nil if it stands there already.
-// The caller holds mu.
+// writtenOf returns a channel that receives when the entry of a claim is written; nil if it is
+// written already. The caller holds mu.
 func (j *Journal) writtenOf(claim types.UID) <-chan error {
 	switch {
 	case j.book.IsUnwritten(claim):
@@ -186,7 +186,7 @@ func (j *Journal) writtenOf(claim types.UID) <-chan error {
 	}
 }
 
-// nextWrite waits for the next write. The caller holds mu.
+// nextWrite returns a channel that receives the result of the next write. The caller holds mu.
 func (j *Journal) nextWrite(claim types.UID) <-chan error {
 	w := waiter{claim, make(chan error, 1)}
 	j.waiting = append(j.waiting, w)
@@ -197,7 +197,7 @@ func (j *Journal) nextWrite(claim types.UID) <-chan error {
 	return w.written
 }
 
-// anyWrite waits for the write in flight, or for the next one when there is none. The caller holds
+// anyWrite does so for the write in flight, or for the next one if there is none. The caller holds
 // mu.
 func (j *Journal) anyWrite(claim types.UID) <-chan error {
 	if !j.busy {
@@ -208,7 +208,7 @@ func (j *Journal) anyWrite(claim types.UID) <-chan error {
 	return w.written
 }
 
-// over is why no call may begin any more; nil while some may. The caller holds mu.
+// over returns why no call may begin any more; nil if it may. The caller holds mu.
 func (j *Journal) over() error {
 	if j.ended == nil && j.ending {
 		return errEnding
@@ -216,13 +216,14 @@ func (j *Journal) over() error {
 	return j.ended
 }
 
-// Hold is asked right before a call for a claim that is on record, be it the first call or a
-// repeated one. It returns when the API server has lately taken a write of the record from this
-// process, which may take another write. The context that it gives ends before a next holder of the
-// journal repeats or undoes the call: it ends a margin and the time of a call after that write was
-// sent. The next holder, whose own write came after it, begins no earlier than as long
-// after that. This holds however late the call begins and however slow the answer to the write was,
-// so a write that was waited for need only leave enough of the time (H-1, H-6).
+// Hold returns a context for one call for a claim with an entry. The context is cancelled before a
+// next holder of the journal could repeat or undo the call (H-1, H-6):
+//  1. Hold makes sure that the last successful write of this process is recent; if not, it waits
+//     for another write.
+//  2. The context ends margin + CallTimeout after that write was sent.
+//  3. The takeover write of a next holder comes after that write, and it waits as long from there.
+//     This holds however late the call begins and however slow the response to the write was. So a
+//     write that Hold waited for need only leave enough time for the call.
 func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, context.CancelFunc, error) {
 	for most := fresh; ; most = margin + j.CallTimeout/2 {
 		until, written, err := j.hold(claim, most)
@@ -243,12 +244,12 @@ func (j *Journal) Hold(ctx context.Context, claim types.UID) (context.Context, c
 	}
 }
 
-// hold says until when a call may go on, the zero time for no bound; or what to wait for when the
-// last write is older than it may be.
+// hold returns when the call must end; zero for no bound. If the last write is older than most, it
+// returns the channel of a write to wait for.
 func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, written <-chan error, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) { // a run that has called may go on to its end
+	if err := j.over(); err != nil && (j.ended != nil || !j.calling[claim]) { // a run with a call may finish
 		return time.Time{}, nil, err
 	}
 	_, open := j.book.Get(claim)
@@ -256,7 +257,7 @@ func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, wr
 	case !open:
 		return time.Time{}, nil, fmt.Errorf("the claim with uid %s is not in the journal", claim)
 	case j.memory:
-	case j.book.IsUnwritten(claim): // a write of it has failed since
+	case j.book.IsUnwritten(claim): // its write has failed
 		return time.Time{}, j.nextWrite(claim), nil
 	case time.Since(j.held) > most:
 		return time.Time{}, j.anyWrite(claim), nil
@@ -267,7 +268,7 @@ func (j *Journal) hold(claim types.UID, most time.Duration) (until time.Time, wr
 	return until, nil, nil
 }
 
-// Done says that the run which called for a claim has ended, whatever is known of the outcome.
+// Done says that the run which called the driver for a claim has ended, with or without an outcome.
 func (j *Journal) Done(claim types.UID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

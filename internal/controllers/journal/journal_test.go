@@ -29,7 +29,7 @@ func TestRecordIsDurable(t *testing.T) {
 		if a.writes.Load() != writes {
 			t.Error("the same entry again was written again")
 		}
-		if err := j.Settle(t.Context(), "uid-1"); err != nil {
+		if err := j.Resolve(t.Context(), "uid-1"); err != nil {
 			t.Fatal(err)
 		}
 		if _, pending := j.Pending("uid-1"); pending {
@@ -89,7 +89,7 @@ func TestBurstSharesWrites(t *testing.T) {
 						t.Error(err)
 					}
 					time.Sleep(time.Duration(20+n%7) * time.Millisecond) // the driver, and the PersistentVolume
-					_ = j.Settle(t.Context(), entry(n).UID)
+					_ = j.Resolve(t.Context(), entry(n).UID)
 					j.Done(entry(n).UID)
 				}
 			})
@@ -131,7 +131,7 @@ func TestDiscardIsDurable(t *testing.T) {
 	})
 }
 
-func TestTakeOverFencesTheFormerHolder(t *testing.T) {
+func TestTakeOverFencesThePreviousHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		former := start(t, a, "former")
@@ -158,12 +158,12 @@ func TestTakeOverFencesTheFormerHolder(t *testing.T) {
 	})
 }
 
-func TestFormerEndedNeedsNoWait(t *testing.T) {
+func TestPreviousCallsEndedNeedsNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		former := start(t, a, "former")
 		record(t, former.Journal, 1)
-		next := start(t, a, "next", func(c *Config) { c.FormerEnded = true })
+		next := start(t, a, "next", func(c *Config) { c.PreviousCallsEnded = true })
 		if got, _ := next.Pending("uid-1"); !got.CallsEnd.IsZero() {
 			t.Errorf("waits until %s", got.CallsEnd)
 		}
@@ -174,7 +174,7 @@ func TestFormerEndedNeedsNoWait(t *testing.T) {
 }
 
 // A write that fails is told to those who wait, and the next one carries what it did not.
-func TestFailedWriteIsToldAndMadeGood(t *testing.T) {
+func TestFailedWriteIsReportedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		j := start(t, a, "one")
@@ -250,7 +250,7 @@ func TestWithoutPermission(t *testing.T) {
 }
 
 // A record that this version cannot read is never overwritten.
-func TestUnknownRecordIsKept(t *testing.T) {
+func TestUnknownJournalVersionIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		j := start(t, a, "one")

@@ -19,16 +19,15 @@ import (
 )
 
 const (
-	// attempts is how often in a row the Lease is read and written again because another writer was
-	// faster.
+	// attempts is the maximum number of writes of the Lease in a row that conflict.
 	attempts = 5
-	// again is how long a takeover waits for an API server that did not answer.
+	// again is the delay between takeover attempts while the API server does not answer.
 	again = time.Second
 )
 
 var errUnreadable = errors.New("the journal cannot be read")
 
-// open takes the journal over, with what an older version left on further pages.
+// open takes the journal over, with the further pages of an older version.
 func (j *Journal) open(ctx context.Context) error {
 	first, err := j.takeOverAtLast(ctx, j.Name)
 	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && j.Needed == BestEffort {
@@ -47,8 +46,8 @@ func (j *Journal) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Only now can no previous leader begin another call, so its calls end within their bound from
-	// here.
+	// From here on no previous leader can begin another call, so its calls end within their
+	// timeout.
 	j.lease = first.lease
 	j.load(append(pages, first), time.Now())
 	if n := j.Len(); n > 0 {
@@ -57,14 +56,14 @@ func (j *Journal) open(ctx context.Context) error {
 	return j.foldIn(ctx, pages)
 }
 
-// load adds what a previous leader left, which can begin no call since the given time. Of a claim
-// that is found twice, the last entry counts.
+// load adds the entries of previous leaders, which can begin no call since the given time. The last
+// entry of a claim wins.
 func (j *Journal) load(found []left, since time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, l := range found {
 		var due time.Time
-		if l.callTimeout > 0 && !j.FormerEnded {
+		if l.callTimeout > 0 && !j.PreviousCallsEnded {
 			due = since.Add(l.callTimeout)
 		}
 		if len(l.entries) > 0 && due.After(j.callsEnd) {
@@ -74,15 +73,15 @@ func (j *Journal) load(found []left, since time.Time) {
 	}
 }
 
-// left is what a previous leader left in a Lease that was taken over.
+// left is the content of a Lease at its takeover.
 type left struct {
 	lease       *coordinationv1.Lease
 	entries     []intent.Entry
-	callTimeout time.Duration // how long calls of the previous leader may take; 0 when it gave the Lease back
+	callTimeout time.Duration // of calls of the previous leader; 0 if it released the Lease
 }
 
-// takeOverAtLast takes a Lease over as soon as the API server is able to answer: it often is not just
-// when leaders change, and a process that ended for that would leave its claims for longer.
+// takeOverAtLast retries until the API server answers: it often does not when leaders change, and a
+// restart of this process would take longer.
 func (j *Journal) takeOverAtLast(ctx context.Context, name string) (left, error) {
 	for {
 		found, err := j.takeOver(ctx, name)
@@ -94,11 +93,11 @@ func (j *Journal) takeOverAtLast(ctx context.Context, name string) (left, error)
 	}
 }
 
-// isOvertaken reports whether another writer was faster.
+// isOvertaken reports whether another writer was first.
 func isOvertaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// takeOver makes this process the holder of a Lease. Stale entries whose claim is gone are dropped in
-// the same write: later it would not show any more that they were stale.
+// takeOver makes this process the holder of a Lease. The same write drops stale entries whose claim
+// is gone: it renews the Lease, so that they do not look stale afterwards.
 func (j *Journal) takeOver(ctx context.Context, name string) (found left, err error) {
 	for attempt := 1; ; attempt++ {
 		lease := &coordinationv1.Lease{}
@@ -127,7 +126,7 @@ func (j *Journal) takeOver(ctx context.Context, name string) (found left, err er
 	}
 }
 
-// read reads the entries of a Lease and drops from it those that are stale and whose claim is gone.
+// read returns the entries of a Lease and removes from it those that are stale and without a claim.
 func (j *Journal) read(ctx context.Context, lease *coordinationv1.Lease) (left, error) {
 	found := left{lease: lease}
 	entries, err := intent.Decode(lease.Annotations[names.AnnIntents])
@@ -162,7 +161,7 @@ func (j *Journal) read(ctx context.Context, lease *coordinationv1.Lease) (left, 
 	return found, nil
 }
 
-// warnOfStale names the volume of an entry that is dropped.
+// warnOfStale logs the volume of a dropped entry.
 func (j *Journal) warnOfStale(ctx context.Context, e intent.Entry) {
 	logr.FromContextOrDiscard(ctx).Info("a volume may have been created for a claim that does not exist any more. The journal was not renewed "+
 		"for a day, so another provisioner may have served the claim since, and its data may be kept: the volume is not deleted. "+
@@ -177,8 +176,8 @@ func (j *Journal) newLease(name string) *coordinationv1.Lease {
 	}}
 }
 
-// sign writes the holder into the Lease, the time, and how long calls for its entries may take: ours,
-// and those of a previous leader, whose timeout may have been another one.
+// sign writes holder, time and duration into the Lease. The duration is the longer call timeout of
+// this process and of previous leaders.
 func (j *Journal) sign(lease *coordinationv1.Lease, holder string, previous time.Duration) {
 	seconds := int32((max(j.CallTimeout, previous) + time.Second - 1) / time.Second)
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, &seconds
@@ -189,7 +188,7 @@ func (j *Journal) sign(lease *coordinationv1.Lease, holder string, previous time
 	}
 }
 
-// write writes all entries, and answers the callers that waited when it began.
+// write writes all entries and answers the callers that wait for this write.
 func (j *Journal) write(ctx context.Context, holder string) error {
 	text, refused, err := j.take()
 	if err == nil {
@@ -198,14 +197,14 @@ func (j *Journal) write(ctx context.Context, holder string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
-		j.book.Spoil()
+		j.book.NotWritten()
 	}
 	answer(j.writing, refused, err)
 	j.writing, j.busy = nil, false
 	return err
 }
 
-// take is the text to write. The callers that waited for it wait for this write from now on.
+// take returns the text to write. The callers that waited now wait for this write.
 func (j *Journal) take() (text string, refused []types.UID, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -213,8 +212,8 @@ func (j *Journal) take() (text string, refused []types.UID, err error) {
 	return j.book.Take()
 }
 
-// update writes the Lease. A conflict with any writer but a new leader is resolved by writing again
-// on top of what is there now.
+// update writes the Lease. After a conflict with a writer other than a new leader it reads the
+// Lease and writes again.
 func (j *Journal) update(ctx context.Context, text, holder string) error {
 	ctx, cancel := context.WithTimeout(ctx, j.CallTimeout)
 	defer cancel()
@@ -242,7 +241,7 @@ func (j *Journal) update(ctx context.Context, text, holder string) error {
 	}
 }
 
-// put creates the Lease where it was found deleted, and updates it elsewhere.
+// put updates the Lease, or creates it if it was found deleted.
 func (j *Journal) put(ctx context.Context, lease *coordinationv1.Lease) error {
 	if lease.ResourceVersion != "" {
 		return j.Writer.Update(ctx, lease)
@@ -254,16 +253,14 @@ func (j *Journal) put(ctx context.Context, lease *coordinationv1.Lease) error {
 	return err
 }
 
-// took notes that the API server took a write that was sent at the given time. No other process was
-// the holder by then.
+// took stores the send time of a successful write, at which this process was still the holder.
 func (j *Journal) took(sent time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.held = sent
 }
 
-// reread finds out why a write was refused. A Lease that was deleted is created again by the next
-// attempt.
+// reread reads the Lease after a conflict. If it was deleted, the next attempt creates it.
 func (j *Journal) reread(ctx context.Context) error {
 	lease := &coordinationv1.Lease{}
 	err := j.Live.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: j.Name}, lease)

@@ -16,9 +16,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// An older version kept the journal on up to 16 Leases, its pages: the first named how many there
-// are. A new leader takes over all of them, writes their entries into the first, and deletes the
-// others.
+// mostPages is the maximum number of Leases, called pages, on which an older version kept the
+// journal. The first page has their number. A new leader takes all of them over, writes their
+// entries into the first one, and deletes the others.
 const mostPages = 16
 
 // takeOverPages takes over the further pages that the first one names.
@@ -41,8 +41,8 @@ func (j *Journal) takeOverPages(ctx context.Context, first left) (pages []left, 
 	return pages, nil
 }
 
-// foldIn writes the entries of the pages into the first one, which then names no pages, and deletes
-// these. Deleting may be forbidden; a page that is left is not read any more.
+// foldIn writes the entries of the pages into the first one, whose number of pages is then gone,
+// and deletes the others. If deletion is forbidden, they are left and not read any more.
 func (j *Journal) foldIn(ctx context.Context, pages []left) error {
 	if len(pages) == 0 {
 		return nil
@@ -69,8 +69,8 @@ func (j *Journal) delete(ctx context.Context, lease *coordinationv1.Lease) error
 	return j.Writer.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
 }
 
-// staleness returns which entries of a Lease are stale. Beside new entries an older version named the
-// stale ones in an annotation, with the time of its last write, and the Lease had no time then.
+// staleness returns which entries of a Lease are stale. An older version kept the uids of stale
+// entries, after the time of its last write, in an annotation, and left the Lease without a time.
 func staleness(lease *coordinationv1.Lease, now time.Time) func(intent.Entry) bool {
 	if renewed := lease.Spec.RenewTime; renewed != nil {
 		isStale := intent.IsStale(renewed.Time, now)

@@ -196,7 +196,7 @@ func TestRenewalCostsLittle(t *testing.T) {
 		if got := a.writes.Load() - before; got < 23 || got > 24 {
 			t.Errorf("%d writes in 24 times %s", got, intent.Renewal)
 		}
-		if err := j.Settle(t.Context(), "uid-1"); err != nil {
+		if err := j.Resolve(t.Context(), "uid-1"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * idle)

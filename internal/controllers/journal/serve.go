@@ -16,8 +16,8 @@ import (
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (j *Journal) NeedLeaderElection() bool { return true }
 
-// Start takes the journal over and writes it until ctx ends; then it goes on until the calls under
-// way are settled, at most for the time that a call may take.
+// Start takes the journal over and writes it until ctx ends. Then it continues until the calls in
+// flight are resolved, at most for the timeout of a call.
 func (j *Journal) Start(ctx context.Context) error {
 	err := j.open(ctx)
 	if err == nil {
@@ -41,7 +41,7 @@ func (j *Journal) end(err error) {
 	j.waiting = nil
 }
 
-// answer tells all waiters how their write ended. refused are claims whose entries had no room in it.
+// answer sends the waiters the result of their write. refused are claims whose entries had no room.
 func answer(waiters []waiter, refused []types.UID, err error) {
 	for _, w := range waiters {
 		if err == nil && slices.Contains(refused, w.claim) {
@@ -52,7 +52,7 @@ func answer(waiters []waiter, refused []types.UID, err error) {
 	}
 }
 
-// serve writes until ctx has ended and the rest is resolved or overdue.
+// serve writes until ctx has ended and the calls in flight are resolved or have timed out.
 func (j *Journal) serve(ctx context.Context) error {
 	var last time.Time
 	settle := time.NewTicker(idle)
@@ -72,9 +72,9 @@ func (j *Journal) serve(ctx context.Context) error {
 	}
 }
 
-// drain serves the calls that have begun, and then gives the journal back: the next holder need not
-// wait for our calls. When they take too long, or were cut off, it is kept, and the next holder
-// waits.
+// drain serves the calls in flight and then releases the Lease, so that the next holder need not
+// wait for them. If a call takes too long or was cut off, the Lease keeps its holder, and the next
+// one waits.
 func (j *Journal) drain(ctx context.Context) error {
 	j.mu.Lock()
 	j.ending = true
@@ -101,24 +101,24 @@ func (j *Journal) drain(ctx context.Context) error {
 	return j.release(ctx)
 }
 
-// mayGoOn reports whether the driver may still work on a call, of ours or of a previous leader.
+// mayGoOn reports whether the driver may still work on a call, of this process or a previous
+// leader.
 func (j *Journal) mayGoOn() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.cut || time.Now().Before(j.callsEnd)
 }
 
-// isIdle reports whether no call is under way.
+// isIdle reports whether no call is in flight.
 func (j *Journal) isIdle() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.calling) == 0
 }
 
-// flush writes when there is something to write, when a caller waits for a write, and now and then
-// when there are entries: its time tells the next leader how old these may be (H-1). Only being
-// fenced is an error: any other is told to the callers that wait, and the write is made with their
-// next attempt.
+// flush writes if the entries have changed or a caller waits. It also renews the Lease from time to
+// time while there are entries, so that the next leader sees how old they are (H-1). Only being
+// fenced is returned as an error; the waiters get any other error, and the next write tries again.
 func (j *Journal) flush(ctx context.Context) error {
 	if !j.isDue() {
 		return nil
@@ -141,8 +141,8 @@ func (j *Journal) isDue() bool {
 	return j.book.IsDirty() || len(j.waiting) > 0 || !j.book.IsEmpty() && time.Since(j.held) > intent.Renewal
 }
 
-// keep leaves the journal with this process as its holder. The Lease may have been deleted since it
-// was written, and no process would make it again.
+// keep leaves this process as the holder of the Lease. It writes even if nothing changed, since the
+// Lease may have been deleted and no other process would create it.
 func (j *Journal) keep(ctx context.Context) error {
 	j.mu.Lock()
 	isEmpty := j.book.IsEmpty()
@@ -153,7 +153,7 @@ func (j *Journal) keep(ctx context.Context) error {
 	return j.write(ctx, j.Holder)
 }
 
-// release writes what is left and gives the journal back.
+// release writes the remaining entries and gives the Lease up.
 func (j *Journal) release(ctx context.Context) error {
 	if j.memory {
 		return nil

@@ -35,8 +35,8 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 		return nil, err
 	case provision.ProtectSource:
 		return nil, c.Sources.Protect(ctx, a, s.Key.UID)
-	case provision.Settle:
-		return nil, c.settle(ctx, s)
+	case provision.Resolve:
+		return nil, c.resolve(ctx, s)
 	case provision.Note:
 		c.Journal.Note(s.Key.UID, a.Known)
 		return nil, nil
@@ -60,7 +60,7 @@ func (c *Controller) Apply(ctx context.Context, s provision.Snapshot, action pro
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// createVolume sends the recorded request, and turns the driver's answer into the next verdict.
+// createVolume sends the recorded request and returns the verdict for the driver's response.
 func (c *Controller) createVolume(
 	ctx context.Context,
 	s provision.Snapshot,
@@ -203,8 +203,8 @@ func notDiscarded(a provision.DiscardVolume, answer provision.Answer) next {
 	return coded(provision.AfterDiscard(a.Handle, answer), answer)
 }
 
-// whoNeeds reads live which PersistentVolumes need the volume: first those that share its handle,
-// which takes longer, then the one with the name in the request.
+// whoNeeds reads live which PersistentVolumes need the volume: first those with the same handle,
+// which takes longer, then the one with the name of the request.
 func (c *Controller) whoNeeds(
 	ctx context.Context,
 	s provision.Snapshot,
@@ -245,7 +245,7 @@ func (c *Controller) writeVolume(ctx context.Context, want *corev1.PersistentVol
 	if err == nil {
 		c.Volumes.Wrote(created)
 		c.release(claim)
-		c.finished.add(claim)
+		c.provisioned.add(claim)
 		return nil, nil
 	}
 	written := provision.Written{

@@ -108,7 +108,7 @@ func TestTheJournalBoundsTheCall(t *testing.T) {
 // H-15, H-14: what a refused call may have left is found out when the claim is gone, and deleted. A
 // deletion that fails is tried again by the handle, which then is known; and none begins without
 // the journal.
-func TestWhatARefusedCallLeftIsDeleted(t *testing.T) {
+func TestVolumeOfAFailedCallIsDeleted(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	r.driver.echo = func(map[string]string) string { return "half done" }
 	expect := func(what string, created, deleted, entries int) {
@@ -217,9 +217,9 @@ type settling struct {
 	before func()
 }
 
-func (j settling) Settle(ctx context.Context, claim types.UID) error {
+func (j settling) Resolve(ctx context.Context, claim types.UID) error {
 	j.before()
-	return j.Memory.Settle(ctx, claim)
+	return j.Memory.Resolve(ctx, claim)
 }
 
 // Once the PersistentVolume is written it may be deleted, however long the rest takes.

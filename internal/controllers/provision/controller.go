@@ -30,16 +30,16 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
-	reconcile.Settings               // Workers are the calls to the driver in flight at once
+	reconcile.Settings               // Workers is the number of calls to the driver in flight at once
 	Cached             client.Reader // the informer cache
 	Live               client.Reader // the API server
 	Writer             client.Writer
 	Volumes            *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/reclaim
 	Journal            Journal
-	// HandedOver are the claims that the binder in this process asks for; nil when there is none.
+	// HandedOver has the claims that the binder in this process requested volumes for; nil for
+	// none.
 	HandedOver HandedOver
-	// Sharing are the PersistentVolumes of the driver with a handle, as the API server has them;
-	// nil for none.
+	// Sharing returns the driver's PersistentVolumes with a handle, read live; nil for none.
 	Sharing func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error)
 	Sources Sources // protects the sources of claims; nil for a driver without any
 	CSI     csi.ControllerClient
@@ -48,36 +48,36 @@ type Config struct {
 	Options provision.Options
 
 	Timeout    time.Duration         // of one CreateVolume
-	Discard    time.Duration         // of one DeleteVolume; 0 for as long
+	Discard    time.Duration         // of one DeleteVolume; 0 for the same
 	Provisions *telemetry.Operations // nil for none
 	InFlight   *prometheus.GaugeVec
 }
 
-// Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
+// Name is the name of the controller and of its work queue in upstream's metrics (ME-6).
 const Name = "claims"
 
-// apiBound is the part of the time of one run that is for the API server.
+// apiBound is the part of a run's timeout for requests to the API server.
 const apiBound = 30 * time.Second
 
-// runsPerCall is how many claims are reconciled for each call that may be in flight: while one
-// calls the driver, the next one waits for the write of its journal entry.
+// runsPerCall is the number of concurrent runs for each call in flight: while one run calls the
+// driver, the next one waits for the write of its journal entry.
 const runsPerCall = 2
 
-// Controller is the task that the reconcile loop runs.
+// Controller is the task of the reconcile loop.
 type Controller struct {
 	Config
-	retries  *reconcile.Retries[provision.Key]
-	finished *finished
-	secrets  *secretVersions
-	outdated sync.Map // uids of the classes whose deprecated parameters were logged
-	answered sync.Map // *answered by the uid of the claim
-	written  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
-	caller   *csirpc.Caller
-	survey   survey
-	owned    *ownerships
+	retries     *reconcile.Retries[provision.Key]
+	provisioned *provisionedClaims
+	secrets     *secretVersions
+	outdated    sync.Map // uids of the classes whose deprecated parameters were logged
+	answered    sync.Map // *answered by the uid of the claim
+	written     *kube.OwnWrites[*corev1.PersistentVolumeClaim]
+	caller      *csirpc.Caller
+	survey      survey
+	owned       *ownerships
 }
 
-// New returns the controller without starting anything.
+// New returns a controller that is not started.
 func New(cfg Config) *Controller {
 	if cfg.HandedOver == nil {
 		cfg.HandedOver = noHandOver{}
@@ -90,7 +90,7 @@ func New(cfg Config) *Controller {
 	}
 	cfg.Discard = cmp.Or(cfg.Discard, cfg.Timeout)
 	c := &Controller{
-		Config: cfg, retries: reconcile.NewRetries[provision.Key](), finished: newFinished(),
+		Config: cfg, retries: reconcile.NewRetries[provision.Key](), provisioned: newProvisionedClaims(),
 		secrets: newSecretVersions(), owned: newOwnerships(), written: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
 	}
 	c.caller = csirpc.NewCaller(csirpc.CallerConfig{
@@ -99,8 +99,8 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Loop returns the controller with the loop around it. A run may wait for the calls of other runs
-// to end before it makes its own.
+// Loop returns the controller's reconcile loop. Its bound includes the time to wait for calls of
+// other runs.
 func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return reconcile.New(reconcile.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries,
@@ -120,7 +120,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("watch claims: %w", err)
 	}
 	for _, handler := range []toolscache.ResourceEventHandler{
-		c.written.Handler(), settledClaims(c.finished.forget, c.HandedOver.Forget), c.owned.watch(),
+		c.written.Handler(), onBoundOrDeleted(c.provisioned.forget, c.HandedOver.Forget), c.owned.watch(),
 	} {
 		if _, err := claims.AddEventHandler(handler); err != nil {
 			return fmt.Errorf("watch claims: %w", err)

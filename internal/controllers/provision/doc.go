@@ -1,6 +1,6 @@
-// Package provision is the effects of provisioning: it gathers the world around a claim, lets
-// core/provision decide, calls the CSI driver and writes the PersistentVolume.
+// Package provision carries out provisioning: it reads the state of a claim, lets core/provision
+// decide, calls the CSI driver and writes the PersistentVolume.
 //
-// Reconcile keys are claims with their uid. A PersistentVolume is created here and from then on
-// belongs to controllers/reclaim.
+// Reconcile keys are claims with their uid. The PersistentVolume belongs to controllers/reclaim
+// once it is created.
 package provision

@@ -27,13 +27,13 @@ func (c *Controller) Gather(ctx context.Context, key provision.Key) (provision.S
 	}, key, c.memory(key))
 }
 
-// memory returns what this process knows of a claim beyond the API objects.
+// memory returns this process's own state of a claim.
 func (c *Controller) memory(key provision.Key) world.ProvisioningMemory {
 	retry := c.retries.Get(key)
 	m := world.ProvisioningMemory{
 		Driver: c.Driver, Options: c.Options, HandedOver: c.HandedOver.Has(key.UID), Ownership: c.owned.get(key.UID),
 		Retry:       provision.RetryState{Failed: retry.Failed, NotBefore: retry.NotBefore, Inputs: retry.Inputs},
-		Provisioned: c.finished.has(key.UID), Claims: c.written, Volumes: c.Volumes, Nodes: c.survey.get,
+		Provisioned: c.provisioned.has(key.UID), Claims: c.written, Volumes: c.Volumes, Nodes: c.survey.get,
 	}
 	if pending, ok := c.Journal.Pending(key.UID); ok {
 		m.Pending = &pending

@@ -8,25 +8,25 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// HandedOver are the claims that a binder in this process asks for. It does not write the
-// provisioner into their annotations.
+// HandedOver has the claims for which the binder in this process requested a volume. The binder
+// does not write the provisioner annotation for these.
 type HandedOver interface {
-	// Has reports whether a claim is among them.
+	// Has reports whether a claim is one of them.
 	Has(uid types.UID) bool
-	// Subscribe has every claim told that is among them, or joins them.
+	// Subscribe calls tell for each present and each new claim.
 	Subscribe(tell func(claim types.NamespacedName, uid types.UID))
-	// Forget is called for claims that are bound or gone.
+	// Forget removes a claim that is bound or deleted.
 	Forget(uid types.UID)
 }
 
-// noHandOver is a HandedOver without claims, for a process without a binder.
+// noHandOver is the HandedOver of a process without a binder.
 type noHandOver struct{}
 
 func (noHandOver) Has(types.UID) bool                              { return false }
 func (noHandOver) Subscribe(func(types.NamespacedName, types.UID)) {}
 func (noHandOver) Forget(types.UID)                                {}
 
-// fromBinder enqueues the claims that are handed over.
+// fromBinder enqueues the claims of the binder.
 func (c *Controller) fromBinder(_ context.Context, q queue) error {
 	c.HandedOver.Subscribe(func(claim types.NamespacedName, uid types.UID) {
 		q.Add(provision.Key{NamespacedName: claim, UID: uid})

@@ -55,7 +55,7 @@ func TestHandedOverClaimGetsItsVolume(t *testing.T) {
 	}
 }
 
-func TestHandedOverClaimWakesUp(t *testing.T) {
+func TestHandedOverClaimIsEnqueued(t *testing.T) {
 	r := newRig(t)
 	claim := unasked(r, t)
 	d := &desk{uids: map[types.UID]bool{}}
@@ -84,7 +84,7 @@ func TestHandedOverClaimWakesUp(t *testing.T) {
 
 // AN-5: upstream's PV controller names the driver that took the place of an in-tree plugin in an
 // annotation of its own.
-func TestMigratedClaimWakesUp(t *testing.T) {
+func TestMigratedClaimIsEnqueued(t *testing.T) {
 	r := newRig(t)
 	claim := unasked(r, t)
 	claim.Annotations = map[string]string{names.AnnStorageProvisioner: "kubernetes.io/in-tree", names.AnnMigratedTo: driverName}
@@ -93,9 +93,9 @@ func TestMigratedClaimWakesUp(t *testing.T) {
 	}
 }
 
-func TestSettledClaimsAreForgotten(t *testing.T) {
+func TestBoundClaimsAreForgotten(t *testing.T) {
 	var told []types.UID
-	handler := settledClaims(func(uid types.UID) { told = append(told, uid) })
+	handler := onBoundOrDeleted(func(uid types.UID) { told = append(told, uid) })
 	free, bound := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
 	free.UID, bound.UID, bound.Spec.VolumeName = "free", "bound", "pv"
 	handler.OnAdd(free, false)
@@ -113,7 +113,7 @@ func TestSettledClaimsAreForgotten(t *testing.T) {
 }
 
 // What waits longest is told of claims of either kind.
-func TestOldestKnowsClaimsThatWereHandedOver(t *testing.T) {
+func TestOldestHasHandedOverClaims(t *testing.T) {
 	r := newRig(t)
 	claim := func(name string, age time.Duration, annotations map[string]string) *corev1.PersistentVolumeClaim {
 		class := "fast"

@@ -16,35 +16,36 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Journal has an entry for each CreateVolume request whose outcome is not known.
+// Journal has an entry for each unresolved CreateVolume request.
 //
-//nolint:interfacebloat // one thing with a life of its own: it opens, records, settles, and is asked
+//nolint:interfacebloat // the journal is one component: callers need all of it
 type Journal interface {
-	// Wait returns when the journal may be used.
+	// Wait returns when the journal has been taken over.
 	Wait(ctx context.Context) error
-	// Record returns when the entry is remembered. Recording the same again changes nothing.
+	// Record returns when the entry is written. Recording the same request again writes nothing.
 	Record(ctx context.Context, e intent.Entry) error
 	// Hold returns a context for one call for a claim with an entry. It is cancelled before another
 	// leader may repeat or undo the call.
 	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
-	// Settle forgets the entry of a claim, if there is one.
-	Settle(ctx context.Context, claim types.UID) error
-	// Note keeps what is known of the volume of a claim's entry.
+	// Resolve removes the entry of a claim, if there is one.
+	Resolve(ctx context.Context, claim types.UID) error
+	// Note stores what is known of the volume of a claim's entry.
 	Note(claim types.UID, known intent.Known)
-	// Discard returns when the journal says that a volume of the claim is about to be deleted.
+	// Discard returns when the entry of the claim is marked: its volume is about to be deleted.
 	Discard(ctx context.Context, claim types.UID) error
-	// CallsEnd is when the calls of previous leaders that may create the named volume must have
-	// ended; zero for none.
+	// CallsEnd returns when the calls of previous leaders that may create the named volume must
+	// have ended; zero for none.
 	CallsEnd(volume string) time.Time
-	// Done says that the run which called for the claim has ended, whatever is known of the outcome.
+	// Done says that the run which called the driver for the claim has ended, with or without an
+	// outcome.
 	Done(claim types.UID)
-	// Pending is the entry of a claim.
+	// Pending returns the entry of a claim.
 	Pending(claim types.UID) (intent.Entry, bool)
-	// Entries are all entries.
+	// Entries returns all entries.
 	Entries() []intent.Entry
 }
 
-// ClaimExists returns the function by which the journal asks, live, for the claims of stale entries.
+// ClaimExists returns a function that reads the claim of a stale entry live.
 func ClaimExists(live client.Reader) func(context.Context, intent.Entry) (bool, error) {
 	return func(ctx context.Context, e intent.Entry) (bool, error) {
 		claim, err := world.ClaimOf(ctx, live, provision.Key{NamespacedName: e.Claim, UID: e.UID})
@@ -52,7 +53,7 @@ func ClaimExists(live client.Reader) func(context.Context, intent.Entry) (bool, 
 	}
 }
 
-// Memory is a journal for as long as the process lives. What upstream remembers is the same (C-33).
+// Memory is a journal in process memory, which is what upstream has (C-33).
 type Memory struct {
 	mu      sync.Mutex
 	entries map[types.UID]intent.Entry
@@ -66,16 +67,16 @@ func NewMemory() *Memory { return &Memory{entries: map[types.UID]intent.Entry{}}
 // Wait implements Journal.
 func (m *Memory) Wait(context.Context) error { return nil }
 
-// CallsEnd implements Journal. There is no previous leader.
+// CallsEnd implements Journal. There is no previous leader's entry.
 func (m *Memory) CallsEnd(string) time.Time { return time.Time{} }
 
-// Discard implements Journal. No other process would read it.
+// Discard implements Journal. No other process reads the entries.
 func (m *Memory) Discard(context.Context, types.UID) error { return nil }
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}
 
-// Hold implements Journal. No other process has the entries.
+// Hold implements Journal. No other process reads the entries.
 func (m *Memory) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {
 	bounded, cancel := context.WithCancel(ctx)
 	return bounded, cancel, nil
@@ -93,9 +94,9 @@ func (m *Memory) Record(_ context.Context, e intent.Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have, ok := m.entries[e.UID]
-	switch e = e.Again(); {
-	case ok && have.Asks(e.Request):
-		e.Former = have.Former
+	switch e = e.Repeated(); {
+	case ok && have.IsFor(e.Request):
+		e.Replaced = have.Replaced
 	case ok:
 		e = e.Replacing(have)
 	}
@@ -113,8 +114,8 @@ func (m *Memory) Note(claim types.UID, known intent.Known) {
 	}
 }
 
-// Settle implements Journal.
-func (m *Memory) Settle(_ context.Context, claim types.UID) error {
+// Resolve implements Journal.
+func (m *Memory) Resolve(_ context.Context, claim types.UID) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.entries, claim)
@@ -129,7 +130,7 @@ func (m *Memory) Pending(claim types.UID) (intent.Entry, bool) {
 	return e, ok
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// observe counts attempts as upstream does (ME-1, ME-2), except that a claim with nothing to do is
-// no failure (H-33).
+// observe counts attempts like upstream (ME-1, ME-2), but not a claim that needs nothing as a
+// failure (H-33).
 func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, took time.Duration) {
 	if s.Claim == nil {
 		return
@@ -32,16 +32,16 @@ func (c *Controller) observe(_ provision.Key, s provision.Snapshot, end next, to
 		switch {
 		case why.Reason == verdict.VolumeProvisioned:
 			c.Provisions.Succeeded(took, class, source)
-		case why.Reason == verdict.Rescheduled && why.Code != "": // the driver refused, and another node may do (C-41)
+		case why.Reason == verdict.Rescheduled && why.Code != "": // the driver has no capacity on this node (C-41)
 			c.Provisions.Failed(class, source)
 		}
 	}
 }
 
-// listTime bounds the list of claims, since a scrape must not wait for the first list of the cache.
+// listTime bounds the list of claims: a scrape must not wait for the initial sync of the cache.
 const listTime = time.Second
 
-// Oldest is the age of the oldest claim that was given to the driver and has no volume, by class.
+// Oldest returns the age of the oldest unprovisioned claim of this driver, by class.
 func (c *Controller) Oldest() map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), listTime)
 	defer cancel()

@@ -29,7 +29,7 @@ func (d *told) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest, _ ...
 
 // U-51: the labels of the namespace are read when the driver is told of them, and what stands
 // against it is an event that names it.
-func TestDriverIsToldOfTheNamespace(t *testing.T) {
+func TestNamespaceLabelsGoToTheDriver(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	d := &told{}
 	r.CSI = d

@@ -127,7 +127,7 @@ func TestNewerSelectionStays(t *testing.T) {
 
 // H-9, U-15: the node of the scheduler's choice never gets the driver. After a while the scheduler
 // may choose again.
-func TestNodeWithoutTheDriverIsGivenUp(t *testing.T) {
+func TestNodeWithoutTheDriverIsRescheduled(t *testing.T) {
 	others := itsDrivers().(*storagev1.CSINode)
 	others.Spec.Drivers[0].Name = "csi.other"
 	r := onNode(t, theNode(), others)

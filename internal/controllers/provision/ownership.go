@@ -18,7 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// ownerships remembers the competition for claims without a selected node, by the uid of the claim.
+// ownerships is the state of the competition for claims without a selected node, by claim uid.
 type ownerships struct {
 	mu sync.Mutex
 	m  map[types.UID]provision.Ownership
@@ -44,7 +44,7 @@ func (o *ownerships) forget(uid types.UID) {
 	delete(o.m, uid)
 }
 
-// watch forgets the claims that have a node or a volume, or are gone (N-5, N-10).
+// watch removes claims that have a node or a volume, or are deleted (N-5, N-10).
 func (o *ownerships) watch() toolscache.ResourceEventHandler {
 	return reconcile.InformerHandler(func(change reconcile.Change[*corev1.PersistentVolumeClaim]) {
 		claim := change.Object()
@@ -54,7 +54,7 @@ func (o *ownerships) watch() toolscache.ResourceEventHandler {
 	})
 }
 
-// checkRoom asks the driver whether one of the places has room (N-6).
+// checkRoom calls GetCapacity until one topology has room (N-6).
 func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check provision.CheckRoom) (next, error) {
 	for _, request := range check.Requests {
 		bounded, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -72,8 +72,8 @@ func (c *Controller) checkRoom(ctx context.Context, s provision.Snapshot, check 
 	return provision.AfterNoRoom(s, c.Clock.Now()), nil
 }
 
-// ownClaim writes the node into the claim as the API server has it now, under its resourceVersion.
-// Of several nodes that do so at once one succeeds (N-7).
+// ownClaim writes the node into the live claim, with a resourceVersion precondition. If several
+// nodes write at once, one succeeds (N-7).
 func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own provision.OwnClaim) (next, error) {
 	claim, err := world.ClaimOf(ctx, c.Live, s.Key)
 	if err != nil || claim == nil {
@@ -94,8 +94,8 @@ func (c *Controller) ownClaim(ctx context.Context, s provision.Snapshot, own pro
 	return nil, nil
 }
 
-// gaveBack counts one more attempt for a claim that this node has given back, so that it waits
-// longer than nodes that were not full (N-9).
+// gaveBack counts a failed attempt for a claim that this node gave back, so that it waits longer
+// than nodes with capacity (N-9).
 func (c *Controller) gaveBack(uid types.UID) {
 	if c.Options.Node.Name == "" {
 		return
@@ -103,7 +103,7 @@ func (c *Controller) gaveBack(uid types.UID) {
 	c.owned.set(uid, provision.Ownership{Attempts: c.owned.get(uid).Attempts + 1})
 }
 
-// isElsewhere reports whether a claim is for another node than that of this instance.
+// isElsewhere reports whether another node is selected for the claim.
 func (c *Controller) isElsewhere(claim *corev1.PersistentVolumeClaim) bool {
 	selected := claim.Annotations[names.AnnSelectedNode]
 	return c.Options.Node.Name != "" && selected != "" && selected != c.Options.Node.Name

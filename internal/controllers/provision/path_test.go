@@ -34,7 +34,7 @@ func (r *rig) claim(t *testing.T) *corev1.PersistentVolumeClaim {
 
 // C-1: a claim wakes the controller up under its uid, and only when it may be ours and has no
 // volume, or stands on record.
-func TestClaimsThatWakeUp(t *testing.T) {
+func TestClaimsAreEnqueued(t *testing.T) {
 	r := newRig(t)
 	for _, tc := range []struct {
 		row  string

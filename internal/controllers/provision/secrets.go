@@ -16,15 +16,14 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// freshSecret is for how long the version of a secret is taken from memory. Each call reads the
-// values anew in any case, so this only spares a second read per claim where hundreds of claims use
-// one secret.
+// freshSecret is how long a read resourceVersion of a secret is reused. Each call reads the values
+// live in any case; this saves a second read per claim where hundreds of claims use one secret.
 const freshSecret = 10 * time.Second
 
-// manySecrets is when versions that are no longer fresh are swept away.
+// manySecrets is the number of versions above which outdated ones are removed.
 const manySecrets = 1024
 
-// secretVersions remembers which version of a secret was seen when. It holds no values.
+// secretVersions caches resourceVersions of secrets. It has no values.
 type secretVersions struct {
 	mu   sync.Mutex
 	seen map[types.NamespacedName]seenSecret
@@ -65,7 +64,7 @@ func (v *secretVersions) forget(ref types.NamespacedName) {
 	delete(v.seen, ref)
 }
 
-// secretVersionReader is a reader that remembers the versions of secrets for a while.
+// secretVersionReader is a reader that caches the resourceVersions of secrets.
 type secretVersionReader struct {
 	client.Reader
 	versions *secretVersions
@@ -91,8 +90,7 @@ func (r secretVersionReader) Get(
 	return err
 }
 
-// readSecret reads the values for one call. They must not be kept, nor be put anywhere but into the
-// request of the call.
+// readSecret reads the values for one call. They go into the request of the call and are not kept.
 func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (map[string]string, error) {
 	values, version, err := kube.SecretValues(ctx, c.Live, ref)
 	if err != nil {
@@ -103,7 +101,7 @@ func (c *Controller) readSecret(ctx context.Context, ref types.NamespacedName) (
 	return values, nil
 }
 
-// withSecrets is the request as it is sent. The one that is on record stays without values.
+// withSecrets returns the request to send. The recorded one stays without values.
 func withSecrets(request *csi.CreateVolumeRequest, values map[string]string) *csi.CreateVolumeRequest {
 	if len(values) == 0 {
 		return request

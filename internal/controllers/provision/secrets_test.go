@@ -66,7 +66,7 @@ func TestSecretValuesStayInTheCall(t *testing.T) {
 
 // EV-2, EV-3: what the driver refused is told in gRPC's words, as upstream tells it: alerts look
 // for the code.
-func TestRefusalIsToldWithItsCode(t *testing.T) {
+func TestFinalErrorIsLoggedWithItsCode(t *testing.T) {
 	for code, want := range map[codes.Code]string{
 		codes.ResourceExhausted: "Warning ProvisioningFailed rpc error: code = ResourceExhausted desc = no [redacted]",
 		codes.Unavailable:       "Warning ProvisioningFailed rpc error: code = Unavailable desc = no [redacted]",
@@ -148,7 +148,7 @@ func TestSecretGoesBeforeTheCall(t *testing.T) {
 
 // a value that no call can carry is told by secret and key, and nothing stays on record for a
 // call that was not made.
-func TestSecretThatNoCallCanCarry(t *testing.T) {
+func TestSecretThatIsNotUTF8(t *testing.T) {
 	r := newRig(t)
 	unfit := secret("create")
 	unfit.Data["key.der"] = []byte(marker + "\xff")

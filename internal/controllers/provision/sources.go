@@ -15,30 +15,31 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Sources keeps the sources of claims while volumes are made from them.
+// Sources protects the sources of claims while volumes are created from them.
 type Sources interface {
-	// Protect adds the finalizer of a source. The claim counts as its user until Done.
+	// Protect adds the finalizer to a source. The claim counts as its user until Done.
 	Protect(ctx context.Context, a provision.ProtectSource, claim types.UID) error
 	// Done says that the run of a claim has ended.
 	Done(claim types.UID)
-	// Resolved says that a request with a source, whose outcome was not known, is resolved.
+	// Resolved says that an unresolved request with a source has been resolved.
 	Resolved()
 }
 
-// noSources is a Sources for a process that makes no volume from a source.
+// noSources is the Sources of a driver that creates no volume from a source.
 type noSources struct{}
 
 func (noSources) Protect(context.Context, provision.ProtectSource, types.UID) error { return nil }
 func (noSources) Done(types.UID)                                                    {}
 func (noSources) Resolved()                                                         {}
 
-// settle removes the journal entry of a claim. One with a source kept that source. A claim that got
-// its volume is remembered before: the cache may show neither for a while.
-func (c *Controller) settle(ctx context.Context, s provision.Snapshot) error {
+// resolve removes the journal entry of a claim; an entry with a source protected that source. A
+// claim that got its volume is stored first, since the cache may show neither claim nor volume for
+// a while.
+func (c *Controller) resolve(ctx context.Context, s provision.Snapshot) error {
 	if s.Pending != nil && provision.GotVolume(s) {
-		c.finished.add(s.Key.UID)
+		c.provisioned.add(s.Key.UID)
 	}
-	if err := c.Journal.Settle(ctx, s.Key.UID); err != nil {
+	if err := c.Journal.Resolve(ctx, s.Key.UID); err != nil {
 		return err
 	}
 	if s.Pending != nil && s.Pending.Request.GetVolumeContentSource() != nil {
@@ -47,7 +48,7 @@ func (c *Controller) settle(ctx context.Context, s provision.Snapshot) error {
 	return nil
 }
 
-// fromSource enqueues the claims that wait for a source, a claim that is bound now.
+// fromSource enqueues the claims whose source is a claim that has become bound.
 func (c *Controller) fromSource(ctx context.Context, change reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 	if change.IsDeleted() || change.New.Status.Phase != corev1.ClaimBound ||
 		!change.IsCreated() && change.Old.Status.Phase == corev1.ClaimBound {
@@ -56,7 +57,7 @@ func (c *Controller) fromSource(ctx context.Context, change reconcile.Change[*co
 	ref := source.Ref{Kind: source.KindClaim, NamespacedName: client.ObjectKeyFromObject(change.New)}
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexSource: ref.String()}); err != nil {
-		return // the retry of each claim comes in any case
+		return // the backoff requeues each claim
 	}
 	for i := range claims.Items {
 		for _, key := range c.fromClaim(ctx, &claims.Items[i]) {
@@ -68,7 +69,7 @@ func (c *Controller) fromSource(ctx context.Context, change reconcile.Change[*co
 // Asks reports whether a claim asks for a volume of this driver.
 func (c *Controller) Asks(claim *corev1.PersistentVolumeClaim) bool { return c.asksUs(claim) }
 
-// ContentSources returns those of all requests in the journal.
+// ContentSources returns the content sources of all requests in the journal.
 func (c *Controller) ContentSources(ctx context.Context) (all []*csi.VolumeContentSource, err error) {
 	if err := c.Journal.Wait(ctx); err != nil {
 		return nil, err
@@ -76,11 +77,10 @@ func (c *Controller) ContentSources(ctx context.Context) (all []*csi.VolumeConte
 	return SourcesOf(c.Journal.Entries()), nil
 }
 
-// SourcesOf returns the content sources of journal entries, also of requests in whose place others
-// were sent.
+// SourcesOf returns the content sources of journal entries and of the requests that they replaced.
 func SourcesOf(entries []intent.Entry) (all []*csi.VolumeContentSource) {
 	for i := range entries {
-		for e := &entries[i]; e != nil; e = e.Former {
+		for e := &entries[i]; e != nil; e = e.Replaced {
 			if from := e.Request.GetVolumeContentSource(); from != nil {
 				all = append(all, from)
 			}

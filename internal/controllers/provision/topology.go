@@ -22,17 +22,17 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// survey keeps what the requests for a driver need of all nodes, until a Node or a CSINode changes.
-// It is not read anew for each claim: a cluster may have thousands of nodes (T-30).
+// survey caches the topology of all nodes until a Node or a CSINode changes. A cluster may have
+// thousands of nodes, so they are not read for each claim (T-30).
 type survey struct {
 	mu      sync.Mutex
 	changes int // of Nodes and CSINodes
-	is      int // number of changes that nodes shows, and 1; 0 for no nodes
+	is      int // changes+1 at the time of nodes; 0 for no nodes
 	nodes   []topology.Node
 	warned  sync.Once
 }
 
-// note has the nodes read anew if one of them has changed, and returns whether it has.
+// note invalidates the cache if a node has changed, and returns whether it has.
 func (s *survey) note(changed bool) bool {
 	if changed {
 		s.mu.Lock()
@@ -42,7 +42,7 @@ func (s *survey) note(changed bool) bool {
 	return changed
 }
 
-// get returns the nodes. read is called when they may have changed since the last time.
+// get returns the nodes. It calls read if they may have changed.
 func (s *survey) get(read func() ([]topology.Node, error)) ([]topology.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *survey) get(read func() ([]topology.Node, error)) ([]topology.Node, err
 	return nodes, nil
 }
 
-// warnOfNoKeys logs once that volumes are created without a place.
+// warnOfNoKeys logs once that volumes are requested without a topology requirement.
 func (c *Controller) warnOfNoKeys(ctx context.Context) {
 	c.survey.warned.Do(func() {
 		logr.FromContextOrDiscard(ctx).Info("WARNING: the driver announces topology, and no node has a topology key that it registered; "+
@@ -66,8 +66,8 @@ func (c *Controller) warnOfNoKeys(ctx context.Context) {
 	})
 }
 
-// watchNodes has the cache watch nodes for a driver with topology, and returns what enqueues claims
-// for their changes.
+// watchNodes adds event handlers for nodes if the driver has topology, and returns the sources that
+// enqueue claims for their changes.
 func (c *Controller) watchNodes(ctx context.Context, cache ctrlcache.Cache) ([]source.TypedSource[provision.Key],
 	error,
 ) {
@@ -99,18 +99,18 @@ type (
 	csiNodeChange = reconcile.Change[*storagev1.CSINode]
 )
 
-// isMoved reports whether a node is new or gone, or has other labels. Most changes of a node are
-// those of its status.
+// isMoved reports whether a node was created or deleted, or has other labels. Most updates of a
+// node only change its status.
 func isMoved(change nodeChange) bool {
 	return change.IsCreated() || change.IsDeleted() || !maps.Equal(change.Old.Labels, change.New.Labels)
 }
 
-// isRegisteredAnew reports whether the driver registered with other keys, came or went.
+// isRegisteredAnew reports whether the driver was registered, removed, or has other topology keys.
 func (c *Controller) isRegisteredAnew(change csiNodeChange) bool {
 	return !topology.SameKeys(change.Old, change.New, c.Driver.Name)
 }
 
-// fromNode enqueues the claims that may wait for another place of a node, or whose node is gone.
+// fromNode enqueues the claims that may wait for other labels of a node, or whose node is gone.
 func (c *Controller) fromNode(ctx context.Context, change nodeChange, q queue) {
 	if c.survey.note(isMoved(change)) {
 		c.enqueueForNode(ctx, change.Object().Name, q)
@@ -131,7 +131,7 @@ func (c *Controller) enqueueForNode(ctx context.Context, node string, q queue) {
 		var claims corev1.PersistentVolumeClaimList
 		if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexProvisioner: driver},
 			client.UnsafeDisableDeepCopy); err != nil {
-			return // the retry of each claim comes in any case
+			return // the backoff requeues each claim
 		}
 		for i := range claims.Items {
 			claim := &claims.Items[i]

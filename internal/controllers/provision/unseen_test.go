@@ -28,7 +28,7 @@ func (l lossy) Create(ctx context.Context, o client.Object, opts ...client.Creat
 // C-117, H-3: the PersistentVolume was written and this process does not know it: the answer was
 // lost, and the watch does not show it. Meanwhile things happen to the claim that would have a
 // volume undone which does not exist.
-func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
+func TestUncachedVolume(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *rig){
 		"nothing": func(*testing.T, *rig) {},
 		"bound":   func(t *testing.T, r *rig) { r.bind(t, corev1.ClaimBound) },
@@ -69,7 +69,7 @@ func TestVolumeThatMemoryDoesNotShow(t *testing.T) {
 
 // What is not wanted is discarded only if the API server, asked at that moment, has no
 // PersistentVolume for it.
-func TestDiscardedIfNobodyHasIt(t *testing.T) {
+func TestUnwantedVolumeIsDiscarded(t *testing.T) {
 	discard := provision.DiscardVolume{Name: "pvc-u", Handle: "h"}
 	for name, tc := range map[string]struct {
 		edit    func(*corev1.PersistentVolume)
@@ -126,7 +126,7 @@ func (p photo) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 }
 
 // D-37: a driver may answer two requests with one volume, such as a share that the class names.
-func TestNotDiscardedUnderAnother(t *testing.T) {
+func TestSharedVolumeIsNotDiscarded(t *testing.T) {
 	discard := provision.DiscardVolume{Name: "pvc-u", Handle: "h"}
 	r := newRig(t, withoutSecrets)
 	r.Sharing = func(_ context.Context, handle string) ([]*corev1.PersistentVolume, error) {
@@ -142,7 +142,7 @@ func TestNotDiscardedUnderAnother(t *testing.T) {
 
 // It takes a while to find out who shares the handle, and the PersistentVolume of the request may
 // be written meanwhile, by a write that was on its way.
-func TestNotDiscardedWhenItsVolumeComes(t *testing.T) {
+func TestNotDiscardedOncePVExists(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	r.Sharing = func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u"}}
@@ -158,7 +158,7 @@ func TestNotDiscardedWhenItsVolumeComes(t *testing.T) {
 // H-1: a claim and its PersistentVolume went long ago, with the volume; a call that was repeated
 // has made another one. Memory is older than all that, as after a restart, and shows the claim
 // bound, or its PersistentVolume there.
-func TestMemoryOfWhatIsGone(t *testing.T) {
+func TestStaleCacheOfDeletedObjects(t *testing.T) {
 	for name, still := range map[string]func(*photo){
 		"claim and volume": func(*photo) {},
 		"volume":           func(p *photo) { p.claim = nil },

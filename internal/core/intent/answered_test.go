@@ -11,7 +11,7 @@ func TestAnsweredEntriesStayUntilTheCallsEnd(t *testing.T) {
 	ends := time.Unix(1000, 0)
 	b := NewBook()
 	b.Load([]Entry{entry(1), entry(2)}, ends)
-	b.Settle("uid-1", ends.Add(-time.Second))
+	b.Resolve("uid-1", ends.Add(-time.Second))
 	if _, open := b.Get("uid-1"); open || b.Len() != 1 || len(b.Entries()) != 1 {
 		t.Errorf("the answered entry is pending: %d entries", b.Len())
 	}
@@ -31,7 +31,7 @@ func TestAnsweredEntriesStayUntilTheCallsEnd(t *testing.T) {
 	if got := b.CallsEnd(entry(1).VolumeName); !got.IsZero() {
 		t.Errorf("removed, and the calls end at %s", got)
 	}
-	if b.Settle("uid-2", ends); b.Len() != 0 || !b.IsDirty() {
+	if b.Resolve("uid-2", ends); b.Len() != 0 || !b.IsDirty() {
 		t.Error("an entry whose calls have ended is removed at once")
 	}
 }
@@ -41,7 +41,7 @@ func TestRepeatedEntriesKeepTheEndOfTheCalls(t *testing.T) {
 	ends := time.Unix(1000, 0)
 	b := NewBook()
 	b.Load([]Entry{entry(1)}, ends)
-	b.Settle("uid-1", time.Time{})
+	b.Resolve("uid-1", time.Time{})
 	mustAdd(t, b, entry(1))
 	if e, open := b.Get("uid-1"); !open || !e.CallsEnd.Equal(ends) {
 		t.Errorf("the same request again: %+v, pending %v", e, open)

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// MaxText is how many bytes of text a journal may have that takes new entries: some 4,000 of
-	// them.
+	// MaxText is the size in bytes up to which a journal takes new entries: some 4,000 of them.
 	MaxText = 200 << 10
-	// mostText leaves room for requests that replace recorded ones. All annotations of an object may
-	// have 256 KiB.
+	// mostText leaves room for requests that replace recorded ones. All annotations of an object
+	// together may have 256 KiB.
 	mostText = 250 << 10
 	maxEntry = 32 << 10 // the maps of a request have at most 4 KiB each (CSI "Size Limits")
 )
 
-// ErrFull says that no further request may be sent before others are resolved.
+// ErrFull says that no new request may be sent before others are resolved.
 var ErrFull = errors.New("the journal of CreateVolume requests is full")
 
 // Book is the in-memory model of the journal: the unresolved requests. The package
@@ -32,9 +31,9 @@ type Book struct {
 	full    bool        // the last text had no room for new entries
 	size    int         // of the last text
 
-	// Entries that the last text has not, and those that it was the first to have. The value says
-	// whether the claim had no entry before: a new entry may be refused when the journal is full.
-	// Any other entry is recorded, as far as is known.
+	// unwritten are the claims whose entry the last text does not have; taken are those whose entry
+	// it was the first to have. The value says whether the claim had no entry before: only such an
+	// entry may be refused when the journal is full.
 	unwritten, taken map[types.UID]bool
 
 	packer packer
@@ -45,7 +44,7 @@ func NewBook() *Book {
 	return &Book{entries: map[types.UID]Entry{}, unwritten: map[types.UID]bool{}}
 }
 
-// Get returns the entry of a claim whose outcome is not known.
+// Get returns the unresolved entry of a claim.
 func (b *Book) Get(claim types.UID) (Entry, bool) {
 	e, ok := b.entries[claim]
 	if !ok || e.Answered {
@@ -54,12 +53,12 @@ func (b *Book) Get(claim types.UID) (Entry, bool) {
 	return e, true
 }
 
-// Entries returns all whose outcome is not known.
+// Entries returns all unresolved entries.
 func (b *Book) Entries() []Entry {
 	return slices.DeleteFunc(b.list(), func(e Entry) bool { return e.Answered })
 }
 
-// Len is the number of entries that [Book.Entries] returns.
+// Len returns the number of unresolved entries.
 func (b *Book) Len() int {
 	n := 0
 	for _, e := range b.entries {
@@ -70,17 +69,17 @@ func (b *Book) Len() int {
 	return n
 }
 
-// Size is the number of bytes of the last text.
+// Size returns the number of bytes of the last text.
 func (b *Book) Size() int { return b.size }
 
-// Add records an entry. The same request again changes nothing of the text, and from now on nothing
-// is known of its outcome; another request for the same claim replaces the first. On an error all
-// stays as it is.
+// Add records an entry. The same request again leaves the text as it is and clears what was known
+// of its outcome. Another request for the same claim replaces the recorded one. An error changes
+// nothing.
 func (b *Book) Add(e Entry) error {
 	have, ok := b.entries[e.UID]
-	switch e = e.Again(); {
-	case ok && have.Asks(e.Request) && have.Secrets == e.Secrets:
-		b.entries[e.UID] = have.Again()
+	switch e = e.Repeated(); {
+	case ok && have.IsFor(e.Request) && have.Secrets == e.Secrets:
+		b.entries[e.UID] = have.Repeated()
 		return nil
 	case ok:
 		e = e.Replacing(have)
@@ -107,7 +106,7 @@ func (b *Book) put(e Entry) {
 	b.entries[e.UID] = e
 }
 
-// Load adds what a previous leader recorded, whose calls must have ended by the given time.
+// Load adds the entries of a previous leader, whose calls must have ended at callsEnd.
 func (b *Book) Load(entries []Entry, callsEnd time.Time) {
 	for _, e := range entries {
 		e.CallsEnd = callsEnd
@@ -115,8 +114,8 @@ func (b *Book) Load(entries []Entry, callsEnd time.Time) {
 	}
 }
 
-// Discard notes that a volume of the claim is about to be deleted. It reports false if there is no
-// entry. The entry counts as unwritten until that is written.
+// Discard marks the entry of a claim whose volume is about to be deleted. It returns false if there
+// is no entry. The entry counts as unwritten until the mark is written.
 func (b *Book) Discard(claim types.UID) bool {
 	e, ok := b.entries[claim]
 	if !ok || e.Discarding {
@@ -131,7 +130,7 @@ func (b *Book) Discard(claim types.UID) bool {
 	return true
 }
 
-// Note keeps what is known of the volume of a claim's entry, if there is one.
+// Note stores what is known of the volume of a claim's entry, if there is one.
 func (b *Book) Note(claim types.UID, known Known) {
 	if e, ok := b.Get(claim); ok {
 		e.Known = known
@@ -139,9 +138,9 @@ func (b *Book) Note(claim types.UID, known Known) {
 	}
 }
 
-// Settle resolves the entry of a claim, whose outcome is known now. While a call of a previous leader
-// may be in flight, the entry stays on record: see [Book.CallsEnd].
-func (b *Book) Settle(claim types.UID, now time.Time) {
+// Resolve removes the entry of a claim. While a call of a previous leader may be in flight, the
+// entry stays in the journal: see [Book.CallsEnd].
+func (b *Book) Resolve(claim types.UID, now time.Time) {
 	e, ok := b.entries[claim]
 	if !ok || !now.Before(e.CallsEnd) {
 		b.remove(claim)
@@ -160,8 +159,8 @@ func (b *Book) Expire(now time.Time) {
 	}
 }
 
-// CallsEnd is when the calls of previous leaders that may create the named volume must have ended;
-// zero when there are none.
+// CallsEnd returns when the calls of previous leaders that may create the named volume must have
+// ended; zero if there are none.
 func (b *Book) CallsEnd(volume string) (end time.Time) {
 	for _, e := range b.entries {
 		if e.VolumeName == volume && e.CallsEnd.After(end) {
@@ -183,13 +182,13 @@ func (b *Book) remove(claim types.UID) {
 	}
 }
 
-// IsEmpty reports whether nothing is recorded.
+// IsEmpty reports whether the book has no entry, answered ones included.
 func (b *Book) IsEmpty() bool { return len(b.entries) == 0 }
 
 // IsDirty reports whether the text differs from the last one taken.
 func (b *Book) IsDirty() bool { return b.dirty }
 
-// IsUnwritten reports whether the last text has not the entry of a claim.
+// IsUnwritten reports whether the last text does not have the entry of a claim.
 func (b *Book) IsUnwritten(claim types.UID) bool {
 	_, unwritten := b.unwritten[claim]
 	return unwritten
@@ -201,10 +200,10 @@ func (b *Book) IsTaken(claim types.UID) bool {
 	return taken
 }
 
-// Take returns the text of all entries, which count as written from now on; see [Book.Spoil]. refused
-// are the claims with new entries for which there is no room: they have none any more.
+// Take returns the text of all entries, which count as written from now on; see [Book.NotWritten].
+// refused are the claims whose new entries were removed for lack of room.
 func (b *Book) Take() (text string, refused []types.UID, err error) {
-	b.taken = nil // on an error there is no text that could be spoiled
+	b.taken = nil // on an error there is no text that [Book.NotWritten] could be about
 	for {
 		if text, err = b.packer.encode(b.list()); err != nil {
 			return "", refused, err
@@ -237,8 +236,8 @@ func (b *Book) newest() (fresh []types.UID) {
 	return fresh
 }
 
-// Spoil says that the last text was not written after all.
-func (b *Book) Spoil() {
+// NotWritten says that the write of the last text failed.
+func (b *Book) NotWritten() {
 	b.dirty = true
 	maps.DeleteFunc(b.taken, func(claim types.UID, _ bool) bool { _, have := b.entries[claim]; return !have })
 	maps.Copy(b.unwritten, b.taken)

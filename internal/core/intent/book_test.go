@@ -80,7 +80,7 @@ func TestDiscardingIsRecorded(t *testing.T) {
 	if b.Discard("uid-2"); b.IsUnwritten("uid-2") {
 		t.Error("the same is written again")
 	}
-	b.Settle("uid-2", time.Time{})
+	b.Resolve("uid-2", time.Time{})
 	if text := take(t, b); !strings.HasPrefix(text, version) {
 		t.Errorf("after the deletion the text begins with %.3s", text)
 	}
@@ -136,7 +136,7 @@ func TestBookPacksWithOne(t *testing.T) {
 		used = b.packer.writer
 	}
 	for n := range 3 {
-		b.Settle(entry(n).UID, time.Time{})
+		b.Resolve(entry(n).UID, time.Time{})
 	}
 	if text := take(t, b); text != "" || b.packer.writer != nil {
 		t.Errorf("without entries the text is %q, and the packer stays: %t", text, b.packer.writer != nil)
@@ -215,7 +215,7 @@ func TestBookIsBounded(t *testing.T) {
 		t.Errorf("with another request of a recorded claim: %d bytes, %v, %v", len(text), refused, err)
 	}
 	for n := range 2 {
-		b.Settle(entry(n).UID, time.Time{})
+		b.Resolve(entry(n).UID, time.Time{})
 	}
 	mustAdd(t, b, noise(written, 8<<10))
 	take(t, b)
@@ -234,7 +234,7 @@ func TestBookIsSpoiled(t *testing.T) {
 	if !b.IsTaken("uid-2") || b.IsTaken("uid-1") {
 		t.Error("the text was the first to have the second entry alone")
 	}
-	b.Spoil()
+	b.NotWritten()
 	if !b.IsDirty() || !b.IsUnwritten("uid-2") || b.IsUnwritten("uid-1") {
 		t.Error("the second entry is to be written again, and the first is not")
 	}
@@ -257,7 +257,7 @@ func TestAnOverfullBookKeepsWhatIsWritten(t *testing.T) {
 	if _, _, err := b.Take(); !errors.Is(err, ErrFull) {
 		t.Fatalf("with larger requests: %v", err)
 	}
-	b.Spoil()
+	b.NotWritten()
 	if may := b.newest(); len(may) > 0 {
 		t.Errorf("may be refused: %v", may)
 	}
@@ -276,8 +276,8 @@ func TestBookKeepsTheReplacedRequest(t *testing.T) {
 		known Known // of the first
 		want  string
 	}{
-		{"the first may have a volume", Known{Refusals: 1}, "tape ssd"},
-		{"the first was refused at once", Known{Refusals: 1, Unmet: true}, "tape"},
+		{"the first may have a volume", Known{FinalErrors: 1}, "tape ssd"},
+		{"the first was refused at once", Known{FinalErrors: 1, NoVolume: true}, "tape"},
 	} {
 		b := NewBook()
 		b.Load([]Entry{of("ssd")}, time.Unix(100, 0))
@@ -307,7 +307,7 @@ func TestBookKeepsTheReplacedRequest(t *testing.T) {
 // chain is the tier of an entry, and of the former ones.
 func chain(e Entry) string {
 	text := e.Request.GetParameters()["tier"]
-	for former := e.Former; former != nil; former = former.Former {
+	for former := e.Replaced; former != nil; former = former.Replaced {
 		text += " " + former.Request.GetParameters()["tier"]
 	}
 	return text
@@ -340,7 +340,7 @@ func TestBookAgainstAMap(t *testing.T) {
 			},
 			"settle": func(t *rapid.T) {
 				uid := entry(rapid.IntRange(0, 20).Draw(t, "n")).UID
-				b.Settle(uid, time.Time{})
+				b.Resolve(uid, time.Time{})
 				delete(oracle, uid)
 			},
 			"write": func(t *rapid.T) {
@@ -349,7 +349,7 @@ func TestBookAgainstAMap(t *testing.T) {
 					t.Fatal(err)
 				}
 				if rapid.Bool().Draw(t, "fails") {
-					b.Spoil()
+					b.NotWritten()
 				}
 				entries, err := Decode(text)
 				if err != nil {

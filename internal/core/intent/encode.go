@@ -18,17 +18,17 @@ import (
 )
 
 // The text of a journal is "v1:" and, in base64, the compressed fields of its entries, each field
-// with its length before it. An entry that has former ones is followed by those, with the same uid.
-// The requests of one class are nearly the same, so hundreds of them compress to a few kilobytes.
+// prefixed with its length. An entry is followed by the requests that it replaced, with the same
+// uid. The requests of one class are nearly equal, so hundreds of them compress to a few kilobytes.
 //
-// A text in which an entry is [Entry.Discarding] has one more field for each entry, and "v2:" before
-// it. All others stay readable for older versions.
+// If an entry is [Entry.Discarding], the prefix is "v2:" and each entry has one more field. All
+// other texts stay readable for older versions.
 const (
 	version           = "v1:"
 	versionDiscarding = "v2:"
 )
 
-// fieldsPerEntry is how many fields an entry has in a text of [version].
+// fieldsPerEntry is the number of fields of an entry in a text of [version].
 const fieldsPerEntry = 5
 
 func fields(e Entry) ([][]byte, error) {
@@ -42,27 +42,27 @@ func fields(e Entry) ([][]byte, error) {
 	}, nil
 }
 
-// size is the number of bytes of the entry before compression, without the former ones.
+// size returns the bytes of the entry before compression, without replaced requests.
 func size(e Entry) int {
 	n := proto.Size(e.Request) + len(e.Claim.Namespace) + len(e.Claim.Name) + len(e.UID) + len(e.Secrets.Text())
 	return n + fieldsPerEntry*binary.MaxVarintLen16
 }
 
-// packer makes texts. What compression needs, about a megabyte, it keeps from one text to the next
-// as long as there are entries: half of the garbage of a provisioner amid a burst would be of it.
+// packer encodes texts. It keeps the compressor, about a megabyte, as long as there are entries: it
+// would be half of a provisioner's garbage in a burst.
 type packer struct{ writer *flate.Writer }
 
 // Encode returns the text for a list of entries.
 func Encode(entries []Entry) (string, error) { return new(packer).encode(entries) }
 
-// encode is the text for a list of entries; no text for no entries.
+// encode returns the text for a list of entries; empty for no entries.
 func (p *packer) encode(entries []Entry) (string, error) {
 	if len(entries) == 0 {
 		p.writer = nil
 		return "", nil
 	}
 	var raw []byte
-	all, prefix := withFormer(entries), version
+	all, prefix := withReplaced(entries), version
 	if slices.ContainsFunc(all, func(e Entry) bool { return e.Discarding }) {
 		prefix = versionDiscarding
 	}
@@ -94,11 +94,11 @@ func discarding(e Entry) []byte {
 	return nil
 }
 
-func withFormer(entries []Entry) []Entry {
+func withReplaced(entries []Entry) []Entry {
 	all := make([]Entry, 0, len(entries))
 	for _, e := range entries {
 		all = append(all, e)
-		for former := e.Former; former != nil; former = former.Former {
+		for former := e.Replaced; former != nil; former = former.Replaced {
 			all = append(all, *former)
 		}
 	}
@@ -123,11 +123,11 @@ func (p *packer) compress(raw []byte) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// maxUnpacked bounds what a damaged or hostile text can make us read.
+// maxUnpacked bounds the memory that a damaged or hostile text can take.
 const maxUnpacked = 8 << 20
 
-// Decode reads what [Book.Take] gave. A text that it cannot read is an error: a record that is not
-// understood must not be taken for one that does not exist.
+// Decode reads a text of [Book.Take]. A text that it cannot read is an error: an unknown entry must
+// not pass for a resolved one.
 func Decode(text string) ([]Entry, error) {
 	if text == "" {
 		return nil, nil
@@ -156,7 +156,7 @@ func Decode(text string) ([]Entry, error) {
 			return nil, err
 		}
 		if len(entries) > 0 && entries[len(entries)-1].UID == e.UID {
-			last.Former = &e
+			last.Replaced = &e
 			last = &e
 			continue
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// accessibility returns where the volume must be reachable from (T-10 to T-18). What counts is the
-// selected node, whatever the binding mode of the class is by now (C-22). It returns nil where the
-// driver may choose: for one without topology (T-1), and for one that announces topology while no
-// node has a topology key of it, as ceph-csi does.
+// accessibility returns the topology requirement of the volume (T-10 to T-18). The selected node
+// decides, whatever the binding mode of the class is by now (C-22). nil leaves the choice to the
+// driver: a driver without topology (T-1), or one that announces topology while no node has one of
+// its topology keys, as ceph-csi does.
 func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
 	if !s.Driver.HasTopology {
 		return nil, nil
@@ -42,8 +42,8 @@ func accessibility(s Snapshot) (*csi.TopologyRequirement, *verdict.Finding) {
 	return requirement, nil
 }
 
-// placedClaim returns what the requirement of the claim is made from. A node on which the driver
-// registered no key while it did on others is not ready (T-22).
+// placedClaim returns the input of [topology.Requirement] for the claim. A selected node without
+// topology keys, while the driver registered some on other nodes, is not ready (T-22).
 func placedClaim(s Snapshot) (topology.Claim, *verdict.Finding) {
 	claim := topology.Claim{Name: s.Claim.Name, Allowed: s.Class.AllowedTopologies, Nodes: s.Nodes}
 	node := selectedNode(s.Claim)
@@ -68,8 +68,8 @@ func isKeyless(s Snapshot, claim topology.Claim) bool {
 	return selectedNode(s.Claim) != "" && claim.Selected == nil
 }
 
-// NeedsNodes reports whether the request depends on nodes other than the selected one, so that
-// Snapshot.Nodes must be read.
+// NeedsNodes reports whether the topology requirement depends on nodes other than the selected one,
+// so that Snapshot.Nodes must be read.
 func NeedsNodes(s Snapshot) bool {
 	if !s.Driver.HasTopology || s.Claim == nil || s.Class == nil {
 		return false
@@ -78,8 +78,8 @@ func NeedsNodes(s Snapshot) bool {
 	return finding == nil && (isKeyless(s, claim) || topology.NeedsNodes(claim, s.Options.Topology))
 }
 
-// LacksKeys reports whether a volume is requested without a place although the driver announces
-// topology, since no node has a topology key of it.
+// LacksKeys reports whether the request has no topology requirement although the driver announces
+// topology, because no node has one of its topology keys.
 func LacksKeys(s Snapshot) bool {
 	return NeedsNodes(s) && !topology.HasKeys(s.Nodes)
 }

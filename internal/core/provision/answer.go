@@ -17,17 +17,17 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Answer is how a call to the driver ended.
+// Answer is the result of a call to the driver.
 type Answer struct {
 	Volume  *csi.Volume // of the response; nil when there is none
 	Code    codes.Code  // OK when the call succeeded
-	Message string      // the driver's words otherwise, without secret values
-	// Foreign says that the error did not come from gRPC, so that nothing is known of the call
-	// (C-44).
+	Message string      // the driver's error message otherwise, without secret values
+	// Foreign says that the error did not come from gRPC, so that the outcome of the call is
+	// unknown (C-44).
 	Foreign bool
 }
 
-// AfterCreate says what the answer to CreateVolume means for the claim.
+// AfterCreate returns what follows from the response of CreateVolume.
 func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	if a.Code != codes.OK || a.Foreign {
 		return afterFailedCreate(s, sent, a)
@@ -38,11 +38,11 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 			Message: fmt.Sprintf("CSI driver %q answered CreateVolume without a volume", s.Driver.Name),
 		}}
 	}
-	if why := unwanted(s); why != nil {
+	if why := whyUnwanted(s); why != nil {
 		return discardAnswered(s, sent, a.Volume.GetVolumeId(), why)
 	}
-	// C-71, H-2: the record stays until the volume is really gone
-	if unfit := misfit(s, sent.Request, a.Volume); unfit != "" {
+	// C-71, H-2: the entry stays until the volume is deleted
+	if unfit := checkResponse(s, sent.Request, a.Volume); unfit != "" {
 		return discardAnswered(s, sent, a.Volume.GetVolumeId(), refuse{Finding: verdict.Finding{
 			Reason:  verdict.CreateResponseInvalid,
 			Message: fmt.Sprintf("CSI driver %q: %s; the volume was deleted again", s.Driver.Name, unfit),
@@ -54,28 +54,29 @@ func AfterCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	}
 	return do{
 		Finding: verdict.Finding{Reason: verdict.VolumeCreated, Message: "the driver created volume " + pv.Name},
-		Actions: []Action{WriteVolume{pv}, Settle{}},
+		Actions: []Action{WriteVolume{pv}, Resolve{}},
 		Then:    provisioned(pv),
 	}
 }
 
-// unwanted says why there is no use for the volume any more, and nil when there is. A class of ours
-// is needed to describe it: the claim goes on by itself when one appears.
-func unwanted(s Snapshot) Verdict {
+// whyUnwanted returns the verdict of a claim that has no use for the volume any more; nil if it
+// has. Without a class of this driver the PersistentVolume cannot be written; the claim continues
+// when one appears.
+func whyUnwanted(s Snapshot) Verdict {
 	if !wants(s) {
 		return idle(verdict.CleanedUp, "the claim does not want the volume any more, it was deleted again")
 	}
 	return checkClass(s)
 }
 
-// wants reports whether there is a claim that goes on wanting a volume.
+// wants reports whether the claim exists and still needs a volume from this driver.
 func wants(s Snapshot) bool {
 	return s.Claim != nil && s.Claim.DeletionTimestamp == nil && s.Claim.Spec.VolumeName == "" && !hasAnother(s) &&
 		isForThisNode(s)
 }
 
-// discardAnswered deletes the volume that CreateVolume was answered with. Of a previous leader's
-// entry the handle is noted first, and deleted when that leader's calls must have ended.
+// discardAnswered deletes the volume of a CreateVolume response. For an entry of a previous leader
+// it only notes the handle; the volume is deleted when that leader's calls must have ended.
 func discardAnswered(s Snapshot, sent CreateVolume, handle string, then Verdict) Verdict {
 	if s.Pending == nil || s.Pending.CallsEnd.IsZero() {
 		return discard(s, sent.Request.GetName(), handle, sent.Secrets, then)
@@ -90,18 +91,19 @@ func discard(s Snapshot, name, handle string, secrets secretref.Set, then Verdic
 		Actions: []Action{DiscardVolume{
 			Name: name, Handle: handle, Secret: secrets.Of(secretref.Deletion),
 			Announce: s.Claim != nil && s.Claim.DeletionTimestamp == nil,
-		}, Settle{}},
+		}, Resolve{}},
 		Then: then,
 	}
 }
 
-// IsNeeded says what follows when there is a PersistentVolume for what was to be discarded. Under
-// the name of the request, an earlier attempt wrote it, it is in use as like as not, and whether it
-// goes is for the reclaim policy. Among those that share the handle, the driver has answered with
-// the volume of another claim, as where a class stands for one share (D-37). It returns nil when no
-// object needs the volume.
+// IsNeeded returns the verdict that replaces a DiscardVolume when a PersistentVolume has its
+// volume; nil when none has it.
+//   - now is the live PersistentVolume with the name of the request. An earlier attempt wrote it and
+//     it may be in use, so its reclaim policy decides about the volume.
+//   - sharing are the PersistentVolumes with the same handle. With one of another claim, the driver
+//     answered with a volume that is not ours, as where a class stands for one share (D-37).
 func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing []*corev1.PersistentVolume) Verdict {
-	if now == nil && s.Options.Node.Name != "" { // another node's, which shares the handle
+	if now == nil && s.Options.Node.Name != "" { // of another node, with the same handle
 		if i := slices.IndexFunc(sharing, func(pv *corev1.PersistentVolume) bool { return pv.Name == a.Name }); i >= 0 {
 			now = sharing[i]
 		}
@@ -110,14 +112,14 @@ func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing
 	if now != nil && now.Spec.CSI != nil && now.Spec.CSI.Driver == s.Driver.Name {
 		switch {
 		case now.Spec.CSI.VolumeHandle == a.Handle:
-			return settled(verdict.VolumeExists, "PersistentVolume "+now.Name+" exists")
-		case belongsTo(now, s.Key) && !isGoing(now):
+			return resolved(verdict.VolumeExists, "PersistentVolume "+now.Name+" exists")
+		case belongsTo(now, s.Key) && !willBeReclaimed(now):
 			return keepBoth(now, a.Handle)
 		}
 	}
 	for _, other := range sharing {
 		if other.Name != a.Name {
-			return forget(verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
+			return resolveAndRefuse(verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
 				"CSI driver %q answered with volume %q, which is that of PersistentVolume %q. It is not deleted",
 				s.Driver.Name,
 				a.Handle,
@@ -128,14 +130,14 @@ func IsNeeded(s Snapshot, a DiscardVolume, now *corev1.PersistentVolume, sharing
 	return nil
 }
 
-// keepBoth forgets a second volume for a claim that has one, and says so.
+// keepBoth resolves the entry and reports a second volume of a claim, which is not deleted.
 func keepBoth(have *corev1.PersistentVolume, handle string) Verdict {
-	return forget(doubled(have, handle))
+	return resolveAndRefuse(secondVolume(have, handle))
 }
 
-// second is about a volume that was made when that of the PersistentVolume was deleted already, or
-// is about to be. Whatever data it has, they are to go.
-func second(have *corev1.PersistentVolume, handle string) Verdict {
+// discardSecond deletes a second volume of a claim whose first one is released and will be
+// reclaimed: both are to be deleted, whatever data they have.
+func discardSecond(have *corev1.PersistentVolume, handle string) Verdict {
 	why := verdict.Finding{Reason: verdict.VolumeConflict, Message: fmt.Sprintf(
 		"CSI driver %q answered with volume %q when PersistentVolume %q was released. It is deleted too",
 		have.Spec.CSI.Driver,
@@ -145,48 +147,49 @@ func second(have *corev1.PersistentVolume, handle string) Verdict {
 	return do{Finding: why, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: refuse{Finding: why}}
 }
 
-// isGoing reports whether the claim of a PersistentVolume is gone, and its volume is to be deleted.
-func isGoing(pv *corev1.PersistentVolume) bool {
+// willBeReclaimed reports whether a PersistentVolume is released and has the policy Delete.
+func willBeReclaimed(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased &&
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-func forget(why verdict.Finding) Verdict {
-	return do{Finding: why, Actions: []Action{Settle{}}, Then: refuse{Finding: why}}
+func resolveAndRefuse(why verdict.Finding) Verdict {
+	return do{Finding: why, Actions: []Action{Resolve{}}, Then: refuse{Finding: why}}
 }
 
 func provisioned(pv *corev1.PersistentVolume) Verdict {
 	return idle(verdict.VolumeProvisioned, "Successfully provisioned volume "+pv.Name) // EV-5
 }
 
-// misfit compares the volume with the request; empty means that it fits.
-func misfit(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume) string {
+// checkResponse compares the volume with the request. It returns what does not fit; empty for
+// nothing.
+func checkResponse(s Snapshot, request *csi.CreateVolumeRequest, created *csi.Volume) string {
 	required := request.GetCapacityRange().GetRequiredBytes()
 	if got := created.GetCapacityBytes(); got != 0 && got < required {
 		return fmt.Sprintf("created volume has %d bytes, less than the %d bytes that the claim asks for", got, required)
 	}
-	if strings.ContainsFunc(created.GetVolumeId(), unicode.IsControl) { // it would go into commands and logs of others
+	if strings.ContainsFunc(created.GetVolumeId(), unicode.IsControl) { // it is used in commands and logs
 		return fmt.Sprintf("created volume has the id %q, with control characters", created.GetVolumeId())
 	}
-	return cmp.Or(hasContent(request, created), hasAttributes(s, request))
+	return cmp.Or(checkContentSource(request, created), checkAttributes(s, request))
 }
 
-// Written is how the creation of a PersistentVolume failed.
+// Written is the failure of a PersistentVolume create.
 type Written struct {
-	Existing *corev1.PersistentVolume // the object in the way, when the name was taken
+	Existing *corev1.PersistentVolume // the object that has the name already
 	Reason   metav1.StatusReason      // of the API server's error; empty when there was no answer
-	Message  string                   // the API server's words
-	Refused  bool                     // the API server answered, and would answer the same again
+	Message  string                   // the API server's error message
+	Refused  bool                     // the API server answered, and would answer a retry alike
 }
 
-// IsUnconfirmed reports whether the PersistentVolume may exist by this write or by an earlier one:
-// there was no answer, or the name is taken. Then its volume must not be deleted (D-37).
+// IsUnconfirmed reports whether this write or an earlier one may have created the PersistentVolume:
+// the API server did not answer, or the name exists. Its volume must not be deleted then (D-37).
 func (w Written) IsUnconfirmed() bool {
 	return !w.Refused || w.Reason == metav1.StatusReasonAlreadyExists
 }
 
-// isRejected reports whether the API server refuses the object itself, so that a later write of it
-// will fail too (H-3).
+// isRejected reports whether the API server rejects the object itself, so that a retry fails too
+// (H-3).
 func (w Written) isRejected() bool {
 	switch w.Reason {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest:
@@ -196,17 +199,17 @@ func (w Written) isRejected() bool {
 	}
 }
 
-// AfterWrite says what a failed creation of the PersistentVolume means. The record stays unless the
-// volume is known to have its PersistentVolume: the volume exists and must not be forgotten (H-3).
+// AfterWrite returns what follows from a failed create of the PersistentVolume. The journal entry
+// stays, so that the volume is not forgotten, unless the volume has its PersistentVolume (H-3).
 func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 	want, w.Existing = asCSI(want), asCSI(w.Existing)
 	switch {
 	case w.Existing != nil && describesSame(want, w.Existing): // C-24, compared (H-5)
 		done := provisioned(want)
-		return do{Finding: done.Because(), Actions: []Action{Settle{}}, Then: done}
-	case w.Existing != nil && isTwin(want, w.Existing) && isGoing(w.Existing):
-		return second(w.Existing, want.Spec.CSI.VolumeHandle)
-	case w.Existing != nil && isTwin(want, w.Existing):
+		return do{Finding: done.Because(), Actions: []Action{Resolve{}}, Then: done}
+	case w.Existing != nil && isForSameClaim(want, w.Existing) && willBeReclaimed(w.Existing):
+		return discardSecond(w.Existing, want.Spec.CSI.VolumeHandle)
+	case w.Existing != nil && isForSameClaim(want, w.Existing):
 		return keepBoth(w.Existing, want.Spec.CSI.VolumeHandle)
 	case w.Existing != nil:
 		return refuse{Finding: conflict(w.Existing, "it is for another claim or another volume")}
@@ -222,18 +225,18 @@ func AfterWrite(want *corev1.PersistentVolume, w Written) Verdict {
 }
 
 func describesSame(want, have *corev1.PersistentVolume) bool {
-	return isTwin(want, have) && have.Spec.CSI.VolumeHandle == want.Spec.CSI.VolumeHandle
+	return isForSameClaim(want, have) && have.Spec.CSI.VolumeHandle == want.Spec.CSI.VolumeHandle
 }
 
-// isTwin reports whether both are of the same driver and for the same claim.
-func isTwin(want, have *corev1.PersistentVolume) bool {
+// isForSameClaim reports whether both have the same driver and the same claim.
+func isForSameClaim(want, have *corev1.PersistentVolume) bool {
 	return have.Spec.CSI != nil && have.Spec.ClaimRef != nil &&
 		have.Spec.CSI.Driver == want.Spec.CSI.Driver && have.Spec.ClaimRef.UID == want.Spec.ClaimRef.UID
 }
 
-// AfterDiscard says what a failed deletion of an unwanted volume means: the record stays, and with
-// it the handle, so that the deletion is tried again. Where that is forgotten, CreateVolume with
-// the same name finds the same volume again (H-14).
+// AfterDiscard returns what follows from a failed DeleteVolume of an unwanted volume. The entry
+// stays with the handle, so that the deletion is retried. A new leader does not know the handle; it
+// calls CreateVolume with the same name, which returns the same volume (H-14).
 func AfterDiscard(handle string, a Answer) Verdict {
 	failed := refuse{Finding: verdict.Finding{
 		Reason:  verdict.CreateResponseInvalid,
@@ -242,9 +245,9 @@ func AfterDiscard(handle string, a Answer) Verdict {
 	return do{Finding: failed.Finding, Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: failed}
 }
 
-// AfterDiscardSecret says what it means that the secret for DeleteVolume exists and may not be
-// read: the volume is not deleted without it, since a driver that cannot log in may answer that
-// there is nothing to delete (H-16). The handle stays known.
+// AfterDiscardSecret returns what follows when the secret for DeleteVolume exists and cannot be
+// read. DeleteVolume is not called without it: a driver that cannot log in may answer that there is
+// no such volume (H-16). The handle stays in the entry.
 func AfterDiscardSecret(a DiscardVolume, access Access) Verdict {
 	finding := verdict.Finding{
 		Reason: verdict.SecretForbidden,

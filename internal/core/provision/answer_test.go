@@ -34,7 +34,7 @@ func shape(v Verdict) string {
 func TestAfterCreateByCode(t *testing.T) {
 	selected := func(s *Snapshot) { hasTopology(s); annotate(names.AnnSelectedNode, "n1")(s) }
 	uncertain := "refuse CreateUncertain"
-	final := "Settle then refuse CreateFailed"
+	final := "Resolve then refuse CreateFailed"
 	kept := "Note then refuse CreateFailed"
 	for _, tc := range []struct {
 		row          string
@@ -50,12 +50,12 @@ func TestAfterCreateByCode(t *testing.T) {
 		{
 			"C-41 C-26 C-35 no room",
 			[]codes.Code{codes.ResourceExhausted},
-			"Settle then refuse CreateExhausted", "Settle Reschedule then nothing Rescheduled", "Note then refuse CreateExhausted",
+			"Resolve then refuse CreateExhausted", "Resolve Reschedule then nothing Rescheduled", "Note then refuse CreateExhausted",
 		},
 		{
 			"C-42 infeasible",
 			[]codes.Code{codes.InvalidArgument},
-			"Settle then refuse CreateInfeasible", "Settle then refuse CreateInfeasible", "Note then refuse CreateInfeasible",
+			"Resolve then refuse CreateInfeasible", "Resolve then refuse CreateInfeasible", "Note then refuse CreateInfeasible",
 		},
 		{"C-43 C-31 final", []codes.Code{
 			codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition, codes.OutOfRange,
@@ -100,24 +100,24 @@ func TestAfterCreateSuccess(t *testing.T) {
 		volume *csi.Volume
 		want   string
 	}{
-		{"C-23 C-24 C-30 the PV is written, then the record settled", world(), volume(1 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
-		{"C-71 capacity not told", world(), volume(0), "WriteVolume Settle then nothing VolumeProvisioned"},
-		{"C-71 larger is fine", world(), volume(2 << 30), "WriteVolume Settle then nothing VolumeProvisioned"},
-		{"performance 5: an id that would break what it is put into", world(), &csi.Volume{VolumeId: "h\n"}, "DiscardVolume Settle then refuse CreateResponseInvalid"},
-		{"C-71 H-2 too small: deleted, then settled", world(), volume(1), "DiscardVolume Settle then refuse CreateResponseInvalid"},
+		{"C-23 C-24 C-30 the PV is written, then the entry resolved", world(), volume(1 << 30), "WriteVolume Resolve then nothing VolumeProvisioned"},
+		{"C-71 capacity not told", world(), volume(0), "WriteVolume Resolve then nothing VolumeProvisioned"},
+		{"C-71 larger is fine", world(), volume(2 << 30), "WriteVolume Resolve then nothing VolumeProvisioned"},
+		{"performance 5: an id that would break what it is put into", world(), &csi.Volume{VolumeId: "h\n"}, "DiscardVolume Resolve then refuse CreateResponseInvalid"},
+		{"C-71 H-2 too small: deleted, then resolved", world(), volume(1), "DiscardVolume Resolve then refuse CreateResponseInvalid"},
 		{"C-70 H-10 no volume", world(), nil, "refuse CreateResponseInvalid"},
 		{"C-70 no id", world(), &csi.Volume{}, "refuse CreateResponseInvalid"},
-		{"C-91 claim gone: deleted, then settled", world(noClaim), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
-		{"C-93 claim deleting", world(deleting), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
-		{"class gone: the claim says so and waits for one", world(func(s *Snapshot) { s.Class = nil }), volume(1 << 30), "DiscardVolume Settle then refuse ClassMissing"},
+		{"C-91 claim gone: deleted, then resolved", world(noClaim), volume(1 << 30), "DiscardVolume Resolve then nothing CleanedUp"},
+		{"C-93 claim deleting", world(deleting), volume(1 << 30), "DiscardVolume Resolve then nothing CleanedUp"},
+		{"class gone: the claim says so and waits for one", world(func(s *Snapshot) { s.Class = nil }), volume(1 << 30), "DiscardVolume Resolve then refuse ClassMissing"},
 		{
 			"class created again for another driver: not ours to describe", world(func(s *Snapshot) { s.Class.Provisioner = "other" }),
-			volume(1 << 30), "DiscardVolume Settle then nothing ClassNotOurs",
+			volume(1 << 30), "DiscardVolume Resolve then nothing ClassNotOurs",
 		},
-		{"claim bound to another volume", world(bound), volume(1 << 30), "DiscardVolume Settle then nothing CleanedUp"},
+		{"claim bound to another volume", world(bound), volume(1 << 30), "DiscardVolume Resolve then nothing CleanedUp"},
 		{
 			"H-1 claim has a PersistentVolume of another driver by now", world(volumeOf(uid), ofOtherDriver), volume(1 << 30),
-			"DiscardVolume Settle then nothing CleanedUp",
+			"DiscardVolume Resolve then nothing CleanedUp",
 		},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestIsNeeded(t *testing.T) {
 	anotherHandle := func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "i" }
 	own, other := world(volumeOf(uid)).Volume, world(volumeOf("other")).Volume
 	other.Name = "pv-other"
-	const kept, doubled = "Settle then nothing VolumeExists", "Settle then refuse VolumeConflict"
+	const kept, secondVolume = "Resolve then nothing VolumeExists", "Resolve then refuse VolumeConflict"
 	for _, tc := range []struct {
 		row     string
 		s       Snapshot
@@ -155,10 +155,10 @@ func TestIsNeeded(t *testing.T) {
 		{"of the same volume for another claim", world(volumeOf("other")), nil, kept},
 		{"of another driver", world(volumeOf(uid), ofOtherDriver), nil, ""},
 		{"of another volume, for another claim", world(volumeOf("other"), anotherHandle), nil, ""},
-		{"of another volume, for this claim: it may be the same data", world(volumeOf(uid), anotherHandle), nil, doubled},
+		{"of another volume, for this claim: it may be the same data", world(volumeOf(uid), anotherHandle), nil, secondVolume},
 		{"H-1 of another volume, for this claim, and it goes", world(volumeOf(uid), anotherHandle, isGoingNow), nil, ""},
 		{"of none", world(volumeOf(uid), func(s *Snapshot) { s.Volume.Spec.CSI = nil }), nil, ""},
-		{"D-37 under another name with the same handle", world(), []*corev1.PersistentVolume{own, other}, doubled},
+		{"D-37 under another name with the same handle", world(), []*corev1.PersistentVolume{own, other}, secondVolume},
 		{"D-37 what memory shows under this name counts for nothing: the API server was asked", world(), []*corev1.PersistentVolume{own}, ""},
 		{"N-9 the one of the name is on another node, and has the same handle", world(onOwnNode), []*corev1.PersistentVolume{own}, kept},
 	} {
@@ -270,10 +270,10 @@ func TestAfterWrite(t *testing.T) {
 		w    Written
 		want string
 	}{
-		{"C-24 the same exists: an earlier write was taken and its answer lost", Written{Existing: want.DeepCopy()}, "Settle then nothing VolumeProvisioned"},
-		{"H-5 another handle: it may be the same data, so neither is deleted", Written{Existing: other}, "Settle then refuse VolumeConflict"},
+		{"C-24 the same exists: an earlier write was taken and its answer lost", Written{Existing: want.DeepCopy()}, "Resolve then nothing VolumeProvisioned"},
+		{"H-5 another handle: it may be the same data, so neither is deleted", Written{Existing: other}, "Resolve then refuse VolumeConflict"},
 		{"H-1 another handle, released: what it has is to go, too", Written{Existing: going}, "Note then refuse VolumeConflict"},
-		{"H-5 another handle, released and kept", Written{Existing: kept}, "Settle then refuse VolumeConflict"},
+		{"H-5 another handle, released and kept", Written{Existing: kept}, "Resolve then refuse VolumeConflict"},
 		{"H-5 another driver", Written{Existing: driven}, "refuse VolumeConflict"},
 		{"H-5 another claim", Written{Existing: foreign}, "refuse VolumeConflict"},
 		{"H-5 not a CSI volume", Written{Existing: &corev1.PersistentVolume{}}, "refuse VolumeConflict"},

@@ -10,11 +10,11 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// AttributesClass is what is known of the VolumeAttributesClass that a claim names.
+// AttributesClass is the VolumeAttributesClass that a claim names, as far as it could be read.
 type AttributesClass struct {
 	Access Access
 	Class  *storagev1.VolumeAttributesClass // if Readable
-	// Unserved says that the API server has no VolumeAttributesClasses of storage.k8s.io/v1.
+	// Unserved says that the API server does not serve volumeattributesclasses.storage.k8s.io/v1.
 	Unserved bool
 }
 
@@ -27,7 +27,8 @@ func attributesClass(s Snapshot) string {
 	return deref(s.Claim.Spec.VolumeAttributesClassName)
 }
 
-// checkAttributesCapability is R-91.
+// checkAttributesCapability refuses a VolumeAttributesClass for a driver without MODIFY_VOLUME
+//
 func checkAttributesCapability(s Snapshot) Verdict {
 	if attributesClass(s) != "" && !s.Driver.Controller[csi.ControllerServiceCapability_RPC_MODIFY_VOLUME] {
 		return lacks(s, "MODIFY_VOLUME")
@@ -36,16 +37,16 @@ func checkAttributesCapability(s Snapshot) Verdict {
 }
 
 // AttributesClassToRead returns the name of the VolumeAttributesClass that must be read; empty for
-// none. It is also read before a recorded request is repeated, since that may be older than the
-// claim's class is.
+// none. It is also read before a recorded request is repeated, since the claim may name another
+// class by now.
 func AttributesClassToRead(s Snapshot) string {
-	if isFreeToAsk(s) || s.Pending != nil && wants(s) && checkClass(s) == nil {
+	if passesChecks(s) || s.Pending != nil && wants(s) && checkClass(s) == nil {
 		return attributesClass(s)
 	}
 	return ""
 }
 
-// mutableParameters are those of the VolumeAttributesClass.
+// mutableParameters returns the parameters of the VolumeAttributesClass.
 func mutableParameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	name := attributesClass(s)
 	if name == "" {
@@ -80,10 +81,10 @@ func mutableParameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	return class.Parameters, nil
 }
 
-// hasAttributes says what is wrong with the attributes that a volume was made with: the claim may
-// name another class by now than the repeated request was made from, and its PersistentVolume says
-// which class the volume has (P-13). Empty means that they fit.
-func hasAttributes(s Snapshot, request *csi.CreateVolumeRequest) string {
+// checkAttributes compares the attributes of the created volume with the class that the claim names
+// now: a repeated request may have those of an earlier class, and the PersistentVolume names the
+// class of its volume (P-13). Empty means that they are equal.
+func checkAttributes(s Snapshot, request *csi.CreateVolumeRequest) string {
 	class := s.Attributes.Class
 	if attributesClass(s) == "" && len(request.GetMutableParameters()) == 0 || class == nil && attributesClass(s) != "" {
 		return ""

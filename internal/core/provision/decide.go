@@ -16,10 +16,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// check looks at one rule. It answers nil when the rule has nothing against going on.
+// check is one rule. It returns nil when the rule does not apply, and the next one is checked.
 type check func(Snapshot) Verdict
 
-// The order matters: the first answer is the one that people see (C-10 to C-16, C-50 to C-64).
+// checks are in order: the first verdict is the one that users see (C-10 to C-16, C-50 to C-64).
 var checks = []check{
 	checkGone,
 	checkBound,
@@ -36,7 +36,7 @@ var checks = []check{
 	checkAttributesCapability,
 }
 
-// Decide says what to do for a claim. now is compared with the times in the snapshot only.
+// Decide returns what to do for a claim. now is compared only with the times in the snapshot.
 func Decide(s Snapshot, now time.Time) Verdict {
 	s.now = now
 	v := decide(s)
@@ -49,54 +49,53 @@ func Decide(s Snapshot, now time.Time) Verdict {
 				Reason:  verdict.WaitForRetry,
 				Message: "the last attempt failed, the next one is not due yet",
 			},
-			Until: lookAgain(s, now),
+			Until: nextCheck(s, now),
 		}
 	}
-	return untilSeen(s, v, now)
+	return recheckUntilCached(s, v, now)
 }
 
-// volumeLook is how often a volume is looked at that no watch shows: no event would show its
-// deletion.
-const volumeLook = 30 * time.Second
+// volumeRecheck is the requeue interval while the informer cache does not have the volume: no event
+// would show its deletion.
+const volumeRecheck = 30 * time.Second
 
-// untilSeen has what is finished looked at again while memory does not show the volume.
-func untilSeen(s Snapshot, v Verdict, now time.Time) Verdict {
+// recheckUntilCached requeues a finished claim until the informer cache has its volume.
+func recheckUntilCached(s Snapshot, v Verdict, now time.Time) Verdict {
 	if !s.VolumeUnseen {
 		return v
 	}
 	switch v := v.(type) {
 	case nothing:
-		return wait{Finding: v.Finding, Until: now.Add(volumeLook)}
+		return wait{Finding: v.Finding, Until: now.Add(volumeRecheck)}
 	case do:
-		v.Then = untilSeen(s, v.Then, now)
+		v.Then = recheckUntilCached(s, v.Then, now)
 		return v
 	}
 	return v
 }
 
-// secretLook and sourceLook are how often a secret, or a source with what belongs to it, is read
-// while a claim waits: upstream's role may get them and not watch them.
+// The requeue intervals of a waiting claim with a secret, or with a source or
+// VolumeAttributesClass: upstream's role may get these objects and not watch them.
 const (
-	secretLook = 30 * time.Second
-	sourceLook = 10 * time.Second
+	secretRecheck = 30 * time.Second
+	sourceRecheck = 10 * time.Second
 )
 
-// lookAfter returns how often the inputs of a waiting claim are read that no watch shows; 0 for
-// never.
-func lookAfter(s Snapshot) time.Duration {
+// recheckInterval returns how often the unwatched inputs of a waiting claim are read; 0 for never.
+func recheckInterval(s Snapshot) time.Duration {
 	switch {
 	case !s.Source.Ref.IsNone() || attributesClass(s) != "":
-		return sourceLook
+		return sourceRecheck
 	case s.Secret.Access == Readable:
-		return secretLook
+		return secretRecheck
 	}
 	return 0
 }
 
-// lookAgain is when a claim that waits is looked at again: when it is due, or before, to see
-// whether an input has changed that no watch shows (H-43).
-func lookAgain(s Snapshot, now time.Time) time.Time {
-	after := lookAfter(s)
+// nextCheck returns when a claim in backoff is requeued: when its retry is due, or earlier to read
+// the unwatched inputs (H-43).
+func nextCheck(s Snapshot, now time.Time) time.Time {
+	after := recheckInterval(s)
 	if look := now.Add(after); after > 0 && look.Before(s.Retry.NotBefore) {
 		return look
 	}
@@ -111,27 +110,27 @@ func decide(s Snapshot) Verdict {
 	}
 	entry, finding := newEntry(s)
 	if finding == nil {
-		finding = cmp.Or(unseen(s), unreadable(s, entry.Secrets))
+		finding = cmp.Or(checkNamespace(s), checkSecret(s, entry.Secrets))
 	}
 	switch {
 	case finding == nil:
 		return create(s, entry, protect(s)...)
-	case finding.Reason == verdict.NodeTopologyUnknown && (isNodeGone(s) || s.Retry.Failed >= patience):
+	case finding.Reason == verdict.NodeTopologyUnknown && (isNodeGone(s) || s.Retry.Failed >= failuresBeforeReschedule):
 		return reschedule(s, *finding)
 	}
-	return refuse{Finding: *finding, Look: lookAfter(s)}
+	return refuse{Finding: *finding, Look: recheckInterval(s)}
 }
 
-// patience is after how many failed attempts in a row a node is given up that does not say where it
-// is, or has not got the driver: with the delays of the flags' defaults, after four minutes (H-9,
-// U-15).
-const patience = 8
+// failuresBeforeReschedule is the number of failed attempts in a row after which a selected node
+// without topology, or without the driver, is given back to the scheduler. With the flags' default
+// delays that is four minutes (H-9, U-15).
+const failuresBeforeReschedule = 8
 
-// isNodeGone reports whether the selected node does not exist any more, or has lost its drivers
-// (C-61, C-104, H-8, 8.19). One that has not got this driver may be about to get it.
+// isNodeGone reports whether the selected node, or its CSINode, does not exist (C-61, C-104, H-8,
+// 8.19). A CSINode without this driver is different: the driver may be about to register.
 func isNodeGone(s Snapshot) bool { return s.Node == nil || s.CSINode == nil }
 
-// reschedule lets the scheduler choose another node: it does not by itself while the claim names one.
+// reschedule removes the selected node: the scheduler keeps it as long as the claim names it.
 func reschedule(s Snapshot, f verdict.Finding, before ...Action) Verdict {
 	f.Message += fmt.Sprintf("; the selection of node %q is removed, so that the scheduler selects again", selectedNode(s.Claim))
 	return do{
@@ -140,7 +139,7 @@ func reschedule(s Snapshot, f verdict.Finding, before ...Action) Verdict {
 	}
 }
 
-// newEntry is what is to be asked of the driver, in the order of the checks C-55 to C-63.
+// newEntry returns the journal entry of a new request, in the order of the checks C-55 to C-63.
 func newEntry(s Snapshot) (intent.Entry, *verdict.Finding) {
 	request, finding := NewRequest(s)
 	if finding != nil {
@@ -159,8 +158,8 @@ func newEntry(s Snapshot) (intent.Entry, *verdict.Finding) {
 	}, nil
 }
 
-// create records before it asks: a record without a volume is a wasted call after a crash, a volume
-// without a record is lost (H-1).
+// create writes the journal entry before it calls CreateVolume. After a crash, an entry without a
+// volume costs one call; a volume without an entry is leaked (H-1).
 func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 	return do{
 		Finding: verdict.Finding{
@@ -171,10 +170,10 @@ func create(s Snapshot, e intent.Entry, before ...Action) Verdict {
 	}
 }
 
-// checkGone settles what was begun for a claim that no longer exists: the recorded call is repeated
-// to learn the handle, and the volume is deleted by the answer (C-91, H-1). When its
-// PersistentVolume exists the call had succeeded, and the reclaim controller owns the rest. One of
-// another driver is no proof: a class that was made again for that driver has led the claim there.
+// checkGone resolves the entry of a claim that does not exist any more. CreateVolume is repeated to
+// learn the handle, and the returned volume is deleted (C-91, H-1). If the PersistentVolume exists,
+// the call had succeeded and the reclaim controller owns the rest. A PersistentVolume of another
+// driver proves nothing: the class may have been created again for that driver.
 func checkGone(s Snapshot) Verdict {
 	switch {
 	case s.Claim != nil:
@@ -182,9 +181,9 @@ func checkGone(s Snapshot) Verdict {
 	case s.Pending == nil:
 		return idle(verdict.ClaimGone, "the claim does not exist")
 	case isAnswered(s):
-		return settled(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
+		return resolved(verdict.ClaimGone, "the claim does not exist, and its volume has a PersistentVolume")
 	}
-	return redo(s)
+	return repeatOrDiscard(s)
 }
 
 func checkBound(s Snapshot) Verdict { // C-11
@@ -195,46 +194,45 @@ func checkBound(s Snapshot) Verdict { // C-11
 	case s.Pending == nil:
 		return idle(verdict.ClaimBound, "the claim names its volume: "+s.Claim.Spec.VolumeName)
 	case isAnswered(s), s.Volume == nil && wasBound(s.Claim, s.Pending.VolumeName):
-		return settled(verdict.ClaimBound, "the claim is bound to its volume")
+		return resolved(verdict.ClaimBound, "the claim is bound to its volume")
 	}
-	return redo(s)
+	return repeatOrDiscard(s)
 }
 
-// wasBound reports whether the PersistentVolume of the name, which does not exist any more, was
-// written: a claim is not bound to one that does not exist. An administrator has removed it by
-// force, and keeps the data.
+// wasBound reports whether the PersistentVolume of the request was written and does not exist any
+// more: a claim binds only to a PV that exists. An administrator has deleted it by force and keeps
+// the data.
 func wasBound(claim *corev1.PersistentVolumeClaim, volume string) bool {
 	phase := claim.Status.Phase
 	return claim.Spec.VolumeName == volume && (phase == corev1.ClaimBound || phase == corev1.ClaimLost)
 }
 
-// checkOurs goes on with what was begun, whichever driver the claim names by now.
+// checkOurs lets a claim with a journal entry continue, whichever driver it names by now.
 func checkOurs(s Snapshot) Verdict { // C-12, C-13
-	if s.Pending != nil || s.HandedOver || slices.Contains(Asked(s.Claim), s.Driver.Name) {
+	if s.Pending != nil || s.HandedOver || slices.Contains(RequestedDrivers(s.Claim), s.Driver.Name) {
 		return nil
 	}
 	return idle(verdict.ClaimNotOurs, "the claim is for provisioner "+quoteOrNone(Provisioner(s.Claim)))
 }
 
-// checkExisting looks for the PersistentVolume by the very name that this configuration gives it
-// (H-5), and does not take a foreign one for ours.
+// checkExisting looks up the PersistentVolume by the exact name of this configuration (H-5). A PV
+// of another claim or driver is a conflict.
 func checkExisting(s Snapshot) Verdict { // C-20
 	switch {
 	case s.Volume == nil:
 		return nil
-	case s.Pending != nil && isAnswered(s): // no event said so, since the answer to its creation was lost
+	case s.Pending != nil && isAnswered(s): // the response of its create was lost, so no event was emitted
 		done := provisioned(s.Volume)
-		return do{Finding: done.Because(), Actions: []Action{Settle{}}, Then: done}
+		return do{Finding: done.Because(), Actions: []Action{Resolve{}}, Then: done}
 	case belongsTo(s.Volume, s.Key) && s.Pending == nil:
 		return idle(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists")
 	case belongsTo(s.Volume, s.Key):
-		return redo(s)
+		return repeatOrDiscard(s)
 	}
 	return refuse{Finding: conflict(s.Volume, "it is not for this claim and this driver")}
 }
 
-// checkDeleting does not begin a volume for a claim on its way out (H-42), but finishes one that
-// was begun.
+// checkDeleting starts no volume for a terminating claim (H-42). One that was started is finished.
 func checkDeleting(s Snapshot) Verdict {
 	if s.Claim.DeletionTimestamp == nil || s.Pending != nil {
 		return nil
@@ -242,14 +240,13 @@ func checkDeleting(s Snapshot) Verdict {
 	return idle(verdict.ClaimDeleting, "the claim is being deleted")
 }
 
-// checkPending repeats a request whose outcome is unknown before anything else is looked at: a
-// check that fails now must not make us forget a volume that may exist (H-47), and what is repeated
-// must be the same request (C-45, H-7).
+// checkPending repeats a request with an unknown outcome before any other check: a check that fails
+// now must not drop a volume that may exist (H-47). The request is repeated unchanged (C-45, H-7).
 func checkPending(s Snapshot) Verdict {
 	if !isRepeated(s) {
 		return nil
 	}
-	return redo(s)
+	return repeatOrDiscard(s)
 }
 
 func checkClass(s Snapshot) Verdict { // C-14, C-21, C-50
@@ -305,17 +302,17 @@ func lacks(s Snapshot, capability string) Verdict {
 	}}
 }
 
-func settled(reason verdict.Reason, message string) Verdict {
+func resolved(reason verdict.Reason, message string) Verdict {
 	then := idle(reason, message)
-	return do{Finding: then.Because(), Actions: []Action{Settle{}}, Then: then}
+	return do{Finding: then.Because(), Actions: []Action{Resolve{}}, Then: then}
 }
 
 func idle(reason verdict.Reason, message string) Verdict {
 	return nothing{Finding: verdict.Finding{Reason: reason, Message: message}}
 }
 
-// Provisioner is the driver that the PV controller chose for the claim. The old key counts only
-// when the new one is absent, not when it is empty (AN-2).
+// Provisioner returns the driver that the PV controller chose for the claim. The beta annotation is
+// read only if the GA one is absent, not if it is empty (AN-2).
 func Provisioner(claim *corev1.PersistentVolumeClaim) string {
 	if p, ok := claim.Annotations[names.AnnStorageProvisioner]; ok {
 		return p
@@ -323,9 +320,9 @@ func Provisioner(claim *corev1.PersistentVolumeClaim) string {
 	return claim.Annotations[names.AnnBetaStorageProvisioner]
 }
 
-// Asked are the drivers that the claim asks for: the one that was chosen, and the one that took the
-// place of an in-tree plugin.
-func Asked(claim *corev1.PersistentVolumeClaim) []string {
+// RequestedDrivers returns the drivers that the claim's annotations name: the chosen provisioner,
+// and the CSI driver that replaces an in-tree plugin.
+func RequestedDrivers(claim *corev1.PersistentVolumeClaim) []string {
 	asked := []string{Provisioner(claim)}
 	if by := claim.Annotations[names.AnnMigratedTo]; by != "" && by != asked[0] {
 		asked = append(asked, by)
@@ -333,7 +330,7 @@ func Asked(claim *corev1.PersistentVolumeClaim) []string {
 	return asked
 }
 
-// ClassName is the StorageClass of the claim; the old annotation wins over the field (AN-6).
+// ClassName returns the StorageClass of the claim; the beta annotation wins over the field (AN-6).
 func ClassName(claim *corev1.PersistentVolumeClaim) string {
 	return objects.ClaimClass(claim)
 }

@@ -1,10 +1,10 @@
-// Package provision decides what happens to a claim that wants a volume from one CSI driver:
-// whether it is ours, what to ask of the driver, what the driver's answer means, and which
+// Package provision decides what happens to a claim that needs a volume from one CSI driver:
+// whether the claim is for this driver, which request to send, what the response means, and which
 // PersistentVolume to write.
 //
-// [Decide] looks at the world and says what to do first. [AfterCreate], [AfterWrite] and
-// [AfterDiscard] look at how an action ended and say what to do next. None of them does anything,
-// and none must know of clients, caches or connections.
+// [Decide] returns the first actions for a snapshot. [AfterCreate], [AfterWrite] and [AfterDiscard]
+// return what follows from the result of an action. All are pure functions without clients, caches
+// or connections.
 //
-// The facts are in docs/rows.md sections 3, 5 and 6; their IDs stand beside the rules.
+// The row IDs are explained in docs/rows.md, sections 3, 5 and 6.
 package provision

@@ -16,20 +16,20 @@ func NeedsLiveClaim(cached *corev1.PersistentVolumeClaim, entry *intent.Entry) b
 	return entry != nil && (cached == nil || cached.Spec.VolumeName != "")
 }
 
-// NeedsLiveVolume reports whether the cache is not fresh enough to say that the PersistentVolume of
-// a claim exists or not. provisioned says that this process has provisioned a volume for the claim.
-//   - With a journal entry, a PersistentVolume in a stale cache may be gone together with its
-//     volume, and a repeated call has made another volume. or the cache does not have yet what a
-//     write with a lost answer, or a previous leader, created.
-//   - Where this process provisioned the volume and the cache does not have it, the call would be
-//     repeated.
+// NeedsLiveVolume reports whether the cache is too stale to say whether the PersistentVolume of a
+// claim exists. provisioned says that this process has provisioned a volume for the claim.
+//   - With a journal entry, the cached PersistentVolume may be deleted together with its volume, and
+//     a repeated call has created another volume. Or the cache does not have yet the PersistentVolume
+//     of a previous leader, or of a write without an answer.
+//   - Without the cached PersistentVolume of a volume that this process provisioned, CreateVolume
+//     would be repeated.
 func NeedsLiveVolume(cached *corev1.PersistentVolume, entry *intent.Entry, provisioned bool) bool {
 	return entry != nil || cached == nil && provisioned
 }
 
-// NeedsLiveClaimWithoutVolume reports whether the claim must be read live since this process has
-// provisioned its volume, which does not exist any more: it was deleted, or the cached claim is
-// stale. With a stale claim the volume would be created again for a claim that is gone (H-5).
+// NeedsLiveClaimWithoutVolume reports whether the claim must be read live because the volume that
+// this process provisioned for it does not exist any more: the volume was deleted, or the cached
+// claim is stale. A stale claim may be deleted, and would get a new volume (H-5).
 func NeedsLiveClaimWithoutVolume(volume *corev1.PersistentVolume, provisioned bool) bool {
 	return volume == nil && provisioned
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// What upstream remembers in memory, and drops with any answer that is not an error, stands on
-// record here until its outcome is known.
+// Upstream holds these facts in process memory, and drops them with any response that is not an
+// error; here the journal keeps them until the outcome is known.
 
-// repeats reports whether the verdict is to ask for the recorded request once more.
+// repeats reports whether the verdict repeats the recorded request.
 func repeats(t *testing.T, v Verdict) bool {
 	t.Helper()
 	d, ok := v.(do)
@@ -34,9 +34,9 @@ func repeats(t *testing.T, v Verdict) bool {
 	return ok && cmp.Equal(want, create.Request, protocmp.Transform())
 }
 
-// C-5, H-6: a claim that there is nothing to do for keeps its record, and the recorded request is
+// C-5, H-6: a claim that needs no volume any more keeps its entry, and the recorded request is
 // repeated.
-func TestRecordOutlivesTheWish(t *testing.T) {
+func TestEntryOutlivesTheClaim(t *testing.T) {
 	for _, tc := range []struct {
 		row  string
 		edit func(*Snapshot)
@@ -62,7 +62,7 @@ func TestRecordOutlivesTheWish(t *testing.T) {
 	}
 }
 
-// H-1: what a previous leader left is repeated, whatever the claim asks by now.
+// H-1: the entry of a previous leader is repeated, whatever the claim requests by now.
 func TestEntryOfThePreviousLeader(t *testing.T) {
 	for name, edit := range map[string]func(*Snapshot){
 		"asks no provisioner":     unasked,
@@ -78,7 +78,7 @@ func TestEntryOfThePreviousLeader(t *testing.T) {
 	}
 }
 
-// C-34: what fails before the call changes nothing: no record is made, and one that is there stays.
+// C-34: a failure before the call adds no entry and keeps an existing one.
 func TestFailureBeforeTheCallChangesNothing(t *testing.T) {
 	missing := func(s *Snapshot) {
 		s.Class.Parameters[names.ParameterProvisionerSecretName], s.Class.Parameters[names.ParameterProvisionerSecretNamespace] = "s", "crew"
@@ -90,12 +90,12 @@ func TestFailureBeforeTheCallChangesNothing(t *testing.T) {
 	ref := types.NamespacedName{Namespace: "crew", Name: "s"}
 	for _, access := range []Access{Missing, Forbidden} {
 		if v, ok := AfterSecret(world(pending, missing), ref, access).(refuse); !ok || v.Retry != verdict.RetryWithBackoff {
-			t.Errorf("C-34 after the record, access %v: %+v, want a retry and no Settle", access, v)
+			t.Errorf("C-34 after the record, access %v: %+v, want a retry and no Resolve", access, v)
 		}
 	}
 }
 
-// 3.10: what went wrong in older versions of upstream, step by step.
+// 3.10: bugs of older versions of upstream, step by step.
 func TestRegressionsOfUpstream(t *testing.T) {
 	now := time.Unix(1000, 0)
 	created := CreateVolume{}
@@ -114,12 +114,12 @@ func TestRegressionsOfUpstream(t *testing.T) {
 		pv := NewVolume(world(), created, &csi.Volume{VolumeId: "h"})
 		for _, w := range []Written{{Message: "timeout"}, {Reason: metav1.StatusReasonForbidden, Message: "denied"}} {
 			if v, ok := AfterWrite(pv, w).(refuse); !ok || v.Retry != verdict.RetryWithBackoff {
-				t.Errorf("%+v: %+v, want to try again and neither DiscardVolume nor Settle", w, v)
+				t.Errorf("%+v: %+v, want to try again and neither DiscardVolume nor Resolve", w, v)
 			}
 		}
 	})
 	t.Run("C-102 no room is not asked for again once the claim is gone", func(t *testing.T) {
-		if got := shape(after(codes.ResourceExhausted)); got != "Settle then refuse CreateExhausted" {
+		if got := shape(after(codes.ResourceExhausted)); got != "Resolve then refuse CreateExhausted" {
 			t.Fatal(got)
 		}
 		if got := shape(Decide(world(noClaim), now)); got != "nothing ClaimGone" {
@@ -133,8 +133,8 @@ func TestRegressionsOfUpstream(t *testing.T) {
 	})
 }
 
-// C-10, C-42: an infeasible request waits for its time, whatever event wakes it up; a class that
-// was made again ends the wait at once, and the wait of one claim is not that of another.
+// C-10, C-42: an infeasible request waits for its backoff, whatever event enqueues the claim. A
+// class that is created again ends it at once. Each claim has its own backoff.
 func TestInfeasibleWaits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	slow := RetryState{NotBefore: now.Add(5 * time.Minute), Inputs: Inputs(world())}
@@ -171,8 +171,8 @@ func TestEventsDoNotShortenTheWait(t *testing.T) {
 	}
 }
 
-// C-27, C-32, C-35: no room, with a node to take back and without one. In the first case nothing is
-// left to do here until the scheduler has picked another, in the second it is tried again.
+// C-27, C-32, C-35: no capacity, with a selected node and without. With one, the scheduler has to
+// select another; without, the call is retried.
 func TestNoRoom(t *testing.T) {
 	exhausted := Answer{Code: codes.ResourceExhausted, Message: "full"}
 	for _, tc := range []struct {
@@ -180,10 +180,10 @@ func TestNoRoom(t *testing.T) {
 		edits []func(*Snapshot)
 		want  string
 	}{
-		{"C-27 topology, no node was selected", []func(*Snapshot){hasTopology}, "Settle then refuse CreateExhausted"},
-		{"C-27 a node, but no topology", []func(*Snapshot){annotate(names.AnnSelectedNode, "n1")}, "Settle then refuse CreateExhausted"},
-		{"C-32 C-35 a node is taken back, and that is all", []func(*Snapshot){hasTopology, annotate(names.AnnSelectedNode, "n1")}, "Settle Reschedule then nothing Rescheduled"},
-		{"C-32 the claim is gone meanwhile", []func(*Snapshot){hasTopology, noClaim}, "Settle then refuse CreateExhausted"},
+		{"C-27 topology, no node was selected", []func(*Snapshot){hasTopology}, "Resolve then refuse CreateExhausted"},
+		{"C-27 a node, but no topology", []func(*Snapshot){annotate(names.AnnSelectedNode, "n1")}, "Resolve then refuse CreateExhausted"},
+		{"C-32 C-35 a node is taken back, and that is all", []func(*Snapshot){hasTopology, annotate(names.AnnSelectedNode, "n1")}, "Resolve Reschedule then nothing Rescheduled"},
+		{"C-32 the claim is gone meanwhile", []func(*Snapshot){hasTopology, noClaim}, "Resolve then refuse CreateExhausted"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(AfterCreate(world(tc.edits...), CreateVolume{}, exhausted)); got != tc.want {
@@ -193,8 +193,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// AN-4: the annotation of the alpha version selects no node: upstream waits for the later one
-// before it looks at either.
+// AN-4: the annotation of the alpha version selects no node: upstream waits for the later
+// annotation before it reads either.
 func TestAlphaSelectedNodeIsNoSelection(t *testing.T) {
 	alpha := annotate(names.AnnAlphaSelectedNode, "n1")
 	if got := shape(Decide(world(firstUse, alpha), time.Time{})); got != "wait WaitForConsumer" {
@@ -205,7 +205,7 @@ func TestAlphaSelectedNodeIsNoSelection(t *testing.T) {
 	}
 }
 
-// EV-4: raw block is every driver's to refuse; nothing is refused on its behalf.
+// EV-4: only the driver refuses raw block.
 func TestBlockIsAskedOfEveryDriver(t *testing.T) {
 	block := func(s *Snapshot) { s.Claim.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }
 	v, ok := Decide(world(block), time.Time{}).(do)
@@ -217,8 +217,8 @@ func TestBlockIsAskedOfEveryDriver(t *testing.T) {
 	}
 }
 
-// the parameters are those of the class but for the provisioner's own, and a map of their own
-// also when there are none.
+// the parameters are those of the class without the provisioner's own; an empty map if there
+// are none.
 func TestRequestParameters(t *testing.T) {
 	all := func(s *Snapshot) {
 		s.Class.Parameters = map[string]string{"tier": "ssd", "csiProvisionerSecretName": "old", "csiProvisionerSecretNamespace": "crew"}
@@ -252,7 +252,7 @@ func TestRequestParameters(t *testing.T) {
 	}
 }
 
-// where the volume must be is said when the driver has places and a node is selected.
+// the request has a topology requirement if the driver has topology and a node is selected.
 func TestRequestPlace(t *testing.T) {
 	node := func(s *Snapshot) {
 		s.Claim.Annotations[names.AnnSelectedNode] = "n1"
@@ -286,9 +286,9 @@ func TestRequestPlace(t *testing.T) {
 	}
 }
 
-// P-19, C-84: a claim's labels and notes are its own. None gets to the volume, and nothing is
-// written to the claim.
-func TestVolumeHasNothingOfTheClaimsOwn(t *testing.T) {
+// P-19, C-84: labels and annotations of the claim are not copied to the volume, and the claim is
+// not written.
+func TestVolumeHasNoClaimMetadata(t *testing.T) {
 	s := world(annotate("someone/elses", "note"), func(s *Snapshot) {
 		s.Claim.Labels, s.Class.Labels = map[string]string{"crew": "night"}, map[string]string{"tier": "ssd"}
 	})
@@ -322,20 +322,20 @@ func TestVolumeHasNothingOfTheClaimsOwn(t *testing.T) {
 	}
 }
 
-// A volume that no watch shows is looked at again: no event would say that it went, and the claim
-// would wait for ever.
-func TestUnseenVolumeIsLookedAtAgain(t *testing.T) {
-	unseen := func(s *Snapshot) { s.VolumeUnseen = true }
+// A volume that the informer cache does not have is requeued: no event would show its deletion, and
+// the claim would wait for ever.
+func TestUncachedVolumeIsRequeued(t *testing.T) {
+	uncached := func(s *Snapshot) { s.VolumeUnseen = true }
 	now := time.Unix(1000, 0)
 	for name, tc := range map[string]struct {
 		v    Verdict
 		want bool
 	}{
-		"seen":                     {Decide(world(volumeOf(uid)), now), false},
-		"not seen":                 {Decide(world(volumeOf(uid), unseen), now), true},
-		"not seen and not settled": {Decide(world(pending, volumeOf(uid), unseen), now).(do).Then, true},
+		"seen":                        {Decide(world(volumeOf(uid)), now), false},
+		"not seen":                    {Decide(world(volumeOf(uid), uncached), now), true},
+		"not cached and not resolved": {Decide(world(pending, volumeOf(uid), uncached), now).(do).Then, true},
 	} {
-		if w, waits := tc.v.(wait); waits != tc.want || waits && w.Until != now.Add(volumeLook) {
+		if w, waits := tc.v.(wait); waits != tc.want || waits && w.Until != now.Add(volumeRecheck) {
 			t.Errorf("%s: %+v", name, tc.v)
 		}
 	}

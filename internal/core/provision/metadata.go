@@ -7,23 +7,23 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// MetadataSource says whose annotations or labels a key is looked for in.
+// MetadataSource is the kind of annotation or label that a [MetadataKey] names.
 type MetadataSource string
 
-// The sources of metadata that is passed on.
+// The sources of metadata that is passed to the driver or copied to the PersistentVolume.
 const (
 	ClaimAnnotation MetadataSource = "annotation"
 	ClaimLabel      MetadataSource = "label"
 	NamespaceLabel  MetadataSource = "namespace-label"
 )
 
-// MetadataKey is one annotation or label that is passed on when it is there (U-50 to U-52).
+// MetadataKey is one annotation or label that is passed on if it exists (U-50 to U-52).
 type MetadataKey struct {
 	Source MetadataSource
 	Key    string
 }
 
-// Parameter is the name under which the driver is told of it.
+// Parameter returns the name of the CreateVolume parameter with its value.
 func (k MetadataKey) Parameter() string {
 	return names.OwnParameterPrefix + string(k.Source) + "/" + k.Key
 }
@@ -40,12 +40,11 @@ func (k MetadataKey) in(s Snapshot) (value string, found bool) {
 	return value, found
 }
 
-// maxMetadata is for keys and values together, in bytes: who may write a claim may write as much as
-// a quarter of a megabyte into an annotation, and all of it would be on record. It is what CSI
-// allows for a map ("Size Limits").
+// maxMetadata bounds keys and values together, in bytes. It is the limit of CSI for a map ("Size
+// Limits"). An annotation may have 256 KiB, and all of it would be in the journal entry.
 const maxMetadata = 4096
 
-// addMetadata tells the driver what --driver-metadata names.
+// addMetadata adds the keys of --driver-metadata to the parameters of CreateVolume.
 func addMetadata(s Snapshot, parameters map[string]string) *verdict.Finding {
 	size := 0
 	for _, key := range s.Options.DriverMetadata {
@@ -63,7 +62,8 @@ func addMetadata(s Snapshot, parameters map[string]string) *verdict.Finding {
 	return nil
 }
 
-// volumeMetadata is what --volume-metadata has copied from the claim to its PersistentVolume.
+// volumeMetadata adds the keys of --volume-metadata with the given source to a map of the
+// PersistentVolume.
 func volumeMetadata(s Snapshot, source MetadataSource, to map[string]string) map[string]string {
 	for _, key := range s.Options.VolumeMetadata {
 		if value, found := key.in(s); found && key.Source == source {
@@ -76,19 +76,19 @@ func volumeMetadata(s Snapshot, source MetadataSource, to map[string]string) map
 	return to
 }
 
-// NamespaceToRead is the namespace whose labels the driver is told of, when nothing else is in the
-// way; empty for none.
+// NamespaceToRead returns the namespace whose labels --driver-metadata names; empty for none, or if
+// another check fails first.
 func NamespaceToRead(s Snapshot) string {
 	for _, key := range s.Options.DriverMetadata {
-		if key.Source == NamespaceLabel && isFreeToAsk(s) {
+		if key.Source == NamespaceLabel && passesChecks(s) {
 			return s.Key.Namespace
 		}
 	}
 	return ""
 }
 
-// unseen says that the driver cannot be told what it is to be told.
-func unseen(s Snapshot) *verdict.Finding {
+// checkNamespace refuses the claim if the namespace labels for the driver may not be read.
+func checkNamespace(s Snapshot) *verdict.Finding {
 	if s.Namespace.Access != Forbidden {
 		return nil
 	}
@@ -102,7 +102,7 @@ func unseen(s Snapshot) *verdict.Finding {
 	}
 }
 
-func isFreeToAsk(s Snapshot) bool {
+func passesChecks(s Snapshot) bool {
 	for _, c := range checks {
 		if c(s) != nil {
 			return false

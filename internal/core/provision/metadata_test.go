@@ -76,7 +76,7 @@ func TestDriverMetadataIsBounded(t *testing.T) {
 }
 
 // A class cannot say in the administrator's name what the claim does not.
-func TestDriverMetadataIsNotTheClasss(t *testing.T) {
+func TestClassCannotSetDriverMetadata(t *testing.T) {
 	s := world(telling(MetadataKey{ClaimLabel, "team"}), func(s *Snapshot) { s.Class.Parameters["purser/label/team"] = "other" })
 	if got := Decide(s, time.Time{}).Because(); got.Reason != verdict.ClassInvalid {
 		t.Errorf("%s: %s", got.Reason, got.Text())
@@ -118,7 +118,7 @@ func TestNamespaceToRead(t *testing.T) {
 			mode := storagev1.VolumeBindingWaitForFirstConsumer
 			s.Class.VolumeBindingMode = &mode
 		}), ""},
-		{"the request is on record and unsettled", world(of, pending), ""},
+		{"the request is in the journal and unresolved", world(of, pending), ""},
 		{"the claim is gone", world(of, noClaim), ""},
 	} {
 		if got := NamespaceToRead(tc.s); got != tc.want {

@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Migrated returns the snapshot with a class of the in-tree plugin, whose place the driver took, as
-// the driver knows it (M-3, M-4). Every other snapshot is returned as it is.
+// Migrated returns the snapshot with the class of a migrated in-tree plugin translated to one of
+// the CSI driver (M-3, M-4). A snapshot without such a class is returned unchanged.
 func Migrated(s Snapshot) Snapshot {
 	plugin := migration.InTree(s.Driver.Name)
 	if plugin == "" || s.Class == nil || s.Class.Provisioner != plugin {
@@ -34,8 +34,8 @@ func asMigrated(s Snapshot, pv *corev1.PersistentVolume) (*corev1.PersistentVolu
 	return migration.ToInTree(pv)
 }
 
-// untranslated deletes a volume that cannot be described as one of the in-tree plugin. It would be
-// the same with the next volume, so the next attempt waits for long (H-13).
+// untranslated deletes a volume that cannot be translated into one of the in-tree plugin. The next
+// volume would fail alike, so the retry is slow (H-13).
 func untranslated(s Snapshot, sent CreateVolume, handle string, err error) Verdict {
 	return discardAnswered(s, sent, handle, refuse{Retry: verdict.RetrySlowly, Finding: verdict.Finding{
 		Reason:  verdict.CreateResponseInvalid,
@@ -44,8 +44,8 @@ func untranslated(s Snapshot, sent CreateVolume, handle string, err error) Verdi
 	}})
 }
 
-// asCSI returns a PersistentVolume as one of the driver. One that cannot be translated is returned
-// as it is: it is not that of a volume which the driver made.
+// asCSI returns a PersistentVolume translated to CSI. One that cannot be translated is returned as
+// it is; it is not of a volume that the driver created.
 func asCSI(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	translated, err := migration.ToCSI(pv)
 	if err != nil {

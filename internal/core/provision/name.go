@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// VolumeName is the name of the claim's volume towards the driver and of its PersistentVolume: R-1,
-// P-1. It depends on the claim's key alone, so every attempt, of whatever process, asks for the
-// same volume.
+// VolumeName returns the name of the CreateVolume request and of the PersistentVolume (R-1, P-1).
+// It depends on the claim's key alone, so that every attempt of every process requests the same
+// volume.
 func VolumeName(key Key, o Options) string {
 	id := string(key.UID)
 	if o.NameUUIDLength >= 0 {
@@ -19,12 +19,12 @@ func VolumeName(key Key, o Options) string {
 	return fill(o.NameTemplate, key.Namespace, key.Name, id)
 }
 
-// MaxVolumeName is how long a name may be that is made from a template, in bytes: what CSI allows
-// for a string ("Size Limits").
+// MaxVolumeName is the maximum length of a name made from a template, in bytes: CSI's limit for a
+// string ("Size Limits").
 const MaxVolumeName = 128
 
-// fill writes the claim into a template of names (U-53). Of what is too long the claim's name is
-// cut first, then its namespace, and never the uid: it tells the volume from all others.
+// fill expands a name template (U-53). If the result is too long, the claim's name is cut first,
+// then its namespace. The uid, which makes the name unique, is never cut.
 func fill(template, namespace, name, uid string) string {
 	for {
 		full := strings.NewReplacer("${pvc.namespace}", namespace, "${pvc.name}", name, "${pvc.uid}", uid).Replace(template)
@@ -32,20 +32,20 @@ func fill(template, namespace, name, uid string) string {
 		case len(full) <= MaxVolumeName:
 			return full
 		case len(name) > 1:
-			name = shorter(name)
+			name = withoutLastCharacter(name)
 		case len(namespace) > 1:
-			namespace = shorter(namespace)
+			namespace = withoutLastCharacter(namespace)
 		default:
 			return full
 		}
 	}
 }
 
-// shorter ends with a letter or a digit, as a name must wherever it is cut.
-func shorter(name string) string { return strings.TrimRight(name[:len(name)-1], "-.") }
+// withoutLastCharacter also cuts trailing dashes and dots, with which a name must not end.
+func withoutLastCharacter(name string) string { return strings.TrimRight(name[:len(name)-1], "-.") }
 
-// volumeName is the name for the next request: that on record, if there is one, whatever the
-// options are by now. What an earlier call may have left is found under it.
+// volumeName returns the name for the next request. A name in the journal entry wins over the
+// current options, since an earlier call may have created a volume with it.
 func volumeName(s Snapshot) string {
 	if s.Pending != nil {
 		return s.Pending.VolumeName

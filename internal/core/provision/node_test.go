@@ -25,7 +25,7 @@ func onOwnNode(s *Snapshot) {
 		Name: "n1", Segments: map[string]string{"zone": "a"}, Immediate: true, BaseDelay: 20 * time.Second, MaxDelay: time.Minute,
 	}
 	s.Options.Topology = topology.Rules{Immediate: true}
-	s.Node, s.CSINode, s.Nodes = Stand(s.Options.Node, driver)
+	s.Node, s.CSINode, s.Nodes = NodeObjects(s.Options.Node, driver)
 }
 
 func immediate(s *Snapshot) {
@@ -107,11 +107,11 @@ func steps(v Verdict) string {
 func TestClaimGoesToAnotherNode(t *testing.T) {
 	sent := CreateVolume{Request: &csi.CreateVolumeRequest{Name: pvName}}
 	moved := world(onOwnNode, immediate, pending, annotate(names.AnnSelectedNode, "n2"))
-	if got := steps(AfterCreate(moved, sent, Answer{Volume: &csi.Volume{VolumeId: "h"}})); got != "DiscardVolume Settle then nothing" {
+	if got := steps(AfterCreate(moved, sent, Answer{Volume: &csi.Volume{VolumeId: "h"}})); got != "DiscardVolume Resolve then nothing" {
 		t.Error("H-6:", got)
 	}
 	full := world(onOwnNode, immediate, annotate(names.AnnSelectedNode, "n1"), func(s *Snapshot) { s.Driver.HasTopology = false })
-	if got := steps(AfterCreate(full, sent, Answer{Code: 8, Message: "full"})); got != "Settle Reschedule then nothing" {
+	if got := steps(AfterCreate(full, sent, Answer{Code: 8, Message: "full"})); got != "Resolve Reschedule then nothing" {
 		t.Error("N-9:", got)
 	}
 	again := world(onOwnNode, immediate, pending, annotate(names.AnnSelectedNode, "n1"))
@@ -143,7 +143,7 @@ func TestDelay(t *testing.T) {
 }
 
 // D-13, N-11, H-28: a volume belongs to the node that it is on.
-func TestIsHere(t *testing.T) {
+func TestIsOnNode(t *testing.T) {
 	at := func(zone string) *corev1.VolumeNodeAffinity {
 		return topology.Affinity([]*csi.Topology{{Segments: map[string]string{"zone": zone}}})
 	}
@@ -167,14 +167,14 @@ func TestIsHere(t *testing.T) {
 		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{
 			Driver: tc.driver, VolumeAttributes: map[string]string{names.AttributeProvisionerIdentity: tc.identity},
 		}
-		if got := IsHere(pv, world(onOwnNode).Options.Node, driver); got != tc.want {
+		if got := IsOnNode(pv, world(onOwnNode).Options.Node, driver); got != tc.want {
 			t.Errorf("%s: %v", tc.row, got)
 		}
 	}
 	byName := &corev1.PersistentVolume{}
 	byName.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver}
 	byName.Spec.NodeAffinity = topology.Affinity([]*csi.Topology{{Segments: map[string]string{corev1.LabelHostname: "n1"}}})
-	if !IsHere(byName, NodeOptions{Name: "n1"}, driver) || IsHere(byName, NodeOptions{Name: "n2"}, driver) {
+	if !IsOnNode(byName, NodeOptions{Name: "n1"}, driver) || IsOnNode(byName, NodeOptions{Name: "n2"}, driver) {
 		t.Error("a driver without topology, and a volume of one node")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// outcome is what a failed CreateVolume says about the volume.
+// outcome is what a failed CreateVolume means for the volume.
 type outcome int
 
 const (
@@ -41,34 +41,37 @@ func meaning(a Answer) outcome {
 	}
 }
 
-// afterFailedCreate is the table of C-40 to C-45. An uncertain answer keeps the record, and the
-// request is repeated as it is. A refusal settles the record when it speaks for all calls that were
-// made: for the first one, and none has left something. Else the record stays: as long as the claim
-// wants a volume it may ask for another one in place of what was refused, and when it does not, the
-// request is repeated to find out, a bounded number of times: each that a call may have met, since
-// a driver may look at the parameters of one before it looks at the name, and says nothing then of
-// a volume that it has made for another one (H-1).
+// afterFailedCreate implements C-40 to C-45.
+//   - An uncertain error keeps the journal entry, and the request is repeated unchanged.
+//   - A final error of the first call resolves the entry: no volume exists.
+//   - A final error after an uncertain one keeps the entry. If the claim still wants a volume, the
+//     request may be replaced by one from the current class. If not, the request is repeated a
+//     bounded number of times to learn whether a volume exists. Each request that may have created a
+//     volume is repeated: a driver may reject the parameters of one before it looks for a volume of
+//     that name (H-1).
 //
 //nolint:gocyclo // the table of the specification, row by row
 func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	m, finding := meaning(a), verdict.Finding{Reason: verdict.CreateFailed, Message: a.Message}
 	if m == uncertain {
 		finding.Reason = verdict.CreateUncertain
-		if s.Pending != nil { // the first time the event has the driver's words alone (EV-2)
-			finding.Fix = startsOver
+		if s.Pending != nil { // the first event has the driver's message alone (EV-2)
+			finding.Fix = startOverHint
 		}
 		return refuse{Finding: finding}
 	}
-	if e := former(s, sent); e != nil && (a.Code == codes.AlreadyExists || !wants(s)) {
-		return create(s, *e, Note{intent.Known{Refusals: s.Pending.Known.Refusals, Unmet: a.Code == codes.AlreadyExists}})
+	if e := olderRequest(s, sent); e != nil && (a.Code == codes.AlreadyExists || !wants(s)) {
+		return create(s, *e, Note{intent.Known{
+			FinalErrors: s.Pending.Known.FinalErrors, NoVolume: a.Code == codes.AlreadyExists,
+		}})
 	}
 	record, enough := afterRefusal(s, sent, m)
 	if enough {
-		return settled(verdict.CleanupGivenUp, fmt.Sprintf(
+		return resolved(verdict.CleanupGivenUp, fmt.Sprintf(
 			"CSI driver %q refused %d times in a row to say whether there is a volume %q, which no claim wants, the last time with: %s. "+
 				"If the storage system has one of this name, delete it there",
 			s.Driver.Name,
-			MostRefusals,
+			MaxFinalErrors,
 			sent.Request.GetName(),
 			a.Message,
 		))
@@ -78,8 +81,8 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 		finding.Reason = verdict.CreateInfeasible
 		finding.Message = "Volume provisioning failed with infeasible error. Retries will be delayed. " + a.Message // EV-3
 		slow := refuse{Finding: finding, Retry: verdict.RetrySlowly}
-		if slow.Look = lookAfter(s); slow.Look == 0 && sent.Secrets.Of(secretref.Provisioner).Name != "" {
-			slow.Look = secretLook
+		if slow.Look = recheckInterval(s); slow.Look == 0 && sent.Secrets.Of(secretref.Provisioner).Name != "" {
+			slow.Look = secretRecheck
 		}
 		return do{Finding: finding, Actions: []Action{record}, Then: slow}
 	case m == infeasible:
@@ -87,22 +90,21 @@ func afterFailedCreate(s Snapshot, sent CreateVolume, a Answer) Verdict {
 	case m == exhausted:
 		finding.Reason = verdict.CreateExhausted
 		switch {
-		case unwanted(s) != nil || selectedNode(s.Claim) == "":
+		case whyUnwanted(s) != nil || selectedNode(s.Claim) == "":
 		case mayMove(s): // C-41, C-26
 			return reschedule(s, finding, record)
 		case s.Options.Node.Name != "":
-			finding.Fix = staysHere
+			finding.Fix = staysOnNodeHint
 		}
 	}
 	return do{Finding: finding, Actions: []Action{record}, Then: refuse{Finding: finding}}
 }
 
-// former is the next request that an earlier call may have met, when the one that was sent is
-// another one; nil when there is none. A volume that is in the way of a request, or that no claim
-// wants, is that of one of those.
-func former(s Snapshot, sent CreateVolume) *intent.Entry {
-	owners := mayOwn(s)
-	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.Asks(sent.Request) }); next < len(
+// olderRequest returns the next older request that may have created a volume; nil for none. A
+// volume that conflicts with the sent request, or that no claim wants, was created by one of these.
+func olderRequest(s Snapshot, sent CreateVolume) *intent.Entry {
+	owners := mayHaveCreated(s)
+	if next := 1 + slices.IndexFunc(owners, func(e *intent.Entry) bool { return e.IsFor(sent.Request) }); next < len(
 		owners,
 	) {
 		return owners[next]
@@ -110,52 +112,52 @@ func former(s Snapshot, sent CreateVolume) *intent.Entry {
 	return nil
 }
 
-// mayOwn are the requests on record which a call may have met, the last one first.
-func mayOwn(s Snapshot) (owners []*intent.Entry) {
-	for e := s.Pending; e != nil; e = e.Former {
-		if !e.Known.Unmet {
+// mayHaveCreated returns the unresolved requests that may have created a volume, the newest first.
+func mayHaveCreated(s Snapshot) (owners []*intent.Entry) {
+	for e := s.Pending; e != nil; e = e.Replaced {
+		if !e.Known.NoVolume {
 			owners = append(owners, e)
 		}
 	}
 	return owners
 }
 
-// startsOver is what a user can do about a request with an uncertain outcome.
-const startsOver = "The same request is repeated until the driver gives a final answer; to start over with another one, delete the claim and create it again"
+// startOverHint is the advice for a request with an uncertain outcome.
+const startOverHint = "The same request is repeated until the driver gives a final answer; to start over with another one, delete the claim and create it again"
 
-// MostRefusals is how often the requests that no claim wants any more are repeated, one after the
-// other, while the driver refuses all of them: with the delays of the flags' defaults for a quarter
-// of an hour.
-const MostRefusals = 10
+// MaxFinalErrors is how many final errors in a row end the repetition of requests that no claim
+// wants any more. With the flags' default delays that takes a quarter of an hour.
+const MaxFinalErrors = 10
 
-// afterRefusal is what becomes of the record. enough is true when it has been kept for long enough.
+// afterRefusal returns the action for the journal entry after a final error. enough is true after
+// [MaxFinalErrors] of them.
 func afterRefusal(s Snapshot, sent CreateVolume, m outcome) (record Action, enough bool) {
 	if s.Pending == nil && m != halfDone {
-		return Settle{}, false
+		return Resolve{}, false
 	}
-	isNew := !slices.ContainsFunc(mayOwn(s), func(e *intent.Entry) bool { return e.Asks(sent.Request) })
+	isNew := !slices.ContainsFunc(mayHaveCreated(s), func(e *intent.Entry) bool { return e.IsFor(sent.Request) })
 	refusals := 1
 	if s.Pending != nil && !wants(s) {
-		refusals += s.Pending.Known.Refusals
+		refusals += s.Pending.Known.FinalErrors
 	}
-	return Note{intent.Known{Refusals: refusals, Unmet: isNew && m != halfDone}}, refusals >= MostRefusals
+	return Note{intent.Known{FinalErrors: refusals, NoVolume: isNew && m != halfDone}}, refusals >= MaxFinalErrors
 }
 
-// isRepeated reports whether the recorded request is repeated as it is. After a final error it is
-// not, as long as the claim wants a volume: its class may be another one by now. At most one request
-// that may have created a volume is replaced. The next one is repeated until the driver gives the
-// volume, or the claim is deleted and starts over under another name.
+// isRepeated reports whether the recorded request is repeated unchanged. After a final error a
+// claim that wants a volume gets a new request, since its class may have changed. At most one
+// request that may have created a volume is replaced. The next one is repeated until the driver
+// returns the volume, or until the claim is deleted and created again.
 func isRepeated(s Snapshot) bool {
-	return s.Pending != nil && (s.Pending.Known.Refusals == 0 || len(mayOwn(s)) > 1 || !wants(s))
+	return s.Pending != nil && (s.Pending.Known.FinalErrors == 0 || len(mayHaveCreated(s)) > 1 || !wants(s))
 }
 
-// redo ends what was begun. A volume that is known by its handle and that no claim wants is
-// deleted, and a claim that wants one begins anew then; else the call is repeated, and its answer
-// tells what is next. One that no call has met has no volume: to repeat it could only make one
+// repeatOrDiscard continues an unresolved entry. A volume with a known handle is deleted; a claim
+// that still wants one gets a new request afterwards. Otherwise CreateVolume is repeated. A request
+// of which every call got a final error is not repeated, since that could only create a volume
 // (H-1).
-func redo(s Snapshot) Verdict {
+func repeatOrDiscard(s Snapshot) Verdict {
 	e := *s.Pending
-	if owners := mayOwn(s); e.Known.Handle == "" && len(owners) > 0 {
+	if owners := mayHaveCreated(s); e.Known.Handle == "" && len(owners) > 0 {
 		e = *owners[0]
 	}
 	if e.Known.Handle == "" {
@@ -164,14 +166,14 @@ func redo(s Snapshot) Verdict {
 	return discard(s, e.VolumeName, e.Known.Handle, e.Secrets, afterDiscarded(s, e.Known.Handle))
 }
 
-// afterDiscarded is what follows when a volume that is known by its handle has been deleted. A
-// claim with a PersistentVolume needs no other one: it may be gone, and a watch that is behind
-// shows it as it was before it was bound.
+// afterDiscarded returns what follows when the volume of a known handle has been deleted. A claim
+// with a PersistentVolume gets no other volume: it may be deleted, and the cache may be stale and
+// still show it unbound.
 func afterDiscarded(s Snapshot, handle string) Verdict {
 	if wants(s) && describes(s) {
 		return idle(verdict.VolumeExists, "PersistentVolume "+s.Volume.Name+" exists, a second volume was deleted again")
 	}
-	if why := unwanted(s); why != nil {
+	if why := whyUnwanted(s); why != nil {
 		return why
 	}
 	return refuse{Finding: verdict.Finding{

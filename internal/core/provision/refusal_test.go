@@ -14,11 +14,11 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// refused is on record, and the driver has said no to it so many times in a row.
+// refused is in the journal, and the driver has answered it with so many final errors in a row.
 func refused(times int) func(*Snapshot) {
 	return func(s *Snapshot) {
 		pending(s)
-		s.Pending.Known.Refusals = times
+		s.Pending.Known.FinalErrors = times
 	}
 }
 
@@ -29,7 +29,7 @@ func sentFor(s Snapshot) CreateVolume {
 	return CreateVolume{Request: request}
 }
 
-// asked is the tier of the volume that a verdict asks for; empty when it does not.
+// asked returns the tier of the requested volume; empty if the verdict requests none.
 func asked(v Verdict) string {
 	d, ok := v.(do)
 	if !ok {
@@ -39,10 +39,9 @@ func asked(v Verdict) string {
 	return create.Request.GetParameters()["tier"]
 }
 
-// H-15: a refusal after a call in doubt stays on record. A claim that wants a volume goes on as if
-// nothing were there, with its class as it is by now; one that does not has the very request
-// repeated, to find out.
-func TestWhatWasRefusedInDoubt(t *testing.T) {
+// H-15: a final error after an uncertain one keeps the entry. A claim that wants a volume gets a
+// new request from its current class; for one that does not, the same request is repeated.
+func TestFinalErrorAfterUncertainCall(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for _, tc := range []struct {
 		row  string
@@ -77,19 +76,19 @@ func TestWhatWasRefusedInDoubt(t *testing.T) {
 	}
 }
 
-// H-15: an unwanted volume is asked about a bounded number of times, and people are told
+// H-15: the request for an unwanted volume is repeated a bounded number of times, and an event says
 // how it ended.
-func TestFindingOutComesToAnEnd(t *testing.T) {
+func TestFinalErrorsAreBounded(t *testing.T) {
 	s, no := world(noClaim, pending), Answer{Code: codes.InvalidArgument, Message: "no such pool"}
-	for n := 1; n < MostRefusals; n++ {
+	for n := 1; n < MaxFinalErrors; n++ {
 		v, ok := AfterCreate(s, sentFor(world()), no).(do)
-		if !ok || v.Actions[0] != (Note{intent.Known{Refusals: n}}) || v.Then.(refuse).Retry != verdict.RetryWithBackoff {
+		if !ok || v.Actions[0] != (Note{intent.Known{FinalErrors: n}}) || v.Then.(refuse).Retry != verdict.RetryWithBackoff {
 			t.Fatalf("refusal %d: %+v", n, v)
 		}
-		s.Pending.Known.Refusals = n
+		s.Pending.Known.FinalErrors = n
 	}
 	v := AfterCreate(s, sentFor(world()), no)
-	if got := shape(v); got != "Settle then nothing CleanupGivenUp" {
+	if got := shape(v); got != "Resolve then nothing CleanupGivenUp" {
 		t.Errorf("at last: %s", got)
 	}
 	if text := v.Because().Text(); !strings.Contains(text, pvName) || !strings.Contains(text, "no such pool") {
@@ -109,8 +108,8 @@ func TestFindingOutComesToAnEnd(t *testing.T) {
 			t.Errorf("%s: asked %d times once the claim is gone, docs/limitations.md says %d", row, asked, tc.asked)
 		}
 	}
-	wanted := world(refused(MostRefusals))
-	if v := AfterCreate(wanted, sentFor(world()), no).(do); v.Actions[0] != (Note{intent.Known{Refusals: 1}}) {
+	wanted := world(refused(MaxFinalErrors))
+	if v := AfterCreate(wanted, sentFor(world()), no).(do); v.Actions[0] != (Note{intent.Known{FinalErrors: 1}}) {
 		t.Errorf("refusals count while the claim wants a volume: %+v", v)
 	}
 }
@@ -120,8 +119,7 @@ func volumeWith(handle string) func(*Snapshot) {
 	return func(s *Snapshot) { volumeOf(uid)(s); s.Volume.Spec.CSI.VolumeHandle = handle }
 }
 
-// H-14: a volume that is known by its handle is deleted by it, and not made once more to learn the
-// handle.
+// H-14: a volume with a known handle is deleted, and CreateVolume is not repeated.
 func TestKnownHandleIsDeleted(t *testing.T) {
 	found := func(s *Snapshot) { pending(s); s.Pending.Known.Handle = "h" }
 	for _, tc := range []struct {
@@ -129,13 +127,13 @@ func TestKnownHandleIsDeleted(t *testing.T) {
 		edit func(*Snapshot)
 		want string
 	}{
-		{"gone", noClaim, "DiscardVolume Settle then nothing CleanedUp"},
-		{"bound to another volume", bound, "DiscardVolume Settle then nothing CleanedUp"},
-		{"does not fit", func(*Snapshot) {}, "DiscardVolume Settle then refuse CreateResponseInvalid"},
-		{"has a PersistentVolume by now", volumeOf(uid), "Settle then nothing VolumeProvisioned"},
-		{"H-1 is a second one beside that of the PersistentVolume", volumeWith("h1"), "DiscardVolume Settle then nothing VolumeExists"},
-		{"H-1 likewise, and the class is gone", func(s *Snapshot) { volumeWith("h1")(s); s.Class = nil }, "DiscardVolume Settle then nothing VolumeExists"},
-		{"H-1 likewise, and the claim is bound", func(s *Snapshot) { volumeWith("h1")(s); boundToOurs(corev1.ClaimBound)(s) }, "DiscardVolume Settle then nothing CleanedUp"},
+		{"gone", noClaim, "DiscardVolume Resolve then nothing CleanedUp"},
+		{"bound to another volume", bound, "DiscardVolume Resolve then nothing CleanedUp"},
+		{"does not fit", func(*Snapshot) {}, "DiscardVolume Resolve then refuse CreateResponseInvalid"},
+		{"has a PersistentVolume by now", volumeOf(uid), "Resolve then nothing VolumeProvisioned"},
+		{"H-1 is a second one beside that of the PersistentVolume", volumeWith("h1"), "DiscardVolume Resolve then nothing VolumeExists"},
+		{"H-1 likewise, and the class is gone", func(s *Snapshot) { volumeWith("h1")(s); s.Class = nil }, "DiscardVolume Resolve then nothing VolumeExists"},
+		{"H-1 likewise, and the claim is bound", func(s *Snapshot) { volumeWith("h1")(s); boundToOurs(corev1.ClaimBound)(s) }, "DiscardVolume Resolve then nothing CleanedUp"},
 	} {
 		v := Decide(world(tc.edit, found), time.Time{})
 		if got := shape(v); got != tc.want {
@@ -147,8 +145,8 @@ func TestKnownHandleIsDeleted(t *testing.T) {
 	}
 }
 
-// C-45, H-7: a volume that is in the way of another request was made by the one before.
-func TestFormerRequestIsAskedAgain(t *testing.T) {
+// C-45, H-7: a volume that conflicts with the request was created by the replaced request.
+func TestReplacedRequestIsRepeated(t *testing.T) {
 	exists := Answer{Code: codes.AlreadyExists, Message: "with other parameters"}
 	tape := sentFor(world(slower))
 	if got := asked(AfterCreate(world(refused(1), slower), tape, exists)); got != "ssd" {
@@ -157,7 +155,7 @@ func TestFormerRequestIsAskedAgain(t *testing.T) {
 	later := world(slower, func(s *Snapshot) {
 		pending(s)
 		first := *s.Pending
-		s.Pending.Request, s.Pending.Former = tape.Request, &first
+		s.Pending.Request, s.Pending.Replaced = tape.Request, &first
 	})
 	if got := asked(AfterCreate(later, tape, exists)); got != "ssd" {
 		t.Errorf("later: %q is asked for", got)
@@ -165,14 +163,14 @@ func TestFormerRequestIsAskedAgain(t *testing.T) {
 	if got := shape(AfterCreate(later, sentFor(world()), exists)); got != "Note then refuse CreateFailed" {
 		t.Errorf("the former as well: %s", got)
 	}
-	if got := shape(AfterCreate(world(slower), tape, exists)); got != "Settle then refuse CreateFailed" {
+	if got := shape(AfterCreate(world(slower), tape, exists)); got != "Resolve then refuse CreateFailed" {
 		t.Errorf("nothing was before: %s", got)
 	}
 }
 
-// H-1: of several requests that a call may have met, the last one is asked for first, and none of
-// them is forgotten.
-func TestEachFormerRequestIsAskedAgain(t *testing.T) {
+// H-1: of several requests that may have created a volume, the newest is repeated first, and none
+// is dropped.
+func TestEachReplacedRequestIsRepeated(t *testing.T) {
 	of := func(tier string) CreateVolume {
 		return sentFor(world(func(s *Snapshot) { s.Class.Parameters["tier"] = tier }))
 	}
@@ -180,8 +178,8 @@ func TestEachFormerRequestIsAskedAgain(t *testing.T) {
 		return world(func(s *Snapshot) {
 			pending(s)
 			first, second := *s.Pending, *s.Pending
-			second.Request, second.Former = of("tape").Request, &first
-			s.Pending.Request, s.Pending.Former, s.Pending.Known = of("paper").Request, &second, known
+			second.Request, second.Replaced = of("tape").Request, &first
+			s.Pending.Request, s.Pending.Replaced, s.Pending.Known = of("paper").Request, &second, known
 		})
 	}
 	for _, tc := range []struct {
@@ -191,28 +189,28 @@ func TestEachFormerRequestIsAskedAgain(t *testing.T) {
 		want  string // what is asked for then
 		unmet bool
 	}{
-		{"wood", intent.Known{Refusals: 1}, codes.AlreadyExists, "paper", true},
-		{"paper", intent.Known{Refusals: 1}, codes.AlreadyExists, "tape", true},
-		{"tape", intent.Known{Refusals: 1}, codes.AlreadyExists, "ssd", true},
-		{"ssd", intent.Known{Refusals: 1}, codes.AlreadyExists, "", false},
-		{"wood", intent.Known{Refusals: 1, Unmet: true}, codes.AlreadyExists, "tape", true},
-		{"paper", intent.Known{Refusals: 1, Unmet: true}, codes.AlreadyExists, "tape", true},
-		{"wood", intent.Known{Refusals: 1}, codes.NotFound, "", true},
-		{"wood", intent.Known{Refusals: 1}, codes.Internal, "", false},
-		{"paper", intent.Known{Refusals: 1}, codes.NotFound, "", false},
-		{"paper", intent.Known{Refusals: 1, Unmet: true}, codes.NotFound, "", true},
+		{"wood", intent.Known{FinalErrors: 1}, codes.AlreadyExists, "paper", true},
+		{"paper", intent.Known{FinalErrors: 1}, codes.AlreadyExists, "tape", true},
+		{"tape", intent.Known{FinalErrors: 1}, codes.AlreadyExists, "ssd", true},
+		{"ssd", intent.Known{FinalErrors: 1}, codes.AlreadyExists, "", false},
+		{"wood", intent.Known{FinalErrors: 1, NoVolume: true}, codes.AlreadyExists, "tape", true},
+		{"paper", intent.Known{FinalErrors: 1, NoVolume: true}, codes.AlreadyExists, "tape", true},
+		{"wood", intent.Known{FinalErrors: 1}, codes.NotFound, "", true},
+		{"wood", intent.Known{FinalErrors: 1}, codes.Internal, "", false},
+		{"paper", intent.Known{FinalErrors: 1}, codes.NotFound, "", false},
+		{"paper", intent.Known{FinalErrors: 1, NoVolume: true}, codes.NotFound, "", true},
 	} {
 		v, ok := AfterCreate(onRecord(tc.known), of(tc.sent), Answer{Code: tc.code}).(do)
-		if !ok || asked(v) != tc.want || v.Actions[0].(Note).Known.Unmet != tc.unmet {
+		if !ok || asked(v) != tc.want || v.Actions[0].(Note).Known.NoVolume != tc.unmet {
 			t.Errorf("%s for %s, %+v known: %+v", tc.code, tc.sent, tc.known, v)
 		}
 	}
 }
 
-// H-1, H-15: when no claim wants the volume, each request that a call may have met is asked for
-// before a round of refusals counts. One that none has met can own nothing, and is not repeated:
-// the driver would refuse it for its parameters, and say nothing of the volume of another.
-func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
+// H-1, H-15: if no claim wants the volume, each request that may have created one is repeated
+// before a round of final errors counts. A request without an uncertain call is not repeated: the
+// driver would reject its parameters, and say nothing of a volume of another request.
+func TestUnwantedVolumeRepeatsEachRequest(t *testing.T) {
 	of := func(tier string) CreateVolume {
 		return sentFor(world(func(s *Snapshot) { s.Class.Parameters["tier"] = tier }))
 	}
@@ -220,23 +218,23 @@ func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
 		return world(edit, func(s *Snapshot) {
 			pending(s)
 			first := *s.Pending
-			s.Pending.Request, s.Pending.Former, s.Pending.Known = of("tape").Request, &first, known
+			s.Pending.Request, s.Pending.Replaced, s.Pending.Known = of("tape").Request, &first, known
 		})
 	}
 	for _, tc := range []struct {
-		row       string
-		unwanted  func(*Snapshot)
-		known     intent.Known // of tape
-		want      string       // what is asked for first
-		afterTape string       // and after a refusal of tape
+		row         string
+		whyUnwanted func(*Snapshot)
+		known       intent.Known // of tape
+		want        string       // what is asked for first
+		afterTape   string       // and after a refusal of tape
 	}{
-		{"gone, tape was refused at once", noClaim, intent.Known{Refusals: 3, Unmet: true}, "ssd", "ssd"},
-		{"gone, a call may have met either", noClaim, intent.Known{Refusals: 3}, "tape", "ssd"},
-		{"being deleted", deleting, intent.Known{Refusals: 3, Unmet: true}, "ssd", "ssd"},
-		{"bound to another volume", bound, intent.Known{Refusals: 3, Unmet: true}, "ssd", "ssd"},
-		{"wanted, and refused at once: anew, by its class", func(s *Snapshot) { s.Class.Parameters["tier"] = "paper" }, intent.Known{Refusals: 1, Unmet: true}, "paper", ""},
+		{"gone, tape was refused at once", noClaim, intent.Known{FinalErrors: 3, NoVolume: true}, "ssd", "ssd"},
+		{"gone, a call may have met either", noClaim, intent.Known{FinalErrors: 3}, "tape", "ssd"},
+		{"being deleted", deleting, intent.Known{FinalErrors: 3, NoVolume: true}, "ssd", "ssd"},
+		{"bound to another volume", bound, intent.Known{FinalErrors: 3, NoVolume: true}, "ssd", "ssd"},
+		{"wanted, and refused at once: anew, by its class", func(s *Snapshot) { s.Class.Parameters["tier"] = "paper" }, intent.Known{FinalErrors: 1, NoVolume: true}, "paper", ""},
 	} {
-		s := onRecord(tc.known, tc.unwanted)
+		s := onRecord(tc.known, tc.whyUnwanted)
 		if got := asked(Decide(s, time.Unix(1000, 0))); got != tc.want {
 			t.Errorf("%s: %q is asked for first, want %q", tc.row, got, tc.want)
 		}
@@ -246,11 +244,11 @@ func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
 			if got := asked(v); got != tc.afterTape {
 				t.Errorf("%s, %s for tape: %q is asked for then, want %q", tc.row, code, got, tc.afterTape)
 			}
-			if note := v.Actions[0].(Note); tc.afterTape != "" && note != (Note{intent.Known{Refusals: 3}}) {
+			if note := v.Actions[0].(Note); tc.afterTape != "" && note != (Note{intent.Known{FinalErrors: 3}}) {
 				t.Errorf("%s, %s for tape counts before all were asked for: %+v", tc.row, code, note)
 			}
 			v, _ = AfterCreate(s, of("ssd"), no).(do)
-			if note := v.Actions[0].(Note); asked(v) != "" || tc.afterTape != "" && note != (Note{intent.Known{Refusals: 4}}) {
+			if note := v.Actions[0].(Note); asked(v) != "" || tc.afterTape != "" && note != (Note{intent.Known{FinalErrors: 4}}) {
 				t.Errorf("%s, %s for ssd too: %+v", tc.row, code, v)
 			}
 		}
@@ -258,25 +256,25 @@ func TestWhatNobodyWantsIsAskedOfEachRequest(t *testing.T) {
 			t.Errorf("%s, no answer for tape: %s", tc.row, got)
 		}
 	}
-	last := onRecord(intent.Known{Refusals: MostRefusals - 1, Unmet: true}, noClaim)
-	if got := shape(AfterCreate(last, of("ssd"), Answer{Code: codes.NotFound})); got != "Settle then nothing CleanupGivenUp" {
+	last := onRecord(intent.Known{FinalErrors: MaxFinalErrors - 1, NoVolume: true}, noClaim)
+	if got := shape(AfterCreate(last, of("ssd"), Answer{Code: codes.NotFound})); got != "Resolve then nothing CleanupGivenUp" {
 		t.Errorf("at last: %s", got)
 	}
 }
 
-// H-1: a former request takes the place of one that no call has met, and is not sent. A call may
-// have met it, whatever was known of that.
-func TestUnsentFormerRequestMayOwn(t *testing.T) {
-	v, ok := NotSent(world(func(s *Snapshot) { refused(3)(s); s.Pending.Known.Unmet = true }), errors.New("no answer")).(do)
-	if !ok || v.Actions[0] != (Note{intent.Known{Refusals: 3}}) {
+// H-1: a replaced request takes the place of one that created no volume, and is not sent. It may
+// have created one, so NoVolume is cleared.
+func TestUnsentReplacedRequestMayHaveCreated(t *testing.T) {
+	v, ok := NotSent(world(func(s *Snapshot) { refused(3)(s); s.Pending.Known.NoVolume = true }), errors.New("no answer")).(do)
+	if !ok || v.Actions[0] != (Note{intent.Known{FinalErrors: 3}}) {
 		t.Errorf("%+v", v)
 	}
 }
 
-// What was not sent leaves what is known as it was.
-func TestUnsentKeepsWhatIsKnown(t *testing.T) {
+// A request that was not sent leaves the number of final errors as it was.
+func TestUnsentKeepsFinalErrors(t *testing.T) {
 	v, ok := NotSent(world(refused(3)), errors.New("no answer")).(do)
-	if !ok || v.Actions[0] != (Note{intent.Known{Refusals: 3}}) {
+	if !ok || v.Actions[0] != (Note{intent.Known{FinalErrors: 3}}) {
 		t.Errorf("%+v", v)
 	}
 }

@@ -19,8 +19,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// NewRequest builds what is asked of the driver, or says why that cannot be done. Secrets are not
-// part of it.
+// NewRequest returns the CreateVolume request without secrets, or why it cannot be built.
 func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if s.Claim.Spec.Selector != nil { // C-55
 		return nil, invalidClaim(
@@ -37,7 +36,7 @@ func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	if finding != nil {
 		return nil, finding
 	}
-	if finding := tooSmall(s, fsType); finding != nil {
+	if finding := checkMinimumSize(s, fsType); finding != nil {
 		return nil, finding
 	}
 	content, finding := contentSource(s)
@@ -71,7 +70,7 @@ func NewRequest(s Snapshot) (*csi.CreateVolumeRequest, *verdict.Finding) {
 	}, nil
 }
 
-// volumeCapabilities has one entry per access mode of the claim, in its order.
+// volumeCapabilities returns one capability per access mode of the claim, in its order.
 func volumeCapabilities(s Snapshot, fsType string) ([]*csi.VolumeCapability, *verdict.Finding) {
 	capabilities := make([]*csi.VolumeCapability, 0, len(s.Claim.Spec.AccessModes))
 	for _, mode := range s.Claim.Spec.AccessModes {
@@ -92,8 +91,8 @@ func volumeCapabilities(s Snapshot, fsType string) ([]*csi.VolumeCapability, *ve
 	return capabilities, nil
 }
 
-// accessMode maps one mode; with SINGLE_NODE_MULTI_WRITER the driver tells the two kinds of
-// single-node writers apart.
+// accessMode maps one access mode. With SINGLE_NODE_MULTI_WRITER the driver distinguishes
+// ReadWriteOnce from ReadWriteOncePod.
 func accessMode(
 	mode corev1.PersistentVolumeAccessMode,
 	multiWriters bool,
@@ -118,8 +117,8 @@ func accessMode(
 		"use ReadWriteOnce, ReadWriteOncePod, ReadOnlyMany or ReadWriteMany")
 }
 
-// fsType finds the filesystem in the class. The old key is matched in any case, and is still passed
-// to the driver.
+// fsType returns the filesystem that the class names. The deprecated key matches in any case, and
+// is still passed to the driver.
 func fsType(s Snapshot) (string, *verdict.Finding) {
 	found, hits := "", []string{}
 	for _, key := range slices.Sorted(maps.Keys(s.Class.Parameters)) {
@@ -137,8 +136,8 @@ func fsType(s Snapshot) (string, *verdict.Finding) {
 	return found, nil
 }
 
-// OutdatedKeys are the keys of a class that still do what they did, each with the one that took its
-// place.
+// OutdatedKeys returns the deprecated parameters of a class, which still work, each with its
+// replacement.
 func OutdatedKeys(class *storagev1.StorageClass) map[string]string {
 	outdated, older := map[string]string{}, secretref.Older()
 	for key := range class.Parameters {
@@ -151,10 +150,10 @@ func OutdatedKeys(class *storagev1.StorageClass) map[string]string {
 	return outdated
 }
 
-// known are the parameters that are for the provisioner alone.
+// known are the parameters that only the provisioner reads.
 var known = append([]string{names.ParameterFSType, names.OwnParameterMinimumSize}, secretref.Known()...)
 
-// parameters are those of the class without the keys that are for the provisioner. The class
+// parameters returns the parameters of the class without those of the provisioner. The class
 // is not changed.
 func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	out := make(map[string]string, len(s.Class.Parameters))
@@ -177,8 +176,8 @@ func parameters(s Snapshot) (map[string]string, *verdict.Finding) {
 	return out, addMetadata(s, out)
 }
 
-// Inputs is a digest of all that a request would be made from, so that a change of any of it ends a
-// delay (H-43).
+// Inputs returns a digest of everything that a request is built from: a change of it ends the
+// backoff (H-43).
 func Inputs(s Snapshot) string {
 	if s.Claim == nil {
 		return ""

@@ -6,10 +6,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// WithoutNode returns the claim without its selected node, so that the scheduler selects a node
-// again (C-26). now is the claim as the API server has it; nil when it does not exist. ok is false
-// when nothing is to be written: the claim is gone, has no selected node any more, or the scheduler
-// has selected another node meanwhile, which stays.
+// WithoutNode returns the live claim now without its selected node, so that the scheduler selects
+// again (C-26). ok is false if nothing is to be written: the claim is gone (nil), has no selected
+// node, or the scheduler has selected another node meanwhile.
 func WithoutNode(now *corev1.PersistentVolumeClaim, node string) (changed *corev1.PersistentVolumeClaim, ok bool) {
 	if now == nil || node == "" || now.Annotations[names.AnnSelectedNode] != node {
 		return nil, false

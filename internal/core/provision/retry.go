@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// editsMark begins the part of [Inputs] that is about what a user edits on the claim.
+// editsMark separates the digest of [Inputs] from that of the claim's annotations and labels.
 const editsMark = " edits "
 
 // edits returns a digest of the claim's annotations and labels, for [Inputs].
@@ -18,9 +18,9 @@ func edits(claim *corev1.PersistentVolumeClaim) string {
 	return editsMark + hex.EncodeToString(digest[:])
 }
 
-// unchanged reports whether the next attempt would be as the last one. An edit of the claim, such
-// as an annotation or a label, ends the delay of any retry, as upstream's queue does (C-1, C-3).
-// For a recorded request no other input matters, since it is repeated unchanged.
+// unchanged reports whether the next attempt would be like the last one. An edit of the claim's
+// annotations or labels ends any backoff, as in upstream's queue (C-1, C-3). For a repeated request
+// no other input matters.
 func unchanged(s Snapshot) bool {
 	if !isRepeated(s) {
 		return s.Retry.Inputs == Inputs(s)

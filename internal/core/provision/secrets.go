@@ -10,8 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// newSecrets resolves every reference of the class, so that a mistake in any is told before
-// anything is done (C-62, R-57).
+// newSecrets resolves every secret reference of the class, so that a mistake in any of them is
+// reported before anything is created (C-62, R-57).
 func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
 	set, problem := secretref.NewSet(s.Class.Parameters, secretref.Scope{
 		VolumeName: volumeName(s), Claim: s.Key.NamespacedName, Annotations: s.Claim.Annotations,
@@ -22,11 +22,10 @@ func newSecrets(s Snapshot) (secretref.Set, *verdict.Finding) {
 	return set, nil
 }
 
-// SecretToRead is the secret that must be looked at before a volume can be asked for: the
-// provisioner's, when nothing else is in the way. Those of the other kinds are for others to read
-//
+// SecretToRead returns the provisioner secret if all other checks pass; empty for none. The secrets
+// of other calls are read by the components that make these calls.
 func SecretToRead(s Snapshot) types.NamespacedName {
-	if !isFreeToAsk(s) {
+	if !passesChecks(s) {
 		return types.NamespacedName{}
 	}
 	entry, finding := newEntry(s)
@@ -36,9 +35,9 @@ func SecretToRead(s Snapshot) types.NamespacedName {
 	return entry.Secrets.Of(secretref.Provisioner)
 }
 
-// unreadable comes after every check of the request itself: it is the one that a person may mend
-// without touching class or claim.
-func unreadable(s Snapshot, secrets secretref.Set) *verdict.Finding {
+// checkSecret comes after the checks of the request: a missing secret can be created without a
+// change of class or claim.
+func checkSecret(s Snapshot, secrets secretref.Set) *verdict.Finding {
 	ref := secrets.Of(secretref.Provisioner)
 	if ref.Name == "" {
 		return nil
@@ -75,7 +74,7 @@ func mayReadSecret(namespace string) string {
 	)
 }
 
-// AfterSecret says what it means that the secret could not be read right before CreateVolume.
+// AfterSecret returns what follows when the secret could not be read right before CreateVolume.
 func AfterSecret(s Snapshot, ref types.NamespacedName, access Access) Verdict {
 	finding := problemOf(access, ref)
 	if finding == nil {
@@ -84,8 +83,8 @@ func AfterSecret(s Snapshot, ref types.NamespacedName, access Access) Verdict {
 	return unsent(s, *finding)
 }
 
-// AfterUnfitSecret says what it means that a value of the secret is nothing that a call can carry
-//
+// AfterUnfitSecret returns what follows when a value of the secret is not valid UTF-8, which gRPC
+// cannot carry.
 func AfterUnfitSecret(s Snapshot, ref types.NamespacedName, key string) Verdict {
 	return unsent(s, verdict.Finding{
 		Reason: verdict.SecretUnfit,
@@ -99,22 +98,22 @@ func AfterUnfitSecret(s Snapshot, ref types.NamespacedName, key string) Verdict 
 	})
 }
 
-// NotSent says what it means that CreateVolume was not sent for a reason that has nothing to do
+// NotSent returns what follows when CreateVolume was not sent for a reason that has nothing to do
 // with the claim.
 func NotSent(s Snapshot, err error) Verdict {
 	return unsent(s, verdict.Finding{Reason: verdict.WriteFailed, Message: err.Error()})
 }
 
-// unsent forgets the request, unless one was on record before this attempt: then an earlier one may
-// have sent it, and how often the driver has refused is what it was before. The request may be
-// another than that on record, so no more than this is known of it: a call may have met it (H-1).
+// unsent resolves the entry unless it existed before this attempt. An existing entry keeps its
+// number of final errors. It loses NoVolume: the request of this attempt may be an older one, so
+// only this is known: some call may have created a volume (H-1).
 func unsent(s Snapshot, f verdict.Finding) Verdict {
 	failed := refuse{Finding: f}
 	switch {
 	case s.Pending == nil:
-		return do{Finding: f, Actions: []Action{Settle{}}, Then: failed}
-	case s.Pending.Known.Refusals > 0:
-		return do{Finding: f, Actions: []Action{Note{intent.Known{Refusals: s.Pending.Known.Refusals}}}, Then: failed}
+		return do{Finding: f, Actions: []Action{Resolve{}}, Then: failed}
+	case s.Pending.Known.FinalErrors > 0:
+		return do{Finding: f, Actions: []Action{Note{intent.Known{FinalErrors: s.Pending.Known.FinalErrors}}}, Then: failed}
 	}
 	return failed
 }

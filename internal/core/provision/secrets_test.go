@@ -56,7 +56,7 @@ func TestDecideSecrets(t *testing.T) {
 			s.Claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{"Sometimes"}
 		}), verdict.ClassInvalid, nil},
 		{"R-30 a key of ours that is not known", world(class("purser/colour", "red")), verdict.ClassInvalid, []string{"purser/colour", names.OwnParameterMinimumSize}},
-		{"H-47 a call that is unsettled is repeated whatever became of the secret", world(pending, provisionerSecret, access(Missing)), verdict.Provisioning, nil},
+		{"H-47 an unresolved call is repeated whatever became of the secret", world(pending, provisionerSecret, access(Missing)), verdict.Provisioning, nil},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			got := Decide(tc.s, time.Time{}).Because()
@@ -231,10 +231,10 @@ func TestAfterSecret(t *testing.T) {
 		access Access
 		want   string
 	}{
-		{"C-62 missing: nothing was sent, so nothing stays on record", world(), Missing, "Settle then refuse SecretMissing"},
-		{"C-62 forbidden", world(), Forbidden, "Settle then refuse SecretForbidden"},
+		{"C-62 missing: nothing was sent, so nothing stays on record", world(), Missing, "Resolve then refuse SecretMissing"},
+		{"C-62 forbidden", world(), Forbidden, "Resolve then refuse SecretForbidden"},
 		{"H-47 missing, and an earlier attempt may have been sent", world(pending), Missing, "refuse SecretMissing"},
-		{"C-62 not known: the API server did not answer", world(), Unknown, "Settle then refuse WriteFailed"},
+		{"C-62 not known: the API server did not answer", world(), Unknown, "Resolve then refuse WriteFailed"},
 		{"H-47 not known, and an earlier attempt may have been sent", world(pending), Unknown, "refuse WriteFailed"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestAfterUnfitSecret(t *testing.T) {
 		s    Snapshot
 		want string
 	}{
-		"R-5 nothing was sent":                           {world(), "Settle then refuse SecretUnfit"},
+		"R-5 nothing was sent":                           {world(), "Resolve then refuse SecretUnfit"},
 		"H-47 R-5 an earlier attempt may have been sent": {world(pending), "refuse SecretUnfit"},
 		"H-15 R-5 an earlier attempt was refused":        {world(pending, refused(1)), "Note then refuse SecretUnfit"},
 	} {
@@ -289,7 +289,7 @@ func TestDecideRetryStateSecret(t *testing.T) {
 			if got := v.Because().Reason; got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if w, waits := v.(wait); waits && w.Until != now.Add(secretLook) {
+			if w, waits := v.(wait); waits && w.Until != now.Add(secretRecheck) {
 				t.Errorf("looks again at %s", w.Until)
 			}
 		})
@@ -298,7 +298,7 @@ func TestDecideRetryStateSecret(t *testing.T) {
 		return AfterCreate(world(), CreateVolume{Secrets: secrets}, Answer{Code: codes.InvalidArgument}).(do).Then.(refuse).Look
 	}
 	entry, _ := newEntry(world(provisionerSecret))
-	if slow(entry.Secrets) != secretLook || slow(secretref.Set{}) != 0 {
+	if slow(entry.Secrets) != secretRecheck || slow(secretref.Set{}) != 0 {
 		t.Error("only a claim with a secret is looked at while it waits")
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// tooSmall refuses a volume on which its filesystem could not be made. Without it the volume is
-// created, and the pod hangs at the first mount, with an event on the pod only (O-30). The class's
-// own limit wins over the one by filesystem, for better or worse.
-func tooSmall(s Snapshot, fsType string) *verdict.Finding {
-	least, whose, finding := leastSize(s, fsType)
+// checkMinimumSize refuses a volume on which its filesystem cannot be made. Without this check the
+// volume is created and the first mount hangs, with an event on the pod only (O-30). The limit of
+// the class wins over that of the filesystem, even if it is lower.
+func checkMinimumSize(s Snapshot, fsType string) *verdict.Finding {
+	least, whose, finding := minimumSize(s, fsType)
 	if finding != nil {
 		return finding
 	}
@@ -31,8 +31,8 @@ func tooSmall(s Snapshot, fsType string) *verdict.Finding {
 	}
 }
 
-// leastSize is the limit and where it comes from.
-func leastSize(s Snapshot, fsType string) (int64, string, *verdict.Finding) {
+// minimumSize returns the limit in bytes and which setting it comes from.
+func minimumSize(s Snapshot, fsType string) (int64, string, *verdict.Finding) {
 	if text, ok := s.Class.Parameters[names.OwnParameterMinimumSize]; ok {
 		least, err := resource.ParseQuantity(text)
 		if err != nil || least.Sign() < 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the result of a decision of this package.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -25,35 +25,35 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Key names one claim for as long as it lives: a claim created again under the same name is another
-// claim (C-94).
+// Key identifies one claim object: a claim that is created again under the same name has another
+// key (C-94).
 type Key struct {
 	types.NamespacedName
 	UID types.UID
 }
 
-// Snapshot is the world around one claim as the gatherer saw it. A nil pointer means that the
-// object does not exist.
+// Snapshot is the state of one claim and of everything that its decision depends on. A nil pointer
+// means that the object does not exist.
 type Snapshot struct {
 	Key    Key
 	Claim  *corev1.PersistentVolumeClaim // with exactly Key.UID
 	Class  *storagev1.StorageClass       // the one that the claim names
 	Volume *corev1.PersistentVolume      // the one with the name from [VolumeName], as a CSI volume
-	// InTree is the in-tree plugin that the class names; Class is translated then. Untranslated is
-	// why it could not be; both are empty for a class of the driver. See [Migrated].
+	// InTree is the in-tree plugin of the class, which is translated then. Untranslated is the
+	// error of a failed translation. Both are empty for a class of the driver. See [Migrated].
 	InTree, Untranslated string
-	// VolumeUnseen says that the API server has the volume and memory does not.
+	// VolumeUnseen says that the API server has the volume and the informer cache does not.
 	VolumeUnseen bool
 	Node         *corev1.Node       // the selected node, when the driver has topology
 	CSINode      *storagev1.CSINode // likewise
-	Nodes        []topology.Node    // those on which the driver is registered, when [NeedsNodes]
-	Secret       Secret             // what is known of the provisioner's secret, if [SecretToRead] names one
-	Namespace    Namespace          // what is known of the claim's namespace, if [NamespaceToRead] names it
-	Pending      *intent.Entry      // a CreateVolume request of this claim whose outcome is not known
+	Nodes        []topology.Node    // with the driver registered, when [NeedsNodes]
+	Secret       Secret             // the provisioner's secret, if [SecretToRead] names one
+	Namespace    Namespace          // the claim's namespace, if [NamespaceToRead] names it
+	Pending      *intent.Entry      // the unresolved journal entry of the claim; nil for none
 	Source       source.State       // of the claim, if [SourceToRead] names one
 	Attributes   AttributesClass    // if [AttributesClassToRead] names one
-	// HandedOver says that the binder in this process asks for the volume, so that the claim need
-	// not say so.
+	// HandedOver says that the binder in this process requested the volume, so that the claim needs
+	// no provisioner annotation.
 	HandedOver bool
 	Retry      RetryState
 	Ownership  Ownership // of an instance that works for one node
@@ -63,42 +63,41 @@ type Snapshot struct {
 	now time.Time // of the decision
 }
 
-// RetryState is what the controller remembers of the last failed attempt for a claim.
+// RetryState is the backoff of a claim.
 type RetryState struct {
-	Failed    int // attempts in a row
+	Failed    int // failed attempts in a row
 	NotBefore time.Time
-	// Inputs is the digest of what the attempt was made from; any change is a reason to try at once
-	// (H-43).
+	// Inputs is the digest of the inputs of the last attempt; any change ends the backoff (H-43).
 	Inputs string
 }
 
-// Secret is what is known of a secret without its values.
+// Secret is a secret without its values.
 type Secret struct {
 	Access  Access
-	Version string // its resource version; a change of it is a reason to try at once (H-43)
+	Version string // its resourceVersion; a change ends the backoff (H-43)
 }
 
-// Namespace is what is known of a namespace.
+// Namespace is a namespace as far as it could be read.
 type Namespace struct {
 	Access Access
 	Labels map[string]string
 }
 
-// Access says whether a secret or a namespace can be read.
+// Access is the result of reading a secret, a namespace or a class.
 type Access int
 
 const (
-	// Unknown is the access to an object that was not read.
+	// Unknown means that the object was not read, or that the read failed.
 	Unknown Access = iota
-	// Readable ones exist and may be read.
+	// Readable means that it exists and was read.
 	Readable
-	// Missing ones do not exist.
+	// Missing means that it does not exist.
 	Missing
-	// Forbidden ones may not be read, whether they exist or not.
+	// Forbidden means that RBAC forbids the read, whether the object exists or not.
 	Forbidden
 )
 
-// Driver is what must be known of the CSI driver.
+// Driver is the name and the capabilities of the CSI driver.
 type Driver struct {
 	Name         string
 	Controller   map[csi.ControllerServiceCapability_RPC_Type]bool
@@ -107,7 +106,7 @@ type Driver struct {
 	MultiWriters bool // SINGLE_NODE_MULTI_WRITER
 }
 
-// Options are the settings of the program that a decision depends on.
+// Options are the flags that a decision depends on.
 type Options struct {
 	NamePrefix                string           // --volume-name-prefix
 	NameUUIDLength            int              // --volume-name-uuid-length; -1 keeps the whole uid
@@ -117,7 +116,7 @@ type Options struct {
 	ExtraCreateMetadata       bool             // --extra-create-metadata
 	ControllerPublishReadOnly bool             // --controller-publish-readonly
 	DriverMetadata            []MetadataKey    // --driver-metadata: of claims, for the driver (U-50, U-51)
-	VolumeMetadata            []MetadataKey    // --volume-metadata: of claims, for their PersistentVolumes (U-52)
+	VolumeMetadata            []MetadataKey    // --volume-metadata: of claims, for their PersistentVolume (U-52)
 	Topology                  topology.Rules   // which places are requested
 	KeepVolumeMode            bool             // --prevent-volume-mode-conversion
 	CrossNamespace            bool             // the feature gate CrossNamespaceVolumeDataSource
@@ -126,38 +125,37 @@ type Options struct {
 	Identity                  string           // of this process, for the volume attributes (ST-9)
 }
 
-// Action is one thing to do. The interface is sealed.
+// Action is one effect for the controller to carry out. The interface is sealed.
 //
 //sumtype:decl
 type Action interface{ action() }
 
 type (
-	// Record remembers that a request is about to be sent.
+	// Record writes the journal entry before the request is sent.
 	Record struct{ Entry intent.Entry }
-	// CreateVolume asks the driver. What follows is for [AfterCreate] to say.
+	// CreateVolume calls the driver. [AfterCreate] says what follows.
 	CreateVolume struct {
 		Request *csi.CreateVolumeRequest // without secret values
-		Secrets secretref.Set            // of these, the provisioner's values go into the call and nowhere else
+		Secrets secretref.Set            // only the provisioner secret's values are added, for the call alone
 	}
-	// WriteVolume creates the PersistentVolume. When that fails, what follows is for [AfterWrite]
-	// to say.
+	// WriteVolume creates the PersistentVolume. If that fails, [AfterWrite] says what follows.
 	WriteVolume struct{ Volume *corev1.PersistentVolume }
-	// DiscardVolume deletes a volume that was created and is not wanted, unless it [IsNeeded] by
-	// the PersistentVolume of the name, as the API server has it, or by one that shares the handle.
-	// When the deletion fails, what follows is for [AfterDiscard] to say.
+	// DiscardVolume deletes a created volume that is not wanted, unless [IsNeeded] finds a
+	// PersistentVolume of that name, or one with the same handle. If the call fails, [AfterDiscard]
+	// says what follows.
 	DiscardVolume struct {
-		Name   string // of the PersistentVolume that is made for the request
+		Name   string // of the request, and so of its PersistentVolume
 		Handle string
 		Secret types.NamespacedName // for the call; empty for none
-		// Announce says that the claim exists, so that a new leader could have its volume created
-		// again while the call is in flight: the journal says so first.
+		// Announce says that the claim exists. The journal records the deletion first, so that a
+		// new leader does not create the volume again while the call is in flight.
 		Announce bool
 	}
-	// Settle forgets the record.
-	Settle struct{}
-	// Note keeps the record and what is known by now.
+	// Resolve removes the journal entry.
+	Resolve struct{}
+	// Note keeps the journal entry and stores what is known of its volume.
 	Note struct{ Known intent.Known }
-	// Reschedule takes back the node selection of the claim (C-26).
+	// Reschedule removes the selected node from the claim (C-26).
 	Reschedule struct{ Claim *corev1.PersistentVolumeClaim }
 )
 
@@ -165,6 +163,6 @@ func (Record) action()        {}
 func (CreateVolume) action()  {}
 func (WriteVolume) action()   {}
 func (DiscardVolume) action() {}
-func (Settle) action()        {}
+func (Resolve) action()       {}
 func (Note) action()          {}
 func (Reschedule) action()    {}

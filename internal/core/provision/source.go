@@ -11,13 +11,13 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// ProtectSource adds the finalizer that keeps the source of a claim until its volume is made (C-82,
-// C-83). It comes before [Record]: a finalizer without a volume is removed again, a source that goes
-// amid CreateVolume may leave half a volume.
+// ProtectSource adds the finalizer that protects the source of a claim until its volume is created
+// (C-82, C-83). It comes before [Record]. A finalizer without a volume is removed again; a source
+// that is deleted during CreateVolume may leave half a volume.
 type ProtectSource struct {
 	Ref source.Ref
 	UID types.UID // of the source, as it was checked
-	// Version is the resource version at which the source was checked, and Protected whether it had
+	// Version is the resourceVersion at which the source was checked; Protected says whether it had
 	// the finalizer then.
 	Version   string
 	Protected bool
@@ -31,8 +31,8 @@ func sourceRules(s Snapshot) source.Rules {
 	}
 }
 
-// checkSource leaves the kinds to others that no driver can read (C-51, C-53). The claim is told of
-// once and then at times, as long as it has no volume.
+// checkSource leaves sources of other kinds to volume populators (C-51, C-53). An event says so,
+// once and then repeatedly at long intervals, as long as the claim has no volume.
 func checkSource(s Snapshot) Verdict {
 	finding := source.CheckKind(s.Claim, sourceRules(s))
 	switch {
@@ -44,7 +44,7 @@ func checkSource(s Snapshot) Verdict {
 	return refuse{Finding: *finding}
 }
 
-// checkSourceCapabilities is the part of C-54 about sources.
+// checkSourceCapabilities is the part of C-54 for sources.
 func checkSourceCapabilities(s Snapshot) Verdict {
 	ref := source.Of(s.Claim)
 	switch {
@@ -56,16 +56,16 @@ func checkSourceCapabilities(s Snapshot) Verdict {
 	return nil
 }
 
-// SourceToRead returns the source that must be read before a volume can be asked for, when nothing
-// else is in the way; the zero value for none.
+// SourceToRead returns the source that must be read before CreateVolume; the zero value for none,
+// or if another check fails first.
 func SourceToRead(s Snapshot) source.Ref {
-	if !isFreeToAsk(s) {
+	if !passesChecks(s) {
 		return source.Ref{}
 	}
 	return source.Of(s.Claim)
 }
 
-// contentSource is C-59.
+// contentSource returns the content source of the request (C-59).
 func contentSource(s Snapshot) (*csi.VolumeContentSource, *verdict.Finding) {
 	return source.Content(s.Claim, s.Source, sourceRules(s))
 }
@@ -82,10 +82,10 @@ func protect(s Snapshot) []Action {
 	}}
 }
 
-// hasContent says what is wrong with the content source in a response (C-72, H-26): a driver that
-// made an empty volume, or one from another source, must not pass for one that copied data. Empty
-// means that it fits.
-func hasContent(request *csi.CreateVolumeRequest, created *csi.Volume) string {
+// checkContentSource compares the content source in the response with the requested one (C-72,
+// H-26): a driver that created an empty volume, or copied another source, must not pass. Empty
+// means that they are equal.
+func checkContentSource(request *csi.CreateVolumeRequest, created *csi.Volume) string {
 	asked, got := request.GetVolumeContentSource(), created.GetContentSource()
 	switch {
 	case asked == nil || proto.Equal(asked, got):

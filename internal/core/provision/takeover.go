@@ -6,17 +6,17 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// JournalFull says what it means that the journal has no room for the entry: the driver is not asked.
+// JournalFull returns what follows when the journal has no room for the entry: no call is made.
 func JournalFull(err error) Verdict {
 	return refuse{Finding: verdict.Finding{
 		Reason: verdict.JournalFull, Message: err.Error(), Fix: "Provisioning goes on by itself when others of these requests are resolved",
 	}}
 }
 
-// mayDelete reports whether a verdict may delete a volume: it does so itself, or it repeats
-// CreateVolume for a volume that is not wanted any more. Of a previous leader's entry that must
-// wait until the previous leader's calls have ended: one in flight would create the volume again. A
-// claim that wants its volume does not wait, since CreateVolume is idempotent by name (H-1).
+// mayDelete reports whether a verdict may delete a volume, or repeats CreateVolume for a volume
+// that is not wanted any more. For an entry of a previous leader that must wait until its calls
+// have ended: a call in flight would create the volume again. A claim that wants its volume does
+// not wait, since CreateVolume is idempotent by name (H-1).
 func mayDelete(s Snapshot, v Verdict) bool {
 	steps, acts := v.(do)
 	return acts && slices.ContainsFunc(steps.Actions, func(a Action) bool {
@@ -24,14 +24,14 @@ func mayDelete(s Snapshot, v Verdict) bool {
 		case DiscardVolume:
 			return true
 		case CreateVolume:
-			return unwanted(s) != nil
-		case CheckRoom, Compete, Note, OwnClaim, ProtectSource, Record, Reschedule, Settle, WriteVolume:
+			return whyUnwanted(s) != nil
+		case CheckRoom, Compete, Note, OwnClaim, ProtectSource, Record, Reschedule, Resolve, WriteVolume:
 		}
 		return false
 	})
 }
 
-// isRacing reports whether a verdict may act for a claim while the previous leader may have a
+// isRacing reports whether a verdict acts for a claim while the previous leader may have a
 // DeleteVolume in flight for a volume of that claim (see [intent.Entry.Discarding]).
 func isRacing(s Snapshot, v Verdict) bool {
 	_, acts := v.(do)

@@ -56,8 +56,8 @@ func TestTakeoverRepeatsAtOnceAndDeletesLater(t *testing.T) {
 	}
 }
 
-// H-1: the claim goes while its request is repeated: the handle is noted, and deleted when the
-// previous leader's calls must have ended.
+// H-1: the claim is deleted while its request is repeated. The handle is noted, and the volume is
+// deleted when the previous leader's calls must have ended.
 func TestAnsweredAfterTakeoverAndNotWanted(t *testing.T) {
 	s := world(pending)
 	s.Pending.CallsEnd = time.Unix(1000, 0)
@@ -72,8 +72,8 @@ func TestAnsweredAfterTakeoverAndNotWanted(t *testing.T) {
 	}
 }
 
-// H-15: at most one request that may have created a volume is replaced. The next one is repeated as
-// it is until a final answer, and the event says how to start over.
+// H-15: at most one request that may have created a volume is replaced. The next one is repeated
+// unchanged until a final answer, and the event says how to start over.
 func TestAtMostOneRequestIsReplaced(t *testing.T) {
 	before := world(pending).Pending
 	for _, tc := range []struct {
@@ -81,14 +81,14 @@ func TestAtMostOneRequestIsReplaced(t *testing.T) {
 		known intent.Known
 		want  string // the tier that is asked for
 	}{
-		{"C-41 the second got a final error at once: the class as it is now", intent.Known{Refusals: 1, Unmet: true}, "tape"},
-		{"H-15 both may have created a volume: the recorded request", intent.Known{Refusals: 1}, "ssd"},
+		{"C-41 the second got a final error at once: the class as it is now", intent.Known{FinalErrors: 1, NoVolume: true}, "tape"},
+		{"H-15 both may have created a volume: the recorded request", intent.Known{FinalErrors: 1}, "ssd"},
 	} {
 		s := world(slower, pending, func(s *Snapshot) {
-			former := *before
-			former.Request = proto.CloneOf(former.Request)
-			former.Request.Parameters["tier"] = "paper"
-			s.Pending.Former, s.Pending.Known = &former, tc.known
+			olderRequest := *before
+			olderRequest.Request = proto.CloneOf(olderRequest.Request)
+			olderRequest.Request.Parameters["tier"] = "paper"
+			s.Pending.Replaced, s.Pending.Known = &olderRequest, tc.known
 		})
 		if got := asked(Decide(s, time.Unix(0, 0))); got != tc.want {
 			t.Errorf("%s: asks for %q, want %q", tc.row, got, tc.want)
@@ -100,14 +100,15 @@ func TestAtMostOneRequestIsReplaced(t *testing.T) {
 	}
 }
 
-func TestJournalFullIsTold(t *testing.T) {
+func TestJournalFullIsReported(t *testing.T) {
 	if got := shape(JournalFull(intent.ErrFull)); got != "refuse JournalFull" {
 		t.Error(got)
 	}
 }
 
-// H-1: before a volume of a live claim is deleted, the journal says so: a new leader repeats the
-// request at once otherwise, and the deletion in flight may hit what it is answered with.
+// H-1: before a volume of a live claim is deleted, the journal records the deletion. Otherwise a
+// new leader repeats the request at once, and the deletion in flight may hit the volume that it
+// returns.
 func TestDiscardingForALiveClaimIsAnnounced(t *testing.T) {
 	for _, tc := range []struct {
 		row   string

@@ -140,7 +140,7 @@ func TestRescheduleNamesTheNode(t *testing.T) {
 	if text := gone.Because().Text(); !strings.Contains(text, `"n1"`) || !strings.Contains(text, "is removed") {
 		t.Errorf("H-8: %s", text)
 	}
-	if _, ok := Decide(world(hasTopology, defaults, unlabelled, failed(patience)), time.Unix(1000, 0)).(refuse); !ok {
+	if _, ok := Decide(world(hasTopology, defaults, unlabelled, failed(failuresBeforeReschedule)), time.Unix(1000, 0)).(refuse); !ok {
 		t.Error("T-24: a claim without a selected node is given back to the scheduler")
 	}
 }

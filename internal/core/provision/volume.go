@@ -15,9 +15,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// NewVolume is the PersistentVolume for a created volume (P-1 to P-17). It carries the claim's uid,
-// which makes it the commit point of the binding (C1), and our finalizer from the start, so that it
-// cannot vanish before its volume (C-80).
+// NewVolume returns the PersistentVolume for a created volume (P-1 to P-17). Its claimRef has the
+// claim's uid, which commits the binding (C1). It has our finalizer from the start, so that it is
+// not deleted before its volume (C-80).
 func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.PersistentVolume {
 	request := sent.Request
 	pv := &corev1.PersistentVolume{
@@ -52,8 +52,9 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 	return pv
 }
 
-// affinity is where the volume is, unless topology is off for this driver: then the nodes may lack
-// the labels of its topology keys, and the pods would wait for ever (P-12, T-1).
+// affinity returns the node affinity of the volume; nil if topology is off for this driver. Nodes
+// may lack the labels of its topology keys then, and the pods would stay Pending for ever (P-12,
+// T-1).
 func affinity(s Snapshot, created *csi.Volume) *corev1.VolumeNodeAffinity {
 	if !s.Driver.HasTopology {
 		return nil
@@ -93,7 +94,7 @@ func csiSource(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.CSIPe
 	}
 }
 
-// capacity is what the driver says, or what was asked for when it says nothing (P-4, C-71).
+// capacity returns the size in the response, or the requested one if it has none (P-4, C-71).
 func capacity(request *csi.CreateVolumeRequest, created *csi.Volume) resource.Quantity {
 	bytes := created.GetCapacityBytes()
 	if bytes == 0 {
@@ -119,28 +120,27 @@ func belongsTo(pv *corev1.PersistentVolume, key Key) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == key.UID
 }
 
-// describes reports whether the PersistentVolume is that of the volume which our driver made for
-// the claim.
+// describes reports whether the PersistentVolume is for the claim and of this driver.
 func describes(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && s.Volume.Spec.CSI != nil &&
 		s.Volume.Spec.CSI.Driver == s.Driver.Name
 }
 
-// hasAnother reports whether the claim has got its PersistentVolume from another provisioner, as
-// when its class was made again for another driver: no claim wants what ours made for it.
+// hasAnother reports whether the claim has a PersistentVolume of another provisioner, as when its
+// class was created again for another driver. Our volume is not wanted then.
 func hasAnother(s Snapshot) bool {
 	return s.Volume != nil && belongsTo(s.Volume, s.Key) && !describes(s)
 }
 
-// isAnswered reports whether the PersistentVolume is that of the volume which the request on record
-// is about. It is not when the driver is known to have made another volume since: no claim wants
-// that one, and without its entry it would be leaked (H-1).
+// isAnswered reports whether the PersistentVolume is of the volume of the journal entry. It is not
+// if the driver is known to have created another volume since: that one is unwanted, and without
+// its entry it would be leaked (H-1).
 func isAnswered(s Snapshot) bool {
 	known := s.Pending.Known.Handle
 	return describes(s) && (known == "" || known == s.Volume.Spec.CSI.VolumeHandle)
 }
 
-// GotVolume reports whether the claim, which does not name a volume yet, has its PersistentVolume.
+// GotVolume reports whether an unbound claim has its PersistentVolume.
 func GotVolume(s Snapshot) bool {
 	return s.Claim != nil && s.Claim.Spec.VolumeName == "" && describes(s)
 }
@@ -153,9 +153,9 @@ func conflict(have *corev1.PersistentVolume, why string) verdict.Finding {
 	}
 }
 
-// doubled is about a second volume for a claim that has one. The driver may have another handle for
-// the same data by now, as after an upgrade, so it is for people to tell.
-func doubled(have *corev1.PersistentVolume, handle string) verdict.Finding {
+// secondVolume reports a second volume of a claim. After a driver upgrade it may be another handle
+// for the same data, so an administrator has to decide.
+func secondVolume(have *corev1.PersistentVolume, handle string) verdict.Finding {
 	return verdict.Finding{
 		Reason: verdict.VolumeConflict,
 		Message: fmt.Sprintf(

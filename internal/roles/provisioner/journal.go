@@ -79,7 +79,7 @@ func (w *builder) journal() (counted, error) {
 		Live: api, Writer: api,
 		Namespace: w.role.Election.LeaseNamespace(), Name: w.role.placeName(w.journalName()),
 		Holder: w.role.Election.Identity(), Node: w.role.nodeOptions().Name,
-		CallTimeout: w.role.longestCall(), Needed: need, FormerEnded: w.role.Journal.PreviousEnded,
+		CallTimeout: w.role.longestCall(), Needed: need, PreviousCallsEnded: w.role.Journal.PreviousEnded,
 		ClaimExists: provisioning.ClaimExists(api),
 	})
 	if err := w.Manager.Add(j); err != nil {

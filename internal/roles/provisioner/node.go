@@ -83,7 +83,7 @@ type place struct {
 }
 
 func (at place) has(pv *corev1.PersistentVolume) bool {
-	return provision.IsHere(pv, at.node, at.driver)
+	return provision.IsOnNode(pv, at.node, at.driver)
 }
 
 // trim returns the cache transform. The cache starts after the driver has told where it is.

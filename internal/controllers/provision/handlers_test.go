@@ -20,7 +20,7 @@ import (
 
 // A claim that gets its volume is the last change of most, and there is nothing left to do for it,
 // unless something is remembered.
-func TestChangesThatWakeUp(t *testing.T) {
+func TestChangesAreEnqueued(t *testing.T) {
 	bound := func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }
 	for _, tc := range []struct {
 		row     string
@@ -87,7 +87,7 @@ func TestEntriesOfThePreviousLeaderAreEnqueued(t *testing.T) {
 
 // H-43: of a class that waiting claims name, what a request is made from may be edited in place,
 // and the claims need not wait until they are tried again.
-func TestEditsOfAClassThatWakeUp(t *testing.T) {
+func TestClassEditsAreEnqueued(t *testing.T) {
 	for _, tc := range []struct {
 		row  string
 		edit func(*storagev1.StorageClass)
@@ -116,7 +116,7 @@ func TestEditsOfAClassThatWakeUp(t *testing.T) {
 }
 
 // a class with keys that have newer names is told of once, and another driver's never.
-func TestOutdatedKeysAreToldOnce(t *testing.T) {
+func TestOutdatedKeysAreLoggedOnce(t *testing.T) {
 	old := func(class *storagev1.StorageClass) {
 		class.UID, class.Parameters = "c", map[string]string{"FSType": "xfs", "csiProvisionerSecretName": "s", "csiProvisionerSecretNamespace": "n", "tier": "ssd"}
 	}

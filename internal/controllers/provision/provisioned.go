@@ -8,35 +8,37 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// finished remembers the claims that this process gave a volume, until the watch shows them bound
-// or gone.
-type finished struct {
+// provisionedClaims has the claims for which this process has provisioned a volume, until the
+// informer shows them bound or deleted.
+type provisionedClaims struct {
 	mu   sync.Mutex
 	uids map[types.UID]struct{}
 }
 
-func newFinished() *finished { return &finished{uids: map[types.UID]struct{}{}} }
+func newProvisionedClaims() *provisionedClaims {
+	return &provisionedClaims{uids: map[types.UID]struct{}{}}
+}
 
-func (f *finished) add(uid types.UID) {
+func (f *provisionedClaims) add(uid types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.uids[uid] = struct{}{}
 }
 
-func (f *finished) has(uid types.UID) bool {
+func (f *provisionedClaims) has(uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, ok := f.uids[uid]
 	return ok
 }
 
-func (f *finished) forget(uid types.UID) {
+func (f *provisionedClaims) forget(uid types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.uids, uid)
 }
 
-// claimSeen is the claim that a watch tells of, also of one whose deletion it has missed.
+// claimSeen returns the claim of an informer event, also of a tombstone.
 func claimSeen(in any) (*corev1.PersistentVolumeClaim, bool) {
 	if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {
 		in = tombstone.Obj
@@ -45,8 +47,8 @@ func claimSeen(in any) (*corev1.PersistentVolumeClaim, bool) {
 	return claim, ok
 }
 
-// settledClaims tells of the claims that the watch shows bound or gone.
-func settledClaims(tell ...func(types.UID)) toolscache.ResourceEventHandler {
+// onBoundOrDeleted calls the functions for each claim that the informer shows bound or deleted.
+func onBoundOrDeleted(tell ...func(types.UID)) toolscache.ResourceEventHandler {
 	see := func(in any, gone bool) {
 		if claim, ok := claimSeen(in); ok && (gone || claim.Spec.VolumeName != "") {
 			for _, t := range tell {

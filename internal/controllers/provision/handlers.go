@@ -19,8 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// fromClaim wakes up for claims that may be ours and have no volume yet, and for those of which
-// something is remembered; the rest of the cluster's claims cost nothing (C-1).
+// fromClaim enqueues unbound claims of this driver, and claims with a journal entry or a backoff.
+// Other claims of the cluster cost nothing (C-1).
 func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolumeClaim) []provision.Key {
 	key := keyOf(claim)
 	unbound := claim.Spec.VolumeName == "" && c.asksUs(claim)
@@ -34,15 +34,15 @@ func (c *Controller) fromClaim(_ context.Context, claim *corev1.PersistentVolume
 }
 
 func (c *Controller) asksUs(claim *corev1.PersistentVolumeClaim) bool {
-	return slices.Contains(provision.Asked(claim), c.Driver.Name) || c.HandedOver.Has(claim.UID)
+	return slices.Contains(provision.RequestedDrivers(claim), c.Driver.Name) || c.HandedOver.Has(claim.UID)
 }
 
-// fromClass wakes up the claims that waited for a class to appear, or for an edit of it.
+// fromClass enqueues the claims of a class that was created or edited.
 func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClass) []provision.Key {
-	c.tellOutdated(ctx, class)
+	c.logOutdated(ctx, class)
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexProvisionedClass: class.Name}); err != nil {
-		return nil // the retry of each claim comes in any case
+		return nil // the backoff requeues each claim
 	}
 	var keys []provision.Key
 	for i := range claims.Items {
@@ -51,9 +51,9 @@ func (c *Controller) fromClass(ctx context.Context, class *storagev1.StorageClas
 	return keys
 }
 
-// tellOutdated names the keys of a class of ours that have newer names, once for each class: its
-// parameters cannot be edited.
-func (c *Controller) tellOutdated(ctx context.Context, class *storagev1.StorageClass) {
+// logOutdated logs the deprecated parameters of a class, once per class: parameters are immutable
+//
+func (c *Controller) logOutdated(ctx context.Context, class *storagev1.StorageClass) {
 	outdated := provision.OutdatedKeys(class)
 	if class.Provisioner != c.Driver.Name || len(outdated) == 0 {
 		return
@@ -67,15 +67,14 @@ func (c *Controller) tellOutdated(ctx context.Context, class *storagev1.StorageC
 	}
 }
 
-// edited reports whether a class has got another value in a field that requests depend on, and that
-// may be edited (H-43).
+// edited reports whether a mutable field of the class that requests depend on has changed (H-43).
 func edited(was, is *storagev1.StorageClass) bool {
 	return !slices.Equal(was.MountOptions, is.MountOptions) ||
 		!equality.Semantic.DeepEqual(was.AllowedTopologies, is.AllowedTopologies)
 }
 
-// fromVolume wakes up the claim whose PersistentVolume went away before they were bound, or stood
-// in the way.
+// fromVolume enqueues the claim of a deleted PersistentVolume: it may have been deleted before the
+// claim was bound, or have been in conflict with the claim's volume.
 func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume) []provision.Key {
 	ref := pv.Spec.ClaimRef
 	if ref == nil {
@@ -88,8 +87,8 @@ func (c *Controller) fromVolume(ctx context.Context, pv *corev1.PersistentVolume
 	return c.fromClaim(ctx, &claim)
 }
 
-// fromJournal enqueues what a previous leader left unresolved: its claim may be gone, so that no
-// event comes for it.
+// fromJournal enqueues the entries of a previous leader: a claim may be deleted, so that no event
+// comes for it.
 func (c *Controller) fromJournal(ctx context.Context, q queue) error {
 	go func() {
 		if err := c.Journal.Wait(ctx); err != nil {
@@ -114,9 +113,9 @@ func (m mapper[T]) enqueue(ctx context.Context, object T, q queue) {
 	}
 }
 
-// latest wakes up for what an object is now. What it was matters only when that was another one,
-// which was deleted while the watch was broken: most claims change last when they get their volume,
-// and then there is nothing left to do.
+// latest enqueues an object for its new state. The old state matters only if it has another uid,
+// which was deleted while the watch was broken. The last update of most claims is their binding,
+// which needs no run.
 func latest[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision.Key] {
 	return handler.TypedFuncs[T, provision.Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
@@ -130,12 +129,13 @@ func latest[T client.Object](m mapper[T]) handler.TypedEventHandler[T, provision
 	}
 }
 
-// created wakes up for an object that is new, or that was edited so that it matters.
+// created enqueues an object that is new, or whose edit matters.
 func created[T client.Object](m mapper[T], edited func(was, is T) bool) handler.TypedEventHandler[T, provision.Key] {
 	return handler.TypedFuncs[T, provision.Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q queue) { m.enqueue(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q queue) {
-			// Another uid is one that was deleted and created again while the watch was broken.
+			// Another uid means that the object was deleted and created again while the watch was
+			// broken.
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || edited(e.ObjectOld, e.ObjectNew) {
 				m.enqueue(ctx, e.ObjectNew, q)
 			}
