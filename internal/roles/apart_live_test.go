@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// protocols notes with which protocol requests were answered, by what they were about.
+// protocols records the HTTP protocol of each answer, by resource and name.
 type protocols struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -31,7 +31,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// leaseParts are the names of Leases up to what differs between two.
+// leaseParts are the parts of Lease names that tell the journal from the lease of the election.
 var leaseParts = []string{"purser-intents", "csi-purser"}
 
 func (p *protocols) wrap(next http.RoundTripper) http.RoundTripper {
@@ -51,8 +51,9 @@ func (p *protocols) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// The record of requests and the lease do not wait in line with the volumes.
-func TestRecordAndLeaseAreApart(t *testing.T) {
+// The journal and the lease have connections of their own, so that they do not wait behind requests
+// for volumes.
+func TestJournalAndLeaseHaveTheirOwnConnections(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	socket, _ := rolestest.LiveDriver(t)
 	user, err := client.New(api, client.Options{Scheme: kube.NewScheme()})

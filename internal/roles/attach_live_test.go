@@ -27,7 +27,7 @@ type exclusiveDisks struct {
 	scriptedDriver
 
 	where     sync.Map // volume: node
-	conflicts sync.Map // volumes that were asked for a second node
+	conflicts sync.Map // volumes with a request for a second node
 }
 
 func newExclusiveDisks() *exclusiveDisks {
@@ -57,8 +57,8 @@ func wholeAttaching(t *testing.T, d *exclusiveDisks) port {
 	return p
 }
 
-// attachingWith starts the attach-detach controller and the attacher, and returns the address of the
-// former.
+// attachingWith starts the attach-detach controller and the attacher, and returns the address of
+// the attach-detach controller.
 func (p port) attachingWith(d *exclusiveDisks, args ...string) (address func() string) {
 	p.Helper()
 	t := p.T
@@ -178,8 +178,8 @@ func TestAttachAndDetach(t *testing.T) {
 	}
 }
 
-// 4.4: an exclusive volume that a node reports in use is not detached before it does not, and not
-// asked for another node.
+// 4.4: an exclusive volume is not detached while its node reports it in use, and until then no
+// attach to another node is requested.
 func TestDetachWaitsForTheNode(t *testing.T) {
 	d := newExclusiveDisks()
 	p := wholeAttaching(t, d)
@@ -204,7 +204,8 @@ func TestDetachWaitsForTheNode(t *testing.T) {
 	d.conflicts.Range(func(volume, _ any) bool { t.Errorf("volume %v was asked for two nodes", volume); return true })
 }
 
-// R8: a node with the taint out-of-service is detached from at once, whatever it reports.
+// R8: volumes are detached from a node with the taint out-of-service at once, whatever it reports
+// in use.
 func TestOutOfService(t *testing.T) {
 	d := newExclusiveDisks()
 	p := wholeAttaching(t, d)

@@ -28,7 +28,7 @@ func (d listingDisks) ListVolumes(context.Context, *csi.ListVolumesRequest) (*cs
 	return answer, nil
 }
 
-// compared waits until a whole comparison has begun and ended.
+// compared waits until a comparison has started and ended after the call.
 func (d listingDisks) compared(t *testing.T) {
 	t.Helper()
 	before := d.called("ListVolumes")
@@ -40,8 +40,8 @@ func (d listingDisks) compared(t *testing.T) {
 	})
 }
 
-// AT-L4, AT-L5, AT-L7, AT-H5, AT-H6: a volume that was unpublished behind the attacher's back is
-// published again, however many attempts that takes, and no other volume is.
+// AT-L4, AT-L5, AT-L7, AT-H5, AT-H6: a volume that was unpublished without the attacher is
+// published again, with retries, and no other volume is published.
 func TestAttacherComparesWithTheDriver(t *testing.T) {
 	d := listingDisks{newDisks(t)}
 	d.capabilities = append(d.capabilities, csi.ControllerServiceCapability_RPC_LIST_VOLUMES,

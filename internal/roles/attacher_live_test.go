@@ -22,7 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// disks is a driver that attaches: it knows which volume is published to which node id.
+// disks is a driver that attaches, and records which volume is published to which node id.
 type disks struct {
 	scriptedDriver
 
@@ -157,8 +157,8 @@ func TestAttacherAttachesAndDetaches(t *testing.T) {
 	})
 }
 
-// AT-H2, AT-H7: a node that was created again under its name, and a volume that is gone, keep
-// nothing attached.
+// AT-H2, AT-H7: the volume is detached from the node id that was published, also when a node with
+// the same name was created since, or the PersistentVolume is gone.
 func TestAttacherDetachesFromTheNodeThatWasPublished(t *testing.T) {
 	p, d := attaching(t)
 	va := p.attachment("a", d.name)
@@ -185,8 +185,8 @@ func TestAttacherDetachesFromTheNodeThatWasPublished(t *testing.T) {
 	}
 }
 
-// AT-A15, AT-A16, AT-H3: an error is shown with its code and cut to what the API server takes, and
-// a later attempt takes it back.
+// AT-A15, AT-A16, AT-H3: the status shows an error with its code, cut to the API server's limit,
+// and a later attempt clears it.
 func TestAttacherShowsErrors(t *testing.T) {
 	p, d := attaching(t, "--retry-interval-start=200ms", "--retry-interval-max=200ms")
 	d.err = status.Error(codes.ResourceExhausted, strings.Repeat("too many volumes on this node. ", 100))
@@ -201,8 +201,8 @@ func TestAttacherShowsErrors(t *testing.T) {
 	await(p, "attached", va, func(va *storagev1.VolumeAttachment) bool { return va.Status.Attached && va.Status.AttachError == nil })
 }
 
-// AT-H1: a node on which the driver is not registered yet has no error written, and its
-// registration attaches at once.
+// AT-H1: while the driver is not registered on the node, no error is written. Its registration
+// enqueues the attachment.
 func TestAttacherWaitsForTheNode(t *testing.T) {
 	p, d := attaching(t, "--retry-interval-start=1h", "--retry-interval-max=1h")
 	p.remove(&storagev1.CSINode{ObjectMeta: metav1Name("node")})

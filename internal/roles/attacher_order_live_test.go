@@ -12,7 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// AT-H10: detaches that hang in the driver, more than there are workers, hold up no attach.
+// AT-H10: detaches that hang in the driver, even more than there are workers, do not delay an
+// attach.
 func TestAttachIsNotBehindSlowDetaches(t *testing.T) {
 	p, d := attaching(t, "--worker-threads=2")
 	var detached []*storagev1.VolumeAttachment
@@ -48,8 +49,8 @@ func TestAttachIsNotBehindSlowDetaches(t *testing.T) {
 	}
 }
 
-// AT-H11: of two VolumeAttachments that name an exclusive volume for two nodes at the same time, one
-// is published. The other one says why it waits, and follows when the first is gone.
+// AT-H11: two VolumeAttachments attach an exclusive volume to two nodes at the same time. One is
+// published. The status of the other says why it waits, and it is published when the first is gone.
 func TestExclusiveVolumeIsPublishedToOneNode(t *testing.T) {
 	p, d := attaching(t)
 	p.node("second", "i-2", d.name)

@@ -23,8 +23,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// attemptDriver notes the zone of each CreateVolume request, and answers with a code in place of a
-// volume while there is one.
+// attemptDriver records the zone of each CreateVolume request. While a code is set, it answers with
+// the code instead of a volume.
 type attemptDriver struct {
 	*scriptedDriver
 
@@ -59,21 +59,21 @@ func (d *attemptDriver) DeleteVolume(context.Context, *csi.DeleteVolumeRequest) 
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-// answer has the driver answer with a code from now on, and forgets what it noted.
+// answer sets the code that the driver answers with from now on, and clears the recorded zones.
 func (d *attemptDriver) answer(code codes.Code) {
 	d.noted.Lock()
 	defer d.noted.Unlock()
 	d.code, d.zones = code, nil
 }
 
-// asked returns the zones that were asked for, each once where it was repeated.
+// asked returns the zones of the requests in their order, without repetitions.
 func (d *attemptDriver) asked() []string {
 	d.noted.Lock()
 	defer d.noted.Unlock()
 	return slices.Compact(slices.Clone(d.zones))
 }
 
-// selectNode has the scheduler's annotation on a claim; any node, once the claim has none.
+// selectNode sets the scheduler's annotation with the selected node on a claim.
 func (p port) selectNode(claim *corev1.PersistentVolumeClaim, node string) {
 	p.Helper()
 	rolestest.Eventually(p.T, "select "+node, func() error {
@@ -86,9 +86,9 @@ func (p port) selectNode(claim *corev1.PersistentVolumeClaim, node string) {
 	})
 }
 
-// H-7, C-45: what the second attempt of a claim asks for on a real API server. After a final error the
-// claim goes to another node, and its zone is sent. After an uncertain one the recorded zone is sent,
-// also by the process after a restart, and whatever node the claim is for by then.
+// H-7, C-45: the topology of the second attempt. After a final error the claim gets another node,
+// and the zone of that node is sent. After an uncertain error the zone in the journal is sent
+// again, also after a restart, whatever node is selected by then.
 func TestZoneOfTheSecondAttempt(t *testing.T) {
 	p, d := newPort(t), newAttemptDriver()
 	p.waitingClass("waits", d.name, nil)
@@ -144,9 +144,9 @@ func TestZoneOfTheSecondAttempt(t *testing.T) {
 	end()
 }
 
-// C-41, S-15: a zone that filled up since its capacity was published. CreateVolume is refused, the
-// capacity of the zone is published anew, the claim is given back, and the scheduler selects another
-// zone, although the pod would rather be in the full one.
+// C-41, S-15: a zone filled up since its capacity was published. CreateVolume is refused, the
+// capacity of the zone is published again, and the claim is given back to the scheduler. It selects
+// another zone, although the pod prefers the full one.
 func TestResourceExhaustedReschedules(t *testing.T) {
 	p := newPort(t, cluster.Scheduler)
 	const gib = 1 << 30
@@ -186,8 +186,8 @@ func TestResourceExhaustedReschedules(t *testing.T) {
 	t.Logf("CreateVolume was called %d times, %d of them were refused", creates, d.refused)
 }
 
-// N-12: the central instance under the shipped role. A volume of a node that is gone is forgotten, one
-// of a node that exists stays.
+// N-12: the central instance with the shipped permissions. The PV of a removed node is deleted,
+// that of an existing node stays.
 func TestReapRemovedNodes(t *testing.T) {
 	p, d := newPort(t), newAttemptDriver()
 	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelHostname: "n1"}}})

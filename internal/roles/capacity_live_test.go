@@ -27,7 +27,7 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-// zonedDriver is a driver with room in zones, whose volumes take of it.
+// zonedDriver is a driver whose zones have a capacity, from which its volumes are subtracted.
 type zonedDriver struct {
 	*scriptedDriver
 
@@ -104,7 +104,7 @@ func (d *zonedDriver) set(change func(*zonedDriver)) {
 	change(d)
 }
 
-// waitingClass writes a class that waits for a pod.
+// waitingClass creates a class with the binding mode WaitForFirstConsumer.
 func (p port) waitingClass(name, driver string, parameters map[string]string) *storagev1.StorageClass {
 	p.Helper()
 	class := &storagev1.StorageClass{
@@ -115,7 +115,7 @@ func (p port) waitingClass(name, driver string, parameters map[string]string) *s
 	return class
 }
 
-// zonedNode is a node on which the driver is registered with the key zone.
+// zonedNode creates a node on which the driver is registered with the topology key zone.
 func (p port) zonedNode(name, zone, driver string) *corev1.Node {
 	p.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone, corev1.LabelHostname: name}}}
@@ -125,7 +125,7 @@ func (p port) zonedNode(name, zone, driver string) *corev1.Node {
 	return node
 }
 
-// ownedPod is a pod of a Deployment in the namespace of the system; its owners are the pod, the
+// ownedPod creates a pod of a Deployment in the namespace purser-system. It returns the pod, the
 // ReplicaSet and the Deployment.
 func (p port) ownedPod(name string) (owners []client.Object) {
 	p.Helper()
@@ -151,7 +151,7 @@ func (p port) ownedPod(name string) (owners []client.Object) {
 	return []client.Object{pod, set, deployment}
 }
 
-// publishing runs a provisioner that publishes capacities under the shipped role.
+// publishing runs a provisioner that publishes capacities, with the shipped permissions.
 func (p port) publishing(socket string, args ...string) (role *provisioner.Provisioner, address func() string, end func()) {
 	p.Helper()
 	role, address = liveProvisioner(p.T, p.as("csi-provisioner"), socket, append([]string{
@@ -160,7 +160,7 @@ func (p port) publishing(socket string, args ...string) (role *provisioner.Provi
 	return role, address, rolestest.InBackground(p.T, role.Run)
 }
 
-// capacities are the published objects as text, by class and zone.
+// capacities returns the published objects as text, by class and zone.
 func (p port) capacities() (map[string]string, []storagev1.CSIStorageCapacity) {
 	p.Helper()
 	var list storagev1.CSIStorageCapacityList
@@ -197,8 +197,8 @@ func (p port) awaitCapacities(what string, want map[string]string) {
 	})
 }
 
-// The life of published capacities on a real API server, under exactly the permissions of upstream's
-// role: S-1 to S-3, S-6 to S-9, S-12, S-13, S-15 and S-20.
+// CSIStorageCapacity objects are created, updated and deleted on a real API server, with exactly
+// the permissions of upstream's role: S-1 to S-3, S-6 to S-9, S-12, S-13, S-15 and S-20.
 func TestCapacityIsPublished(t *testing.T) {
 	p := newPort(t)
 	d := newZonedDriver(map[string]int64{"a": 10 << 30, "b": 5 << 30})
@@ -209,7 +209,7 @@ func TestCapacityIsPublished(t *testing.T) {
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("now"), Provisioner: d.name})
 	p.zonedNode("n1", "a", d.name)
 	p.zonedNode("n2", "b", d.name)
-	// An object as upstream leaves it, one of a node that is gone, and one of a segment that is.
+	// An object that upstream wrote, one of a removed node, and one of a removed segment.
 	upstreams := p.foreignCapacity("csisc-x7x2p", "fast", "a", names.CapacityManager(""))
 	p.foreignCapacity("csisc-left", "fast", "z", names.CapacityManager("gone"))
 	p.foreignCapacity("csisc-old", "fast", "y", names.CapacityManager(""))
@@ -279,7 +279,7 @@ func TestCapacityIsPublished(t *testing.T) {
 	}
 }
 
-// foreignCapacity is an object as another provisioner wrote it.
+// foreignCapacity creates an object as another provisioner writes it.
 func (p port) foreignCapacity(name, class, zone, manager string) *storagev1.CSIStorageCapacity {
 	p.Helper()
 	object := &storagev1.CSIStorageCapacity{
@@ -307,7 +307,8 @@ func (p port) disturb() {
 	}
 }
 
-// eventIn is an error unless a cluster-scoped object has an event of the reason in the namespace.
+// eventIn returns an error unless a cluster-scoped object has an event of the reason in the
+// namespace.
 func (p port) eventIn(namespace string, about client.Object, reason string) error {
 	var list corev1.EventList
 	if err := p.user.List(p.Context(), &list, client.InNamespace(namespace)); err != nil {
@@ -321,7 +322,7 @@ func (p port) eventIn(namespace string, about client.Object, reason string) erro
 	return fmt.Errorf("no event %s among %d", reason, len(list.Items))
 }
 
-// S-2, S-11: the one object of a driver without topology is written once, and read never.
+// S-2, S-11: the only object of a driver without topology is written once, and never read.
 func TestCapacityWithoutTopology(t *testing.T) {
 	p := newPort(t)
 	d := newZonedDriver(map[string]int64{"": 3 << 30})
@@ -351,7 +352,7 @@ func TestCapacityWithoutTopology(t *testing.T) {
 	}
 }
 
-// S-15: a volume changes what is published long before the next poll.
+// S-15: CreateVolume and DeleteVolume update the published capacity long before the next poll.
 func TestCapacityFollowsVolumes(t *testing.T) {
 	p := newPort(t)
 	d := newZonedDriver(map[string]int64{"a": 10 << 30})
@@ -376,8 +377,8 @@ func TestCapacityFollowsVolumes(t *testing.T) {
 	})
 }
 
-// release does what the controllers of a cluster do when a claim is deleted: it goes, and its volume
-// is released without the finalizers of their protection.
+// release does what the controllers of a cluster do when a claim is deleted: the claim is removed,
+// its PV is released, and the protection finalizers are removed.
 func (p port) release(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) {
 	p.Helper()
 	before := claim.DeepCopy()

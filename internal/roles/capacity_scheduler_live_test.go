@@ -14,9 +14,9 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// The real kube-scheduler reads what is published: of three zones with room for four, one and no
-// volume, five pods get the first two, without one failed CreateVolume. A sixth waits, and is
-// scheduled when a volume is deleted.
+// The real kube-scheduler uses the published capacities. Three zones have room for four, one and no
+// volumes: five pods are scheduled to the first two, without a failed CreateVolume. A sixth pod
+// waits, and is scheduled when a zone gets more room.
 func TestSchedulerAvoidsFullZones(t *testing.T) {
 	p := newPort(t, cluster.Scheduler)
 	const gib = 1 << 30
@@ -72,7 +72,7 @@ func TestSchedulerAvoidsFullZones(t *testing.T) {
 	}
 }
 
-// hasRoomFor is an error unless the published capacities are room for so many volumes of 1Gi.
+// hasRoomFor returns an error unless the published capacities are room for so many volumes of 1Gi.
 func (p port) hasRoomFor(volumes int) error {
 	_, objects := p.capacities()
 	room := 0
@@ -85,7 +85,7 @@ func (p port) hasRoomFor(volumes int) error {
 	return nil
 }
 
-// podWithVolume is a pod with a claim of 1Gi.
+// podWithVolume creates a pod with a claim of 1Gi.
 func (p port) podWithVolume(name, class string) *corev1.Pod {
 	p.Helper()
 	p.claim(name, &class)
@@ -94,7 +94,7 @@ func (p port) podWithVolume(name, class string) *corev1.Pod {
 	return pod
 }
 
-// podWith is a pod with a claim of its name.
+// podWith returns a pod that uses the claim with its name.
 func podWith(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{
 		Containers:                   []corev1.Container{{Name: "main", Image: "none"}},

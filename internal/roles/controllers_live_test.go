@@ -24,8 +24,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// One leader and one standby, every controller at work, an orderly end, and all of it with the
-// permissions as shipped: what an operator sees of `purser controllers` (1.16, 1.17, section 10).
+// `purser controllers` as a leader and a standby, with the shipped permissions: every controller
+// works, and both end in order (1.16, 1.17, section 10).
 func TestControllersProcess(t *testing.T) {
 	p := newPort(t)
 	lease := client.ObjectKey{Namespace: process.SystemNamespace, Name: controllers.Lease}
@@ -62,7 +62,7 @@ func TestControllersProcess(t *testing.T) {
 	}
 }
 
-// work has something for each of the controllers.
+// work gives each of the controllers an object to work on.
 func (p port) work() {
 	p.Helper()
 	p.create(
@@ -111,7 +111,8 @@ func (p port) work() {
 	await(p, "a volume without a deleter becomes Failed", undeletable, func(pv *corev1.PersistentVolume) bool { return pv.Status.Phase == corev1.VolumeFailed })
 }
 
-// expand has the claim grow, which is for an external resizer to do.
+// expand writes a larger size into the claim, as a user does, and waits for the event that an
+// external resizer is expected to expand it.
 func (p port) expand(claim *corev1.PersistentVolumeClaim) {
 	p.Helper()
 	before := claim.DeepCopy()
@@ -133,7 +134,7 @@ func (p port) expand(claim *corev1.PersistentVolumeClaim) {
 	})
 }
 
-// ephemeral is a pod with a volume of its own.
+// ephemeral creates a pod with a generic ephemeral volume.
 func (p port) ephemeral() {
 	p.Helper()
 	pod := &corev1.Pod{
@@ -154,7 +155,7 @@ func (p port) ephemeral() {
 		func(c *corev1.PersistentVolumeClaim) bool { return metav1.IsControlledBy(c, pod) })
 }
 
-// The metrics of the PV controller that dashboards know are all there, under upstream's names (1.16).
+// The PV controller has all metrics of upstream, under the same names (1.16).
 func TestControllersMetricsAreUpstreams(t *testing.T) {
 	golden, err := os.ReadFile(filepath.Join("testdata", "controllers_metrics.txt"))
 	if err != nil {
@@ -178,8 +179,8 @@ func TestControllersMetricsAreUpstreams(t *testing.T) {
 	}
 }
 
-// Section 10: a controller that is left to kube-controller-manager does nothing here, and the
-// permissions for it alone are not missed. One that is missed is named, also when nothing can begin
+// Section 10: a disabled controller does nothing, and the permissions that only it needs are not
+// checked. A missing permission of an enabled one is logged, also when no controller can start
 // without it (U-11).
 func TestControllersSelection(t *testing.T) {
 	p := newPort(t)
@@ -197,7 +198,7 @@ func TestControllersSelection(t *testing.T) {
 		}
 		return nil
 	})
-	if err := p.furnisher.ApplyRoles(t.Context()); err != nil { // grants them
+	if err := p.setup.ApplyRoles(t.Context()); err != nil { // grants them
 		t.Fatal(err)
 	}
 	p.remove(passing) // by the protection of claims, which begins now
@@ -218,7 +219,8 @@ func TestControllersSelection(t *testing.T) {
 	}
 }
 
-// withhold takes the rules with these permissions out of the role, and waits until that is in force.
+// withhold removes the rules with these permissions from the ClusterRole, and waits until the API
+// server denies them.
 func (p port) withhold(api *rest.Config, withheld ...process.Permission) {
 	p.Helper()
 	var role rbacv1.ClusterRole

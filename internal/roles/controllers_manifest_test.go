@@ -10,7 +10,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/registry"
 )
 
-// The manifest is what the table says.
+// deploy/rbac/controllers.yaml is generated from the registry.
 func TestReferenceControllersManifest(t *testing.T) {
 	path := filepath.Join("..", "..", "deploy", "rbac", "controllers.yaml")
 	if *update {

@@ -23,7 +23,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// copier is a driver in this process that makes volumes as a test says.
+// copier is a driver in this process whose CreateVolume is a function of the test.
 type copier struct {
 	scriptedDriver
 
@@ -65,14 +65,14 @@ func made(r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	}}, nil
 }
 
-// newCopier is a cluster with the binder and the provisioner beside a driver that copies, each with
-// its own permissions. There is no snapshotter: the test writes what that would.
+// newCopier returns a cluster with the binder, the provisioner and a driver that can clone, each
+// with its own permissions. There is no snapshotter: the test writes its objects.
 func newCopier(t *testing.T, d *copier, provisioner string) copying {
 	t.Helper()
 	return copierOn(newPort(t), d, provisioner)
 }
 
-// copierOn is newCopier on a cluster that is there; the arguments are the provisioner's.
+// copierOn is newCopier on an existing cluster; the arguments are the provisioner's.
 func copierOn(p port, d *copier, provisioner string, args ...string) copying {
 	p.Helper()
 	c := copying{port: p}
@@ -184,7 +184,7 @@ func TestOneRestoreOfTwoFails(t *testing.T) {
 	c.nothingOf(good, bad)
 }
 
-// nothingOf fails the test unless the PersistentVolumes of the claims go.
+// nothingOf fails the test unless the PersistentVolumes of the claims are deleted.
 func (c copying) nothingOf(claims ...*corev1.PersistentVolumeClaim) {
 	c.Helper()
 	rolestest.Eventually(c.T, "no volume is left", func() error {
@@ -196,8 +196,8 @@ func (c copying) nothingOf(claims ...*corev1.PersistentVolumeClaim) {
 	})
 }
 
-// P-13, RB-10: a VolumeAttributesClass that comes after its claim, under the role as
-// shipped; and a populator's claim, which is left alone.
+// P-13, RB-10: a VolumeAttributesClass that is created after its claim, with the shipped
+// permissions. A claim for a volume populator is not provisioned.
 func TestAttributesAndPopulators(t *testing.T) {
 	d := &copier{scriptedDriver: scriptedDriver{name: "copy.example"}}
 	c := newCopier(t, d, d.name)

@@ -1,10 +1,10 @@
-// Package roles picks the role that the command line asks for and runs it. Each role is a folder
-// below this one, and turns flags into a validated configuration and that into a running process. A
-// role is a struct with three methods: AddFlags binds its settings, Validate lists every mistake at
-// once, Run works until its context ends. Failures are errors that travel up to main; nothing here
-// ends the process.
+// Package roles runs the role that the command line names. Each role is a folder below this one,
+// and turns flags into a validated configuration and that into a running process. A role is a
+// struct with three methods: AddFlags binds its settings, Validate lists every mistake at once, Run
+// works until its context ends. Failures are errors that travel up to main; nothing here ends the
+// process.
 //
-// # The rooms
+// # Packages
 //
 //   - cli: flags, help pages, mistakes, warnings about old flags, feature gates.
 //   - process: access to the API server, leader election, HTTP, the manager, permissions, the cache

@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/driver"
 )
 
-// A mistake on the command line is told before anything is made.
+// A mistake on the command line is reported before any file is created.
 func TestDriverMistakesLeaveNothingBehind(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	for want, change := range map[string]func(*driver.Driver){

@@ -33,8 +33,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/snapshotter"
 )
 
-// manifest reads the objects of a file. A field that does not exist is an error, and so is a kind
-// that is not known; snapshots are, since their types are not part of Kubernetes.
+// manifest reads the objects of a file. An unknown field or kind is an error, except
+// the kinds of snapshots: they are not part of Kubernetes, and are skipped.
 func manifest(t *testing.T, path string) (objects []runtime.Object) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -97,8 +97,8 @@ func hasVolume(pod corev1.PodSpec, name string) bool {
 	return false
 }
 
-// The image of the manifest has its programs where deploy/Dockerfile says, and comes from the
-// machine when it is there: nothing publishes it.
+// The image of the manifest has its programs at the paths of deploy/Dockerfile. It is pulled only
+// if it is not on the node, since no registry has it.
 func checkImage(t *testing.T, container corev1.Container) {
 	t.Helper()
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "deploy", "Dockerfile"))
@@ -151,8 +151,8 @@ func checkCommandLine(t *testing.T, container corev1.Container) {
 	}
 }
 
-// Upstream's containers pass flags and no role, so the image for their place calls the program by a
-// role's name.
+// Upstream's containers pass flags and no role, so their replacement image calls the program by the
+// name of a role.
 func TestTheSidecarsImagePicksItsRole(t *testing.T) {
 	dockerfile, err := os.ReadFile(filepath.Join("..", "..", "deploy", "Dockerfile"))
 	if err != nil {
@@ -169,7 +169,7 @@ func TestTheSidecarsImagePicksItsRole(t *testing.T) {
 	}
 }
 
-// The driver takes what the classes of the examples say.
+// The driver accepts the parameters of the classes in the examples.
 func TestTheClassesOfTheExamples(t *testing.T) {
 	b, err := loopfile.New(loopfile.Config{StateDir: t.TempDir()})
 	if err != nil {

@@ -22,15 +22,15 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// bridge notes who leads, and every moment at which more than one does.
-type bridge struct {
+// leaders records the current leaders, and every time at which there is more than one.
+type leaders struct {
 	mu      sync.Mutex
 	leading []string
 	history []string
 	crowded []string
 }
 
-func (b *bridge) enter(name string) {
+func (b *leaders) enter(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.leading = append(b.leading, name)
@@ -40,13 +40,13 @@ func (b *bridge) enter(name string) {
 	}
 }
 
-func (b *bridge) leave(name string) {
+func (b *leaders) leave(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.leading = slices.DeleteFunc(b.leading, func(n string) bool { return n == name })
 }
 
-func (b *bridge) leader(name string) error {
+func (b *leaders) leader(name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.Equal(b.leading, []string{name}) {
@@ -55,8 +55,8 @@ func (b *bridge) leader(name string) error {
 	return nil
 }
 
-// contend takes part in the election until it is ended, which releases the lock.
-func (b *bridge) contend(t *testing.T, name string, lock resourcelock.Interface) (end func()) {
+// contend takes part in the election until end is called, which releases the lock.
+func (b *leaders) contend(t *testing.T, name string, lock resourcelock.Interface) (end func()) {
 	t.Helper()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 200 * time.Millisecond, ReleaseOnCancel: true,
@@ -76,8 +76,8 @@ func (b *bridge) contend(t *testing.T, name string, lock resourcelock.Interface)
 	return end
 }
 
-// O-3: through an upgrade from v1 by way of --leader-election-type=endpoints to v6 and back there
-// is never more than one leader.
+// O-3: during an upgrade from v1 to v6 with --leader-election-type=endpoints as the step between,
+// and back, there is never more than one leader.
 func TestUpgradeFromEndpoints(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	newest := func(args ...string) resourcelock.Interface {
@@ -98,7 +98,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 		}
 		return &kube.EndpointsLock{Meta: metav1.ObjectMeta{Namespace: "default", Name: "driver"}, Client: core, Holder: name}
 	}
-	b := &bridge{}
+	b := &leaders{}
 	old := b.contend(t, "v1", v1("v1"))
 	rolestest.Eventually(t, "v1 leads", func() error { return b.leader("v1") })
 	both := b.contend(t, "both", newest("--enable-leader-election"))
@@ -127,7 +127,7 @@ func TestUpgradeFromEndpoints(t *testing.T) {
 		}
 		return nil
 	})
-	// v1 and v6 know nothing of each other; only while one of ours takes part is there one leader.
+	// v1 and v6 have different locks; there is one leader only while a contender with both takes part.
 	for _, crowd := range b.crowded {
 		if strings.Contains(crowd, "both") || strings.Contains(crowd, "other") {
 			t.Errorf("more than one leader: %s (history %q)", crowd, b.history)
@@ -141,8 +141,7 @@ func quiet(api *rest.Config) *rest.Config {
 	return api
 }
 
-// ST-15: a lost lease is an error that travels up, and it does so before the next leader could act
-// for long.
+// ST-15: a lost lease makes Run return an error before the next leader can have worked for long.
 func TestLostLease(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	socket, _ := rolestest.LiveDriver(t)

@@ -25,9 +25,9 @@ import (
 
 const crossNamespace = "--feature-gates=CrossNamespaceVolumeDataSource=true"
 
-// newGranter is a cluster whose API server keeps the namespaces of sources, and the provisioner
-// with its optional permission to read ReferenceGrants. The kind of ReferenceGrants is not
-// installed yet.
+// newGranter returns a cluster whose API server has claims with sources in other namespaces
+// enabled, and a provisioner with the optional permission to read ReferenceGrants. The CRD of
+// ReferenceGrants is not installed yet.
 func newGranter(t *testing.T, d *copier) copying {
 	t.Helper()
 	p := newPortOn(t, rolestest.StartServer(t, cluster.Config{
@@ -38,14 +38,14 @@ func newGranter(t *testing.T, d *copier) copying {
 		t.Fatal(err)
 	}
 	defer manifest.Close()
-	if err := p.furnisher.Apply(t.Context(), manifest.Name(), manifest); err != nil {
+	if err := p.setup.Apply(t.Context(), manifest.Name(), manifest); err != nil {
 		t.Fatal(err)
 	}
 	p.create(&corev1.Namespace{ObjectMeta: metav1Name("crew")})
 	return copierOn(p, d, d.name, crossNamespace)
 }
 
-// grantKind installs the kind of ReferenceGrants.
+// grantKind installs the CRD of ReferenceGrants.
 func (c copying) grantKind() {
 	c.Helper()
 	if err := c.server.Install(c.Context(), filepath.Join("testdata", "referencegrants.yaml")); err != nil {
@@ -53,7 +53,8 @@ func (c copying) grantKind() {
 	}
 }
 
-// grant lets claims of the namespace crew be made from objects of one kind in the namespace default.
+// grant creates a ReferenceGrant from claims in the namespace crew to objects of one kind in the
+// namespace default.
 func (c copying) grant(name, group, kind string) *unstructured.Unstructured {
 	c.Helper()
 	g := &unstructured.Unstructured{Object: map[string]any{
@@ -103,8 +104,8 @@ func (c copying) notGranted(claim *corev1.PersistentVolumeClaim) {
 	})
 }
 
-// H-38: a restore and a clone from another namespace wait with an event, first for the
-// kind of ReferenceGrants and then for a grant, and are made when it is there.
+// H-38: a restore and a clone from another namespace wait with an event, first for
+// the CRD of ReferenceGrants and then for a grant, and are provisioned when it exists.
 func TestSourcesInOtherNamespaces(t *testing.T) {
 	d := &copier{scriptedDriver: scriptedDriver{name: "copy.example"}}
 	c := newGranter(t, d)
@@ -133,8 +134,8 @@ func TestSourcesInOtherNamespaces(t *testing.T) {
 	c.nothingOf(restored, cloned, data)
 }
 
-// H-46: the driver makes a volume, its answer is lost, and the grant is revoked. A claim that stays
-// gets that volume; of a claim that is deleted, the volume is found and deleted.
+// H-46: the driver creates a volume, its answer is lost, and the grant is revoked. If the claim
+// stays, it gets that volume. If the claim is deleted, the volume is found and deleted.
 func TestRevokedGrantLosesNoVolume(t *testing.T) {
 	for name, deleted := range map[string]bool{"H-46: the claim stays": false, "H-46: the claim is deleted": true} {
 		t.Run(name, func(t *testing.T) {

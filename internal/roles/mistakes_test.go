@@ -8,7 +8,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// A mistake is told with the flag, the value and what would do, in the words of people.
+// The error for a mistake names the flag, the value and what is accepted.
 func TestMistakes(t *testing.T) {
 	for _, tc := range []struct {
 		args string
@@ -33,7 +33,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// CL-9: the flags of the logs are looked at with the others, and each is told by its name.
+// CL-9: the logging flags are validated with the others, and each mistake names its flag.
 func TestMistakesInLoggingFlags(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{"--logging-format=poem", `--logging-format="poem": Unsupported log format`},
@@ -51,9 +51,9 @@ func TestMistakesInLoggingFlags(t *testing.T) {
 	}
 }
 
-// CL-9, CL-2: all mistakes are told at once, those that cannot be read with those that are refused;
-// the exit code is that of the former.
-func TestMistakesAreToldTogether(t *testing.T) {
+// CL-9, CL-2: one error has all mistakes: values that cannot be parsed and values that are refused.
+// The exit code is that of the values that cannot be parsed.
+func TestMistakesAreReportedTogether(t *testing.T) {
 	args := []string{"csi-provisioner", "--timeout=abc", "--worker-threads=x", "--csi-address=relative", "--http-endpoint=:8080", "--metrics-path=metrics"}
 	err := Execute(t.Context(), cli.Program{Name: "purser", Args: args, Out: io.Discard, Err: io.Discard})
 	if err == nil || ExitCode(err) != 2 {

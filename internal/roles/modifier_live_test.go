@@ -17,7 +17,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// modifier is a driver that notes which tier it was asked for, and answers as told.
+// modifier is a driver that records the tier of each request, and answers with the code of the
+// test.
 type modifier struct {
 	scriptedDriver
 
@@ -132,7 +133,7 @@ func TestModifierWaitsAndRollsBack(t *testing.T) {
 	}
 }
 
-// RZ-M12: while the outcome of a class is unknown, no other one is asked for.
+// RZ-M12: while the outcome of one class is uncertain, no other class is sent to the driver.
 func TestModifierFinishesWhatIsUncertain(t *testing.T) {
 	p, m := modifying(t)
 	m.set("slow", codes.Unavailable)

@@ -19,8 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// heartbeat renews the lease of a node, as its kubelet does, until it is ended: the node is dead
-// then.
+// heartbeat renews the lease of a node, as its kubelet does, until end is called, which simulates
+// the death of the node.
 func (p port) heartbeat(node string) (end func()) {
 	p.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
@@ -42,7 +42,8 @@ func (p port) heartbeat(node string) (end func()) {
 	})
 }
 
-// dies ends a node, and waits until the node controller of Kubernetes has found it dead.
+// dies ends the heartbeat of a node, and waits until the node lifecycle controller marks the node
+// as unreachable.
 func (p port) dies(node string, end func()) {
 	p.Helper()
 	end()
@@ -64,8 +65,9 @@ func (p port) forceDelete(pod *corev1.Pod) {
 }
 
 // 4.4 step 4, R7, R8: two nodes die one after the other while they report a volume in use, and the
-// node controller of kube-controller-manager finds them dead. The volume leaves the first one when the
-// timer is over, not before, and the second one at once, since it is out of service.
+// node lifecycle controller of kube-controller-manager marks them as unreachable. The volume is
+// detached from the first node after the timeout and not before, and from the second one at once,
+// since it has the taint out-of-service.
 func TestKilledNodes(t *testing.T) {
 	const timer = 6 * time.Second
 	d := newExclusiveDisks()

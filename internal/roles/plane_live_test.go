@@ -28,7 +28,7 @@ func (p port) plane(args ...string) (role *plane.Plane, log *rolestest.Log) {
 		p.Fatal(err)
 	}
 	defer manifest.Close()
-	if err := p.furnisher.Apply(p.Context(), manifest.Name(), manifest); err != nil {
+	if err := p.setup.Apply(p.Context(), manifest.Name(), manifest); err != nil {
 		p.Fatal(err)
 	}
 	role = plane.New()
@@ -42,15 +42,14 @@ func (p port) plane(args ...string) (role *plane.Plane, log *rolestest.Log) {
 	return role, log
 }
 
-// isTracked reports whether the claim is bound and has its condition Unused, the last write of its
-// beginning.
+// isTracked reports whether the claim is bound and has the condition Unused, which is written last.
 func isTracked(claim *corev1.PersistentVolumeClaim) bool {
 	return isBound(claim) && len(claim.Status.Conditions) > 0
 }
 
-// The whole plane in one process, with the permissions as shipped: four writes give a claim its
-// volume, one its condition Unused, and four take it back, besides the journal that many claims
-// share. Nothing is read, and no write is in vain (performance 6.2, 6.3).
+// The role plane with the shipped permissions. Provisioning takes four writes, the condition Unused
+// one, and deletion four, besides the journal that many claims share. There are no reads, and no
+// write without effect (performance 6.2, 6.3).
 func TestPlaneProcess(t *testing.T) {
 	const many = 20
 	p := newPort(t)
@@ -59,7 +58,7 @@ func TestPlaneProcess(t *testing.T) {
 	rolestest.InBackground(t, plane.Run)
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "deck"}, Provisioner: driver.DefaultName})
 	first := p.claim("first", new("deck"))
-	await(p, "the first claim is bound", first, isTracked) // by now both have asked what they ask when they start
+	await(p, "the first claim is bound", first, isTracked) // the requests of the start have been sent by now
 
 	begin := p.mark()
 	var claims []*corev1.PersistentVolumeClaim
@@ -99,14 +98,15 @@ func TestPlaneProcess(t *testing.T) {
 	}
 }
 
-// mustWrite compares what was asked, without events and what many claims share: the leases of the
-// election and of the journal, and the lists of pods that the protection of claims asks for.
+// mustWrite compares the requests with those expected. It leaves out events and requests that many
+// claims share: the leases of the election and of the journal, and the lists of pods by the
+// protection of claims.
 func mustWrite(t *testing.T, asked audit.Tally, want map[string]int, many int) {
 	t.Helper()
 	got, shared := map[string]int{}, map[string]int{}
 	for request, answers := range asked.Where(func(r audit.Request) bool { return r.Verb != "watch" && !r.IsEvent() && !r.IsDiscovery() }) {
 		kind := request.Verb + " " + request.Resource
-		if request.Resource == "selfsubjectaccessreviews" { // asked once at the start, beside everything else
+		if request.Resource == "selfsubjectaccessreviews" { // sent once at the start
 			continue
 		}
 		if request.Resource == "leases" || kind == "list pods" {

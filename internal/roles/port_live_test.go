@@ -32,9 +32,9 @@ import (
 type port struct {
 	*testing.T
 
-	server    *cluster.Cluster
-	user      client.Client
-	furnisher bootstrap.Setup
+	server *cluster.Cluster
+	user   client.Client
+	setup  bootstrap.Setup
 }
 
 func newPort(t *testing.T, components ...cluster.Component) port {
@@ -61,20 +61,20 @@ func newPortOn(t *testing.T, server *cluster.Cluster) port {
 
 func (p port) as(account string) *rest.Config {
 	p.Helper()
-	api, err := p.furnisher.ConfigFor(p.Context(), account)
+	api, err := p.setup.ConfigFor(p.Context(), account)
 	if err != nil {
 		p.Fatal(err)
 	}
 	return api
 }
 
-// quickly makes an election one for tests.
+// quickly are flags that make leader election fast enough for tests.
 var quickly = []string{
 	"--leader-election", "--leader-election-namespace=" + process.SystemNamespace, "--http-endpoint=127.0.0.1:0",
 	"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
 }
 
-// controllers are the role, not started, where it serves and what it logs.
+// controllers returns the role, not started, with its address and its log.
 func (p port) controllers(args ...string) (c *controllers.Controllers, address func() string, log *rolestest.Log) {
 	p.Helper()
 	c = controllers.New()
@@ -114,7 +114,7 @@ func (p port) volume(name, class string, edit func(*corev1.PersistentVolume)) *c
 	return pv
 }
 
-// claim asks for a volume of a class; nil for none.
+// claim creates a claim of a class; nil for none.
 func (p port) claim(name string, class *string) *corev1.PersistentVolumeClaim {
 	p.Helper()
 	claim := &corev1.PersistentVolumeClaim{
@@ -128,7 +128,7 @@ func (p port) claim(name string, class *string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// await reads the object again until it is as it should be.
+// await reads the object until holds returns true.
 func await[T client.Object](p port, what string, object T, holds func(T) bool) {
 	p.Helper()
 	rolestest.Eventually(p.T, what, func() error {
@@ -163,7 +163,7 @@ func (p port) gone(object client.Object) error {
 	return errors.Join(fmt.Errorf("it has finalizers %q", object.GetFinalizers()), err)
 }
 
-// log is what the API server notes of each request.
+// log returns the audit log of the API server.
 func (p port) log() *audit.Log {
 	return &audit.Log{Path: p.server.AuditLog(), Touch: func(ctx context.Context, mark string) error {
 		return client.IgnoreNotFound(p.user.Get(ctx, client.ObjectKey{Name: mark}, &corev1.Namespace{}))
@@ -179,7 +179,7 @@ func (p port) mark() audit.Mark {
 	return m
 }
 
-// asked is what a service account has asked the API server between two marks.
+// asked returns the requests of a service account between two marks of the audit log.
 func (p port) asked(from, to audit.Mark, account string) audit.Tally {
 	p.Helper()
 	tally, err := p.log().Between(from, to)

@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
-// TestLeaveProcessors runs before the roles that are often beside an API server, and before no other.
-func TestLeaveProcessors(t *testing.T) {
+// LimitProcessors runs only for the roles that often share a machine with the API server.
+func TestRolesThatLimitProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * process.MostProcessors))
 	t.Setenv("GOMAXPROCS", "64")
 	controllers.Command(cli.Program{}).PreRun(nil, nil)

@@ -32,8 +32,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// One leader, one standby, a volume, and an orderly end: what an operator sees of ST-12, ST-14,
-// ST-15, LK-1, LK-2, HT-1 to HT-3, ME-1 to ME-7, EV-1 and EV-5.
+// A leader, a standby, a volume, and an orderly end, as an operator sees them: ST-12, ST-14, ST-15,
+// LK-1, LK-2, HT-1 to HT-3, ME-1 to ME-7, EV-1 and EV-5.
 func TestProvisionerProcess(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	socket, _ := rolestest.LiveDriver(t)
@@ -84,7 +84,7 @@ func TestProvisionerProcess(t *testing.T) {
 	if err := ok(t, firstAt()+"/debug/pprof/"); err != nil {
 		t.Error(err)
 	}
-	// ST-14: the standby's controllers run warm, its queue has seen the claim.
+	// ST-14: the informers of the standby run, and its work queue has had the claim.
 	warm := scrape(t, secondAt()+"/metrics")
 	if got := warm["purser_oldest_pending_claim_seconds"].GetMetric(); len(got) != 1 || got[0].GetLabel()[0].GetValue() != "nowhere" {
 		t.Errorf("pending: %v; want the class without an object, and not that of a claim that has its volume", got)
@@ -115,7 +115,7 @@ func mentionsLeader(t *testing.T, user client.Client, identity string) error {
 	return fmt.Errorf("none of %d events", len(events.Items))
 }
 
-// holds compares the holder of the lease. An empty one is a lease that was released.
+// holds returns an error unless the lease has this holder. The holder of a released lease is empty.
 func holds(t *testing.T, user client.Client, holder string) error {
 	t.Helper()
 	return holdsLease(t, user, client.ObjectKey{Namespace: "default", Name: process.DriverLeaseName(driver.DefaultName)}, holder)
@@ -164,7 +164,8 @@ func claimVolume(t *testing.T, user client.Client, name string) *corev1.Persiste
 	return pv
 }
 
-// leaves says how long the next holder of the journal must leave calls alone.
+// leaves returns an error unless the journal says that a new leader has to wait this long for calls
+// of the previous one.
 func leaves(t *testing.T, user client.Client, want time.Duration) error {
 	t.Helper()
 	var page coordinationv1.Lease
@@ -177,7 +178,8 @@ func leaves(t *testing.T, user client.Client, want time.Duration) error {
 	return nil
 }
 
-// mishaps are a claim whose class does not exist, a volume that is deleted, and one that cannot be.
+// mishaps creates a claim whose class does not exist, a volume that is deleted, and a volume that
+// cannot be deleted.
 func mishaps(t *testing.T, user client.Client) {
 	t.Helper()
 	adrift := &corev1.PersistentVolumeClaim{
@@ -259,7 +261,8 @@ func value(family *dto.MetricFamily) float64 {
 	return sum
 }
 
-// compareMetrics holds names, labels and buckets to what dashboards know, in a file of testdata.
+// compareMetrics compares names, labels and buckets of the metrics with upstream's, in a file of
+// testdata.
 func compareMetrics(t *testing.T, families map[string]*dto.MetricFamily, file string) {
 	t.Helper()
 	var got bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// liveProvisioner is one with leader election that is quick, and with HTTP on a free port.
+// liveProvisioner returns a provisioner with fast leader election, and with HTTP on a free port.
 func liveProvisioner(t *testing.T, api *rest.Config, socket string, args ...string) (p *provisioner.Provisioner, address func() string) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())

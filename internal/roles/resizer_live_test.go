@@ -24,7 +24,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// resizer is the role, not started, with the permissions as shipped.
+// resizer returns the role, not started, with the shipped permissions.
 func (p port) resizer(socket string, args ...string) *resizer.Resizer {
 	p.Helper()
 	r := resizer.New()
@@ -128,8 +128,8 @@ func TestResizerExpands(t *testing.T) {
 	}
 }
 
-// KEP-1790: a size that the driver refuses for good, and recovery by a smaller one, which the node
-// finishes.
+// KEP-1790: the driver refuses a size with a final error. The claim recovers with a smaller size,
+// and the node finishes the expansion.
 func TestResizerRecovers(t *testing.T) {
 	d := &scriptedDriver{expand: func(r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 		if bytes := r.GetCapacityRange().GetRequiredBytes(); bytes <= 3<<30 {
@@ -172,8 +172,8 @@ func TestResizerRecovers(t *testing.T) {
 	})
 }
 
-// RZ-D12: a driver that expands offline only is asked again when the last pod has ended, however
-// long the delay is.
+// RZ-D12: for a driver that only expands offline, the call is retried when the last pod has ended,
+// however long the backoff is.
 func TestResizerWaitsForPods(t *testing.T) {
 	inUse := &atomic.Bool{}
 	inUse.Store(true)
@@ -199,7 +199,7 @@ func TestResizerWaitsForPods(t *testing.T) {
 	await(p, "the claim has 2Gi", claim, hasSize("2Gi"))
 }
 
-// events is an error unless the object has an event of each reason.
+// events returns an error unless the object has an event of each reason.
 func (p port) events(about client.Object, reasons ...string) error {
 	var list corev1.EventList
 	if err := p.user.List(p.Context(), &list, client.InNamespace(about.GetNamespace())); err != nil {

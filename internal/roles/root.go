@@ -48,7 +48,7 @@ func IsTold(err error) bool {
 	return isAnswer && answer.IsTold()
 }
 
-// Execute runs the role that the command line asks for, until it ends or ctx does.
+// Execute runs the role of the command line until the role or ctx ends.
 func Execute(ctx context.Context, p cli.Program) error {
 	root := newRoot(p)
 	if called := filepath.Base(p.Name); isRole(root, called) {
@@ -139,8 +139,8 @@ name that the program is called by.`,
 	return root
 }
 
-// knownRole refuses a first argument that is no role. Cobra's own error would not count as a
-// mistake in the command line.
+// knownRole refuses a first argument that is not a role. Cobra's own error would not be a
+// [cli.UsageError].
 func knownRole(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -156,7 +156,7 @@ func knownTopic(c *cobra.Command, args []string) error {
 	return knownRole(c.Root(), args)
 }
 
-// usage is cobra's page with flags wrapped at 80 columns.
+// usage is cobra's usage template, with flags wrapped at 80 columns.
 const usage = `Usage:
   {{if .HasAvailableSubCommands}}{{.CommandPath}} ROLE [flags]{{else}}{{.UseLine}}{{end}}
 {{- if .HasExample}}

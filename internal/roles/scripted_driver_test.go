@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// scriptedDriver is a CSI driver in this process that answers as a test says and counts its calls.
+// scriptedDriver is a CSI driver in this process that gives the answers of a test and counts its
+// calls.
 type scriptedDriver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -23,14 +24,14 @@ type scriptedDriver struct {
 	name         string
 	capabilities []csi.ControllerServiceCapability_RPC_Type
 	topology     bool   // volumes are reachable in parts of the cluster only
-	node         string // that NodeGetInfo answers with, and its place too; empty for no answer
+	node         string // the id and the topology in the answer of NodeGetInfo; empty for no answer
 	expand       func(*csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error)
 	publish      func(*csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error)
 	unpublish    func(*csi.ControllerUnpublishVolumeRequest) error
 	snapshot     func(*csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error)
 	dropSnapshot func(*csi.DeleteSnapshotRequest)
 
-	after func(ctx context.Context, method string) error // what happens between the end of a call and its answer
+	after func(ctx context.Context, method string) error // runs between the end of a call and its answer
 
 	self csi.ControllerServer // serves the controller's calls in place of this type; nil for this type
 
@@ -38,7 +39,7 @@ type scriptedDriver struct {
 	calls map[string]int
 }
 
-// serve answers at a socket until the test ends, and returns its address.
+// serve serves on a socket until the test ends, and returns its address.
 func (d *scriptedDriver) serve(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "purser") // t.TempDir is too long for a socket
@@ -93,7 +94,7 @@ func (d *scriptedDriver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (
 	return &csi.NodeGetInfoResponse{NodeId: d.node, AccessibleTopology: placeOf(d.node)}, nil
 }
 
-// placeOf is where the volumes of a node are.
+// placeOf returns the topology of the volumes of a node.
 func placeOf(node string) *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{"example.com/node": node}}
 }

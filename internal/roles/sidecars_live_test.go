@@ -39,7 +39,7 @@ func (p port) sidecars(socket string) {
 		p.Fatal(err)
 	}
 	defer manifest.Close()
-	if err := p.furnisher.Apply(p.Context(), manifest.Name(), manifest); err != nil {
+	if err := p.setup.Apply(p.Context(), manifest.Name(), manifest); err != nil {
 		p.Fatal(err)
 	}
 	s := sidecars.New()

@@ -54,8 +54,8 @@ func (p port) snapshotKinds() {
 	}
 }
 
-// snapshotting is a cluster with both halves at work, each a process of its own with its own
-// permissions, and a bound claim.
+// snapshotting returns a cluster with a snapshot-controller and a csi-snapshotter, each with its
+// own permissions, and a bound claim.
 func snapshotting(t *testing.T, d *scriptedDriver) (
 	p port, claim *corev1.PersistentVolumeClaim, metrics func() map[string]*dto.MetricFamily,
 ) {

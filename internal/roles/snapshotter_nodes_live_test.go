@@ -25,7 +25,7 @@ func TestDistributedSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer manifest.Close()
-	if err := p.furnisher.Apply(t.Context(), manifest.Name(), manifest); err != nil {
+	if err := p.setup.Apply(t.Context(), manifest.Name(), manifest); err != nil {
 		t.Fatal(err)
 	}
 	p.create(&snapshotv1.VolumeSnapshotClass{

@@ -122,7 +122,7 @@ func (c copying) snapshot(name, claim string) *snapshotv1.VolumeSnapshot {
 	return vs
 }
 
-// use mounts the volume of a bound claim, as a node does, while do runs.
+// use mounts the volume of a bound claim, as a node does, and runs do in it.
 func (c copying) use(claim *corev1.PersistentVolumeClaim, do func(dir string) error) {
 	c.Helper()
 	await(c.port, claim.Name+" is bound", claim, isBound)
@@ -198,7 +198,7 @@ func (c copying) gone(o client.Object) {
 	})
 }
 
-// nothingLeft fails the test unless all volumes, contents and finalizers go.
+// nothingLeft fails the test unless all volumes, contents and finalizers are removed.
 func (c copying) nothingLeft() {
 	c.Helper()
 	rolestest.Eventually(c.T, "nothing is left", func() error {

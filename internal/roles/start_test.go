@@ -10,7 +10,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// CL-3: the version, under the name that the program was called by, on standard output.
+// CL-3: --version prints the name of the called program and the version to standard output.
 func TestVersion(t *testing.T) {
 	for _, p := range []cli.Program{
 		{Name: "/usr/bin/csi-provisioner", Args: []string{"--version"}},

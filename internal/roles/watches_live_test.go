@@ -23,8 +23,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// paper is a driver that has volumes in name only.
-type paper struct {
+// fakeVolumes is a driver that stores no volumes.
+type fakeVolumes struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
 
@@ -33,17 +33,17 @@ type paper struct {
 	secrets    chan map[string]string // of each CreateVolume
 }
 
-const paperName = "paper.csi"
+const fakeName = "fake.csi"
 
-func (p *paper) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+func (p *fakeVolumes) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{}, nil
 }
 
-func (p *paper) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: paperName}, nil
+func (p *fakeVolumes) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: fakeName}, nil
 }
 
-func (p *paper) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+func (p *fakeVolumes) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	answer := &csi.GetPluginCapabilitiesResponse{}
 	for _, c := range append(p.plugin, csi.PluginCapability_Service_CONTROLLER_SERVICE) {
 		answer.Capabilities = append(answer.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: c}}})
@@ -51,7 +51,7 @@ func (p *paper) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitie
 	return answer, nil
 }
 
-func (p *paper) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (p *fakeVolumes) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	answer := &csi.ControllerGetCapabilitiesResponse{}
 	for _, c := range append(p.controller, csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME) {
 		answer.Capabilities = append(answer.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}})
@@ -59,14 +59,14 @@ func (p *paper) ControllerGetCapabilities(context.Context, *csi.ControllerGetCap
 	return answer, nil
 }
 
-func (p *paper) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (p *fakeVolumes) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	if p.secrets != nil {
 		p.secrets <- r.GetSecrets()
 	}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}}, nil
 }
 
-func (p *paper) serve(t *testing.T) (socket string) {
+func (p *fakeVolumes) serve(t *testing.T) (socket string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "purser")
 	if err != nil {
@@ -86,7 +86,8 @@ func (p *paper) serve(t *testing.T) (socket string) {
 	return socket
 }
 
-// provisioner runs one under the shipped role, until the test or the caller ends it.
+// provisioner runs a provisioner with the shipped permissions, until the test or the caller ends
+// it.
 func (p port) provisioner(socket string) (end func(), log *rolestest.Log) {
 	p.Helper()
 	role, _ := liveProvisioner(p.T, p.as("csi-provisioner"), socket, "--leader-election-namespace="+process.SystemNamespace)
@@ -98,7 +99,7 @@ func (p port) provisioner(socket string) (end func(), log *rolestest.Log) {
 func (p port) asks(name, class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
 	p.Helper()
 	claim := p.claim(name, new(class))
-	claim.Annotations = map[string]string{names.AnnStorageProvisioner: paperName}
+	claim.Annotations = map[string]string{names.AnnStorageProvisioner: fakeName}
 	maps.Copy(claim.Annotations, annotations)
 	if err := p.user.Update(p.Context(), claim); err != nil {
 		p.Fatal(err)
@@ -112,34 +113,34 @@ func (p port) awaitVolume(claim *corev1.PersistentVolumeClaim) {
 	await(p, "the volume of "+claim.Name, pv, func(*corev1.PersistentVolume) bool { return true })
 }
 
-// W-1 to W-5, ST-10: what is watched, each kind once. Attachments, and nodes with their drivers,
-// only for a driver that has any use for them. C-84: in all of this no claim is written.
+// W-1 to W-5, ST-10: each kind has one watch. VolumeAttachments, Nodes and CSINodes are watched
+// only for a driver that needs them. C-84: no claim is written.
 func TestWatches(t *testing.T) {
 	p := newPort(t)
 	first := storagev1.VolumeBindingWaitForFirstConsumer
 	p.create(
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "paper"}, Provisioner: paperName, VolumeBindingMode: new(first)},
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fake"}, Provisioner: fakeName, VolumeBindingMode: new(first)},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"}}},
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: paperName, NodeID: "n1", TopologyKeys: []string{"zone"}}},
+			Drivers: []storagev1.CSINodeDriver{{Name: fakeName, NodeID: "n1", TopologyKeys: []string{"zone"}}},
 		}},
 	)
 	always := map[string]int{"persistentvolumeclaims": 1, "persistentvolumes": 1, "storageclasses": 1}
 	for _, tc := range []struct {
 		row    string
-		driver *paper
+		driver *fakeVolumes
 		more   map[string]int
 	}{
-		{"W-1 W-2 W-3 a simple driver", &paper{}, nil},
-		{"W-5 ST-10 one that attaches", &paper{controller: []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}}, map[string]int{"volumeattachments": 1}},
-		{"W-4 one with places", &paper{plugin: []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS}}, map[string]int{"nodes": 1, "csinodes": 1}},
+		{"W-1 W-2 W-3 a simple driver", &fakeVolumes{}, nil},
+		{"W-5 ST-10 one that attaches", &fakeVolumes{controller: []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}}, map[string]int{"volumeattachments": 1}},
+		{"W-4 one with places", &fakeVolumes{plugin: []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS}}, map[string]int{"nodes": 1, "csinodes": 1}},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			p := port{t, p.server, p.user, p.furnisher}
+			p := port{t, p.server, p.user, p.setup}
 			begin := p.mark()
 			end, _ := p.provisioner(tc.driver.serve(t))
-			p.awaitVolume(p.asks(strings.ToLower(tc.row[:3]), "paper", map[string]string{names.AnnSelectedNode: "n1"}))
-			end() // a watch is on record when it ends
+			p.awaitVolume(p.asks(strings.ToLower(tc.row[:3]), "fake", map[string]string{names.AnnSelectedNode: "n1"}))
+			end() // the audit log has a watch when it ends
 			want := maps.Clone(always)
 			maps.Copy(want, tc.more)
 			got := map[string]int{}
@@ -158,13 +159,13 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// RB-8, H-44: the shipped role reads no secret. A class that names one gets an event that says
-// which rule is missing and where, and with the optional manifest the values get to the driver.
+// RB-8, H-44: the shipped role reads no secret. A claim whose class names one gets an event with
+// the missing rule and its manifest. With the optional manifest the driver gets the values.
 func TestSecretsNeedTheirOwnPermission(t *testing.T) {
 	p := newPort(t)
-	driver := &paper{secrets: make(chan map[string]string, 10)}
+	driver := &fakeVolumes{secrets: make(chan map[string]string, 10)}
 	p.create(
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "locked"}, Provisioner: paperName, Parameters: map[string]string{
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "locked"}, Provisioner: fakeName, Parameters: map[string]string{
 			names.ParameterProvisionerSecretName: "key", names.ParameterProvisionerSecretNamespace: process.SystemNamespace,
 		}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: "key"}, Data: map[string][]byte{"password": []byte("hunter2")}},
@@ -191,7 +192,7 @@ func TestSecretsNeedTheirOwnPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer manifest.Close()
-	if err := p.furnisher.Apply(t.Context(), manifest.Name(), manifest); err != nil {
+	if err := p.setup.Apply(t.Context(), manifest.Name(), manifest); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitVolume(claim)

@@ -137,7 +137,7 @@ func trim(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.PersistentVolume:
 		o.ManagedFields = nil
-		if o.Spec.CSI != nil { // a volume of an in-tree plugin is translated with them
+		if o.Spec.CSI != nil { // the translation of in-tree volumes needs them
 			o.Annotations = nil
 		}
 	case *storagev1.VolumeAttachment:

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Program is how main was called.
+// Program is the program's name and arguments.
 type Program struct {
 	Name    string // argv[0]; the name of a role picks that role, so that one image serves several
 	Args    []string
@@ -96,7 +96,7 @@ func Run(r Role) func(*cobra.Command, []string) error {
 	}
 }
 
-// NoArguments refuses what is not a flag, which is most often a flag without its dashes.
+// NoArguments refuses arguments that are not flags. Most often they are flags without their dashes.
 func NoArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// UnknownGateError is a feature gate that is not known, which has an exit code of its own (CL-5).
+// UnknownGateError is the error for an unknown feature gate. It has its own exit code (CL-5).
 type UnknownGateError struct{ Name, Known string }
 
 // Error implements error.

@@ -3,7 +3,7 @@ package cli
 import "strings"
 
 // SingleDash is the annotation of a command whose upstream program parses its command line with
-// Go's flag package: -name=x and --name=x are the same (AT-P1, RZ-P1). Any value counts.
+// Go's flag package: -name=x and --name=x are the same (AT-P1, RZ-P1). Any value sets it.
 const SingleDash = "purser-single-dash"
 
 // DoubleDashes returns the arguments with two dashes before each long flag that has one. Shorthands

@@ -54,8 +54,8 @@ func FlagGroups(f *pflag.FlagSet) []FlagGroup {
 	return append(groups, other)
 }
 
-// FlagHelp is the part of a help page about flags: each flag on a line of its own, what it does
-// indented below.
+// FlagHelp returns the part of a help page about flags: each flag on its own line, and its
+// description indented below.
 func FlagHelp(f *pflag.FlagSet) string {
 	var b strings.Builder
 	for _, g := range FlagGroups(f) {
@@ -70,7 +70,7 @@ func FlagHelp(f *pflag.FlagSet) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// flagLine is the flag with its value and default.
+// flagLine returns the flag with its value and default.
 func flagLine(flag *pflag.Flag) string {
 	line := "--" + flag.Name
 	if flag.Shorthand != "" {
@@ -94,7 +94,7 @@ func flagUsage(flag *pflag.Flag) string {
 	return usage
 }
 
-// indented breaks text into lines that fit.
+// indented wraps and indents text.
 func indented(text string, indent, width int) string {
 	pad := strings.Repeat(" ", indent)
 	line, out := pad, []string{}
@@ -119,8 +119,7 @@ const (
 	MarkDeprecated = "deprecated"
 )
 
-// Marked says of flags that upstream does not have them, or that they are there for old manifests
-// only.
+// Marked marks flags as new, which upstream does not have, or as deprecated.
 func Marked(f *pflag.FlagSet, mark string, names ...string) {
 	for _, name := range names {
 		flag := f.Lookup(name)

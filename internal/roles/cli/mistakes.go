@@ -11,7 +11,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-// Need is an error unless ok.
+// Need returns an error unless ok.
 func Need(ok bool, format string, args ...any) error {
 	if ok {
 		return nil
@@ -19,7 +19,7 @@ func Need(ok bool, format string, args ...any) error {
 	return fmt.Errorf(format, args...)
 }
 
-// ValidateAddress is for where a role serves HTTP.
+// ValidateAddress returns an error unless the address is one that HTTP can be served at.
 func ValidateAddress(flag, address string) error {
 	if address == "" {
 		return nil
@@ -32,14 +32,15 @@ func ValidateAddress(flag, address string) error {
 	return Need(err == nil, "--%s=%q: %q is not a port; give a number from 0 to 65535", flag, address, port)
 }
 
-// loggingFlag has the flags behind the settings of the logs.
+// loggingFlag maps the fields of the logging configuration to their flags.
 var loggingFlag = map[string]string{
 	"format": "logging-format", "flushFrequency": "log-flush-frequency", "verbosity": "v", "vmodule": "vmodule",
 	"options.text.splitStream": "log-text-split-stream", "options.text.infoBufferSize": "log-text-info-buffer-size",
 	"options.json.splitStream": "log-json-split-stream", "options.json.infoBufferSize": "log-json-info-buffer-size",
 }
 
-// ValidateLogging is for the flags of the logs, so that they are told with the others (CL-9).
+// ValidateLogging returns the mistakes in the logging flags, so that they are reported with the
+// others (CL-9).
 func ValidateLogging(logging *logsapi.LoggingConfiguration) (errs []error) {
 	for _, mistake := range logsapi.Validate(logging, nil, nil) {
 		setting, _, _ := strings.Cut(mistake.Field, "[")
@@ -52,7 +53,7 @@ func ValidateLogging(logging *logsapi.LoggingConfiguration) (errs []error) {
 	return errs
 }
 
-// wants is what a flag of each type takes.
+// wants says what a flag of each type accepts.
 var wants = map[string]string{
 	"bool":     "true or false",
 	"duration": "a duration, such as 500ms, 10s or 1h30m",
@@ -63,23 +64,23 @@ var wants = map[string]string{
 	"uint":     "a whole number that is not negative",
 }
 
-// patientValue is the value of a flag that lets the command line be read to its end, so that all
-// mistakes are told at once (CL-9).
-type patientValue struct {
+// deferredValue is a flag's value that stores a parse error instead of returning it, so that all
+// mistakes are reported together (CL-9).
+type deferredValue struct {
 	pflag.Value
 	flag    string
 	mistake error
 }
 
-// Set implements pflag.Value. The words are not those of the flag library, which are about Go.
-func (p *patientValue) Set(value string) error {
+// Set implements pflag.Value. It replaces the messages of the flag library, which are about Go.
+func (p *deferredValue) Set(value string) error {
 	before := p.String()
 	err := p.Value.Set(value)
 	if err == nil {
 		return nil
 	}
 	if want, plain := wants[p.Type()]; plain {
-		_ = p.Value.Set(before) // which the library has overwritten, and a zero would be one more mistake
+		_ = p.Value.Set(before) // the library has overwritten it, and a zero would be one more mistake
 		p.mistake = fmt.Errorf("--%s=%q: must be %s", p.flag, value, want)
 	} else {
 		p.mistake = fmt.Errorf("--%s=%q: %w", p.flag, value, err)
@@ -87,24 +88,24 @@ func (p *patientValue) Set(value string) error {
 	return nil
 }
 
-// CollectMistakes makes every flag wait with its mistakes.
+// CollectMistakes makes every flag store its mistakes for [Mistakes].
 func CollectMistakes(f *pflag.FlagSet) {
-	f.VisitAll(func(flag *pflag.Flag) { flag.Value = &patientValue{Value: flag.Value, flag: flag.Name} })
+	f.VisitAll(func(flag *pflag.Flag) { flag.Value = &deferredValue{Value: flag.Value, flag: flag.Name} })
 }
 
-// Mistakes are the values that flags did not take.
+// Mistakes returns an error with the values that flags did not accept.
 func Mistakes(f *pflag.FlagSet) error {
 	var errs []error
 	f.VisitAll(func(flag *pflag.Flag) {
-		if p, ok := flag.Value.(*patientValue); ok {
+		if p, ok := flag.Value.(*deferredValue); ok {
 			errs = append(errs, p.mistake)
 		}
 	})
 	return errors.Join(errs...)
 }
 
-// LoggingFlags are those of the Kubernetes components (F-60 to F-62). Four of them need a gate that
-// no program of this kind can set; upstream shows them all the same (F-63).
+// LoggingFlags adds the logging flags of the Kubernetes components (F-60 to F-62). Four of them
+// need a feature gate that cannot be set; upstream shows them all the same (F-63).
 func LoggingFlags(logging *logsapi.LoggingConfiguration) func(*pflag.FlagSet) {
 	return func(f *pflag.FlagSet) {
 		logsapi.AddFlags(logging, f)

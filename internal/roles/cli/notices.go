@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Notices are what the command line makes worth telling, once each. They are logged when logging is
-// set up.
+// Notices are warnings about the command line, at most one for each flag. They are logged when
+// logging is set up.
 type Notices struct{ Lines []Notice }
 
 // Notice is a warning about one flag.
@@ -70,7 +70,7 @@ func AddRetired(f *pflag.FlagSet, notices *Notices, flags ...RetiredFlag) {
 	}
 }
 
-// RetiredSwitches are flags without a value of older versions.
+// RetiredSwitches returns boolean flags of older versions.
 func RetiredSwitches(names []string) (all []RetiredFlag) {
 	for _, name := range names {
 		all = append(all, RetiredFlag{Name: name, Kind: "bool", Now: "has no effect: the flag is of an older version"})

@@ -34,8 +34,9 @@ type Controllers struct {
 	Workers    uint
 	RetryStart time.Duration
 	RetryMax   time.Duration
-	// ForceDetachAfter is how long an unhealthy node may report in use a volume that it does not need.
-	// KeepInUse is --disable-force-detach-on-timeout: it stays attached, however long.
+	// ForceDetachAfter is how long an unhealthy node may report in use a volume that it does not
+	// need. With KeepInUse (--disable-force-detach-on-timeout) the volume stays attached as long as
+	// it is reported in use.
 	ForceDetachAfter time.Duration
 	KeepInUse        bool
 
@@ -132,9 +133,9 @@ func (c *Controllers) WantedFlag(f *pflag.FlagSet) {
 	)
 }
 
-// DefaultWorkers are as many as a provisioner has. Each has at most two requests under way. With
-// fewer than the clients that write at once, what is asked for waits in our queue for longer than
-// it takes: with 32, the slowest of a thousand claims took a quarter longer.
+// DefaultWorkers is as many as a provisioner has. Each worker has at most two requests in flight.
+// With 32 workers, claims of a burst waited in the work queue: the slowest of a thousand claims
+// took a quarter longer.
 const DefaultWorkers = 100
 
 // Validate implements role.
@@ -160,8 +161,8 @@ func (c *Controllers) Validate() error {
 	)...)
 }
 
-// Enabled says which controllers run. Each can be swapped by itself: they meet at the API server
-// only.
+// Enabled returns which controllers run. Each can be replaced by itself, since they communicate
+// only through the API server.
 func (c *Controllers) Enabled() (map[string]bool, error) {
 	on := map[string]bool{}
 	var unknown []error

@@ -55,8 +55,8 @@ func TestControllersEnabled(t *testing.T) {
 	}
 }
 
-// What the page on migrating has to be put into kube-controller-manager's flag is what this role
-// takes over, no more and no less.
+// The page on migrating lists controllers to switch off in kube-controller-manager. They are
+// exactly those that this role runs.
 func TestControllersToSwitchOff(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "migrating.md"))
 	if err != nil {

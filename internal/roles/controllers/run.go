@@ -72,7 +72,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	return b.mgr.Start(ctx)
 }
 
-// Ready is nil when the controllers have seen all objects.
+// Ready returns nil when the caches of the controllers have synced.
 func (c *Controllers) Ready(ctx context.Context) error {
 	web := c.ready.Load()
 	if web == nil {
@@ -81,7 +81,7 @@ func (c *Controllers) Ready(ctx context.Context) error {
 	return web.CheckAll(ctx)
 }
 
-// Renewing is an error when the controllers lead and do not renew their lease (HT-2).
+// Renewing returns an error when the controllers lead and do not renew their lease (HT-2).
 func (c *Controllers) Renewing() error {
 	if lock := c.lock.Load(); lock != nil {
 		return lock.Healthy()
@@ -146,7 +146,8 @@ func (b *builder) assemble(ctx context.Context) error {
 	return process.OnStarted(b.mgr, b.role.Started)
 }
 
-// recorder writes events of one component; each controller has upstream's.
+// recorder returns a recorder of events for one component. Each controller has the component of its
+// upstream counterpart.
 func (b *builder) recorder(ctx context.Context, component string) (*kube.Events, error) {
 	events, err := kube.NewEvents(
 		ctx,
@@ -220,7 +221,7 @@ func (c *Controllers) enabledControllers() ([]registry.Controller, error) {
 	return enabled, err
 }
 
-// trim keeps of each object what the controllers read.
+// trim returns the cache transform, which keeps the fields that the controllers read.
 func (b *builder) trim(log logr.Logger) (toolscache.TransformFunc, error) {
 	trim := kube.TrimForBinding
 	if b.role.Cache != nil {
@@ -244,10 +245,10 @@ func (b *builder) trim(log logr.Logger) (toolscache.TransformFunc, error) {
 	return registry.Trim(enabled, binding), err
 }
 
-// managerName is what the API server notes of our writes: the user agent up to the first slash.
+// managerName is the field manager of this role's writes: the user agent up to the first slash.
 const managerName = "purser-controllers"
 
-// wantedPermissions are those that the controllers which run need.
+// wantedPermissions returns the permissions that the enabled controllers need.
 func (b *builder) wantedPermissions() ([]process.Permission, error) {
 	enabled, err := b.role.enabledControllers()
 	wanted := registry.Permissions(enabled)

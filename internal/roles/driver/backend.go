@@ -24,15 +24,14 @@ const (
 
 var backends = []string{backendLoopfile, BackendDirectory, backendCeph}
 
-// chosen is a backend, and one sentence for the user that says why it is this one.
+// chosen is a backend, and one sentence for the user with the reason for the choice.
 type chosen struct {
 	kind   string
 	reason string
 }
 
-// chooseBackend never changes the kind of a state directory: the volumes of one kind are nothing to
-// another, and a driver that was upgraded, or started once without root, must not lose sight of
-// them.
+// chooseBackend never changes the backend of a state directory. A backend does not see the volumes
+// of another one, and a driver that was upgraded, or started once without root, must not lose them.
 func (d *Driver) chooseBackend(state string) (chosen, error) {
 	began, err := beganWith(state)
 	switch {
@@ -59,7 +58,7 @@ func (d *Driver) chooseBackend(state string) (chosen, error) {
 	return chosen{kind: began, reason: "volumes are " + whatAre[began] + ", as before in this state directory"}, nil
 }
 
-// firstChoice is for a state directory without volumes.
+// firstChoice chooses the backend of a state directory without volumes.
 func (d *Driver) firstChoice(state string) (chosen, error) {
 	switch d.Backend {
 	case BackendDirectory:
@@ -104,8 +103,8 @@ func (d *Driver) newBackend(kind, state string) (backend.Backend, error) {
 // kindFile holds the backend of a state directory.
 const kindFile = "backend"
 
-// beganWith is empty for a state directory without volumes. One of an older version has no file,
-// and its volumes are directories.
+// beganWith returns the backend of a state directory; empty for one without volumes. A directory of
+// an older version has no file, and its volumes are directories.
 func beganWith(state string) (string, error) {
 	path := filepath.Join(state, kindFile)
 	content, err := os.ReadFile(path)
@@ -134,7 +133,7 @@ func beganWith(state string) (string, error) {
 	return "", nil
 }
 
-// keepKind makes the choice last.
+// keepKind writes the choice to disk.
 func keepKind(state, kind string) error {
 	if began, err := beganWith(state); err == nil && began == kind {
 		return nil

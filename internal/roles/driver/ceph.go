@@ -48,9 +48,9 @@ func (c *cephSettings) newBackend(state string) (*ceph.Backend, error) {
 	})
 }
 
-// usable says what is missing to begin with Ceph. Later on that is for Probe to say: a program that
-// is missing for the time of an upgrade must not keep a driver from starting that has volumes to
-// unstage.
+// usable returns an error with what is missing for the first start with Ceph. On later starts Probe
+// reports it: a program that is missing during an upgrade must not keep a driver from starting that
+// has volumes to unstage.
 func (c *cephSettings) usable(state string) error {
 	b, err := c.newBackend(state)
 	if err != nil {
@@ -59,7 +59,8 @@ func (c *cephSettings) usable(state string) error {
 	return b.Check(context.Background())
 }
 
-// cephHelp lists what a class and a secret can say. The backend refuses everything else by name.
+// cephHelp lists the parameters of classes and the keys of secrets. The backend refuses all others
+// by name.
 const cephHelp = `With --backend=ceph volumes are in Ceph clusters, through the programs rbd and
 ceph. Parameters of a StorageClass:
   kind           rbd (default): images; cephfs: subvolumes

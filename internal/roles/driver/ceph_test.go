@@ -8,9 +8,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 )
 
-// A driver that cannot begin says what is missing, and the state directory
-// stays free for another backend.
-func TestCephIsNotBegunWithoutAClusterToReach(t *testing.T) {
+// A driver that cannot start reports what is missing, and the state directory can still have
+// another backend.
+func TestCephDoesNotStartWithoutACluster(t *testing.T) {
 	d, state := New(), t.TempDir()
 	d.Backend, d.Ceph.ConfDir = backendCeph, t.TempDir()
 	choice, err := d.chooseBackend(state)
@@ -22,8 +22,8 @@ func TestCephIsNotBegunWithoutAClusterToReach(t *testing.T) {
 	}
 }
 
-// One that has volumes starts all the same: they have to be unstaged.
-func TestCephGoesOnWithoutACluster(t *testing.T) {
+// A driver that has volumes starts all the same, since they have to be unstaged.
+func TestCephWithVolumesStartsWithoutACluster(t *testing.T) {
 	d, state := New(), t.TempDir()
 	if err := keepKind(state, backendCeph); err != nil {
 		t.Fatal(err)

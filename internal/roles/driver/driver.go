@@ -25,7 +25,7 @@ import (
 type Driver struct {
 	Version string
 	Log     logr.Logger       // overrides the logging flags when set, for the driver inside of `up`
-	Notice  func(text string) // is told once what a person should know of the start
+	Notice  func(text string) // receives messages for the user about the start
 
 	Endpoint string
 	StateDir string
@@ -98,7 +98,7 @@ sidecar is needed for either.
 	return c
 }
 
-// loopHelp lists what a class can say. The backend refuses everything else by name.
+// loopHelp lists the parameters of classes. The backend refuses all others by name.
 const loopHelp = `Parameters of a StorageClass for loop images:
   csi.storage.k8s.io/fstype  ext4 (default), xfs or btrfs
   provisioning               thin (default), or thick: all the space at once
@@ -211,7 +211,8 @@ func hostname() string {
 	return name
 }
 
-// defaultStateDir is the system's place for root, and the user's for others.
+// defaultStateDir returns the system's state directory for root, and the user's own for other
+// users.
 func defaultStateDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/purser"
@@ -222,7 +223,7 @@ func defaultStateDir() string {
 	return ""
 }
 
-// Validate implements role. It touches nothing, so that a mistake leaves nothing behind.
+// Validate implements role. It creates no files.
 func (d *Driver) Validate() error {
 	var errs []error
 	if d.Endpoint == "" {
@@ -253,7 +254,7 @@ func (d *Driver) Validate() error {
 	return errors.Join(append(errs, d.settingMistakes()...)...)
 }
 
-// flagOf are the flags behind the settings of the driver.
+// flagOf maps the settings of the driver to their flags.
 var flagOf = map[string]string{
 	"Name":     "driver-name",
 	"NodeID":   "node-id",
@@ -263,8 +264,9 @@ var flagOf = map[string]string{
 	"Zones":    "virtual-zones",
 }
 
-// settingMistakes leaves out the flags without which there is nothing to do, of which Validate has
-// said so. The name of the driver is in its topology key, which takes less than a name may have.
+// settingMistakes returns the mistakes in the driver's settings, without the missing flags that
+// Validate reports itself. The name of the driver is part of its topology key, which must be
+// shorter than a name may be.
 func (d *Driver) settingMistakes() (errs []error) {
 	named := true
 	for _, m := range d.settings().CheckSettings() {
@@ -293,7 +295,8 @@ const (
 	topologyOff    = "false"
 )
 
-// topologyMistakes are those that the driver's settings do not show: the form of the flag.
+// topologyMistakes returns the mistakes in the form of --topology, which the driver's settings do
+// not show.
 func (d *Driver) topologyMistakes() (errs []error) {
 	seen := map[string]bool{}
 	for _, segment := range d.Topology {
@@ -330,11 +333,11 @@ func (d *Driver) validateRegistration() error {
 	return nil
 }
 
-// settings are those of the driver that need no backend and no mounter.
+// settings returns the settings of the driver except its backend and mounter.
 func (d *Driver) settings() driver.Config {
 	state, err := filepath.Abs(d.StateDir)
 	if err != nil {
-		state = d.StateDir // the driver says that it is not absolute
+		state = d.StateDir // the driver reports that it is not absolute
 	}
 	c := driver.Config{
 		Name: d.Name, Version: d.Version, NodeID: d.NodeID, Endpoint: d.Endpoint, StateDir: state,

@@ -69,8 +69,8 @@ func TestTheDefaultBackendIsWhatTheMachineCanDo(t *testing.T) {
 	}
 }
 
-// playKubelet does what a kubelet's plugin watcher does with a socket that appears: it asks, calls
-// the driver where the answer says, and tells how that went.
+// playKubelet does what a kubelet's plugin watcher does with a new socket: it calls GetInfo, calls
+// the driver at the endpoint in the answer, and reports the result.
 func playKubelet(t *testing.T, dir string) {
 	t.Helper()
 	path := seen(t, func() (string, bool) {
@@ -104,7 +104,7 @@ func playKubelet(t *testing.T, dir string) {
 	}
 }
 
-// seen looks again and again, at most for as long as a machine under load may need.
+// seen polls until look returns true, with a timeout for a machine under load.
 func seen[T any](t *testing.T, look func() (T, bool)) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -184,7 +184,7 @@ func TestTheDriverNeedsNoSidecar(t *testing.T) {
 	if _, body := fetch(t, base+"/metrics"); !strings.Contains(body, `purser_driver_calls_seconds_count{grpc_status_code="OK",method="Probe"}`) {
 		t.Errorf("metrics lack the calls:\n%s", body)
 	}
-	// What Probe says is what the health check says.
+	// The health check has the result of Probe.
 	if err := os.RemoveAll(filepath.Join(d.StateDir, "volumes")); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestTheDriverNeedsNoSidecar(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// mute is a sink, so that the role does not set up its own.
+// mute is a log sink that drops all lines.
 type mute struct{}
 
 func (mute) Init(logr.RuntimeInfo)            {}

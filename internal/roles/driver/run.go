@@ -71,8 +71,8 @@ func (d *Driver) plugin(served *telemetry.Served) (*driver.Driver, error) {
 	return plugin, keepKind(state, choice.kind)
 }
 
-// serve runs the driver and what stands around it. The kubelet hears of the driver when it accepts
-// calls, and of its end before that.
+// serve runs the driver with its registration and its HTTP server. The driver is registered with
+// the kubelet after it accepts calls, and unregistered before it ends.
 func (d *Driver) serve(ctx context.Context, plugin *driver.Driver, registry prometheus.Gatherer) error {
 	web, err := d.newWeb(plugin, registry)
 	if err != nil {
@@ -97,22 +97,22 @@ func (d *Driver) serve(ctx context.Context, plugin *driver.Driver, registry prom
 	return parts.Wait()
 }
 
-// register waits until the kubelet can call what it is told of.
+// register registers the driver with the kubelet, once the driver accepts calls.
 func (d *Driver) register(ctx context.Context, plugin *driver.Driver, web *web) error {
-	desk, err := kubelet.New(d.registration())
+	server, err := kubelet.New(d.registration())
 	if err != nil {
 		return fmt.Errorf("--registration-dir=%s: %w", d.RegistrationDir, err)
 	}
-	web.SetCheck("registration", func(context.Context) error { return desk.Check() })
+	web.SetCheck("registration", func(context.Context) error { return server.Check() })
 	select {
 	case <-plugin.Ready():
-		return desk.Run(ctx)
+		return server.Run(ctx)
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// web is what the driver serves over HTTP.
+// web is the HTTP endpoint of the driver.
 type web struct {
 	*process.HTTPServer
 	address  string
@@ -123,8 +123,8 @@ type web struct {
 // probeTimeout bounds one answer of /livez and /readyz.
 const probeTimeout = 5 * time.Second
 
-// newWeb asks over the driver's own socket: that is what callers do, and it finds out when the
-// socket is gone.
+// newWeb returns the HTTP endpoint. Its checks call the driver through its socket, as callers do,
+// so that they fail when the socket is gone.
 func (d *Driver) newWeb(plugin *driver.Driver, registry prometheus.Gatherer) (*web, error) {
 	own, err := csirpc.Dial(csirpc.Config{Endpoint: d.Endpoint, Timeout: probeTimeout})
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *Driver) newWeb(plugin *driver.Driver, registry prometheus.Gatherer) (*w
 			select {
 			case <-plugin.Ready():
 				return own.Probe(ctx)
-			default: // to go over many volumes takes time, and a restart would begin anew
+			default: // reading many volumes takes time, and a restart would begin again
 				return nil
 			}
 		},

@@ -45,8 +45,8 @@ func (e ExitError) Unwrap() error { return e.Err }
 // IsTold reports whether the answer has been printed.
 func (e ExitError) IsTold() bool { return e.Err == nil }
 
-// cannotTell gives an error the exit code of an answer that is not known: 1 would say that something
-// is stuck.
+// cannotTell gives an error the exit code for an unknown state, since 1 means that an object is
+// stuck.
 func cannotTell(err error) error {
 	if _, told := errors.AsType[ExitError](err); err == nil || told {
 		return err
@@ -65,8 +65,8 @@ func New(streams Streams) []*cobra.Command {
 	return []*cobra.Command{newExplain(streams), newTree(streams), newDump(streams)}
 }
 
-// Answer is the output of explain with -o json or -o yaml. Reports has one entry for an object that
-// was asked for; without an object, Groups has the causes and Reports every object that is stuck.
+// Answer is the output of explain with -o json or -o yaml. For one object, Reports has its entry.
+// Without an object, Groups has the causes, and Reports every stuck object.
 type Answer struct {
 	Time    time.Time     `json:"time"`
 	Reports []core.Report `json:"reports"`
@@ -131,7 +131,7 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// once prints the answer if it is another than before.
+// once prints the answer if it differs from the previous one.
 func (o *explainOptions) once(ctx context.Context, args []string, before string) (code int, text string, err error) {
 	answer, err := o.answer(ctx, args)
 	if err != nil {
@@ -184,7 +184,7 @@ func (o *explainOptions) render(answer Answer) (string, error) {
 	return p.String(), nil
 }
 
-// exitCode is 1 if anything is stuck, 2 if an object could not be judged.
+// exitCode returns 1 if an object is stuck, and 2 if the state of an object is unknown.
 func exitCode(answer Answer) int {
 	code := 0
 	for _, report := range answer.Reports {
@@ -199,7 +199,7 @@ func exitCode(answer Answer) int {
 	return code
 }
 
-// styleFor uses colour on a terminal only, and not if NO_COLOR is set.
+// styleFor returns a style with colours for a terminal, unless NO_COLOR is set.
 func styleFor(out io.Writer) style {
 	file, ok := out.(*os.File)
 	if ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" {

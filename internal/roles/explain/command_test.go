@@ -47,7 +47,8 @@ func run(t *testing.T, args ...string) (out string, code int, err error) {
 	return text.String(), code, err
 }
 
-// 0 well, 1 stuck, 2 cannot tell; what went wrong is not taken for something that is stuck.
+// The exit codes are 0 for a healthy object, 1 for a stuck one, and 2 for an unknown state. An
+// error of the command itself is not 1.
 func TestExitCodes(t *testing.T) {
 	for _, tc := range []struct {
 		args  string

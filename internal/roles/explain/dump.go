@@ -92,7 +92,7 @@ func cmpError(errs ...error) error {
 	return nil
 }
 
-// write prints the List within the size, without the oldest events if there are too many.
+// write prints the List. It drops the oldest events if the List is larger than the limit.
 func (o *dumpOptions) write(items []map[string]any, unread map[core.Kind]string, limit int64) error {
 	annotations := map[string]string{inventory.AnnDumpTime: time.Now().UTC().Format(time.RFC3339)}
 	maps.Copy(annotations, inventory.UnreadAnnotations(unread))
@@ -114,7 +114,7 @@ func (o *dumpOptions) write(items []map[string]any, unread map[core.Kind]string,
 	return encoder.Encode(list)
 }
 
-// fit leaves out the oldest events until the rest is small enough.
+// fit drops the oldest events until the rest is within the limit.
 func fit(items []map[string]any, limit int64) (kept []map[string]any, dropped int, err error) {
 	sizes := make([]int64, len(items))
 	total := int64(0)

@@ -21,8 +21,8 @@ import (
 	"github.com/purser-csi/purser/internal/world/inventory"
 )
 
-// source says where the objects come from. The flags are kubectl's, so that the commands work as
-// its plugin.
+// source says where the objects are read from. The flags are kubectl's, so that the commands work
+// as its plugin.
 type source struct {
 	kubeconfig, context, namespace string
 	from                           []string

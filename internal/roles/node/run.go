@@ -70,7 +70,8 @@ func (n *Node) Run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// newManager has a cache of the pods of the node alone, where the role serves one.
+// newManager returns a manager. If the role serves one node, its cache has only the pods of that
+// node.
 func (n *Node) newManager(ctx context.Context, api *rest.Config) (manager.Manager, error) {
 	places := n.places()
 	return process.NewManager(ctx, process.ManagerConfig{
@@ -120,7 +121,7 @@ func (n *Node) add(ctx context.Context, mgr manager.Manager, events reconcile.Re
 	return nil
 }
 
-// trim drops what the agent never reads.
+// trim drops the fields that the agent never reads.
 func trim(in any) (any, error) {
 	if o, ok := in.(client.Object); ok {
 		o.SetManagedFields(nil)
@@ -139,7 +140,7 @@ func trim(in any) (any, error) {
 }
 
 // lockRoots keeps a second agent from the same root directory. The kernel releases the locks when
-// the process ends, however it ends.
+// the process ends, even by SIGKILL.
 func (n *Node) lockRoots() (unlock func(), err error) {
 	var files []*os.File
 	unlock = func() {

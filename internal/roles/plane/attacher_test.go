@@ -10,8 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 )
 
-// AT-F1 to AT-F3: the attacher of plane has the timeout, the workers and the delays of the command
-// line, and not its own defaults.
+// AT-F1 to AT-F3: the attacher of plane uses the timeout, the workers and the delays of the command
+// line, not its own defaults.
 func TestAttacherOfPlaneHasThePaceOfTheCommandLine(t *testing.T) {
 	p := New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -1,3 +1,3 @@
 // Package plane is the role plane: the roles controllers and csi-provisioner in one process, with
-// one cache, and with claims handed over in memory.
+// one informer cache, and a queue in memory for claims.
 package plane

@@ -19,8 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/resizer"
 )
 
-// Plane is the role plane: the controllers, a provisioner, a resizer and, if asked for, an attacher
-// in one process, which then need fewer writes.
+// Plane is the role plane: the controllers, a provisioner, a resizer and optionally an attacher in
+// one process. Together they need fewer writes.
 type Plane struct {
 	*provisioner.Provisioner
 	Controllers  *controllers.Controllers
@@ -88,8 +88,8 @@ func (p *Plane) Validate() error {
 		p.Provisioner.Validate(), p.Resizer.ValidateExpansion())
 }
 
-// Run implements role. When one of the roles ends, so do the others: the next process begins with
-// all of them.
+// Run implements role. When one of the roles ends, the others are stopped, and the process is
+// restarted with all of them.
 func (p *Plane) Run(ctx context.Context) error {
 	ctx, err := p.StartLogging(ctx)
 	if err != nil {
@@ -135,8 +135,8 @@ func (p *Plane) addResizer() {
 	p.Together.Add, p.Together.Longest = r.AddBeside, r.LongestCall()
 }
 
-// electionOfControllers is that of the controllers in the same process: another lease, a holder
-// that says so, and no lock of v1, which had none (O-3).
+// electionOfControllers returns the election of the controllers in the same process. It has its own
+// lease and holder identity, and not the lock of v1, which had no controllers (O-3).
 func electionOfControllers(provisioner process.Election, identity string) process.Election {
 	provisioner.Holder, provisioner.LockType = identity, process.LockLeases
 	return provisioner

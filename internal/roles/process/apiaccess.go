@@ -23,12 +23,12 @@ type APIAccess struct {
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
-	Traffic  *kube.Traffic  // of all that this process writes; made with the first configuration unless it is shared
+	Traffic  *kube.Traffic  // counts the writes of this process; made by the first Config unless it is shared
 	throttle *kube.Throttle // by --kube-api-qps; nil for none
-	Cache    *SharedCache   // that the roles of this process share; nil for one of its own
+	Cache    *SharedCache   // shared by the roles of this process; nil if the role has its own
 }
 
-// AddFlags are F-1, F-41, F-49 and F-50.
+// AddFlags adds the flags F-1, F-41, F-49 and F-50.
 func (a *APIAccess) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(
 		&a.Kubeconfig,
@@ -59,8 +59,8 @@ func (a *APIAccess) Validate() []error {
 	}
 }
 
-// find reads the kubeconfig, or looks at what a pod is given (ST-2, EN-6). KUBECONFIG wins over the
-// flag (EN-1).
+// find reads the kubeconfig, or else uses the in-cluster configuration (ST-2, EN-6). KUBECONFIG
+// wins over the flag (EN-1).
 func (a *APIAccess) find() (*rest.Config, error) {
 	from, path := "--kubeconfig", a.Kubeconfig
 	if env := os.Getenv("KUBECONFIG"); env != "" {
@@ -88,7 +88,8 @@ func (a *APIAccess) find() (*rest.Config, error) {
 	return api, nil
 }
 
-// Config finds the API server; without any setting it is the one of the cluster around us.
+// Config returns the configuration for requests to the API server. Without any setting it is the
+// in-cluster configuration.
 func (a *APIAccess) Config(userAgent string) (*rest.Config, error) {
 	api := a.API
 	if api == nil {
@@ -110,10 +111,10 @@ func (a *APIAccess) Config(userAgent string) (*rest.Config, error) {
 	return api, nil
 }
 
-// limits are --kube-api-qps and --kube-api-burst; less than 0 is no limit of our own.
+// limits returns --kube-api-qps and --kube-api-burst. A negative qps disables the client's limit.
 func (a *APIAccess) limits() (qps float32, burst int) {
 	switch {
-	case a.KubeAPIQPS <= 0: // a negative one is upstream's way to have none (F-49)
+	case a.KubeAPIQPS <= 0: // as upstream, a negative one disables the limit (F-49)
 		return -1, a.KubeAPIBurst
 	case a.KubeAPIBurst == 0:
 		return a.KubeAPIQPS, int(2*a.KubeAPIQPS) + 1
@@ -121,15 +122,15 @@ func (a *APIAccess) limits() (qps float32, burst int) {
 	return a.KubeAPIQPS, a.KubeAPIBurst
 }
 
-// ShareThrottle makes the limit for all requests of the process but those for its leases, which
-// have their own: a leader that is busy must not lose its lease for that.
+// ShareThrottle makes one rate limit for all requests of the process except those for its leases,
+// which have their own, so that a busy leader does not lose its lease.
 func (a *APIAccess) ShareThrottle() {
 	if qps, burst := a.limits(); a.throttle == nil && qps > 0 {
 		a.throttle = kube.NewThrottle(qps, burst)
 	}
 }
 
-// CountThrottle has the time counted that requests wait for the limit (8.9).
+// CountThrottle registers a metric of the time that requests wait for the rate limit (8.9).
 func (a *APIAccess) CountThrottle(registry prometheus.Registerer) {
 	if a.throttle != nil {
 		a.throttle.Tell(telemetry.NewCounter(registry, telemetry.MetricThrottled).WithLabelValues().Add)

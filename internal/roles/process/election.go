@@ -22,7 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// Election are the settings of leader election.
+// Election has the settings of leader election.
 type Election struct {
 	Enabled       bool
 	Namespace     string
@@ -42,8 +42,9 @@ const (
 	lockEndpoints = "endpoints"
 )
 
-// NewIdentity names this process and no other: a host name is shared by pods on the host's network,
-// and by a pod and its successor, and two holders with one name would both lead (LK-2, H-32).
+// NewIdentity returns an identity that no other process has. A host name is not enough: pods on the
+// host's network share it, and so do a pod and its replacement. Two holders with one identity would
+// both lead (LK-2, H-32).
 func NewIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -52,11 +53,11 @@ func NewIdentity() string {
 	return host + "_" + string(uuid.NewUUID())
 }
 
-// Identity is the name under which this process leads. It is the same for the life of the process
-// and differs from that of any other.
+// Identity returns the holder identity of this process in the lease. It does not change while the
+// process runs.
 func (e *Election) Identity() string { return e.Holder }
 
-// AddFlags are F-43 to F-48.
+// AddFlags adds the flags F-43 to F-48.
 func (e *Election) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&e.Enabled, "leader-election", false, "let only one of several instances work at a time")
 	f.StringVar(&e.Namespace, "leader-election-namespace", "", "`namespace` of the lease; empty for the pod's own")
@@ -76,7 +77,7 @@ func (e *Election) AddFlags(f *pflag.FlagSet) {
 	f.Var(labels{&e.Labels}, "leader-election-labels", "labels for the lease, as `key:value`,...")
 }
 
-// SetType is the value of --leader-election-type: leases or endpoints (O-3).
+// SetType sets the value of --leader-election-type: leases or endpoints (O-3).
 func (e *Election) SetType(value string) error {
 	if value != LockLeases && value != lockEndpoints {
 		return fmt.Errorf("%q: must be %s or %s", value, LockLeases, lockEndpoints)
@@ -85,7 +86,7 @@ func (e *Election) SetType(value string) error {
 	return nil
 }
 
-// EnableOld is the value of --enable-leader-election of v1 (O-2).
+// EnableOld sets the value of --enable-leader-election of v1 (O-2).
 func (e *Election) EnableOld(value string) error {
 	enabled, err := strconv.ParseBool(value)
 	e.Enabled, e.old = enabled, true
@@ -127,14 +128,14 @@ func (e *Election) Validate() []error {
 	}
 }
 
-// NewLock is the lock on the lease, and with the type endpoints on v1's Endpoints object as well
-// (O-3). It has its own client and its own connection, so that busy controllers do not cost the
-// lease.
+// NewLock returns the lock on the Lease, and with the type endpoints on v1's Endpoints object as
+// well (O-3). It has its own client and connection, so that the requests of busy controllers do not
+// delay a renewal.
 func (e *Election) NewLock(api *rest.Config, name string, events resourcelock.EventRecorder) (*ElectionLock, error) {
 	api = rest.AddUserAgent(kube.DedicatedTransport(api), "leader-election")
-	api.RateLimiter = nil                             // one of its own
-	api.Timeout = max(time.Second, e.RenewDeadline/2) // one request that hangs does not cost the lease
-	api.WarningHandlerWithContext = rest.NoWarnings{} // that Endpoints are deprecated is not news
+	api.RateLimiter = nil                             // a limit of its own
+	api.Timeout = max(time.Second, e.RenewDeadline/2) // one request that hangs does not lose the lease
+	api.WarningHandlerWithContext = rest.NoWarnings{} // about Endpoints, which are deprecated
 	leases, err := coordinationv1client.NewForConfig(api)
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
@@ -155,9 +156,9 @@ func (e *Election) NewLock(api *rest.Config, name string, events resourcelock.Ev
 	return newElectionLock(lock, e.LeaseDuration), nil
 }
 
-// DriverLeaseName is upstream's, so that both can never lead at once (LK-1). Where the API server
-// would refuse upstream's name there is no upstream that leads, and the name is made a valid one
-// (LK-3).
+// DriverLeaseName returns upstream's name of the lease, so that Purser and upstream never lead at
+// once (LK-1). If upstream's name is not valid, upstream cannot lead, and the name is changed into
+// a valid one (LK-3).
 func DriverLeaseName(driver string) string {
 	name := strings.Map(func(r rune) rune {
 		if (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') || r == '-' {
@@ -175,7 +176,7 @@ func DriverLeaseName(driver string) string {
 	return name
 }
 
-// LeaseNamespace of the lease (F-44).
+// LeaseNamespace returns the namespace of the lease (F-44).
 func (e *Election) LeaseNamespace() string {
 	if e.Namespace != "" {
 		return e.Namespace
@@ -189,8 +190,8 @@ func (e *Election) LeaseNamespace() string {
 	return "default"
 }
 
-// labels is the value of --leader-election-labels. A colon separates key and value, as upstream has
-// it (F-48).
+// labels is the value of --leader-election-labels. As upstream, a colon separates key and value
+// (F-48).
 type labels struct{ byKey *map[string]string }
 
 // Set implements pflag.Value.

@@ -10,13 +10,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ElectionLock sees every step of the election pass by, since the elector inside of the manager
-// cannot be asked.
+// ElectionLock wraps the lock of the election and records its state, since the elector inside of
+// the manager has no method for it.
 type ElectionLock struct {
 	resourcelock.Interface
 	lease time.Duration
 	clock clock.PassiveClock
-	Slow  func() // is told when a renewal had to read the lock again (ME-7)
+	Slow  func() // called when a renewal had to read the lock again (ME-7)
 
 	mu      sync.Mutex
 	leading bool
@@ -63,11 +63,11 @@ func (l *ElectionLock) wrote(record resourcelock.LeaderElectionRecord, err error
 	return err
 }
 
-// overdue is how long after the end of its lease a leader counts as healthy; it has given up long
-// before (HT-2).
+// overdue is how long after the end of its lease a leader still counts as healthy (HT-2). The
+// elector gives up long before.
 const overdue = 20 * time.Second
 
-// Healthy is an error for a leader whose renewal is overdue. One that does not lead is healthy.
+// Healthy returns an error for a leader whose renewal is overdue. A standby is healthy.
 func (l *ElectionLock) Healthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

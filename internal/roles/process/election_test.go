@@ -45,7 +45,7 @@ func TestElectionNamespace(t *testing.T) {
 	}
 }
 
-// scriptedLock answers as it is told.
+// scriptedLock returns the errors that a test sets.
 type scriptedLock struct {
 	resourcelock.Interface
 	record resourcelock.LeaderElectionRecord
@@ -63,7 +63,7 @@ func (l *scriptedLock) Identity() string { return "me" }
 func (l *scriptedLock) Describe() string { return "ns/lease" }
 
 // HT-2: only a leader whose renewal is overdue by more than 20 s is unhealthy. ME-7: a renewal that
-// must read again is counted.
+// has to read the lease again is counted.
 func TestWatchedLock(t *testing.T) {
 	at := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	script := &scriptedLock{}

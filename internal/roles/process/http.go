@@ -22,7 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// Where things are served, beside the metrics (HT-1 to HT-3).
+// The paths of the health endpoints (HT-1 to HT-3).
 const (
 	pathLive   = "/livez"
 	pathReady  = "/readyz"
@@ -30,7 +30,7 @@ const (
 	pathPprof  = "/debug/pprof/"
 )
 
-// HTTPConfig says what a role serves, and where.
+// HTTPConfig says what a role serves over HTTP, and at which address.
 type HTTPConfig struct {
 	Address     string // empty for nowhere
 	MetricsPath string
@@ -40,9 +40,9 @@ type HTTPConfig struct {
 	Pprof       bool
 }
 
-// HTTPServer serves metrics and health of a role, on leaders and standbys alike. It answers from
-// before the driver is met and the caches are filled until everything else has ended, so that a
-// slow start is not taken for a dead process.
+// HTTPServer serves metrics and health of a role, on leaders and standbys alike. It starts before
+// the driver has answered and the caches have synced, and ends last, so that a liveness probe does
+// not kill a process that starts slowly.
 type HTTPServer struct {
 	mux    *http.ServeMux
 	server *http.Server
@@ -110,7 +110,7 @@ func (s *HTTPServer) SetCheck(name string, c Check) {
 	s.checks[name] = c
 }
 
-// NotYet is the check of a part that is not there yet.
+// NotYet returns a check that fails because a part has not started yet.
 func NotYet(what string) Check {
 	return func(context.Context) error { return errors.New(what) }
 }
@@ -140,7 +140,7 @@ func (s *HTTPServer) named() map[string]Check {
 	return maps.Clone(s.checks)
 }
 
-// CheckAll is nil when every check is.
+// CheckAll returns nil when every check returns nil.
 func (s *HTTPServer) CheckAll(ctx context.Context) error {
 	checks := s.named()
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
@@ -151,7 +151,7 @@ func (s *HTTPServer) CheckAll(ctx context.Context) error {
 	return nil
 }
 
-// Listen listens and serves in the background. It returns where: a port of 0 is any free one.
+// Listen listens and serves in the background. It returns its address: port 0 means any free port.
 func (s *HTTPServer) Listen(ctx context.Context) (net.Addr, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.server.Addr)
 	if err != nil {
@@ -175,17 +175,18 @@ func (s *HTTPServer) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (s *HTTPServer) NeedLeaderElection() bool { return false }
 
-// Stop lets answers that have begun end.
+// Stop waits for the requests in flight, up to a bound.
 func (s *HTTPServer) Stop() {
 	bound, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.server.Shutdown(bound) // what has not ended by then is cut off with the process
+	_ = s.server.Shutdown(bound) // requests that take longer end with the process
 }
 
-// ownPaths are taken, so the metrics cannot be there.
+// ownPaths are the paths of the health endpoints, which the metrics cannot have.
 var ownPaths = []string{pathLive, pathReady, pathLeader}
 
-// ValidateMetricsPath lets any path be where nothing is served, as upstream does (F-53).
+// ValidateMetricsPath checks the path of the metrics. Without an address it accepts every path, as
+// upstream does (F-53).
 func ValidateMetricsPath(address, path string) []error {
 	if address == "" {
 		return nil
@@ -213,7 +214,7 @@ type HTTPSettings struct {
 	Listened       func(net.Addr) // receives the address that HTTP is served at; may be nil
 }
 
-// AddFlags are F-51 and F-53, and --enable-pprof.
+// AddFlags adds the flags F-51 and F-53, and --enable-pprof.
 func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(
 		&h.HTTPEndpoint,
@@ -225,7 +226,7 @@ func (h *HTTPSettings) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&h.Pprof, "enable-pprof", false, "serve profiles of the process below /debug/pprof/ too")
 }
 
-// AddSidecarFlags are F-14 and F-51 to F-53.
+// AddSidecarFlags adds the flags F-14 and F-51 to F-53.
 func (h *HTTPSettings) AddSidecarFlags(f *pflag.FlagSet) {
 	h.AddFlags(f)
 	f.StringVar(&h.MetricsAddress, "metrics-address", "",

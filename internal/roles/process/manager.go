@@ -18,25 +18,25 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// ManagerConfig is what the managers of the roles differ in.
+// ManagerConfig has the settings in which the managers of the roles differ.
 type ManagerConfig struct {
 	API      *rest.Config
 	Trim     toolscache.TransformFunc
 	NewCache ctrlcache.NewCacheFunc // nil for a cache of its own
-	Drain    time.Duration          // for what is under way when the process is asked to end
+	Drain    time.Duration          // how long requests in flight may take when the process ends
 	Election *Election
 	Lease    string
 	Lock     *ElectionLock
-	Release  bool // the lease at the end
+	Release  bool // release the lease at the end
 }
 
-// forever is how long a controller waits for the first list of a kind: one kind that cannot be
-// listed, for want of a permission say, must not end the controllers that do not need it. /readyz
-// says that the cache is not complete, and the log which list fails.
+// forever is how long a controller waits for its informers to sync. A kind that cannot be listed,
+// for example without the permission, must not end the controllers that do not need it. /readyz
+// reports that the cache has not synced, and the log has the list that fails.
 const forever = 365 * 24 * time.Hour
 
-// NewManager has the caches, the election and the work queues of a role. Metrics and health are
-// served by our own endpoint.
+// NewManager returns a manager with the caches, the election and the work queues of a role. Metrics
+// and health are served by [HTTPServer].
 func NewManager(ctx context.Context, cfg ManagerConfig) (manager.Manager, error) {
 	watches, err := kube.WatchClient(cfg.API)
 	if err != nil {
@@ -70,8 +70,8 @@ func NewManager(ctx context.Context, cfg ManagerConfig) (manager.Manager, error)
 	return mgr, nil
 }
 
-// RunBeside does something beside a manager. Unlike a runnable of it, that does not wait for
-// caches, which may never be warm.
+// RunBeside runs a function in parallel with a manager. Unlike a runnable of the manager, it does
+// not wait for the caches, which may never sync.
 func RunBeside(ctx context.Context, do func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var doing sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// What a runnable of a manager has to say gets into the log: that the journal is not allowed, that
-// the driver is gone, what the audit found.
+// A runnable's log lines are written: a missing permission for the journal, the loss of the driver,
+// the findings of the audit.
 func TestRunnablesHaveALogger(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string

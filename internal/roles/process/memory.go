@@ -13,31 +13,30 @@ import (
 )
 
 const (
-	// usualGarbage is the runtime's own: garbage for as much again as is alive.
+	// usualGarbage is the default of GOGC: the heap may double between two collections.
 	usualGarbage = 100
-	// spareGarbage is how many bytes of garbage there may be however little is alive. By the
-	// runtime's own rule a small process collects every few milliseconds amid a burst of work,
-	// which waits for it.
+	// spareGarbage is how many bytes of garbage are allowed, however small the live heap is. With
+	// the default of GOGC a small process collects every few milliseconds during a burst of work,
+	// which slows the work down.
 	spareGarbage = 24 << 20
-	// mostGarbage bounds what the next collection may find when much has come alive since the last
-	// one.
+	// mostGarbage bounds GOGC, in case the live heap has grown much since the last collection.
 	mostGarbage = 400
-	// thriftyGarbage is for the first list of all claims and volumes, of which a small part is
-	// kept. It costs processor time once.
+	// thriftyGarbage is GOGC during the first list of all claims and volumes, of which the cache
+	// keeps a small part. It costs processor time once.
 	thriftyGarbage = 25
-	// giveBackEvery is how often memory that nothing is in goes back to the machine. The runtime
-	// itself keeps what a burst of work has once needed.
+	// giveBackEvery is how often unused memory is returned to the operating system. The runtime by
+	// itself keeps what a burst of work has needed.
 	giveBackEvery = time.Minute
-	// calmTime is for the work that a first list causes.
+	// calmTime is how long the work that follows the first list may take.
 	calmTime = 3 * time.Second
-	// worthwhile is how many bytes must have been in use since the last time: a process with
-	// nothing to do has nothing to give back, and looking for it is most of the processor time that
-	// it needs.
+	// worthwhile is how many bytes must have been allocated since memory was last returned. An idle
+	// process has nothing to return, and the attempt would be most of the processor time that it
+	// uses.
 	worthwhile = 8 << 20
 )
 
-// SaveMemory keeps the process small while there is nothing to do, and as fast as ever when there
-// is. Who sets GOGC or GOMEMLIMIT has decided otherwise.
+// SaveMemory returns unused memory while the process is idle, without making collections more
+// frequent during work. It does nothing if GOGC or GOMEMLIMIT is set.
 func SaveMemory(mgr manager.Manager) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil
@@ -70,7 +69,7 @@ func (m memorySaver) Start(ctx context.Context) error {
 	}
 }
 
-// spare sets how much garbage there may be, again after each collection until ctx ends.
+// spare sets GOGC after each collection until ctx ends.
 func spare(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
@@ -82,23 +81,23 @@ func spare(ctx context.Context) {
 	runtime.AddCleanup(new([64]byte), spare, ctx) // unreachable, so the next collection runs the cleanup
 }
 
-// garbageBeside is the garbage that there may be beside so many bytes alive, in percent of them.
+// garbageBeside returns GOGC for a live heap of so many bytes.
 func garbageBeside(alive uint64) int {
 	return int(min(max(usualGarbage, 100*spareGarbage/max(alive, 1)), mostGarbage))
 }
 
-// giveBack is a help and no more: where the kernel does not tell what there is, nothing is lost.
+// giveBack returns unused memory to the operating system, as far as the kernel allows it.
 func (memorySaver) giveBack(ctx context.Context) {
 	debug.FreeOSMemory()
-	if err := letGoOfProgram(); err != nil {
+	if err := releaseProgram(); err != nil {
 		logr.FromContextOrDiscard(ctx).V(4).Info("the pages of the program stay in memory", "why", err.Error())
 	}
 }
 
-// allocated is how many bytes this process has ever asked for.
+// allocated returns how many bytes this process has allocated since its start.
 func allocated() uint64 { return measured("/gc/heap/allocs:bytes") }
 
-// measured is a number that the runtime keeps of itself.
+// measured returns a metric of the Go runtime.
 func measured(name string) uint64 {
 	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)

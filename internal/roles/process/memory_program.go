@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The start of a process touches most of its program, half of which is never needed again: the
-// other roles, every type of the API, and what is around each page, which the kernel brings in with
-// it. Such pages stay the process's until the machine runs short of memory, and count towards the
-// memory limit of a container as long.
+// At its start a process reads most of its program file into memory. Half of these pages are never
+// needed again: the other roles, every API type, and the pages that the kernel reads ahead. They
+// stay resident until the machine runs short of memory, and count towards the memory limit of the
+// container.
 
-// letGoOfProgram gives the pages of the program back to the kernel, which has them from the file.
-// What is needed comes back by itself, in less than a millisecond altogether.
-func letGoOfProgram() error {
+// releaseProgram releases the resident pages of the program file. The kernel reads those that are
+// needed again from the file, in less than a millisecond altogether.
+func releaseProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return err
@@ -42,14 +42,15 @@ func letGoOfProgram() error {
 // extent is a part of the address space.
 type extent struct{ from, to uintptr }
 
-// mapping is what is there.
+// mapping is one entry of smaps.
 type mapping struct {
 	extent
 	access, path string
 }
 
-// pristine are the parts that are as in the file: they cannot be written to, and have never been. A
-// debugger's breakpoints and relocations of the linker are in memory only.
+// pristine returns the mappings that equal the file: they are read-only and have no private pages.
+// Breakpoints of a debugger and relocations of the linker are in memory only, so their pages must
+// stay.
 func pristine(smaps io.Reader, program string) (parts []extent, err error) {
 	var current *extent // of the program, and read-only
 	lines := bufio.NewScanner(smaps)
@@ -69,7 +70,7 @@ func pristine(smaps io.Reader, program string) (parts []extent, err error) {
 	return parts, lines.Err()
 }
 
-// mappingOf reads the first line of what smaps tells of a part.
+// mappingOf parses the first line of an entry of smaps.
 func mappingOf(line string) (m mapping, ok bool) {
 	var offset, device, inode string
 	if n, _ := fmt.Sscanf(line, "%x-%x %s %s %s %s", &m.from, &m.to, &m.access, &offset, &device, &inode); n < 6 {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Only what is as in the file is given back.
+// Only mappings that equal the program file are released.
 func TestPristine(t *testing.T) {
 	const smaps = `00400000-01ad7000 r-xp 00000000 08:01 4711                               /usr/bin/pur ser
 Size:              23388 kB
@@ -37,13 +37,13 @@ Anonymous:             0 kB
 	}
 }
 
-// This very program goes on, with less of it in memory.
-func TestLetGoOfProgram(t *testing.T) {
+// The running program goes on after the release, with fewer resident pages.
+func TestReleaseProgram(t *testing.T) {
 	if _, err := os.Stat("/proc/self/smaps"); err != nil {
 		t.Skip(err)
 	}
 	before := residentFile(t)
-	if err := letGoOfProgram(); err != nil {
+	if err := releaseProgram(); err != nil {
 		t.Fatal(err)
 	}
 	if after := residentFile(t); after >= before {
@@ -51,7 +51,7 @@ func TestLetGoOfProgram(t *testing.T) {
 	}
 }
 
-// residentFile is RssFile, in kB.
+// residentFile returns RssFile of this process, in kB.
 func residentFile(t *testing.T) (kilobytes int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

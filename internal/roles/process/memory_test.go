@@ -26,9 +26,9 @@ func TestGarbageBeside(t *testing.T) {
 	}
 }
 
-// TestSpareFollowsWhatIsAlive has a burst of work leave much alive: from the next collection on it
-// is the usual garbage again.
-func TestSpareFollowsWhatIsAlive(t *testing.T) {
+// After a burst of work has left a large live heap, GOGC is back at its default from the next
+// collection on.
+func TestSpareGarbageFollowsTheLiveHeap(t *testing.T) {
 	before := debug.SetGCPercent(usualGarbage)
 	defer debug.SetGCPercent(before)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Part is a role that runs inside of `up`. It lives until it is stopped, not until the context of
-// its start ends, so that the order of the end is ours to choose.
+// Part is a role that runs inside of `up`. It runs until Stop, not until the context of StartPart
+// ends, so that `up` can stop its parts in order.
 type Part struct {
 	name   string
 	cancel context.CancelFunc
@@ -35,8 +35,8 @@ func (p *Part) Err() error {
 	}
 }
 
-// Stop ends the part and waits for it, at most until ctx ends. Why it had ended before is told by
-// err alone.
+// Stop ends the part and waits for it, at most until ctx ends. If it had ended before, only Err
+// returns the reason.
 func (p *Part) Stop(ctx context.Context) error {
 	p.cancel()
 	select {

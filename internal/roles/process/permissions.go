@@ -37,8 +37,8 @@ func (p Permission) String() string {
 	return text
 }
 
-// ShippedPermissions are those of the manifest that Purser ships for a role. Those of its Role
-// count in the namespace given.
+// ShippedPermissions returns the permissions in the manifest that Purser ships for a role. The
+// rules of its namespaced Role get the given namespace.
 func ShippedPermissions(role, namespace string) ([]Permission, error) {
 	manifest, err := deploy.RBAC.ReadFile("rbac/" + role + ".yaml")
 	if err != nil {
@@ -105,7 +105,7 @@ func MissingPermissions(ctx context.Context, api *rest.Config, wanted []Permissi
 	return missing, nil
 }
 
-// PermissionCheck says what a role needs and what to tell of each permission that it lacks.
+// PermissionCheck says which permissions a role needs, and what to log about each that it lacks.
 type PermissionCheck struct {
 	Role      string            // the manifest deploy/rbac/ROLE.yaml has the permissions
 	Wanted    []Permission      // what the enabled controllers and flags need
@@ -114,7 +114,7 @@ type PermissionCheck struct {
 }
 
 // CheckPermissions logs each permission that a role lacks, once. A missing permission never ends
-// the process: it may not be needed, or may be granted later.
+// the process: it may be granted later.
 func CheckPermissions(ctx context.Context, api *rest.Config, wanted func() (PermissionCheck, error)) {
 	log := logr.FromContextOrDiscard(ctx)
 	check, err := wanted()

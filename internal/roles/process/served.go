@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// servedEvery is how often the API server is asked whether it serves a custom resource by now.
+// servedEvery is how often discovery is read for custom resources that are not installed yet.
 const servedEvery = 10 * time.Second
 
 // WhenServed runs start once the API server serves all kinds, which may be long after the start of
@@ -27,7 +27,8 @@ func WhenServed(mgr manager.Manager, kinds []schema.GroupVersionKind, start func
 	}))
 }
 
-// areServed reports whether the API server serves all kinds. A failed question counts as no.
+// areServed reports whether the API server serves all kinds. A failed discovery request counts as
+// no.
 func areServed(mapper meta.RESTMapper, kinds []schema.GroupVersionKind) bool {
 	for _, kind := range kinds {
 		if _, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err != nil {

@@ -9,11 +9,12 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// SharedCache is what the managers of two roles in one process see together: one watch of each
-// kind, and each object in memory once. The controllers make it, since their trim keeps what both
-// need; it lives until both managers have ended, so that neither drains on an old view.
+// SharedCache is one informer cache for the managers of two roles in one process: one watch of each
+// kind, and each object in memory once. The controllers make it, since their trim keeps the fields
+// that both need. It runs until both managers have ended, so that neither drains with a stale
+// cache.
 type SharedCache struct {
-	ctx  context.Context //nolint:containedctx // the life of the view, which is neither manager's
+	ctx  context.Context //nolint:containedctx // the lifetime of the cache, longer than that of either manager
 	stop context.CancelFunc
 
 	made   chan struct{} // closed when there is a cache
@@ -41,7 +42,8 @@ func (v *SharedCache) Make(api *rest.Config, options ctrlcache.Options) (ctrlcac
 	return managerCache{cache, v}, nil
 }
 
-// Share is a cache.NewCacheFunc for the provisioner. It waits for the controllers' until ctx ends.
+// Share is a cache.NewCacheFunc for the provisioner. It waits until the controllers have made the
+// cache, or ctx ends.
 func (v *SharedCache) Share(ctx context.Context) ctrlcache.NewCacheFunc {
 	return func(*rest.Config, ctrlcache.Options) (ctrlcache.Cache, error) {
 		select {
@@ -66,8 +68,8 @@ type managerCache struct {
 	view *SharedCache
 }
 
-// Start implements cache.Cache. The first manager starts the watches; for each, they last as long
-// as it wants them.
+// Start implements cache.Cache. The first manager starts the watches, and Start returns when the
+// context of its manager ends.
 func (s managerCache) Start(ctx context.Context) error {
 	v := s.view
 	v.run.Do(func() {

@@ -10,7 +10,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// watches is a cache that counts its starts, and ends with its context or of itself.
+// watches is a cache that counts its starts, and ends with its context or by itself.
 type watches struct {
 	ctrlcache.Cache
 	started, running int
@@ -28,7 +28,7 @@ func (w *watches) Start(ctx context.Context) (err error) {
 	return err
 }
 
-// twoManagers share a view of the watches, and run with contexts of their own.
+// twoManagers returns a shared cache of the watches and two managers with contexts of their own.
 func twoManagers(t *testing.T, w *watches) (v *SharedCache, end [2]context.CancelFunc, ended [2]chan error) {
 	t.Helper()
 	v = NewSharedCache(t.Context())
@@ -49,7 +49,7 @@ func twoManagers(t *testing.T, w *watches) (v *SharedCache, end [2]context.Cance
 }
 
 // The watches run once, and last until both managers have ended, whichever started first.
-func TestViewOutlivesEachManager(t *testing.T) {
+func TestSharedCacheOutlivesEachManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watches{}
 		v, end, ended := twoManagers(t, w)
@@ -81,8 +81,8 @@ func TestViewThatFailsEndsBoth(t *testing.T) {
 	})
 }
 
-// A provisioner whose controllers fail before they see anything does not wait for them for ever.
-func TestViewThatNobodyMakes(t *testing.T) {
+// Share returns when the controllers fail before they make the cache.
+func TestShareReturnsWhenTheCacheIsNeverMade(t *testing.T) {
 	v := NewSharedCache(t.Context())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

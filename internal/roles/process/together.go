@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// goodbye is how long a part may take to end when another one has failed: long enough to give its
-// lease back. It is short, since the one that failed may have lost its lease, and what it had begun
-// goes on for as long as the process lives.
-const goodbye = 2 * time.Second
+// stopTimeout is how long a part may take to end after another one has failed: long enough to
+// release its lease. It is short, since the failed part may have lost its lease, and its requests
+// in flight go on until the process ends.
+const stopTimeout = 2 * time.Second
 
 // RunTogether runs the parts until one of them ends, and then ends the others.
 func RunTogether(ctx context.Context, parts map[string]func(context.Context) error) error {
@@ -25,7 +25,7 @@ func RunTogether(ctx context.Context, parts map[string]func(context.Context) err
 	cancel()
 	var late <-chan time.Time
 	if !asked {
-		late = time.After(goodbye)
+		late = time.After(stopTimeout)
 	}
 	for range len(parts) - 1 {
 		select {
@@ -38,8 +38,8 @@ func RunTogether(ctx context.Context, parts map[string]func(context.Context) err
 	return err
 }
 
-// orEnded is nil for a role that has ended because it was asked to, and otherwise says which one
-// has ended and why.
+// orEnded returns nil if the context asked the role to end, and otherwise an error that says which
+// role has ended and why.
 func orEnded(asked context.Context, name string, err error) error {
 	switch {
 	case asked.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A part that ends takes the others with it. When it failed, it may have lost its lease, so the
-// others are waited for no longer than it takes to give a lease back; when all were asked to end,
-// each has the time that it needs.
+// When one part ends, the others are stopped. If it failed, it may have lost its lease, so the
+// others are waited for only as long as releasing a lease takes. In an orderly end each part has
+// the time that it needs.
 func TestTogether(t *testing.T) {
 	failed := errors.New("leader election lost")
 	fails := func(context.Context) error { return failed }
@@ -29,7 +29,7 @@ func TestTogether(t *testing.T) {
 		err   error
 	}{
 		"one fails":                    {map[string]func(context.Context) error{"a": fails, "b": ends(time.Second)}, 0, time.Second, failed},
-		"one fails, the other is slow": {map[string]func(context.Context) error{"a": fails, "b": ends(20 * time.Second)}, 0, goodbye, failed},
+		"one fails, the other is slow": {map[string]func(context.Context) error{"a": fails, "b": ends(20 * time.Second)}, 0, stopTimeout, failed},
 		"both are asked to end":        {map[string]func(context.Context) error{"a": ends(time.Second), "b": ends(20 * time.Second)}, time.Minute, time.Minute + 20*time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

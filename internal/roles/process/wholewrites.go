@@ -18,22 +18,23 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// typesMinor is the minor version of Kubernetes that the API types of this program are of. A field
-// that came later is not in them, and would be lost with every object that is written whole.
+// typesMinor is the minor version of Kubernetes whose API types this program is built with. An
+// update of a whole object would lose the fields that later versions added.
 const typesMinor = 37
 
-// wholeWrites decides whether objects may be written whole, which takes an API server that is not
-// newer than the types.
+// wholeWrites decides whether objects may be written with update instead of patch. That takes an
+// API server that is not newer than the API types of this program.
 type wholeWrites struct {
 	server discovery.ServerVersionInterface
 	may    atomic.Bool
 }
 
-// lookAgain is how often the version is looked at: an API server can be upgraded under a running
-// process.
-const lookAgain = 5 * time.Minute
+// checkEvery is how often the version of the API server is read: it can be upgraded while this
+// process runs.
+const checkEvery = 5 * time.Minute
 
-// NewWholeWriter gives a manager's client that writes whole objects where it may.
+// NewWholeWriter returns a client that updates whole objects where that is safe, and patches
+// otherwise.
 func NewWholeWriter(mgr manager.Manager, api *rest.Config) (client.Client, error) {
 	server, err := discovery.NewDiscoveryClientForConfig(api)
 	if err != nil {
@@ -46,7 +47,8 @@ func NewWholeWriter(mgr manager.Manager, api *rest.Config) (client.Client, error
 	return &kube.Replacing{Client: mgr.GetClient(), Knows: w.may.Load}, nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: who begins to lead knows.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a standby reads the version too, so
+// that a new leader knows it.
 func (w *wholeWrites) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
@@ -56,12 +58,13 @@ func (w *wholeWrites) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(lookAgain):
+		case <-time.After(checkEvery):
 		}
 	}
 }
 
-// look allows nothing as long as the version is not known: patches always do.
+// look reads the version of the API server. While it is not known, whole objects are not written,
+// since patches are always safe.
 func (w *wholeWrites) look(log logr.Logger) {
 	info, err := w.server.ServerVersion()
 	may := err == nil && typesCover(info)
@@ -74,8 +77,8 @@ func (w *wholeWrites) look(log logr.Logger) {
 	}
 }
 
-// typesCover reports whether the types here have all fields of the API server. Vendors add letters
-// to the numbers.
+// typesCover reports whether the API types of this program have all fields of the API server.
+// Vendors append letters to the minor version.
 func typesCover(info *version.Info) bool {
 	major, errMajor := strconv.Atoi(info.Major)
 	minor, errMinor := strconv.Atoi(strings.TrimRight(info.Minor, "+abcdefghijklmnopqrstuvwxyz-"))

@@ -32,7 +32,7 @@ func TestTypesCover(t *testing.T) {
 	}
 }
 
-// The version that the decision is about is the one of the modules.
+// typesMinor is the minor version of the k8s.io modules in go.mod.
 func TestTypesMinor(t *testing.T) {
 	modules, err := os.ReadFile("../../../go.mod")
 	if err != nil {
@@ -50,7 +50,8 @@ type versions struct {
 
 func (v *versions) ServerVersion() (*version.Info, error) { return v.info, v.err }
 
-// An upgrade under a running process ends it, and so does an API server that does not answer.
+// Whole objects are no longer written after an upgrade of the API server, or when it does not
+// answer.
 func TestWholeWritesEnd(t *testing.T) {
 	server := &versions{}
 	w := &wholeWrites{server: server}

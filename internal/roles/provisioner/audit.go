@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// audit registers the audit of volumes where --orphan-audit-interval asks for it and the driver can
-// list.
+// audit registers the audit of orphaned volumes if --orphan-audit-interval is set and the driver
+// supports ListVolumes.
 func (w *builder) audit(ctx context.Context, journal orphanreport.Journal) error {
 	if w.role.Journal.OrphanAudit == 0 {
 		return nil

@@ -61,7 +61,7 @@ const (
 	envNodeName  = "NODE_NAME"
 )
 
-// maxOwnerLevel is far above what owns pods.
+// maxOwnerLevel is far more than the levels of controllers above a pod.
 const maxOwnerLevel = 10
 
 func (c *Capacity) validate() []error {
@@ -83,8 +83,8 @@ func (c *Capacity) validate() []error {
 	}
 }
 
-// limit returns a configuration with the budget of the capacities, which is apart from that of all
-// other requests (S-18, H-31).
+// limit returns a configuration with the rate limit of the capacities, which is separate from that
+// of all other requests (S-18, H-31).
 func (c *Capacity) limit(api *rest.Config) *rest.Config {
 	api = rest.CopyConfig(api)
 	api.RateLimiter, api.QPS, api.Burst = nil, -1, 0
@@ -94,8 +94,8 @@ func (c *Capacity) limit(api *rest.Config) *rest.Config {
 	return api
 }
 
-// capacity registers the publisher of capacities, and returns the driver through which volumes are
-// created: the publisher sees where.
+// capacity registers the publisher of capacities. It returns the driver through which volumes are
+// created, so that the publisher learns their topology.
 func (w *builder) capacity(
 	ctx context.Context, settings reconcile.Settings, locks csirpc.Locks, inFlight *prometheus.GaugeVec,
 ) (csi.ControllerClient, error) {
@@ -147,8 +147,9 @@ func (w *builder) publisher(
 	}), nil
 }
 
-// capacityScope returns whose capacities are published: those of one node, of a driver that is the
-// same everywhere, or of the segments of all nodes, for which segments is nil (S-2, S-5, LB-1).
+// capacityScope returns the segments whose capacities are published: that of one node, or the
+// single one of a driver without topology. segments is nil for the segments of all nodes (S-2, S-5,
+// LB-1).
 func (w *builder) capacityScope(ctx context.Context) (rules capacity.Rules, segments []capacity.Segment, err error) {
 	rules = capacity.Rules{
 		Driver: w.Driver.Name, Namespace: os.Getenv(envNamespace), ManagedBy: names.CapacityManager(""),

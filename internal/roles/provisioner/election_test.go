@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// O-2: the lock of v1 is taken exactly when v1's flags ask for it.
+// O-2: the Endpoints lock of v1 is used exactly when the flags of v1 select it.
 func TestElectionTakesEndpoints(t *testing.T) {
 	for _, tc := range []struct {
 		args      []string
@@ -26,7 +26,8 @@ func TestElectionTakesEndpoints(t *testing.T) {
 	}
 }
 
-// O-3, LK-1: v1 looks at one Endpoints object only, and another name would let it lead beside us.
+// O-3, LK-1: v1 uses one name for its Endpoints object. With another name, v1 and this version
+// would both lead.
 func TestLockOfV1KeepsItsName(t *testing.T) {
 	own := "--leader-election-lease-name=disks"
 	for _, tc := range []struct {

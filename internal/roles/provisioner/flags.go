@@ -30,14 +30,14 @@ func (p *Provisioner) AddFlags(f *pflag.FlagSet) {
 		"purser-reap-removed-nodes", "purser-reap-removed-nodes-after", "assertive-topology", "max-topology-terms", "capacity-max-age")
 }
 
-// driverFlags are F-10 and F-42, and our own (U-29).
+// driverFlags adds F-10 and F-42, and Purser's own (U-29).
 func (p *Provisioner) driverFlags(f *pflag.FlagSet) {
 	p.Connection.AddFlags(f, 10*time.Second)
 	f.DurationVar(&p.Pace.CreateTimeout, "create-timeout", 0, "for CreateVolume, when it takes longer than other calls; 0 for timeout")
 	f.DurationVar(&p.Pace.DeleteTimeout, "delete-timeout", 0, "for DeleteVolume, likewise; 0 for timeout")
 }
 
-// volumeFlags are F-2, F-3, F-13, F-15, F-26 and our own.
+// volumeFlags adds F-2, F-3, F-13, F-15, F-26 and Purser's own.
 func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.Volumes.NamePrefix, "volume-name-prefix", defaultNamePrefix, "volumes are named `PREFIX`-<uid of the claim>")
 	f.IntVar(&p.Volumes.NameUUIDLength, "volume-name-uuid-length", -1, "characters of the uid, without its dashes, in the name; -1 for all of it")
@@ -52,26 +52,26 @@ func (p *Provisioner) volumeFlags(f *pflag.FlagSet) {
 	f.DurationVar(&p.Journal.OrphanAudit, "orphan-audit-interval", 0, "how often to compare the volumes that the driver lists with the PersistentVolumes and report those without one; 0 for never")
 }
 
-// electionFlags are F-43 to F-48, and our own (U-57).
+// electionFlags adds F-43 to F-48, and Purser's own (U-57).
 func (p *Provisioner) electionFlags(f *pflag.FlagSet) {
 	p.Election.AddFlags(f)
 	f.StringVar(&p.LeaseName, "leader-election-lease-name", "", "`name` of the provisioner's lease, the same for all instances; empty for upstream's, which is made from the driver's name")
 }
 
-// paceFlags are F-4 to F-6, and our own (U-21).
+// paceFlags adds F-4 to F-6, and Purser's own (U-21).
 func (p *Provisioner) paceFlags(f *pflag.FlagSet) {
 	f.UintVar(&p.Pace.Workers, "worker-threads", 100, "calls to the driver that provision, and again that delete, under way at once")
 	f.UintVar(&p.Pace.DeleteWorkers, "delete-worker-threads", 0, "calls that delete under way at once; 0 for worker-threads")
 	cli.RetryDelays{First: &p.Pace.RetryStart, Longest: &p.Pace.RetryMax}.AddFlags(f, time.Second, 5*time.Minute)
 }
 
-// processFlags are F-28 and F-54.
+// processFlags adds F-28 and F-54.
 func (p *Provisioner) processFlags(f *pflag.FlagSet) {
 	f.Var(p.Gates, "feature-gates", "features to switch, as `NAME=BOOL`,...: "+p.Gates.Known())
 	f.BoolVar(&p.AutoMaxProcs, "automaxprocs", false, "take GOMAXPROCS from the container's CPU limit even if the environment sets it; without the flag that happens when the environment does not")
 }
 
-// sourceFlags are F-7, F-8 and F-27.
+// sourceFlags adds F-7, F-8 and F-27.
 func (p *Provisioner) sourceFlags(f *pflag.FlagSet) {
 	f.UintVar(&p.Sources.CloneWorkers, "cloning-protection-threads", 1, "sources of clones and restores whose finalizers are removed at once")
 	f.DurationVar(&p.Sources.SnapshotSweep, "snapshot-orphan-sweep-interval", 5*time.Minute, "how often snapshots are listed for finalizers that another process left; 0 for once, at the start")

@@ -19,12 +19,12 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// generation is what a version of upstream added (docs/rows.md 1.6). Flags that it took away stay
+// generation has the flags that a version of upstream added (docs/rows.md 1.6). Removed flags stay
 // accepted.
 type generation struct {
 	version string
 	flags   []string
-	warned  []string // accepted with a warning today: they have had their day, or what they are about is not there yet
+	warned  []string // accepted with a warning: they are obsolete, or their feature is not implemented
 }
 
 var generations = []generation{
@@ -121,7 +121,7 @@ func TestFlagsOfEveryVersion(t *testing.T) {
 	}
 }
 
-// The table above names every flag there is, so that none comes without a word about its version.
+// The table above has every flag, so that no flag is added without its version.
 func TestFlagsAreAllInTheTable(t *testing.T) {
 	var listed []string
 	for _, g := range generations {
@@ -189,7 +189,7 @@ func TestFlagsRefused(t *testing.T) {
 }
 
 func TestMinVolumeSize(t *testing.T) {
-	p, err := parsed(t, "--min-volume-size=XFS=300Mi,ext4=16Mi", "--min-volume-size=btrfs=1Gi") // O-30: in any case, as it is looked up
+	p, err := parsed(t, "--min-volume-size=XFS=300Mi,ext4=16Mi", "--min-volume-size=btrfs=1Gi") // O-30: lookups ignore case
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func leaseOf(p *Provisioner) string {
 	return s.LeaseName()
 }
 
-// U-21, U-29, U-57: what is not given is as ever.
+// U-21, U-29, U-57: flags that are not given keep upstream's defaults.
 func TestOwnPaceAndLease(t *testing.T) {
 	plain, _ := parsed(t, "--timeout=7s")
 	if plain.createTimeout() != 7*time.Second || plain.deleteTimeout() != 7*time.Second || leaseOf(plain) != "csi-example" {
@@ -236,7 +236,7 @@ func TestOwnPaceAndLease(t *testing.T) {
 	if few, _ := parsed(t, "--worker-threads=7", "--delete-worker-threads=3"); few.deleteWorkers() != 3 || few.Pace.Workers != 7 || plain.deleteWorkers() != 100 {
 		t.Errorf("U-21: %d, %d", few.deleteWorkers(), plain.deleteWorkers())
 	}
-	if own.longestCall() != 2*time.Minute || own.drainTime() <= own.longestCall() { // else the next holder of the journal does not wait for it
+	if own.longestCall() != 2*time.Minute || own.drainTime() <= own.longestCall() { // otherwise a new leader does not wait for the call
 		t.Errorf("%s, %s", own.longestCall(), own.drainTime())
 	}
 }
@@ -292,8 +292,8 @@ func TestGatesOfAStage(t *testing.T) {
 	}
 }
 
-// F-7, F-9, F-16 to F-25: settings of features that are not there yet or not switched on have no
-// effect, and so no value of theirs ends the start.
+// F-7, F-9, F-16 to F-25: settings of disabled features have no effect, so their values are not
+// validated.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, arg := range []string{
 		"--cloning-protection-threads=0", "--snapshot-orphan-sweep-interval=-1s", "--capacity-threads=0", "--capacity-poll-interval=0", "--capacity-ownerref-level=3",
@@ -332,7 +332,7 @@ func TestCapacityEnvironment(t *testing.T) {
 	}
 }
 
-// S-18, H-31: the budget of the capacities is theirs alone.
+// S-18, H-31: the rate limit of the capacities is separate from that of other requests.
 func TestCapacityBudget(t *testing.T) {
 	p, err := parsed(t, "--kube-api-qps=7", "--kube-api-capacity-qps=3")
 	if err != nil {
@@ -380,7 +380,7 @@ func TestValidateListsEveryMistake(t *testing.T) {
 	}
 }
 
-// F-53: the path of the metrics matters where something is served, and nowhere else.
+// F-53: the path of the metrics is validated only if HTTP is served.
 func TestMetricsPath(t *testing.T) {
 	for path, good := range map[string]bool{
 		"/metrics": true, "/a/b": true, "": false, "metrics": false, "/livez": false, "/readyz": false, "/healthz/leader-election": false,

@@ -33,7 +33,7 @@ var gateTable = cli.GateTable{
 	NoteStage: noteStage,
 }
 
-// noteStage says what a switch for all gates of a stage comes to.
+// noteStage returns the warning about AllAlpha or AllBeta.
 func noteStage(stage featuregate.Feature, on bool) string {
 	switch {
 	case stage == cli.GateAllAlpha && on:

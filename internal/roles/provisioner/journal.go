@@ -37,19 +37,20 @@ func (p *Provisioner) validateIntents() error {
 	)
 }
 
-// counted is a journal that knows how much it holds.
+// counted is a journal with a count of its entries.
 type counted interface {
 	provisioning.Journal
 	Len() int
 }
 
-// journalName is the name of the Lease with the journal, before the node where each has one.
+// journalName returns the name of the Lease with the journal. With one instance per node, the name
+// of the node follows it.
 func (w *builder) journalName() string {
 	return "purser-intents-" + process.DriverLeaseName(w.Driver.Name)
 }
 
-// requestsElsewhere returns the content sources of the requests of instances on other nodes, whose
-// outcome is not known.
+// requestsElsewhere returns the content sources of the unresolved requests of instances on other
+// nodes.
 func (w *builder) requestsElsewhere(ctx context.Context) ([]*csi.VolumeContentSource, error) {
 	others := journal.Others{
 		Live: w.Manager.GetAPIReader(), Namespace: w.role.Election.LeaseNamespace(),
@@ -59,8 +60,9 @@ func (w *builder) requestsElsewhere(ctx context.Context) ([]*csi.VolumeContentSo
 	return provisioning.SourcesOf(entries), err
 }
 
-// journal is what remembers unsettled requests, registered with the manager where it needs to run.
-// Every volume waits for it, so it does not wait in line behind the writes of those before.
+// journal returns the journal of unresolved requests, and adds it to the manager if it needs to
+// run. Every CreateVolume waits for a journal write, so the journal has its own connection and does
+// not wait behind other writes.
 func (w *builder) journal() (counted, error) {
 	if w.role.Journal.Intents == intentsOff {
 		return provisioning.NewMemory(), nil

@@ -62,7 +62,7 @@ func (m metadata) String() string {
 // Type implements pflag.Value.
 func (metadata) Type() string { return "metadata" }
 
-// driverMetadata may be anything that the administrator lists.
+// driverMetadata is the flag --driver-metadata, which accepts all keys.
 func (p *Provisioner) driverMetadata() metadata {
 	return metadata{
 		keys: &p.Volumes.DriverMetadata, sources: []provision.MetadataSource{
@@ -73,8 +73,9 @@ func (p *Provisioner) driverMetadata() metadata {
 	}
 }
 
-// steering are the domains of keys that mean something on a PersistentVolume. Who writes a claim
-// must not say where its volume is, who made it, whose group its files are, or what becomes of it.
+// steering are the domains of keys that controllers interpret on a PersistentVolume. The author of
+// a claim must not be able to set the location, provisioner, group or reclaim behaviour of its
+// volume.
 var steering = []string{
 	"pv.kubernetes.io", "pv.beta.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io", "volume.alpha.kubernetes.io",
 	"topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "purser",
@@ -92,8 +93,8 @@ func (p *Provisioner) volumeMetadata() metadata {
 	}
 }
 
-// readsNamespaces reports whether the driver is told of labels of namespaces, which upstream's role
-// may not read.
+// readsNamespaces reports whether labels of namespaces are passed to the driver. Upstream's role
+// may not read namespaces.
 func (p *Provisioner) readsNamespaces() bool {
 	return slices.ContainsFunc(
 		p.Volumes.DriverMetadata,

@@ -20,7 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
-// NodeDeployment are the settings of one provisioner per node (F-22 to F-25).
+// NodeDeployment has the settings of one provisioner per node (F-22 to F-25).
 type NodeDeployment struct {
 	Enabled          bool
 	ImmediateBinding bool
@@ -53,7 +53,7 @@ func (n *NodeDeployment) validate() []error {
 	}
 }
 
-// validateNode lists what does not go together with one instance per node.
+// validateNode lists the settings that cannot be combined with one instance per node.
 func (p *Provisioner) validateNode() []error {
 	together := p.NodeDeployment.Enabled && p.Together.Queue != nil
 	return append(p.NodeDeployment.validate(),
@@ -76,7 +76,7 @@ func (p *Provisioner) leaseName(driver string) string {
 	return p.placeName(process.DriverLeaseName(driver))
 }
 
-// place is the node that an instance works for, once the driver has told where it is.
+// place is the node of an instance and its topology, as the driver returned them.
 type place struct {
 	driver string
 	node   provision.NodeOptions
@@ -86,7 +86,7 @@ func (at place) has(pv *corev1.PersistentVolume) bool {
 	return provision.IsOnNode(pv, at.node, at.driver)
 }
 
-// trim returns the cache transform. The cache starts after the driver has told where it is.
+// trim returns the cache transform. The cache starts after NodeGetInfo.
 func (p *Provisioner) trim() toolscache.TransformFunc {
 	if p.Together.Trim != nil {
 		return p.Together.Trim
@@ -101,7 +101,7 @@ func (p *Provisioner) trim() toolscache.TransformFunc {
 	})
 }
 
-// findPlace asks the driver where its node is (ST-10).
+// findPlace calls NodeGetInfo for the topology of the node (ST-10).
 func (w *builder) findPlace(ctx context.Context) error {
 	if !w.role.NodeDeployment.Enabled {
 		return nil
@@ -123,7 +123,7 @@ func (w *builder) findPlace(ctx context.Context) error {
 	return nil
 }
 
-// nodeOptions are those of the instance's node; the zero value without --node-deployment.
+// nodeOptions returns the options of the instance's node; the zero value without --node-deployment.
 func (p *Provisioner) nodeOptions() provision.NodeOptions {
 	if p.at == nil {
 		return provision.NodeOptions{}
@@ -131,9 +131,9 @@ func (p *Provisioner) nodeOptions() provision.NodeOptions {
 	return p.at.Load().node
 }
 
-// readers are the cache and the API server, of one node the volumes on this node only. all has
-// also those of other nodes where the driver has no topology: one backend may have the volumes of
-// all nodes then, and a handle means the same volume everywhere.
+// readers returns the informer cache and the live reader, in an instance per node only with the
+// volumes of this node. all also has the volumes of other nodes if the driver has no topology: one
+// backend may then have the volumes of all nodes, and a handle names the same volume on each.
 func (w *builder) readers() (cached, live, all client.Reader) {
 	cached, live = w.Manager.GetClient(), w.Manager.GetAPIReader()
 	if !w.role.NodeDeployment.Enabled {

@@ -23,7 +23,7 @@ func findOwner(
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod, Controller: new(true)}
 	for above := 0; ; above++ {
 		if above > 0 && above == level {
-			return &owner, nil // its uid came with the reference
+			return &owner, nil // the reference has its uid
 		}
 		if err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, object); err != nil {
 			return nil, fmt.Errorf("--capacity-ownerref-level=%d: read %s %s/%s: %w", level, owner.Kind, namespace, owner.Name, err)

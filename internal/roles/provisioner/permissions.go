@@ -17,14 +17,14 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
-// optionalPermissions are for what not every class uses, with the effect of lacking them.
+// optionalPermissions are permissions that not every class needs, with the effect of lacking them.
 var optionalPermissions = map[string]string{
 	"secrets": "StorageClasses of this driver name secrets, which are read where the claims need them; " +
 		"deploy/optional/csi-provisioner-secrets.yaml gives it for a namespace",
 }
 
-// optionalManifests are the manifests of what a flag needs beyond the role, by resource (RB-12,
-// U-51).
+// optionalManifests are the manifests of the permissions that a flag needs beyond the shipped role,
+// by resource (RB-12, U-51).
 var optionalManifests = map[string]string{
 	"namespaces": "deploy/optional/csi-provisioner-namespaces.yaml",
 	"endpoints":  "deploy/optional/csi-provisioner-endpoints.yaml",
@@ -32,14 +32,15 @@ var optionalManifests = map[string]string{
 	"referencegrants": "deploy/optional/csi-provisioner-grants.yaml",
 }
 
-// unusedVerbs are the verbs of upstream's role that nothing here needs: events are not read, and
-// leases are created once and kept (RB-4, RB-11).
+// unusedVerbs are verbs of upstream's role that Purser does not need: events are not read, and
+// leases are created once and never deleted (RB-4, RB-11).
 var unusedVerbs = map[string][]string{"events": {"list", "watch", "update"}, "leases": {"list", "watch", "delete"}, "csistoragecapacities": {"patch"}}
 
 // inCapacityNamespace are the resources of the namespace of the capacities (EN-3, RB-11).
 var inCapacityNamespace = []string{"csistoragecapacities", "pods", "replicasets"}
 
-// wantedPermissions are those shipped that this driver and these flags need.
+// wantedPermissions returns the permissions of the shipped role that this driver and these flags
+// need.
 func (w *builder) wantedPermissions() ([]process.Permission, error) {
 	namespace, capacities := w.role.Election.LeaseNamespace(), os.Getenv(envNamespace)
 	shipped, err := process.ShippedPermissions("csi-provisioner", namespace)
@@ -81,8 +82,9 @@ func (w *builder) wantedPermissions() ([]process.Permission, error) {
 
 func (w *builder) has(c csi.ControllerServiceCapability_RPC_Type) bool { return w.Driver.Controller[c] }
 
-// secretPermissions are for the secrets that the classes of a driver name for CreateVolume and
-// DeleteVolume. Where the namespace depends on the claim, all are meant (RB-8, U-42).
+// secretPermissions returns the permissions for the secrets that the classes of a driver name for
+// CreateVolume and DeleteVolume. If the namespace depends on the claim, they are for all namespaces
+// (RB-8, U-42).
 func secretPermissions(classes []storagev1.StorageClass, driver string) []process.Permission {
 	in := map[string]bool{}
 	for _, class := range classes {
@@ -113,8 +115,8 @@ func (w *builder) permissionCheck(ctx context.Context) (process.PermissionCheck,
 	}, err
 }
 
-// classes are those that the API server has; none when it does not say, which the permissions to
-// read them tell of.
+// classes lists the StorageClasses. It returns none if the list fails: a missing permission to read
+// them is reported by itself.
 func (w *builder) classes(ctx context.Context) []storagev1.StorageClass {
 	client, err := storageclient.NewForConfig(w.API)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 )
 
-// U-11: what is missing is named, once, and permissions that are not needed are not checked.
+// U-11: each missing permission is logged once, and permissions that are not needed are not
+// checked.
 func TestPermissionsAtStart(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	admin, err := client.New(api, client.Options{Scheme: rolestest.Scheme(t)})

@@ -18,8 +18,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// RB-12, U-51: what a flag needs beyond upstream's role is asked for with it and not without, and
-// the manifest for it has exactly that.
+// RB-12, U-51: a permission beyond upstream's role is checked only with the flag that needs it, and
+// its manifest has exactly this permission.
 func TestPermissionsOfFlags(t *testing.T) {
 	for _, tc := range []struct{ row, flag, resource, manifest string }{
 		{"RB-12 v1's lock", "--enable-leader-election", "endpoints", "csi-provisioner-endpoints.yaml"},
@@ -51,8 +51,9 @@ func TestPermissionsOfFlags(t *testing.T) {
 	}
 }
 
-// RB-4, RB-11: upstream's role has verbs that nothing here needs, and a narrower one is complete.
-func TestPermissionsThatNobodyNeeds(t *testing.T) {
+// RB-4, RB-11: the verbs of upstream's role that Purser does not use are not checked, so a narrower
+// role is complete.
+func TestUnusedPermissionsAreNotChecked(t *testing.T) {
 	for resource, want := range map[string]string{"events": "[create patch]", "leases": "[get update create]"} {
 		if got := fmt.Sprint(wantedVerbs(t, resource, "--leader-election")); got != want {
 			t.Errorf("%s: %s, want %s", resource, got, want)
@@ -60,7 +61,8 @@ func TestPermissionsThatNobodyNeeds(t *testing.T) {
 	}
 }
 
-// RB-8, U-42: secrets are asked about where classes of this driver have them, and nowhere else.
+// RB-8, U-42: the permission to read secrets is checked in the namespaces that classes of this
+// driver name, and in no other.
 func TestPermissionsForSecrets(t *testing.T) {
 	class := func(driver string, parameters ...string) storagev1.StorageClass {
 		c := storagev1.StorageClass{Provisioner: driver, Parameters: map[string]string{}}

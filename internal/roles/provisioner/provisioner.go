@@ -72,7 +72,7 @@ type JournalSettings struct {
 	PreviousEnded bool // no process before this one can have calls to the driver in flight, as in `up`
 }
 
-// TogetherSettings say which controllers run in the same process.
+// TogetherSettings are about the other controllers in the same process.
 type TogetherSettings struct {
 	Queue          *handoff.Queue // receives claims from the binder; nil when it is in another process
 	DropProtection bool           // the pv-protection controller is in the same process

@@ -17,9 +17,9 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Reap are the settings of a central instance that reclaims the volumes of removed nodes (N-12).
+// Reap has the settings of a central instance that reclaims the volumes of removed nodes (N-12).
 type Reap struct {
-	Mode  string // empty for an instance that does not
+	Mode  string // empty for an instance that does not reclaim them
 	After time.Duration
 }
 
@@ -51,7 +51,8 @@ func (p *Provisioner) validateReap() []error {
 	}
 }
 
-// reaper registers what reclaims the volumes of removed nodes. No other controller runs beside it.
+// reaper registers the controller that reclaims the volumes of removed nodes. No other controller
+// runs in the same process.
 func (w *builder) reaper(ctx context.Context) error {
 	role, live := w.role, w.Manager.GetAPIReader()
 	reaper := reap.New(reap.Config{

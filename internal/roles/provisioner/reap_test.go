@@ -7,7 +7,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 )
 
-// N-12: what the central instance that reaps cannot be at the same time.
+// N-12: the flags that cannot be combined with --purser-reap-removed-nodes.
 func TestReapFlags(t *testing.T) {
 	t.Setenv("NODE_NAME", "n1")
 	t.Setenv("NAMESPACE", "system")

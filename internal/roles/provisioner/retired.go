@@ -10,8 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// takeStray lets what is no flag be, as upstream does: most often the value of a switch, which
-// needs its = (CL-1).
+// takeStray accepts arguments that are not flags, as upstream does. Most often such an argument is
+// the value of a boolean flag without its = (CL-1).
 func (p *Provisioner) takeStray(_ *cobra.Command, args []string) error {
 	for _, arg := range args {
 		if arg != "" {
@@ -25,7 +25,7 @@ func (p *Provisioner) retiredFlags(f *pflag.FlagSet) {
 	cli.AddRetired(f, p.Notices, slices.Concat(p.retiredOwn(), cli.RetiredKlog())...)
 }
 
-// retiredOwn are upstream's own flags of v0 to v2 (O-1, O-2).
+// retiredOwn returns upstream's own flags of v0 to v2 (O-1, O-2).
 func (p *Provisioner) retiredOwn() []cli.RetiredFlag {
 	return []cli.RetiredFlag{
 		{Name: "provisioner", Kind: "string", Now: "has no effect: the driver says its name itself"},
@@ -45,7 +45,7 @@ func (p *Provisioner) retiredOwn() []cli.RetiredFlag {
 	}
 }
 
-// setMode is --capacity-controller-deployment-mode of v2.0.
+// setMode sets the value of --capacity-controller-deployment-mode of v2.0.
 func (c *Capacity) setMode(mode string) error {
 	switch mode {
 	case "", "none":

@@ -51,8 +51,8 @@ type builder struct {
 	role *Provisioner
 }
 
-// drainTime is how long calls in flight may take when the process is asked to end: as long as the
-// driver may take for one, and the write that follows.
+// drainTime returns how long calls in flight may take when the process ends: the timeout of one
+// call to the driver, and the time for the write that follows.
 func (p *Provisioner) drainTime() time.Duration {
 	return max(20*time.Second, p.longestCall()+5*time.Second, p.Together.Longest+5*time.Second)
 }
@@ -62,7 +62,7 @@ func (p *Provisioner) createTimeout() time.Duration { return cmp.Or(p.Pace.Creat
 
 func (p *Provisioner) deleteTimeout() time.Duration { return cmp.Or(p.Pace.DeleteTimeout, p.Timeout) }
 
-// deleteWorkers are the calls that delete under way at once (U-21).
+// deleteWorkers returns how many DeleteVolume calls are in flight at most (U-21).
 func (p *Provisioner) deleteWorkers() int { return int(cmp.Or(p.Pace.DeleteWorkers, p.Pace.Workers)) }
 
 func (p *Provisioner) longestCall() time.Duration { return max(p.createTimeout(), p.deleteTimeout()) }
@@ -126,7 +126,7 @@ func (w *builder) controllers(ctx context.Context) error {
 	return w.audit(ctx, journal)
 }
 
-// settings are those of all controllers of the role.
+// settings returns the settings of all controllers of the role.
 func (w *builder) settings(measures *telemetry.Metrics) reconcile.Settings {
 	pace := w.role.Pace
 	return reconcile.Settings{
@@ -159,6 +159,6 @@ func (p *Provisioner) options(driver string) provision.Options {
 			time.Now().UnixMilli(),
 			rand.IntN(10_000),
 			p.placeName(driver),
-		), //nolint:gosec // ST-9: it is no secret
+		), //nolint:gosec // ST-9: it is not a secret
 	}
 }

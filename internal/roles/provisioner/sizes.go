@@ -23,7 +23,7 @@ func (s sizes) Set(value string) error {
 		if *s.bytes == nil {
 			*s.bytes = map[string]int64{}
 		}
-		(*s.bytes)[strings.ToLower(fsType)] = size.Value() // as it is looked up
+		(*s.bytes)[strings.ToLower(fsType)] = size.Value() // lookups are in lower case
 	}
 	return nil
 }

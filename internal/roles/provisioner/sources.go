@@ -11,8 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// sources returns the controller of the finalizers on sources. claims is set when the controllers
-// run: the two know each other.
+// sources returns the controller of the finalizers on sources. claims is set before the controllers
+// run, since the two refer to each other.
 func (w *builder) sources(settings reconcile.Settings, claims **provisioning.Controller) *sourceprotection.Controller {
 	settings.Workers = int(max(w.role.Sources.CloneWorkers, 1))
 	sweep := max(w.role.Sources.SnapshotSweep, 0)

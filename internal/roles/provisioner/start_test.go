@@ -22,8 +22,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// CL-1: upstream starts whatever stands beside its flags, so that manifests have a value without
-// its =, or an empty line. They go on.
+// CL-1: upstream ignores arguments that are not flags, so manifests exist with a value without its
+// =, or with an empty argument. They still work.
 func TestStrayArguments(t *testing.T) {
 	p := New()
 	if err := p.takeStray(nil, []string{"true", "", "false", "true"}); err != nil {
@@ -38,8 +38,8 @@ func TestStrayArguments(t *testing.T) {
 	}
 }
 
-// F-5: who gives only one of the two delays starts, as with upstream, where the longest one counts.
-// Who gives both has made a mistake.
+// F-5: the first delay may be above the longest one if only one of them is given, as with upstream,
+// where the longest one counts. If both are given, it is a mistake.
 func TestRetryIntervals(t *testing.T) {
 	for _, tc := range []struct {
 		args    string
@@ -63,8 +63,8 @@ func TestRetryIntervals(t *testing.T) {
 	}
 }
 
-// G-6: upstream shares its table of gates with the API server's library, so its gates are no
-// mistake. They say that they do nothing.
+// G-6: upstream shares its gates with the API server's library, so those gates are accepted, with a
+// warning that they have no effect.
 func TestGatesOfTheServer(t *testing.T) {
 	p, err := parsed(t, "--feature-gates=APIServerTracing=true,Topology=false,WatchList=false")
 	if err != nil {
@@ -97,8 +97,8 @@ func kubeconfig(t *testing.T, server string) string {
 	return path
 }
 
-// ST-2, EN-1, F-41: where the API server is. The environment wins over the flag, and with neither
-// it is the cluster around the pod.
+// ST-2, EN-1, F-41: the address of the API server. The environment takes precedence over the flag,
+// and without both the in-cluster configuration is used.
 func TestAPIServerIsFound(t *testing.T) {
 	flag, env := kubeconfig(t, "https://flag"), kubeconfig(t, "https://env")
 	for _, tc := range []struct {
@@ -120,8 +120,8 @@ func TestAPIServerIsFound(t *testing.T) {
 	}
 }
 
-// EN-6: in a cluster, the address comes from the environment, and without it the error says what to
-// do.
+// EN-6: the in-cluster address comes from the environment, and without it the error says what to
+// set.
 func TestAPIServerAroundThePod(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -159,8 +159,8 @@ func TestAPIServerLimits(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", tc.row, got, err, tc.want)
 		}
 	}
-	// 8.9: it is one limit, whatever is asked for, for the roles of one process together; without
-	// one nothing waits.
+	// 8.9: the roles of one process share one limit for all resources; without a limit no request
+	// waits.
 	one := process.APIAccess{API: given, KubeAPIQPS: 1}
 	one.ShareThrottle()
 	two := one
@@ -204,7 +204,7 @@ func TestAutoMaxProcs(t *testing.T) {
 	}
 }
 
-// ST-9: who made a volume is told in upstream's form.
+// ST-9: the identity of the provisioner in a volume has upstream's form.
 func TestIdentityOfVolumes(t *testing.T) {
 	before := time.Now().UnixMilli()
 	identity := New().options("csi.example").Identity
@@ -214,7 +214,8 @@ func TestIdentityOfVolumes(t *testing.T) {
 	}
 }
 
-// C-56, F-2, H-11: a name that cannot be a volume's is refused at the start, and not claim by claim.
+// C-56, F-2, H-11: a prefix that makes invalid volume names is refused at the start, and not for
+// each claim.
 func TestVolumeNamesAtTheStart(t *testing.T) {
 	for flag, good := range map[string]bool{
 		"--volume-name-prefix=pvc": true, "--volume-name-prefix=team.a-vol": true, "--volume-name-prefix=": false, "--volume-name-prefix=Vol": false,
@@ -232,8 +233,8 @@ func TestVolumeNamesAtTheStart(t *testing.T) {
 	}
 }
 
-// U-53: a template of names is refused when a claim could get a bad name from it, or two claims the
-// same.
+// U-53: a name template is refused if it could give a claim an invalid volume name, or two claims
+// the same.
 func TestVolumeNameTemplate(t *testing.T) {
 	for template, want := range map[string]string{
 		"${pvc.namespace}-${pvc.name}-${pvc.uid}": "", "x.${pvc.uid}": "", "": "", "${pvc.name}": "must have ${pvc.uid}", "${pvc.uid}-": "cannot be the name",
@@ -255,7 +256,7 @@ func TestVolumeNameTemplate(t *testing.T) {
 	}
 }
 
-// T-1, G-1: a driver without topology, and one with the gate off, is requested without places.
+// T-1, G-1: requests have no topology if the driver has none or the gate is off.
 func TestTopologyGate(t *testing.T) {
 	for _, tc := range []struct {
 		row, args string

@@ -8,7 +8,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// TopologySettings say which topology is requested of the driver.
+// TopologySettings say which topology is requested from the driver.
 type TopologySettings struct {
 	Strict    bool
 	Immediate bool // --immediate-topology
@@ -16,7 +16,7 @@ type TopologySettings struct {
 	MaxTerms  int  // --max-topology-terms; 0 for no bound
 }
 
-// topologyFlags are F-11 and F-12, and our own (U-32, T-30).
+// topologyFlags adds F-11 and F-12, and Purser's own (U-32, T-30).
 func (p *Provisioner) topologyFlags(f *pflag.FlagSet) {
 	t := &p.Topology
 	f.BoolVar(&t.Strict, "strict-topology", false,
@@ -37,13 +37,13 @@ func (t TopologySettings) rules() topology.Rules {
 	return topology.Rules{Strict: t.Strict, Immediate: t.Immediate, Assertive: t.Assertive, MaxTerms: t.MaxTerms}
 }
 
-// topology reports whether places matter: the driver has them, and the gate is on (G-1).
+// topology reports whether topology is used: the driver supports it, and the gate is on (G-1).
 func (w *builder) topology() bool {
 	return w.Driver.HasTopology() && w.role.Gates.Enabled(GateTopology)
 }
 
-// readsNodes reports whether nodes are watched: for a driver with topology, unless there is an
-// instance for each node, which the driver tells where it is (T-31).
+// readsNodes reports whether nodes are watched: for a driver with topology, except in an instance
+// per node, which gets its topology from NodeGetInfo (T-31).
 func (w *builder) readsNodes() bool {
 	return w.topology() && !w.role.NodeDeployment.Enabled || w.role.Reap.Mode != ""
 }

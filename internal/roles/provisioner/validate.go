@@ -21,7 +21,7 @@ func (p *Provisioner) Validate() error {
 		p.validateNode(), p.validateReap())...)
 }
 
-// A short name is a shared volume: 0 gives all claims one name (H-11).
+// Short names collide, and then claims share a volume: with 0 all claims have one name (H-11).
 const (
 	minUUIDLength = 8
 	maxUUIDLength = 32
@@ -46,9 +46,10 @@ func (p *Provisioner) validateVolumes() []error {
 
 const sampleUID = "00000000-0000-4000-8000-000000000000"
 
-// validateNamePrefix looks at a whole name, since the prefix may leave the uid no room (R-1, P-1).
+// validateNamePrefix checks a whole volume name, since a long prefix may leave no room for the uid
+// (R-1, P-1).
 func (p *Provisioner) validateNamePrefix() error {
-	length := cmp.Or(p.Volumes.NameUUIDLength, -1) // 0 is told of by itself
+	length := cmp.Or(p.Volumes.NameUUIDLength, -1) // 0 is reported by itself
 	name := provision.VolumeName(
 		provision.Key{UID: sampleUID},
 		provision.Options{NamePrefix: p.Volumes.NamePrefix, NameUUIDLength: length},
@@ -78,7 +79,7 @@ func (p *Provisioner) validateLeaseName() error {
 	)
 }
 
-// validateNameTemplate looks at the names of the shortest and of the longest claims.
+// validateNameTemplate checks the volume names of the shortest and of the longest claim names.
 func (p *Provisioner) validateNameTemplate() error {
 	if p.Volumes.NameTemplate == "" {
 		return nil
@@ -122,8 +123,8 @@ func (p *Provisioner) validatePace() []error {
 	}
 }
 
-// validateRetry lets a first delay that is longer than the longest one be, unless both were given:
-// the other one is a default, and the longest delay counts, as with upstream (F-5).
+// validateRetry refuses a first delay above the longest one only if both were given. If one of them
+// is a default, the longest delay counts, as with upstream (F-5).
 func (p *Provisioner) validateRetry() error {
 	if p.Pace.RetryMax >= p.Pace.RetryStart {
 		return nil
@@ -138,7 +139,7 @@ func (p *Provisioner) validateRetry() error {
 	p.Notices.Add(
 		"--retry-interval-max",
 		fmt.Sprintf(
-			"is %s and less than --retry-interval-start, which is %s: each delay is as long as the former",
+			"is %s and less than --retry-interval-start, which is %s: each delay is as long as the previous one",
 			p.Pace.RetryMax,
 			p.Pace.RetryStart,
 		),

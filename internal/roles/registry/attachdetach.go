@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// attachDetach is the controller that attaches and detaches.
+// attachDetach returns the entry of the attach-detach controller.
 func attachDetach() Controller {
 	return Controller{
 		Name: NameAttachDetach, Alias: "attachdetach", Component: "attachdetach-controller",

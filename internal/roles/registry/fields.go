@@ -14,8 +14,8 @@ type Fields struct {
 	keep func(from, to any)
 }
 
-// Reads returns the fields that keep copies from the whole object to the one that the cache holds.
-// What identifies an object is there already: namespace, name, uid, resourceVersion and the
+// Reads returns Fields whose keep function copies fields from the whole object to the cached one.
+// The identity of an object is copied already: namespace, name, uid, resourceVersion and the
 // timestamps. The copy may share memory with the whole object.
 func Reads[T any](keep func(from, to *T)) *Fields {
 	return &Fields{
@@ -24,8 +24,8 @@ func Reads[T any](keep func(from, to *T)) *Fields {
 	}
 }
 
-// Trim returns a cache transform that keeps of each object what the given controllers read. Objects
-// of kinds without [Fields] go through the transform of the other kinds.
+// Trim returns a cache transform that keeps only the fields that the given controllers read.
+// Objects of kinds without [Fields] go through the transform of the other kinds.
 func Trim(controllers []Controller, others toolscache.TransformFunc) toolscache.TransformFunc {
 	byKind := map[reflect.Type][]*Fields{}
 	for _, c := range controllers {

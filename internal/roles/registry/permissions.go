@@ -8,9 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
-// The verbs of most grants. Each write is a patch of the fields that it is about; binding writes
-// are sent as whole objects where that costs the API server less, and as patches without the
-// permission to update.
+// The verbs of most grants. Most writes are patches of single fields. Binding writes are updates of
+// whole objects, which cost the API server less, or patches if the permission to update is missing.
 var (
 	read  = []string{"get", "list", "watch"}
 	write = []string{"patch", "update"}
@@ -19,7 +18,7 @@ var (
 // events are written by every controller.
 var events = Grant{Resource: "events", Verbs: []string{"create", "patch"}}
 
-// Permissions returns what the controllers may do, without duplicates.
+// Permissions returns the permissions of the controllers, without duplicates.
 func Permissions(controllers []Controller) []process.Permission {
 	var all []process.Permission
 	for _, rule := range rulesOf(controllers) {

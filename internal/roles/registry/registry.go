@@ -21,7 +21,7 @@ type Controller struct {
 	Component string  // the source of its events, as upstream has it
 	Grants    []Grant // what it may do, besides writing events
 	// Needs is a kind that not every API server serves; empty for none. Without it the controller
-	// does not run, and the log has Absent, which says what does not happen then.
+	// does not run, and Absent is logged, which says what does not work.
 	Needs  schema.GroupVersionKind
 	Absent string
 	// Fields are the fields that it reads of kinds that [kube.TrimForBinding] does not cut down.

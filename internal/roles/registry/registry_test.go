@@ -9,7 +9,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// The cache keeps of a kind what each enabled controller reads, and nothing else.
+// The cache keeps the fields that the enabled controllers read, and no others.
 func TestTrimIsComposed(t *testing.T) {
 	node := Reads(func(from, to *corev1.Pod) { to.Spec.NodeName = from.Spec.NodeName })
 	phase := Reads(func(from, to *corev1.Pod) { to.Status.Phase = from.Status.Phase })

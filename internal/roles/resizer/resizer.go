@@ -203,8 +203,8 @@ func (r *Resizer) add(ctx context.Context, run *sidecar.Work) error {
 	}).AddTo(ctx, run.Manager)
 }
 
-// addModifier registers the controller of VolumeAttributesClasses. It runs beside a driver that
-// cannot modify volumes as well, and says so on the claims that ask for it.
+// addModifier registers the controller of VolumeAttributesClasses. It also runs for a driver that
+// cannot modify volumes, and then emits an event on claims that name a class.
 func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *boundclaim.Store) error {
 	if !r.Gates.Enabled(gateVolumeAttributesClass) {
 		return nil
@@ -216,7 +216,7 @@ func (r *Resizer) addModifier(ctx context.Context, run *sidecar.Work, store *bou
 			Info("the API server does not serve VolumeAttributesClasses, so volumes are not modified")
 		return nil
 	}
-	// SM-83: without the permission the cache is never filled, and nothing is resized either.
+	// SM-83: without the permission the cache never syncs, and nothing is resized either.
 	if missing := readsClasses(ctx, run.API); missing != "" {
 		logr.FromContextOrDiscard(ctx).Info("volumes are not modified", "missing permission", missing)
 		return nil
@@ -249,8 +249,8 @@ func readsClasses(ctx context.Context, api *rest.Config) string {
 	return missing[0].String()
 }
 
-// trim keeps claims and volumes whole but for their managed fields: patches are made from them. Of
-// pods it keeps what kube.TrimPod does.
+// trim drops the managed fields of claims and volumes and keeps everything else, since patches are
+// computed from them. Pods go through kube.TrimPod.
 func trim(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.Pod:

@@ -9,7 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/cli"
 )
 
-// RZ-P1, RZ-P2, RZ-F1, RZ-F2: one dash, the removed gate, and which time-out wins.
+// RZ-P1, RZ-P2, RZ-F1, RZ-F2: flags with one dash, the removed gate, and which timeout takes
+// precedence.
 func TestResizerFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args   []string

@@ -1,3 +1,3 @@
-// Package rolestest has what the tests of several roles need: a real API server, the built-in
-// driver, a log that is kept, and a wait for a condition.
+// Package rolestest has the helpers that the tests of several roles share: a real API server, the
+// built-in driver, a log in memory, and a wait for a condition.
 package rolestest

@@ -21,19 +21,19 @@ import (
 	"github.com/purser-csi/purser/internal/roles/driver"
 )
 
-// LiveCluster is a real API server, without controllers.
+// LiveCluster starts a real API server without controllers.
 func LiveCluster(t *testing.T) *rest.Config {
 	t.Helper()
 	return LiveServer(t).RESTConfig()
 }
 
-// LiveServer is one that logs what it is asked, with these components beside it.
+// LiveServer starts a real API server with an audit log, and these components.
 func LiveServer(t *testing.T, components ...cluster.Component) *cluster.Cluster {
 	t.Helper()
 	return StartServer(t, cluster.Config{Components: components})
 }
 
-// StartServer is [LiveServer] with more settings; the folder and the programs are given.
+// StartServer is [LiveServer] with more settings. It sets the folder and the programs itself.
 func StartServer(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	t.Helper()
 	binaries, err := cluster.FindBinaries(cfg.Components.Programs(), programs(t))
@@ -49,7 +49,7 @@ func StartServer(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	return c
 }
 
-// LiveDriver is the built-in driver; it returns its socket, and what ends it.
+// LiveDriver starts the built-in driver. It returns its socket, and a function that stops it.
 func LiveDriver(t *testing.T) (socket string, end func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "purser") //nolint:usetesting // t.TempDir is too long for a socket

@@ -36,7 +36,7 @@ type Common struct {
 	kind Kind
 }
 
-// Kind is what one of these roles differs in.
+// Kind has the settings in which these roles differ.
 type Kind struct {
 	Name         string // of the role
 	LeasePrefix  string // before the driver's name

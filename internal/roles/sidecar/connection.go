@@ -17,7 +17,7 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// complainEvery is the least time between two log lines that say that the driver does not answer
+// complainEvery is the shortest time between two log lines about a driver that does not answer
 // (ST-4).
 const complainEvery = 10 * time.Second
 
@@ -28,8 +28,8 @@ type Connection struct {
 	ExitOnConnectionLoss bool
 }
 
-// AddFlags are F-10 and F-42 with the default timeout of the role, and --exit-on-connection-loss of
-// our own.
+// AddFlags adds the flags F-10 and F-42 with the default timeout of the role, and Purser's own
+// --exit-on-connection-loss.
 func (c *Connection) AddFlags(f *pflag.FlagSet, timeout time.Duration) {
 	f.StringVar(
 		&c.CSIAddress,
@@ -52,7 +52,7 @@ func (c *Connection) Validate() []error {
 	return []error{address, cli.Need(c.Timeout > 0, "--timeout=%s: must be more than 0", c.Timeout)}
 }
 
-// meet waits for the driver and returns its name and capabilities.
+// meet waits until the driver answers, and returns its name and capabilities.
 func (c *Connection) meet(ctx context.Context, conn *csirpc.Conn) (csirpc.Description, error) {
 	log := logr.FromContextOrDiscard(ctx)
 	var told time.Time
@@ -72,7 +72,7 @@ func (c *Connection) meet(ctx context.Context, conn *csirpc.Conn) (csirpc.Descri
 	return driver, err
 }
 
-// connectionMonitor notices that the connection to the driver breaks. It is a runnable of the
+// connectionMonitor detects that the connection to the driver breaks. It is a runnable of the
 // manager, on leaders and standbys alike.
 type connectionMonitor struct {
 	settings       *Connection
@@ -101,7 +101,7 @@ func (m connectionMonitor) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	for {
 		if err := m.conn.WaitBroken(ctx); err != nil {
-			return nil //nolint:nilerr // the process ends, the connection is well
+			return nil //nolint:nilerr // the process ends, and the connection works
 		}
 		if m.settings.ExitOnConnectionLoss {
 			m.writeTerminationMessage(log)
@@ -119,7 +119,8 @@ func (m connectionMonitor) Start(ctx context.Context) error {
 	}
 }
 
-// meetAgain retries until the driver says its name: it may accept connections before it can answer.
+// meetAgain retries until the driver returns its name: it may accept connections before it can
+// answer.
 func (m connectionMonitor) meetAgain(ctx context.Context) (driver csirpc.Description, err error) {
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var failed error
@@ -139,8 +140,8 @@ func otherDriver(was, is csirpc.Description) error {
 	return fmt.Errorf("%w: %q has other capabilities than before", errOtherDriver, is.Name)
 }
 
-// writeTerminationMessage writes the reason for the end into the pod's status. The file exists
-// where a kubelet reads it.
+// writeTerminationMessage writes the reason for the exit to the file from which the kubelet copies
+// it into the pod's status. In a container of a pod the file exists.
 func (m connectionMonitor) writeTerminationMessage(log logr.Logger) {
 	file, err := os.OpenFile(m.terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
 	if errors.Is(err, os.ErrNotExist) {

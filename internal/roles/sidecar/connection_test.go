@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
-// ST-4, U-46: a connection that breaks ends the process only when the flag says so, and then with
-// upstream's last words.
+// ST-4, U-46: the loss of the connection ends the process only with the flag, and then with
+// upstream's message.
 func TestConnectionLoss(t *testing.T) {
 	dir, err := os.MkdirTemp("", "purser")
 	if err != nil {

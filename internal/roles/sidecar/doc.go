@@ -1,5 +1,5 @@
-// Package sidecar runs a role that stands beside one CSI driver. It connects to the driver, elects
-// a leader, serves metrics and health, and hands the parts to the role, which adds its controllers:
+// Package sidecar runs a role that serves one CSI driver. It connects to the driver, elects a
+// leader, serves metrics and health, and hands the parts to the role, which adds its controllers:
 //
 //	type Resizer struct {
 //		sidecar.Config

@@ -72,7 +72,7 @@ type Role struct {
 	Trim        toolscache.TransformFunc   // which fields the cache keeps
 	Drain       time.Duration              // for calls in flight when the process is asked to end
 	KeepLease   bool                       // do not release the lease at the end
-	// upstream's role may write none, so the election tells of itself in the log only
+	// upstream's role may not write events, so the election only logs
 	NoEvents    bool
 	Permissions Permissions                           // checked and logged at the start; nil for no check
 	Add         func(context.Context, *Sidecar) error // adds the controllers to the manager
@@ -89,7 +89,7 @@ type Sidecar struct {
 	Driver   csirpc.Description
 	Manager  manager.Manager
 	Events   *kube.Events
-	Registry *prometheus.Registry // of this run; the libraries have one of the process
+	Registry *prometheus.Registry // of this run; the libraries use the global one
 
 	Role Role
 	http *process.HTTPServer
@@ -140,7 +140,7 @@ func (c *Config) StartLogging(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// serve starts to answer HTTP requests. Parts that have not started yet count as not ready.
+// serve starts the HTTP server. Parts that have not started yet are not ready.
 func (s *Sidecar) serve(ctx context.Context, measures prometheus.Gatherer) error {
 	c := s.Config
 	cfg := c.ServerConfig(measures)
@@ -216,8 +216,8 @@ func (s *Sidecar) closeEvents() {
 	}
 }
 
-// eventsOf returns a recorder with another source than the role's own, for a role that is added to
-// this one. It is closed with the sidecar.
+// eventsOf returns an event recorder with another source, for a role that is added to this one. It
+// is closed with the sidecar.
 func (s *Sidecar) eventsOf(ctx context.Context, source string) (*kube.Events, error) {
 	events, err := kube.NewEvents(ctx, kube.EventsConfig{
 		API: s.API, Component: source, Traffic: s.Config.Traffic,
@@ -252,7 +252,7 @@ func (s *Sidecar) newManager(ctx context.Context) (manager.Manager, error) {
 	return process.NewManager(ctx, cfg)
 }
 
-// LeaseName is that of the lease for the driver (LK-1, U-57).
+// LeaseName returns the name of the lease for the driver (LK-1, U-57).
 func (s *Sidecar) LeaseName() string {
 	return cmp.Or(s.Config.LeaseName, s.Role.Lease(s.Driver.Name))
 }

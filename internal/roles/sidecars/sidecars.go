@@ -95,10 +95,10 @@ func (s *Sidecars) Run(ctx context.Context) error {
 	return s.Provisioner.Run(ctx)
 }
 
-// longestCall returns the longest time of one call of the roles beside the provisioner.
+// longestCall returns the longest timeout of one call to the driver.
 func (s *Sidecars) longestCall() time.Duration { return max(s.Timeout, s.Resizer.LongestCall()) }
 
-// add adds the controllers of the roles that run beside the provisioner, with its pace.
+// add adds the controllers of the other roles, with the provisioner's workers, timeouts and delays.
 func (s *Sidecars) add(ctx context.Context, run *sidecar.Sidecar) error {
 	for _, common := range []*sidecar.Common{&s.Attacher.Common, &s.Resizer.Common, &s.Snapshotter.Common} {
 		common.Timeout, common.Workers = s.Timeout, s.Pace.Workers
@@ -119,8 +119,8 @@ func (s *Sidecars) add(ctx context.Context, run *sidecar.Sidecar) error {
 	return nil
 }
 
-// trim keeps objects whole but for their managed fields, since the roles make patches from them. Of
-// pods it keeps what kube.TrimPod does.
+// trim drops managed fields and keeps everything else, since patches are computed from the objects.
+// Pods go through kube.TrimPod.
 func trim(in any) (any, error) {
 	if pod, is := in.(*corev1.Pod); is {
 		return kube.TrimPod(pod)

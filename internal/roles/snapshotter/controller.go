@@ -27,7 +27,7 @@ import (
 // Lease is the name of the snapshot-controller's lease, as upstream's (SN-M3).
 const Lease = "snapshot-controller-leader"
 
-// Controller is the role snapshot-controller: the drop-in for upstream's. It talks to no driver.
+// Controller is the role snapshot-controller: the drop-in for upstream's. It calls no driver.
 type Controller struct {
 	Version string
 	Log     logr.Logger

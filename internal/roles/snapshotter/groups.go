@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// gateGroups switches snapshots of groups of volumes (SN-F9).
+// gateGroups enables volume group snapshots (SN-F9).
 const gateGroups featuregate.Feature = "CSIVolumeGroupSnapshot"
 
 // enabledGroups is the older form of the gate (SN-F26).
@@ -28,7 +28,7 @@ var groupKinds = []schema.GroupVersionKind{
 	groupv1.SchemeGroupVersion.WithKind("VolumeGroupSnapshotClass"),
 }
 
-// followGroups adds the controller of groups once their kinds are served.
+// followGroups adds the controller of group snapshots once the API server serves their kinds.
 func followGroups(mgr manager.Manager, gates *cli.Gates, c *snapshotting.Controller) error {
 	if !gates.Enabled(gateGroups) {
 		return nil
@@ -36,8 +36,8 @@ func followGroups(mgr manager.Manager, gates *cli.Gates, c *snapshotting.Control
 	return process.WhenServed(mgr, groupKinds, func(ctx context.Context) error { return c.Groups().AddTo(ctx, mgr) })
 }
 
-// takeGroups adds the controller of group contents once their kinds are served, if the driver takes
-// groups.
+// takeGroups adds the controller of group snapshot contents once the API server serves their kinds,
+// if the driver supports groups.
 func (s *Snapshotter) takeGroups(ctx context.Context, run *sidecar.Work, cfg snapshotting.SidecarConfig) error {
 	if !s.Gates.Enabled(gateGroups) {
 		return nil

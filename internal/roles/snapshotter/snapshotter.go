@@ -24,7 +24,7 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Snapshotter is the role csi-snapshotter: the drop-in for the sidecar of that name. It can be the
+// Snapshotter is the role csi-snapshotter: the drop-in for the sidecar of that name. It can run the
 // snapshot-controller as well.
 type Snapshotter struct {
 	sidecar.Common
@@ -204,7 +204,7 @@ func (s *Snapshotter) add(ctx context.Context, run *sidecar.Work) error {
 	return errors.Join(controller.AddTo(ctx, run.Manager), followGroups(run.Manager, s.Gates, controller))
 }
 
-// trim keeps objects whole but for their managed fields: patches are made from them.
+// trim drops managed fields and keeps everything else, since patches are computed from the objects.
 func trim(in any) (any, error) {
 	switch o := in.(type) {
 	case *corev1.PersistentVolumeClaim:

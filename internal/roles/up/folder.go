@@ -36,7 +36,7 @@ func (h *upRun) openDataDir() error {
 	return nil
 }
 
-// clear takes away what an `up` that was killed left behind, and with --fresh everything.
+// clear removes the leftovers of an `up` that was killed, and with --fresh everything.
 func (h *upRun) clear() error {
 	began := time.Now()
 	removed, err := h.unpublish()
@@ -64,8 +64,8 @@ func (h *upRun) clear() error {
 	return nil
 }
 
-// unpublish takes away what was published for pods: mounts, and the links that stand in for them.
-// It says what was mounted.
+// unpublish removes the publications for pods: mounts, and the links that stand in for them. It
+// returns the paths that were mounted.
 func (h *upRun) unpublish() ([]string, error) {
 	roots := []string{h.dir}
 	others, err := filepath.Glob(filepath.Join(h.dir, "nodes", "*"))

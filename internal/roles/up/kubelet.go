@@ -19,7 +19,7 @@ import (
 )
 
 // SandboxImage is this program as an image. It holds the namespaces of each pod, and containers may
-// use it: it waits until it is told to end.
+// use it. It waits for SIGTERM.
 const SandboxImage = "purser.local/pause:1"
 
 const pause = "pause"
@@ -36,7 +36,8 @@ func (h *upRun) kubeletRoot() string { return filepath.Join(h.dir, "kubelet") }
 
 func (h *upRun) runtimeDir() string { return filepath.Join(h.dir, "containerd") }
 
-// findKubelet says in one line why no kubelet can run here.
+// findKubelet finds the programs. Its error says in one line why no kubelet can run on this
+// machine.
 func (h *upRun) findKubelet() (err error) {
 	if h.WithKubelet {
 		if h.kubelet, err = kubelet.FindPrograms(programDirs()...); err != nil {
@@ -131,15 +132,15 @@ func ownProgram() ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// kubeletSync is how often the kubelet looks at each pod: it expands the volume of a pod that runs only
-// then.
+// kubeletSync is how often the kubelet syncs each pod. It expands the volume of a running pod only
+// in a sync.
 const kubeletSync = 10 * time.Second
 
 // kubeletStop bounds the end of the kubelet, of the containers and of containerd.
 const kubeletStop = 20 * time.Second
 
-// runKubelet returns when ctx ends, or one of the two has ended, and both are gone with all
-// containers.
+// runKubelet waits until ctx ends or one of the two programs has ended, stops both with all
+// containers, and returns.
 func runKubelet(ctx context.Context, runtime *kubelet.Runtime, child *clusterprocess.Process) (err error) {
 	select {
 	case <-ctx.Done():

@@ -35,7 +35,7 @@ func (u *Up) validateNodes() error {
 	)
 }
 
-// nodes returns the virtual nodes of the cluster. They are in the zones in turn.
+// nodes returns the virtual nodes of the cluster, spread evenly over the zones.
 func (u *Up) nodes() []bootstrap.Node {
 	count := max(u.Nodes, len(u.Zones), 1)
 	nodes := make([]bootstrap.Node, 0, count)

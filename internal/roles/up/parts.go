@@ -40,8 +40,8 @@ func (h *upRun) startDriver(ctx context.Context) error {
 	return nil
 }
 
-// meetDriver waits for the driver, which must answer in time: a user's own is running already, or
-// it is a mistake.
+// meetDriver waits until the driver answers. The user's own driver must be running already, so the
+// wait is bounded.
 func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Place, error) {
 	began := time.Now()
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: endpoint, Timeout: 3 * time.Second})
@@ -83,8 +83,7 @@ func (h *upRun) meetDriver(ctx context.Context, endpoint string) (bootstrap.Plac
 	return bootstrap.FindPlace(ctx, conn, driver), nil
 }
 
-// startProvisioner returns when the provisioner works: ready means that a claim gets its volume at
-// once.
+// startProvisioner returns when the provisioner leads and its caches have synced.
 func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *handoff.Queue) error {
 	api, err := h.bootstrap.ConfigFor(ctx, "csi-provisioner")
 	if err != nil {
@@ -94,7 +93,7 @@ func (h *upRun) startProvisioner(ctx context.Context, endpoint string, queue *ha
 	p.Version, p.Log, p.API = h.Version, logr.FromContextOrDiscard(ctx).WithName("csi-provisioner"), api
 	p.CSIAddress, p.HTTPEndpoint, p.Election.Namespace = endpoint, h.HTTPEndpoint, process.SystemNamespace
 	p.Locks = &h.locks
-	// the lock on the data folder says that the last `up` is gone, and with it its driver
+	// the lock on the data folder shows that the previous `up` has ended, and with it its driver
 	p.Journal.PreviousEnded = h.CSIAddress == ""
 	p.Together = provisioner.TogetherSettings{Queue: queue, DropProtection: queue != nil}
 	return h.startRole(ctx, "csi-provisioner", func(started func()) cli.Role { p.Started = started; return p })
@@ -156,8 +155,8 @@ func (h *upRun) startSnapshots(ctx context.Context, endpoint string, resources [
 	return h.startRole(ctx, "csi-snapshotter", func(started func()) cli.Role { s.Started = started; return s })
 }
 
-// startAttacher starts csi-attacher, in one process with the attach-detach controller if that is
-// ours.
+// startAttacher starts csi-attacher. It is connected with the attach-detach controller, unless the
+// stock one runs.
 func (h *upRun) startAttacher(ctx context.Context, endpoint string) error {
 	api, err := h.bootstrap.ConfigFor(ctx, "csi-attacher")
 	if err != nil {
@@ -170,7 +169,7 @@ func (h *upRun) startAttacher(ctx context.Context, endpoint string) error {
 	return h.startRole(ctx, "csi-attacher", func(started func()) cli.Role { a.Started = started; return a })
 }
 
-// startNodes starts an agent for each node, and for nodes above the bound what removes their pods.
+// startNodes starts an agent for each node. Nodes above the bound get a [podRemover] instead.
 func (h *upRun) startNodes(ctx context.Context, endpoint string) error {
 	nodes := h.nodes()
 	served := nodes[:min(len(nodes), mostAgents)]
@@ -217,7 +216,7 @@ func (h *upRun) startPodRemover(ctx context.Context, nodes []bootstrap.Node) {
 	h.parts = append(h.parts, process.StartPart(ctx, "removal of terminated pods", remover.run))
 }
 
-// startRole returns when the role works, or has ended instead.
+// startRole starts a role, and returns when it is ready or has ended.
 func (h *upRun) startRole(ctx context.Context, name string, prepare func(started func()) cli.Role) error {
 	began := time.Now()
 	started := make(chan struct{})

@@ -20,7 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/mount"
 )
 
-// podInterval is how often the terminating pods are looked through.
+// podInterval is how often terminating pods are listed.
 const podInterval = 500 * time.Millisecond
 
 // podRemover removes terminating pods of the nodes, which have no kubelet to do so. A pod stays as

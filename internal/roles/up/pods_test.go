@@ -55,7 +55,7 @@ func TestTerminatingPodsAreRemoved(t *testing.T) {
 	expect("ends", "published")
 }
 
-// deleteRecorder notes the names of the objects that are deleted, and deletes nothing.
+// deleteRecorder records the names of deleted objects, and deletes nothing.
 type deleteRecorder struct {
 	client.Client
 	names []string

@@ -26,7 +26,7 @@ import (
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
 )
 
-// upRun is one run of `up`: what is started, in which order, and how it all ends.
+// upRun is one run of `up`: its parts, the order of their start, and their stop.
 type upRun struct {
 	*Up
 	dir    string
@@ -80,7 +80,7 @@ func (h *upRun) run(ctx context.Context) (err error) {
 			"  %s %s; stopping the rest",
 			h.screen.paint(red, "✗"),
 			reason,
-		) // in full when all has stopped, which takes a while
+		) // the reason is printed in full after everything has stopped
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func (h *upRun) logToFile(ctx context.Context) (context.Context, func(), error) 
 
 func (h *upRun) logFile() string { return filepath.Join(h.dir, "logs", "purser.log") }
 
-// start brings up the parts in the order in which they need each other.
+// start starts the parts in the order of their dependencies.
 func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	h.screen.say("Starting a development cluster in %s", h.dir)
 	endpoint := h.CSIAddress
@@ -164,7 +164,7 @@ func (h *upRun) start(ctx context.Context, lock *cluster.Lock) error {
 	return h.copyKubeconfig()
 }
 
-// startRoles starts what works on claims and volumes, as far as the driver needs it.
+// startRoles starts the roles for claims and volumes that the driver needs.
 func (h *upRun) startRoles(ctx context.Context, endpoint string, resources []string) error {
 	var queue *handoff.Queue // of the controllers, when they are ours
 	if !h.Stock {
@@ -191,8 +191,9 @@ func (h *upRun) startRoles(ctx context.Context, endpoint string, resources []str
 	return h.startSnapshots(ctx, endpoint, resources)
 }
 
-// stockControllers are those of kube-controller-manager: housekeeping, and StatefulSets, whose claims
-// spread over the zones. Claims and volumes are left to ours.
+// stockControllers returns the controllers that kube-controller-manager runs: housekeeping, and
+// StatefulSets, whose claims spread over the zones. Purser's controllers run for claims and
+// volumes.
 func (h *upRun) stockControllers() []string {
 	all := append(cluster.HousekeepingControllers(), "statefulset-controller")
 	if h.Stock {
@@ -264,7 +265,7 @@ func (h *upRun) welcome() {
 	h.screen.say("\nLogs are in %s. Ctrl-C stops everything.\n", filepath.Dir(h.logFile()))
 }
 
-// stay shows the status until ctx ends or something that should run has ended.
+// stay shows the status until ctx ends or a part has ended by itself.
 func (h *upRun) stay(ctx context.Context) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -296,14 +297,15 @@ func (h *upRun) stay(ctx context.Context) error {
 // stopTime bounds the end of all parts together.
 const stopTime = 30 * time.Second
 
-// stop ends everything in the reverse order of its start, so that no part misses one that it needs.
+// stop stops the parts in the reverse order of their start, so that a part ends before those that
+// it needs.
 func (h *upRun) stop(ctx context.Context) error {
 	began := time.Now()
 	h.screen.clear()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	var errs []error
-	if h.cluster != nil && h.cluster.Err() != nil { // a part would wait in vain for answers from what is left of it
+	if h.cluster != nil && h.cluster.Err() != nil { // without the API server the parts would wait in vain
 		errs = append(errs, h.cluster.Stop(ctx))
 	}
 	for _, p := range slices.Backward(h.parts) {

@@ -31,7 +31,7 @@ type Up struct {
 	DriverWait   time.Duration
 	NodeName     string
 	Nodes        int          // 0 for one in each zone, and at least one
-	Zones        driver.Zones // of the nodes in turn
+	Zones        driver.Zones // the nodes are spread evenly over them
 	HTTPEndpoint string       // of the provisioner
 	Audit        bool
 	Stock        bool // --stock-controllers

@@ -35,8 +35,7 @@ const (
 	DefaultClass = "purser"
 )
 
-// Setup puts the objects into a new cluster that a real one has from elsewhere. It does what the
-// administrator does.
+// Setup creates the objects in a new cluster that an administrator would create.
 type Setup struct {
 	Admin  *rest.Config
 	Client client.Client
@@ -111,8 +110,8 @@ func (f Setup) ConfigFor(ctx context.Context, serviceAccount string) (*rest.Conf
 	return config, nil
 }
 
-// CreateClass makes the driver's volumes the default, unless the user has chosen a default already.
-// A class of another binding mode is replaced: the field cannot be changed.
+// CreateClass creates the default StorageClass for the driver, unless another class is the default
+// already. A class with another binding mode is replaced, since the field is immutable.
 func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description, mode storagev1.VolumeBindingMode) error {
 	var classes storagev1.StorageClassList
 	if err := f.Client.List(ctx, &classes); err != nil {
@@ -123,7 +122,7 @@ func (f Setup) CreateClass(ctx context.Context, driver csirpc.Description, mode 
 		if class.Name == DefaultClass && (class.Provisioner != driver.Name ||
 			ptr.Deref(class.VolumeBindingMode, mode) != mode) {
 			if err := f.Client.Delete(ctx, class); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("former storage class %s: %w", DefaultClass, err)
+				return fmt.Errorf("previous storage class %s: %w", DefaultClass, err)
 			}
 		}
 	}

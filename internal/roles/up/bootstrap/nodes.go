@@ -18,7 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/csirpc"
 )
 
-// Place is where the driver is.
+// Place is the node and the topology of the driver.
 type Place struct {
 	Driver csirpc.Description
 	// NodeID is the driver's name for its node, and for all nodes of the cluster; empty where each
@@ -30,7 +30,7 @@ type Place struct {
 	segments map[string]string
 }
 
-// FindPlace asks the driver's node service. A driver that has none on this socket is in no place.
+// FindPlace calls NodeGetInfo. A driver without a node service on this socket has the zero Place.
 func FindPlace(ctx context.Context, conn *csirpc.Conn, driver csirpc.Description) Place {
 	p := Place{Driver: driver}
 	ctx, cancel := context.WithTimeout(ctx, conn.Timeout())
@@ -111,7 +111,7 @@ func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
 			Name: at.Driver.Name, NodeID: nodeID, TopologyKeys: slices.Sorted(maps.Keys(at.segments)),
 		}}},
 	}
-	// Another driver may have been here with the same data folder, and an entry cannot be changed.
+	// An earlier `up` with this data folder may have had another driver, and an entry is immutable.
 	if err := f.Client.Delete(ctx, csiNode.DeepCopy()); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("CSINode %s: %w", n.Name, err)
 	}
@@ -121,8 +121,8 @@ func (f Setup) registerDriver(ctx context.Context, at Place, n Node) error {
 	return f.createDriver(ctx, at)
 }
 
-// createDriver replaces the CSIDriver of a former `up` that says otherwise: attachRequired cannot be
-// changed.
+// createDriver creates the CSIDriver. It replaces that of a previous `up` with another attachRequired
+// or fsGroupPolicy.
 func (f Setup) createDriver(ctx context.Context, at Place) error {
 	object := &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: at.Driver.Name},
@@ -136,20 +136,21 @@ func (f Setup) createDriver(ctx context.Context, at Place) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("CSIDriver %s: %w", object.Name, err)
 	}
-	if err == nil && saysOtherwise(before.Spec, object.Spec) {
+	if err == nil && isOther(before.Spec, object.Spec) {
 		if err := f.Client.Delete(ctx, before); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("former CSIDriver %s: %w", object.Name, err)
+			return fmt.Errorf("previous CSIDriver %s: %w", object.Name, err)
 		}
 	}
 	return f.create(ctx, object)
 }
 
-func saysOtherwise(before, now storagev1.CSIDriverSpec) bool {
+func isOther(before, now storagev1.CSIDriverSpec) bool {
 	return *before.AttachRequired != *now.AttachRequired ||
 		now.FSGroupPolicy != nil && (before.FSGroupPolicy == nil || *before.FSGroupPolicy != *now.FSGroupPolicy)
 }
 
-// RemoveOtherNodes removes the nodes of a former `up` that are not among these, with their CSINodes.
+// RemoveOtherNodes removes the nodes of a previous `up` that are not among these, with their
+// CSINodes.
 func (f Setup) RemoveOtherNodes(ctx context.Context, stay []Node) error {
 	var nodes corev1.NodeList
 	if err := f.Client.List(ctx, &nodes); err != nil {
@@ -164,7 +165,7 @@ func (f Setup) RemoveOtherNodes(ctx context.Context, stay []Node) error {
 		csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 		for _, object := range []client.Object{csiNode, node} {
 			if err := f.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("former node %s: %w", node.Name, err)
+				return fmt.Errorf("previous node %s: %w", node.Name, err)
 			}
 		}
 	}

@@ -18,8 +18,8 @@ func TakesSnapshots(driver csirpc.Description) bool {
 	return driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT]
 }
 
-// CreateSnapshotClass makes the driver's snapshots the default, unless there is a class of this
-// name for it already.
+// CreateSnapshotClass creates the default VolumeSnapshotClass for the driver, unless there is a
+// class of this name for it already.
 func (f Setup) CreateSnapshotClass(ctx context.Context, driver csirpc.Description) error {
 	class := &snapshotv1.VolumeSnapshotClass{
 		ObjectMeta: metav1.ObjectMeta{
