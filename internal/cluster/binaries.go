@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// assetsEnv is where controller-runtime's envtest looks too: who has a folder for one has it for
-// both.
+// assetsEnv is the variable of controller-runtime's envtest, so that a folder for envtest works
+// here too.
 const assetsEnv = "KUBEBUILDER_ASSETS"
 
 // Binaries are the absolute paths of programs, by name.

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// startBound is generous: a machine that is busy with other things still gets there.
+	// startBound is long, for machines under load.
 	startBound = 2 * time.Minute
 
-	// portAttempts bounds how often another process can be quicker to take a port.
+	// portAttempts bounds how often the start is retried because another process has taken a port.
 	portAttempts = 5
 )
 
@@ -36,8 +36,8 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	return c.bringUpClients(ctx, probe)
 }
 
-// bringUpServer starts etcd and the API server at once: the second takes longer to need the first
-// than that takes.
+// bringUpServer starts etcd and the API server in parallel: etcd is ready before the API server
+// needs it.
 func (c *Cluster) bringUpServer(ctx context.Context, probe *probe) error {
 	began := time.Now()
 	for _, component := range []Component{Etcd, APIServer} {
@@ -53,7 +53,8 @@ func (c *Cluster) bringUpServer(ctx context.Context, probe *probe) error {
 	return nil
 }
 
-// bringUpClients starts the rest, and waits for what only a working control plane makes.
+// bringUpClients starts the other components, and waits for objects that only a working control
+// plane creates.
 func (c *Cluster) bringUpClients(ctx context.Context, probe *probe) error {
 	began := time.Now()
 	for _, component := range c.plan.cfg.Components {

@@ -34,8 +34,8 @@ type Cluster struct {
 
 // Start brings up a cluster and returns when it can be used: the API server is ready, its built-in
 // roles are there, and so is the default namespace, with its service account where a controller
-// manager runs. A ctx that ends while starting stops everything again; afterwards it has no
-// meaning.
+// manager runs. If ctx ends during the start, everything is stopped again. After the start ctx is
+// not used.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg, err := cfg.normalize()
 	if err != nil {
@@ -55,8 +55,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Kubeconfig is the file, readable by its owner only, with which clients are the cluster's
-// administrator.
+// Kubeconfig is the path of the administrator's kubeconfig, which only its owner can read.
 func (c *Cluster) Kubeconfig() string { return c.plan.files.adminKubeconfig() }
 
 // RESTConfig is the administrator's configuration, a fresh copy with the client-side rate limit off.
@@ -65,8 +64,7 @@ func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 // AuditLog is the file that has one line per request of this run, where Config.Audit asked for it.
 func (c *Cluster) AuditLog() string { return c.plan.files.auditLog() }
 
-// Done is closed when the cluster is no longer whole: a component has ended on its own, or Stop was
-// called.
+// Done is closed when a component has ended on its own, or Stop was called.
 func (c *Cluster) Done() <-chan struct{} { return c.crew.done }
 
 // Err says which component ended on its own, how, and what it logged last. It is nil before that,
@@ -100,7 +98,7 @@ func (c *Cluster) start(ctx context.Context, lock *Lock) error {
 	}
 }
 
-// prepare does what does not depend on the ports.
+// prepare does the steps of the start that do not depend on the ports.
 func (c *Cluster) prepare() error {
 	began := time.Now()
 	if err := c.plan.files.create(); err != nil {
@@ -140,7 +138,7 @@ func (c *Cluster) launch(ctx context.Context, lock *Lock) error {
 	return fmt.Errorf("starting the cluster: %w", err)
 }
 
-// aim chooses ports and writes the files that name them.
+// aim chooses ports and writes the files that contain them.
 func (c *Cluster) aim() (err error) {
 	if c.plan.ports, err = choosePorts(c.plan.files.ports()); err != nil {
 		return err

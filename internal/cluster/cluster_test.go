@@ -65,7 +65,7 @@ func client(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	return c
 }
 
-// TestWholeCluster starts everything, has each component do its work, and finds it again after a
+// TestWholeCluster starts all components, checks the work of each, and finds the data again after a
 // restart.
 func TestWholeCluster(t *testing.T) {
 	cfg := realConfig(t, Scheduler, ControllerManager)
@@ -204,8 +204,8 @@ func TestComponentThatDies(t *testing.T) {
 	mustBeFree(t, c.plan.cfg.Dir)
 }
 
-// TestKilledParent: SIGKILL of who started the cluster leaves no process, and nothing that confuses
-// the next start.
+// TestKilledParent: after SIGKILL of the parent no process of the cluster is left, and the next
+// start works.
 func TestKilledParent(t *testing.T) {
 	cfg := realConfig(t)
 	parent := exec.CommandContext(t.Context(), os.Args[0], parentRole, cfg.Dir)

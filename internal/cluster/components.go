@@ -28,9 +28,9 @@ func (cs Components) Programs() []string {
 	return names
 }
 
-// HousekeepingControllers are those controllers of kube-controller-manager without which no
-// namespace is usable or ever deleted, and nothing is collected. Without kubelets the node
-// controllers are not among them: they would taint nodes.
+// HousekeepingControllers returns the controllers of kube-controller-manager that are needed to use
+// and delete namespaces, and for garbage collection. The node controllers are not among them, since
+// they would taint nodes without a kubelet.
 func HousekeepingControllers() []string {
 	return []string{
 		"garbage-collector-controller",

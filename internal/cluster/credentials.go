@@ -17,7 +17,7 @@ const (
 	serviceIP    = "10.0.0.1" // the first of the range: where `kubernetes.default` is
 )
 
-// credentials are the files that prove who is who.
+// credentials are the certificates and keys of the components.
 type credentials struct {
 	authority      string
 	etcd           pki.Pair // serves etcd, and is the API server's proof to etcd
@@ -70,8 +70,8 @@ func issue(a *pki.Authority, optional Components) (credentials, error) {
 	return c, err
 }
 
-// restConfig is a client's configuration with everything in it, so that it needs no file. Its rate
-// limit is off: the server's priority and fairness is the limit.
+// restConfig returns a client's configuration with its certificates inline, so that it needs no
+// file. It has no client-side rate limit: API Priority and Fairness of the server is the limit.
 func (c credentials) restConfig(pair pki.Pair, host string) (*rest.Config, error) {
 	cfg := &rest.Config{Host: host, QPS: -1}
 	for path, data := range map[string]*[]byte{

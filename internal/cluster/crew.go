@@ -17,7 +17,7 @@ const (
 	stopBound = 10 * time.Second
 
 	// apiServerBound is the same for the API server, which waits for every open watch to end by
-	// itself. Nothing is lost when it is killed: what it has answered for is in etcd.
+	// itself. A kill loses nothing: acknowledged writes are in etcd.
 	apiServerBound = 2 * time.Second
 
 	// brokenBound is the same once a component has ended on its own. Without etcd the API server
@@ -65,7 +65,7 @@ func (c *crew) add(component Component) error {
 	return nil
 }
 
-// finish closes done for the first reason to do so, and remembers it.
+// finish stores the first reason for the end, and closes done.
 func (c *crew) finish(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@
 //
 // It installs the custom resources that it is given, such as those of snapshots.
 //
-// It must not know what the cluster is for: no volumes, no drivers, no objects beyond those that
-// say "ready". It does not log; it returns errors that carry the end of the log that matters, and
+// It must not know the use of the cluster: no volumes, no drivers, no objects beyond those that it
+// waits for. It does not log; it returns errors that carry the end of the log that matters, and
 // reports steps to a callback.
 package cluster

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// plan is everything that the command lines follow from.
+// plan has the inputs of the command lines.
 type plan struct {
 	cfg   Config
 	files layout
@@ -52,8 +52,8 @@ func (p plan) etcdArgs() []string {
 	if p.cfg.Durable {
 		return args
 	}
-	// What a killed process has written is safe in the kernel. Only a crash of the machine can lose
-	// or tear the data, which is a fair price in development: fsync is most of the time of a write.
+	// Writes of a killed process are safe in the kernel's page cache. Only a crash of the machine can
+	// lose data, which is acceptable in development: fsync is most of the time of a write.
 	return append(args, "--unsafe-no-fsync")
 }
 
@@ -91,9 +91,9 @@ func (p plan) apiServerArgs() []string {
 	)
 }
 
-// clientArgs are common to the API server's clients. They serve nothing: no port, no delegated
-// authorization, one thing less to wait for. Their own rate limits would be what a benchmark
-// measures.
+// clientArgs are common to the API server's clients. They serve no port and need no delegated
+// authorization, which makes the start faster. Their client-side rate limits are off, since a
+// benchmark would measure them.
 func (p plan) clientArgs(c Component) []string {
 	return []string{
 		"--kubeconfig=" + p.files.kubeconfig(c),

@@ -20,17 +20,16 @@ const (
 	lockPoll   = 10 * time.Millisecond
 )
 
-// Lock is the right to use a data folder. The children of a cluster hold it too, so that it is free
-// only when the last of them is gone: the next etcd never opens a database, nor the next API server
-// a port, that is still in use.
+// Lock is the lock of a data folder. The child processes of a cluster hold it too, so that it is
+// free only when the last of them has ended. So the next etcd never opens a database that is still
+// in use, and the next API server no such port.
 type Lock struct {
 	dir  string
 	file *os.File
 }
 
 // LockDir takes the lock on a data folder, which is made where there is none. A folder in use is an
-// error at once; one whose user was killed is waited for as long as it takes the kernel to end its
-// children.
+// error at once. If its user was killed, LockDir waits until the kernel has ended the children.
 func LockDir(dir string) (*Lock, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
@@ -50,7 +49,7 @@ func LockDir(dir string) (*Lock, error) {
 	return lock, nil
 }
 
-// Release gives the folder back. Children that still run keep it locked.
+// Release releases the lock. Children that still run keep the folder locked.
 func (l *Lock) Release() error { return l.file.Close() }
 
 func (l *Lock) take() error {
@@ -74,7 +73,7 @@ func (l *Lock) take() error {
 	}
 }
 
-// sign leaves word of who holds the lock, for the error of the next one.
+// sign writes the holder of the lock into the file, for the error message of the next process.
 func (l *Lock) sign() error {
 	text := fmt.Sprintf("%d\n%s\n", os.Getpid(), strings.Join(os.Args, " "))
 	err := l.file.Truncate(0)

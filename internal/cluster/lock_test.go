@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/cluster/process"
 )
 
-func TestLockSaysWhoHoldsIt(t *testing.T) {
+func TestLockErrorNamesTheHolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	lock := lockDir(t, dir)
 	_, err := LockDir(dir)
@@ -28,7 +28,8 @@ func TestLockSaysWhoHoldsIt(t *testing.T) {
 	release(t, lockDir(t, dir))
 }
 
-// TestLockOutlivesItsHolderInTheChildren: the holder was killed, its children are still about to end.
+// TestLockOutlivesItsHolderInTheChildren: the holder was killed, and its children have not ended
+// yet.
 func TestLockOutlivesItsHolderInTheChildren(t *testing.T) {
 	dir := t.TempDir()
 	lock := lockDir(t, dir)

@@ -13,14 +13,14 @@ import (
 
 const loopback = "127.0.0.1"
 
-// ports are where the components listen that others connect to.
+// ports are the ports of etcd and the API server.
 type ports struct {
 	Etcd      int `json:"etcd"`
 	APIServer int `json:"kubeAPIServer"`
 }
 
-// choosePorts takes the previous run's ports where they are free, so that a kubeconfig stays valid,
-// else others.
+// choosePorts returns the ports of the previous run if they are free, so that a kubeconfig stays
+// valid, and otherwise other ones.
 //
 // A port that was free a moment ago can be taken before the component listens on it; Start then
 // tries again.
@@ -36,8 +36,7 @@ func choosePorts(path string) (ports, error) {
 	return chosen, chosen.save(path)
 }
 
-// readPorts returns no ports where there is no readable file of them: every port is then as good as
-// another.
+// readPorts returns the ports of the previous run; none if the file cannot be read.
 func readPorts(path string) ports {
 	var p ports
 	data, err := os.ReadFile(path)
@@ -55,7 +54,7 @@ func (p ports) save(path string) error {
 	return privatefile.Write(path, data)
 }
 
-// listen takes the wanted port, or any other one when it is taken or cannot be used at all.
+// listen listens on the wanted port, or on any free one if the wanted one cannot be used.
 func listen(wanted int) (net.Listener, error) {
 	if l, err := net.Listen("tcp", address(wanted)); err == nil { //nolint:noctx // on loopback it does not wait
 		return l, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/purser-csi/purser/internal/cluster/process"
 )
 
-// Config says what a kubelet is started with.
+// Config has the settings of a kubelet.
 type Config struct {
 	Dir        string // for its configuration, certificates and the logs of pods; absolute
 	Root       string // its --root-dir, which it makes a mount; absolute, and short
@@ -18,8 +18,8 @@ type Config struct {
 	Kubeconfig string           // of an administrator: no authorizer is set up for nodes
 	NodeName   string
 	Runtime    string        // socket of the container runtime
-	Sync       time.Duration // how often each pod is looked at; 0 for a kubelet's own minute
-	// StatsPeriod is how often the usage of volumes is asked for; 0 for a kubelet's own minute.
+	Sync       time.Duration // how often each pod is synced; 0 for a kubelet's own minute
+	// StatsPeriod is how often the usage of volumes is read; 0 for a kubelet's own minute.
 	StatsPeriod time.Duration
 }
 

@@ -82,7 +82,7 @@ func (r *Runtime) Done() <-chan struct{} { return r.process.Done() }
 // Exit says how containerd ended, and is nil while it runs.
 func (r *Runtime) Exit() *process.Exit { return r.process.Exit() }
 
-// Import makes the images of an archive known.
+// Import imports the images of an archive.
 func (r *Runtime) Import(ctx context.Context, archive []byte) error {
 	path := filepath.Join(r.cfg.Dir, "image.tar")
 	if err := write(path, archive); err != nil {

@@ -4,5 +4,5 @@
 // another subject, signed by another authority, or near its end. Keeping them is what keeps a
 // kubeconfig valid across a restart.
 //
-// It must not know who uses a certificate, where anything listens, or what time it is.
+// It must not know the users of a certificate, any address, or the time.
 package pki

@@ -15,8 +15,7 @@ const (
 	lineBytes = 400      // a line of a structured log can be very long, and its beginning says what it is about
 )
 
-// SetAside makes room for a new log and keeps the previous one as path.1: after a crash it is the
-// one to read.
+// SetAside renames the log to path.1, which is the one to read after a crash.
 func SetAside(path string) error {
 	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -31,7 +30,7 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o600)
 }
 
-// Tail returns the last n lines of a log that say something, shortened where they are very long.
+// Tail returns the last n lines of a log that are not empty. Very long lines are shortened.
 func Tail(path string, n int) ([]string, error) {
 	end, err := readEnd(path)
 	if err != nil {

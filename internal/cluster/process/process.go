@@ -91,8 +91,7 @@ func (p *Process) Name() string { return p.cfg.Name }
 // Done is closed when the child has ended and has been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit says how the child ended, and is nil while it runs. Whether that was wanted is the caller's
-// to know.
+// Exit says how the child ended, and is nil while it runs. It is not nil after a wanted end either.
 func (p *Process) Exit() *Exit {
 	select {
 	case <-p.done:
