@@ -39,8 +39,8 @@ func (r reach) check(node string) error {
 		"name the node in the driver's flag --attach-nodes if it can reach them", node, strings.Join(r, ", "))
 }
 
-// attach records that a node has the volume. There is nothing else to do: what
-// the node needs, NodeStageVolume does.
+// attach records that a node has the volume. Nothing else is needed: NodeStageVolume makes the
+// device on the node.
 func (s *controllerService) attach(ctx context.Context, r attaching) error {
 	volume, err := s.get(ctx, r.volumeID)
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *controllerService) hasRoomOn(node string) error {
 	return nil
 }
 
-// detach forgets that a node has the volume; an empty node stands for all. A
-// volume that is gone, or an id that no volume can have, is not attached.
+// detach removes the record that a node has the volume; an empty node means all nodes. A deleted
+// volume, or an id that no volume can have, is not attached.
 //
 // The volume stays attached while this very node has it staged or published:
 // a forced detach would give it to a second node while the first one writes.

@@ -51,9 +51,9 @@ func (s *controllerService) modify(ctx context.Context, c change) error {
 	return s.features.modifier.Modify(ctx, have.ID, c.mutable)
 }
 
-// createSnapshot is idempotent by name: the name leads to the id. The source
-// is looked at meanwhile, and matters only to a snapshot that is to be made: a
-// repeated request is answered also when the source is gone.
+// createSnapshot is idempotent by name, since the id is derived from the name. The source is read
+// in parallel, and is needed only for a new snapshot: a repeated request succeeds after the source
+// was deleted.
 func (s *controllerService) createSnapshot(ctx context.Context, r backend.SnapshotRequest) (backend.Snapshot, error) {
 	var have backend.Snapshot
 	var source backend.Volume
@@ -83,9 +83,9 @@ func (s *controllerService) createSnapshot(ctx context.Context, r backend.Snapsh
 	return have, nil
 }
 
-// deleteSnapshot treats an id that no snapshot can have like a snapshot that
-// is gone, and asks only what it needs to know: a damaged one must be
-// removable, and some ids tell by themselves that there is no group.
+// deleteSnapshot treats an id that no snapshot can have like a deleted snapshot. It reads the
+// snapshot only if its id may be that of a member of a group, so that a damaged snapshot can be
+// deleted.
 func (s *controllerService) deleteSnapshot(ctx context.Context, snapshotID string) error {
 	id, err := s.features.ids.parse(snapshotID)
 	if err != nil {
@@ -109,8 +109,7 @@ func (s *controllerService) getSnapshot(ctx context.Context, snapshotID string) 
 	return s.features.snapshotter.GetSnapshot(ctx, id)
 }
 
-// snapshotFilter is what a caller of ListSnapshots wants to see; empty fields
-// are no wish.
+// snapshotFilter is the filter of ListSnapshots; an empty field matches all.
 type snapshotFilter struct{ id, source string }
 
 func (f snapshotFilter) wants(s backend.Snapshot) bool {
@@ -148,7 +147,7 @@ func (s *controllerService) listSnapshots(
 	return found, "", nil
 }
 
-// snapshotIDs need not list anything when the caller knows the id.
+// snapshotIDs returns the ids that match the filter. It lists nothing when the filter has an id.
 func (s *controllerService) snapshotIDs(ctx context.Context, filter snapshotFilter) ([]backend.ID, error) {
 	if filter.id == "" {
 		return s.features.snapshotter.ListSnapshots(ctx)
@@ -189,7 +188,7 @@ func (s *controllerService) createGroup(ctx context.Context, r backend.GroupRequ
 	return have, nil
 }
 
-// haveAll says with the first error which volume is not there.
+// haveAll returns an error for the first volume that does not exist.
 func (s *controllerService) haveAll(ctx context.Context, volumes []backend.ID) error {
 	return parallel.Each(volumes, func(_ int, id backend.ID) error {
 		_, err := s.backend.Get(ctx, id)

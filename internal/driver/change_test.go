@@ -87,8 +87,8 @@ func TestCreateWithASource(t *testing.T) {
 	}
 }
 
-// Repeating a call works also when the source is gone meanwhile: the volume is
-// there, and otherwise it would leak.
+// A repeated CreateVolume succeeds after its source was deleted: the volume exists, and would leak
+// otherwise.
 func TestCreateAgainWithoutItsSource(t *testing.T) {
 	r, _, _ := onShelf(t, settings{})
 	snapshot := r.snapshot(t, "snap", r.create(t, "vol"))
@@ -277,8 +277,7 @@ func TestGetVolumeAndHealth(t *testing.T) {
 	}
 }
 
-// 3.1 NodeGetStorageHealth: what Probe refuses is told as a state of the
-// backend.
+// 3.1 NodeGetStorageHealth reports an error of Probe as a state of the backend.
 func TestStorageHealth(t *testing.T) {
 	r := newRig(t, settings{})
 	for _, broken := range []bool{false, true} {
@@ -363,7 +362,7 @@ func TestGroups(t *testing.T) {
 	wantCode(t, remove("../g"), codes.OK)
 }
 
-// Every request with secrets hands them on, and no other sees them.
+// The backend gets the secrets of each request, and no other request sees them.
 func TestSecretsReachTheBackend(t *testing.T) {
 	r, s, path := onShelf(t, settings{})
 	request := createRequest("vol")

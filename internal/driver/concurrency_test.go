@@ -93,7 +93,7 @@ func (g gatedMounter) Bind(source, target string, access mount.Access) error {
 	return g.SymlinkMounter.Bind(source, target, access)
 }
 
-// Two volumes that are sent to one target exclude each other as well.
+// Two volumes with the same target path exclude each other as well.
 func TestOneOperationPerTarget(t *testing.T) {
 	mounter := gatedMounter{entered: make(chan struct{}, 1), open: make(chan struct{})}
 	r := newRig(t, settings{mounter: mounter})

@@ -70,8 +70,8 @@ func (s *controllerServer) ControllerModifyVolume(
 	)
 }
 
-// CreateSnapshot claims the snapshot and the volume: a volume that goes, grows
-// or is unmounted meanwhile has no content of one point in time.
+// CreateSnapshot claims the snapshot and the volume: a snapshot of a volume that is deleted,
+// expanded or unmounted meanwhile is not of one point in time.
 func (s *controllerServer) CreateSnapshot(
 	ctx context.Context,
 	r *csi.CreateSnapshotRequest,
@@ -118,7 +118,7 @@ func (s *controllerServer) DeleteSnapshot(
 	)
 }
 
-// GetSnapshot claims nothing, like every question.
+// GetSnapshot claims nothing, like every read-only call.
 func (s *controllerServer) GetSnapshot(
 	ctx context.Context,
 	r *csi.GetSnapshotRequest,
@@ -137,7 +137,7 @@ func (s *controllerServer) GetSnapshot(
 	return &csi.GetSnapshotResponse{Snapshot: snapshotMessage(snapshot)}, nil
 }
 
-// ListSnapshots claims nothing, like every question.
+// ListSnapshots claims nothing, like every read-only call.
 func (s *controllerServer) ListSnapshots(
 	ctx context.Context,
 	r *csi.ListSnapshotsRequest,

@@ -7,9 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// This file has the questions about volumes. They claim nothing: an answer is
-// out of date as soon as it is given, and a question must not keep a call that
-// changes something from running.
+// This file has the read-only calls about volumes. They claim nothing: their result is out of date
+// as soon as it is returned, and they must not block a call that changes something.
 
 // ControllerGetVolume describes one volume, with the nodes that it is attached to.
 func (s *controllerServer) ControllerGetVolume(
@@ -58,7 +57,7 @@ func (s *controllerServer) ListVolumes(
 	return response, nil
 }
 
-// GetCapacity is about no volume.
+// GetCapacity claims nothing, since it is about no volume.
 func (s *controllerServer) GetCapacity(
 	ctx context.Context,
 	r *csi.GetCapacityRequest,

@@ -31,9 +31,9 @@ type controllerService struct {
 	reach    reach
 }
 
-// create is idempotent by name: the name leads to the id. The source is looked
-// at meanwhile, and matters only to a volume that is to be made: a repeated
-// request is answered also when the source is gone.
+// create is idempotent by name, since the id is derived from the name. The source is read in
+// parallel, and is needed only for a new volume: a repeated request succeeds after the source was
+// deleted.
 func (s *controllerService) create(ctx context.Context, r backend.Request) (backend.Volume, error) {
 	if err := allows(s.backend, r.Capabilities, r.Parameters); err != nil {
 		return backend.Volume{}, err
@@ -94,8 +94,8 @@ func (s *controllerService) sourceSize(ctx context.Context, source backend.Sourc
 	return snapshot.SizeBytes, nil
 }
 
-// atLeast makes a wish of "any size" one for the size of the source, and
-// refuses a wish for less. It is pure.
+// atLeast raises a request for any size to the size of the source, and refuses a request for less.
+// It is pure.
 func atLeast(wish backend.Range, least int64) (backend.Range, error) {
 	switch {
 	case wish.Limit != 0 && wish.Limit < least:
@@ -118,7 +118,7 @@ func atLeast(wish backend.Range, least int64) (backend.Range, error) {
 	}
 }
 
-// allows asks the backend about everything that was requested.
+// allows returns an error unless the backend accepts the capabilities and parameters.
 func allows(rules backend.Rules, capabilities []backend.Capability, parameters map[string]string) error {
 	for _, c := range capabilities {
 		if err := rules.CheckCapability(c); err != nil {
@@ -173,7 +173,8 @@ func (s *controllerService) validate(ctx context.Context, r validation) (objecti
 	return s.unfit(ctx, have.ID, r.capabilities)
 }
 
-// unfit asks the backend about this volume, where that matters.
+// unfit returns why this volume cannot have the capabilities, if the backend distinguishes between
+// volumes.
 func (s *controllerService) unfit(
 	ctx context.Context,
 	id backend.ID,

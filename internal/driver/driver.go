@@ -77,8 +77,8 @@ func (d *Driver) Serve(ctx context.Context, listener net.Listener) error {
 	return d.serve(ctx, func() (net.Listener, error) { return listener, nil })
 }
 
-// serve claims the state before the socket: two drivers started at once must
-// not both take a dead predecessor's socket away.
+// serve locks the state before it makes the socket: of two drivers that start at once, only one may
+// remove the socket of a killed predecessor.
 func (d *Driver) serve(ctx context.Context, open func() (net.Listener, error)) error {
 	unlock, err := lockState(d.config.StateDir)
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/inflight"
 )
 
-// exclusively runs an operation while it has what it claims. A busy object is an
-// error at once: the caller repeats the call anyway, and a queue of calls
-// waiting for one that hangs would take the driver down with it.
+// exclusively runs an operation while it holds its claims. A busy object is an error at once. The
+// caller retries anyway, and calls that queued behind one that hangs would exhaust the driver.
 func exclusively[T any](
 	running *inflight.Table,
 	operation string,
@@ -38,9 +37,9 @@ func snapshotObject(id string) string { return "snapshot " + id }
 
 func groupObject(id string) string { return "group " + id }
 
-// sourceClaim keeps the source of a new volume as it is. A snapshot never
-// changes, so many volumes can begin with it at once; a volume does, and its
-// filesystem can be frozen by one only.
+// sourceClaim returns the claims on the source of a new volume. A snapshot never changes, so many
+// volumes can be created from it at once. A volume changes, and only one call can freeze its
+// filesystem.
 func sourceClaim(source backend.Source) []inflight.Claim {
 	switch {
 	case source.Snapshot != backend.ID{}:

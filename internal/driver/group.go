@@ -51,8 +51,8 @@ func (s *groupServer) CreateVolumeGroupSnapshot(
 	)
 }
 
-// DeleteVolumeGroupSnapshot claims the group, and the snapshots that the
-// caller names, from which volumes may be made at this moment.
+// DeleteVolumeGroupSnapshot claims the group, and the snapshots that the caller names, since
+// volumes may be created from them at the same time.
 func (s *groupServer) DeleteVolumeGroupSnapshot(
 	ctx context.Context,
 	r *csi.DeleteVolumeGroupSnapshotRequest,
@@ -78,7 +78,7 @@ func (s *groupServer) DeleteVolumeGroupSnapshot(
 	)
 }
 
-// GetVolumeGroupSnapshot claims nothing, like every question.
+// GetVolumeGroupSnapshot claims nothing, like every read-only call.
 func (s *groupServer) GetVolumeGroupSnapshot(
 	ctx context.Context,
 	r *csi.GetVolumeGroupSnapshotRequest,

@@ -72,8 +72,8 @@ func TestDeleteRefusesAPublishedVolumeAndTouchesNothing(t *testing.T) {
 	r.delete(t, id)
 }
 
-// A target that was cleaned behind the driver's back (the folder of a pod was
-// removed by hand) must not keep the volume in use for ever.
+// A target that was removed without the driver (the folder of a pod was deleted by hand) must not
+// keep the volume in use for ever.
 func TestAVanishedTargetIsNoPublication(t *testing.T) {
 	r := newRig(t, settings{})
 	id := r.create(t, "vol")
@@ -88,8 +88,8 @@ func TestAVanishedTargetIsNoPublication(t *testing.T) {
 	r.delete(t, id)
 }
 
-// The driver is stopped, or killed (nothing in it runs at a stop that would
-// not run at a kill but the removal of the socket), and comes back.
+// The driver is stopped or killed, and started again. An orderly stop does nothing more than a
+// kill, except that it removes the socket.
 func TestRestart(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	r := newRig(t, settings{state: state})
@@ -121,8 +121,8 @@ func TestRestart(t *testing.T) {
 	r.delete(t, id)
 }
 
-// A kill at the worst moments: while a volume is built, while one is removed,
-// between a record and its mount, and after the machine lost its mounts.
+// The driver is killed while a volume is created, while one is deleted, between a record and its
+// mount, and after the machine lost its mounts.
 func TestRestartAfterACrash(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	r := newRig(t, settings{state: state})
@@ -236,7 +236,7 @@ func TestListVolumesInPages(t *testing.T) {
 	}
 }
 
-// The volume that a token names may be gone when the token comes back.
+// The volume in a page token may have been deleted before the next call with the token.
 func TestListVolumesWhileVolumesGo(t *testing.T) {
 	r := newRig(t, settings{})
 	for _, name := range []string{"a", "b", "c"} {

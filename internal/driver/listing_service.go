@@ -78,9 +78,8 @@ func (s *controllerService) health(ctx context.Context, volumeID string) (*csi.V
 	return healthOf(ctx, s.features.health, id)
 }
 
-// healthOf reports a backend that cannot even look at the volume as a volume
-// that no pod can use; the difference to a volume that is gone is that the
-// caller can do something about it.
+// healthOf reports a volume that the backend cannot check as one that no pod can use. It does not
+// report the volume as deleted, since the caller can fix the cause.
 func healthOf(ctx context.Context, reader backend.HealthReader, id backend.ID) (*csi.VolumeHealth, error) {
 	health := &csi.VolumeHealth{VolumeId: id.String()}
 	problem, err := reader.Health(ctx, id)
@@ -99,10 +98,9 @@ func ailment(status csi.VolumeHealthErrorType, reason, message string) []*csi.Vo
 	return []*csi.VolumeHealth_VolumeHealthEntry{{Status: status, Reason: reason, Message: message}}
 }
 
-// ailing lists volumes with problems only (ControllerListVolumeHealthResponse:
-// abnormal entries). A page holds as many volumes as were looked at, healthy
-// or not, so it can be shorter than asked for, even empty, and yet have a
-// next one: no page takes as long as all volumes together.
+// ailing lists volumes with problems only (ControllerListVolumeHealthResponse: abnormal entries). A
+// page covers a fixed number of checked volumes, healthy or not. So it can be shorter than
+// requested, even empty, and still have a next page: no page takes as long as all volumes together.
 func (s *controllerService) ailing(ctx context.Context, p page) (entries []*csi.VolumeHealth, next string, err error) {
 	ids, err := s.features.lister.List(ctx)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// location is the topology of the volumes of this driver: all its segments
-// hold for each volume and for this node. Empty, volumes can be reached from
-// everywhere, or callers are not told.
+// location is the topology of the volumes of this driver: all its segments hold for each volume and
+// for this node. If it is empty, all nodes reach the volumes, or the topology is not reported.
 type location map[string]string
 
 // locationOf merges the segments that the operator gave with that of the node.
@@ -62,8 +61,8 @@ func (l location) covers(t *csi.Topology) bool {
 	return true
 }
 
-// check refuses requirements that a volume here does not fulfil. Whatever is
-// preferred, there is no choice.
+// check refuses requirements that a volume here does not fulfil. Preferences are ignored, since all
+// volumes have the same topology.
 func (l location) check(r *csi.TopologyRequirement) error {
 	if r == nil {
 		return nil

@@ -19,7 +19,7 @@ func places(nodes ...string) (topologies []*csi.Topology) {
 	return topologies
 }
 
-// 3.1 CreateVolume: 8 where the topology leaves no place.
+// 3.1 CreateVolume: 8 if the requisite topology excludes this driver.
 func TestVolumesAreOnThisNode(t *testing.T) {
 	r, _, _ := onShelf(t, settings{topologyKey: testKey})
 	tests := []struct {

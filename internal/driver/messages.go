@@ -7,7 +7,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 )
 
-// message is how CSI speaks of a volume.
+// message returns the CSI message of a volume.
 func (f features) message(v backend.Volume) *csi.Volume {
 	at := f.location.topologies()
 	if f.zones.exist() {

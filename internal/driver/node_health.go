@@ -8,11 +8,10 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 )
 
-// This file has the questions about health that a node answers. They claim
-// nothing, like every question.
+// This file has the health calls of the node. They claim nothing, like every read-only call.
 
-// NodeGetVolumeHealth says of a volume what ControllerGetVolumeHealth says: a
-// backend looks at what it has here. The paths say nothing more.
+// NodeGetVolumeHealth returns the same as ControllerGetVolumeHealth: a backend checks the volume on
+// this node. The paths in the request are not used.
 func (s *nodeServer) NodeGetVolumeHealth(
 	ctx context.Context,
 	r *csi.NodeGetVolumeHealthRequest,
@@ -35,8 +34,8 @@ func (s *nodeServer) NodeGetVolumeHealth(
 	return &csi.NodeGetVolumeHealthResponse{VolumeHealth: health}, nil
 }
 
-// NodeGetStorageHealth says in the form of a list what Probe says with its
-// code: a backend that cannot work here.
+// NodeGetStorageHealth returns as a list what Probe returns as an error: that the backend cannot
+// work on this node.
 func (s *nodeServer) NodeGetStorageHealth(
 	ctx context.Context,
 	r *csi.NodeGetStorageHealthRequest,

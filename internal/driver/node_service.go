@@ -52,7 +52,7 @@ func exceeds(id backend.ID, err error) error {
 	return fault.Unsupported.Errorf("volume %q does not have this capability: %w", id, err)
 }
 
-// sourceToPublish finds what is to appear at the target.
+// sourceToPublish returns the device or directory to mount at the target.
 func (s *nodeService) sourceToPublish(ctx context.Context, id backend.ID, r publishing) (string, error) {
 	if s.features.stager == nil {
 		return s.features.direct.Source(ctx, id)
@@ -60,8 +60,8 @@ func (s *nodeService) sourceToPublish(ctx context.Context, id backend.ID, r publ
 	return s.stagedSource(ctx, id, r)
 }
 
-// source finds what a target of the volume shows, when nothing but the volume
-// is known.
+// source returns the device or directory that targets of the volume show, without a request to
+// publish it.
 func (s *nodeService) source(ctx context.Context, id backend.ID) (string, error) {
 	if s.features.stager == nil {
 		return s.features.direct.Source(ctx, id)
@@ -92,7 +92,7 @@ func (s *nodeService) mayPublish(ctx context.Context, want publication.Record) e
 	return mayShare(others, want)
 }
 
-// make writes the record first, see package publication.
+// make writes the record and then mounts the volume, see package publication.
 func (s *nodeService) make(want publication.Record) error {
 	_, repeated := s.published.At(want.Target)
 	if !repeated {
@@ -111,8 +111,7 @@ func (s *nodeService) make(want publication.Record) error {
 	return errors.Join(err, s.published.Remove(want.Volume, want.Target))
 }
 
-// unpublish undoes what is on record. Without a record it takes nothing for granted: see
-// unpublishUnrecorded.
+// unpublish undoes a recorded publication. For a target without a record see unpublishUnrecorded.
 func (s *nodeService) unpublish(ctx context.Context, p place) error {
 	have, found := s.published.At(p.path)
 	if !found {
@@ -136,10 +135,9 @@ func (s *nodeService) undo(id backend.ID, target string) error {
 	return s.published.Remove(id, target)
 }
 
-// unpublishUnrecorded is for repeated calls, and for targets whose record was
-// dropped because the mount did not survive. It takes away what certainly is a
-// publication of this volume, and an empty directory or file, which is what
-// remains of one.
+// unpublishUnrecorded is for repeated calls, and for targets whose record was dropped because the
+// mount did not survive. It removes only a mount that certainly shows this volume, and an empty
+// directory or file, which an interrupted publication leaves.
 func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
 	id, err := s.features.ids.parse(p.volumeID)
 	source := ""
@@ -174,8 +172,8 @@ func (s *nodeService) unpublishUnrecorded(ctx context.Context, p place) error {
 	}
 }
 
-// usage trusts the mount and not the record: the question is what is at the
-// path ("NodeGetVolumeStats Errors": NOT_FOUND for a wrong path).
+// usage checks the mount and not the record, since it has to report what is at the path
+// ("NodeGetVolumeStats Errors": NOT_FOUND for a wrong path).
 func (s *nodeService) usage(ctx context.Context, p place) ([]backend.Usage, error) {
 	id, err := s.features.ids.parse(p.volumeID)
 	if err != nil {
@@ -201,9 +199,9 @@ func (s *nodeService) usage(ctx context.Context, p place) ([]backend.Usage, erro
 	return s.features.usage.Usage(ctx, id, p.path)
 }
 
-// shows says whether the path shows the volume. Where a record says so, its
-// proof is enough: to compare files would ask what is mounted, which may not
-// answer, and kubelet asks for the usage of every volume again and again.
+// shows reports whether the path shows the volume. If a record says so, only the mount table is
+// checked. Comparing files would read the mounted filesystem, which may hang, and the kubelet calls
+// NodeGetVolumeStats for every volume all the time.
 func (s *nodeService) shows(id backend.ID, source, path string) (bool, error) {
 	if have, found := s.published.At(path); found && have.Volume == id {
 		return s.features.publicationChecker(s.mounter).IsBound(have.Source, path)
@@ -211,7 +209,7 @@ func (s *nodeService) shows(id backend.ID, source, path string) (bool, error) {
 	return s.mounter.IsBound(source, path)
 }
 
-// mountFault says what the caller can do about a failed mount.
+// mountFault gives a failed mount the kind of error that the caller can act on.
 func mountFault(volumeID string, err error) error {
 	switch {
 	case errors.Is(err, mount.ErrNoParent):

@@ -17,14 +17,14 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// Log levels: what changes something or fails is always shown; questions are
-// asked all the time; whole requests are for debugging.
+// Log levels: calls that change something or fail are always logged, frequent read-only calls at a
+// higher level, and whole requests for debugging.
 const (
 	levelQuestion = 2
 	levelRequest  = 5
 )
 
-// observe writes one line per call, counts it, and hands the logger down.
+// observe logs and counts each call, and passes the logger on in the context.
 func observe(log logr.Logger, calls *Counter, metrics *telemetry.Served) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		method := path.Base(info.FullMethod)

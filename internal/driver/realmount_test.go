@@ -63,7 +63,7 @@ func TestReadOnlyPublicationsCannotBeWritten(t *testing.T) {
 	wantEmptyDir(t, r.targets)
 }
 
-// The mount outlives the driver, and the next one knows it.
+// The mount outlives the driver, and the restarted driver recognises it.
 func TestARealMountSurvivesARestart(t *testing.T) {
 	r := realMounts(t)
 	id, state, targets := r.create(t, "vol"), r.state, r.targets
@@ -125,8 +125,7 @@ func TestUnpublishOfAVolumeInUse(t *testing.T) {
 	}
 }
 
-// silent never looks at what is mounted: it may be a filesystem whose cluster
-// is away.
+// silent fails every read of a mounted filesystem, which may be one whose cluster is unreachable.
 type silent struct {
 	mount.BindMounter
 	t *testing.T
@@ -137,9 +136,9 @@ func (s silent) IsBound(_, target string) (bool, error) {
 	return true, nil
 }
 
-// Kubelet asks for the usage all the time, and the backend has its own way to
-// bound how long it asks a filesystem. Nor does a start or an unpublish look.
-func TestNobodyLooksAtWhatIsMounted(t *testing.T) {
+// NodeGetVolumeStats, the start and unpublish do not read the mounted filesystem, which may hang.
+// For its usage the backend has a timeout.
+func TestMountedFilesystemsAreNotRead(t *testing.T) {
 	realMounts(t) // or skip
 	state := filepath.Join(t.TempDir(), "state")
 	r, s, path := onShelf(t, settings{state: state, mounter: silent{t: t}})

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// redacted is a request as it may be logged. It is computed only when it is
-// really written.
+// redacted is a request without its secrets, for the log. The text is computed only when it is
+// written.
 type redacted struct{ request any }
 
 const stripped = "***stripped***"

@@ -57,8 +57,8 @@ type settings struct {
 	zones       []zone.Zone
 }
 
-// newRig serves directories with symbolic links, so that it works for
-// everybody; tests of real mounts say so.
+// newRig serves directories with symbolic links, so that it works without root. Tests of real
+// mounts choose another mounter.
 func newRig(t *testing.T, with settings) *rig {
 	t.Helper()
 	if with.state == "" {

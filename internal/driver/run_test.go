@@ -215,7 +215,7 @@ func (c closing) Close() error {
 	return errors.New("cannot let go")
 }
 
-// What a backend holds does not outlive the driver, also when a call does.
+// The backend is closed when the driver stops, also when a call is still running.
 func TestStopClosesTheBackend(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	hanging := closing{stuck{directories(t, state), make(chan struct{}), make(chan struct{})}, make(chan struct{})}
@@ -251,7 +251,7 @@ func TestServeReportsABrokenListener(t *testing.T) {
 	}
 }
 
-// unrecoverable cannot make sense of its state.
+// unrecoverable is a backend that fails in Recover.
 type unrecoverable struct{ backend.Backend }
 
 func (unrecoverable) Recover(context.Context) error { return errors.New("bad superblock") }

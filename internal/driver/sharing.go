@@ -28,8 +28,8 @@ func mayRepeat(have, want publication.Record) error {
 	}
 }
 
-// mayShare decides the columns T1!=T2. Both publications must allow company:
-// one that was promised to be the only one stays the only one.
+// mayShare decides the columns T1!=T2. Both publications must allow a second target: one that was
+// made as the only one stays the only one.
 func mayShare(others []publication.Record, want publication.Record) error {
 	for _, have := range others {
 		if !have.Mode.AllowsSeveralTargets() || !want.Mode.AllowsSeveralTargets() {

@@ -47,7 +47,7 @@ func TestSecondPublish(t *testing.T) {
 	}
 }
 
-// A publication that was promised to be alone stays alone, whatever comes.
+// A publication that was made as the only one refuses every second one.
 func TestSecondPublishWithAnotherMode(t *testing.T) {
 	const (
 		one  = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER

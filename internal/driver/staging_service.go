@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/mount"
 )
 
-// stage writes the record first, see package staging. What a failed stage
-// leaves behind is cleared away by the next call for the volume.
+// stage writes the record first, see package staging. The next call for the volume removes what a
+// failed stage leaves.
 func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Staging) error {
 	id, err := s.features.ids.parse(volumeID)
 	if err != nil {
@@ -40,8 +40,8 @@ func (s *nodeService) stage(ctx context.Context, volumeID string, r backend.Stag
 	return s.features.stager.Stage(ctx, r)
 }
 
-// mayStage compares the request with what is staged. A repeated request goes
-// to the backend again: what is there may be half of it.
+// mayStage compares the request with what is staged. A repeated request is passed to the backend
+// again, since the volume may be only partly staged.
 func (s *nodeService) mayStage(ctx context.Context, want staging.Record) error {
 	have, found, err := s.staged.Of(want.Volume)
 	if err != nil || !found {
@@ -62,8 +62,8 @@ func (s *nodeService) mayStage(ctx context.Context, want staging.Record) error {
 	}
 }
 
-// liveStaging says whether the volume is staged according to its record. When
-// the backend knows nothing of it, the rest is cleared away.
+// liveStaging reports whether the volume is staged according to its record. If the backend has not
+// staged it, the record is removed.
 func (s *nodeService) liveStaging(ctx context.Context, id backend.ID) (live bool, err error) {
 	have, found, err := s.staged.Of(id)
 	if err != nil || !found {
@@ -84,7 +84,7 @@ func (s *nodeService) liveStaging(ctx context.Context, id backend.ID) (live bool
 	return false, s.staged.Remove(id)
 }
 
-// unstage takes an id that no volume can have for one that is not staged.
+// unstage treats an id that no volume can have like a volume that is not staged.
 func (s *nodeService) unstage(ctx context.Context, p place) error {
 	id, err := s.features.ids.parse(p.volumeID)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *nodeService) unstage(ctx context.Context, p place) error {
 	if err := s.notPublished(ctx, id); err != nil {
 		return err
 	}
-	// A damaged record is no reason to stay: this is how to get rid of it.
+	// A damaged record does not block the unstage, which removes the record.
 	if have, found, err := s.staged.Of(id); err == nil && found && have.Path != p.path {
 		live, err := s.liveStaging(ctx, id)
 		if err != nil {
@@ -146,9 +146,9 @@ func (s *nodeService) notInUse(ctx context.Context, id backend.ID) error {
 	return nil
 }
 
-// stagedSource gives what was staged, when it was staged as it is to be
-// published. Without a record, which can be lost, the backend is believed, and
-// the record made up for: the volume is in use.
+// stagedSource returns the staged device or directory, if the volume was staged with the same
+// capability. A record can be lost: then it is written again from the backend's answer, since the
+// volume is in use.
 func (s *nodeService) stagedSource(ctx context.Context, id backend.ID, r publishing) (string, error) {
 	have, found, err := s.staged.Of(id)
 	if err != nil {
@@ -180,8 +180,7 @@ func (s *nodeService) stagedSource(ctx context.Context, id backend.ID, r publish
 	})
 }
 
-// expand finds out where the path belongs, since the backend need not know
-// targets.
+// expand finds the staging path for a target path, since the backend does not know targets.
 func (s *nodeService) expand(ctx context.Context, g nodeGrowth) (bytes int64, err error) {
 	id, err := s.features.ids.parse(g.volumeID)
 	if err != nil {
@@ -207,7 +206,7 @@ func (s *nodeService) expand(ctx context.Context, g nodeGrowth) (bytes int64, er
 	return s.features.nodeExpander.NodeExpand(ctx, growing)
 }
 
-// publicationChecker says how a record of a publication proves itself.
+// publicationChecker returns the check whether a recorded publication still exists.
 func (f features) publicationChecker(m mount.Mounter) publication.Checker {
 	if f.stager == nil {
 		return m
@@ -215,9 +214,9 @@ func (f features) publicationChecker(m mount.Mounter) publication.Checker {
 	return anyMount{m}
 }
 
-// anyMount takes every mount at the target for the volume. A staging path that
-// was unmounted behind the driver's back shows another directory than its
-// targets; they keep the volume in use all the same.
+// anyMount accepts every mount at the target as the volume's. If the staging path was unmounted
+// without the driver, it shows another directory than the targets, which keep the volume in use all
+// the same.
 type anyMount struct{ mount.Mounter }
 
 func (a anyMount) IsBound(source, target string) (bool, error) {

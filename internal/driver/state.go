@@ -15,8 +15,8 @@ import (
 // directory, which are themselves open to every user id.
 const stateMode = 0o700
 
-// lockState claims the state directory for this process. The kernel gives the
-// claim up when the process dies, however it dies.
+// lockState locks the state directory for this process. The kernel releases the lock when the
+// process dies, even by SIGKILL.
 func lockState(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, stateMode); err != nil {
 		return nil, fmt.Errorf("make the state directory: %w", err)
@@ -45,7 +45,7 @@ func lockFailure(dir string, file io.Reader, err error) error {
 	)
 }
 
-// noteOwner is for the error message of others only.
+// noteOwner writes the owner of the lock for the error message of other processes.
 func noteOwner(file *os.File) {
 	if file.Truncate(0) == nil {
 		_, _ = fmt.Fprintln(file, os.Getpid())

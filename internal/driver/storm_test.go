@@ -67,7 +67,7 @@ func loopsBelow(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// Enough that calls meet, and that most do not.
+// Few enough that calls collide, and enough that most do not.
 const stormVolumes, stormSnapshots = 24, 8
 
 // storm is everything that callers may do to a few volumes and snapshots.
@@ -78,8 +78,8 @@ type storm struct {
 	seen    map[codes.Code]int
 }
 
-// weather are the answers that the CSI spec allows to calls that meet.
-var weather = map[codes.Code]bool{
+// allowedCodes are the codes that the CSI spec allows for calls that collide.
+var allowedCodes = map[codes.Code]bool{
 	codes.OK: true, codes.Aborted: true, codes.NotFound: true, codes.FailedPrecondition: true,
 	codes.AlreadyExists: true, codes.OutOfRange: true,
 }
@@ -119,8 +119,8 @@ func sized(name string, bytes int64, source *csi.VolumeContentSource) *csi.Creat
 	return request
 }
 
-// 200 calls at once, on real images, devices and mounts: each answer is one
-// that the spec allows, and afterwards everything can be taken away.
+// 200 calls at once, on real images, devices and mounts: the spec allows each answer, and
+// afterwards everything can be deleted.
 func TestStormOnLoopImages(t *testing.T) {
 	r, staging := loopImages(t)
 	s := &storm{rig: r, staging: staging, seen: map[codes.Code]int{}}
@@ -131,7 +131,7 @@ func TestStormOnLoopImages(t *testing.T) {
 			for range 10 {
 				err := s.call(t.Context(), random)
 				code := status.Code(err)
-				if !weather[code] {
+				if !allowedCodes[code] {
 					t.Errorf("%v", err)
 				}
 				s.mu.Lock()

@@ -24,9 +24,8 @@ func inLayers(all ...grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	}
 }
 
-// streamed lets calls that are answered with a stream pass the layers of all
-// others. Every stream of CSI begins with the one request of its call, so it
-// is received here already: the layers want to see it.
+// streamed applies the unary interceptors to streaming calls. Every streaming call of CSI has one
+// request, which is received here, so that the interceptors see it.
 func streamed(layers grpc.UnaryServerInterceptor) grpc.StreamServerInterceptor {
 	return func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		request, err := newRequest(info.FullMethod)

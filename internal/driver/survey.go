@@ -49,9 +49,8 @@ func (s *surveyServer) GetMetadataDelta(
 	})
 }
 
-// run holds the snapshots as long as they are read: they stay, and others may
-// read them too. It also holds the groups that they were made with, since a
-// group goes with all its snapshots, and the caller that deletes it need not name them.
+// run claims the snapshots for reading, so that they are not deleted meanwhile. It also claims
+// their groups: deleting a group deletes its snapshots, and the request need not name them.
 func (s *surveyServer) run(
 	ctx context.Context,
 	operation string,

@@ -5,13 +5,11 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// surveyPages makes the messages of a stream of what a backend visits: within
-// the part that was asked for, extents that touch as one, and so many in a
-// message as the caller wants at most. Where a stream was interrupted does not
-// matter to the next one, so the last byte that was received is all that a
-// caller needs to go on.
+// surveyPages groups the extents that a backend visits into the messages of a stream. It cuts them
+// to the requested range, merges adjacent extents, and puts at most max_results into a message. A
+// new stream can start at any offset, so a caller resumes after the last byte that it received.
 type surveyPages struct {
-	// from and end limit what is told.
+	// from and end limit the extents that are sent.
 	from, end int64
 	// size is how many extents a message has at most.
 	size int
@@ -23,8 +21,8 @@ type surveyPages struct {
 	sent    bool
 }
 
-// add takes the next extent. A message that is full goes out only now: until
-// then its last extent could have grown.
+// add takes the next extent. A full message is sent with the next extent, since that may extend the
+// last one of the message.
 func (p *surveyPages) add(e backend.Extent) error {
 	if e.Offset < p.reached || e.Length < 0 {
 		return fault.Internal.Errorf(

@@ -36,8 +36,8 @@ func parseDelta(r *csi.GetMetadataDeltaRequest) (survey, error) {
 	}
 }
 
-// parseSurvey takes a zero max_results as no wish. What an extent takes in a
-// message is less than an entry of a list, so the limit of those is good here.
+// parseSurvey parses the request; max_results of 0 means the default. An extent takes less of a
+// message than an entry of a list, so the same limit is used.
 func parseSurvey(from int64, maxResults int32, snapshots ...string) (survey, error) {
 	switch {
 	case maxResults < 0:

@@ -189,7 +189,7 @@ func TestSurveyCodes(t *testing.T) {
 	}
 }
 
-func TestWhoAdvertisesSurveys(t *testing.T) {
+func TestOnlySurveyorsAdvertiseTheService(t *testing.T) {
 	for name, test := range map[string]struct {
 		backend func(string) backend.Backend
 		want    bool
@@ -215,8 +215,8 @@ func TestWhoAdvertisesSurveys(t *testing.T) {
 	}
 }
 
-// What is read stays, also when it is deleted by the name of its group, and
-// until the caller gives up and no longer.
+// A snapshot that is read is not deleted, also not with its group, until the stream ends or the
+// caller cancels it.
 func TestASurveyHoldsItsSnapshots(t *testing.T) {
 	s := surveyShelf()
 	group := backend.IDOf("group")
@@ -261,9 +261,9 @@ func TestASurveyHoldsItsSnapshots(t *testing.T) {
 	wantCode(t, err, codes.OK)
 }
 
-// A stream passes the layers of every other call: one line in the log without
-// secrets, the secrets for the backend, a count, and an error of a panic.
-func TestStreamsPassTheLayers(t *testing.T) {
+// Streaming calls have the interceptors of all other calls: one log line without secrets, the
+// secrets for the backend, a count, and an error for a panic.
+func TestStreamsHaveTheInterceptors(t *testing.T) {
 	s := surveyShelf()
 	var log journal
 	r := newSurveyRig(t, onShelfOf(s), funcr.New(log.add, funcr.Options{Verbosity: levelRequest}))

@@ -15,8 +15,8 @@ import (
 // ZoneKey is the topology key of Config.Zones.
 const ZoneKey = "topology.kubernetes.io/zone"
 
-// zones are the zones among which one driver divides its volumes. The zero
-// value is a driver without zones.
+// zones are the zones over which one driver spreads its volumes. The zero value is a driver without
+// zones.
 type zones struct {
 	names []string
 	store *zone.Store

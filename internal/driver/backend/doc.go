@@ -1,5 +1,4 @@
-// Package backend is what the driver asks of a place that keeps volumes, and
-// the vocabulary in which it asks.
+// Package backend has the interfaces between the driver and a storage backend, and their types.
 //
 // It decides what a volume id may look like and what a capability means. A
 // backend implements Backend, and each optional interface of features.go

@@ -55,15 +55,15 @@ type Usage struct {
 	Total, Used, Available int64
 }
 
-// Recoverer is a backend that cleans up after a predecessor that was killed.
+// Recoverer is a backend that cleans up after a driver that was killed.
 type Recoverer interface {
 	// Recover is called once, before the first other call and while no
 	// other process uses the same state.
 	Recover(context.Context) error
 }
 
-// Particular is a backend whose volumes are not all good for what
-// CheckCapability allows: it depends on what one is, or holds.
+// Particular is a backend whose volumes differ in the capabilities that they can have, for example
+// by their filesystem.
 type Particular interface {
 	// CheckVolume says what is wrong with a capability for one volume. The
 	// error is of the kind fault.Invalid, fault.Unsupported or
@@ -71,7 +71,7 @@ type Particular interface {
 	CheckVolume(context.Context, ID, Capability) error
 }
 
-// Closer is a backend that holds what must not outlive the program.
+// Closer is a backend with resources that must be released when the program ends.
 type Closer interface {
 	// Close is called once, at the end. Calls that did not end in time can
 	// still be running, and may fail.

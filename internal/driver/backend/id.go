@@ -9,9 +9,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// ID names a volume, a snapshot or a group. The only way to one that is not
-// empty is through IDOf, ParseID and MakeID, so an ID can be used as one component of a path: it is
-// never "." or "..", and it has no slash.
+// ID names a volume, a snapshot or a group. Only IDOf, ParseID and MakeID return one that is not
+// empty, so an ID can be used as one component of a path: it is never "." or "..", and it has no
+// slash.
 //
 // It is derived from the name of the volume, so that a repeated CreateVolume
 // finds what the first one made without an index that could get lost.

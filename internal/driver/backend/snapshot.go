@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Snapshotter is a backend that can keep the content of a volume as it is at
-// a moment: CREATE_DELETE_SNAPSHOT, LIST_SNAPSHOTS and GET_SNAPSHOT. A new
-// volume can begin with a snapshot (Request.Source).
+// Snapshotter is a backend that can keep the content of a volume at one point in time:
+// CREATE_DELETE_SNAPSHOT, LIST_SNAPSHOTS and GET_SNAPSHOT. A new volume can begin with a snapshot
+// (Request.Source).
 type Snapshotter interface {
 	// CreateSnapshot makes a snapshot that does not exist. The content is
 	// that of one point in time. When it fails it leaves nothing behind, or

@@ -47,15 +47,15 @@ type Expander interface {
 	Expand(ctx context.Context, id ID, size Range) (Expansion, error)
 }
 
-// Expansion is what became of a volume that was to grow.
+// Expansion is the result of Expand.
 type Expansion struct {
 	CapacityBytes int64
-	// NodeMustExpand says that the node has a part in it: NodeExpander.
+	// NodeMustExpand says that NodeExpandVolume has to follow: NodeExpander.
 	NodeMustExpand bool
 }
 
-// NodeExpander is a backend that has something to do on the node after a
-// volume grew: EXPAND_VOLUME of the node.
+// NodeExpander is a backend whose volumes have to be expanded on the node too: EXPAND_VOLUME of the
+// node.
 type NodeExpander interface {
 	// NodeExpand grows what is staged to the size of the volume. Where this
 	// cannot be done while the volume is in use, the error is fault.InUse
@@ -63,7 +63,7 @@ type NodeExpander interface {
 	NodeExpand(ctx context.Context, e NodeExpansion) (capacityBytes int64, err error)
 }
 
-// NodeExpansion asks for the node's part of growing.
+// NodeExpansion is a request to expand a volume on the node.
 type NodeExpansion struct {
 	Volume ID
 	// Path is where the volume is published or staged; StagingPath may be

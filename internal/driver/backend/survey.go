@@ -3,7 +3,7 @@ package backend
 import "context"
 
 // Surveyor is a Snapshotter that knows which parts of a snapshot hold data:
-// SNAPSHOT_METADATA_SERVICE. Those who make backups read these parts only.
+// SNAPSHOT_METADATA_SERVICE. Backup programs read only these parts.
 //
 // Both methods visit the parts in ascending order, none twice, and end with
 // the error that a visit gives. A part may be larger than what it is about,

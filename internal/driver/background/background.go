@@ -19,8 +19,8 @@ type Task struct {
 	Key string
 	// Doing is what errors say of it.
 	Doing string
-	// Request is everything that the result depends on. Who asks for something
-	// else does not get it.
+	// Request has everything that the result depends on. A caller with another Request does not get
+	// the result.
 	Request string
 }
 
@@ -162,8 +162,7 @@ func (r *Runner) leave(w *running) {
 	}
 }
 
-// take hands the result out. Others who wait for it get it as well, those who
-// come later do not.
+// take returns the result. Callers that wait for it now get it as well, later callers do not.
 func (r *Runner) take(w *running) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,7 +59,7 @@ func TestWorkGoesOnAndIsDoneOnce(t *testing.T) {
 
 // An error that no caller waited for is for the next caller, once. A success is
 // for no caller: what was made is there.
-func TestWhatNobodyWaitedFor(t *testing.T) {
+func TestAnErrorIsKeptForTheNextCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, begun := NewRunner(), new(atomic.Int32)
 		defer r.End(time.Second)

@@ -37,15 +37,14 @@ const (
 	// BadToken is a page token that this driver did not give out
 	// ("ListVolumes Errors").
 	BadToken
-	// Away is something elsewhere that does not answer. Whether what was
-	// asked of it happened, or still happens, is not known ("Error Scheme",
-	// UNAVAILABLE leaves that open, FAILED_PRECONDITION does not).
+	// Away is a remote system that does not answer. The outcome of the operation is uncertain
+	// ("Error Scheme": UNAVAILABLE leaves it open, FAILED_PRECONDITION does not).
 	Away
-	// Unidentified are secrets that do not say who asks ("Error Scheme",
-	// invalid credential).
+	// Unidentified is a request whose secrets do not identify a user ("Error Scheme", invalid
+	// credential).
 	Unidentified
-	// Forbidden is what the one who asks may not do ("Error Scheme",
-	// permission denied).
+	// Forbidden is an operation that the user of the request may not do ("Error Scheme", permission
+	// denied).
 	Forbidden
 )
 

@@ -1,4 +1,4 @@
-// Package parallel takes steps that do not need each other side by side.
+// Package parallel runs independent steps in parallel.
 //
 // It decides which of several errors counts: the one that would have ended the
 // steps had they been taken one after the other, so a caller cannot tell the

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// Do takes all steps at once and ends when the last of them has. The error is
-// that of the first in their order which failed. The others are neither stopped
-// nor undone: what a step did before it was stopped is nothing that a caller
-// would know.
+// Do takes all steps at once and ends when the last of them has. The error is that of the first in
+// their order which failed. The others are neither stopped nor undone, since the caller could not
+// know how far a stopped step got.
 func Do(steps ...func() error) error {
 	failures := make([]error, len(steps))
 	panics := make([]any, len(steps))
@@ -29,8 +28,8 @@ func Do(steps ...func() error) error {
 	return nil
 }
 
-// run keeps a panic for the caller of Do, who may know what to do with it. It
-// would end the process here.
+// run returns a panic to the caller of Do, which may recover it. In this goroutine it would end the
+// process.
 func run(step func() error) (panicked any, err error) {
 	defer func() {
 		if value := recover(); value != nil {

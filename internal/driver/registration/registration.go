@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/driver/socket"
 )
 
-// Config says who registers, and where.
+// Config has the driver to register, and the folder of the kubelet.
 type Config struct {
 	// Dir is the folder that the kubelet watches, such as
 	// /var/lib/kubelet/plugins_registry.
@@ -26,7 +26,7 @@ type Config struct {
 	Socket string
 }
 
-// csiVersion is what the kubelet takes for every driver of CSI 1.
+// csiVersion is the version that the kubelet accepts for every driver of CSI 1.
 const csiVersion = "1.0.0"
 
 // maxSocketPath is the kernel's limit (sockaddr_un.sun_path, less the final
@@ -70,11 +70,11 @@ func New(config Config) (*Server, error) {
 // Path is where the kubelet finds the driver.
 func (s *Server) Path() string { return filepath.Join(s.config.Dir, s.config.Name+"-reg.sock") }
 
-// Serving is closed when the kubelet can ask.
+// Serving is closed when the kubelet can connect.
 func (s *Server) Serving() <-chan struct{} { return s.serving }
 
-// Run answers until ctx is done and removes the socket: a kubelet takes that
-// for the end of the driver. It logs to the logger in ctx.
+// Run serves until ctx is done, and removes the socket, which unregisters the driver. It logs to
+// the logger in ctx.
 func (s *Server) Run(ctx context.Context) error {
 	listener, err := socket.Listen(ctx, s.Path())
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *Server) GetInfo(context.Context, *kubelet.InfoRequest) (*kubelet.Plugin
 	}, nil
 }
 
-// NotifyRegistrationStatus implements the kubelet's service. A refusal is kept
-// and told, not fatal: the kubelet tries again.
+// NotifyRegistrationStatus implements the kubelet's service. A refusal is logged and kept for
+// Check, and is not fatal: the kubelet retries.
 func (s *Server) NotifyRegistrationStatus(
 	ctx context.Context,
 	status *kubelet.RegistrationStatus,

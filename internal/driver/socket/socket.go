@@ -22,8 +22,8 @@ const (
 	dialTimeout = time.Second
 )
 
-// Listen makes the socket. Every process that may connect to it may delete every volume,
-// so it is for this user only from its first moment.
+// Listen makes the socket. Every process that may connect to it may delete every volume, so it
+// belongs to this user alone from the start.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), socketDirMode); err != nil {
 		return nil, fmt.Errorf("make the folder of the socket: %w", err)

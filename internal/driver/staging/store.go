@@ -34,8 +34,8 @@ func NewStore(dir string) *Store {
 	return &Store{dir: dir, records: map[backend.ID]Record{}, damaged: map[backend.ID]error{}}
 }
 
-// Recover reads the records of a predecessor. It does not look at what is
-// really there: a backend elsewhere could hang over it, and no call has asked.
+// Recover reads the records of a predecessor. It does not check the mounts: with a remote backend
+// that could hang, and no call needs it yet.
 func (s *Store) Recover(ctx context.Context) error {
 	return records.Folder{Dir: s.dir, What: "stagings"}.EachVolume(func(volume backend.ID, path string) error {
 		return s.load(ctx, volume, path)

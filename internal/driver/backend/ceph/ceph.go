@@ -33,8 +33,8 @@ type Config struct {
 	Ways []mapping.Way
 	// Shares are those of mounting CephFS; all when nil.
 	Shares []sharing.Way
-	// Grace is how long what the kernel keeps may keep a call, see package
-	// patience.
+	// Grace is how long a call waits for an operation that hangs in the kernel, see package
+	// timelimit.
 	Grace time.Duration
 	// CopyWait is how long a call waits for what the cluster copies by
 	// itself; [cephfs.DefaultWait] when zero.
@@ -131,7 +131,7 @@ func (b *Backend) filesystem(ctx context.Context, p handle.Place) (cephfs.Filesy
 	return cephfs.Filesystem{Tools: b.witness(p), Access: access, Place: p, Wait: b.copyWait}, err
 }
 
-// unsupported is for what only images can do.
+// unsupported is the error for a feature that only images have.
 func unsupported(what string) error {
 	return fault.Invalid.Errorf(
 		"%s: volumes of kind %s do not have this; use one of kind %s",

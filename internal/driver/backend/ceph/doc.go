@@ -3,16 +3,16 @@
 //
 // It decides what a class of volumes may ask for (settings), which cluster and
 // which user a request is for (reach), how a volume is brought to a node and
-// away again (staging), and that nothing which hangs blocks other volumes (node). The
+// away again (staging), and that an operation that hangs blocks no other volume (node). The
 // parts are packages: handle has the ids, naming the names, command runs the
 // tools, rbd and cephfs keep the volumes, mapping and sharing bring them to the
-// node, timelimit lets go of what does not end.
+// node, timelimit bounds operations that hang.
 //
 // Nothing is kept here that the clusters know: an id leads to its volume. The
 // state directory has
 //
-//	STATE/ceph/places/<place>     where volumes were seen, for listing them, and
-//	                              the names of the users who were let in
+//	STATE/ceph/places/<place>     a pool with volumes, for listing them, and
+//	                              the names of the users whom it accepted
 //	STATE/ceph/staged/<id>/       what is staged here, and how
 //
 // It must not know CSI messages, target paths or what is published. A key is
@@ -38,7 +38,7 @@
 //
 // Then nothing that the node still has in memory reaches the cluster. Its
 // mounts hang, and so does taking them away, until the node is restarted or
-// the daemons of its images are killed; only after that may it be let in again
+// the daemons of its images are killed; only after that may it be unblocked
 // (ceph osd blocklist rm ADDRESS). The driver fences no node: it cannot tell a
 // dead node from one that it does not reach.
 //

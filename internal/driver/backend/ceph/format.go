@@ -75,8 +75,7 @@ func (b *Backend) mustBeBlank(ctx context.Context, id backend.ID, wanted filesys
 	return err
 }
 
-// format lets the mark reach the disk before the first byte of mkfs, and the
-// last byte before the mark goes.
+// format syncs the mark to disk before mkfs starts, and syncs the image before it removes the mark.
 func (b *Backend) format(ctx context.Context, id backend.ID, r stagedRecord, t filesystem.Type, device string) error {
 	o, err := volumeOf(id)
 	if err != nil {
@@ -106,8 +105,8 @@ func (b *Backend) format(ctx context.Context, id backend.ID, r stagedRecord, t f
 	return b.writeStaged(id, r)
 }
 
-// isHalfFormatted asks the image. Readers have no use for the answer, and
-// perhaps no permission to ask.
+// isHalfFormatted reads the mark in the image. It skips readers, which do not need it and may lack
+// the permission.
 func (b *Backend) isHalfFormatted(ctx context.Context, s backend.Staging, o handle.Object) (bool, error) {
 	if s.Capability.Mode.ReadsOnly() {
 		return false, nil
@@ -119,8 +118,8 @@ func (b *Backend) isHalfFormatted(ctx context.Context, s backend.Staging, o hand
 	return pool.IsHalfFormatted(ctx, o)
 }
 
-// giveUpFormat is for an image that is used as a block device after an mkfs
-// did not end: what its user writes must not be taken for the rest of that.
+// giveUpFormat removes the mark of an interrupted mkfs from an image that is used as a block device
+// now. Its data must not be taken for leftovers of mkfs.
 func (b *Backend) giveUpFormat(
 	ctx context.Context,
 	id backend.ID,
@@ -174,7 +173,7 @@ func eraseUnfinished(device string) error {
 // tables have something there.
 const looked = 4 << 20
 
-// isBlank looks at all that was ever written, which of a new image is nothing.
+// isBlank reads all written parts of an image; a new image has none.
 func (b *Backend) isBlank(ctx context.Context, id backend.ID, device string) (bool, error) {
 	o, err := volumeOf(id)
 	if err != nil {
@@ -219,8 +218,7 @@ func isZero(content io.Reader) (bool, error) {
 	}
 }
 
-// repair mends what the kernel found damaged, and grows what it would not let
-// us grow while it is mounted.
+// repair repairs a damaged filesystem, and expands one that cannot be expanded while it is mounted.
 func (b *Backend) repair(ctx context.Context, id backend.ID, device string) error {
 	if err := b.undoResize(ctx, id, device); err != nil {
 		return err
@@ -243,7 +241,7 @@ func (b *Backend) repair(ctx context.Context, id backend.ID, device string) erro
 	return nil
 }
 
-// undoably keeps what the programs overwrite until they have ended well.
+// undoably keeps the overwritten data in an undo file until the programs have succeeded.
 func (b *Backend) undoably(ctx context.Context, id backend.ID, device string, do filesystem.Work) error {
 	if err := do(ctx, device, b.undoPath(id)); err != nil {
 		return errors.Join(err, b.undoResize(context.WithoutCancel(ctx), id, device))

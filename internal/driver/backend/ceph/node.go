@@ -13,21 +13,21 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// This file has what touches devices and mounts of this machine. With the
-// cluster away, any of that can wait in the kernel for ever, where no signal
-// and no context reaches it. So it runs in goroutines that are left behind.
+// This file has the operations on devices and mounts of this machine. When the cluster is
+// unreachable, each of them can hang in the kernel for ever, where no signal and no context reaches
+// it. So they run in goroutines, which are abandoned after a timeout.
 
 const (
-	// looking bounds what asks without changing anything.
+	// looking bounds read-only operations.
 	looking = 10 * time.Second
-	// changing is for what a large volume may keep busy, mkfs or a check of
-	// a filesystem; the caller's own bound is shorter as a rule.
+	// changing bounds operations that take long for a large volume, such as mkfs or a check of a
+	// filesystem. The caller's own timeout is usually shorter.
 	changing = 30 * time.Minute
-	// recovering bounds how long volumes hold up the start, all at once.
+	// recovering bounds how long all volumes together delay the start.
 	recovering = 30 * time.Second
 )
 
-// onNode runs what touches the machine.
+// onNode runs an operation on this machine with a timeout.
 func onNode[T any](
 	ctx context.Context,
 	b *Backend,
@@ -82,9 +82,8 @@ func (b *Backend) Usage(ctx context.Context, id backend.ID, path string) ([]back
 	return onNode(ctx, b, id, looking, func(context.Context) ([]backend.Usage, error) { return usage(id, path) })
 }
 
-// Health implements backend.HealthReader: a volume that is staged here is
-// looked at here, any other one in its cluster. One whose cluster keeps the
-// kernel waiting is not well.
+// Health implements backend.HealthReader: a volume that is staged here is looked at here, any other
+// one in its cluster. A volume whose cluster does not answer the kernel is unhealthy.
 func (b *Backend) Health(ctx context.Context, id backend.ID) (problem string, err error) {
 	_, isStaged, err := b.readStaged(id)
 	if err != nil {
@@ -107,9 +106,9 @@ func (b *Backend) Health(ctx context.Context, id backend.ID) (problem string, er
 	return problem, err
 }
 
-// Recover implements backend.Recoverer: it takes away what is no longer
-// staged. What a pod can still use stays: the daemons outlive the driver. One
-// volume must not keep the driver from starting: others are well.
+// Recover implements backend.Recoverer: it removes the devices and mounts of volumes that are no
+// longer staged. Those that a pod can still use stay, since the daemons outlive the driver. One bad
+// volume must not keep the driver from starting.
 func (b *Backend) Recover(ctx context.Context) error {
 	for _, dir := range []string{b.staged, b.reach.placesDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

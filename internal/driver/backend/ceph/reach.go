@@ -20,10 +20,10 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// reach knows how clusters are reached, and as whom. Users come with requests;
-// those that a place let in are remembered for requests that carry none, such
-// as listing. Their keys are in memory only, their names on disk too: after a
-// restart a key that comes for one place is good for all others of that user.
+// reach knows how to connect to clusters, and as which user. Requests carry users in their secrets.
+// Users whom a pool accepted are kept for requests without secrets, such as listing. Their keys are
+// only in memory, their names also on disk: after a restart, a key that comes with a request for
+// one pool is used for all other pools of that user.
 type reach struct {
 	confDir, placesDir string
 
@@ -101,8 +101,8 @@ var (
 	keyText  = regexp.MustCompile(`^[a-zA-Z0-9+/]{16,128}={0,2}$`)
 )
 
-// userOf reads the secrets of a request; the zero user when there are none. The words
-// admin* are those of other drivers.
+// userOf reads the secrets of a request; the zero user when there are none. The keys admin* are
+// those of other drivers.
 func userOf(s backend.Secrets) (user, error) {
 	name, key := s.Get("userID"), s.Get("userKey")
 	if name == "" && key == "" {
@@ -177,8 +177,8 @@ func (r *reach) note(p handle.Place) error {
 	return nil
 }
 
-// remember keeps a user whom a place let in. Only a name that is new there is
-// written: users who take turns, such as those of two secrets, cost nothing.
+// remember keeps a user whom a place accepted. Only a new name is written, so that users who
+// alternate, such as those of two secrets, cause no writes.
 func (r *reach) remember(p handle.Place, u user) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -203,9 +203,8 @@ type tools interface {
 	Run(context.Context, command.Call) ([]byte, error)
 }
 
-// witness runs tools, and sees whom the cluster lets in: that something is not
-// there is an answer, too. A user whom it does not know must not take the place
-// of one whom it knows.
+// witness runs tools, and records which users the cluster accepts. An answer that an object does
+// not exist also shows that the user was accepted. A refused user must not replace an accepted one.
 type witness struct {
 	tools
 	reach *reach
@@ -224,7 +223,7 @@ func (w witness) Run(ctx context.Context, c command.Call) ([]byte, error) {
 	return out, err
 }
 
-// places are all where volumes were seen, in order.
+// places returns all places with volumes, sorted.
 func (r *reach) places() (all []handle.Place, err error) {
 	entries, err := os.ReadDir(r.placesDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

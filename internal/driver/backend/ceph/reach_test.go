@@ -94,8 +94,8 @@ func TestARequestWithoutSecretsIsTheLastUsers(t *testing.T) {
 	wantUser(t, r, slow, "")
 }
 
-// What a class is mistaken in must not be what lists from then on.
-func TestAUserWhoIsNotLetInIsNotRemembered(t *testing.T) {
+// A wrong user in a class must not become the user for listing.
+func TestARefusedUserIsNotRemembered(t *testing.T) {
 	for name, test := range map[string]struct {
 		says error
 		want string
@@ -125,8 +125,8 @@ func TestAWrongKeyIsNotRemembered(t *testing.T) {
 	}
 }
 
-// After a restart the first key of a user is good for every place of his, and
-// for no other cluster.
+// After a restart the first key of a user is used for every place of that user, and for no other
+// cluster.
 func TestWhatIsKnownAfterARestart(t *testing.T) {
 	start := clusters(t)
 	r := start()
@@ -151,8 +151,7 @@ func TestWhatIsKnownAfterARestart(t *testing.T) {
 	wantUser(t, r, away, "")
 }
 
-// A place is known before anything can be made there: a crash comes when it
-// likes.
+// A place is written to disk before anything is created there, in case of a crash.
 func TestAPlaceIsKnownBeforeItIsUsed(t *testing.T) {
 	start := clusters(t)
 	if _, err := start().access(secretsOf(t, "csi", someKey), slow); err != nil {
@@ -163,7 +162,7 @@ func TestAPlaceIsKnownBeforeItIsUsed(t *testing.T) {
 	}
 }
 
-// A place that could not be written down the first time is tried again.
+// A place whose record could not be written is not used, and the write is retried.
 func TestAPlaceThatCannotBeNotedIsNotUsed(t *testing.T) {
 	r := clusters(t)()
 	if err := os.Remove(r.placesDir); err != nil {

@@ -91,8 +91,8 @@ func read(parameters map[string]string) (settings, error) {
 	return s, s.place.Check()
 }
 
-// CheckParameters implements backend.Rules. None at all are those of a
-// question about no class; VolumeID refuses them.
+// CheckParameters implements backend.Rules. Without any parameters the call is about no class;
+// VolumeID refuses such a class.
 func (b *Backend) CheckParameters(parameters map[string]string) error {
 	if len(parameters) == 0 {
 		return nil

@@ -81,7 +81,7 @@ func TestChooseSize(t *testing.T) {
 	}
 }
 
-func TestWhoAsks(t *testing.T) {
+func TestUserOfSecrets(t *testing.T) {
 	const key = "AQBqsgFrhw8fERAA/N7Hmvz+OF9eKTlWFF0zeQ=="
 	for _, test := range []struct {
 		secrets map[string]string

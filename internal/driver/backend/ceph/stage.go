@@ -41,7 +41,7 @@ func (b *Backend) stage(ctx context.Context, s backend.Staging) error {
 		)
 	}
 	if found {
-		// What could not be looked at may well be in use: it is left as it is.
+		// A mount that cannot be checked may be in use, and is left as it is.
 		if _, err := b.lookStaged(ctx, s.Volume, s.Path, s.Capability.Type); !fault.Unready.Is(err) {
 			return err
 		}
@@ -86,8 +86,8 @@ func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Ob
 	if err != nil {
 		return err
 	}
-	// What was begun here counts for as long as the image stays mapped. After
-	// that, other nodes can have gone on with it, and the image itself knows.
+	// A mark of this node that mkfs was started is valid while the image stays mapped. After that,
+	// another node may have finished the filesystem, and the mark in the image is valid.
 	r = stagedRecord{Path: s.Path, Access: s.Capability.Type, Way: way.Name(), Formatting: r.Formatting && device != ""}
 	if err := b.writeStaged(s.Volume, r); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (b *Backend) stageImage(ctx context.Context, s backend.Staging, o handle.Ob
 	return b.mountImage(ctx, s, r, device)
 }
 
-// mapImage looks first who else has the image open. What two nodes write
-// without knowing of each other is lost, and RBD does not forbid it.
+// mapImage first checks for other clients that have the image open. RBD does not prevent two nodes
+// from writing to one image, and the data would be lost.
 func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Object, way mapping.Way) (string, error) {
 	pool, err := b.pool(ctx, o.Place)
 	if err != nil {
@@ -137,10 +137,9 @@ func (b *Backend) mapImage(ctx context.Context, s backend.Staging, o handle.Obje
 	if err != nil || s.Capability.Mode.AllowsSeveralNodes() {
 		return device, err
 	}
-	// Two nodes can have looked before either had it open. Now both see both,
-	// and both give way. What was mapped is taken back as after any failure.
-	// Nothing of ours asks for metadata meanwhile: the program that does opens
-	// the image for writing, and would be seen as another node.
+	// Two nodes can have checked before either had it open. Now each sees the other, and both fail
+	// and unmap the image. The driver reads no metadata meanwhile: rbd image-meta opens the image
+	// for writing, and would count as another node.
 	if watchers, err = pool.Watchers(ctx, o); err == nil && len(watchers) > 1 {
 		err = pool.InUse(o, watchers)
 	}
@@ -173,8 +172,8 @@ func (b *Backend) mountImage(ctx context.Context, s backend.Staging, r stagedRec
 	return nil
 }
 
-// optionsOf keeps readers from repairing the filesystem, each for itself: what
-// a writer left in its log stays there, and the device is read-only.
+// optionsOf returns the mount options. Readers must not replay the log of the filesystem, since
+// their devices are read-only.
 func optionsOf(c backend.Capability, t filesystem.Type) []string {
 	if !c.Mode.ReadsOnly() {
 		return c.MountFlags
@@ -219,7 +218,7 @@ func (b *Backend) stageSubvolume(ctx context.Context, s backend.Staging, o handl
 	}, fs.Access)
 }
 
-// lookStaged asks the machine only.
+// lookStaged checks this machine only, without the cluster.
 func (b *Backend) lookStaged(
 	ctx context.Context,
 	id backend.ID,
@@ -257,7 +256,7 @@ func (b *Backend) lookStaged(
 	return path, nil
 }
 
-// mountProblem says why what is mounted at a path is of no use.
+// mountProblem returns why the mount at a path cannot be used.
 func mountProblem(path string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err != nil {

@@ -54,8 +54,8 @@ func (b *Backend) bringDown(ctx context.Context, id backend.ID, o handle.Object,
 	return b.removeStaged(id)
 }
 
-// refuseInUse keeps the device under those who still have it: not every way of
-// mapping does so by itself. The staging path is about to go.
+// refuseInUse returns an error while the device is in use elsewhere than at the staging path, since
+// not every way of mapping refuses to unmap a device in use.
 func (b *Backend) refuseInUse(ctx context.Context, id backend.ID, o handle.Object, r stagedRecord) error {
 	device, err := b.deviceOf(ctx, id, o, r)
 	if fault.Unready.Is(err) {
@@ -113,7 +113,7 @@ func (b *Backend) unmap(ctx context.Context, id backend.ID, o handle.Object, r s
 	return way.Unmap(ctx, image)
 }
 
-// tidy leaves an image as any node can use it.
+// tidy prepares an image for use by any node.
 func (b *Backend) tidy(ctx context.Context, id backend.ID, r stagedRecord, way mapping.Way) error {
 	o, err := volumeOf(id)
 	if err != nil {
@@ -151,7 +151,7 @@ func (b *Backend) recoverOne(ctx context.Context, name string) error {
 		return b.removeStaged(id)
 	}
 	if _, err := b.lookStaged(ctx, id, r.Path, r.Access); err == nil && isThere(r.Path) {
-		return nil // lookStaged has taken hold of its device
+		return nil // lookStaged holds its device open
 	} else if err != nil && !fault.Unready.Is(err) {
 		return err
 	}
@@ -215,8 +215,7 @@ func quotaAt(path string) (int64, error) {
 	return int64(stat.Blocks) * stat.Frsize, nil
 }
 
-// usage has no fill of a block device: nothing knows it but the pod that uses
-// it.
+// usage does not report how full a block device is, since only the pod that uses it knows.
 func usage(id backend.ID, path string) ([]backend.Usage, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -248,7 +247,7 @@ func usage(id backend.ID, path string) ([]backend.Usage, error) {
 	return all, nil
 }
 
-// stagedHealth gives the reason why what is staged is of no use.
+// stagedHealth returns why a staged volume cannot be used.
 func (b *Backend) stagedHealth(ctx context.Context, id backend.ID) (problem string, err error) {
 	r, found, err := b.readStaged(id)
 	if err != nil || !found {

@@ -93,7 +93,7 @@ func (b *Backend) createImage(ctx context.Context, s settings, plan rbd.Blueprin
 	return made(plan.Request, plan.Bytes), nil
 }
 
-// made describes a new volume, without another question to the cluster.
+// made describes a new volume, without a further call to the cluster.
 func made(r backend.Request, bytes int64) backend.Volume {
 	return backend.Volume{
 		ID: r.ID, Name: r.Name, CapacityBytes: bytes, Capabilities: r.Capabilities, Parameters: r.Parameters,
@@ -155,7 +155,7 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 	return b.sweepAfter(ctx, pool, pool.Delete(ctx, o))
 }
 
-// sweepAfter is for what has deleted something.
+// sweepAfter sweeps the trash of the pool after a deletion.
 func (b *Backend) sweepAfter(ctx context.Context, pool rbd.Pool, err error) error {
 	if err == nil {
 		b.trash.Sweep(ctx, pool)
@@ -205,8 +205,8 @@ func (b *Backend) listEverywhere(
 	return all, nil
 }
 
-// Available implements backend.Pool: the room of the roomiest place that is
-// known. AvailableFor is what a class gets.
+// Available implements backend.Pool: the free space of the known place that has most. AvailableFor
+// is for one class.
 func (b *Backend) Available(ctx context.Context) (most int64, err error) {
 	places, err := b.reach.places()
 	if err != nil {

@@ -227,7 +227,7 @@ func TestACancelledCallDoesNothing(t *testing.T) {
 	wantEntries(t, b.volumes, "old")
 }
 
-// What a kill leaves in each phase of Create and Delete.
+// Recover removes the leftovers of a kill in each phase of Create and Delete.
 func TestRecoverSweepsLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)

@@ -1,8 +1,8 @@
 // Package directory keeps every volume in a directory of its own, on whatever
 // filesystem the state directory lies.
 //
-// It decides the layout on disk and how a volume comes and goes there without
-// a crash leaving half of one:
+// It decides the layout on disk and how a volume is created and deleted, so that
+// a crash leaves no half of one:
 //
 //	STATE/volumes/<id>/volume.json   what was asked for
 //	STATE/volumes/<id>/data/         the content

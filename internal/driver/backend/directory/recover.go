@@ -9,8 +9,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Recover implements backend.Recoverer: it makes the folders and removes what
-// a killed predecessor had under construction or destruction.
+// Recover implements backend.Recoverer: it makes the folders and removes volumes that a killed
+// driver had half created or half deleted.
 func (b *Backend) Recover(ctx context.Context) error {
 	for _, dir := range []string{b.volumes, b.temp, b.trash} {
 		if err := os.MkdirAll(dir, ownMode); err != nil {
@@ -25,8 +25,7 @@ func (b *Backend) Recover(ctx context.Context) error {
 	return nil
 }
 
-// sweep does not fail over a leftover: it wastes space, but no volume depends
-// on it.
+// sweep logs a leftover that it cannot remove instead of failing, since no volume depends on it.
 func (b *Backend) sweep(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -42,8 +42,8 @@ func (b *Backend) Create(ctx context.Context, r backend.Request) (backend.Volume
 	return volume, nil
 }
 
-// chooseSize remembers the smallest size that was asked for. Without a wish
-// the volume has no size: nothing enforces one anyway.
+// chooseSize returns the required size. Without one the volume has no size, since no size is
+// enforced.
 func chooseSize(size backend.Range) int64 {
 	if size.Required > 0 {
 		return size.Required
@@ -51,7 +51,7 @@ func chooseSize(size backend.Range) int64 {
 	return size.Limit
 }
 
-// build makes the whole volume aside and lets it appear in one step.
+// build makes the volume in temp and renames it, so that it appears in one step.
 func (b *Backend) build(v backend.Volume) error {
 	dir, err := os.MkdirTemp(b.temp, "create-*")
 	if err != nil {
@@ -119,9 +119,8 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 	return nil
 }
 
-// discard lets the volume vanish in one step and then removes the files. What
-// remains of a failed removal is not a volume any more; the next start sweeps
-// it away.
+// discard renames the volume to trash, so that it disappears in one step, and then removes the
+// files. The next start removes the rest of a failed removal.
 func (b *Backend) discard(ctx context.Context, id backend.ID) error {
 	// A directory of its own, because an earlier removal of a volume with
 	// the same name may be unfinished.
@@ -139,8 +138,8 @@ func (b *Backend) discard(ctx context.Context, id backend.ID) error {
 	return nil
 }
 
-// removeEmpty is not RemoveAll: should the rename have happened after all,
-// then the content must wait for the sweep.
+// removeEmpty is not RemoveAll: if the failed rename did happen, the content is removed by the
+// sweep.
 func removeEmpty(dir string) error {
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -148,9 +147,9 @@ func removeEmpty(dir string) error {
 	return nil
 }
 
-// refuseMounts protects what is mounted inside a volume: a pod with
-// bidirectional mount propagation can leave a mount there, and removing the
-// files of the volume would remove those of the mounted filesystem.
+// refuseMounts returns an error if there is a mount inside the volume. A pod with bidirectional
+// mount propagation can leave one, and removing the files of the volume would remove those of the
+// mounted filesystem.
 func (b *Backend) refuseMounts(dir string) error {
 	paths, err := b.mountsBelow(dir)
 	if err != nil {

@@ -8,10 +8,9 @@ import (
 	"github.com/purser-csi/purser/internal/loopdev"
 )
 
-// DetachBelow detaches the loop devices that have no users and whose image lies
-// below a folder. It is for a program that is about to remove the folder with the
-// state of a driver that has ended: a block volume keeps its device, which
-// would otherwise stay with an image that is gone.
+// DetachBelow detaches the loop devices that have no users and whose image lies below a folder. It
+// is for a program that is about to remove the folder with the state of a driver that has ended: a
+// block volume keeps its device, which would otherwise stay attached to a deleted image.
 func DetachBelow(ctx context.Context, dir string) (detached []string, err error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

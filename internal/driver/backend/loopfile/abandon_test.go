@@ -7,7 +7,7 @@ import (
 )
 
 // The driver was killed and its folder is removed by another program.
-func TestNothingStaysOfAnAbandonedDriver(t *testing.T) {
+func TestDevicesOfARemovedDriverAreDetached(t *testing.T) {
 	r := newRig(t)
 	c := mountOf("")
 	mounted, block := r.create(request("mounted", c, 16*mebi)), r.create(request("block", blockAccess, mebi))

@@ -8,9 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/background"
 )
 
-// inBackground does what can take longer than a caller waits: an mkfs, an e2fsck
-// or a copy of every byte. It goes on then, and a repeated call gets the
-// result.
+// inBackground runs an operation that can take longer than its caller waits: an mkfs, an e2fsck or
+// a full copy. It goes on after the caller's deadline, and a repeated call gets the result.
 func inBackground[T any](
 	ctx context.Context,
 	b *Backend,

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// impatiently calls with a time that is over before the work is.
+// impatiently calls with a deadline that ends before the work does.
 func impatiently(t *testing.T, call func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -28,7 +28,7 @@ func impatiently(t *testing.T, call func(context.Context) error) {
 	}
 }
 
-// slowPool copies every byte, and does so only when it is let. It counts.
+// slowPool is a pool without shared copies. Each copy waits for the channel and is counted.
 func slowPool(t *testing.T) (r *rig, let chan struct{}, copies *int) {
 	r = poolRig(t, filesystem.Ext4, 256*mebi, Config{})
 	let, copies = make(chan struct{}), new(int)
@@ -41,8 +41,8 @@ func slowPool(t *testing.T) (r *rig, let chan struct{}, copies *int) {
 	return r, let, copies
 }
 
-// 3.1: a copy that takes longer than its caller waits is made once, goes on, and
-// is the answer to a later call. A delete does not come in between.
+// 3.1: a copy that takes longer than its caller waits is made once and goes on, and a later call
+// gets it. A delete meanwhile is refused.
 func TestALongCopyGoesOn(t *testing.T) {
 	r, let, looks := slowPool(t)
 	v := r.create(request("vol", blockAccess, 4*mebi))
@@ -88,7 +88,7 @@ func TestALongCopyGoesOn(t *testing.T) {
 	wantContent(t, r.imageOf(clone.ID), "data", some)
 }
 
-// An mkfs that takes longer than kubelet waits is not killed and begun anew.
+// An mkfs that takes longer than the kubelet waits is not killed and restarted.
 func TestALongMkfsGoesOn(t *testing.T) {
 	r := newRig(t)
 	real, err := exec.LookPath("mkfs.ext4")

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measureEvery is how old the knowledge of what images take may be:
-// pods write without telling us.
+// measureEvery is how old the measured sizes of images may be. Pods write at any time.
 const measureEvery = 5 * time.Second
 
 // The names of its entries are directories.
@@ -65,8 +64,8 @@ func (b *Backend) promise(entry string, bytes int64, s settings) error {
 	return b.promises.Promise(entry, bytes, disk, limit)
 }
 
-// account enters what an image takes. A volume may come to take its whole
-// size, a snapshot never more than it has.
+// account sets the entry of an image. A volume may take up to its whole size, a snapshot never more
+// than it takes now.
 func (b *Backend) account(entry string) {
 	space, err := image.Measure(filepath.Join(entry, imageFile))
 	if err != nil {
@@ -80,7 +79,7 @@ func (b *Backend) account(entry string) {
 	b.promises.Set(entry, e)
 }
 
-// remeasure is one look at every image, so it is not done for every call.
+// remeasure reads the space of every image, so it is not done in every call.
 func (b *Backend) remeasure() {
 	b.measuredLock.Lock()
 	defer b.measuredLock.Unlock()

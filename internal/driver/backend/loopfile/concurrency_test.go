@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
-// Whatever runs at once, a call is refused for a reason that the caller can
-// react to, and nothing is left in the end.
+// Of many concurrent calls, each succeeds or is refused with an error that the caller can act on,
+// and at the end nothing is left.
 func TestManyCallsAtOnce(t *testing.T) {
 	r := newRig(t)
 	const workers, calls, names = 16, 25, 8
@@ -56,9 +56,9 @@ func TestManyCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Questions wait for no lock. They hold no device that another call is about to
-// detach, and use none that was closed.
-func TestQuestionsHoldNothing(t *testing.T) {
+// Read-only calls take no lock. They keep no device open that another call detaches, and use no
+// closed device.
+func TestReadOnlyCallsKeepNoDeviceOpen(t *testing.T) {
 	r := newRig(t)
 	v := r.create(request("vol", blockAccess, mebi))
 	device, path := r.stage(v.ID, blockAccess), r.staging(v.ID, blockAccess).Path
@@ -98,7 +98,7 @@ func TestQuestionsHoldNothing(t *testing.T) {
 	group.Wait()
 }
 
-// anyCall asks what the driver would: whether the thing exists comes first.
+// anyCall calls the backend as the driver would: it first checks whether the object exists.
 func (r *rig) anyCall(random *rand.Rand, name string) error {
 	ctx, c, id := r.Context(), mountOf(filesystem.Ext4), backend.IDOf(name)
 	_, err := r.Get(ctx, id)

@@ -13,15 +13,14 @@ import (
 	"github.com/purser-csi/purser/internal/loopdev"
 )
 
-// copying is one volume that is copied.
+// copying is a copy of one volume.
 type copying struct {
 	volume backend.ID
 	// to is the path of the copy.
 	to     string
 	source *image.Source
-	// mounted is the filesystem of a volume that is in use as such, device
-	// what one has that is in use as a block device. A volume that is not in
-	// use has neither.
+	// mounted is the mounted filesystem of a volume in use, and device that of a block volume in
+	// use. A volume that is not in use has neither.
 	mounted *filesystem.Mounted
 	device  *loopdev.Device
 }
@@ -74,9 +73,8 @@ func (b *Backend) copyVolumes(ctx context.Context, all []copying) (image.Way, er
 	return b.copyFrozen(ctx, all)
 }
 
-// lookAtUse finds out what uses a volume. Its record does not tell: what that
-// is about can be half done or half undone, and at its path can be the
-// filesystem of the machine.
+// lookAtUse finds the mount or the device of a volume in use. The record is not enough: the stage
+// can be half done or half undone, and its path can be on the root filesystem of the machine.
 func (b *Backend) lookAtUse(ctx context.Context, c *copying) error {
 	r, err := b.readRecord(c.volume)
 	if err != nil {
@@ -105,8 +103,8 @@ func (b *Backend) lookAtUse(ctx context.Context, c *copying) error {
 	return nil
 }
 
-// settleUnused keeps what an interrupted call left out of a copy, which would
-// not have the marks that tell of it.
+// settleUnused undoes an interrupted operation before a copy, since the copy would not have the
+// mark of it.
 func (b *Backend) settleUnused(ctx context.Context, id backend.ID) error {
 	m, err := b.readVolume(id)
 	if err != nil {
@@ -119,8 +117,8 @@ func (b *Backend) settleUnused(ctx context.Context, id backend.ID) error {
 	return b.settle(ctx, id, wishes)
 }
 
-// copyDevice copies a block volume in use. Nothing can keep its pod from
-// writing, but a copy that shares space is made in one step.
+// copyDevice copies a block volume in use. Its pod cannot be kept from writing, so the copy must be
+// one that shares space, which is made in one step.
 func (b *Backend) copyDevice(c copying) (image.Way, error) {
 	if err := c.device.Flush(); err != nil {
 		return image.Full, err
@@ -135,14 +133,13 @@ func (b *Backend) copyDevice(c copying) (image.Way, error) {
 	return image.Shared, err
 }
 
-// copyFrozen copies volumes of which those that are mounted must not change
-// meanwhile. Their pods wait, so there is a bound on the time: after that they
-// go on, and there is no copy.
+// copyFrozen copies volumes while the mounted ones are frozen. Their pods wait, so there is a
+// timeout, after which the pods can write again and the copy fails.
 func (b *Backend) copyFrozen(ctx context.Context, all []copying) (way image.Way, err error) {
 	if err := b.slow.refuse(all); err != nil {
 		return image.Full, err
 	}
-	// Before the pods have to wait: what is in memory can be much.
+	// Before the freeze, since much data can be in memory.
 	for _, c := range all {
 		if c.mounted == nil {
 			continue

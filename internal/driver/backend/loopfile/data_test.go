@@ -79,7 +79,7 @@ func TestDataSurvives(t *testing.T) {
 		if restored.CapacityBytes != bytes || restored.Source != restore.Source {
 			r.Errorf("restored: %+v", restored)
 		}
-		// All at once: copies that share a uuid would not mount.
+		// All are mounted at once: filesystems with the same uuid would not mount.
 		if c.Type == backend.Mount {
 			r.stage(v.ID, c)
 		}

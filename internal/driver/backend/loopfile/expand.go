@@ -51,8 +51,8 @@ func (b *Backend) Expand(ctx context.Context, id backend.ID, size backend.Range)
 	return e, b.growDevice(id)
 }
 
-// chooseGrown looks at what is in the image: an empty one gets a filesystem of
-// any size later.
+// chooseGrown returns the new size, which depends on the filesystem in the image: an empty image
+// can get one of any size later.
 func (b *Backend) chooseGrown(id backend.ID, m volumeMetadata, size backend.Range, have int64) (int64, error) {
 	if m.Filesystem != filesystem.Nothing {
 		content, err := filesystem.Probe(b.imageOf(id))
@@ -74,7 +74,7 @@ func (b *Backend) enlarge(id backend.ID, m volumeMetadata, bytes int64) error {
 	if err := b.promise(b.volumeEntry(id), bytes, wishes); err != nil {
 		return err
 	}
-	// Whatever happens, the record of promises learns how large the image is afterwards.
+	// Also after an error, the account has the real size of the image.
 	defer b.account(b.volumeEntry(id))
 	if wishes.thick {
 		err = b.enlargeThick(id, bytes)
@@ -84,8 +84,8 @@ func (b *Backend) enlarge(id backend.ID, m volumeMetadata, bytes int64) error {
 	return classify("expand volume "+id.String(), err)
 }
 
-// enlargeThick takes the space before the size says that it is there: whenever
-// it ends, a volume has all the space that it shows.
+// enlargeThick reserves the space before it raises the size: after an interruption at any step, a
+// volume has all the space of its size.
 func (b *Backend) enlargeThick(id backend.ID, bytes int64) error {
 	space, err := image.Measure(b.imageOf(id))
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *Backend) NodeExpand(ctx context.Context, e backend.NodeExpansion) (int6
 	return space.Size, classify("expand volume "+e.Volume.String(), err)
 }
 
-// growMounted lets a filesystem fill its image where it does not yet.
+// growMounted expands a mounted filesystem to the size of its image.
 func (b *Backend) growMounted(id backend.ID, device *loopdev.Device, r record) error {
 	space, err := image.Measure(b.imageOf(id))
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
-// finding is what there is to know of an image before it is mounted.
+// finding is the state of an image before it is mounted.
 type finding struct {
 	blank   bool
 	content filesystem.Content
 }
 
-// mustMake says whether a filesystem is to be made. It never has anything
-// overwritten.
+// mustMake reports whether to make a filesystem, which is only on a blank image.
 func mustMake(f finding, wanted filesystem.Type) (bool, error) {
 	switch {
 	case f.content.Type == wanted:
@@ -77,9 +76,8 @@ func (b *Backend) formattingPath(id backend.ID) string {
 
 func (b *Backend) undoPath(id backend.ID) string { return filepath.Join(b.volumeDir(id), undoFile) }
 
-// settle undoes what an interrupted call did to the inside of an image that is
-// not attached: an mkfs, of which the image becomes blank again, or the growing
-// of an ext4.
+// settle undoes an interrupted operation inside an image that is not attached: after an mkfs it
+// makes the image blank again, and it reverts the expansion of an ext4.
 func (b *Backend) settle(ctx context.Context, id backend.ID, wishes settings) error {
 	path, log := b.imageOf(id), logr.FromContextOrDiscard(ctx).WithValues("volume", id.String())
 	if mark := b.formattingPath(id); exists(mark) {
@@ -100,8 +98,8 @@ func (b *Backend) settle(ctx context.Context, id backend.ID, wishes settings) er
 	return nil
 }
 
-// undo keeps the size of the image, which nothing else tells, beside it: e2undo
-// may cut the file off where the filesystem ends, and can be interrupted too.
+// undo first stores the size of the image in a file: e2undo may truncate the image to the size of
+// the filesystem, and can be interrupted too.
 func (b *Backend) undo(ctx context.Context, id backend.ID, undo string) error {
 	path, kept := b.imageOf(id), filepath.Join(b.volumeDir(id), sizeFile)
 	space, err := image.Measure(path)
@@ -133,9 +131,9 @@ func (b *Backend) undo(ctx context.Context, id backend.ID, undo string) error {
 	return errors.Join(durable.Remove(kept), durable.Remove(undo))
 }
 
-// format lets the mark reach the disk before the first byte of mkfs, and the
-// last byte before the mark goes. The mark must be gone for good before
-// a write: should it come back, the volume would be erased.
+// format syncs the mark to disk before mkfs starts, and syncs the image before it removes the mark.
+// The removal must be durable before any other write: if the mark came back after a power loss, the
+// volume would be erased.
 func (b *Backend) format(ctx context.Context, id backend.ID, t filesystem.Type, wishes settings) error {
 	path, mark := b.imageOf(id), b.formattingPath(id)
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
@@ -153,8 +151,7 @@ func (b *Backend) format(ctx context.Context, id backend.ID, t filesystem.Type, 
 	return durable.Remove(mark)
 }
 
-// ready repairs what the kernel found damaged, and grows what it would not let
-// us grow while it is mounted.
+// ready repairs a damaged filesystem, and expands one that cannot be expanded while it is mounted.
 func (b *Backend) ready(ctx context.Context, id backend.ID, c filesystem.Content) error {
 	path := b.imageOf(id)
 	space, err := image.Measure(path)

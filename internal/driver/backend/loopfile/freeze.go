@@ -16,8 +16,8 @@ import (
 	"github.com/purser-csi/purser/internal/loopdev"
 )
 
-// freeze keeps the pods of some volumes waiting. It ends once, when
-// the copy is made, its time is over, or the program ends.
+// freeze blocks the writes of pods to some volumes. It ends once, when the copy is made, after a
+// timeout, or when the program ends.
 type freeze struct {
 	marks string
 
@@ -37,10 +37,9 @@ var (
 	errStopped = fault.Unready.Errorf("the driver is stopping, and pods must not wait for its successor; try again")
 )
 
-// add freezes one more. A mark on disk comes first, so that the next start can
-// undo a freeze whose program was killed. The freezing itself can take long,
-// when much is to be written: the others do not wait for it when the time is
-// over.
+// add freezes one more volume. It writes a mark to disk first, so that the next start can undo a
+// freeze after a kill. Freezing can take long when much data has to be written: after the timeout
+// the other volumes are thawed without waiting for it.
 func (f *freeze) add(z frozen) error {
 	mark := filepath.Join(f.marks, z.volume.String())
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
@@ -58,7 +57,7 @@ func (f *freeze) add(z frozen) error {
 	return nil
 }
 
-// end thaws and says why it ended, which can be before this call.
+// end thaws the volumes and returns why the freeze ended, which can be before this call.
 func (f *freeze) end(why error) (cause, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,14 +79,14 @@ func (f *freeze) thaw(z frozen) error {
 	return removeEmpty(filepath.Join(f.marks, z.volume.String()))
 }
 
-// freezes are those that last. After the end there are no more.
+// freezes are the current freezes. After Close there are no new ones.
 type freezes struct {
 	mu      sync.Mutex
 	lasting map[*freeze]struct{}
 	stopped bool
 }
 
-// begin makes one that ends at the bound at the latest.
+// beginFreeze starts a freeze that ends after the timeout at the latest.
 func (b *Backend) beginFreeze(ctx context.Context) (f *freeze, finish func() (cause, err error), err error) {
 	b.freezes.mu.Lock()
 	defer b.freezes.mu.Unlock()
@@ -110,11 +109,11 @@ func (b *Backend) beginFreeze(ctx context.Context) (f *freeze, finish func() (ca
 	}, nil
 }
 
-// endingBound is how long work is waited for that is told to end.
+// endingBound is how long Close waits for cancelled work.
 const endingBound = 5 * time.Second
 
-// Close implements backend.Closer: no pod waits for a program that has ended,
-// and no work goes on without one.
+// Close implements backend.Closer: it thaws all volumes, since otherwise their pods would wait for
+// a program that has ended, and cancels background work.
 func (b *Backend) Close() error {
 	err := b.freezes.stop()
 	b.tasks.End(endingBound)
@@ -133,7 +132,7 @@ func (z *freezes) stop() error {
 	return errors.Join(failures...)
 }
 
-// thawAll undoes the freezes that a killed predecessor left.
+// thawAll undoes the freezes that a killed driver left.
 func (b *Backend) thawAll(ctx context.Context) error {
 	entries, err := os.ReadDir(b.frozen)
 	if err != nil {
@@ -179,9 +178,8 @@ func (b *Backend) thawLeft(name string) error {
 	return errors.Join(fs.Thaw(), fs.Close())
 }
 
-// openAnywhere opens the filesystem of a device at one of the paths at which it
-// is mounted, if it can be at the one that is preferred. It is nil when nothing
-// uses the device.
+// openAnywhere opens the filesystem of a device at one of its mount points, the preferred one
+// first. It returns nil if the device is not mounted.
 func openAnywhere(device *loopdev.Device, preferred string) (*filesystem.Mounted, error) {
 	users, err := device.Users()
 	if err != nil {

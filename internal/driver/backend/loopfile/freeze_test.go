@@ -63,7 +63,8 @@ func TestASnapshotOfARecordWithoutAMount(t *testing.T) {
 	if err := unix.Unmount(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	// One freeze at a time: ours would fail, or thaw theirs at its end.
+	// A filesystem can be frozen only once: a second freeze would fail, or thaw the first one at
+	// its end.
 	dir, err := os.Open(host)
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +113,8 @@ func TestASnapshotOfWhatIsMountedElsewhere(t *testing.T) {
 	wantEntries(t, r.frozen)
 }
 
-// A copy that took too long is not tried again at once: its pods would wait for
-// nothing. Here it could not even be tried.
+// A copy that took too long is not retried at once, since its pods would wait in vain. Here a retry
+// could not work.
 func TestACopyThatTookTooLongIsNotTriedAgain(t *testing.T) {
 	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
 	v := r.create(request("vol", mountOf(filesystem.Ext4), 16*mebi))
@@ -167,7 +168,7 @@ func TestRecoverThawsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// lasting is a freeze of one volume that is in use.
+// lasting starts a freeze of one volume in use.
 func (r *rig) lasting() (f *freeze, finish func() (cause, err error), z frozen) {
 	r.Helper()
 	v := r.create(request("vol", mountOf(filesystem.Ext4), 16*mebi))
@@ -184,8 +185,8 @@ func (r *rig) lasting() (f *freeze, finish func() (cause, err error), z frozen) 
 	return f, finish, frozen{v.ID, fs}
 }
 
-// To freeze one of a group can take long, and the others do not wait for it;
-// nor does it stay frozen when it comes too late.
+// Freezing one volume of a group can take long. After the timeout the others are thawed without
+// waiting for it, and it is thawed as soon as it is frozen.
 func TestAFreezeThatComesTooLate(t *testing.T) {
 	r := newRig(t)
 	r.config.FreezeBound = time.Nanosecond
@@ -222,7 +223,7 @@ func (f *freeze) isLasting() bool {
 	return f.ended == nil
 }
 
-// No pod waits for a driver that has ended.
+// Close thaws, so that no pod waits for a driver that has ended.
 func TestCloseThaws(t *testing.T) {
 	r := newRig(t)
 	f, finish, z := r.lasting()

@@ -57,8 +57,8 @@ func (neverEnding) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A pod that fills its volume gets ENOSPC, and no other one notices.
-func TestAFullVolumeHurtsNobodyElse(t *testing.T) {
+// A pod that fills its volume gets ENOSPC, and other pods can still write.
+func TestAFullVolumeLeavesOtherVolumesWritable(t *testing.T) {
 	for _, name := range []string{"ext4", "xfs", "btrfs"} {
 		t.Run(name, func(t *testing.T) {
 			mayMake(t, filesystem.Type(name))
@@ -86,8 +86,8 @@ func TestAFullVolumeHurtsNobodyElse(t *testing.T) {
 	}
 }
 
-// wantRoomAgain waits for what was deleted to make room in the pool. The
-// filesystems discard in the background; syncing makes them begin.
+// wantRoomAgain waits until deleted files have freed their space in the pool. The filesystems
+// discard in the background; a sync makes them start.
 func wantRoomAgain(t *testing.T, at, path string, most int64) {
 	t.Helper()
 	dir, err := os.Open(at)
@@ -202,9 +202,8 @@ func TestThickVolumes(t *testing.T) {
 	wantContent(t, at, "file", 40*mebi)
 }
 
-// A pool that copies every byte refuses what there is no room for before it
-// writes any of it, and no other call finds the pool full: neither a volume that
-// is written to meanwhile nor a copy that is made at the same time.
+// A pool without shared copies refuses a copy that does not fit before it writes any byte of it. So
+// the pool is not full meanwhile for a pod that writes to another volume, or for another copy.
 func TestACopyThatDoesNotFit(t *testing.T) {
 	r := poolRig(t, filesystem.Ext4, 256*mebi, Config{})
 	v := r.create(request("vol", blockAccess, 160*mebi))
@@ -253,14 +252,14 @@ func TestCopiesAtOnceThatDoNotFit(t *testing.T) {
 	}
 }
 
-// When the space is not to be had the volume stays as it is; it does not become
-// a larger one without its space, which a repeated call would call done.
+// If the space cannot be reserved, the volume keeps its size. A larger size without the space would
+// look complete to a retry.
 func TestAThickVolumeGrowsWithItsSpaceOrNot(t *testing.T) {
 	r := poolRig(t, filesystem.XFS, 400*mebi, Config{})
 	q := request("vol", blockAccess, 64*mebi)
 	q.Parameters = map[string]string{provisioningKey: "thick"}
 	v := r.create(q)
-	// Another call is faster: the room that was asked for is gone.
+	// Another call was faster, and took the checked room.
 	look := r.room.Look
 	r.room.Look = func() (pool.Disk, error) { return pool.Disk{Free: 1 << 40, Used: 1}, nil }
 	for range 2 {
@@ -306,7 +305,7 @@ func TestOverCommit(t *testing.T) {
 		t.Errorf("growing beyond the limit: %v, want exhausted", err)
 	}
 	wantEntries(t, r.volumes, "first")
-	// A refused call takes nothing, a restart forgets nothing.
+	// A refused call reserves nothing, and a restart loses no reservation.
 	if again, err := r.restart().Available(t.Context()); err != nil || max(again-after, after-again) > mebi {
 		t.Errorf("Available after a restart = %d, %v, want %d", again, err, after)
 	}
@@ -346,7 +345,7 @@ func TestModify(t *testing.T) {
 	}
 }
 
-// A mounted volume begins and ends to give its space back.
+// Discard of a mounted volume can be switched on and off.
 func TestModifyDiscard(t *testing.T) {
 	for _, name := range []string{"ext4", "btrfs"} {
 		t.Run(name, func(t *testing.T) {

@@ -25,9 +25,8 @@ type groupMetadata struct {
 
 func (b *Backend) groupDir(id backend.ID) string { return filepath.Join(b.groups, id.String()) }
 
-// CreateGroup implements backend.Grouper: all mounted sources are frozen at
-// once, so that no write is in one snapshot which began after a write that is
-// missing in another.
+// CreateGroup implements backend.Grouper: all mounted sources are frozen at the same time.
+// Otherwise one snapshot could have a write that started after a write that is missing in another.
 func (b *Backend) CreateGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
 	if err := ctx.Err(); err != nil {
 		return backend.Group{}, err
@@ -56,7 +55,7 @@ func (b *Backend) createGroup(ctx context.Context, r backend.GroupRequest) (back
 	}
 	err := b.buildGroup(ctx, r)
 	for _, source := range r.Sources {
-		// Takes the promise back when there is no such member.
+		// Releases the reservation if the member was not created.
 		b.account(b.memberDir(r, source))
 	}
 	if err != nil {

@@ -14,9 +14,9 @@ func groupRequest(name string, sources ...backend.ID) backend.GroupRequest {
 	return backend.GroupRequest{ID: backend.IDOf(name), Name: name, Sources: sources}
 }
 
-// One writer writes a number to a first volume and then to a second one. In a
-// group, the second never is ahead of the first.
-func TestAGroupIsOfOneMoment(t *testing.T) {
+// One writer writes a number to a first volume and then to a second one. In a group snapshot the
+// second number is never ahead of the first.
+func TestAGroupIsOfOnePointInTime(t *testing.T) {
 	r := poolRig(t, filesystem.XFS, 1<<30, Config{})
 	c := mountOf(filesystem.Ext4)
 	first, second := r.create(request("first", c, 32*mebi)), r.create(request("second", c, 32*mebi))

@@ -66,7 +66,7 @@ func TestUnstageRefusesWhatIsPublished(t *testing.T) {
 	}
 }
 
-func TestUnstageWaitsForWhoHasTheDeviceOpen(t *testing.T) {
+func TestUnstageIsRefusedWhileTheDeviceIsOpen(t *testing.T) {
 	r := newRig(t)
 	v := r.create(request("vol", blockAccess, 4*mebi))
 	user, err := os.Open(r.stage(v.ID, blockAccess))
@@ -239,7 +239,7 @@ func TestHealthOfWhatWasTakenAway(t *testing.T) {
 	}
 }
 
-// A copy that takes longer than pods may wait is given up, and they go on.
+// A copy that takes longer than the freeze timeout is abandoned, and the pods can write again.
 func TestAFreezeIsBounded(t *testing.T) {
 	r := newRig(t)
 	if shared, err := image.CanShare(r.temp); err != nil || shared {
@@ -279,10 +279,9 @@ func TestPoolOfOneFailedCreate(t *testing.T) {
 	}
 }
 
-// A loop device of another program, on a filesystem that answers nothing but
-// errors any more, does not keep ours from being found. To detach that device
-// fails once, since it cannot be flushed, and then works: the filesystem can be
-// unmounted and repaired only without it.
+// A loop device of another program on a broken filesystem does not keep the devices of this backend
+// from being found. To detach the broken device fails once, since it cannot be flushed, and then
+// works: only without it can the filesystem be unmounted and repaired.
 func TestTheDeviceOfOthersIsOutOfOrder(t *testing.T) {
 	const goingDown, atOnce = 0x8004587d, 2 // XFS_IOC_GOINGDOWN, without writing the log
 	broken := poolRig(t, filesystem.XFS, 300*mebi, Config{})

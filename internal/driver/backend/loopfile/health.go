@@ -52,7 +52,7 @@ func (b *Backend) Health(_ context.Context, id backend.ID) (string, error) {
 	return problemOf(device, *r)
 }
 
-// problemOf looks at a mounted volume.
+// problemOf returns the problem of a mounted volume.
 func problemOf(device string, r record) (string, error) {
 	mounts, err := mountsAt(r.Path)
 	if err != nil || len(mounts) == 0 {
@@ -67,8 +67,8 @@ func problemOf(device string, r record) (string, error) {
 			), nil
 		}
 	}
-	// A pod that asks for read-only has a mount that is. One that is not, of a
-	// filesystem that is, was the kernel's decision.
+	// For a pod that wants read-only, the mount is read-only. A read-only
+	// filesystem with a writable mount was made so by the kernel.
 	if m := mounts[0]; has(m.VFSOptions, "ro") && !has(m.Options, "ro") {
 		return "the kernel made its filesystem read-only after an error; its log says why. Restart its pods", nil
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel makes a filesystem read-only when it finds an error; a pod that asked
-// for that is not told of a problem.
+// The kernel makes a filesystem read-only when it finds an error, which is a problem. A read-only
+// mount that the pod requested is none.
 func TestHealthOfWhatBecameReadOnly(t *testing.T) {
 	eachKind(t, func(r *rig, c backend.Capability, bytes int64) {
 		if c.Type == backend.Block {

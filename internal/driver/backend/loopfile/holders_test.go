@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A staging mount below a folder that is a bind mount in a shared peer group
-// shows at two paths. The second is the same mount to the kernel, and no user.
+// A staging mount below a folder that is a bind mount in a shared peer group shows at two paths.
+// The second is a copy of the same mount, and does not count as a user.
 func TestUnstageWithACopyInThePeerGroup(t *testing.T) {
 	mayMake(t, filesystem.Ext4)
 	r := newRig(t)
@@ -44,7 +44,7 @@ func TestUnstageWithACopyInThePeerGroup(t *testing.T) {
 		t.Errorf("Unstage: %v", err)
 	}
 	r.wantNoDevices()
-	// A publication is a user also where it joins the peer group.
+	// A publication counts as a user, also in the same peer group.
 	if err := r.Stage(t.Context(), staging); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
-// crashed gives a volume whose filesystem was in use when the machine lost its
-// power: what was synced is in its log and nowhere else.
+// crashed returns a volume whose filesystem was in use at a power loss: synced data is only in its
+// log.
 func (r *rig) crashed(name string, c backend.Capability, bytes int64) backend.Volume {
 	r.Helper()
 	v := r.create(request(name, c, bytes))
@@ -35,9 +35,8 @@ func (r *rig) crashed(name string, c backend.Capability, bytes int64) backend.Vo
 	return v
 }
 
-// A new uuid must not cost what waits in the log of a filesystem that was not
-// unmounted; and both must mount at once, which btrfs allows to two with one
-// uuid on new kernels only.
+// A new uuid must not lose the data in the log of a filesystem that was not unmounted. Source and
+// copy must mount at the same time: two btrfs with one uuid can only on new kernels.
 func TestACopyOfWhatWasNotUnmounted(t *testing.T) {
 	eachKind(t, func(r *rig, c backend.Capability, bytes int64) {
 		v := r.crashed("vol", c, bytes)
@@ -53,8 +52,7 @@ func TestACopyOfWhatWasNotUnmounted(t *testing.T) {
 	})
 }
 
-// A pod that uses a device has every byte of its copy as it was, whatever it
-// keeps there.
+// A copy of a block volume has exactly the bytes of its source, whatever the pod stores there.
 func TestACopyOfADeviceIsTheSame(t *testing.T) {
 	mayMake(t, filesystem.Btrfs)
 	r := newRig(t)

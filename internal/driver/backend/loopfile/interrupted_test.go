@@ -42,8 +42,8 @@ func TestAnInterruptedMkfsIsDoneAgain(t *testing.T) {
 	})
 }
 
-// mkfs did not end, and then the volume is used as a block device: what its pod
-// writes must not be taken for what mkfs left.
+// After an interrupted mkfs the volume is used as a block device: the data of its pod must not be
+// taken for leftovers of mkfs.
 func TestAnInterruptedMkfsAndThenADevice(t *testing.T) {
 	r := newRig(t)
 	q := request("vol", blockAccess, 16*mebi)
@@ -63,7 +63,7 @@ func TestAnInterruptedMkfsAndThenADevice(t *testing.T) {
 	wantContent(t, r.stage(v.ID, blockAccess), "data", some)
 }
 
-// The undoing is interrupted as well, after it has cut off the image.
+// The undo is interrupted as well, after it has truncated the image.
 func TestAnInterruptedUndoingKeepsTheSize(t *testing.T) {
 	r := newRig(t)
 	c := mountOf(filesystem.Ext4)
@@ -95,8 +95,7 @@ func TestAnInterruptedUndoingKeepsTheSize(t *testing.T) {
 	wantEntries(t, r.volumeDir(v.ID), imageFile, volumeFile)
 }
 
-// What resize2fs leaves is no reason to refuse the next growing, and nothing is
-// wrong with it for e2fsck either.
+// After resize2fs the next expansion is not refused, and e2fsck finds no error.
 func TestGrownAgainAndAgain(t *testing.T) {
 	r := newRig(t)
 	c := mountOf(filesystem.Ext4)

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 
 const killedBytes = 16 * mebi
 
-// live is the life of a volume, a snapshot and a clone. Each step is said
-// after it is done, as an answer would be sent.
+// live creates, uses and deletes a volume, a snapshot and a clone. It prints each step after it is
+// done, as a response would be sent.
 func live(dir string) error {
 	ctx := context.Background()
 	b, err := New(Config{StateDir: filepath.Join(dir, "state")})
@@ -113,9 +113,8 @@ func killAfter(t *testing.T, dir string, after time.Duration) (did map[string]bo
 	return did, whole
 }
 
-// Whenever the driver is killed: what it said is true, what it did not say is
-// either there as a whole or not at all, and everything can go on and be taken
-// away.
+// The driver is killed at random times. Reported steps are done, the interrupted step is done
+// completely or not at all, and all calls can continue and delete everything.
 func TestKilledAtAnyMoment(t *testing.T) {
 	mayLoop(t)
 	const rounds = 30

@@ -18,8 +18,8 @@ import (
 
 // The defaults of Config.
 const (
-	// DefaultOverCommit lets the sum of all sizes be this many times what the
-	// pool has: most volumes stay nearly empty.
+	// DefaultOverCommit is how many times the size of the pool the sum of all volume sizes may be:
+	// most volumes stay nearly empty.
 	DefaultOverCommit = 20
 	// DefaultMaxVolumes is far below what the kernel can do; each mounted
 	// volume takes about a megabyte of its memory.
@@ -33,7 +33,7 @@ type Config struct {
 	// StateDir is the absolute path of a folder that belongs to the driver.
 	// The filesystem that it lies on is the pool.
 	StateDir string
-	// OverCommit is how many times the space of the pool may be promised.
+	// OverCommit is how many times the space of the pool may be promised to volumes.
 	OverCommit float64
 	// MaxVolumes is how many may be staged at once.
 	MaxVolumes int64
@@ -51,7 +51,7 @@ type Backend struct {
 	locks    volumeLocks
 	promises pool.Promises
 	room     pool.Room
-	// measured is when the record of promises learned what the images take.
+	// measured is when the space of the images was last measured.
 	measuredLock sync.Mutex
 	measured     time.Time
 

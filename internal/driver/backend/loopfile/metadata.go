@@ -44,8 +44,7 @@ type volumeMetadata struct {
 	FromVolume   string            `json:"fromVolume,omitempty"`
 }
 
-// capability has no mount flags: they may be sensitive, and every request that
-// needs them brings them.
+// capability has no mount flags: they may be sensitive, and each request that needs them has them.
 type capability struct {
 	AccessType backend.AccessType `json:"accessType"`
 	AccessMode backend.AccessMode `json:"accessMode"`
@@ -73,7 +72,7 @@ func metadataOf(r backend.Request, t filesystem.Type) volumeMetadata {
 	return m
 }
 
-// volume is what the driver is told.
+// volume returns the description for the driver.
 func (m volumeMetadata) volume(id backend.ID, bytes int64) (backend.Volume, error) {
 	v := backend.Volume{ID: id, Name: m.Name, CapacityBytes: bytes, Parameters: m.Parameters}
 	for _, c := range m.Capabilities {

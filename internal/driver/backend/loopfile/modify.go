@@ -10,9 +10,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/filesystem"
 )
 
-// Modify implements backend.Modifier. Thick takes the missing space from the
-// pool at once, discard holds at once where the mounted filesystem can change
-// its mind, and from the next stage on where it cannot (xfs).
+// Modify implements backend.Modifier. Thick reserves the missing space in the pool at once. Discard
+// takes effect at once if the mounted filesystem can change it, and otherwise (xfs) from the next
+// stage on.
 func (b *Backend) Modify(ctx context.Context, id backend.ID, mutable map[string]string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -54,7 +54,8 @@ func (b *Backend) Modify(ctx context.Context, id backend.ID, mutable map[string]
 	return b.applyDiscard(ctx, id, wishes)
 }
 
-// applyDiscard does not fail where the next stage does it as well.
+// applyDiscard ignores filesystems that cannot change it while mounted, since the next stage
+// applies it.
 func (b *Backend) applyDiscard(ctx context.Context, id backend.ID, wishes settings) error {
 	r, err := b.readRecord(id)
 	if err != nil || r == nil || r.Access != backend.Mount {

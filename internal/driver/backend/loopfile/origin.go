@@ -23,7 +23,7 @@ type origin struct {
 	holds filesystem.Type
 }
 
-// originOf looks the source up.
+// originOf reads the source.
 func (b *Backend) originOf(source backend.Source) (origin, error) {
 	o := origin{source: source}
 	switch {
@@ -77,8 +77,8 @@ func (b *Backend) fillFrom(ctx context.Context, path string, m *volumeMetadata, 
 	return way, image.Sync(path)
 }
 
-// identify leaves a copy that is only to be used as a block device alone: its
-// pod wants every byte as it was.
+// identify gives the filesystem in a copy a uuid of its own. It does not change a copy that is only
+// used as a block device, which must equal its source.
 func identify(ctx context.Context, path string, m *volumeMetadata, content filesystem.Content) error {
 	if m.Filesystem == filesystem.Nothing {
 		return nil
@@ -92,8 +92,8 @@ func identify(ctx context.Context, path string, m *volumeMetadata, content files
 	return nil
 }
 
-// agree settles what filesystem a copy has: that of its source. Asking for
-// another one by name is a mistake; asking for none is not.
+// agree sets the filesystem of a copy to that of its source. A request for another one is an error,
+// a request without one is not.
 func agree(m volumeMetadata, found filesystem.Type, what string) (filesystem.Type, error) {
 	if found == filesystem.Nothing || m.Filesystem == filesystem.Nothing || found == m.Filesystem {
 		return m.Filesystem, nil

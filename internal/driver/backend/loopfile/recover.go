@@ -15,9 +15,9 @@ import (
 	"github.com/purser-csi/purser/internal/mount"
 )
 
-// Recover implements backend.Recoverer: it makes the folders, lets go on what
-// a killed predecessor had frozen, takes hold again of what is staged, and
-// removes what was under construction or destruction.
+// Recover implements backend.Recoverer: it makes the folders, thaws the filesystems that a killed
+// driver had frozen, opens the devices of staged volumes again, and removes half created and half
+// deleted volumes.
 func (b *Backend) Recover(ctx context.Context) error {
 	for _, dir := range b.folders() {
 		if err := os.MkdirAll(dir, ownMode); err != nil {
@@ -85,8 +85,8 @@ func (b *Backend) recoverDevices(ctx context.Context) error {
 	return b.forgetStale(ctx)
 }
 
-// recoverVolume decides what becomes of the devices of one volume, and gives
-// those back that are not held.
+// recoverVolume keeps the device of a staged volume open, and returns the other devices of the
+// volume.
 func (b *Backend) recoverVolume(ctx context.Context, id backend.ID, devices []*loopdev.Device) []*loopdev.Device {
 	log := logr.FromContextOrDiscard(ctx).WithValues("volume", id.String())
 	r, err := b.readRecord(id)
@@ -133,8 +133,8 @@ func inUse(device *loopdev.Device) bool {
 	return err != nil || len(users.Mounted)+len(users.Bound)+len(users.Stacked) > 0
 }
 
-// detachOrphans detaches devices whose image was ours and is deleted. Only
-// here does the path count: the inode is no longer to be found.
+// detachOrphans detaches devices whose image was one of this backend and is deleted. Only here
+// devices are recognised by path, since the inode no longer exists.
 func (b *Backend) detachOrphans(ctx context.Context, all map[loopdev.Inode][]*loopdev.Device) {
 	state, err := filepath.EvalSymlinks(b.config.StateDir)
 	if err != nil {
@@ -170,9 +170,9 @@ func (b *Backend) forgetStale(ctx context.Context) error {
 		if !isRecord || err != nil || b.held(id) != nil {
 			continue
 		}
-		// A volume whose device is in use without being ours to hold is for a
-		// person to look at. Without a device nothing can be staged, whatever
-		// the record says: a machine that lost its power leaves empty ones.
+		// A device in use that recoverVolume did not hold is left for an
+		// operator to check. Without a device nothing can be staged, whatever
+		// the record says: a power loss leaves empty records.
 		if device, err := b.deviceOf(id); err != nil && !errors.Is(err, os.ErrNotExist) || device != nil {
 			continue
 		}
@@ -184,8 +184,7 @@ func (b *Backend) forgetStale(ctx context.Context) error {
 	return nil
 }
 
-// sweep does not fail over a leftover: it wastes space, but no volume depends
-// on it.
+// sweep logs a leftover that it cannot remove instead of failing, since no volume depends on it.
 func sweep(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

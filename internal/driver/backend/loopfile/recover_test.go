@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/loopdev"
 )
 
-// What a kill leaves of a stage, and what the start makes of it.
+// The next start removes or completes the devices that a kill during a stage leaves.
 func TestRecoverDevices(t *testing.T) {
 	r := newRig(t)
 	c := mountOf("")
@@ -65,9 +65,9 @@ func TestRecoverDevices(t *testing.T) {
 	}
 }
 
-// A machine that loses its power can leave a record without content. Nothing is
-// staged after a boot, so it says nothing; while the volume has a device it may
-// be staged, and a person has to look.
+// A machine that loses its power can leave a record without content. After a boot nothing is
+// staged, so such a record is removed. While the volume has a device it may be staged, and an
+// operator has to check it.
 func TestRecoverWithARecordThatCannotBeRead(t *testing.T) {
 	r := newRig(t)
 	lost, kept := r.create(request("lost", blockAccess, mebi)), r.create(request("kept", blockAccess, mebi))
@@ -104,8 +104,7 @@ func TestRecoverSweeps(t *testing.T) {
 	wantEntries(t, r.volumes, "survivor")
 }
 
-// A program that is killed between freezing and thawing must not keep pods
-// from writing.
+// After a kill between freezing and thawing, the next start lets pods write again.
 func TestRecoverThaws(t *testing.T) {
 	r := newRig(t)
 	c := mountOf("")

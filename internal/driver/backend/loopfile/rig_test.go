@@ -24,7 +24,7 @@ type rig struct {
 	dir, state string
 }
 
-// mayLoop skips the test where the machine cannot, and says why.
+// mayLoop skips the test on a machine without loop devices or root.
 func mayLoop(t testing.TB) {
 	t.Helper()
 	if err := Usable(t.TempDir()); err != nil {
@@ -118,9 +118,8 @@ func poolRig(t testing.TB, fs filesystem.Type, bytes int64, config Config) *rig 
 	return openRig(t, dir, config)
 }
 
-// restart is what remains when the program is killed: another backend on the
-// same files. The device files of the first one are closed, as the kernel
-// would.
+// restart simulates a kill of the program: it returns another backend on the same files, and closes
+// the device files of the first one, as the kernel does.
 func (r *rig) restart() *rig {
 	r.Helper()
 	for _, device := range r.devices {

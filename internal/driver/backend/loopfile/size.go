@@ -13,7 +13,7 @@ const (
 	// unit is what sizes are rounded up to, and leastUnit what they must be a
 	// multiple of when the limit is tight: a page.
 	unit, leastUnit = mebi, 4096
-	// mostBytes is what a file can have at most anywhere.
+	// mostBytes is the largest size of a file on any filesystem.
 	mostBytes = 1<<63 - 1 - unit
 )
 
@@ -62,10 +62,9 @@ func chooseSize(size backend.Range, what string, minimum int64) (int64, error) {
 	)
 }
 
-// whenGrown is the wish for a volume with a filesystem that is to become
-// larger than it is. Where the kernel grows such a filesystem to a certain
-// size or more only, that is what the volume gets: it may be larger than what
-// is required, but not have a filesystem that is smaller.
+// whenGrown returns the size range for a volume whose filesystem has to be expanded. Some
+// filesystems can only be expanded to a minimum size. The volume then gets this size: it may be
+// larger than required, but its filesystem must not be smaller than the volume.
 func whenGrown(size backend.Range, holds filesystem.Type, have int64) (backend.Range, error) {
 	least := holds.LeastGrown()
 	if size.Required <= have || size.Required >= least {

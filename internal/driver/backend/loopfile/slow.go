@@ -8,15 +8,14 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// slow remembers which volumes in use could not be copied before their pods had
-// to go on. The caller asks for the copy again and again, and the pods would
-// wait each time for nothing.
+// slow records the volumes in use whose copy exceeded the freeze timeout. The caller retries the
+// copy, and each retry would block the pods in vain.
 type slow struct {
 	mu     sync.Mutex
 	failed map[backend.ID]time.Time
 }
 
-// slowFor is how long such a volume is not tried again.
+// slowFor is how long the copy of such a volume is refused.
 const slowFor = time.Hour
 
 func (s *slow) remember(all []copying) {

@@ -76,7 +76,8 @@ func (b *Backend) CheckVolume(_ context.Context, id backend.ID, c backend.Capabi
 	return err
 }
 
-// filesystemFor compares what is asked for with what the volume is.
+// filesystemFor returns the filesystem for the requested capability, or an error if the volume has
+// another one.
 func filesystemFor(c backend.Capability, id backend.ID, m volumeMetadata) (filesystem.Type, error) {
 	if c.Type == backend.Block {
 		return filesystem.Nothing, nil
@@ -98,8 +99,8 @@ func filesystemFor(c backend.Capability, id backend.ID, m volumeMetadata) (files
 	return is, nil
 }
 
-// isStaged says whether there is nothing to do. What an interrupted call left
-// is to be finished; what is staged otherwise is an error.
+// isStaged reports whether the volume is staged completely as requested. An interrupted call has to
+// be finished; a volume that is staged in another way is an error.
 func (b *Backend) isStaged(id backend.ID, wanted record) (bool, error) {
 	is, err := b.readRecord(id)
 	if err != nil || is == nil {
@@ -155,7 +156,7 @@ func (b *Backend) bringUp(ctx context.Context, s backend.Staging, m volumeMetada
 		if r.Access == backend.Mount {
 			err = b.prepare(ctx, s.Volume, r.Filesystem, wishes)
 		} else {
-			// What is undone later would take back what the pod writes.
+			// To undo it later would revert writes of the pod.
 			err = b.settle(ctx, s.Volume, wishes)
 		}
 		if err != nil {
@@ -230,10 +231,10 @@ func (b *Backend) held(id backend.ID) *loopdev.Device {
 	return b.devices[id]
 }
 
-// deviceOf gives the device of a volume that has a record, nil when it has none. It is for callers
-// that have the lock of the volume: it holds what it finds, and what it gives can be detached by
-// the next holder of the lock. A device that was taken away from under us is forgotten. One whose
-// image was removed is not: it may still be mounted.
+// deviceOf gives the device of a volume that has a record, nil when it has none. The caller has the
+// lock of the volume: deviceOf keeps the device open, and the next holder of the lock may detach
+// it. A device that another process detached is dropped. One whose image was removed is kept, since
+// it may still be mounted.
 func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 	inode, err := loopdev.InodeOf(b.imageOf(id))
 	if device := b.held(id); device != nil && errors.Is(err, os.ErrNotExist) {
@@ -255,9 +256,9 @@ func (b *Backend) deviceOf(id backend.ID) (*loopdev.Device, error) {
 	return device, err
 }
 
-// devicePath gives the path of the device of a volume, "" when it has none. It is
-// for questions, which wait for no lock: it holds nothing, because a call that is just
-// detaching the device would wait for that.
+// devicePath gives the path of the device of a volume, "" when it has none. It is for read-only
+// calls, which take no lock. It does not keep the device open, since that would delay a call that
+// detaches it.
 func (b *Backend) devicePath(id backend.ID) (path string, err error) {
 	inode, err := loopdev.InodeOf(b.imageOf(id))
 	removed := errors.Is(err, os.ErrNotExist)
@@ -277,8 +278,7 @@ func (b *Backend) devicePath(id backend.ID) (path string, err error) {
 	return device.Path(), device.Release()
 }
 
-// pathOfHeld keeps the device from being dropped, and then closed, while it is
-// asked for its image.
+// pathOfHeld locks the held device, so that it is not closed while its image is read.
 func (b *Backend) pathOfHeld(id backend.ID, inode loopdev.Inode, removed bool) string {
 	b.devicesLock.Lock()
 	defer b.devicesLock.Unlock()

@@ -19,8 +19,8 @@ func (b *Backend) Allocated(ctx context.Context, id backend.ID, from int64, visi
 	return classify("find the data of snapshot "+id.String(), source.VisitData(ctx, from, asExtents(visit)))
 }
 
-// Changed implements backend.Surveyor by comparing the images, so that it
-// needs nothing to be written down while a volume is used.
+// Changed implements backend.Surveyor by comparing the images, so that no changes have to be
+// tracked while a volume is used.
 func (b *Backend) Changed(
 	ctx context.Context,
 	base, target backend.ID,

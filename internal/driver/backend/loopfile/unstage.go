@@ -28,7 +28,7 @@ func (b *Backend) Unstage(ctx context.Context, id backend.ID, path string) error
 	return classify("unstage volume "+id.String(), b.bringDown(ctx, id, *r))
 }
 
-// bringDown undoes bringUp, in whichever step that ended.
+// bringDown undoes bringUp, also one that was interrupted.
 func (b *Backend) bringDown(ctx context.Context, id backend.ID, r record) error {
 	device, err := b.deviceOf(id)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -38,9 +38,9 @@ func (b *Backend) bringDown(ctx context.Context, id backend.ID, r record) error 
 		if err := release(device, r); err != nil {
 			return err
 		}
-		// Dropped first: questions about the volume use a device that is held,
-		// and must not meet one that is being closed. A device that could not be
-		// flushed is still attached, and the next attempt needs it.
+		// Dropped first: read-only calls use a held device, and must not use one
+		// that is being closed. A device that could not be flushed stays attached
+		// for the next attempt.
 		b.drop(id)
 		if err := detach(context.WithoutCancel(ctx), device); err != nil {
 			b.hold(id, device)
@@ -83,8 +83,8 @@ const (
 	lookAgainAfter = 10 * time.Millisecond
 )
 
-// detach sees to it that the device is gone: the image must not be deleted or
-// attached again while a process can still write to it.
+// detach waits until the device is detached: the image must not be deleted or attached again while
+// a process can still write to it.
 func detach(ctx context.Context, device *loopdev.Device) error {
 	inode, err := device.Inode()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage implements backend.UsageReader. Nothing knows how full a block device
-// is but the pod that uses it.
+// Usage implements backend.UsageReader. How full a block device is, only the pod that uses it
+// knows.
 func (b *Backend) Usage(_ context.Context, id backend.ID, path string) ([]backend.Usage, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {

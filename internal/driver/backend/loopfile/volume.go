@@ -18,7 +18,7 @@ import (
 // ownMode keeps the other users of the machine out.
 const ownMode = 0o700
 
-// plan is what a request comes down to.
+// plan is a validated request.
 type plan struct {
 	settings   settings
 	filesystem filesystem.Type
@@ -66,7 +66,7 @@ func (b *Backend) create(ctx context.Context, r backend.Request) (backend.Volume
 	return m.volume(r.ID, p.bytes)
 }
 
-// plan checks what can be checked before anything is made.
+// plan validates a request before any file is created.
 func (b *Backend) plan(r backend.Request) (plan, error) {
 	var p plan
 	var err error
@@ -90,7 +90,7 @@ func (b *Backend) plan(r backend.Request) (plan, error) {
 		if r.Size.Required == 0 {
 			r.Size.Required = minimum
 		}
-		if r.Size.Required < minimum { // a copy that is smaller than its source is a mistake, not a wish for the smallest
+		if r.Size.Required < minimum { // a copy cannot be smaller than its source
 			return p, fault.OutOfRange.Errorf(
 				"capacity_range: %d bytes are too small for %s; ask for at least %d (%d Mi)",
 				r.Size.Required,
@@ -109,7 +109,7 @@ func (b *Backend) plan(r backend.Request) (plan, error) {
 	return p, err
 }
 
-// build makes the whole volume aside and lets it appear in one step.
+// build makes the volume in temp and renames it, so that it appears in one step.
 func (b *Backend) build(ctx context.Context, id backend.ID, m volumeMetadata, p plan) error {
 	dir, err := os.MkdirTemp(b.temp, "create-*")
 	if err != nil {
@@ -140,13 +140,13 @@ func (b *Backend) fill(ctx context.Context, dir string, m *volumeMetadata, p pla
 		return err
 	}
 	if way == image.Shared {
-		// All of it is to have space of its own, also what has some already.
+		// Reserves space for the whole image, also for parts that are shared with the source.
 		return b.allocateMore(path, p.bytes, p.bytes)
 	}
 	return b.allocate(path)
 }
 
-// allocate takes from the pool what an image lacks.
+// allocate reserves the missing space of an image in the pool.
 func (b *Backend) allocate(path string) error {
 	space, err := image.Measure(path)
 	if err != nil {
@@ -155,9 +155,8 @@ func (b *Backend) allocate(path string) error {
 	return b.allocateMore(path, space.Size, space.Size-space.Allocated)
 }
 
-// allocateMore takes what lacks to an image that is to have some size. It asks
-// first: the kernel would take all that there is before it fails, and others
-// would find the pool full meanwhile.
+// allocateMore reserves the missing space of an image of some size. It checks for room first: the
+// kernel would fill the pool before it fails, and other volumes would find the pool full meanwhile.
 func (b *Backend) allocateMore(path string, bytes, lacks int64) error {
 	booking, err := b.room.Book(max(0, lacks))
 	if err != nil {
@@ -180,8 +179,8 @@ func (b *Backend) Get(_ context.Context, id backend.ID) (backend.Volume, error) 
 	return v, nil
 }
 
-// look reads what there is of a volume. Reading waits for no lock: between
-// two looks at its files a volume can go, and another one come under its name.
+// look reads the metadata and the space of a volume. It takes no lock, so between two reads the
+// volume can be deleted, and another one with its name created.
 func (b *Backend) look(id backend.ID) (m volumeMetadata, space image.Space, err error) {
 	for range 3 {
 		if m, err = b.readVolume(id); err != nil {
@@ -243,8 +242,8 @@ func (b *Backend) Delete(ctx context.Context, id backend.ID) error {
 	return nil
 }
 
-// discard lets a volume or snapshot vanish in one step and then removes the
-// files. What remains of a failed removal is swept away by the next start.
+// discard renames a volume or snapshot to trash, so that it disappears in one step, and then
+// removes the files. The next start removes the rest of a failed removal.
 func (b *Backend) discard(ctx context.Context, dir string) error {
 	// A directory of its own, because an earlier removal of one with the same
 	// name may be unfinished.
@@ -261,8 +260,8 @@ func (b *Backend) discard(ctx context.Context, dir string) error {
 	return nil
 }
 
-// removeEmpty is not RemoveAll: should the rename have happened after all,
-// then the content must wait for the sweep.
+// removeEmpty is not RemoveAll: if the failed rename did happen, the content is removed by the
+// sweep.
 func removeEmpty(dir string) error {
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

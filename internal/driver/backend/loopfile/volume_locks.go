@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// volumeLocks lets one call at a time work on a volume: a snapshot must not be taken
-// of a volume that is just being staged, and no driver has to know that.
+// volumeLocks lets one call at a time work on a volume. For example, a snapshot must not be taken
+// of a volume that is being staged. The package driver need not know such rules.
 type volumeLocks struct {
 	mu      sync.Mutex
 	running map[backend.ID]lockHolder
@@ -22,7 +22,7 @@ type lockHolder struct {
 	done  chan struct{}
 }
 
-// tryLock does not wait: the caller of the driver repeats.
+// tryLock does not wait, since the caller of the driver retries.
 func (t *volumeLocks) tryLock(id backend.ID, what string) (release func(), err error) {
 	release, other := t.acquire(id, what)
 	if release == nil {
@@ -31,8 +31,8 @@ func (t *volumeLocks) tryLock(id backend.ID, what string) (release func(), err e
 	return release, nil
 }
 
-// lock waits until the volume is free. It is for copies, of which many can be asked for
-// at once and which others seldom hold up for long.
+// lock waits until the volume is free. It is for copies: many can be requested at once, and other
+// calls rarely hold the lock for long.
 func (t *volumeLocks) lock(ctx context.Context, id backend.ID, what string) (release func(), err error) {
 	for {
 		release, other := t.acquire(id, what)

@@ -125,7 +125,7 @@ func TestWhatADeleteDoes(t *testing.T) {
 	}
 }
 
-// What cannot be asked may well be there.
+// If the existence of the volume cannot be checked, its deletion fails.
 func TestADeleteWithoutItsProgramFails(t *testing.T) {
 	fs, tools := play(t)
 	tools.Break("ceph")

@@ -51,9 +51,8 @@ func (f Filesystem) createFrom(ctx context.Context, b Blueprint) error {
 	}
 }
 
-// DefaultWait is how long a call waits for a copy. Callers wait less than
-// twice that as a rule, and what is asked for is still being done when they
-// come back.
+// DefaultWait is how long a call waits for a copy. Callers usually have a timeout of less than
+// twice that, and the copy goes on between their retries.
 const (
 	DefaultWait   = 8 * time.Second
 	askAgainAfter = 250 * time.Millisecond
@@ -144,7 +143,7 @@ func (f Filesystem) removeOrigin(ctx context.Context, b Blueprint) error {
 	return nil
 }
 
-// cancelClone is for deleting a volume whose content is still being copied.
+// cancelClone stops the copy into a volume that is being deleted.
 func (f Filesystem) cancelClone(ctx context.Context, o handle.Object) error {
 	if _, err := f.run(ctx, "clone", "cancel", f.Place.Pool, o.Name, groupArg); err != nil &&
 		!errors.Is(err, unix.EINVAL) {

@@ -238,8 +238,8 @@ func (f Filesystem) resize(ctx context.Context, o handle.Object, bytes int64) er
 	return err
 }
 
-// Delete removes a volume. Its snapshots stay, and what is left of it goes
-// with the last of them.
+// Delete removes a volume. Its snapshots stay, and the rest of the subvolume is removed with the
+// last of them.
 func (f Filesystem) Delete(ctx context.Context, o handle.Object) error {
 	err := f.remove(ctx, o)
 	if errors.Is(err, unix.EAGAIN) {
@@ -254,7 +254,7 @@ func (f Filesystem) Delete(ctx context.Context, o handle.Object) error {
 	return f.remove(ctx, o, "--retain-snapshots")
 }
 
-// remove takes a subvolume that is gone for removed.
+// remove removes a subvolume. One that does not exist is not an error.
 func (f Filesystem) remove(ctx context.Context, o handle.Object, options ...string) error {
 	_, err := f.subvolume(ctx, "rm", o, options...)
 	if isMissing(err) {

@@ -31,7 +31,7 @@ func TestASnapshotHasTheSizeOfItsSource(t *testing.T) {
 	}
 }
 
-// It has its record and there is something of it to tell, or the call fails.
+// CreateSnapshot fails unless the record was written and the snapshot can be read.
 func TestASnapshotIsMadeWhenAllOfItIsThere(t *testing.T) {
 	steps := []string{"subvolume metadata set", "subvolume snapshot create", "subvolume snapshot metadata set", "subvolume snapshot info"}
 	for i, fails := range steps {

@@ -158,7 +158,7 @@ func TestAHangingToolIsKilled(t *testing.T) {
 }
 
 // A process in the kernel's own wait does not end by any signal.
-func TestAToolBeyondKillKeepsNobody(t *testing.T) {
+func TestAToolThatSurvivesKillReleasesItsCaller(t *testing.T) {
 	tools := faketool.New(t, faketool.Step{Begins: "rbd device map", Hangs: true}, faketool.Step{Begins: "rbd"})
 	run := runner(tools, func(c *command.Config) {
 		c.Patience, c.Grace = 2*time.Second, time.Millisecond // a program that ends well takes a part of this under the race detector

@@ -77,8 +77,7 @@ func (c Call) failed(status int, stderr []byte) error {
 	}
 }
 
-// refused tells those whom the cluster does not know from those whom it knows
-// and does not allow this.
+// refused distinguishes a user whom the cluster does not know from one who lacks the permission.
 func (c Call) refused(f *Failure) error {
 	if strings.Contains(f.Said, "connect") {
 		return fault.Unidentified.Errorf(

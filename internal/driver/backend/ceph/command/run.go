@@ -38,7 +38,7 @@ type Config struct {
 type Runner struct {
 	config Config
 	slots  chan struct{}
-	// keeper lets go of processes that do not even react to SIGKILL.
+	// keeper stops waiting for processes that do not end even by SIGKILL.
 	keeper *timelimit.Keeper
 }
 
@@ -146,10 +146,10 @@ type ending struct{ err error }
 // behind could still write.
 const lateOutput = time.Second
 
-// run starts the child and waits for it. The kernel kills the child when the
-// thread that started it ends, so the thread is not let go before: with this
-// driver killed, no tool goes on beside those of the next one. A daemon that a
-// tool leaves behind is a child of no process here and lives on.
+// run starts the child and waits for it. The kernel kills the child when the thread that started it
+// ends, so the thread is locked until then. When this driver is killed, its tools end and do not
+// run in parallel with those of the next driver. A daemon that a tool starts is not a child of this
+// process and survives.
 func (p *process) run(started chan<- error, done chan<- ending) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -25,8 +25,8 @@ type Fuse struct {
 	tools Tools
 
 	mutex sync.Mutex
-	// held keeps the loop devices open: a bind mount of a device node does
-	// not, and its number could be handed to another image.
+	// held keeps the loop devices open. A bind mount of a device node does not, so its number could
+	// be given to another image.
 	held map[string]*loopdev.Device
 }
 
@@ -146,8 +146,8 @@ func (f *Fuse) find(image Image) (*loopdev.Device, error) {
 	return device, nil
 }
 
-// backedBy looks for the device by its path, and asks the kernel of no other
-// one what its image is: it would ask the daemon of that image, which can hang.
+// backedBy finds the device by its path. It does not query the images of other devices, since the
+// kernel would call their daemons, which can hang.
 func backedBy(image Image) (*loopdev.Device, error) {
 	dir, err := filepath.EvalSymlinks(image.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,8 +180,7 @@ func (f *Fuse) drop(image Image) {
 	delete(f.held, image.Dir)
 }
 
-// Release lets go of every device and takes none away, as the end of the
-// process would.
+// Release closes every device and detaches none, as the end of the process would.
 func (f *Fuse) Release() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -263,8 +262,8 @@ const (
 	lookAgainAfter = 10 * time.Millisecond
 )
 
-// refuseInUse is for a device that would be taken away later, by itself: there
-// would be a moment in which it is neither here nor gone.
+// refuseInUse returns an error for a device in use. The kernel would detach such a device later,
+// and until then it would be neither usable nor gone.
 func refuseInUse(image Image, device *loopdev.Device) error {
 	users, err := device.Users()
 	if err != nil {
@@ -278,8 +277,8 @@ func refuseInUse(image Image, device *loopdev.Device) error {
 	return nil
 }
 
-// detach waits until the device has let go of its image. While it has not, the
-// file is the same one, whatever the kernel adds to its path.
+// detach waits until the device is detached from its image, which it recognises by the file, since
+// the kernel may change the path.
 func detach(ctx context.Context, image Image, device *loopdev.Device) error {
 	has := func() bool {
 		return strings.HasSuffix(strings.TrimSuffix(device.BackingPath(), " (deleted)"), "/"+image.Name)
@@ -299,8 +298,8 @@ func detach(ctx context.Context, image Image, device *loopdev.Device) error {
 	return nil
 }
 
-// unmountAll takes away what is mounted at a path, dead or alive. The daemon
-// ends with its mount.
+// unmountAll unmounts all mounts at a path, also those whose daemon has ended. The daemon ends with
+// its mount.
 func unmountAll(path string) error {
 	for {
 		mounted, err := mountinfo.Mounted(path)

@@ -22,8 +22,7 @@ const (
 	flattenAt, refuseAt = 4, 12
 )
 
-// cloneFormat lets snapshots go before their clones do, without a setting of
-// the cluster.
+// cloneFormat lets snapshots be removed before their clones, without a setting of the cluster.
 const cloneFormat = "--rbd-default-clone-format=2"
 
 // createFrom makes an image that begins with a snapshot or another volume.
@@ -71,9 +70,8 @@ func (p Pool) samePlace(o handle.Object) error {
 	return nil
 }
 
-// cloneVolume takes a snapshot for the time of the clone. After a crash the
-// next call finds and uses it: what the source was at the first call is what
-// was asked for.
+// cloneVolume takes a temporary snapshot for the clone. After a crash the next call uses the same
+// snapshot, so the clone has the content of the first call.
 func (p Pool) cloneVolume(ctx context.Context, b Blueprint, source handle.Object) error {
 	from := origin{image: ImageName(source), snap: cloneSnap(b.Object)}
 	err := parallel.Do(
@@ -143,8 +141,8 @@ func (p Pool) depth(ctx context.Context, image string) (int, error) {
 	}
 }
 
-// flatten asks the cluster to give an image its own data, in the background.
-// The clone is good as it is, so nothing fails when it cannot be asked.
+// flatten starts a task of the cluster that makes an image independent of its parent. An error is
+// not returned, since the clone works without it.
 func (p Pool) flatten(ctx context.Context, image string) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("image", p.spec(image))
 	if err := p.manager(ctx, "rbd", "task", "add", "flatten", p.spec(image)); err != nil {
@@ -154,8 +152,8 @@ func (p Pool) flatten(ctx context.Context, image string) {
 	log.Info("The cluster makes a clone at the end of a long chain independent; see: ceph rbd task list")
 }
 
-// adopt removes what a copy brought along from its source and gives it its
-// size. It has so many bytes; 0 when it has not been read yet.
+// adopt removes the metadata that a copy has from its source, and gives the copy its size. It has
+// so many bytes; 0 when that has not been read yet.
 func (p Pool) adopt(ctx context.Context, b Blueprint, has int64) error {
 	image := ImageName(b.Object)
 	var along map[string]string

@@ -6,9 +6,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 )
 
-// formattingKey is on an image while an mkfs is under way. It is with the image
-// and not on the node: one that lost its power in between may never be back, and
-// when it is, another one can have made the filesystem and filled it.
+// formattingKey is on an image while an mkfs is under way. It is stored with the image and not on
+// the node: a node that lost power in between may never come back, or come back after another node
+// has made the filesystem and filled it.
 const formattingKey = "purser.formatting"
 
 // BeginFormat marks an image. The mark is there before the first byte of mkfs.

@@ -107,7 +107,7 @@ func TestAnInterruptedImportIsStoppedBeforeTheNext(t *testing.T) {
 	}
 }
 
-// What a copy brings along must not count as its own.
+// Metadata that a copy has from its source must not count as its own.
 func TestWhatACopyBringsAlong(t *testing.T) {
 	snapshot := handle.Snapshot(handle.Volume(place, "src"), "s")
 	removal := "rbd image-meta remove p/purser.vol "

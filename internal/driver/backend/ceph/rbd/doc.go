@@ -1,8 +1,8 @@
 // Package rbd keeps volumes as RBD images of one pool, through the program
 // rbd.
 //
-// It decides how a volume comes and goes there without a crash leaving half of
-// one, and without a journal:
+// It decides how a volume is created and deleted, so that a crash leaves no half
+// of one, without a journal:
 //
 //	purser.<name>                 the image of a volume
 //	purser.<name>@s<digest>       a snapshot, made by a request

@@ -21,8 +21,8 @@ const groupSnap = "snapshots"
 
 func groupName(g handle.Object) string { return ours + g.Name + "." + g.Snap }
 
-// CreateGroup snapshots several images at one point in time. RBD lets an image be in
-// one group only, so they are in this one for as long as it takes.
+// CreateGroup snapshots several images at one point in time. RBD allows an image in only one group,
+// so the images are in this group only during the call.
 func (p Pool) CreateGroup(
 	ctx context.Context,
 	g handle.Object,
@@ -51,7 +51,7 @@ func (p Pool) CreateGroup(
 	return made, err
 }
 
-// snapTogether is what is done with the images.
+// snapTogether adds the images to the group and takes the snapshot.
 func (p Pool) snapTogether(ctx context.Context, g handle.Object, sources []handle.Object) error {
 	group := p.spec(groupName(g))
 	if err := unlessThere(p.rbd(ctx, "group", "create", group)); err != nil {
@@ -178,7 +178,7 @@ func sourcesOf(group record.Snapshot) (sources []handle.Object, err error) {
 	return sources, err
 }
 
-// fill asks for the members of a group.
+// fill reads the members of a group.
 func fill(group *backend.Group, sources []handle.Object, ask func(handle.Object) (backend.Snapshot, error)) error {
 	group.Snapshots = make([]backend.Snapshot, len(sources))
 	err := parallel.Each(sources, func(i int, source handle.Object) (err error) {
@@ -199,7 +199,7 @@ func (p Pool) mustBeComplete(ctx context.Context, g handle.Object) error {
 	return err
 }
 
-// noGroup is for a group that is not complete, too.
+// noGroup is the error for a group that does not exist or is not complete.
 func noGroup(g handle.Object) error {
 	id, _ := g.ID()
 	return fault.NotFound.Errorf("group snapshot %.128q does not exist", id)
@@ -307,8 +307,8 @@ func (p Pool) removeGroup(ctx context.Context, g handle.Object) error {
 // programs cannot clone those; but they can import an image from one, which
 // copies its data and leaves nothing shared.
 //
-// What an earlier call left is looked for before: this way of making an image
-// removes it again when it fails, and whose it was is not certain then.
+// Leftovers of an earlier call are removed first: when an import fails, the program removes the
+// image, which might then be one of another call.
 func (p Pool) copyMember(ctx context.Context, b Blueprint, image string, s snap) error {
 	if err := p.discardIncomplete(ctx, b.Object); err != nil {
 		return err

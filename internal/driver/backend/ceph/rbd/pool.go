@@ -53,8 +53,8 @@ func (p Pool) rbd(ctx context.Context, arguments ...string) ([]byte, error) {
 	return p.Tools.Run(ctx, command.Call{Program: command.RBD, Access: p.Access, Arguments: arguments})
 }
 
-// patiently runs it on however long it takes, also when the caller gives up:
-// a caller that comes back is told that it still runs.
+// patiently lets it run to its end, also when the caller gives up. A retry meanwhile gets the error
+// that it is still running.
 func (p Pool) patiently(ctx context.Context, arguments ...string) error {
 	const patience = 24 * time.Hour
 	_, err := p.Tools.Run(context.WithoutCancel(ctx), command.Call{
@@ -63,7 +63,7 @@ func (p Pool) patiently(ctx context.Context, arguments ...string) error {
 	return err
 }
 
-// ask runs it and reads its answer.
+// ask runs it and parses its output.
 func (p Pool) ask(ctx context.Context, answer any, arguments ...string) error {
 	out, err := p.rbd(ctx, append(arguments, "--format=json")...)
 	if err != nil {
@@ -79,8 +79,8 @@ func parse(out []byte, answer any, arguments []string) error {
 	return nil
 }
 
-// manager runs ceph for what the cluster is to do by itself. It takes half a
-// second to start.
+// manager runs ceph to start a task of the cluster's manager. The program takes half a second to
+// start.
 func (p Pool) manager(ctx context.Context, arguments ...string) error {
 	_, err := p.Tools.Run(ctx, command.Call{Program: command.Ceph, Access: p.Access, Arguments: arguments})
 	return err
@@ -129,7 +129,7 @@ type info struct {
 	Parent *parent `json:"parent"`
 }
 
-// parent is the snapshot that a clone reads what it has not written.
+// parent is the snapshot from which a clone reads the parts that it has not written.
 type parent struct {
 	Pool    string `json:"pool"`
 	Image   string `json:"image"`

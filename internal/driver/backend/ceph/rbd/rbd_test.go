@@ -140,8 +140,8 @@ func TestWhatADeleteDoes(t *testing.T) {
 	}
 }
 
-// What is still read waits in the trash, and a large image is left to the
-// cluster: neither is a failure.
+// An image that clones still read waits in the trash, and a large image is removed by the cluster:
+// neither is an error.
 func TestAVolumeIsGoneOnceItIsInTheTrash(t *testing.T) {
 	for status, last := range map[int]string{
 		39: "rbd trash rm p/1a --no-progress",
@@ -196,7 +196,7 @@ func removed(tools *faketool.Tools) (ids []string) {
 	return ids
 }
 
-// A clone that was made independent does not tell that its parent can go.
+// When a clone is flattened, the driver is not notified that its parent can be removed.
 func TestASweepTriesWhatIsOursInTheTrash(t *testing.T) {
 	pool, tools := play(t, trash("1", "2", "3")...)
 	s := rbd.Sweeper{For: time.Hour}
@@ -217,8 +217,8 @@ func TestASweepTriesWhatIsOursInTheTrash(t *testing.T) {
 	}
 }
 
-// Many images that are still read must not keep a call, nor those behind them
-// for ever.
+// Many images that are still read must not delay a call, nor keep the images after them from being
+// removed.
 func TestASweepGoesOnWhereItStopped(t *testing.T) {
 	pool, tools := play(t, trash("1", "2", "3")...)
 	s := rbd.Sweeper{Every: time.Nanosecond, For: time.Nanosecond}
@@ -230,7 +230,7 @@ func TestASweepGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-// What cannot be asked may well be there.
+// If the existence of the volume cannot be checked, its deletion fails.
 func TestADeleteWithoutItsProgramFails(t *testing.T) {
 	pool, tools := play(t)
 	tools.Break("rbd")

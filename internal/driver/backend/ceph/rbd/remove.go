@@ -45,8 +45,8 @@ func (p Pool) Delete(ctx context.Context, o handle.Object) error {
 	return p.dispose(ctx, image, i)
 }
 
-// removeCloneSnaps removes what an interrupted clone left. Its clone is gone
-// or complete: the driver does one thing at a time with a source.
+// removeCloneSnaps removes what an interrupted clone left. Its clone is deleted or complete, since
+// the driver runs one operation at a time with a source.
 func (p Pool) removeCloneSnaps(ctx context.Context, image string, snaps []snap) error {
 	for _, s := range snaps {
 		if s.isUser() && isCloneSnap(s.Name) {
@@ -58,8 +58,7 @@ func (p Pool) removeCloneSnaps(ctx context.Context, image string, snaps []snap) 
 	return nil
 }
 
-// dispose lets an image without snapshots vanish in one step, and then
-// removes its data.
+// dispose moves an image without snapshots to the trash in one step, and then removes its data.
 func (p Pool) dispose(ctx context.Context, image string, i info) error {
 	if _, err := p.rbd(ctx, "trash", "mv", p.spec(image)); err != nil {
 		return err
@@ -72,9 +71,9 @@ func (p Pool) dispose(ctx context.Context, image string, i info) error {
 // before it leaves that to the cluster.
 const quickly = 10 * time.Second
 
-// removeTrash removes the data of an image in the trash, and then that of the
-// images that were kept only because it read from them. It cannot fail: the
-// volume is gone, and what cannot be removed is said.
+// removeTrash removes the data of an image in the trash, and then that of the images that were kept
+// only because it read from them. It cannot fail: the volume is deleted already, and an image that
+// cannot be removed is logged.
 func (p Pool) removeTrash(ctx context.Context, pool, id string, above *parent) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("pool", pool, "id", id)
 	err := p.removeQuickly(ctx, pool, id)

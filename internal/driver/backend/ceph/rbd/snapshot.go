@@ -63,8 +63,8 @@ func noSuchSnapshot(o handle.Object) error {
 	return fault.NotFound.Errorf("snapshot %.128q does not exist", id)
 }
 
-// find looks for a snapshot: at the volume's image first, and then at what is
-// left of deleted volumes that had its name.
+// find looks for a snapshot: in the volume's image first, and then in the images of deleted volumes
+// of that name.
 func (p Pool) find(ctx context.Context, o handle.Object) (image string, found snap, err error) {
 	image = ImageName(o)
 	found, err = p.findAt(ctx, image, o)

@@ -83,8 +83,8 @@ func (p Pool) survey(
 	return nil, fault.Busy.Errorf("the image of snapshot %q of volume %q changes its name; try again", o.Snap, o.Name)
 }
 
-// diff runs the program. It looks into objects, since without --whole-object
-// a change of some bytes is not told as one of 4 MiB.
+// diff runs the program. It compares within objects: without --whole-object, a change of some bytes
+// is not reported as one of 4 MiB.
 func (p Pool) diff(ctx context.Context, arguments ...string) (parts []part, err error) {
 	arguments = append(append([]string{"diff"}, arguments...), "--format=json")
 	out, err := p.Tools.Run(

@@ -12,13 +12,12 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend/ceph/handle"
 )
 
-// Sweeper removes deleted images that were left in the trash because clones
-// read from them, and that no clone reads any more. The last clone takes them
-// along when the driver removes it; but it may have been made independent since,
-// or removed by the cluster in the background, and neither is reported. So
-// deletions look from time to time what else there is to delete.
+// Sweeper removes deleted images that were left in the trash because clones read from them, and
+// that no clone reads any more. When the driver removes the last clone, it removes them too. But
+// the last clone may have been flattened, or removed by the cluster in the background, and neither
+// is reported. So deletions check the trash from time to time.
 type Sweeper struct {
-	// Every is how long a pool is left alone; ten minutes when zero.
+	// Every is the shortest time between two sweeps of a pool; ten minutes when zero.
 	Every time.Duration
 	// For is how long a call goes on to the next image; two seconds when zero.
 	// One that is still read costs two runs of the program and stays.
@@ -40,8 +39,7 @@ const (
 	sweeping  = 2 * time.Second
 )
 
-// Sweep is for a call that has deleted something. It cannot fail: what stays is
-// for a later one.
+// Sweep is for a call that has deleted an image. It cannot fail: the next sweep retries.
 func (s *Sweeper) Sweep(ctx context.Context, p Pool) {
 	after, due := s.begin(p.Place)
 	if !due {
@@ -64,7 +62,7 @@ func (s *Sweeper) Sweep(ctx context.Context, p Pool) {
 	}
 }
 
-// begin says where to go on, when it is time to.
+// begin returns the image after which to continue, and whether a sweep is due.
 func (s *Sweeper) begin(p handle.Place) (after string, due bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -105,8 +103,8 @@ func (p Pool) trashOfOurs(ctx context.Context) ([]trashed, error) {
 	return slices.DeleteFunc(all, func(t trashed) bool { return !p.isOurs(t.Name) }), err
 }
 
-// removeUnread tries, and leaves alone what is still read, without a word: it
-// was said when the image was deleted.
+// removeUnread tries to remove an image. It leaves one that is still read, without a log line,
+// which was written when the image was deleted.
 func (p Pool) removeUnread(ctx context.Context, id string) {
 	i, err := p.infoByID(ctx, p.Place.Pool, id)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package sharing mounts folders of CephFS, with the kernel's client or with
 // ceph-fuse, whichever this machine has.
 //
-// It decides which that is and what they are told. It must not know volumes.
+// It decides which of them is used, and with which options. It must not know volumes.
 package sharing
 
 import (

@@ -11,7 +11,7 @@ import (
 // DefaultGrace is for a Keeper that has none.
 const DefaultGrace = 5 * time.Second
 
-// Keeper knows what hangs.
+// Keeper knows which work hangs.
 type Keeper struct {
 	grace time.Duration
 	now   func() time.Time
@@ -34,9 +34,9 @@ func NewKeeper(grace time.Duration) *Keeper {
 	return &Keeper{grace: grace, now: time.Now, hanging: map[string]hang{}}
 }
 
-// Work is what may take long.
+// Work is an operation that may hang.
 type Work struct {
-	// Target is what a hanging work keeps others from; nothing when empty.
+	// Target names the object that no other work may use while this work hangs; none when empty.
 	Target string
 	// Doing is what errors say of it.
 	Doing string

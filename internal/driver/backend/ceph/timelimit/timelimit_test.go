@@ -21,9 +21,9 @@ func TestWorkThatEndsIsAnswered(t *testing.T) {
 	}
 }
 
-// The caller is let go, others with the same target are refused, and those
-// with another are not.
-func TestWorkThatHangsKeepsNobody(t *testing.T) {
+// The caller returns, other calls with the same target are refused, and calls with another target
+// are not.
+func TestHangingWorkReleasesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := NewKeeper(time.Second)
 		ends := make(chan struct{})
@@ -50,7 +50,7 @@ func TestWorkThatHangsKeepsNobody(t *testing.T) {
 	})
 }
 
-func TestACallerWhoGivesUpIsLetGo(t *testing.T) {
+func TestACancelledCallerReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()

@@ -70,9 +70,9 @@ func (s *Source) Data(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
-// CopyFully makes an image with the content of the source at this moment, as
-// long as no process writes to it. It asks before each part, by the number of bytes
-// that follow. When it fails a part of the copy may be there.
+// CopyFully makes an image with the content of the source at this moment, as long as no process
+// writes to it. It calls ask before each part, with the number of bytes that follow. When it fails,
+// a partial copy may be left.
 func (s *Source) CopyFully(ctx context.Context, path string, ask func(bytes int64) error) error {
 	return s.into(path, func(target *os.File) error {
 		size, err := s.Size()
@@ -100,7 +100,7 @@ func (s *Source) into(path string, fill func(target *os.File) error) error {
 	return errors.Join(err, target.Close())
 }
 
-// step bounds what is copied between two looks at the context.
+// step bounds how many bytes are copied between two checks of the context.
 const step = 64 << 20
 
 func copyRange(ctx context.Context, from, to *os.File, at, end int64, ask func(bytes int64) error) error {
@@ -114,9 +114,9 @@ func copyRange(ctx context.Context, from, to *os.File, at, end int64, ask func(b
 	})
 }
 
-// inParts asks once for each part, and again only when all of it is copied: who is asked takes what
-// was asked for before as written. The kernel may copy less than it is told to, when a signal comes
-// say. It copies nothing where the source ends.
+// inParts calls ask once for each part, and for the next one only when all of it is copied: ask
+// assumes that the previous part is written. The kernel may copy fewer bytes than requested, for
+// example after a signal. It copies nothing at the end of the source.
 func inParts(
 	ctx context.Context,
 	at, end int64,

@@ -44,11 +44,10 @@ func Resize(path string, bytes int64) error {
 	})
 }
 
-// Allocate takes the space of all holes from the pool, up to a size that the
-// image may still come to have, and that of what the image shares with others,
-// so that no later write can find it full. A pool that writes everything to
-// another place (btrfs) cannot promise the latter. When it fails nothing is
-// taken beyond the end.
+// Allocate reserves space in the pool for all holes of the image, up to a size that the image may
+// be expanded to, and for the parts that it shares with other images, so that no later write finds
+// the pool full. A copy-on-write pool (btrfs) cannot guarantee this for shared parts. When it
+// fails, nothing is reserved beyond the end of the image.
 func Allocate(path string, bytes int64) error {
 	return with(path, func(file *os.File) error {
 		info, err := file.Stat()
@@ -72,9 +71,8 @@ func fallocate(file *os.File, mode uint32, bytes int64) error {
 	return retryInterrupted(func() error { return unix.Fallocate(int(file.Fd()), mode, 0, bytes) })
 }
 
-// Erase makes an image blank again. It is for one that holds nothing but what
-// an interrupted mkfs left. The size stays as it is at every moment, since
-// nothing else tells how large the image was.
+// Erase makes an image blank again. It is for an image with nothing but the leftovers of an
+// interrupted mkfs. The size never changes, since it is stored nowhere else.
 func Erase(path string) error {
 	return with(path, func(file *os.File) error {
 		info, err := file.Stat()
@@ -90,7 +88,7 @@ func Erase(path string) error {
 	})
 }
 
-// overwrite writes zeros over everything that is no hole.
+// overwrite writes zeros over all parts that are not holes.
 func overwrite(file *os.File) error {
 	zeros := make([]byte, chunk)
 	return extents(context.Background(), file, func(from, to int64) (more bool, err error) {

@@ -192,7 +192,7 @@ func TestCanShareLeavesNothing(t *testing.T) {
 
 func always(int64) error { return nil }
 
-// A full copy writes what is asked for, and ends where the answer is no.
+// A full copy asks before each part, and ends when a part is refused.
 func TestAFullCopyAsks(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	const data = step + 4096
@@ -224,8 +224,8 @@ func TestAFullCopyAsks(t *testing.T) {
 	}
 }
 
-// The kernel copies less than it is told to when a signal comes: what is left of the part is
-// copied, and not asked for once more.
+// The kernel copies fewer bytes than requested when a signal arrives. The rest of the part is
+// copied without asking again.
 func TestAPartThatIsCopiedInPiecesIsAskedForOnce(t *testing.T) {
 	var asked []int64
 	var copied int64
@@ -249,8 +249,8 @@ func TestAPartThatIsCopiedInPiecesIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// To make an image blank never makes it smaller, not even for a moment: the
-// program can be killed in that moment. The kernel keeps watch here.
+// Erase never makes an image smaller, not even briefly, since the program can be killed at any
+// time. The seals of the file make the kernel refuse a change of its size.
 func TestEraseKeepsTheSize(t *testing.T) {
 	number, err := unix.MemfdCreate("image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -2,9 +2,8 @@ package pool
 
 import "strconv"
 
-// about is a size as people say it, with two digits. How much of a disk is
-// free changes all the time; what people are told of it must not, or each
-// attempt would tell them something new.
+// about returns a size with two digits, for messages. The free space of a disk changes all the
+// time, but the message must not, or each attempt would emit a new event.
 func about(bytes int64) string {
 	const units = "KMGTPE"
 	size, unit := float64(bytes), ""

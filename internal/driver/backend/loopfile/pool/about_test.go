@@ -18,9 +18,9 @@ func TestAbout(t *testing.T) {
 	}
 }
 
-// A claim that waits for room is tried again and again while others write. Its people hear of it
-// once.
-func TestRefusalsAreToldOnce(t *testing.T) {
+// A claim that waits for room is retried while other volumes are written to. All refusals have the
+// same message, so that there is one event.
+func TestRefusalsHaveOneMessage(t *testing.T) {
 	const gibi = 1 << 30
 	said := map[string]bool{}
 	for _, free := range []int64{100*gibi + 5, 100*gibi + 1<<20, 100*gibi + 77<<20} {

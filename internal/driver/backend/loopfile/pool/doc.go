@@ -7,5 +7,5 @@
 // space between copies is judged by the worst case, in which every volume is
 // overwritten until nothing is shared any more.
 //
-// It must not know files: it is given numbers.
+// It must not know files: it works on numbers only.
 package pool

@@ -13,9 +13,9 @@ type Disk struct {
 
 // Entry is one volume or snapshot.
 type Entry struct {
-	// Promised is what it may come to take.
+	// Promised is how many bytes it may take at most.
 	Promised int64
-	// Allocated is what it takes.
+	// Allocated is how many bytes it takes now.
 	Allocated int64
 }
 
@@ -51,8 +51,8 @@ func (l *Promises) Remove(name string) {
 	delete(l.entries, name)
 }
 
-// Measured corrects how much an entry takes. One that went meanwhile stays
-// away.
+// Measured updates the allocated bytes of an entry. An entry that was removed meanwhile is not
+// added again.
 func (l *Promises) Measured(name string, allocated int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

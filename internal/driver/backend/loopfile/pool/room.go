@@ -6,10 +6,9 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// Room books what a call is about to write into the pool. A promise is about
-// what may come to be taken; this is about what is taken now: without it a
-// copy would take all that there is before it fails, and every pod that writes to
-// another volume meanwhile would find the pool full.
+// Room books what a call is about to write into the pool. A promise limits the space that volumes
+// may take in future, a booking the space that is written now. Without it a copy would fill the
+// pool before it fails, and every pod that writes to another volume meanwhile would get ENOSPC.
 type Room struct {
 	// Look says how full the filesystem is.
 	Look func() (Disk, error)
@@ -18,20 +17,20 @@ type Room struct {
 	booked int64
 }
 
-// Reserve is left free: pods write as well, and without asking.
+// Reserve is how many bytes are left free for the writes of pods, which are not booked.
 func (d Disk) Reserve() int64 {
 	const part, most = 50, 1 << 30
 	return min((d.Free+d.Used)/part, most)
 }
 
-// Booking is space that is kept for one who writes.
+// Booking is space that is reserved for one copy.
 type Booking struct {
 	room          *Room
 	left, writing int64
 }
 
-// Book keeps space, or refuses with fault.Exhausted. The caller that got it calls
-// Release when everything is written, or nothing more is.
+// Book reserves space, or refuses with fault.Exhausted. The caller calls Release when it has
+// finished writing.
 func (r *Room) Book(bytes int64) (*Booking, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,9 +50,8 @@ func (r *Room) Book(bytes int64) (*Booking, error) {
 	return &Booking{room: r, left: bytes}, nil
 }
 
-// Write says that this much is written next, and that what was said before is
-// on the disk, which tells of it from now on. It refuses when others have taken
-// the room meanwhile.
+// Write announces the number of bytes that are written next. The previously announced bytes are on
+// the disk now, and count as used space. It refuses if other writers have taken the room meanwhile.
 func (b *Booking) Write(bytes int64) error {
 	b.room.mu.Lock()
 	defer b.room.mu.Unlock()
@@ -81,7 +79,7 @@ func (b *Booking) written() {
 	b.writing = 0
 }
 
-// Release gives back what was not written.
+// Release ends the reservation of the bytes that were not written.
 func (b *Booking) Release() {
 	b.room.mu.Lock()
 	defer b.room.mu.Unlock()
