@@ -18,7 +18,7 @@ import (
 // version is set by the linker.
 var version = "v0.0.0-dev"
 
-// exitUnknown is the exit code of explain when it cannot tell.
+// exitUnknown is the exit code of explain for an unknown state.
 const exitUnknown = 2
 
 func main() { os.Exit(run()) }

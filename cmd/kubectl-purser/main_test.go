@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The plugin has the commands that only read, and speaks as `kubectl purser`.
+// The plugin has only the read-only commands, and its help says `kubectl purser`.
 func TestCommand(t *testing.T) {
 	root := command()
 	var names []string

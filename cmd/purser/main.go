@@ -21,7 +21,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once; its children die with it
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once, and with it its children
 	err := roles.Execute(ctx, cli.Program{
 		Name: os.Args[0], Args: os.Args[1:], Version: version, Out: os.Stdout, Err: os.Stderr,
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Config is what the controller needs.
+// Config has the dependencies of the controller.
 type Config struct {
 	reconcile.Settings
 	Cached client.Reader // the informer cache; pods may be trimmed (kube.TrimPod)
@@ -58,14 +58,14 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	return reconcile.Register(mgr, reconcile.Registration[ephemeral.Key]{
 		Name: Name, Workers: c.Workers, Reconciler: c.Loop(),
 		Sources: []source.TypedSource[ephemeral.Key]{
-			source.TypedKind(mgr.GetCache(), &corev1.Pod{}, podComes()),
-			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, c.claimGoes()),
+			source.TypedKind(mgr.GetCache(), &corev1.Pod{}, podAdded()),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, c.claimDeleted()),
 		},
 	})
 }
 
-// podComes enqueues each ephemeral volume of a new pod. A pod's volumes do not change afterwards.
-func podComes() handler.TypedEventHandler[*corev1.Pod, ephemeral.Key] {
+// podAdded enqueues each ephemeral volume of a new pod. A pod's volumes are immutable.
+func podAdded() handler.TypedEventHandler[*corev1.Pod, ephemeral.Key] {
 	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.Pod], q queue) {
 		if c.IsCreated() {
 			enqueue(c.New, q)
@@ -82,8 +82,9 @@ func enqueue(pod *corev1.Pod, q queue) {
 	}
 }
 
-// claimGoes enqueues the pods whose ephemeral volumes need a claim of the deleted claim's name.
-func (c *Controller) claimGoes() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, ephemeral.Key] {
+// claimDeleted enqueues the pods whose ephemeral volumes need a claim with the name of the deleted
+// one.
+func (c *Controller) claimDeleted() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, ephemeral.Key] {
 	return reconcile.OnChange(func(ctx context.Context, change reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 		if !change.IsDeleted() {
 			return

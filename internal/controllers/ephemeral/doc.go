@@ -1,6 +1,6 @@
-// Package ephemeral is the effects of generic ephemeral volumes: it creates the claims that
-// core/ephemeral decides on. Reconcile keys are volumes of pods, so that each is tried, told of and
-// backed off for itself.
+// Package ephemeral is the controller of generic ephemeral volumes: it creates the claims that
+// core/ephemeral decides on. Reconcile keys are volumes of pods, so that each has its own retries,
+// events and backoff.
 //
 // # Permissions
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// Config is what the controller needs.
+// Config has the dependencies of the controller.
 type Config struct {
 	reconcile.Settings
 	Cached client.Reader // the informer cache
@@ -54,8 +54,9 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	})
 }
 
-// claimChanges enqueues claims that ask for more than they have. It enqueues them once more when they
-// have it, ask for another size or are gone, so that what is remembered of them is dropped.
+// claimChanges enqueues claims that request more than their capacity. It enqueues them once more
+// when they have the size, request another one or are deleted, so that their state in memory is
+// dropped.
 func claimChanges() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, expansion.Key] {
 	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
 		isUpdate := !c.IsCreated() && !c.IsDeleted()

@@ -1,7 +1,8 @@
-// Package expand is the effects of claims that ask for more: it tells that an external resizer is
-// to expand them, and names the resizer of a volume that moved to CSI, as core/expansion decides.
+// Package expand is the controller for claims that request more than their capacity. It emits the
+// event that an external resizer has to expand the volume, and writes the annotation with the
+// resizer of a migrated volume, as core/expansion decides.
 //
-// Everything is read from memory; upstream reads each PersistentVolume from the API server.
+// All reads are from the informer cache; upstream reads each PersistentVolume from the API server.
 //
 // # Permissions
 //

@@ -32,7 +32,7 @@ func of(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-// growing is a claim that asks for 2Gi and has 1Gi, with its volume on the API server.
+// growing creates a claim that requests 2Gi and has 1Gi, with its volume.
 func growing(t *testing.T, api client.Client, source corev1.PersistentVolumeSource) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{
@@ -52,8 +52,8 @@ func growing(t *testing.T, api client.Client, source corev1.PersistentVolumeSour
 	return claim
 }
 
-// 3.4: who is to expand the volume is told, once for each size, and a volume that moved to CSI gets
-// the name of its resizer.
+// 3.4: the event that an external resizer has to expand the volume is emitted once for each size,
+// and a migrated volume gets the annotation with its resizer.
 func TestExpand(t *testing.T) {
 	csi := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: "v"}}
 	ebs := corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://zone/vol-1"}}
@@ -93,9 +93,9 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// A claim is looked at when it asks for more, when it asks for something else, and when it has what
-// it asked for.
-func TestWakeUps(t *testing.T) {
+// A claim is enqueued when it requests more, when it requests another size, and when it has the
+// requested size.
+func TestEventHandlers(t *testing.T) {
 	small, grows, more := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolumeClaim{}
 	for claim, asks := range map[*corev1.PersistentVolumeClaim]string{small: "1Gi", grows: "2Gi", more: "3Gi"} {
 		claim.Status.Phase, claim.Status.Capacity, claim.Spec.Resources.Requests = corev1.ClaimBound, of("1Gi"), of(asks)

@@ -27,7 +27,7 @@ func (c *Controller) Gather(ctx context.Context, key expansion.Key) (expansion.S
 // Decide implements reconcile.Task.
 func (c *Controller) Decide(s expansion.Snapshot, _ time.Time) next { return expansion.Decide(s) }
 
-// Apply implements reconcile.Task. The annotation goes with the status, as upstream writes it.
+// Apply implements reconcile.Task. The annotation is written with the status, as upstream does.
 func (c *Controller) Apply(ctx context.Context, s expansion.Snapshot, a expansion.Action) (next, error) {
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": s.Claim.UID, "annotations": map[string]string{names.AnnStorageResizer: a.NameResizer},

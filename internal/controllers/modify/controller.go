@@ -25,7 +25,7 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Config is what the controller needs.
+// Config has the dependencies of the controller.
 type Config struct {
 	reconcile.Settings
 	Store *boundclaim.Store // shared by the controllers of this process that change volumes
@@ -38,7 +38,7 @@ type Config struct {
 	InFlight *prometheus.GaugeVec
 }
 
-// Metadata selects what the driver is told beside the parameters of the class.
+// Metadata selects the keys that are sent to the driver in addition to the parameters of the class.
 type Metadata int
 
 const (
@@ -91,8 +91,8 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	})
 }
 
-// interest enqueues a claim when an input of its decision changes. The writes of an attempt are
-// none, but its end is.
+// interest enqueues a claim when an input of its decision changes. The status writes of an attempt
+// in progress do not enqueue it, but the write at its end does.
 func (c *Controller) interest() boundclaim.Interest {
 	return boundclaim.Interest{
 		Concerns: attributes.Concerns, Remembered: c.retries.Has,
@@ -105,8 +105,8 @@ func (c *Controller) interest() boundclaim.Interest {
 	}
 }
 
-// classEvents enqueues the claims that wait for a class that appears (RZ-H1). Its parameters cannot
-// change.
+// classEvents enqueues the claims that wait for a class when it is created (RZ-H1). Its parameters
+// are immutable.
 func (c *Controller) classEvents() handler.TypedEventHandler[*storagev1.VolumeAttributesClass, objects.ClaimKey] {
 	return handler.TypedFuncs[*storagev1.VolumeAttributesClass, objects.ClaimKey]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*storagev1.VolumeAttributesClass],

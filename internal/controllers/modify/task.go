@@ -94,7 +94,7 @@ func (c *Controller) modify(ctx context.Context, s attributes.Snapshot) next {
 // errBusy says that another call for the volume is in flight in this process (RZ-H17).
 var errBusy = errors.New("another call for the volume is in flight")
 
-// call makes one ControllerModifyVolume call. err says that the call could not be made at all.
+// call makes one ControllerModifyVolume call. err is not nil if the call could not be made.
 func (c *Controller) call(ctx context.Context, s attributes.Snapshot) (*attributes.Failure, error) {
 	request := &csi.ControllerModifyVolumeRequest{
 		VolumeId: s.Volume.Spec.CSI.VolumeHandle, MutableParameters: parameters(s, c.Metadata),

@@ -26,7 +26,7 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Config is what the controller needs.
+// Config has the dependencies of the controller.
 type Config struct {
 	reconcile.Settings
 	Store *boundclaim.Store // shared by the controllers of this process that change volumes
@@ -37,8 +37,8 @@ type Config struct {
 	MultiWriters bool          // SINGLE_NODE_MULTI_WRITER
 	Timeout      time.Duration // of one call to the driver
 	AnnotateFS   bool          // gate AnnotateFsResize
-	// WatchPods has an expansion that the driver refuses while the volume is in use wait for the
-	// pods to end (RZ-F6).
+	// WatchPods makes an expansion that the driver refuses while the volume is in use wait until
+	// its pods have ended (RZ-F6).
 	WatchPods bool
 	InFlight  *prometheus.GaugeVec
 }
@@ -91,8 +91,8 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	})
 }
 
-// interest enqueues a claim that was concerned once more: the node has finished, and an annotation
-// may be left (RZ-D1), also from before the process started.
+// interest enqueues a claim once more when its expansion has ended: after the node has finished, an
+// annotation may have to be removed (RZ-D1), also one from before the process started.
 func (c *Controller) interest() boundclaim.Interest {
 	return boundclaim.Interest{
 		Concerns: resizing.Concerns, Remembered: c.retries.Has,

@@ -1,5 +1,5 @@
-// Package resize expands the volumes of claims through one CSI driver: the effects around
-// core/resizing.
+// Package resize is the controller that expands the volumes of claims through one CSI driver, as
+// core/resizing decides.
 //
-// It must not decide which size is asked for, nor what an answer means.
+// It must not decide which size is sent to the driver, nor what an answer means.
 package resize

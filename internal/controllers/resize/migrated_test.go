@@ -17,7 +17,7 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// marked is a driver that notes whether a call is counted as one for a volume of an in-tree plugin.
+// marked is a driver that records whether a call is counted as migrated.
 type marked struct {
 	csi.ControllerClient
 	handle, migrated string
@@ -31,8 +31,8 @@ func (m *marked) ControllerExpandVolume(
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: 2 << 30}, nil
 }
 
-// RZ-D3, RZ-S1, ME-4: a volume of an in-tree plugin is expanded through the driver that took the
-// plugin's place, and the call has the label migrated.
+// RZ-D3, RZ-S1, ME-4: a volume of an in-tree plugin is expanded by the driver that the plugin is
+// migrated to, and the call has the label migrated.
 func TestExpansionOfInTreeVolumeIsMarked(t *testing.T) {
 	for name, test := range map[string]struct {
 		source           corev1.PersistentVolumeSource

@@ -35,7 +35,7 @@ func (c *Controller) Gather(ctx context.Context, key objects.ClaimKey) (resizing
 		Retry: resizing.Retry{NotBefore: retry.NotBefore},
 	}
 	if retry.Inputs != "" {
-		memory.Retry.Size, _ = resource.ParseQuantity(retry.Inputs) // it was made from a quantity
+		memory.Retry.Size, _ = resource.ParseQuantity(retry.Inputs) // the text was made from a quantity
 	}
 	s, err := world.Resizing(ctx, c.Store.Reader(), key, memory)
 	if err == nil && s.Claim == nil {
@@ -104,7 +104,7 @@ func (c *Controller) patchClaim(
 
 // expand calls the driver, and turns its answer into the next verdict.
 func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing.Expand) next {
-	if !c.Driver.Controller { // RZ-X13: the node does it
+	if !c.Driver.Controller { // RZ-X13: the node expands
 		return resizing.AfterExpand(s, a.Size, resizing.Answer{Capacity: a.Size.Value(), OnNode: true})
 	}
 	answer, err := c.call(ctx, s.Volume, a.Size.Value())
@@ -123,7 +123,7 @@ func (c *Controller) expand(ctx context.Context, s resizing.Snapshot, a resizing
 	return v
 }
 
-// call makes one ControllerExpandVolume call. err says that the call could not be made at all.
+// call makes one ControllerExpandVolume call. err is not nil if the call could not be made.
 func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, bytes int64) (resizing.Answer, error) {
 	inTree := migration.IsInTree(pv)
 	pv, err := asCSI(pv)
@@ -167,8 +167,8 @@ func (c *Controller) call(ctx context.Context, pv *corev1.PersistentVolume, byte
 	return resizing.Answer{Failure: &resizing.Failure{Code: failure.EffectCode(), Message: failure.Words}}, nil
 }
 
-// asCSI returns the volume with its CSI source. One of an in-tree plugin is translated, as the
-// driver that the plugin is migrated to knows it (RZ-D3).
+// asCSI returns the volume with a CSI source. A volume of a migrated in-tree plugin is translated
+// (RZ-D3).
 func asCSI(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	translated, err := migration.ToCSI(pv)
 	if err == nil && translated.Spec.CSI == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Concerns reports whether a claim can need a modification, or has one that is not over.
+// Concerns reports whether a claim may need a modification, or has an unfinished one.
 func Concerns(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" &&
 		(claim.Status.ModifyVolumeStatus != nil ||
@@ -32,7 +32,7 @@ func Target(claim *corev1.PersistentVolumeClaim) string {
 	return named
 }
 
-// Decide returns what to do for a claim. now is compared with the time of the next attempt only.
+// Decide returns what to do for a claim. now is only compared with the time of the next attempt.
 func Decide(s Snapshot, now time.Time) Verdict {
 	switch {
 	case s.Claim == nil:
@@ -113,7 +113,7 @@ func isInProgress(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // isPinned reports whether the target of the last attempt must be finished before another one is
-// asked for (RZ-M5).
+// sent to the driver (RZ-M5).
 func isPinned(claim *corev1.PersistentVolumeClaim) bool {
 	return isInProgress(claim) && claim.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName != "" &&
 		(deref(claim.Spec.VolumeAttributesClassName) == "" || !hadFinalError(claim))
@@ -148,8 +148,8 @@ func classMissing(s Snapshot, target string) Verdict {
 	return do{Finding: missing, Actions: []Action{MarkPending{}}, Then: wait{Finding: missing}}
 }
 
-// AfterModify returns what follows after the driver was asked to apply the snapshot's class.
-// failure is nil for success.
+// AfterModify returns what follows after ControllerModifyVolume with the snapshot's class. failure
+// is nil for success.
 func AfterModify(s Snapshot, failure *Failure) Verdict {
 	target := s.Class.Name
 	if failure == nil {
@@ -179,7 +179,7 @@ func AfterModify(s Snapshot, failure *Failure) Verdict {
 	return do{Finding: then.Finding, Actions: []Action{fail}, Then: then}
 }
 
-// atOnce is a time that is always over.
+// atOnce is a time in the past.
 var atOnce = time.Unix(1, 0)
 
 func idle(message string) Verdict {
@@ -193,8 +193,8 @@ func deref(name *string) string {
 	return *name
 }
 
-// Changed reports whether an input of [Decide] differs between two states of a claim. The status
-// that an attempt writes on its way is none; that there is none any more is (RZ-Q3).
+// Changed reports whether an input of [Decide] differs between two states of a claim. The status of
+// an attempt in progress is not an input, but its removal is (RZ-Q3).
 func Changed(old, current *corev1.PersistentVolumeClaim) bool {
 	return old.UID != current.UID || old.Spec.VolumeName != current.Spec.VolumeName ||
 		old.Status.Phase != current.Status.Phase ||

@@ -154,7 +154,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// RZ-M10, RZ-M11, RZ-C1 to RZ-C4: what each answer leaves in the claim's status, and what follows.
+// RZ-M10, RZ-M11, RZ-C1 to RZ-C4: the claim's status and the next action after each answer of the
+// driver.
 func TestAfterModify(t *testing.T) {
 	for _, tc := range []struct {
 		code    codes.Code
@@ -201,8 +202,8 @@ func TestAfterModify(t *testing.T) {
 	if Concerns(c) || *c.Status.CurrentVolumeAttributesClassName != "b" || len(c.Status.Conditions) > 0 {
 		t.Errorf("RZ-M10: status %+v", c.Status)
 	}
-	// Two leaders: what the previous one learns of its class says nothing of the one that the new
-	// leader has begun.
+	// Two leaders: the previous leader's result for its class does not change the status of the class
+	// that the new leader has begun.
 	for _, a := range []Action{Finish{"b"}, Fail{"b", Failure{Code: codes.InvalidArgument}}} {
 		other := claim("c", "a", began("c"))
 		if changed, _ := Apply(other, a, metav1.NewTime(now)); !equality.Semantic.DeepEqual(changed, other) {
@@ -223,9 +224,9 @@ func TestAfterModify(t *testing.T) {
 	}
 }
 
-// A driver whose uncertain calls may take effect later, a user who names classes at random, and a
-// process that is killed before any action: no class is asked for while the outcome of another one
-// is unknown, and in the end the volume has what the claim says.
+// The driver's uncertain calls may take effect later, a user names classes at random, and the
+// process is killed before any action. No class is sent to the driver while the outcome of another
+// one is uncertain, and in the end the volume has the class of the claim.
 func TestModifyConverges(t *testing.T) {
 	classes := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the decision of this package.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -21,13 +21,13 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Driver is what must be known of the CSI driver.
+// Driver has the properties of the CSI driver that matter here.
 type Driver struct {
 	Name     string
 	Modifies bool // the driver has the capability MODIFY_VOLUME
 }
 
-// Snapshot is the world around one claim.
+// Snapshot has the inputs of a decision about one claim.
 type Snapshot struct {
 	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or another one has its name by now
 	Volume *corev1.PersistentVolume      // that the claim names; nil: the cache does not have it
@@ -37,7 +37,7 @@ type Snapshot struct {
 	Retry  Retry
 }
 
-// Retry is what the process remembers of the last failed attempt.
+// Retry is the state of the last failed attempt in the process memory.
 type Retry struct {
 	Class     string    // [ClassID] of the attempt; empty for none
 	NotBefore time.Time // when the next attempt with this class is due
@@ -51,9 +51,9 @@ type Action interface{ action() }
 type (
 	// MarkPending writes into the claim's status that the class does not exist (RZ-M6).
 	MarkPending struct{}
-	// Begin writes the target into the claim's status before the driver is asked (RZ-M7).
+	// Begin writes the target into the claim's status before the driver is called (RZ-M7).
 	Begin struct{ Target string }
-	// Modify asks the driver to apply the snapshot's class. [AfterModify] decides what follows.
+	// Modify calls the driver with the snapshot's class. [AfterModify] decides what follows.
 	Modify struct{}
 	// SetVolumeClass writes the class into the PersistentVolume (RZ-M10).
 	SetVolumeClass struct{ Target string }
@@ -76,14 +76,14 @@ func (Finish) action()         {}
 func (Fail) action()           {}
 func (Cancel) action()         {}
 
-// Failure is how ControllerModifyVolume failed.
+// Failure is the error of ControllerModifyVolume.
 type Failure = rpcerror.Failure
 
 // isInfeasible reports whether the driver can never apply the class (RZ-C2).
 func isInfeasible(f Failure) bool { return f.Code == codes.InvalidArgument }
 
-// ClassID identifies a class for as long as it exists: one that is created again is another one,
-// and is tried at once.
+// ClassID identifies a class until it is deleted: a class that is created again has another ID, and
+// is tried without a delay.
 func ClassID(class *storagev1.VolumeAttributesClass) string {
 	if class == nil {
 		return ""

@@ -22,8 +22,8 @@ func uncertainMessage(target string) string {
 	return fmt.Sprintf("Modifying volume to %q is still in progress.", target)
 }
 
-// Apply returns the claim with its status as it is to be after an action; ok is false if the action
-// is not about the claim. The claim that is given stays as it is.
+// Apply returns a copy of the claim with its status after an action; ok is false if the action does
+// not change the claim.
 func Apply(
 	claim *corev1.PersistentVolumeClaim,
 	a Action,
@@ -60,8 +60,8 @@ func Apply(
 	return changed, true
 }
 
-// isTarget reports whether the status is still about the class that the driver was asked for. A new
-// leader may have finished that modification meanwhile, and begun another one.
+// isTarget reports whether the status still names the class of the call to the driver. A new leader
+// may have finished that modification meanwhile, and begun another one.
 func isTarget(st *corev1.PersistentVolumeClaimStatus, target string) bool {
 	return st.ModifyVolumeStatus != nil && st.ModifyVolumeStatus.TargetVolumeAttributesClassName == target
 }
@@ -91,8 +91,8 @@ func condition(
 	return nil
 }
 
-// merge sets a condition. Its time moves only with its status or reason (RZ-M11), and one that says
-// the same stays as it is.
+// merge sets a condition. lastTransitionTime changes only with the status or the reason (RZ-M11).
+// An equal condition is not changed.
 func merge(
 	st *corev1.PersistentVolumeClaimStatus,
 	kind corev1.PersistentVolumeClaimConditionType,

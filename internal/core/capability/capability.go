@@ -15,7 +15,8 @@ type Options struct {
 }
 
 // Of returns the capability of a CSI volume: its mode, filesystem and mount options, and one access
-// mode for its whole list (AT-A9, AT-A20). The error names a list that no access mode stands for.
+// mode for its whole list (AT-A9, AT-A20). The error names a list of access modes without a CSI
+// counterpart.
 func Of(pv *corev1.PersistentVolume, o Options) (*csi.VolumeCapability, error) {
 	mode, err := AccessMode(pv.Spec.AccessModes, o.MultiWriters)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package capability turns a PersistentVolume into the volume capability that calls about an
-// existing volume carry.
+// Package capability returns the volume capability of a PersistentVolume for calls about an
+// existing volume.
 //
-// It must not know which call that is.
+// It must not know the call.
 package capability

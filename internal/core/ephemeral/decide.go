@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the decision of this package.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -27,17 +27,17 @@ type Key struct {
 	Volume         string
 }
 
-// Snapshot is the world around one volume of a pod.
+// Snapshot has the inputs of a decision about one volume of a pod.
 type Snapshot struct {
 	Key   Key
-	Pod   *corev1.Pod                   // nil: it does not exist, or is another one
+	Pod   *corev1.Pod                   // nil: it does not exist, or has another uid
 	Claim *corev1.PersistentVolumeClaim // of the name that belongs to the volume; nil for none
 }
 
 // Action is the only thing to do.
 type Action struct{ Create *corev1.PersistentVolumeClaim }
 
-// Decide says what to do for a volume of a pod.
+// Decide returns what to do for a volume of a pod.
 func Decide(s Snapshot) Verdict {
 	switch {
 	case s.Pod == nil:
@@ -69,8 +69,7 @@ func Decide(s Snapshot) Verdict {
 	}
 }
 
-// AfterCreate says what follows when a claim was not created because of the error that the message
-// tells.
+// AfterCreate returns what follows when the claim could not be created; message is the error.
 func AfterCreate(s Snapshot, claim string, message string) Verdict {
 	return refuse{Finding: s.finding(verdict.EphemeralFailed, fmt.Sprintf("create PVC %s: %s", claim, message))}
 }
@@ -80,7 +79,7 @@ func Wants(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// Volumes are the names of the ephemeral volumes of a pod.
+// Volumes returns the names of the ephemeral volumes of a pod.
 func Volumes(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -91,8 +90,8 @@ func Volumes(pod *corev1.Pod) []string {
 	return names
 }
 
-// ClaimName is the name of the claim of an ephemeral volume. Different pods may come to the same
-// name: a with b-c, and a-b with c.
+// ClaimName returns the name of the claim of an ephemeral volume. Volumes of different pods may
+// have the same name: a with b-c, and a-b with c.
 func ClaimName(pod *corev1.Pod, volume string) string { return pod.Name + "-" + volume }
 
 func (s Snapshot) volume() *corev1.Volume {
@@ -114,7 +113,7 @@ func idle(reason verdict.Reason, message string) Verdict {
 	return nothing{Finding: verdict.Finding{Reason: reason, Message: message}}
 }
 
-// claimFor is the claim as upstream writes it: deleting it is left to the garbage collector.
+// claimFor returns the claim as upstream writes it. The garbage collector deletes it with the pod.
 func claimFor(
 	pod *corev1.Pod,
 	name string,

@@ -98,7 +98,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// 3.6: the claim is the template, owned by the pod so that the garbage collector takes it away.
+// 3.6: the claim is made from the template, and is owned by the pod, so that the garbage collector
+// deletes it.
 func TestClaimIsTheTemplate(t *testing.T) {
 	s := world()
 	todo, ok := Decide(s).(do)

@@ -1,5 +1,5 @@
 // Package ephemeral decides which claims are created for the generic ephemeral volumes of pods.
 //
-// It looks at one volume of one pod, so that one which cannot have its claim keeps no other from
-// having it. It must not know how claims are looked up or created.
+// It decides for one volume of one pod, so that a volume whose claim cannot be created does not
+// block the others. It must not know how claims are looked up or created.
 package ephemeral

@@ -10,7 +10,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the decision of this package.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -20,24 +20,24 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Key is one wish of one claim: what is told is told once for each size that is asked for.
+// Key is one requested size of one claim, since the event is emitted once for each size.
 type Key struct {
 	types.NamespacedName
 	UID  types.UID
-	Size int64 // that is asked for, in bytes
+	Size int64 // requested, in bytes
 }
 
-// Snapshot is the world around one wish.
+// Snapshot has the inputs of a decision about one requested size.
 type Snapshot struct {
 	Key    Key
-	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or is another one
+	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or has another uid
 	Volume *corev1.PersistentVolume      // that the claim names; nil for none
 }
 
 // Action is the only thing to do.
 type Action struct{ NameResizer string } // the driver, on the claim
 
-// Decide says what to do for a claim that asks for more.
+// Decide returns what to do for a claim that requests more than its capacity.
 func Decide(s Snapshot) Verdict {
 	switch {
 	case s.Claim == nil:
@@ -66,13 +66,13 @@ func Decide(s Snapshot) Verdict {
 	return do{Finding: then.Because(), Actions: []Action{{NameResizer: driver}}, Then: then}
 }
 
-// Wish is how much a claim asks for.
+// Wish returns the requested size of a claim.
 func Wish(claim *corev1.PersistentVolumeClaim) int64 {
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	return size.Value()
 }
 
-// Grows reports whether a claim that has a volume asks for more than it has.
+// Grows reports whether a bound claim requests more than its capacity.
 func Grows(claim *corev1.PersistentVolumeClaim) bool {
 	has := claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && Wish(claim) > has.Value()

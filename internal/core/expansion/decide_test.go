@@ -34,7 +34,7 @@ func size(s string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(s)}
 }
 
-// world is a claim that has 1Gi and asks for 2Gi.
+// world returns the snapshot of a claim that has 1Gi and requests 2Gi.
 func world(edits ...func(*Snapshot)) Snapshot {
 	s := Snapshot{
 		Key: Key{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "c"}, UID: "u", Size: 2 << 30},
@@ -94,7 +94,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// 3.4: each plugin that moved to CSI has the driver that took its place.
+// 3.4: each migrated in-tree plugin has its CSI driver.
 func TestMigrated(t *testing.T) {
 	for driver, source := range map[string]corev1.PersistentVolumeSource{
 		"":                         {HostPath: &corev1.HostPathVolumeSource{}},

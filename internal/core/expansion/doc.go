@@ -1,6 +1,6 @@
-// Package expansion decides what is said about a claim that asks for more than it has. The volume
-// is grown by the CSI driver's resizer, which needs nothing from here, unless the volume is of a
-// plugin that moved to CSI: then it needs to be named.
+// Package expansion decides which event is emitted for a claim that requests more than its
+// capacity. The volume is expanded by the CSI driver's resizer. It needs nothing from this package,
+// unless the volume is of a migrated in-tree plugin: then an annotation names the resizer.
 //
 // It must not know of clients, caches, or drivers.
 package expansion

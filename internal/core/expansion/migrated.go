@@ -6,8 +6,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/binding"
 )
 
-// migrated are the in-tree plugin and the CSI driver that has taken its place; empty for a volume
-// of any other kind.
+// migrated returns the in-tree plugin of a volume and the CSI driver that it is migrated to; empty
+// for other volumes.
 func migrated(pv *corev1.PersistentVolume) (plugin, driver string) {
 	switch source := &pv.Spec.PersistentVolumeSource; {
 	case source.AWSElasticBlockStore != nil:

@@ -11,10 +11,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// silent is the logger that the library asks for; it logs nothing.
+// silent is a logger for the library that logs nothing.
 var silent logr.Logger
 
-// InTree returns the in-tree plugin whose place a CSI driver took; empty for none (M-1, M-2).
+// InTree returns the in-tree plugin that is migrated to a CSI driver; empty for none (M-1, M-2).
 func InTree(driver string) string {
 	plugin, err := csitranslation.New().GetInTreeNameFromCSIName(driver)
 	if err != nil {
@@ -23,7 +23,7 @@ func InTree(driver string) string {
 	return plugin
 }
 
-// Driver returns the CSI driver that took the place of an in-tree plugin; empty for none (M-1).
+// Driver returns the CSI driver that an in-tree plugin is migrated to; empty for none (M-1).
 func Driver(plugin string) string {
 	driver, err := csitranslation.New().GetCSINameFromInTreeName(plugin)
 	if err != nil {
@@ -43,7 +43,7 @@ func Class(class *storagev1.StorageClass) (*storagev1.StorageClass, error) {
 	return translated, nil
 }
 
-// IsInTree reports whether a volume is one of an in-tree plugin whose place a CSI driver took.
+// IsInTree reports whether a volume is one of a migrated in-tree plugin.
 func IsInTree(pv *corev1.PersistentVolume) bool {
 	return pv != nil && pv.Spec.CSI == nil && csitranslation.New().IsPVMigratable(pv)
 }
@@ -61,15 +61,14 @@ func ToCSI(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	return translated, nil
 }
 
-// IsInline reports whether a volume of a pod is one of an in-tree plugin that the pod names in place,
-// for which a CSI driver took the plugin's place.
+// IsInline reports whether a volume of a pod is an inline volume of a migrated in-tree plugin.
 func IsInline(v *corev1.Volume) bool {
 	return v.PersistentVolumeClaim == nil && v.Ephemeral == nil && csitranslation.New().IsInlineMigratable(v)
 }
 
-// Inline returns a volume that a pod in a namespace names in place as a PersistentVolume of the
-// driver (volume-controllers 4.9). The PersistentVolume does not exist: its spec stands in the
-// VolumeAttachment. The volume is not changed.
+// Inline returns an inline volume of a pod as a PersistentVolume of the driver (volume-controllers
+// 4.9). The PersistentVolume does not exist: its spec is part of the VolumeAttachment. The volume
+// is not changed.
 func Inline(v *corev1.Volume, namespace string) (*corev1.PersistentVolume, error) {
 	translated, err := csitranslation.New().TranslateInTreeInlineVolumeToCSI(silent, v, namespace)
 	if err != nil {
@@ -78,8 +77,8 @@ func Inline(v *corev1.Volume, namespace string) (*corev1.PersistentVolume, error
 	return translated, nil
 }
 
-// Handle returns the handle of a migrated volume as the driver lists it: a part of it can be known
-// of the node alone (AT-L3). A driver that took no plugin's place has its own handles.
+// Handle returns the handle of a migrated volume as the driver lists it. A part of it may be known
+// only from the node (AT-L3). The handles of other drivers are not changed.
 func Handle(driver, handle, nodeID string) string {
 	if InTree(driver) == "" {
 		return handle
@@ -90,8 +89,8 @@ func Handle(driver, handle, nodeID string) string {
 	return handle
 }
 
-// ToInTree returns a volume of a CSI driver as one of the in-tree plugin whose place the driver took,
-// provisioned by the plugin (M-5). The volume is not changed.
+// ToInTree returns a volume of a CSI driver as one of the in-tree plugin that is migrated to the
+// driver, provisioned by the plugin (M-5). The volume is not changed.
 func ToInTree(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	translated, err := csitranslation.New().TranslateCSIPVToInTree(pv)
 	if err != nil {
@@ -104,8 +103,8 @@ func ToInTree(pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	return translated, nil
 }
 
-// Owner returns the driver that a volume belongs to: the one that it was migrated to, or that took
-// the place of the plugin which provisioned it, or that provisioned it (D-2).
+// Owner returns the driver of a volume: the one in the annotation migrated-to, or the one that the
+// plugin in provisioned-by is migrated to, or the one in provisioned-by (D-2).
 func Owner(annotations map[string]string) (driver string, known bool) {
 	if to := annotations[names.AnnMigratedTo]; to != "" {
 		return to, true

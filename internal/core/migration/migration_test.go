@@ -59,7 +59,7 @@ func volume(driver, handle string, attributes map[string]string) *corev1.Persist
 	}
 }
 
-// M-1, M-2, M-4, M-5, M-6: every pair, from the class to the volume and back.
+// M-1, M-2, M-4, M-5, M-6: the class and the volume of every pair are translated, and back.
 func TestPairs(t *testing.T) {
 	for _, tc := range pairs {
 		t.Run(tc.driver, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// D-2: whose a volume is.
+// D-2: the driver that owns a volume.
 func TestOwner(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -124,7 +124,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// A volume that is no in-tree volume is the same object.
+// ToCSI returns a volume that is not in-tree as the same object.
 func TestToCSILeavesOthers(t *testing.T) {
 	path := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
 		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
@@ -145,7 +145,7 @@ func TestToCSILeavesOthers(t *testing.T) {
 	}
 }
 
-// 4.9, AT-L3: a volume that a pod names in place, and its handle as the driver lists it.
+// 4.9, AT-L3: an inline volume of a pod, and its handle as the driver lists it.
 func TestInline(t *testing.T) {
 	disk := &corev1.Volume{Name: "d", VolumeSource: corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "x"}}}
 	claim := &corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}

@@ -103,9 +103,8 @@ func decide(s Snapshot, now time.Time) Verdict {
 	return do{Finding: begin, Actions: actions}
 }
 
-// mustBegin is false if the status says already that this very size is asked for: a retry writes
-// nothing (RZ-H9). An attempt that ended with an error has its condition, which a new one takes
-// back.
+// mustBegin returns false if the status has this size in progress already, since a retry writes
+// nothing (RZ-H9). A failed attempt has left a condition, which a new attempt removes.
 func mustBegin(s Snapshot, size resource.Quantity) bool {
 	have, ok := allocated(s.Claim)
 	return !ok || have.Cmp(size) != 0 || status(s.Claim) != corev1.PersistentVolumeClaimControllerResizeInProgress ||
@@ -115,8 +114,8 @@ func mustBegin(s Snapshot, size resource.Quantity) bool {
 		) || hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
 }
 
-// target is the table RZ-D6 to RZ-D11c: which size is asked for next, and whether the driver is to
-// be asked at all.
+// target is the table RZ-D6 to RZ-D11c: the next size, and whether the driver has to be called for
+// it.
 //
 //nolint:gocyclo // the table of the specification, row by row
 func target(
@@ -147,8 +146,9 @@ func target(
 	return wants, true // D11c
 }
 
-// hadFinalError reads from the status that the last attempt ended for certain: only a final error
-// leaves its condition beside ControllerResizeInProgress. So a restart knows it as well (RZ-H4).
+// hadFinalError reports whether the last attempt ended with a final error. It reads the status, so
+// that it holds after a restart (RZ-H4): only a final error leaves its condition beside
+// ControllerResizeInProgress.
 func hadFinalError(s Snapshot) bool {
 	return hasCondition(s.Claim, corev1.PersistentVolumeClaimControllerResizeError)
 }
@@ -157,8 +157,8 @@ func idle(message string) Verdict {
 	return nothing{Finding: verdict.Finding{Reason: verdict.ResizeNotRequested, Message: message}}
 }
 
-// Concerns reports whether a claim can have anything to do: it asks for more than it has, or an
-// expansion is not over.
+// Concerns reports whether a claim may need an action: it requests more than its capacity, or has
+// an unfinished expansion.
 func Concerns(claim *corev1.PersistentVolumeClaim) bool {
 	wants, has := requested(claim), capacity(claim)
 	return claim.Spec.VolumeName != "" && (wants.Cmp(has) > 0 || len(claim.Status.AllocatedResourceStatuses) > 0)

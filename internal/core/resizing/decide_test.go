@@ -22,7 +22,7 @@ func size(text string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
 }
 
-// claim has 1Gi and asks for a size; edits change it.
+// claim returns a claim that has 1Gi and requests a size; edits change it.
 func claim(wants string, edits ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c", UID: "u"},
@@ -62,8 +62,8 @@ func with(kind corev1.PersistentVolumeClaimConditionType) func(*corev1.Persisten
 	}
 }
 
-// asked says what a verdict does: the size that is asked of the driver, with a + if the status is
-// written first; else its kind.
+// asked describes a verdict: the size of the call to the driver, with a + if the status is written
+// first, or the kind of the verdict.
 func asked(v Verdict) string {
 	switch v := v.(type) {
 	case do:
@@ -154,7 +154,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// RZ-D1: the annotation goes when the node has finished.
+// RZ-D1: the annotation is removed when the node has finished.
 func TestForgetOldSize(t *testing.T) {
 	pv := volume("1Gi")
 	pv.Annotations = map[string]string{names.AnnPreResizeCapacity: "512Mi"}

@@ -10,19 +10,19 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Answer is what ControllerExpandVolume answered, or its failure.
+// Answer is the response of ControllerExpandVolume, or its error.
 type Answer struct {
 	Capacity int64 // bytes
 	OnNode   bool  // node_expansion_required
 	Failure  *Failure
 }
 
-// AfterExpand says what follows after the driver was asked for a size.
+// AfterExpand returns what follows after a call to the driver with this size.
 func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 	if answer.Failure != nil {
 		return failed(s, size, *answer.Failure)
 	}
-	if answer.Capacity < size.Value() { // RZ-H3: an answer of 0 or of less than was asked for cannot be true
+	if answer.Capacity < size.Value() { // RZ-H3: a capacity of 0 or below the requested size is invalid
 		return failed(
 			s, size,
 			Failure{
@@ -47,8 +47,8 @@ func AfterExpand(s Snapshot, size resource.Quantity, answer Answer) Verdict {
 	return do{Finding: onNode, Actions: []Action{raise, HandToNode{size}}, Then: wait{Finding: onNode}}
 }
 
-// failed is RZ-X8 to RZ-X12. After an error that is not final the status keeps the size, which is
-// then the only one that is asked for.
+// failed is RZ-X8 to RZ-X12. After an uncertain error the status keeps the size, and only this size
+// is sent to the driver.
 func failed(s Snapshot, size resource.Quantity, f Failure) Verdict {
 	then := refuse{Finding: verdict.Finding{
 		Reason: verdict.ResizeFailed, Code: f.Code.String(),

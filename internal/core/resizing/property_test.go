@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a driver and a node that do what they are told, or fail with a code; it knows the true
-// size of the volume.
+// model is a driver and a node that succeed, or fail with a code; it knows the true size of the
+// volume.
 type model struct {
 	claim     *corev1.PersistentVolumeClaim
 	volume    *corev1.PersistentVolume
@@ -53,7 +53,7 @@ func (m *model) write(a Action) {
 	}
 }
 
-// expand is the driver: a size below one that is under way must never be asked for.
+// expand is the driver: it fails the test on a request below a size that is in flight.
 func (m *model) expand(t *rapid.T, wants int64, answer Answer) Answer {
 	if m.uncertain > 0 && wants != m.uncertain {
 		t.Fatalf("asked for %d while the outcome of %d is unknown", wants, m.uncertain)
@@ -76,9 +76,9 @@ func (m *model) expand(t *rapid.T, wants int64, answer Answer) Answer {
 	return answer
 }
 
-// Whatever the driver answers and whenever the process is killed: the claim never says more than
-// the volume has, no other size is asked for while an outcome is unknown, and when the driver works
-// again the claim gets what it asks for.
+// With any answers of the driver and kills of the process: the claim's capacity is never above the
+// volume's size, no other size is requested while an outcome is uncertain, and when the driver
+// works again the claim gets the size that it requests.
 func TestExpansionIsSafeAndLive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{claim: claim("1Gi"), volume: volume("1Gi"), size: 1 << 30}
@@ -119,7 +119,7 @@ func (m *model) check(t *rapid.T) {
 	}
 }
 
-// nodeFinishes is RZ-K2.
+// nodeFinishes writes the status as the kubelet does after an expansion (RZ-K2).
 func (m *model) nodeFinishes() {
 	if status(m.claim) == corev1.PersistentVolumeClaimNodeResizePending {
 		size, _ := allocated(m.claim)

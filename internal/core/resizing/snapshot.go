@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the decision of this package.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -22,15 +22,15 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Driver is what must be known of the CSI driver.
+// Driver has the properties of the CSI driver that matter here.
 type Driver struct {
 	Name string
-	// Controller says that ControllerExpandVolume is there. Without it the node expands (the
+	// Controller says that the driver has ControllerExpandVolume. Without it the node expands (the
 	// trivial resizer, RZ-S2).
 	Controller bool
 }
 
-// Snapshot is the world around one claim.
+// Snapshot has the inputs of a decision about one claim.
 type Snapshot struct {
 	Claim  *corev1.PersistentVolumeClaim // nil: it does not exist, or is another one by now
 	Volume *corev1.PersistentVolume      // that the claim names; nil: the cache does not have it
@@ -43,9 +43,9 @@ type Snapshot struct {
 	Retry       Retry
 }
 
-// Retry is what the process remembers of the last failed attempt.
+// Retry is the state of the last failed attempt in the process memory.
 type Retry struct {
-	Size      resource.Quantity // that was asked for; zero for none
+	Size      resource.Quantity // of the attempt; zero for none
 	NotBefore time.Time         // when the next attempt with this size is due
 }
 
@@ -58,10 +58,10 @@ type (
 	// ForgetOldSize removes the annotation with the capacity from before an expansion, which the
 	// node has finished (RZ-D1).
 	ForgetOldSize struct{}
-	// Begin writes into the claim's status which size is asked for, before the driver is asked
-	// (RZ-X1). The write has the claim's resource version.
+	// Begin writes the size into the claim's status before the driver is called (RZ-X1). The
+	// claim's resourceVersion is the precondition of the write.
 	Begin struct{ Size resource.Quantity }
-	// Expand asks the driver. What follows is for [AfterExpand] to say.
+	// Expand calls the driver. [AfterExpand] decides what follows.
 	Expand struct{ Size resource.Quantity }
 	// RaiseVolume writes the capacity of the PersistentVolume (RZ-X5).
 	RaiseVolume struct {
@@ -72,7 +72,7 @@ type (
 	HandToNode struct{ Size resource.Quantity }
 	// Finish writes the new capacity into the claim's status (RZ-X7).
 	Finish struct{ Size, Capacity resource.Quantity }
-	// Fail writes a condition with the error, and that the size is infeasible if it is (RZ-X8,
+	// Fail writes a condition with the error, and the state infeasible after such an error (RZ-X8,
 	// RZ-X9).
 	Fail struct {
 		Size       resource.Quantity
@@ -89,7 +89,7 @@ func (HandToNode) action()    {}
 func (Finish) action()        {}
 func (Fail) action()          {}
 
-// Failure is how ControllerExpandVolume failed.
+// Failure is the error of ControllerExpandVolume.
 type Failure = rpcerror.Failure
 
 // infeasible are the codes of RZ-C2.

@@ -8,12 +8,12 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// The message of the condition that a user looks for, in upstream's words (RZ-X6).
+// nodeMessage is upstream's message of the condition FileSystemResizePending (RZ-X6).
 const nodeMessage = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
 
-// Apply returns the claim with its status as it is to be after an action; ok is false if the action
-// is not about the claim. The claim that is given stays as it is. The outcome of a call is left out
-// if the status names another size by now: a new leader has begun that one.
+// Apply returns a copy of the claim with its status after an action; ok is false if the action does
+// not change the claim. The outcome of a call is dropped if the status names another size by now,
+// which a new leader has begun.
 func Apply(
 	claim *corev1.PersistentVolumeClaim,
 	a Action,
@@ -63,7 +63,7 @@ func Apply(
 	return changed, true
 }
 
-// isInFlight reports whether the status names the size that the driver was asked for.
+// isInFlight reports whether the status names the size of the call to the driver.
 func isInFlight(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
 	last, recorded := allocated(claim)
 	return recorded && last.Cmp(size) == 0
