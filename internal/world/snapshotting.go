@@ -34,11 +34,13 @@ func SnapshotIndexes() []Index {
 			}
 			return nil
 		})},
-		{&snapshotv1.VolumeSnapshotContent{}, IndexContentOfSnapshot,
+		{
+			&snapshotv1.VolumeSnapshotContent{}, IndexContentOfSnapshot,
 			IndexFunc(func(content *snapshotv1.VolumeSnapshotContent) []string {
 				ref := content.Spec.VolumeSnapshotRef
 				return []string{types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()}
-			})},
+			}),
+		},
 		{&corev1.PersistentVolumeClaim{}, IndexRestoredClaim, IndexFunc(func(claim *corev1.PersistentVolumeClaim) []string {
 			if from, is := snapshotting.RestoredFrom(claim); is {
 				return []string{from.String()}

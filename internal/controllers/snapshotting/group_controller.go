@@ -62,8 +62,8 @@ func (g *GroupController) Loop() *groupLoop {
 // [world.SnapshotIndexes].
 func GroupIndexes() []world.Index {
 	return []world.Index{
-		{&snapshotv1.VolumeSnapshot{}, indexGroup, byGroup},
-		{&corev1.PersistentVolume{}, indexHandle, byHandle},
+		{Kind: &snapshotv1.VolumeSnapshot{}, Field: indexGroup, Values: byGroup},
+		{Kind: &corev1.PersistentVolume{}, Field: indexHandle, Values: byHandle},
 	}
 }
 

@@ -37,8 +37,10 @@ func OnNode(s Snapshot, node string, now time.Time) (decided verdict.Finding, to
 }
 
 func planFor(s Snapshot, now time.Time) *plan {
-	p := &plan{Snapshot: s, now: now, wants: s.wanted(), here: map[string]*storagev1.VolumeAttachment{},
-		about: map[string]verdict.Finding{}, told: map[string]string{}}
+	p := &plan{
+		Snapshot: s, now: now, wants: s.wanted(), here: map[string]*storagev1.VolumeAttachment{},
+		about: map[string]verdict.Finding{}, told: map[string]string{},
+	}
 	for _, va := range s.Attachments {
 		p.here[va.Spec.NodeName] = va
 		if va.Name != names.AttachmentName(s.Key.Handle, s.Key.Driver, va.Spec.NodeName) {

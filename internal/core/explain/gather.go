@@ -18,6 +18,8 @@ import (
 
 // Gatherer reads what the controllers decide by, as fresh processes would. unread are the kinds that a
 // decision needs and that the input does not have.
+//
+//nolint:interfacebloat // one method for each decision
 type Gatherer interface {
 	Binding(binding.Key) (s binding.Snapshot, unread []Kind, err error)
 	Provisioning(provision.Key, provision.Driver, provision.Options) (s provision.Snapshot, unread []Kind, err error)
