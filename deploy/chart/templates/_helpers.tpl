@@ -43,6 +43,9 @@ annotations:
 {{/* What the pods of all roles have: .root, .part, .values with what is the role's own. */}}
 {{- define "purser.pod" -}}
 serviceAccountName: {{ include "purser.fullname" .root }}-{{ .part }}
+{{- if .root.Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
@@ -104,6 +107,12 @@ env:
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
   - name: POD_NAME
     valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  {{- with .root.Values.apiServer }}
+  {{- if .host }}
+  - {name: KUBERNETES_SERVICE_HOST, value: {{ .host | quote }}}
+  - {name: KUBERNETES_SERVICE_PORT, value: {{ default 443 .port | toString | quote }}}
+  {{- end }}
+  {{- end }}
 ports:
   - {name: {{ default "http" .portName }}, containerPort: {{ .port }}}
 # A standby is alive and ready; a process that waits for its driver is alive.

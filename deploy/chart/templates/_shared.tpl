@@ -46,9 +46,11 @@ spec:
       terminationGracePeriodSeconds: {{ include "purser.grace" . }}
       {{- include "purser.spread" $c | nindent 6 }}
       containers:
-        - {{- include "purser.container" (dict "root" $ "name" "driver" "role" "driver" "kind" "driver" "user" 0 "port" 9808
-            "args" (concat (list "--backend=ceph" (printf "--driver-name=%s" .name) "--endpoint=unix:///csi/csi.sock"
-            "--state-dir=/var/lib/purser" "--node-id=$(NODE_NAME)") .extraArgs) "resources" .resources) | nindent 10 }}
+        {{- $driverArgs := list "--backend=ceph" (printf "--driver-name=%s" .name) "--endpoint=unix:///csi/csi.sock"
+          "--state-dir=/var/lib/purser" "--node-id=$(NODE_NAME)" }}
+        {{- if has "csi-attacher" $roles }}{{ $driverArgs = append $driverArgs "--attach-required" }}{{ end }}
+        - {{- include "purser.container" (dict "root" $ "name" "driver" "role" "driver" "kind" "driver" "user" 0 "port" (int .controller.port)
+            "args" (concat $driverArgs .extraArgs) "resources" .resources) | nindent 10 }}
           volumeMounts:
             - {name: socket, mountPath: /csi}
             - {name: state, mountPath: /var/lib/purser}
@@ -56,7 +58,7 @@ spec:
             - {name: ceph, mountPath: /etc/ceph, readOnly: true}
         {{- $args := list "--csi-address=/csi/csi.sock" "--leader-election" (printf "--timeout=%ds" (int .timeoutSeconds)) }}
         {{- with .controller.without }}{{ $args = append $args (printf "--without=%s" (join "," .)) }}{{ end }}
-        - {{- include "purser.container" (dict "root" $ "name" "sidecars" "role" "sidecars" "kind" "purser" "user" 0 "port" 9809
+        - {{- include "purser.container" (dict "root" $ "name" "sidecars" "role" "sidecars" "kind" "purser" "user" 0 "port" (int (add .controller.port 1))
             "portName" "sidecars" "args" $args) | nindent 10 }}
           volumeMounts:
             - {name: socket, mountPath: /csi}
