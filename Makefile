@@ -157,9 +157,10 @@ kubelet-tools: cluster-tools build ## build a kubelet, and install containerd an
 	@tools/build.sh $(BIN) kubelet
 
 .PHONY: test-kubelet
-test-kubelet: kubelet-tools ## volumes of pods on a real kubelet with containerd (Debian, as root; minutes)
+test-kubelet: kubelet-tools driver-image ## volumes of pods, and the images with the chart, on a real kubelet with containerd (Debian, as root; minutes)
 	@KUBELET=1 $(GO) test ./test/node -run 'Kubelet' -count=1 -v -timeout 20m
 	@KUBELET=1 $(GO) test ./test/e2e -run '^TestUpKubelet' -count=1 -v
+	@KUBELET=1 $(GO) test ./test/kubelet -count=1 -v
 
 .PHONY: bench-node
 bench-node: kubelet-tools ## measure how long a pod waits for its volume with the agent and with a kubelet, as root (minutes)

@@ -23,6 +23,7 @@ import (
 
 	csidriver "github.com/purser-csi/purser/internal/driver"
 	"github.com/purser-csi/purser/internal/driver/backend/loopfile"
+	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
 	"github.com/purser-csi/purser/internal/roles/driver"
@@ -126,6 +127,7 @@ func checkCommandLine(t *testing.T, container corev1.Container) {
 	build, ok := map[string]func() flaggedRole{
 		"driver":              func() flaggedRole { return driver.New() },
 		"csi-provisioner":     func() flaggedRole { return provisioner.New() },
+		"csi-attacher":        func() flaggedRole { return attacher.New() },
 		"csi-resizer":         func() flaggedRole { return resizer.New() },
 		"csi-snapshotter":     func() flaggedRole { return snapshotter.New() },
 		"snapshot-controller": func() flaggedRole { return snapshotter.NewController() },

@@ -93,6 +93,9 @@ func TestRefusals(t *testing.T) {
 		"driver: {enabled: true, kind: shared, backend: loopfile}":               "is not for driver.kind=shared",
 		"driver: {enabled: true, backend: ceph}":                                 "is not for driver.kind=local",
 		"{controllers: {enabled: true}, sidecars: {enabled: true, role: plane}}": "runs the controllers itself",
+		"driver: {enabled: true, resizer: true}":                                 "driver.singleNode=true",
+		"driver: {enabled: true, attacher: true}":                                "driver.singleNode=true",
+		"controllers: {port: 0}":                                                 "port",
 		"sidecars: {timeoutSeconds: 1m}":                                         "timeoutSeconds",
 		"image: {pullPolicy: Sometimes}":                                         "pullPolicy",
 	} {
