@@ -30,7 +30,6 @@ func TestUpKubeletVolumes(t *testing.T) {
 	if os.Getenv("KUBELET") == "" {
 		t.Skip("KUBELET is not set; run make test-kubelet")
 	}
-	t.Log("volumes of Ceph are left out: `up` runs the backend loopfile; make test-ceph has those of Ceph")
 	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--kubelet", "--attach-required"}})
 	importApp(t, s.DataDir)
 	b := kubeletBerth{newBerth(t, s), mounting.Layout{Root: filepath.Join(s.DataDir, "kubelet")}}

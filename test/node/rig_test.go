@@ -3,11 +3,8 @@ package node
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +31,7 @@ import (
 	"github.com/purser-csi/purser/internal/mount"
 	"github.com/purser-csi/purser/internal/roles/driver"
 	"github.com/purser-csi/purser/internal/roles/node"
+	ceph "github.com/purser-csi/purser/test/ceph/cluster"
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +42,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	m.Run()
+	os.Exit(ceph.Main(m.Run))
 }
 
 const (
@@ -68,13 +66,14 @@ type rig struct {
 	kubelet          cluster.Binaries // of a kubelet and containerd, in tests that run them
 	front            string           // socket of the proxy
 	dir              string
+	edits            []func(*driver.Driver)
 	stopDriver       func()
 	stopAgent        func()
 	stopRegistration func()
 }
 
-// newRig starts everything but the agent.
-func newRig(t *testing.T) *rig {
+// newRig starts everything but the agent. Edits change the driver.
+func newRig(t *testing.T, edits ...func(*driver.Driver)) *rig {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("volumes are mounted, which takes root")
@@ -102,7 +101,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Client: api, t: t, api: c.RESTConfig(), config: c.Kubeconfig(), root: filepath.Join(dir, "k"), requests: &counter{}}
+	r := &rig{Client: api, t: t, api: c.RESTConfig(), config: c.Kubeconfig(), root: filepath.Join(dir, "k"), requests: &counter{}, edits: edits}
 	r.layout = mounting.Layout{Root: r.root}
 	r.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
 	r.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
@@ -148,6 +147,9 @@ func (r *rig) runDriver() (endpoint string) {
 	d := driver.New()
 	d.Log, d.Name, d.NodeID = quiet(), driverName, "node-id-1"
 	d.Endpoint, d.StateDir, d.Backend = "unix://"+filepath.Join(r.dir, "d.sock"), filepath.Join(r.dir, "d"), "loopfile"
+	for _, edit := range r.edits {
+		edit(d)
+	}
 	r.stopDriver = r.run("driver", d.Run)
 	return d.Endpoint
 }
@@ -332,95 +334,6 @@ func asDevices(pod *corev1.Pod) {
 	c.VolumeMounts = nil
 }
 
-// eventually waits for a condition.
-func (r *rig) eventually(what string, ok func() bool) {
-	r.t.Helper()
-	deadline := time.Now().Add(timeout)
-	for !ok() {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("after %s: not yet: %s; %s", timeout, what, r.proxy.mounting())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// condition returns the agent's condition of a pod.
-func (r *rig) condition(pod *corev1.Pod) corev1.PodCondition {
-	var now corev1.Pod
-	if err := r.Get(r.t.Context(), client.ObjectKeyFromObject(pod), &now); err != nil {
-		return corev1.PodCondition{}
-	}
-	for _, c := range now.Status.Conditions {
-		if c.Type == "purser/VolumesPublished" {
-			return c
-		}
-	}
-	return corev1.PodCondition{}
-}
-
-func (r *rig) waitPublished(pods ...*corev1.Pod) {
-	r.t.Helper()
-	for _, pod := range pods {
-		r.eventually("volumes of pod "+pod.Name+" published", func() bool { return r.condition(pod).Status == corev1.ConditionTrue })
-	}
-}
-
-func (r *rig) remove(pods ...*corev1.Pod) {
-	r.t.Helper()
-	for _, pod := range pods {
-		if err := r.Delete(r.t.Context(), pod); err != nil {
-			r.t.Fatal(err)
-		}
-	}
-}
-
-func (r *rig) waitGone(pods ...*corev1.Pod) {
-	r.t.Helper()
-	for _, pod := range pods {
-		r.eventually("pod "+pod.Name+" gone", func() bool {
-			return apierrors.IsNotFound(r.Get(r.t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}))
-		})
-	}
-}
-
-// waitClean waits until nothing of any volume is left below the root directory.
-func (r *rig) waitClean() {
-	r.t.Helper()
-	deadline := time.Now().Add(timeout)
-	for len(r.leftovers()) > 0 && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if left := r.leftovers(); len(left) > 0 {
-		r.t.Errorf("left: %v", left)
-	}
-	if left, err := mount.Below(r.root); err != nil || len(left) > 0 {
-		r.t.Errorf("mounted: %v, %v", left, err)
-	}
-}
-
-// leftovers are the mounts below the root directory; once there are none, the files and folders of
-// volumes, and the devices. It does not walk into a mount, which could not be unmounted meanwhile.
-func (r *rig) leftovers() []string {
-	left, err := mount.Below(r.root)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if len(left) > 0 {
-		return left
-	}
-	for _, dir := range []string{r.layout.Pods(), r.layout.Plugins()} {
-		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-			rel, _ := filepath.Rel(r.root, path)
-			base := filepath.Dir(path) == r.layout.BlockDevices() && (filepath.Base(path) == "staging" || filepath.Base(path) == "publish")
-			if err == nil && path != dir && !base && len(strings.Split(rel, "/")) > 4 {
-				left = append(left, rel)
-			}
-			return nil
-		})
-	}
-	return left
-}
-
 func (r *rig) target(pod *corev1.Pod, pv *corev1.PersistentVolume) string {
 	return r.layout.Target(publicationOf(pod, pv))
 }
@@ -431,73 +344,4 @@ func publicationOf(pod *corev1.Pod, pv *corev1.PersistentVolume) mounting.ID {
 		id.Mode = mounting.Block
 	}
 	return id
-}
-
-// counter counts the requests of the agent, watches and events apart.
-type counter struct {
-	mu     sync.Mutex
-	counts map[string]int
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func (c *counter) counting(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if request.URL.Query().Get("watch") == "" {
-			c.mu.Lock()
-			if c.counts == nil {
-				c.counts = map[string]int{}
-			}
-			c.counts[request.Method+" "+resourceOf(request.URL.Path)]++
-			c.mu.Unlock()
-		}
-		return next.RoundTrip(request)
-	})
-}
-
-// resourceOf is the kind of objects in a path, with the subresource.
-func resourceOf(p string) string {
-	parts := strings.Split(strings.Trim(p, "/"), "/")
-	if parts[0] == "api" {
-		parts = parts[min(2, len(parts)):]
-	} else {
-		parts = parts[min(3, len(parts)):]
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		parts = parts[min(2, len(parts)):]
-	}
-	if len(parts) == 0 {
-		return p
-	}
-	if len(parts) > 2 {
-		return path.Join(parts[0], parts[2])
-	}
-	return parts[0]
-}
-
-func (c *counter) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.counts = nil
-}
-
-func (c *counter) text() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return fmt.Sprint(c.counts)
-}
-
-// reads counts the requests that read.
-func (c *counter) reads() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for what, count := range c.counts {
-		if strings.HasPrefix(what, http.MethodGet) {
-			n += count
-		}
-	}
-	return n
 }
