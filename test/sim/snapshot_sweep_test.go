@@ -70,6 +70,9 @@ func (w *snapshotWorld) play(work snapshotWork, early bool) {
 			w.wrong = append(w.wrong, vs.Name+" is not ready")
 		}
 	}
+	if w.onRemove != nil {
+		w.onRemove()
+	}
 	remove()
 	if !w.settle() {
 		w.wrong = append(w.wrong, "it does not settle after the deletion")

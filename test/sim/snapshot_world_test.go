@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,8 +54,11 @@ type snapshotWorld struct {
 
 	at        int // the write or call at which the fault is
 	fault     fault
-	done      int    // writes and calls so far
-	onFault   func() // what the user does at that moment
+	done      int                          // writes and calls so far
+	onFault   func()                       // what the user does at that moment
+	onRemove  func()                       // what happens before the user deletes without a fault
+	around    func(act func() error) error // what another program does before and after the write or call; nil for nothing
+	conflicts int                          // writes that were answered with a conflict
 	processes int
 
 	watchers   []snapshotWatcher
@@ -189,7 +193,14 @@ func (w *snapshotWorld) step(act func() error) error {
 	if hit && w.fault == crashBefore {
 		panic(crashed{})
 	}
+	if w.around != nil && w.done == w.at {
+		before := act
+		act = func() error { return w.around(before) }
+	}
 	err := act()
+	if apierrors.IsConflict(err) {
+		w.conflicts++
+	}
 	switch {
 	case hit && w.fault == crashAfter:
 		panic(crashed{})

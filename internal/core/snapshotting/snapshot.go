@@ -252,8 +252,8 @@ func IsReleased(vs *snapshotv1.VolumeSnapshot) bool {
 	return vs.DeletionTimestamp != nil && len(heldFinalizers(vs)) == 0
 }
 
-// removeSnapshot is section 8 of the rows. The finalizers stay until the content is gone or kept,
-// and go in one write.
+// removeSnapshot is section 8 of the rows. The finalizers stay until the content is gone or kept and
+// the provisioner needs the VolumeSnapshot for no restore, and go in one write.
 func removeSnapshot(s Snapshot) Verdict {
 	vs := s.Snapshot
 	held := heldFinalizers(vs)
@@ -283,6 +283,11 @@ func removeSnapshot(s Snapshot) Verdict {
 		}
 	}
 	actions = append(actions, releaseClaim(s)...)
+	if hasFinalizer(vs, names.FinalizerRestoreSource) {
+		// The provisioner may only replace the object (RB-5): a write now would be a conflict for one of the two.
+		then := wait{Finding: finding(verdict.SnapshotDeleting, "the external-provisioner removes its finalizer first")}
+		return verdict.DoFirst[Action](deleting, actions, then)
+	}
 	return do{Finding: deleting, Actions: append(actions, ReleaseSnapshot{held}), Then: nothing{Finding: deleting}}
 }
 

@@ -61,6 +61,10 @@ func preProvisioned(s *Snapshot) {
 
 func noRefUID(c *snapshotv1.VolumeSnapshotContent) { c.Spec.VolumeSnapshotRef.UID = "" }
 
+func restored(s *Snapshot) {
+	s.Snapshot.Finalizers = append(s.Snapshot.Finalizers, names.FinalizerRestoreSource)
+}
+
 func defaults(drivers ...string) func(*Snapshot) {
 	return func(s *Snapshot) {
 		s.Snapshot.Spec.VolumeSnapshotClassName, s.Class = nil, nil
@@ -120,6 +124,8 @@ func TestDecideSnapshot(t *testing.T) {
 		{"SN-D3: restored", world(finalized, withContent(ready), deleting, func(s *Snapshot) { s.Restoring = []string{"r"} }), "refuse SnapshotRestoring"},
 		{"SN-D6: deleted", world(finalized, withContent(ready), deleting), "do MarkDeleting,DeleteContent; wait SnapshotDeleting"},
 		{"SN-D6: content goes", world(finalized, withContent(ready, terminating, annotated(names.AnnSnapshotBeingDeleted)), deleting), "wait SnapshotDeleting"},
+		{"SN-D7, X-10: the provisioner removes its finalizer first", world(finalized, restored, deleting), "do ReleaseClaim; wait SnapshotDeleting"},
+		{"SN-D7, X-10: the content does not wait for that", world(finalized, restored, withContent(ready), deleting), "do MarkDeleting,DeleteContent; wait SnapshotDeleting"},
 		{"SN-D8: retained", world(finalized, withContent(ready, retained), deleting), "do MarkDeleting,ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
 		{"member of a group", world(func(s *Snapshot) { s.Snapshot.Finalizers = []string{names.FinalizerSnapshotInGroup} }), "wait SnapshotInGroup"},
 	} {
