@@ -66,6 +66,10 @@ var sourceMutants = []mutant{
 			c.Requests = func(context.Context) ([]*csi.VolumeContentSource, error) { return nil, nil }
 		},
 	},
+	{
+		name: "removes a finalizer while the journal has a request that is resolved", by: rivalsOfSources.name,
+		protection: func(c *sourceprotection.Config) { c.Flushed = func(context.Context) error { return nil } },
+	},
 	{name: "does not look again when a call or a request ends", by: "sources deleted", sources: breaksSources(brokenSources{silent: true})},
 	{name: "takes the finalizers of other drivers off (X-16)", protection: func(c *sourceprotection.Config) { c.Driver = "other.example" }},
 	{name: "looks at no snapshot that a former process protected", by: "crash, and the sources are deleted while we are down", unswept: true},

@@ -25,6 +25,7 @@ func (p *process) protectSources(mgr manager.Manager, have parts, claims **provi
 		Settings: settings(1), Cached: have.cached, Live: have.api, Writer: have.api, Driver: driverName,
 		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
 		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return (*claims).ContentSources(ctx) },
+		Flushed:  func(ctx context.Context) error { return (*claims).Journal.Flushed(ctx) },
 	}
 	if m.unswept {
 		cfg.Live = unlisted{have.api}

@@ -14,10 +14,22 @@ var sourceFamilies = []family{
 	{"crash, and a write arrives later", arrivals, false},
 	{"two leaders", rivals, true},
 	{"two leaders, and the former sees nothing", staleRivals, true},
+	rivalsOfSources,
 	{"watch", watchFaults, true},
 	{"two crashes", pairs, false},
 	{"anything together", chance, false},
 }
+
+// rivalsOfSources is a second leader, which has the requests that the former leader resolved since its
+// last write of the journal, while everything is deleted. [TestSourceRivals] runs all of it.
+var rivalsOfSources = family{"two leaders, and the sources are deleted", func(calm result, _ extent) (all []schedule) {
+	for n := 1; n <= calm.ops; n++ {
+		for _, at := range []int{n, n + 1, n + 3} {
+			all = append(all, schedule{rivalAt: n, deleteAt: at})
+		}
+	}
+	return all
+}, false}
 
 var sourceHalf = half{
 	"sources", sourceWorkloads, sourceFamilies, sourceMutants,
@@ -30,6 +42,16 @@ func TestSourceFaultFree(t *testing.T) { sourceHalf.faultFree(t) }
 
 // TestSourceSweep runs everything that can go wrong against every workload with sources.
 func TestSourceSweep(t *testing.T) { sourceHalf.sweepAll(t) }
+
+// TestSourceRivals is each schedule of one family, whatever the extent of the sweep is.
+func TestSourceRivals(t *testing.T) {
+	all := jobs(calmly(t, sourceWorkloads), rivalsOfSources, extent{every: 1})
+	sweep(t, all, func(r result) (enough bool) {
+		r.report(t)
+		return len(r.violations) > 0
+	})
+	t.Logf("%d schedules", len(all))
+}
 
 // TestSourceMutants breaks the provisioner in one way after the other; the sweep must notice each.
 func TestSourceMutants(t *testing.T) { sourceHalf.huntAll(t) }

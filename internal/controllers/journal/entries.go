@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -51,6 +52,40 @@ func (j *Journal) Resolve(_ context.Context, claim types.UID) error {
 	defer j.mu.Unlock()
 	j.book.Resolve(claim, time.Now())
 	return nil
+}
+
+// Flushed returns when the Lease, which this process still holds, has none of the entries that are
+// resolved. Entries that wait for the calls of a previous leader stay. The write that this takes is
+// shared with other callers.
+func (j *Journal) Flushed(ctx context.Context) error {
+	written, err := j.writtenAll()
+	if written == nil {
+		return err
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("remove resolved requests from the journal: %w", ctx.Err())
+	}
+}
+
+// writtenAll returns a channel that receives the result of the write; nil without an error if all is
+// written.
+func (j *Journal) writtenAll() (<-chan error, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch err := j.over(); {
+	case err != nil:
+		return nil, err
+	case j.memory:
+		return nil, nil
+	case j.book.IsDirty():
+		return j.nextWrite(""), nil
+	case j.busy:
+		return j.anyWrite(""), nil
+	}
+	return nil, nil
 }
 
 // CallsEnd returns when the calls of previous leaders that may create the named volume must have

@@ -29,6 +29,8 @@ type Journal interface {
 	Hold(ctx context.Context, claim types.UID) (bounded context.Context, cancel context.CancelFunc, err error)
 	// Resolve removes the entry of a claim, if there is one.
 	Resolve(ctx context.Context, claim types.UID) error
+	// Flushed returns when no resolved entry is in the journal: a new leader repeats none of them.
+	Flushed(ctx context.Context) error
 	// Note stores what is known of the volume of a claim's entry.
 	Note(claim types.UID, known intent.Known)
 	// Discard returns when the entry of the claim is marked: its volume is about to be deleted.
@@ -121,6 +123,9 @@ func (m *Memory) Resolve(_ context.Context, claim types.UID) error {
 	delete(m.entries, claim)
 	return nil
 }
+
+// Flushed implements Journal.
+func (m *Memory) Flushed(context.Context) error { return nil }
 
 // Pending implements Journal.
 func (m *Memory) Pending(claim types.UID) (intent.Entry, bool) {

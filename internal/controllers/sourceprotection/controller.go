@@ -18,16 +18,18 @@ import (
 
 // Config is what the controller needs.
 type Config struct {
-	reconcile.Settings               // Workers is --cloning-protection-threads
-	Cached             client.Reader // the informer cache
-	Live               client.Reader // the API server
-	Writer             client.Writer
-	Driver             string
+	reconcile.Settings
+	Cached client.Reader // the informer cache
+	Live   client.Reader // the API server
+	Writer client.Writer
+	Driver string
 	// Asks reports whether a claim asks for a volume of the driver.
 	Asks func(*corev1.PersistentVolumeClaim) bool
 	// Requests returns the content sources of all requests whose outcome is not known, once the
 	// journal may be read.
 	Requests func(context.Context) ([]*csi.VolumeContentSource, error)
+	// Flushed returns when the next leader would find no request that is not among Requests.
+	Flushed func(context.Context) error
 	// Elsewhere is Requests of the instances on other nodes, from live reads; nil for no such
 	// instances.
 	Elsewhere func(context.Context) ([]*csi.VolumeContentSource, error)

@@ -96,6 +96,11 @@ func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdi
 			return again, nil
 		}
 	}
+	// The next leader repeats what it finds in the journal, for which the source must be there. No
+	// request for it is added meanwhile, since that needs the lock.
+	if err := c.Flushed(ctx); err != nil {
+		return nil, fmt.Errorf("remove the finalizer of %s: %w", h.Ref, err)
+	}
 	one.uid, one.version = "", ""
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object := newObject(h.Ref)

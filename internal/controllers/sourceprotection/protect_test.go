@@ -20,7 +20,7 @@ import (
 )
 
 // the instance of one node keeps the source of a call that the instance of another node made,
-// and whose outcome that one does not know.
+// and whose outcome that one does not know, and that of a request which the next leader would find.
 func TestSourceOfACallOnAnotherNode(t *testing.T) {
 	ref := source.Ref{Kind: source.KindClaim}
 	ref.Namespace, ref.Name = "crew", "logbook"
@@ -36,11 +36,13 @@ func TestSourceOfACallOnAnotherNode(t *testing.T) {
 	}
 	api, clock := builder.Build(), clocktesting.NewFakeClock(time.Unix(1000, 0))
 	call := &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: "h"}}}
+	unflushed := error(nil)
 	elsewhere, unknown := []*csi.VolumeContentSource{call}, errors.New("busy")
 	c := New(Config{
 		Settings: reconcile.Settings{Clock: clock}, Cached: api, Live: api, Writer: api, Driver: "csi.example",
 		Asks:      func(*corev1.PersistentVolumeClaim) bool { return true },
 		Requests:  func(context.Context) ([]*csi.VolumeContentSource, error) { return nil, nil },
+		Flushed:   func(context.Context) error { return unflushed },
 		Elsewhere: func(context.Context) ([]*csi.VolumeContentSource, error) { return elsewhere, unknown },
 	})
 	attempt := func() (source.Verdict, error) {
@@ -63,7 +65,11 @@ func TestSourceOfACallOnAnotherNode(t *testing.T) {
 	if kept, ok := next.(verdict.Wait[source.Action]); err != nil || !ok || !kept.Until.After(clock.Now()) || !isProtected() {
 		t.Errorf("another node has a call: %+v, %v, protected: %v", next, err, isProtected())
 	}
-	elsewhere = nil
+	elsewhere, unflushed = nil, errors.New("another process has taken over")
+	if _, err := attempt(); !errors.Is(err, unflushed) || !isProtected() {
+		t.Errorf("the next leader may know of a call: %v, protected: %v", err, isProtected())
+	}
+	unflushed = nil
 	if next, err := attempt(); err != nil || next != nil || isProtected() {
 		t.Errorf("no node has a call: %+v, %v, protected: %v", next, err, isProtected())
 	}

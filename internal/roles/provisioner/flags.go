@@ -73,7 +73,7 @@ func (p *Provisioner) processFlags(f *pflag.FlagSet) {
 
 // sourceFlags adds F-7, F-8 and F-27.
 func (p *Provisioner) sourceFlags(f *pflag.FlagSet) {
-	f.UintVar(&p.Sources.CloneWorkers, "cloning-protection-threads", 1, "sources of clones and restores whose finalizers are removed at once")
+	f.UintVar(&p.Sources.CloneWorkers, "cloning-protection-threads", 1, "sources of clones and restores whose finalizers are removed at once, if more than worker-threads")
 	f.DurationVar(&p.Sources.SnapshotSweep, "snapshot-orphan-sweep-interval", 5*time.Minute, "how often snapshots are listed for finalizers that another process left; 0 for once, at the start")
 	f.BoolVar(&p.Sources.KeepVolumeMode, "prevent-volume-mode-conversion", true, "refuse to restore a snapshot with another volume mode than its source had")
 }

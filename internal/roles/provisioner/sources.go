@@ -14,7 +14,8 @@ import (
 // sources returns the controller of the finalizers on sources. claims is set before the controllers
 // run, since the two refer to each other.
 func (w *builder) sources(settings reconcile.Settings, claims **provisioning.Controller) *sourceprotection.Controller {
-	settings.Workers = int(max(w.role.Sources.CloneWorkers, 1))
+	// One that waits keeps its VolumeSnapshot from going, as long as a burst of restores has others before it.
+	settings.Workers = int(max(w.role.Sources.CloneWorkers, w.role.Pace.Workers, 1))
 	sweep := max(w.role.Sources.SnapshotSweep, 0)
 	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
 		sweep = 0
@@ -28,5 +29,6 @@ func (w *builder) sources(settings reconcile.Settings, claims **provisioning.Con
 		Driver: w.Driver.Name, Sweep: sweep, Elsewhere: elsewhere,
 		Asks:     func(claim *corev1.PersistentVolumeClaim) bool { return (*claims).Asks(claim) },
 		Requests: func(ctx context.Context) ([]*csi.VolumeContentSource, error) { return (*claims).ContentSources(ctx) },
+		Flushed:  func(ctx context.Context) error { return (*claims).Journal.Flushed(ctx) },
 	})
 }
