@@ -284,7 +284,7 @@ func removeSnapshot(s Snapshot) Verdict {
 	}
 	actions = append(actions, releaseClaim(s)...)
 	if hasFinalizer(vs, names.FinalizerRestoreSource) {
-		// The provisioner may only replace the object (RB-5): a write now would be a conflict for one of the two.
+		// The provisioner may only replace the object (RB-5): a write now would be a conflict.
 		then := wait{Finding: finding(verdict.SnapshotDeleting, "the external-provisioner removes its finalizer first")}
 		return verdict.DoFirst[Action](deleting, actions, then)
 	}

@@ -14,7 +14,7 @@ import (
 // sources returns the controller of the finalizers on sources. claims is set before the controllers
 // run, since the two refer to each other.
 func (w *builder) sources(settings reconcile.Settings, claims **provisioning.Controller) *sourceprotection.Controller {
-	// One that waits keeps its VolumeSnapshot from going, as long as a burst of restores has others before it.
+	// A VolumeSnapshot that is deleted after a burst of restores waits for its finalizer's turn.
 	settings.Workers = int(max(w.role.Sources.CloneWorkers, w.role.Pace.Workers, 1))
 	sweep := max(w.role.Sources.SnapshotSweep, 0)
 	if !w.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
