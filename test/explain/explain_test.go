@@ -30,6 +30,7 @@ type situation struct {
 	Explain string           `json:"explain"`
 	State   core.State       `json:"state"` // stuck without one
 	Reason  verdict.Reason   `json:"reason"`
+	Second  verdict.Reason   `json:"second"` // of the second finding; none for that there is not one
 	Cause   string           `json:"cause"`
 	Fix     string           `json:"fix"`      // part of a step
 	Risk    string           `json:"risk"`     // part of a risk that is named
@@ -202,6 +203,13 @@ func (s situation) check(t *testing.T, report core.Report) {
 	first := report.Findings[0]
 	if first.Reason != s.Reason || !strings.HasPrefix(first.Cause.String(), s.Cause) {
 		t.Errorf("reason %s, cause %s; want %s, %s", first.Reason, first.Cause, s.Reason, s.Cause)
+	}
+	second := verdict.Reason("none")
+	if len(report.Findings) > 1 {
+		second = report.Findings[1].Reason
+	}
+	if s.Second != "" && second != s.Second {
+		t.Errorf("the second finding is %s, want %s", second, s.Second)
 	}
 	if s.Actor != "" && first.Actor != s.Actor {
 		t.Errorf("actor %q, want %q", first.Actor, s.Actor)

@@ -26,6 +26,9 @@ func (c *Cluster) explainClass(class *storagev1.StorageClass) Report {
 			report.Next = "claims get volumes of this class that are made by hand"
 			return c.finish(report, Volume)
 		}
+		f.Fix = []Step{{
+			Text: "Create a class with the name of an installed CSI driver as its provisioner", Command: "kubectl get csidriver",
+		}}
 		report.Findings = append(report.Findings, f)
 		return c.finish(report, CSIDriver)
 	}

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/protection"
@@ -36,12 +37,14 @@ const (
 	Snapshot        Kind = "VolumeSnapshot"
 	Content         Kind = "VolumeSnapshotContent"
 	SnapshotClass   Kind = "VolumeSnapshotClass"
+	Grant           Kind = "ReferenceGrant"
 )
 
 var shortNames = map[Kind]string{
 	Claim: "pvc", Volume: "pv", Class: "storageclass", AttributesClass: "volumeattributesclass", Pod: "pod", Node: "node", CSINode: "csinode",
 	CSIDriver: "csidriver", Attachment: "volumeattachment", Capacity: "csistoragecapacity", Lease: "lease", Event: "event", Namespace: "namespace",
 	Quota: "resourcequota", Secret: "secret", Snapshot: "volumesnapshot", Content: "volumesnapshotcontent", SnapshotClass: "volumesnapshotclass",
+	Grant: "referencegrant",
 }
 
 // Short returns the name that kubectl takes for the kind.
@@ -70,6 +73,7 @@ type Cluster struct {
 	Snapshots         []*snapshotv1.VolumeSnapshot
 	Contents          []*snapshotv1.VolumeSnapshotContent
 	SnapshotClasses   []*snapshotv1.VolumeSnapshotClass
+	Grants            []metav1.Object // ReferenceGrants, which only the gathers read
 
 	// Unread are the kinds that were not read, with the cause: not served, forbidden, not in the
 	// dump. Nothing follows from the absence of an object of these kinds.

@@ -59,10 +59,24 @@ func (c *Cluster) hasTopology(driver string) bool {
 func (c *Cluster) provisionRefused(
 	claim *corev1.PersistentVolumeClaim, driver string, f Finding,
 ) (found []Finding, unread []Evidence) {
+	found, unread = c.provisionRefusedBy(claim, driver, f, defaults)
+	if len(found) == 1 && found[0].Reason == verdict.SourceNamespaceOff {
+		// The gate may be on, as flags are not in the API: then it is a ReferenceGrant that counts.
+		options := defaults
+		options.CrossNamespace = true
+		more, unknown := c.provisionRefusedBy(claim, driver, f, options)
+		found, unread = append(found, more...), append(unread, unknown...)
+	}
+	return found, unread
+}
+
+func (c *Cluster) provisionRefusedBy(
+	claim *corev1.PersistentVolumeClaim, driver string, f Finding, o provision.Options,
+) (found []Finding, unread []Evidence) {
 	s, missing, err := c.Gather.Provisioning(provision.Key{NamespacedName: keyOf(claim), UID: claim.UID}, provision.Driver{
 		Name: driver, Controller: capable, HasTopology: c.hasTopology(driver),
 		Plugin: map[csi.PluginCapability_Service_Type]bool{csi.PluginCapability_Service_CONTROLLER_SERVICE: true},
-	}, defaults)
+	}, o)
 	if unread = c.undecided(f.Object, missing, err); unread != nil {
 		return nil, unread
 	}
@@ -179,6 +193,12 @@ func (c *Cluster) sourceUnready(claim *corev1.PersistentVolumeClaim, s source.St
 	default: // a populator's
 		f.Actor = Administrator
 		return f
+	}
+	if f.Reason == verdict.SourceNotGranted {
+		f.Actor = Administrator
+		f.Evidence = append(f.Evidence, Evidence{
+			Ref{Grant, ref.Namespace, ""}, "spec", fmt.Sprintf("%d in the namespace, none of which allows it", len(s.Grants)), "one that allows it",
+		})
 	}
 	if f.Reason == verdict.SourceNotReady && s.Snapshot != nil {
 		pending := c.snapshotPending(s.Snapshot)

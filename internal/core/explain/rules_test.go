@@ -92,7 +92,8 @@ func TestMountAdvice(t *testing.T) {
 		"unmounted volumes=[data]: timed out waiting for the condition":                                  "gave up waiting",
 		"driver name disk.example.com not found in the list of registered CSI drivers":                   "driver's node pod is not running",
 		`references non-existent secret: secret "s" not found`:                                           "Create the secret",
-		"mount failed: exit status 32: wrong fs type, bad option, bad superblock on /dev/vdb":            "another filesystem",
+		"mount failed: exit status 32: mount: /m: wrong fs type on /dev/vdb":                             "another filesystem",
+		"mount failed: exit status 32: mount: /m: bad superblock on /dev/vdb":                            "another filesystem",
 		"applyFSGroup failed for vol h: lchown /var/lib/kubelet/pods/u/volumes: operation not permitted": "Read the kubelet's words",
 	} {
 		if got := mountAdvice(message); !strings.Contains(got, want) {
@@ -130,12 +131,12 @@ func TestQuota(t *testing.T) {
 		want  string
 	}{
 		"storage":       {event(refused, ago(time.Minute)), "tight"},
-		"long ago":      {event(refused, ago(time.Hour)), ""},
-		"only the CPU":  {event("exceeded quota: tight, requested: cpu=2", ago(0)), ""},
-		"another cause": {event("no nodes", ago(0)), ""},
+		"long ago":      {event(refused, ago(time.Hour)), "none"},
+		"only the CPU":  {event("exceeded quota: tight, requested: cpu=2", ago(0)), "none"},
+		"another cause": {event("persistentvolumeclaims: requests.storage must not be zero", ago(0)), "none"},
 	} {
 		reports := (&Cluster{Now: noon, Events: []*corev1.Event{tc.event}}).Prepare().quotaReports()
-		got := ""
+		got := "none"
 		if len(reports) > 0 && reports[0].Findings[0].Reason == verdict.QuotaExceeded {
 			got = reports[0].Findings[0].Cause.Name
 		}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -131,6 +132,9 @@ func TestScheduling(t *testing.T) {
 		s := newScene()
 		tc.edit(s)
 		findings := s.Prepare().podScheduling(s.pod)
+		if name == "no node of the volume is left" && !strings.Contains(findings[0].WaitsFor, "none has the labels") {
+			t.Errorf("%s: it waits for %s", name, findings[0].WaitsFor)
+		}
 		if len(findings) != 1 || findings[0].Reason != tc.reason || findings[0].Cause.String() != tc.cause {
 			t.Errorf("%s: %+v; want %s of %s", name, findings, tc.reason, tc.cause)
 		}

@@ -58,6 +58,11 @@ func objectsOf(c *explain.Cluster) []client.Object {
 		objects(c.CSINodes), objects(c.CSIDrivers), objects(c.Attachments), objects(c.Namespaces), objects(c.Pods),
 		objects(c.Snapshots), objects(c.Contents), objects(c.SnapshotClasses),
 	)
+	for _, grant := range c.Grants {
+		if o, ok := grant.(client.Object); ok {
+			all = append(all, o)
+		}
+	}
 	for _, name := range c.Secrets {
 		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

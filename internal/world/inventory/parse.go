@@ -118,6 +118,10 @@ func (b *Builder) addContent(kind schema.GroupVersionKind, content map[string]an
 		delete(content, "data")
 		delete(content, "stringData")
 	}
+	if isGrant(kind) {
+		b.Add(&unstructured.Unstructured{Object: content})
+		return nil
+	}
 	typed, err := Scheme().New(kind)
 	if runtime.IsNotRegisteredError(err) {
 		return nil // nothing that explanations read

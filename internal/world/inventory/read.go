@@ -27,6 +27,10 @@ func List(
 	for _, k := range kinds {
 		list := k.list()
 		err := reader.List(ctx, list)
+		if isUnserved(err) && k.older != nil {
+			list = k.older()
+			err = reader.List(ctx, list)
+		}
 		if apierrors.IsForbidden(err) && k.namespaced && namespace != "" {
 			if err = reader.List(ctx, list, client.InNamespace(namespace)); err == nil && namespace != "" {
 				unread[k.name] = "only those in namespace " + namespace + " may be read"
@@ -39,13 +43,18 @@ func List(
 			}
 		case apierrors.IsForbidden(err):
 			unread[k.name] = "the permission to list " + k.resource.GroupResource().String() + " is missing"
-		case apierrors.IsNotFound(err), meta.IsNoMatchError(err), runtime.IsNotRegisteredError(err):
+		case isUnserved(err) && k.older != nil: // a cluster without the kind grants nothing
+		case isUnserved(err):
 			unread[k.name] = "the API server does not serve them"
 		default:
 			return nil, fmt.Errorf("list %s: %w", k.resource.GroupResource(), err)
 		}
 	}
 	return unread, nil
+}
+
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || runtime.IsNotRegisteredError(err)
 }
 
 func forEach(list client.ObjectList, each func(client.Object)) error {
