@@ -13,20 +13,20 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// A volume of the built-in driver is attached for a pod and detached after it, and three times all
-// roles are killed on the way: when the pod has just come, when its volume is attached, and when the
-// pod has just gone.
+// A volume of the built-in driver is attached for a pod and detached after it. All roles are killed
+// three times: after the pod was created, after its volume was attached, and after the pod was
+// deleted.
 func TestAttachSurvivesKills(t *testing.T) {
 	t.Parallel()
 	cfg := stage.Config{DataDir: dataDir(t), Args: []string{"--attach-required"}}
 	s := start(t, cfg)
-	again := func() berth {
+	again := func() testNamespace {
 		s.Kill()
 		sweep(cfg.DataDir)
 		s = start(t, cfg)
-		return berth{s, "default"}
+		return testNamespace{s, "default"}
 	}
-	b := berth{s, "default"}
+	b := testNamespace{s, "default"}
 	claim := b.claim(t, "attached", "")
 	b.awaitBound(t, claim)
 	pod := &corev1.Pod{
@@ -58,7 +58,7 @@ func TestAttachSurvivesKills(t *testing.T) {
 }
 
 // awaitListed waits until the node's status lists so many volumes.
-func (b berth) awaitListed(t *testing.T, want int) {
+func (b testNamespace) awaitListed(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		node := &corev1.Node{}

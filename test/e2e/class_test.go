@@ -14,12 +14,12 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// A claim that was given to us and whose class does not exist, as after a restore that brings
-// claims back before classes, says so and goes on by itself. (For a claim that was not given to
-// a consumer yet, the stock PV controller says it.)
+// A claim with the annotation of our provisioner whose class does not exist, as after a restore
+// that creates claims before classes, gets an event, and is provisioned when the class is created.
+// (For a claim without the annotation, the stock PV controller emits the event.)
 func TestClassMissing(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	claim := b.newClaim("early", b.name)
 	claim.Annotations = map[string]string{names.AnnStorageProvisioner: builtIn}
 	must(t, b.Client.Create(t.Context(), claim))
@@ -30,11 +30,11 @@ func TestClassMissing(t *testing.T) {
 	b.awaitGone(t, pv)
 }
 
-// A class with a mistake: the event has the driver's words, and a corrected class is noticed at
-// once, not when the slow retry is due in five minutes.
+// For a class with a mistake, the event has the driver's message. A corrected class enqueues the
+// claim at once, not with the retry in five minutes.
 func TestClassCorrected(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	class := b.class(t, func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"colour": "red"} })
 	claim := b.claim(t, "wrong", class.Name)
 	b.awaitEvent(t, claim, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", "infeasible")
@@ -47,10 +47,10 @@ func TestClassCorrected(t *testing.T) {
 	b.awaitGone(t, pv)
 }
 
-// The same mistake while the claim waits: the claim can be given up, and nothing is left of it.
+// A claim that waits for such a class can be deleted, and nothing is left of it.
 func TestClassNeverCorrected(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	class := b.class(t, func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"colour": "red"} })
 	claim := b.claim(t, "wrong", class.Name)
 	b.awaitEvent(t, claim, builtIn, corev1.EventTypeWarning, "ProvisioningFailed", "infeasible")
@@ -65,7 +65,7 @@ func TestClassNeverCorrected(t *testing.T) {
 // R-60: a claim whose source is another claim gets a copy, and not an empty volume.
 func TestCloneOfAClaim(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	origin := b.claim(t, "origin", "")
 	b.awaitBound(t, origin)
 	clone := b.newClaim("clone", "")
@@ -85,7 +85,7 @@ func TestCloneOfAClaim(t *testing.T) {
 // `up` makes has the policy of the driver's manifest. Without root the volume is published as it is.
 func TestClassWithoutFilesystem(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	claim := b.claim(t, "grouped", "")
 	_, target := b.usingPod(t, claim, "app", func(p *corev1.Pod) {
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(4321))}

@@ -15,13 +15,14 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// Without faults there is one call to the driver per operation, no write is made in vain, and each
-// thing is told once. It runs before the parallel tests, which would be counted too.
+// Without faults there is one call to the driver per operation, no write without effect, and one
+// event for each fact. The test runs before the parallel tests, whose requests would be counted
+// too.
 func TestCounts(t *testing.T) {
 	const many = 50
 	s := shared(t)
-	b := newBerth(t, s)
-	b.passBy(t, "first") // afterwards the provisioner has asked what it asks when it starts
+	b := newTestNamespace(t, s)
+	b.passBy(t, "first") // afterwards the provisioner has sent the requests of its start
 	calls := csiCalls(t)
 	begin, err := s.Audit().Mark(t.Context())
 	must(t, err)
@@ -35,7 +36,7 @@ func TestCounts(t *testing.T) {
 		volumes = append(volumes, b.awaitBound(t, claim))
 	}
 	for _, claim := range claims {
-		b.mustBeToldOnce(t, claim)
+		b.mustHaveOneEventEach(t, claim)
 		b.delete(t, claim)
 	}
 	for _, pv := range volumes {
@@ -49,8 +50,9 @@ func TestCounts(t *testing.T) {
 	mustBeLean(t, untilDeleted(t, s, begin, many), many)
 }
 
-// untilDeleted returns the requests of the provisioner since a mark when as many deletions of volumes
-// are answered. A volume is gone for others a moment before that.
+// untilDeleted waits until so many deletions of PersistentVolumes are in the audit log, and returns
+// the requests of the provisioner since a mark. Other clients see the deletion slightly before the
+// log has it.
 func untilDeleted(t *testing.T, s *stage.Stage, begin audit.Mark, many int) (ours audit.Tally) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -75,9 +77,9 @@ func untilDeleted(t *testing.T, s *stage.Stage, begin audit.Mark, many int) (our
 	return ours
 }
 
-// mustBeLean: one create, one delete and one patch of the PersistentVolume, nothing else but the
-// journal, and none of it in vain. How many claims share a write of the journal depends on the
-// machine; more than two for one it never needs.
+// mustBeLean fails the test unless there are one create, one delete and one patch of each
+// PersistentVolume, nothing else but writes of the journal, and no failed request. How many claims
+// share a write of the journal depends on the machine, but each claim needs at most two.
 func mustBeLean(t *testing.T, ours audit.Tally, many int) {
 	t.Helper()
 	got := map[string]int{}
@@ -101,15 +103,15 @@ const journalWrite = "update leases"
 
 func csiCalls(t *testing.T) (calls scrape.Calls) {
 	t.Helper()
-	eventually(t, func(ctx context.Context) (err error) { // the provisioner may listen a moment after `up` is ready
+	eventually(t, func(ctx context.Context) (err error) { // the provisioner may start to listen shortly after `up` is ready
 		calls, err = scrape.CSICalls(ctx, common.metrics)
 		return err
 	})
 	return calls
 }
 
-// mustBeToldOnce waits for the events, which are written beside the work.
-func (b berth) mustBeToldOnce(t *testing.T, claim *corev1.PersistentVolumeClaim) {
+// mustHaveOneEventEach waits for the events, which are written in the background.
+func (b testNamespace) mustHaveOneEventEach(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 	t.Helper()
 	b.awaitEvent(t, claim, builtIn, corev1.EventTypeNormal, "ProvisioningSucceeded", "")
 	told, err := b.events(t.Context(), claim, builtIn)
@@ -123,20 +125,20 @@ func (b berth) mustBeToldOnce(t *testing.T, claim *corev1.PersistentVolumeClaim)
 	}
 }
 
-// At rest there are no requests: a second decision on the same state makes none.
+// A second reconcile of an unchanged claim sends no requests.
 func TestRest(t *testing.T) {
 	s := shared(t)
-	b := newBerth(t, s)
+	b := newTestNamespace(t, s)
 	claim := b.claim(t, "claim", "")
 	b.awaitBound(t, claim)
-	b.mustBeToldOnce(t, claim)
+	b.mustHaveOneEventEach(t, claim)
 	begin, err := s.Audit().Mark(t.Context())
 	must(t, err)
-	// A change that means nothing to the provisioner enqueues the claim. It is a patch, since the
-	// condition Unused may be written meanwhile.
+	// A change without meaning for the provisioner enqueues the claim. It is a patch, since the
+	// condition Unused may be written at the same time.
 	before := claim.DeepCopy()
 	claim.Labels = map[string]string{"colour": "red"}
 	must(t, b.Client.Patch(t.Context(), claim, client.MergeFrom(before)))
 	b.passBy(t, "meanwhile")
-	mustBeLean(t, untilDeleted(t, s, begin, 1), 1) // the one that passed by
+	mustBeLean(t, untilDeleted(t, s, begin, 1), 1) // the requests of passBy
 }

@@ -1,6 +1,5 @@
-// Package e2e tries Purser on real parts: a real API server, scheduler and volume binder, a real
-// driver, real folders and mounts. Tests that leave `purser up` alone share one; those that kill it
-// have their own.
+// Package e2e tests Purser with a real API server, scheduler and volume binder, a real driver, real
+// folders and mounts. Most tests share one `purser up`; those that kill it start their own.
 //
-// The parts are programs in bin/. Where they are not built, the tests are skipped and say so.
+// The programs are in bin/. If they are not built, the tests are skipped.
 package e2e

@@ -15,7 +15,7 @@ import (
 
 const ownName = "my.csi.driver"
 
-// A driver of one's own, which runs by itself.
+// `up` works with a user's own driver, which runs as a separate process.
 func TestOwnDriver(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -36,7 +36,7 @@ func TestOwnDriver(t *testing.T) {
 	awaitDriver(t, socket)
 
 	s := start(t, stage.Config{DataDir: filepath.Join(dir, "d"), Socket: socket, Args: []string{"--csi-address", "unix://" + socket}})
-	b := newBerth(t, s)
+	b := newTestNamespace(t, s)
 	claim := b.claim(t, "claim", "")
 	pv := b.awaitBound(t, claim)
 	folder := filepath.Join(state, "volumes", pv.Name)
@@ -51,7 +51,7 @@ func TestOwnDriver(t *testing.T) {
 	stop(t, s)
 }
 
-// A driver that comes back under another name ends `up`, which says so once and by both names.
+// A driver that is restarted under another name ends `up`, with one error that has both names.
 func TestOwnDriverRenamed(t *testing.T) {
 	t.Parallel()
 	binaries(t)

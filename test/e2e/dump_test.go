@@ -29,7 +29,7 @@ import (
 // over an informer cache of the running cluster.
 func TestVerdictsOverDumpAndCache(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	b.standsStill(t)
 	cached := b.cache(t)
 	live, err := client.New(b.Admin, client.Options{Scheme: kube.Scheme()})
@@ -68,8 +68,8 @@ func TestVerdictsOverDumpAndCache(t *testing.T) {
 	}
 }
 
-// standsStill creates claims and volumes of which each rests in another way.
-func (b berth) standsStill(t *testing.T) {
+// standsStill creates claims and volumes that are each idle for another reason.
+func (b testNamespace) standsStill(t *testing.T) {
 	t.Helper()
 	class := b.class(t, func(c *storagev1.StorageClass) { *c.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain })
 	late := class.DeepCopy()
@@ -94,7 +94,7 @@ func (b berth) standsStill(t *testing.T) {
 }
 
 // cache is an informer cache of the cluster as `plane` has one.
-func (b berth) cache(t *testing.T) ctrlcache.Cache {
+func (b testNamespace) cache(t *testing.T) ctrlcache.Cache {
 	t.Helper()
 	cached, err := ctrlcache.New(b.Admin, ctrlcache.Options{
 		Scheme: kube.Scheme(), DefaultTransform: kube.TrimForPlane(kube.BindingTrim{}),
@@ -109,7 +109,7 @@ func (b berth) cache(t *testing.T) ctrlcache.Cache {
 }
 
 // ours are the objects of this test.
-func (b berth) ours(objects []client.Object) (ours []client.Object) {
+func (b testNamespace) ours(objects []client.Object) (ours []client.Object) {
 	for _, o := range objects {
 		pv, isVolume := o.(*corev1.PersistentVolume)
 		if o.GetNamespace() == b.name || isVolume && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == b.name {
@@ -120,7 +120,7 @@ func (b berth) ours(objects []client.Object) (ours []client.Object) {
 }
 
 // dump returns the objects of the file that the program writes.
-func (b berth) dump(ctx context.Context) ([]client.Object, error) {
+func (b testNamespace) dump(ctx context.Context) ([]client.Object, error) {
 	text, err := exec.CommandContext(ctx, filepath.Join(b.Bin, "purser"), "dump", "--kubeconfig", b.Kubeconfig()).Output()
 	if err != nil {
 		return nil, fmt.Errorf("purser dump: %w", err)

@@ -25,7 +25,7 @@ import (
 )
 
 // ask edits the size of a claim as a user does.
-func (b berth) ask(t *testing.T, claim *corev1.PersistentVolumeClaim, size string) {
+func (b testNamespace) ask(t *testing.T, claim *corev1.PersistentVolumeClaim, size string) {
 	t.Helper()
 	before := claim.DeepCopy()
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
@@ -33,7 +33,7 @@ func (b berth) ask(t *testing.T, claim *corev1.PersistentVolumeClaim, size strin
 }
 
 // awaitClaim waits until a claim fits.
-func (b berth) awaitClaim(t *testing.T, claim *corev1.PersistentVolumeClaim, what string, fits func() bool) {
+func (b testNamespace) awaitClaim(t *testing.T, claim *corev1.PersistentVolumeClaim, what string, fits func() bool) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
@@ -46,9 +46,9 @@ func (b berth) awaitClaim(t *testing.T, claim *corev1.PersistentVolumeClaim, wha
 	})
 }
 
-// A claim grows to 2Gi while a pod uses it, and so does the filesystem that the pod sees; 100Ti are
-// infeasible with the driver's words; 3Gi work after that (KEP-1790). Some kernels let no process
-// without CAP_SYS_RESOURCE grow a mounted ext4: it grows for the next pod there.
+// A claim is expanded to 2Gi while a pod uses it, with the filesystem in the pod. 100Ti is
+// infeasible, with the driver's message, and 3Gi works after that (KEP-1790). Without
+// CAP_SYS_RESOURCE a mounted ext4 cannot be expanded: then it is expanded for the next pod.
 func TestExpansion(t *testing.T) {
 	for filesystem, isOnline := range map[string]bool{"ext4": hasResourceCapability(t), "xfs": true} {
 		t.Run(filesystem, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestExpansion(t *testing.T) {
 			if _, err := exec.LookPath("mkfs." + filesystem); err != nil {
 				t.Skip(err)
 			}
-			b := newBerth(t, shared(t))
+			b := newTestNamespace(t, shared(t))
 			class := b.class(t, func(c *storagev1.StorageClass) {
 				c.AllowVolumeExpansion, c.Parameters = new(true), map[string]string{"csi.storage.k8s.io/fstype": filesystem}
 			})
@@ -66,7 +66,7 @@ func TestExpansion(t *testing.T) {
 }
 
 // grows expands a claim of 1Gi.
-func (b berth) grows(t *testing.T, claim *corev1.PersistentVolumeClaim, isOnline bool) {
+func (b testNamespace) grows(t *testing.T, claim *corev1.PersistentVolumeClaim, isOnline bool) {
 	t.Helper()
 	pod, mount := b.usingPod(t, claim, "user")
 	before := mountedBytes(t, mount)
@@ -119,7 +119,7 @@ func hasResourceCapability(t *testing.T) bool {
 // mounts the filesystem anew with other options each time.
 func TestAttributesClassChanges(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	claim := b.giga(t, "")
 	_, mount := b.usingPod(t, claim, "user")
 	for name, discard := range map[string]string{"trims": "true", "keeps": "false"} {
@@ -148,7 +148,7 @@ func TestAttributesClassChanges(t *testing.T) {
 }
 
 // giga creates a claim of 1Gi of a class; "" means the default one.
-func (b berth) giga(t *testing.T, class string) *corev1.PersistentVolumeClaim {
+func (b testNamespace) giga(t *testing.T, class string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("not root: the driver has directories, which neither grow nor change")
@@ -160,7 +160,7 @@ func (b berth) giga(t *testing.T, class string) *corev1.PersistentVolumeClaim {
 }
 
 // podOf creates a pod that uses a claim.
-func (b berth) podOf(t *testing.T, name, claim string, edits ...func(*corev1.Pod)) *corev1.Pod {
+func (b testNamespace) podOf(t *testing.T, name, claim string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
@@ -177,13 +177,13 @@ func (b berth) podOf(t *testing.T, name, claim string, edits ...func(*corev1.Pod
 	for _, edit := range edits {
 		edit(pod)
 	}
-	// A new namespace has no service account for pods for a moment.
+	// A new namespace has no default service account at first.
 	eventually(t, func(ctx context.Context) error { return b.Client.Create(ctx, pod) })
 	return pod
 }
 
 // usingPod returns a pod that uses the claim, and where its volume is mounted.
-func (b berth) usingPod(
+func (b testNamespace) usingPod(
 	t *testing.T, claim *corev1.PersistentVolumeClaim, name string, edits ...func(*corev1.Pod),
 ) (pod *corev1.Pod, mount string) {
 	t.Helper()

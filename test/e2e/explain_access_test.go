@@ -17,11 +17,11 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// The role that dump --rbac prints is enough for explain and dump; without a rule of it the kind is
-// named, and the answer goes as far as it can.
+// The role that dump --rbac prints is enough for explain and dump. Without one of its rules, the
+// answer names the kind that could not be read, and is as complete as possible.
 func TestExplainUnderItsRole(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	b.claim(t, "no-class", "nope")
 	role, _, err := b.purser(t.Context(), "dump", "--rbac")
 	must(t, err)
@@ -56,8 +56,8 @@ func withoutRule(t *testing.T, role, resources string) string {
 	return ""
 }
 
-// userOf returns the kubeconfig of a new account with a role alone.
-func (b berth) userOf(t *testing.T, role, file string) (kubeconfig string) {
+// userOf returns the kubeconfig of a new account that has only this role.
+func (b testNamespace) userOf(t *testing.T, role, file string) (kubeconfig string) {
 	t.Helper()
 	for _, args := range [][]string{
 		{"apply", "-f", file},
@@ -80,10 +80,10 @@ func (b berth) userOf(t *testing.T, role, file string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// --watch prints the answer again when it has changed, and ends when the claim is well.
+// --watch prints the answer again when it has changed, and ends when the claim is bound.
 func TestExplainWatch(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	claim := b.claim(t, "early", b.name)
 	out := &lockedBuffer{}
 	program, err := stage.Launch(stage.Command{

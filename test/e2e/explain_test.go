@@ -25,19 +25,19 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// stuckThing makes something stuck for real.
+// stuckThing creates a stuck object in the cluster.
 type stuckThing struct {
 	name   string
-	reason string                                   // of the first finding
-	make   func(t *testing.T, b berth) (ref string) // returns KIND/NAME
+	reason string                                           // of the first finding
+	make   func(t *testing.T, b testNamespace) (ref string) // returns KIND/NAME
 }
 
-// The answer from a live API server and from its dump is the same, for each thing that is stuck and
-// for all of them together; and the live form lists each kind once.
+// explain gives the same answer from the live API server and from its dump, for each stuck object
+// and for all of them together. The live form lists each kind once.
 func TestExplainLiveAndDump(t *testing.T) {
 	t.Parallel()
 	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--audit"}})
-	b := newBerth(t, s)
+	b := newTestNamespace(t, s)
 	refs := map[string]string{}
 	for _, thing := range stuckThings() {
 		refs[thing.make(t, b)] = thing.reason
@@ -53,7 +53,7 @@ func TestExplainLiveAndDump(t *testing.T) {
 	}
 	eventually(t, func(ctx context.Context) error { return b.sameAnswer(ctx, file, "", "") })
 	for _, ref := range []string{"pvc/no-class", "pvc/unused", "pvc/modified", "volumesnapshot/of-nothing"} {
-		eventually(t, func(ctx context.Context) error { return b.isInWordsOfItsEvent(ctx, ref) })
+		eventually(t, func(ctx context.Context) error { return b.hasMessageOfItsEvent(ctx, ref) })
 	}
 	b.listsOnce(t)
 	b.isPlugin(t, slices.Collect(keysOf(refs))[0])
@@ -86,21 +86,22 @@ func keysOf(refs map[string]string) func(func(string) bool) {
 	}
 }
 
-// stuckThings are different causes; those that need loop images are made as root only.
+// stuckThings are objects with different causes; those that need loop images are only created as
+// root.
 func stuckThings() []stuckThing {
 	return []stuckThing{
-		{"a class that does not exist", "ClassMissing", func(t *testing.T, b berth) string {
+		{"a class that does not exist", "ClassMissing", func(t *testing.T, b testNamespace) string {
 			return "pvc/" + b.claim(t, "no-class", "nope").Name
 		}},
-		{"a claim that no pod uses", "WaitForFirstConsumer", func(t *testing.T, b berth) string {
+		{"a claim that no pod uses", "WaitForFirstConsumer", func(t *testing.T, b testNamespace) string {
 			b.classOf(t, "later", func(c *storagev1.StorageClass) { *c.VolumeBindingMode = storagev1.VolumeBindingWaitForFirstConsumer })
 			return "pvc/" + b.claim(t, "unused", b.name+"-later").Name
 		}},
-		{"a parameter that the driver refuses", "CreateFailed", func(t *testing.T, b berth) string {
+		{"a parameter that the driver refuses", "CreateFailed", func(t *testing.T, b testNamespace) string {
 			b.classOf(t, "red", func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"colour": "red"} })
 			return "pvc/" + b.claim(t, "wrong", b.name+"-red").Name
 		}},
-		{"a static volume that is too small", "ClassMissing", func(t *testing.T, b berth) string {
+		{"a static volume that is too small", "ClassMissing", func(t *testing.T, b testNamespace) string {
 			must(t, b.Client.Create(t.Context(), &corev1.PersistentVolume{
 				ObjectMeta: metav1.ObjectMeta{Name: b.name + "-small"},
 				Spec: corev1.PersistentVolumeSpec{
@@ -113,21 +114,21 @@ func stuckThings() []stuckThing {
 			}))
 			return "pvc/" + b.claim(t, "too-large", "by-hand").Name
 		}},
-		{"a provisioner that is not installed", "", func(t *testing.T, b berth) string {
+		{"a provisioner that is not installed", "", func(t *testing.T, b testNamespace) string {
 			b.classOf(t, "foreign", func(c *storagev1.StorageClass) { c.Provisioner = "other.example.com" })
 			return "pvc/" + b.claim(t, "foreign", b.name+"-foreign").Name
 		}},
-		{"a pod of a claim that does not exist", "PodClaimMissing", func(t *testing.T, b berth) string {
+		{"a pod of a claim that does not exist", "PodClaimMissing", func(t *testing.T, b testNamespace) string {
 			return "pod/" + b.podOf(t, "no-claim", "absent").Name
 		}},
-		{"a deleted claim that a pod uses", "ClaimStillUsed", func(t *testing.T, b berth) string {
+		{"a deleted claim that a pod uses", "ClaimStillUsed", func(t *testing.T, b testNamespace) string {
 			claim := b.claim(t, "held", "")
 			b.awaitBound(t, claim)
 			b.usingPod(t, claim, "holder")
 			b.delete(t, claim)
 			return "pvc/held"
 		}},
-		{"an attributes class that does not exist", "AttributesClassMissing", func(t *testing.T, b berth) string {
+		{"an attributes class that does not exist", "AttributesClassMissing", func(t *testing.T, b testNamespace) string {
 			claim := b.claim(t, "modified", "")
 			b.awaitBound(t, claim)
 			before := claim.DeepCopy()
@@ -135,13 +136,13 @@ func stuckThings() []stuckThing {
 			must(t, b.Client.Patch(t.Context(), claim, client.MergeFrom(before)))
 			return "pvc/modified"
 		}},
-		{"a clone of a claim that does not exist", "SourceMissing", func(t *testing.T, b berth) string {
+		{"a clone of a claim that does not exist", "SourceMissing", func(t *testing.T, b testNamespace) string {
 			claim := b.newClaim("clone", "")
 			claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "absent"}
 			must(t, b.Client.Create(t.Context(), claim))
 			return "pvc/clone"
 		}},
-		{"a released volume that is kept", "VolumeKept", func(t *testing.T, b berth) string {
+		{"a released volume that is kept", "VolumeKept", func(t *testing.T, b testNamespace) string {
 			b.classOf(t, "kept", func(c *storagev1.StorageClass) { *c.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain })
 			claim := b.claim(t, "gone", b.name+"-kept")
 			pv := b.awaitBound(t, claim)
@@ -149,15 +150,15 @@ func stuckThings() []stuckThing {
 			b.awaitGone(t, claim)
 			return "pv/" + pv.Name
 		}},
-		{"a namespace with a foreign finalizer in it", "NamespaceTerminating", func(t *testing.T, b berth) string {
-			other := newBerth(t, b.Stage)
+		{"a namespace with a foreign finalizer in it", "NamespaceTerminating", func(t *testing.T, b testNamespace) string {
+			other := newTestNamespace(t, b.Stage)
 			claim := other.newClaim("left", "")
 			claim.Finalizers = []string{"example.com/keep"}
 			must(t, b.Client.Create(t.Context(), claim))
 			must(t, b.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other.name}}))
 			return "namespace/" + other.name
 		}},
-		{"a snapshot of a claim that does not exist", "SnapshotSourceMissing", func(t *testing.T, b berth) string {
+		{"a snapshot of a claim that does not exist", "SnapshotSourceMissing", func(t *testing.T, b testNamespace) string {
 			vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "of-nothing"}}
 			vs.Spec.Source.PersistentVolumeClaimName = new("absent")
 			must(t, b.Client.Create(t.Context(), vs))
@@ -166,8 +167,8 @@ func stuckThings() []stuckThing {
 	}
 }
 
-// classOf creates a further StorageClass of the test's own.
-func (b berth) classOf(t *testing.T, suffix string, change func(*storagev1.StorageClass)) {
+// classOf creates another StorageClass of the test.
+func (b testNamespace) classOf(t *testing.T, suffix string, change func(*storagev1.StorageClass)) {
 	t.Helper()
 	b.class(t, func(c *storagev1.StorageClass) {
 		c.Name += "-" + suffix
@@ -176,7 +177,7 @@ func (b berth) classOf(t *testing.T, suffix string, change func(*storagev1.Stora
 }
 
 // purser runs a command as the administrator, and returns its output and exit code.
-func (b berth) purser(ctx context.Context, args ...string) (out string, code int, err error) {
+func (b testNamespace) purser(ctx context.Context, args ...string) (out string, code int, err error) {
 	var stdout, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, filepath.Join(b.Bin, "purser"), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+b.Kubeconfig())
@@ -187,12 +188,12 @@ func (b berth) purser(ctx context.Context, args ...string) (out string, code int
 	return stdout.String(), command.ProcessState.ExitCode(), nil
 }
 
-// ages differ by the second between two runs.
+// ages matches ages, which differ between two runs.
 var ages = regexp.MustCompile(`\b(\d+[dhms])+\b`)
 
-// sameAnswer returns what differs between the two forms of the answer. Without an object it is that
-// about all that is stuck.
-func (b berth) sameAnswer(ctx context.Context, file, reason, ref string) error {
+// sameAnswer returns an error if the two forms of the answer differ. Without an object it compares
+// the answers about all stuck objects.
+func (b testNamespace) sameAnswer(ctx context.Context, file, reason, ref string) error {
 	dump, _, err := b.purser(ctx, "dump")
 	if err != nil {
 		return err
@@ -235,9 +236,9 @@ func withoutTime(text string) string {
 	return strings.Join(lines, "")
 }
 
-// isInWordsOfItsEvent compares what explain says of a finding with the event of the controller that
+// hasMessageOfItsEvent compares the message of a finding with the event of the controller that
 // decided it.
-func (b berth) isInWordsOfItsEvent(ctx context.Context, ref string) error {
+func (b testNamespace) hasMessageOfItsEvent(ctx context.Context, ref string) error {
 	out, _, err := b.purser(ctx, "explain", ref, "-n", b.name, "-o", "json")
 	if err != nil {
 		return err
@@ -266,8 +267,8 @@ func (b berth) isInWordsOfItsEvent(ctx context.Context, ref string) error {
 	return nil
 }
 
-// listsOnce counts the requests of one live answer about everything.
-func (b berth) listsOnce(t *testing.T) {
+// listsOnce fails the test unless one live answer about all objects lists each kind once.
+func (b testNamespace) listsOnce(t *testing.T) {
 	t.Helper()
 	log := b.Audit()
 	from, err := log.Mark(t.Context())
@@ -294,8 +295,8 @@ func (b berth) listsOnce(t *testing.T) {
 	}
 }
 
-// isPlugin runs the same through kubectl.
-func (b berth) isPlugin(t *testing.T, ref string) {
+// isPlugin runs the same command through kubectl.
+func (b testNamespace) isPlugin(t *testing.T, ref string) {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Symlink(filepath.Join(b.Bin, "purser"), filepath.Join(dir, "kubectl-purser")))

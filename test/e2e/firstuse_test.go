@@ -16,7 +16,7 @@ import (
 // examples/first-use.yaml: no volume before a pod that uses the claim is scheduled.
 func TestFirstUse(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	objects := b.manifests(t, "first-use.yaml")
 	if len(objects) != 3 {
 		t.Fatalf("the example has %d objects, want class, claim and pod", len(objects))
@@ -47,17 +47,17 @@ func TestFirstUse(t *testing.T) {
 	b.awaitGone(t, pv)
 }
 
-// createPod tries again until the namespace has the service account that every pod needs.
-func (b berth) createPod(t *testing.T, pod *unstructured.Unstructured) {
+// createPod retries until the namespace has its default service account.
+func (b testNamespace) createPod(t *testing.T, pod *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error { return b.Client.Create(ctx, pod.DeepCopy()) })
 }
 
-// An unused claim goes without a trace, also one that was given to us before its time, as
-// after a restore.
+// An unused claim is deleted without leftovers, also one with the annotation of a provisioner
+// before it has a consumer, as after a restore.
 func TestFirstUseNever(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	class := b.class(t, func(c *storagev1.StorageClass) { *c.VolumeBindingMode = storagev1.VolumeBindingWaitForFirstConsumer })
 	claim := b.newClaim("unused", class.Name)
 	claim.Annotations = map[string]string{names.AnnStorageProvisioner: builtIn}

@@ -12,14 +12,14 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// What is in the folder is there again the next time, until --fresh forgets it. The copy of the
-// kubeconfig is private, works, and may be written again.
+// The next `up` on the folder has the same objects and volumes, until --fresh deletes them. The
+// copy of the kubeconfig is private, works, and may be overwritten.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir, copied := dataDir(t), filepath.Join(t.TempDir(), "kubeconfig")
 	cfg := stage.Config{DataDir: dir, Args: []string{"--kubeconfig", copied}}
 	s := start(t, cfg)
-	b := newBerth(t, s)
+	b := newTestNamespace(t, s)
 	claim := b.claim(t, "kept", "")
 	b.awaitBound(t, claim)
 	mustWork(t, copied)
@@ -44,7 +44,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("--fresh left %d volumes on disk", n)
 	}
 	mustWork(t, copied)
-	newBerth(t, b.Stage).passBy(t, "claim")
+	newTestNamespace(t, b.Stage).passBy(t, "claim")
 }
 
 func length(list client.ObjectList) int {

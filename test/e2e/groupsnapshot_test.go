@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A group snapshot of the claims that an expression selects (SN-H1): one member for each of them,
-// ready; all of it goes with the group.
+// A group snapshot of the claims that an expression selects (SN-H1): it has one ready member for
+// each, and the members are deleted with the group.
 func TestGroupSnapshot(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	for _, name := range []string{"data", "log", "other"} {
 		claim := b.newClaim(name, "")
 		claim.Labels = map[string]string{"part": name}

@@ -8,11 +8,11 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-// The provisioner has the rights that it ships with, no others, and they suffice.
+// The provisioner works with exactly the permissions that it ships with.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
-	b := newBerth(t, s)
+	b := newTestNamespace(t, s)
 	b.passBy(t, "claim")
 	end, err := s.Audit().Mark(t.Context())
 	must(t, err)
@@ -33,10 +33,10 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// provisioner is who the provisioner inside of `up` is for the API server.
+// provisioner is the user name of the provisioner inside of `up`.
 var provisioner = audit.ServiceAccount("purser-system", "csi-provisioner")
 
-// An intruder who takes over the provisioner does not have the cluster.
+// The account of the provisioner is not allowed to take over the cluster.
 func TestIdentityIsNotAdministrator(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

@@ -41,8 +41,8 @@ func awaitAlone(t *testing.T, dir string) {
 	})
 }
 
-// A power cut with a volume in use: no process survives `up`, and the next one on the folder cleans
-// up, still has everything, and finishes the work.
+// `up` is killed with a volume in use. No child process survives it. The next `up` on the folder
+// cleans up, has all objects, and finishes the work.
 func TestKilledInUse(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -77,14 +77,14 @@ func TestKilledInUse(t *testing.T) {
 	}
 }
 
-// A power cut in the middle of many: afterwards each claim has one volume, none is too many, and
-// none stays for the claims that are given up before it is known whether they had got one.
+// `up` is killed while it provisions many claims. After a restart each claim has exactly one
+// volume, and no volume is left of claims that were deleted while their outcome was uncertain.
 func TestKilledWhileProvisioning(t *testing.T) {
 	t.Parallel()
 	const many = 20
 	dir := dataDir(t)
 	killed := start(t, stage.Config{DataDir: dir})
-	b := newBerth(t, killed)
+	b := newTestNamespace(t, killed)
 	var kept, givenUp []*corev1.PersistentVolumeClaim
 	for i := range many {
 		kept = append(kept, b.claim(t, fmt.Sprintf("kept-%d", i), ""))
@@ -117,7 +117,7 @@ func TestKilledWhileProvisioning(t *testing.T) {
 }
 
 // awaitFolders waits until the built-in driver has this many volumes.
-func (b berth) awaitFolders(t *testing.T, want int) {
+func (b testNamespace) awaitFolders(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, func(context.Context) error {
 		if got := folders(t, b.Stage); got != want {
@@ -127,13 +127,13 @@ func (b berth) awaitFolders(t *testing.T, want int) {
 	})
 }
 
-// A power cut in the middle of deletions: nothing is forgotten.
+// `up` is killed while it deletes volumes. After a restart all of them are deleted.
 func TestKilledWhileDeleting(t *testing.T) {
 	t.Parallel()
 	const many = 20
 	dir := dataDir(t)
 	killed := start(t, stage.Config{DataDir: dir})
-	b := newBerth(t, killed)
+	b := newTestNamespace(t, killed)
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range many {
 		claims = append(claims, b.claim(t, fmt.Sprintf("claim-%d", i), ""))
@@ -166,8 +166,8 @@ func atLeast(have, want int) error {
 	return nil
 }
 
-// A component that dies takes `up` with it, which says at once which one, and leaves nothing
-// behind. Without etcd nothing gets an answer any more, and none is awaited.
+// When a component dies, `up` ends at once, names the component, and leaves nothing behind. Without
+// etcd no request is answered, and `up` does not wait for answers.
 func TestComponentDies(t *testing.T) {
 	t.Parallel()
 	for _, component := range []string{"kube-scheduler", "etcd"} {

@@ -54,7 +54,7 @@ func TestUpKubelet(t *testing.T) {
 	}
 }
 
-// awaitContainer waits until the pod has a running container other than the former one.
+// awaitContainer waits until the pod has a running container other than the previous one.
 func awaitContainer(t *testing.T, s *stage.Stage, pod *corev1.Pod, former string) (id string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {

@@ -32,7 +32,7 @@ func TestUpKubeletVolumes(t *testing.T) {
 	}
 	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--kubelet", "--attach-required"}})
 	importApp(t, s.DataDir)
-	b := kubeletBerth{newBerth(t, s), mounting.Layout{Root: filepath.Join(s.DataDir, "kubelet")}}
+	b := kubeletNamespace{newTestNamespace(t, s), mounting.Layout{Root: filepath.Join(s.DataDir, "kubelet")}}
 	class := b.class(t, nil)
 
 	group := func(p *corev1.Pod) {
@@ -44,7 +44,7 @@ func TestUpKubeletVolumes(t *testing.T) {
 	awaitContainer(t, s, writer, "")
 	b.mustBeAttached(t, claim)
 	file := filepath.Join(b.target(writer, claim), "sub", "hello")
-	eventually(t, func(ctx context.Context) error { // the status says running before the first write
+	eventually(t, func(ctx context.Context) error { // the pod may be running before its first write
 		info, err := os.Stat(file)
 		if err != nil {
 			return fmt.Errorf("%w; events of the pod:\n%s", err, b.story(ctx, writer))
@@ -63,7 +63,7 @@ func TestUpKubeletVolumes(t *testing.T) {
 	reader := b.run(t, restored, []string{"read", "/v/hello"}, group, func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever })
 	b.awaitPhase(t, reader, corev1.PodSucceeded)
 
-	other := newBerth(t, s)
+	other := newTestNamespace(t, s)
 	xfsClass := other.class(t, func(c *storagev1.StorageClass) {
 		c.AllowVolumeExpansion = new(true)
 		c.Parameters = map[string]string{"csi.storage.k8s.io/fstype": "xfs"}
@@ -112,7 +112,7 @@ func TestUpKubeletVolumes(t *testing.T) {
 	stop(t, s)
 }
 
-// importApp makes the image of tests known to the containerd of an `up`.
+// importApp imports the test image into the containerd of an `up`.
 func importApp(t *testing.T, dir string) {
 	t.Helper()
 	archive, err := containers.Image(t.TempDir())
@@ -125,13 +125,13 @@ func importApp(t *testing.T, dir string) {
 	}
 }
 
-// kubeletBerth is a namespace of an `up` with a kubelet.
-type kubeletBerth struct {
-	berth
+// kubeletNamespace is a namespace of an `up` with a kubelet.
+type kubeletNamespace struct {
+	testNamespace
 	layout mounting.Layout
 }
 
-func (b kubeletBerth) sized(t *testing.T, name, class, size string) *corev1.PersistentVolumeClaim {
+func (b kubeletNamespace) sized(t *testing.T, name, class, size string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim := b.newClaim(name, class)
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
@@ -140,7 +140,7 @@ func (b kubeletBerth) sized(t *testing.T, name, class, size string) *corev1.Pers
 }
 
 // run creates a pod whose container has the claim's volume at /v.
-func (b kubeletBerth) run(t *testing.T, claim *corev1.PersistentVolumeClaim, args []string, edits ...func(*corev1.Pod)) *corev1.Pod {
+func (b kubeletNamespace) run(t *testing.T, claim *corev1.PersistentVolumeClaim, args []string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: claim.Name}, Spec: corev1.PodSpec{
 		HostNetwork: true, TerminationGracePeriodSeconds: new(int64(1)), AutomountServiceAccountToken: new(false),
@@ -159,7 +159,7 @@ func (b kubeletBerth) run(t *testing.T, claim *corev1.PersistentVolumeClaim, arg
 	return pod
 }
 
-func (b kubeletBerth) awaitPhase(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase) {
+func (b kubeletNamespace) awaitPhase(t *testing.T, pod *corev1.Pod, phase corev1.PodPhase) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -173,7 +173,7 @@ func (b kubeletBerth) awaitPhase(t *testing.T, pod *corev1.Pod, phase corev1.Pod
 }
 
 // snapshotOf takes a snapshot with the claim's name.
-func (b kubeletBerth) snapshotOf(t *testing.T, claim *corev1.PersistentVolumeClaim) {
+func (b kubeletNamespace) snapshotOf(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 	t.Helper()
 	class := &snapshotv1.VolumeSnapshotClass{
 		ObjectMeta: metav1.ObjectMeta{Name: b.name}, Driver: builtIn, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
@@ -186,11 +186,11 @@ func (b kubeletBerth) snapshotOf(t *testing.T, claim *corev1.PersistentVolumeCla
 	b.awaitUsable(t, vs)
 }
 
-func (b kubeletBerth) target(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) string {
+func (b kubeletNamespace) target(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) string {
 	return b.layout.Target(mounting.ID{Pod: pod.UID, Spec: claim.Spec.VolumeName, Mode: mounting.Filesystem})
 }
 
-func (b kubeletBerth) statfs(t *testing.T, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) unix.Statfs_t {
+func (b kubeletNamespace) statfs(t *testing.T, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) unix.Statfs_t {
 	t.Helper()
 	must(t, b.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 	var got unix.Statfs_t
@@ -199,7 +199,7 @@ func (b kubeletBerth) statfs(t *testing.T, pod *corev1.Pod, claim *corev1.Persis
 }
 
 // mustBeAttached reads the claim, and fails unless its volume is attached.
-func (b kubeletBerth) mustBeAttached(t *testing.T, claim *corev1.PersistentVolumeClaim) {
+func (b kubeletNamespace) mustBeAttached(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 	t.Helper()
 	must(t, b.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 	var list storagev1.VolumeAttachmentList
@@ -212,7 +212,7 @@ func (b kubeletBerth) mustBeAttached(t *testing.T, claim *corev1.PersistentVolum
 	t.Errorf("no VolumeAttachment of volume %s is attached", claim.Spec.VolumeName)
 }
 
-func (b kubeletBerth) awaitDetached(t *testing.T) {
+func (b kubeletNamespace) awaitDetached(t *testing.T) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		var list storagev1.VolumeAttachmentList

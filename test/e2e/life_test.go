@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// live goes through steps of a life.
+// live runs the steps.
 func live(t *testing.T, steps []life.Step) {
 	t.Helper()
 	for _, step := range steps {
@@ -31,7 +31,7 @@ func live(t *testing.T, steps []life.Step) {
 // shownWidth is what a line of the demo has left of 80 columns.
 const shownWidth = 66
 
-// The life of a volume from the claim to the last byte, and then Ctrl-C.
+// A volume is created, used and deleted, and then `up` gets Ctrl-C.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	s := start(t, stage.Config{DataDir: dataDir(t)})
@@ -50,7 +50,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// The same life for a user who may not mount.
+// The same steps for a user without permission to mount.
 func TestLifeWithoutMounting(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -72,7 +72,7 @@ func TestLifeWithoutMounting(t *testing.T) {
 	live(t, l.End())
 }
 
-// Ctrl-C with a volume in use: the mount goes, the data stays.
+// After Ctrl-C with a volume in use, the mount is removed and the data is kept.
 func TestStopInUse(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)

@@ -27,11 +27,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atOnce is how many tests run at once. They wait more than they work, so it is not a matter of
-// cores.
+// atOnce is how many tests run in parallel. They mostly wait, so it does not depend on the
+// processors.
 const atOnce = "4"
 
-// waitTogether runs that many, unless a user has asked for another number.
+// waitTogether sets the number of parallel tests, unless the command line sets it.
 func waitTogether() {
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
@@ -40,7 +40,8 @@ func waitTogether() {
 	}
 }
 
-// sharedStage is the one `up` of all tests that do not kill it. It starts with the first of them.
+// sharedStage is the `up` that all tests share except those that kill it. The first of them starts
+// it.
 type sharedStage struct {
 	once    sync.Once
 	dir     string
@@ -90,7 +91,7 @@ func (c *sharedStage) end(failed bool) error {
 	return os.RemoveAll(c.dir)
 }
 
-// binaries is the folder with the built programs, without which there is nothing to try.
+// binaries returns the folder with the built programs. It skips the test if there is none.
 func binaries(t *testing.T) string {
 	t.Helper()
 	bin, err := stage.Bin()
@@ -123,8 +124,7 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
-// sweep takes away what a failed test leaves, except for the logs. That the test has failed is said
-// already.
+// sweep removes the leftovers of a failed test, except the logs.
 func sweep(dir string) {
 	processes, _ := leftover.Processes(dir)
 	for _, p := range processes {
@@ -154,7 +154,7 @@ func start(t *testing.T, cfg stage.Config) *stage.Stage {
 	return s
 }
 
-// stop is Ctrl-C, after which nothing must be left.
+// stop sends Ctrl-C, and fails the test unless all processes and mounts are gone.
 func stop(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	if err := s.Stop(); err != nil {

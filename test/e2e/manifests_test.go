@@ -36,11 +36,11 @@ func documents(t *testing.T, path string) (objects []*unstructured.Unstructured)
 	}
 }
 
-// Whatever is shipped is what a cluster takes: applied without being stored, a field that no kind
-// has is an error.
-func TestManifestsAreTaken(t *testing.T) {
+// A cluster accepts every shipped manifest: each is applied with a dry run, in which an unknown
+// field is an error.
+func TestManifestsAreAccepted(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	root, err := stage.Root()
 	must(t, err)
 	// Of deploy/chart, the rendered objects are applied in internal/roles; deploy/monitoring is for Prometheus.
@@ -58,7 +58,7 @@ func TestManifestsAreTaken(t *testing.T) {
 	}
 }
 
-func (b berth) mustTake(t *testing.T, path string) {
+func (b testNamespace) mustTake(t *testing.T, path string) {
 	t.Helper()
 	objects := documents(t, path)
 	if len(objects) == 0 {

@@ -54,8 +54,8 @@ func (o outcome) complaints() []string {
 	return lines
 }
 
-// mustSay compares the outcome with what a person should get: the exit code and one line per
-// mistake, which has all the words.
+// mustSay compares the outcome with the expected exit code and error output: one line per mistake,
+// with all the words.
 func (o outcome) mustSay(t *testing.T, code int, lines ...[]string) {
 	t.Helper()
 	if o.code != code {
@@ -81,7 +81,7 @@ const (
 	fatal   = 255
 )
 
-// Each mistake gets one clear line, and leaves nothing behind.
+// Each mistake gets one line of error output, and no file is created.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	purser := filepath.Join(binaries(t), "purser")
@@ -138,7 +138,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Without the programs that it starts, up says which ones are missing, where it looked, and how to
+// Without the programs that it starts, up names the missing ones, the searched folders, and how to
 // get them.
 func TestProgramsMissing(t *testing.T) {
 	t.Parallel()
@@ -161,11 +161,12 @@ func copyProgram(t *testing.T, from, to string) {
 	must(t, errors.Join(err, target.Close()))
 }
 
-// Two clusters in one folder would tear its data: the second is refused and named the first.
+// Two clusters in one folder would corrupt its data: the second is refused, and the error names the
+// first.
 func TestFolderInUse(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	command{path: filepath.Join(s.Bin, "purser"), args: []string{"up", "--data-dir", s.DataDir}}.run(t).
 		mustSay(t, failure, []string{s.DataDir, fmt.Sprintf("process %d", s.Pid())})
-	newBerth(t, s).passBy(t, "undisturbed")
+	newTestNamespace(t, s).passBy(t, "undisturbed")
 }

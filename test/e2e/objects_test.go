@@ -23,18 +23,17 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// patience bounds every wait. It is generous: what is waited for takes milliseconds on an idle
-// machine, and the resync of the stock PV controller, which some of it hangs on, comes every 15
-// seconds.
+// patience bounds every wait. Most waits take milliseconds on an idle machine, but some depend on
+// the resync of the stock PV controller every 15 seconds.
 const patience = time.Minute
 
-// eventually waits until there is nothing missing any more. missing says what is.
+// eventually waits until missing returns nil.
 func eventually(t *testing.T, missing func(context.Context) error) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		now := missing(ctx)
-		if now == nil || last == nil || ctx.Err() == nil { // the end of the time tells less than what was missing
+		if now == nil || last == nil || ctx.Err() == nil { // the last error says more than the timeout
 			last = now
 		}
 		return last == nil, nil
@@ -51,21 +50,21 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// berth is a namespace of the test's own, and what the test does there.
-type berth struct {
+// testNamespace is the namespace of a test, with methods for the objects in it.
+type testNamespace struct {
 	*stage.Stage
 	name string
 }
 
-func newBerth(t *testing.T, s *stage.Stage) berth {
+func newTestNamespace(t *testing.T, s *stage.Stage) testNamespace {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "berth-"}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
 	must(t, s.Client.Create(t.Context(), namespace))
-	return berth{Stage: s, name: namespace.Name}
+	return testNamespace{Stage: s, name: namespace.Name}
 }
 
-// class creates a StorageClass of the test's own. change may be nil.
-func (b berth) class(t *testing.T, change func(*storagev1.StorageClass)) *storagev1.StorageClass {
+// class creates a StorageClass of the test. change may be nil.
+func (b testNamespace) class(t *testing.T, change func(*storagev1.StorageClass)) *storagev1.StorageClass {
 	t.Helper()
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: b.name}, Provisioner: builtIn,
@@ -81,8 +80,8 @@ func (b berth) class(t *testing.T, change func(*storagev1.StorageClass)) *storag
 // builtIn is the name of the driver inside of `up`.
 const builtIn = "csi.purser"
 
-// newClaim is for a class; "" means the default one.
-func (b berth) newClaim(name, class string) *corev1.PersistentVolumeClaim {
+// newClaim returns a claim of a class; "" means the default one.
+func (b testNamespace) newClaim(name, class string) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -96,7 +95,7 @@ func (b berth) newClaim(name, class string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-func (b berth) claim(t *testing.T, name, class string) *corev1.PersistentVolumeClaim {
+func (b testNamespace) claim(t *testing.T, name, class string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim := b.newClaim(name, class)
 	must(t, b.Client.Create(t.Context(), claim))
@@ -104,7 +103,7 @@ func (b berth) claim(t *testing.T, name, class string) *corev1.PersistentVolumeC
 }
 
 // awaitBound returns the claim's PersistentVolume.
-func (b berth) awaitBound(t *testing.T, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+func (b testNamespace) awaitBound(t *testing.T, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
@@ -121,7 +120,7 @@ func (b berth) awaitBound(t *testing.T, claim *corev1.PersistentVolumeClaim) *co
 }
 
 // awaitGone waits until the object does not exist.
-func (b berth) awaitGone(t *testing.T, o client.Object) {
+func (b testNamespace) awaitGone(t *testing.T, o client.Object) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		err := b.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -135,14 +134,14 @@ func (b berth) awaitGone(t *testing.T, o client.Object) {
 	})
 }
 
-func (b berth) delete(t *testing.T, o client.Object, options ...client.DeleteOption) {
+func (b testNamespace) delete(t *testing.T, o client.Object, options ...client.DeleteOption) {
 	t.Helper()
 	must(t, b.Client.Delete(t.Context(), o, options...))
 }
 
-// passBy runs a claim through its whole life. Afterwards the controllers have seen all that was
-// written before, so that what did not happen by then was not going to happen.
-func (b berth) passBy(t *testing.T, name string) {
+// passBy creates a claim, waits until it is bound, and deletes it. Afterwards the controllers have
+// processed all earlier writes, so that a test can assert that something does not happen.
+func (b testNamespace) passBy(t *testing.T, name string) {
 	t.Helper()
 	claim := b.claim(t, name, "purser")
 	pv := b.awaitBound(t, claim)
@@ -151,7 +150,7 @@ func (b berth) passBy(t *testing.T, name string) {
 }
 
 // events about an object, written by components whose name begins with source.
-func (b berth) events(ctx context.Context, about client.Object, source string) ([]corev1.Event, error) {
+func (b testNamespace) events(ctx context.Context, about client.Object, source string) ([]corev1.Event, error) {
 	var all corev1.EventList
 	if err := b.Client.List(ctx, &all, client.InNamespace(b.name)); err != nil {
 		return nil, err
@@ -165,8 +164,8 @@ func (b berth) events(ctx context.Context, about client.Object, source string) (
 	return found, nil
 }
 
-// story is what the events tell about an object.
-func (b berth) story(ctx context.Context, about client.Object) string {
+// story returns the events of an object as text.
+func (b testNamespace) story(ctx context.Context, about client.Object) string {
 	events, err := b.events(ctx, about, "")
 	if err != nil {
 		return err.Error()
@@ -179,7 +178,7 @@ func (b berth) story(ctx context.Context, about client.Object) string {
 }
 
 // awaitEvent waits for an event whose message has the words.
-func (b berth) awaitEvent(t *testing.T, about client.Object, source, kind, reason, words string) {
+func (b testNamespace) awaitEvent(t *testing.T, about client.Object, source, kind, reason, words string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		events, err := b.events(ctx, about, source)
@@ -195,8 +194,8 @@ func (b berth) awaitEvent(t *testing.T, about client.Object, source, kind, reaso
 	})
 }
 
-// folder is where the built-in driver keeps the volume of a claim.
-func (b berth) folder(claim *corev1.PersistentVolumeClaim) string {
+// folder returns the path of a claim's volume in the built-in driver.
+func (b testNamespace) folder(claim *corev1.PersistentVolumeClaim) string {
 	return filepath.Join(b.VolumesDir(), "pvc-"+string(claim.UID))
 }
 
@@ -209,7 +208,7 @@ func exists(t *testing.T, path string) bool {
 	return err == nil
 }
 
-// folders is the number of volumes that the built-in driver has.
+// folders returns the number of volumes of the built-in driver.
 func folders(t *testing.T, s *stage.Stage) int {
 	t.Helper()
 	entries, err := os.ReadDir(s.VolumesDir())
@@ -227,8 +226,8 @@ func examples(t *testing.T) string {
 	return filepath.Join(root, "examples")
 }
 
-// manifests reads the objects of an example, for the test's own namespace.
-func (b berth) manifests(t *testing.T, name string) []*unstructured.Unstructured {
+// manifests reads the objects of an example, and sets the namespace of the test.
+func (b testNamespace) manifests(t *testing.T, name string) []*unstructured.Unstructured {
 	t.Helper()
 	objects := documents(t, filepath.Join(examples(t), name))
 	for _, o := range objects {

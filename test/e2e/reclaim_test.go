@@ -15,10 +15,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// Retain means that the volume outlives its claim, and can be given up later.
+// With Retain the volume outlives its claim, and can be deleted later.
 func TestRetain(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	class := b.class(t, func(c *storagev1.StorageClass) { *c.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain })
 	claim := b.claim(t, "kept", class.Name)
 	pv := b.awaitBound(t, claim)
@@ -45,11 +45,11 @@ func TestRetain(t *testing.T) {
 	}
 }
 
-// A PersistentVolume that is deleted before its claim waits for it, and takes the volume with it
-// (D-30).
+// A PersistentVolume that is deleted before its claim stays until the claim is deleted, and then
+// the volume is deleted with it (D-30).
 func TestVolumeDeletedFirst(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	claim := b.claim(t, "in-use", "")
 	pv := b.awaitBound(t, claim)
 	b.delete(t, pv)
@@ -66,10 +66,10 @@ func TestVolumeDeletedFirst(t *testing.T) {
 	}
 }
 
-// A claim that is deleted while its volume is made leaves nothing, whichever is quicker.
+// A claim that is deleted while its volume is created leaves nothing, whichever completes first.
 func TestClaimDeletedAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	for i := range 10 {
 		claim := b.claim(t, fmt.Sprintf("fleeting-%d", i), "")
 		b.delete(t, claim)
@@ -88,7 +88,7 @@ func TestClaimDeletedAtOnce(t *testing.T) {
 }
 
 // awaitVolume reads pv until it fits.
-func (b berth) awaitVolume(t *testing.T, pv *corev1.PersistentVolume, what string, fits func() bool) {
+func (b testNamespace) awaitVolume(t *testing.T, pv *corev1.PersistentVolume, what string, fits func() bool) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(pv), pv); err != nil {

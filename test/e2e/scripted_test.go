@@ -17,8 +17,8 @@ import (
 	"github.com/purser-csi/purser/test/scripted"
 )
 
-// ownDriver is a driver that has a controller and nothing else. Its first CreateVolume makes the
-// volume and does not say so.
+// ownDriver is a driver with only a controller service. Its first CreateVolume makes the volume,
+// and the answer is lost.
 type ownDriver struct {
 	scripted.Driver
 
@@ -44,7 +44,7 @@ func (s *ownDriver) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: "lun-7", CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}}, nil
 }
 
-// note returns how many requests there were with this one.
+// note records the request, and returns the number of requests so far.
 func (s *ownDriver) note(r *csi.CreateVolumeRequest) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *ownDriver) serve(t *testing.T, socket string) (end func()) {
 	return server.Stop
 }
 
-// A driver that may have made a volume is asked the same again, and the volume is deleted once.
+// After an uncertain CreateVolume the same request is sent again, and the volume is deleted once.
 func TestUncertainDriver(t *testing.T) {
 	t.Parallel()
 	binaries(t)
@@ -76,7 +76,7 @@ func TestUncertainDriver(t *testing.T) {
 	driver := newOwnDriver("scripted.csi", func(context.Context) error { return status.Error(codes.Unavailable, "the array is rebooting") })
 	driver.serve(t, socket)
 
-	b := newBerth(t, start(t, stage.Config{DataDir: filepath.Join(dir, "d"), Socket: socket, Args: []string{"--csi-address", socket}}))
+	b := newTestNamespace(t, start(t, stage.Config{DataDir: filepath.Join(dir, "d"), Socket: socket, Args: []string{"--csi-address", socket}}))
 	claim := b.claim(t, "claim", "")
 	pv := b.awaitBound(t, claim)
 	b.awaitEvent(t, claim, "scripted.csi", "Warning", "ProvisioningFailed", "the array is rebooting")
@@ -86,9 +86,8 @@ func TestUncertainDriver(t *testing.T) {
 	driver.mustHaveUndone(t)
 }
 
-// A power cut while the driver makes a volume, and the claim is gone before the driver is served
-// again: the orphaned volume is found and deleted. Upstream loses it
-// (external-provisioner #486).
+// The process is killed while the driver makes a volume, and the claim is deleted before the next
+// start. The orphaned volume is found and deleted. Upstream leaks it (external-provisioner #486).
 func TestKilledWhileDriverWorks(t *testing.T) {
 	t.Parallel()
 	binaries(t)
@@ -98,7 +97,7 @@ func TestKilledWhileDriverWorks(t *testing.T) {
 	driver.serve(t, socket)
 	around := stage.Config{DataDir: data, Socket: socket, Args: []string{"--csi-address", socket}}
 
-	b := newBerth(t, start(t, around))
+	b := newTestNamespace(t, start(t, around))
 	claim := b.claim(t, "claim", "")
 	eventually(t, func(context.Context) error {
 		if calls, _ := driver.seen(); calls == 0 {
@@ -109,7 +108,7 @@ func TestKilledWhileDriverWorks(t *testing.T) {
 	b.Kill()
 	awaitAlone(t, data)
 
-	b.Stage = start(t, stage.Config{DataDir: data}) // around another driver: no controller serves the claim
+	b.Stage = start(t, stage.Config{DataDir: data}) // with another driver: no provisioner serves the claim
 	b.delete(t, claim)
 	b.awaitGone(t, claim)
 	stop(t, b.Stage)
@@ -124,14 +123,15 @@ func TestKilledWhileDriverWorks(t *testing.T) {
 	driver.mustHaveUndone(t)
 }
 
-// seen is how often volumes were asked for, and how often they were given back.
+// seen returns the numbers of CreateVolume and DeleteVolume calls.
 func (s *ownDriver) seen() (created, deleted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.created), len(s.deleted)
 }
 
-// mustHaveUndone: the same was asked twice, and the one volume deleted once.
+// mustHaveUndone fails the test unless there were two equal CreateVolume calls and one
+// DeleteVolume.
 func (s *ownDriver) mustHaveUndone(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()

@@ -14,12 +14,12 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// The examples apply as a whole, and the snapshot among them becomes ready on the real driver and
-// goes with its content.
+// All examples can be applied together. The snapshot among them becomes ready on the real driver,
+// and is deleted with its content.
 //
 // It does not run in parallel: other tests create the classes of one example.
 func TestExamplesApplyAsAWhole(t *testing.T) {
-	b := newBerth(t, shared(t))
+	b := newTestNamespace(t, shared(t))
 	_, err := b.Kubectl(t.Context(), "apply", "-n", b.name, "-f", examples(t))
 	must(t, err)
 	vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "logbook-monday"}}
@@ -54,7 +54,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 }
 
 // awaitUsable waits until the snapshot can be restored.
-func (b berth) awaitUsable(t *testing.T, vs *snapshotv1.VolumeSnapshot) {
+func (b testNamespace) awaitUsable(t *testing.T, vs *snapshotv1.VolumeSnapshot) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(vs), vs); err != nil {

@@ -38,7 +38,7 @@ func zoneOf(pv *corev1.PersistentVolume) string {
 }
 
 // podFor returns a pod that uses the claim, in one zone or in any.
-func (b berth) podFor(claim *corev1.PersistentVolumeClaim, zone string) *corev1.Pod {
+func (b testNamespace) podFor(claim *corev1.PersistentVolumeClaim, zone string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: claim.Name},
 		Spec: corev1.PodSpec{
@@ -54,8 +54,9 @@ func (b berth) podFor(claim *corev1.PersistentVolumeClaim, zone string) *corev1.
 	return pod
 }
 
-// sized is a claim of the default class, which waits for its first consumer in a cluster with zones.
-func (b berth) sized(t *testing.T, name, size string) *corev1.PersistentVolumeClaim {
+// sized creates a claim of the default class, which has WaitForFirstConsumer in a cluster with
+// zones.
+func (b testNamespace) sized(t *testing.T, name, size string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim := b.newClaim(name, "")
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
@@ -69,7 +70,7 @@ func TestZones(t *testing.T) {
 	t.Parallel()
 	metrics, err := scrape.FreeAddress()
 	must(t, err)
-	b := newBerth(t, start(t, stage.Config{DataDir: dataDir(t), Bin: binaries(t), Args: []string{
+	b := newTestNamespace(t, start(t, stage.Config{DataDir: dataDir(t), Bin: binaries(t), Args: []string{
 		"--nodes", "6", "--zones", "a=100Mi,b=100Mi,c=100Mi", "--http-endpoint", metrics,
 	}}))
 	before := 0
@@ -101,7 +102,7 @@ func TestZones(t *testing.T) {
 	})
 }
 
-func (b berth) podsLand(t *testing.T) {
+func (b testNamespace) podsLand(t *testing.T) {
 	for _, zone := range []string{"a", "b", "c"} {
 		claim := b.sized(t, "in-"+zone, "4Mi")
 		pod := b.podFor(claim, zone)
@@ -118,7 +119,7 @@ func (b berth) podsLand(t *testing.T) {
 }
 
 // awaitNode returns the node that the scheduler chose.
-func (b berth) awaitNode(t *testing.T, pod *corev1.Pod) *corev1.Node {
+func (b testNamespace) awaitNode(t *testing.T, pod *corev1.Pod) *corev1.Node {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		if err := b.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -151,8 +152,8 @@ spec:
     spec: {accessModes: [ReadWriteOnce], storageClassName: %[1]s, resources: {requests: {storage: 4Mi}}}
 `
 
-func (b berth) setSpreads(t *testing.T) {
-	b.class(t, func(*storagev1.StorageClass) {}) // of immediate binding: the volumes are made before the pods are scheduled
+func (b testNamespace) setSpreads(t *testing.T) {
+	b.class(t, func(*storagev1.StorageClass) {}) // with Immediate binding: the volumes are created before the pods are scheduled
 	path := filepath.Join(t.TempDir(), "set.yaml")
 	must(t, os.WriteFile(path, fmt.Appendf(nil, statefulSet, b.name), 0o600))
 	if _, err := b.Kubectl(t.Context(), "apply", "-f", path); err != nil {
@@ -173,12 +174,12 @@ func (b berth) setSpreads(t *testing.T) {
 	}
 }
 
-func (b berth) podNamed(name string) *corev1.Pod {
+func (b testNamespace) podNamed(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}}
 }
 
-// fullZoneIsLeft has a volume that leaves no room in zone a, and two pods that would rather be there.
-func (b berth) fullZoneIsLeft(t *testing.T) {
+// fullZoneIsLeft creates a volume that fills zone a, and two pods that prefer this zone.
+func (b testNamespace) fullZoneIsLeft(t *testing.T) {
 	pods := map[string]*corev1.Pod{"first": nil, "second": nil, "third": nil}
 	zones := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
@@ -206,10 +207,11 @@ func (b berth) fullZoneIsLeft(t *testing.T) {
 	}
 }
 
-// A node that the scheduler chose and that is gone is given back with an event that names it (H-8).
+// A claim whose selected node was deleted is given back to the scheduler, with an event that names
+// the node (H-8).
 func TestSelectedNodeIsGone(t *testing.T) {
 	t.Parallel()
-	b := newBerth(t, start(t, stage.Config{DataDir: dataDir(t), Bin: binaries(t), Args: []string{"--zones", "a,b"}}))
+	b := newTestNamespace(t, start(t, stage.Config{DataDir: dataDir(t), Bin: binaries(t), Args: []string{"--zones", "a,b"}}))
 	claim := b.newClaim("claim", "")
 	claim.Annotations = map[string]string{"volume.kubernetes.io/selected-node": "gone-node"}
 	must(t, b.Client.Create(t.Context(), claim))

@@ -1,3 +1,3 @@
-// Package house holds the rules of the source tree: who may import whom, what the core may not
-// touch, and that every room says what it is for.
+// Package house checks the rules of the source tree: which package may import which, the purity of
+// the core, and that every package has a doc comment.
 package house

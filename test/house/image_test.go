@@ -21,7 +21,7 @@ func text(t *testing.T, path ...string) string {
 	return string(content)
 }
 
-// found are what the pattern's group matches.
+// found returns the matches of the pattern's group.
 func found(pattern, in string) (all []string) {
 	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(in, -1) {
 		all = append(all, match[1])
@@ -36,7 +36,7 @@ func TestImageIsBuiltWithTheGoOfTheModule(t *testing.T) {
 	}
 }
 
-// What is not copied, or not sent to the builder, does not exist when the image is built.
+// The image build sends and copies each folder that the program has packages in.
 func TestImageIsBuiltFromAllOfTheProgram(t *testing.T) {
 	copied := found(`(?m)^COPY (\w+) \w+$`, text(t, "deploy", "Dockerfile"))
 	sent := found(`(?m)^!(\w+)$`, text(t, "deploy", "Dockerfile.dockerignore"))
@@ -54,7 +54,7 @@ func TestImageIsBuiltFromAllOfTheProgram(t *testing.T) {
 	}
 }
 
-// A program that the driver says to install where it is missing is in the driver's image.
+// The driver's image has every program whose absence the driver reports as an error.
 func TestImageHasTheProgramsOfTheDriver(t *testing.T) {
 	installed := strings.Fields(strings.Join(found(`apt-get install (.*) \\`, text(t, "deploy", "Dockerfile")), " "))
 	locked := found(`(?m)^amd64 (\S+) `, text(t, "deploy", "driver-packages.lock"))

@@ -12,7 +12,7 @@ import (
 
 const module = "github.com/purser-csi/purser"
 
-// pkg is what `go list` knows of a package of ours.
+// pkg is the output of `go list` for a package of this module.
 type pkg struct {
 	ImportPath string
 	Dir        string
@@ -44,7 +44,7 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// room is the part of the house that a package is in.
+// room returns the group of packages that a package belongs to.
 func room(path string) string {
 	path = strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 	path = strings.TrimPrefix(path, "internal/")
@@ -52,8 +52,8 @@ func room(path string) string {
 	return name
 }
 
-// mayImport is the plan of the house: each room, and the rooms that it may use beside itself.
-// docs/design.md draws it.
+// mayImport lists for each group of packages the other groups that it may import. docs/design.md
+// has the diagram.
 var mayImport = map[string][]string{
 	"cmd":         {"roles"},
 	"roles":       {"controllers", "reconcile", "world", "driver", "node", "cluster", "loopdev", "mount", "kube", "csirpc", "telemetry", "core", "deploy"},
@@ -91,15 +91,16 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// coreMayImport are the packages from elsewhere that decisions may use: types and pure functions.
+// coreMayImport are the packages of other modules that the core may import: types and pure
+// functions.
 var coreMayImport = []string{
 	"bytes", "cmp", "compress/flate", "crypto/sha256", "encoding/base64", "encoding/binary", "encoding/hex", "encoding/json", "errors", "fmt", "hash/fnv", "io", "iter", "maps", "math", "math/bits", "path", "regexp",
 	"slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 	"k8s.io/api/", "k8s.io/apimachinery/pkg/api/resource", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels",
 	"k8s.io/apimachinery/pkg/types", "k8s.io/apimachinery/pkg/util/resourceversion", "k8s.io/apimachinery/pkg/util/validation", "k8s.io/utils/ptr", "k8s.io/utils/third_party/forked/golang/btree",
 	"github.com/kubernetes-csi/external-snapshotter/client/v8/apis/", "k8s.io/apimachinery/pkg/selection",
-	// The tables and functions of in-tree migration, which every component of Kubernetes shares.
-	// They ask for a logger, and get the zero value, which logs nothing.
+	// The tables and functions of in-tree migration, which every component of Kubernetes uses. They
+	// take a logger, and get the zero value, which logs nothing.
 	"k8s.io/csi-translation-lib", "github.com/go-logr/logr",
 	"github.com/container-storage-interface/spec/lib/go/csi", "google.golang.org/grpc/codes", "google.golang.org/protobuf/proto",
 }
@@ -123,8 +124,8 @@ func TestCoreIsPure(t *testing.T) {
 	}
 }
 
-// Kubernetes itself and etcd are programs that we start, never code that we link; and what would
-// bring half of Kubernetes with it stays out.
+// Kubernetes and etcd are started as programs and never linked. Packages that would import large
+// parts of Kubernetes are forbidden too.
 func TestForeignServersStayOut(t *testing.T) {
 	forbidden := []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server", "k8s.io/apiserver", "sigs.k8s.io/sig-storage-lib-external-provisioner"}
 	for _, p := range packages(t) {

@@ -16,7 +16,7 @@ var unnamed = regexp.MustCompile(`\b([Nn]obody|[Ss]omebody|[Aa]nybody|[Ww]hoever
 // account is the only other sense of such a word: the user of that name that Unix systems have.
 var account = regexp.MustCompile(`(user\.Lookup\(|"userID": )"nobody"`)
 
-// spoken are the files whose words people read.
+// spoken are the kinds of files with text for readers.
 var spoken = []string{".go", ".md", ".yaml", ".sh", ".txt", "Makefile"}
 
 const (
@@ -57,7 +57,7 @@ func TestLinesOfSourceFit(t *testing.T) {
 	})
 }
 
-// eachFile visits the files of the module that people read, but for what was built.
+// eachFile visits the files of the module with text for readers, except built files.
 func eachFile(t *testing.T, visit func(path, content string)) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

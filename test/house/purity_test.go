@@ -12,7 +12,7 @@ import (
 // clockCalls read or wait for the wall clock.
 var clockCalls = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
 
-// checkPurity looks for what an import cannot show: reading the clock, and starting goroutines.
+// checkPurity finds impure code that imports do not show: reads of the clock, and goroutines.
 func checkPurity(t *testing.T, p pkg) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -1,5 +1,5 @@
-// Package audit counts what an API server was asked, by whom and how it answered, from its audit
-// log. These counts are exact, where a clock on a busy machine is not.
+// Package audit counts the requests to an API server by user, kind and status code, from its audit
+// log. The counts are exact, unlike times on a busy machine.
 //
-// It must not know which requests are good ones.
+// It must not judge the requests.
 package audit

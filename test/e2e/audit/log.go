@@ -15,20 +15,20 @@ import (
 // Log is the file that an API server writes.
 type Log struct {
 	Path string
-	// Touch makes a request whose URI names the mark, which is how a mark gets into the log.
+	// Touch makes a request whose URI contains the mark, so that the mark is in the log.
 	Touch func(ctx context.Context, mark string) error
 }
 
 // Mark is a place in the log.
 type Mark int64
 
-// markTime bounds how long the server takes to write down what it has answered.
+// markTime bounds how long the server takes to log a request after the response.
 const markTime = 10 * time.Second
 
-// markLength makes marks that are not alike.
+// markLength is long enough for unique marks.
 const markLength = 16
 
-// Mark is the end of the log when everything that was answered before is in it.
+// Mark waits until all requests that were answered before are in the log, and returns its end.
 func (l *Log) Mark(ctx context.Context) (Mark, error) {
 	name := "audit-mark-" + rand.String(markLength)
 	if err := l.Touch(ctx, name); err != nil {
@@ -54,7 +54,7 @@ func (l *Log) Mark(ctx context.Context) (Mark, error) {
 	return end, nil
 }
 
-// Between counts what was asked from one mark to another.
+// Between counts the requests from one mark to another.
 func (l *Log) Between(from, to Mark) (tally Tally, err error) {
 	return tally, l.read(from, to, func(part io.Reader) error {
 		tally, err = Count(part)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Moments are points in time, in their order.
+// Moments are points in time, in ascending order.
 type Moments []time.Time
 
 // Span is the time from the first to the last.
@@ -18,8 +18,7 @@ func (m Moments) Span() time.Duration {
 	return m[len(m)-1].Sub(m[0])
 }
 
-// Firsts says when the requests of one kind had succeeded, once for each object: further requests
-// for the same object are about something else.
+// Firsts returns the time of the first successful request of one kind for each object.
 func Firsts(log io.Reader, kind Request) (Moments, error) {
 	type object struct{ namespace, name string }
 	seen := map[object]time.Time{}

@@ -30,10 +30,10 @@ func (r Request) IsWrite() bool {
 	return true
 }
 
-// IsEvent reports whether the request is about events, which tell of the work and are none.
+// IsEvent reports whether the request is about events.
 func (r Request) IsEvent() bool { return r.Resource == "events" }
 
-// IsDiscovery reports whether the request asks what the API server has, and not for an object.
+// IsDiscovery reports whether the request is for discovery, and not for an object.
 func (r Request) IsDiscovery() bool { return strings.HasPrefix(r.Resource, "/") }
 
 // Answers counts how requests of one kind were answered, by HTTP status.
@@ -51,12 +51,12 @@ func (a Answers) All() int {
 // Tally counts requests by kind and answer.
 type Tally map[Request]Answers
 
-// By is the part of a tally that one user asked.
+// By returns the requests of one user.
 func (t Tally) By(user string) Tally {
 	return t.Where(func(r Request) bool { return r.User == user })
 }
 
-// Where is the part of a tally that fits.
+// Where returns the requests for which fits returns true.
 func (t Tally) Where(fits func(Request) bool) Tally {
 	part := Tally{}
 	for r, a := range t {
@@ -87,7 +87,7 @@ func (t Tally) Answered(codes ...int) int {
 	return n
 }
 
-// line is what is used of an entry.
+// line has the fields of an entry that are used.
 type line struct {
 	Stage string `json:"stage"`
 	Verb  string `json:"verb"`

@@ -37,7 +37,7 @@ func run() int {
 	return 0
 }
 
-// perform plays in a folder of its own, which stays when something went wrong, for the logs in it.
+// perform runs the demo in a new folder, which is kept after an error, for its logs.
 func perform(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "purser-demo-")
 	if err != nil {

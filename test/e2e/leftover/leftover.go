@@ -46,7 +46,7 @@ func Processes(dir string) ([]Process, error) {
 	return found, nil
 }
 
-// gone is how reading about a process fails that has ended meanwhile.
+// gone reports whether the error is that of reading about a process that has ended.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }

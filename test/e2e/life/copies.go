@@ -30,8 +30,8 @@ type Copies struct {
 
 var snapshotKey = client.ObjectKey{Namespace: "default", Name: "logbook-monday"}
 
-// Possible reports whether the driver takes snapshots. One that keeps volumes in directories, as for
-// users other than root, does not.
+// Possible reports whether the driver supports snapshots. The directory backend, which users other
+// than root get, does not.
 func (c *Copies) Possible(ctx context.Context) (bool, error) {
 	answer, err := c.Stage.Driver.Controller().ControllerGetCapabilities(ctx, &csi.ControllerGetCapabilitiesRequest{})
 	for _, one := range answer.GetCapabilities() {
@@ -56,7 +56,7 @@ func (c *Copies) Steps() []Step {
 	}
 }
 
-// begin is the first half of the source's life, of which the last step writes the file.
+// begin runs the first steps of the source volume, the last of which writes the file.
 func (c *Copies) begin(ctx context.Context) (seen string, err error) {
 	for _, step := range c.source.Begin() {
 		if seen, err = step.Run(ctx); err != nil {
@@ -128,8 +128,8 @@ func (c *Copies) podOfRestored() *corev1.Pod {
 	}
 }
 
-// compare reads both volumes: the restored one has what the snapshot saw, the source what was
-// written since.
+// compare reads both volumes: the restored one has the content of the snapshot, the source the
+// current one.
 func (c *Copies) compare(context.Context) (string, error) {
 	got, err := os.ReadFile(filepath.Join(c.restored.Target(), "entries"))
 	if err != nil {

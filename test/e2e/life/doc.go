@@ -1,3 +1,3 @@
-// Package life is the life of a volume, step by step, on a real cluster: from the claim to the last
-// byte on disk. The demo narrates it, the tests assert it.
+// Package life runs a volume through all its steps on a real cluster, from the claim to the
+// deletion of its data. The demo prints the steps, and the tests check them.
 package life

@@ -22,7 +22,7 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// Life is one volume and those who use it. The names are those in examples/.
+// Life is a volume with its claim and pod. The names are those in examples/.
 type Life struct {
 	Stage    *stage.Stage
 	Examples string // folder with the manifests
@@ -38,11 +38,11 @@ type Life struct {
 // Step is one thing that must happen.
 type Step struct {
 	Name string
-	// Run makes it happen or waits for it. It returns what there is to see.
+	// Run performs the step or waits for it. It returns a description of the result.
 	Run func(context.Context) (string, error)
 }
 
-// Steps are the whole life, in order.
+// Steps are all steps, in order.
 func (l *Life) Steps() []Step { return append(l.Begin(), l.End()...) }
 
 // Begin is the first half: when it is done, the volume is published and in use.
@@ -148,7 +148,7 @@ func (l *Life) schedule(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s on node %s", l.podKey(), l.pod.Spec.NodeName), err
 }
 
-// Target is where kubelet would have the volume published for the pod.
+// Target is the target path at which a kubelet would publish the volume for the pod.
 func (l *Life) Target() string {
 	return filepath.Join(
 		l.Stage.DataDir,
@@ -173,8 +173,8 @@ func (l *Life) publish(ctx context.Context) (string, error) {
 	return l.shown(l.Target()), err
 }
 
-// shown is a path below the data folder as a line of a terminal has room for it: without that
-// folder, and uids cut short.
+// shown shortens a path below the data folder for a line of a terminal: without that folder, and
+// with short uids.
 func (l *Life) shown(path string) string {
 	path, _ = strings.CutPrefix(path, l.Stage.DataDir+"/")
 	for _, uid := range []string{string(l.pod.UID), string(l.claim.UID)} {
@@ -215,8 +215,8 @@ func (l *Life) useFile(ctx context.Context) (string, error) {
 	return l.ReadBack(ctx)
 }
 
-// ReadBack finds by another path what was written through the pod's: in the folder of the driver,
-// or where the volume is staged, which it is afterwards.
+// ReadBack reads the data that the pod wrote by another path: in the folder of the driver, or at
+// the staging path.
 func (l *Life) ReadBack(ctx context.Context) (string, error) {
 	dir, err := l.staged(ctx)
 	if err != nil {
@@ -242,7 +242,8 @@ func (l *Life) ReadBack(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%q", got), nil
 }
 
-// unpublish deletes the pod, which goes when the node agent has unpublished its volume.
+// unpublish deletes the pod, and waits until the node agent has unpublished its volume and the pod
+// is gone.
 func (l *Life) unpublish(ctx context.Context) (string, error) {
 	if _, err := l.Stage.Kubectl(ctx, "delete", "pod", l.podKey().Name, "--wait=false"); err != nil {
 		return "", err

@@ -19,7 +19,7 @@ type Stuck struct {
 	Examples string // folder with the manifests
 }
 
-// CommandOfStuck is what asks why.
+// CommandOfStuck is the command that explains it.
 const CommandOfStuck = "purser explain pvc/treasure"
 
 // Explain creates the claim, and returns what explain prints about it.

@@ -51,7 +51,7 @@ func (z *Zones) filled(ctx context.Context) (string, error) {
 	}
 	err := until(ctx, func(ctx context.Context) (bool, error) {
 		_, err := z.Stage.Kubectl(ctx, "apply", "-f", manifest, "-l", "demo=fills-zone-a")
-		return err == nil, nil // a new namespace has no service account for pods for a moment
+		return err == nil, nil // a new namespace has no default service account at first
 	})
 	if err != nil {
 		return "", fmt.Errorf("apply %s: %w", manifest, err)

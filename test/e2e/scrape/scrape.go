@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// FreeAddress is one without a listener. Another process can be quicker to take it, which the
-// listener then says.
+// FreeAddress returns an address without a listener. If another process takes it first, listening
+// on it fails.
 func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,7 +27,7 @@ func FreeAddress() (string, error) {
 // Calls are the numbers of calls to the CSI driver so far, by the last part of the method.
 type Calls map[string]int
 
-// Since is how many there are more than before.
+// Since returns the numbers of calls since before.
 func (c Calls) Since(before Calls) Calls {
 	more := Calls{}
 	for method, n := range c {
@@ -38,7 +38,7 @@ func (c Calls) Since(before Calls) Calls {
 	return more
 }
 
-// CSICalls asks the provisioner that serves on the address.
+// CSICalls reads the numbers from the provisioner that serves on the address.
 func CSICalls(ctx context.Context, address string) (calls Calls, err error) {
 	return calls, read(ctx, address, func(page io.Reader) error {
 		calls, err = countCalls(page)
@@ -46,7 +46,7 @@ func CSICalls(ctx context.Context, address string) (calls Calls, err error) {
 	})
 }
 
-// Gauges asks for the values of gauges that have no labels.
+// Gauges reads the values of gauges without labels.
 func Gauges(ctx context.Context, address string, names ...string) (values []float64, err error) {
 	return values, read(ctx, address, func(page io.Reader) error {
 		families, err := parse(page)
@@ -108,7 +108,7 @@ func parse(page io.Reader) (map[string]*dto.MetricFamily, error) {
 	return families, nil
 }
 
-// Sum asks for the sum of the gauges of a name that have these labels, among others; 0 for none.
+// Sum returns the sum of the gauges of a name with these labels, and possibly others; 0 for none.
 func Sum(ctx context.Context, address, name string, labels map[string]string) (sum float64, err error) {
 	return sum, read(ctx, address, func(page io.Reader) error {
 		families, err := parse(page)

@@ -18,7 +18,7 @@ csi_sidecar_operations_seconds_count{driver_name="d",grpc_status_code="Aborted",
 workqueue_depth{name="claims"} 0
 `
 
-// A call that failed is a call.
+// Failed calls are counted too.
 func TestCountCalls(t *testing.T) {
 	got, err := countCalls(strings.NewReader(page))
 	if err != nil {

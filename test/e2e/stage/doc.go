@@ -1,5 +1,5 @@
-// Package stage runs `purser up` as a child process, the way a person does, and gives tests and the
-// demo what a person has: a kubeconfig, the driver's socket, and Ctrl-C.
+// Package stage runs `purser up` as a child process, as a user does. Tests and the demo get what a
+// user has: a kubeconfig, the driver's socket, and Ctrl-C.
 //
-// It must not know what is played on it.
+// It must not know the tests.
 package stage

@@ -19,7 +19,7 @@ type Command struct {
 	Credential *syscall.Credential // of another user; nil for ourselves
 }
 
-// Program is a child that dies with this process, however that ends.
+// Program is a child process that dies with this process, even after SIGKILL.
 type Program struct {
 	command *exec.Cmd
 	ended   chan struct{}
@@ -31,7 +31,7 @@ func Launch(c Command) (*Program, error) {
 	p := &Program{command: exec.Command(c.Path, c.Args...), ended: make(chan struct{})}
 	p.command.Env = append(os.Environ(), c.Env...)
 	p.command.Stdout, p.command.Stderr = c.Output, c.Output
-	// In a group of its own: Ctrl-C is for us, and we pass it on.
+	// In a process group of its own: this process gets Ctrl-C and forwards it.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: c.Credential}
 	started := make(chan error)
 	go p.attend(started)
@@ -41,8 +41,8 @@ func Launch(c Command) (*Program, error) {
 	return p, nil
 }
 
-// attend starts and awaits the child on a thread of its own: the kernel sends the parent-death
-// signal when the thread ends that started the child, not when the process does.
+// attend starts the child and waits for it on a thread of its own. The kernel sends the
+// parent-death signal when the thread that started the child ends, not when the process does.
 func (p *Program) attend(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -72,7 +72,7 @@ func (p *Program) Kill() {
 // stopTime bounds an orderly end. It is longer than what `up` allows itself.
 const stopTime = 90 * time.Second
 
-// Stop is Ctrl-C. It returns how the program ended.
+// Stop sends Ctrl-C. It returns the error with which the program ended.
 func (p *Program) Stop() error {
 	_ = p.command.Process.Signal(os.Interrupt) // likewise
 	select {

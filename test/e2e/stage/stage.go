@@ -26,7 +26,7 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-// Config says what to run.
+// Config has the settings of an `up`.
 type Config struct {
 	Bin        string              // folder with purser and the programs it starts
 	DataDir    string              // for --data-dir
@@ -120,7 +120,7 @@ func (s *Stage) socket() string {
 // Kubeconfig is the path of the administrator's.
 func (s *Stage) Kubeconfig() string { return filepath.Join(s.DataDir, "kubeconfig") }
 
-// VolumesDir is where the built-in driver keeps its volumes.
+// VolumesDir is the path of the volumes of the built-in driver.
 func (s *Stage) VolumesDir() string { return filepath.Join(s.DataDir, "driver", "volumes") }
 
 // Kubectl runs kubectl as the administrator.
@@ -142,7 +142,7 @@ func (s *Stage) Kill() {
 	s.disconnect()
 }
 
-// Stop is Ctrl-C. It returns how `up` ended.
+// Stop sends Ctrl-C. It returns the error with which `up` ended.
 func (s *Stage) Stop() error {
 	err := s.Program.Stop()
 	s.disconnect()
@@ -161,7 +161,7 @@ func (s *Stage) disconnect() {
 // Audit reads the audit log.
 func (s *Stage) Audit() *audit.Log {
 	return &audit.Log{Path: filepath.Join(s.DataDir, "logs", "audit.log"), Touch: func(ctx context.Context, mark string) error {
-		// There is no such namespace, and the request names it all the same.
+		// The namespace does not exist; the request only puts the mark into the audit log.
 		err := s.Client.Get(ctx, client.ObjectKey{Name: mark}, &corev1.Namespace{})
 		return client.IgnoreNotFound(err)
 	}}
