@@ -121,7 +121,7 @@ func looksAtTheNode(t *testing.T, r *rig, volumes ...backend.ID) map[string]func
 
 // What a pod wrote last is only in memory, so the unmount waits for the
 // cluster, in the kernel, where no signal reaches it.
-func TestAnUnstageThatHangsKeepsNobody(t *testing.T) {
+func TestAHangingUnstageReleasesItsCaller(t *testing.T) {
 	r := newRig(t)
 	r.grace = time.Second
 	r.restart()

@@ -334,7 +334,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-func TestWhoAsksAndWhere(t *testing.T) {
+func TestUserAndPlaceOfRequests(t *testing.T) {
 	r := newRig(t)
 	request := r.request("who", images)
 	if _, err := r.Create(t.Context(), request); !fault.Unready.Is(err) || !strings.Contains(err.Error(), "no secrets") {

@@ -28,7 +28,7 @@ func TestAParentGoesAfterItsLastCloneIsIndependent(t *testing.T) {
 }
 
 // The trash of other programs is not ours to empty.
-func TestSomebodyElsesTrashStays(t *testing.T) {
+func TestTrashOfOtherProgramsStays(t *testing.T) {
 	r := newRig(t)
 	for _, step := range [][]string{{"rbd", "create", pool + "/theirs", "--size=1M"}, {"rbd", "trash", "mv", pool + "/theirs"}} {
 		if _, err := shared.Run(t.Context(), step...); err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// days is longer than a record may be unattended.
+// days is longer than the time after which an entry that was not renewed is dropped.
 const days = 2 * intent.MaxUnrenewed
 
-// absences are days without a process, in which another provisioner may have served the claims:
-// what was begun for those that are gone is left alone, and what is begun afterwards is not, though
-// it stands on record beside that, and the process that began it dies as well (H-1).
+// absences are days without a process, in which another provisioner may have served the claims.
+// Entries of deleted claims from before are not acted on. An entry from afterwards is, also beside
+// the old ones and when its process dies as well (H-1).
 func absences(calm result, _ extent) (all []schedule) {
 	if !calm.work.small || calm.work.nodes {
 		return nil
@@ -67,7 +67,7 @@ func (w *world) join() {
 	u.selectNode("late") // where the class wants a consumer
 }
 
-// attended has the API server say of each Lease that it was just renewed.
+// attended returns each Lease as just renewed.
 type attended struct{ client.Client }
 
 func (a attended) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

@@ -18,8 +18,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/csidriver"
 )
 
-// attaching is the nodes of a world with a model of their kubelets, and what must hold at each
-// call. It is safe for concurrent use.
+// attaching is a model of the kubelets of a world's nodes, with the invariants that are checked at
+// each call. It is safe for concurrent use.
 type attaching struct {
 	world *world
 	nodes []string
@@ -62,8 +62,8 @@ func (a *attaching) createNode(name string) {
 	}})
 }
 
-// kubeletReaction and kubeletPace are unlike the times of all others, so that no two things happen
-// at the same instant.
+// kubeletReaction and kubeletPace differ from all other times, so that no two events happen at the
+// same instant.
 const (
 	kubeletReaction = 910 * time.Microsecond
 	kubeletPace     = 370 * time.Microsecond
@@ -111,7 +111,7 @@ func (a *attaching) setMounted(handle, node string, is bool) {
 	a.mounted[csidriver.Publication{Volume: handle, Node: node}] = is
 }
 
-// step does the first thing that is due on a node, and reports whether there was one. The order is
+// step does the next action of a node's kubelet, and reports whether there was one. The order is
 // the kubelet's: report a volume in use before it is mounted, mount it only if the node's list has
 // it after that, and report it unused only after it is unmounted.
 func (a *attaching) step(name string) bool {
@@ -149,8 +149,8 @@ func (a *attaching) step(name string) bool {
 	return false
 }
 
-// stepPod starts a pod whose volumes are mounted, stops one that is being deleted, and lets one go
-// that is stopped.
+// stepPod starts a pod whose volumes are mounted, stops a terminating pod, and removes a stopped
+// one.
 func (a *attaching) stepPod(pod *corev1.Pod, node string) bool {
 	handle := a.handleOf(pod)
 	switch runs := attachment.HasRunning(pod); {
@@ -227,7 +227,7 @@ func listsVolume(node *corev1.Node, handle string) bool {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == uniqueName(handle) })
 }
 
-// publishing looks at a publish right before its effect.
+// publishing checks a publish right before its effect.
 func (a *attaching) publishing(at csidriver.Publication, before []csidriver.Publication) {
 	for _, other := range before {
 		if other.Volume == at.Volume && other.Node != at.Node && !a.is(a.shared, at.Volume) {
@@ -243,7 +243,7 @@ func (a *attaching) publishing(at csidriver.Publication, before []csidriver.Publ
 	}
 }
 
-// unpublishing looks at an unpublish right before its effect.
+// unpublishing checks an unpublish right before its effect.
 func (a *attaching) unpublishing(at csidriver.Publication) {
 	for _, node := range a.nodes {
 		if nodeID(node) == at.Node && a.isMounted(at.Volume, node) && !a.is(a.forced, node) {
@@ -252,8 +252,8 @@ func (a *attaching) unpublishing(at csidriver.Publication) {
 	}
 }
 
-// ofAttaching is what must hold at the end: exactly what pods need is attached, and nothing else is
-// left.
+// ofAttaching checks at the end that exactly the volumes that pods need are attached, and nothing
+// else is left.
 func (e end) ofAttaching() {
 	wanted := map[csidriver.Publication]bool{}
 	for _, pod := range apiserver.Objects(e.server, &corev1.Pod{}) {

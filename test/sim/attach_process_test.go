@@ -84,7 +84,7 @@ func (p *process) runAttaching() {
 	}
 }
 
-// attachClient is the API server as a mutant of the given role sees it.
+// attachClient returns the client of a role, changed by the mutant.
 func (p *process) attachClient(r role, seen *view.View) (client.Client, client.Reader) {
 	m := p.world.mutant
 	api, cached := client.Client(gatedClient{Client: p.world.server.Client(), process: p}), client.Reader(seen)

@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// ofControllers is what must hold where those that bind and protect are ours.
+// ofControllers checks the invariants of the binder and the protection controllers.
 func (e end) ofControllers() {
 	m := e.throughout()
 	e.noDouble()
@@ -22,14 +22,14 @@ func (e end) ofControllers() {
 	e.noneLingers()
 }
 
-// ofBoth is what must hold where all are ours.
+// ofBoth checks the invariants of the controllers and of the provisioner.
 func (e end) ofBoth() {
 	e.ofProvisioner()
 	e.ofControllers()
 }
 
-// fixed is that the tables of core/binding, looked up in the world as it is, find nothing left to
-// do for any pair, and that no claim waits for a provisioner, since there is one.
+// fixed checks that core/binding decides on no action for any pair in the final state, and that no
+// claim waits for a provisioner.
 func (e end) fixed() {
 	for key := range e.keys() {
 		s := e.snapshot(key)
@@ -50,7 +50,7 @@ func (e end) fixed() {
 	}
 }
 
-// isTalk finds what is done again whenever a pair is looked at, and changes nothing.
+// isTalk reports whether an action is repeated in every reconcile and changes nothing.
 func isTalk(action binding.Action) bool {
 	_, tells := action.(binding.Tell)
 	_, gives := action.(binding.HandOver)
@@ -69,7 +69,7 @@ func (e end) keys() map[binding.Key]bool {
 	return all
 }
 
-// snapshot is the world around a key, found without any index.
+// snapshot returns the inputs of the decision about a key, found without any index.
 func (e end) snapshot(key binding.Key) binding.Snapshot {
 	s := binding.Snapshot{Key: key, ClaimAsked: true, VolumesAsked: true, InProcess: slices.Contains(e.cast.ours, plane)}
 	for _, pv := range e.volumes {
@@ -105,7 +105,7 @@ func (e end) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 	return e.claims[i]
 }
 
-// offer is any volume that the claim could have.
+// offer returns a volume that could be bound to the claim.
 func (e end) offer(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	i := slices.IndexFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return binding.Matchable(pv) && covers(pv, claim) })
 	if i < 0 {
@@ -114,8 +114,7 @@ func (e end) offer(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume
 	return e.volumes[i]
 }
 
-// covers reports whether the volume is what the claim asks for, as far as people ask for anything
-// here.
+// covers reports whether the volume matches the claim, for the fields that workloads use.
 func covers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	has, wants := pv.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	lacks := slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(pv.Spec.AccessModes, m) })

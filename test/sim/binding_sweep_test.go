@@ -6,9 +6,9 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// bindingFamilies are the ways in which things go wrong around those that bind and protect. There
-// is no driver to be waited for, so a new process is there soon; what is on its way meanwhile
-// counts for more, since nothing but preconditions stops it.
+// bindingFamilies are the faults of the binder and the protection controllers. They call no driver,
+// so a new process starts soon. Writes of the previous process that arrive late matter more, since
+// only their preconditions stop them.
 var bindingFamilies = []family{
 	{"crash", soonBack, false},
 	{"crash, and a write arrives later", arrivals, false},
@@ -37,8 +37,8 @@ func soonBack(calm result, x extent) (all []schedule) {
 	return all
 }
 
-// whiles are how long a write can be on its way: until the next process begins, or is in the middle
-// of its work, or is done.
+// whiles are delays of a write: until the next process starts, is in the middle of its work, or is
+// done.
 var whiles = []time.Duration{briefly / 2, briefly + time.Millisecond, briefly + 3500*time.Microsecond, 5 * time.Second}
 
 func arrivals(calm result, _ extent) (all []schedule) {
@@ -63,7 +63,7 @@ func droppedVolumes(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// slowWrites have what was decided be overtaken by people.
+// slowWrites delay a write until users have changed the objects.
 func slowWrites(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		for _, while := range []time.Duration{2 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second} {
@@ -114,7 +114,7 @@ func (w workload) allWith(f view.Fault) (views []view.Fault) {
 	return views
 }
 
-// staleRivals have a former leader that learns of nothing, and goes on.
+// staleRivals have a previous leader with a frozen cache that goes on.
 func staleRivals(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		views := [][]view.Fault{calm.work.allWith(view.Fault{Frozen: true}), calm.work.allWith(view.Fault{Lag: 2})}

@@ -10,16 +10,17 @@ import (
 	"github.com/purser-csi/purser/test/sim/neighbours"
 )
 
-// role is what a process of ours is.
+// role is the role of a process under test.
 type role string
 
 const (
 	provisioner role = "csi-provisioner"
-	controllers role = "controllers" // those that bind and protect
-	plane       role = "plane"       // both in one process, with a desk between them
+	controllers role = "controllers" // the binder and the protection controllers
+	plane       role = "plane"       // both in one process, with a hand-off queue
 )
 
-// cast is who plays: which processes are ours, who else is there, and what must hold in the end.
+// cast is the set of processes of a run: those under test, the models of other controllers, and the
+// invariants at the end.
 type cast struct {
 	ours       []role
 	neighbours func(*world)

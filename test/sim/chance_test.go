@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// chance is anything together with anything: what no workload names. Each schedule has a seed
-// of its own, which changes with SEED only.
+// chance combines random faults with random events. Each schedule has a seed of its own, which
+// changes with SEED only.
 func chance(calm result, x extent) (all []schedule) {
 	name := fnv.New64()
 	name.Write([]byte(calm.work.name))

@@ -18,7 +18,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// prepare gives the controllers what is theirs: a cache that keeps other things than that of a
+// prepare creates the cache of the controllers, which keeps other fields than that of a
 // provisioner.
 func (p *process) prepare() {
 	switch {
@@ -35,7 +35,7 @@ func (p *process) prepare() {
 	p.second.Transform = kube.TrimForBinding(kube.BindingTrim{})
 	p.second.Offset = p.view.Offset + 6*time.Microsecond
 	if p.role == plane {
-		p.desk = handoff.New()
+		p.queue = handoff.New()
 	}
 }
 
@@ -58,21 +58,21 @@ func (p *process) breakViews() {
 	}
 }
 
-// attend is where the controllers of the same process leave claims.
+// attend returns the hand-off queue of the controllers in the same process.
 func (p *process) attend(mgr manager.Manager) provisioning.HandedOver {
-	if p.desk == nil {
+	if p.queue == nil {
 		return nil
 	}
-	if err := mgr.Add(handoff.Registration{Queue: p.desk, Driver: driverName}); err != nil {
+	if err := mgr.Add(handoff.Registration{Queue: p.queue, Driver: driverName}); err != nil {
 		panic(err)
 	}
-	return p.desk
+	return p.queue
 }
 
-// never is an audit that would hide a wake-up which was lost.
+// never is the interval of periodic audits: one within a run would hide a lost enqueue.
 const never = 1000 * time.Hour
 
-// runControllers wires the controllers as internal/roles does.
+// runControllers builds the controllers as internal/roles does.
 func (p *process) runControllers() {
 	m := p.world.mutant
 	api := client.Client(gatedClient{Client: p.world.server.Client(), process: p})
@@ -97,15 +97,15 @@ func (p *process) runControllers() {
 	protecting := protection.Config{
 		Cached: cached, Live: live, Writer: writer, Status: api.Status(), Settings: settings(2),
 	}
-	if p.desk != nil {
-		binding.HandOver, protecting.Together = p.desk, p.desk.Drivers
+	if p.queue != nil {
+		binding.HandOver, protecting.Together = p.queue, p.queue.Drivers
 	}
 	err := errors.Join(protection.NewClaims(protecting).AddTo(p.ctx, mgr), protection.NewVolumes(protecting).AddTo(p.ctx, mgr),
 		protection.NewUnused(protecting).AddTo(p.ctx, mgr))
 	for range 1 + m.moreBinders {
 		b := binder.New(binding)
-		if p.desk != nil {
-			p.desk.OnChange(b.Recheck)
+		if p.queue != nil {
+			p.queue.OnChange(b.Recheck)
 		}
 		err = errors.Join(err, b.AddTo(p.ctx, mgr))
 	}
@@ -116,7 +116,7 @@ func (p *process) runControllers() {
 	p.begin(mgr)
 }
 
-// wholeWriter sends whole objects where it may.
+// wholeWriter returns the client that updates whole objects.
 func wholeWriter(api client.Client, m mutant) client.Client {
 	if m.whole != nil {
 		api = m.whole(api)
@@ -124,7 +124,7 @@ func wholeWriter(api client.Client, m mutant) client.Client {
 	return &kube.Replacing{Client: api, Knows: func() bool { return true }}
 }
 
-// manager is one whose informers tell what the mutant makes of it.
+// manager returns a manager whose informer events are changed by the mutant.
 func (m mutant) manager(seen *view.View, api client.Client) *fakeManager {
 	mgr := &fakeManager{view: seen, client: api}
 	if m.handlers != nil {
@@ -133,13 +133,13 @@ func (m mutant) manager(seen *view.View, api client.Client) *fakeManager {
 	return mgr
 }
 
-// hookedCache has what its informers tell changed.
+// hookedCache changes the events of its informers.
 type hookedCache struct {
 	cache.Cache
 	hook hook
 }
 
-// hook stands between an informer of a kind and a user who listens to it.
+// hook wraps an event handler of an informer.
 type hook func(kind client.Object, h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler
 
 func (c hookedCache) GetInformer(ctx context.Context, o client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {

@@ -10,8 +10,7 @@ import (
 // uncertain are the codes that leave open whether there is a volume (C-40).
 var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.Unavailable}
 
-// halfDone are the codes of drivers that fail amid their work, and leave what they have made (C-43,
-// H-15).
+// halfDone are the codes of drivers that fail during their work, and leave a volume (C-43, H-15).
 var halfDone = []codes.Code{codes.Unknown, codes.Internal, codes.DataLoss}
 
 func driverFaults(calm result, _ extent) (all []schedule) {
@@ -41,9 +40,9 @@ func faulty(n int, f csidriver.Fault) []schedule {
 	return []schedule{s, deleted, crashed}
 }
 
-// refusals have a driver that made a volume say no to the same request afterwards: its credentials
-// or its quota are looked at before the name is. They come in every order with the deletion of the
-// claims, and for more than one attempt.
+// refusals have a driver that created a volume refuse the same request afterwards: it checks
+// credentials or quota before the name. They come in every order with the deletion of the claims,
+// and for more than one attempt.
 func refusals(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {
 		for _, code := range []codes.Code{codes.Internal, codes.NotFound, codes.ResourceExhausted, codes.InvalidArgument, codes.Unauthenticated} {
@@ -67,10 +66,10 @@ func refusals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// vagueRefusals have a driver that made a volume for one request refuse the next one, of a class
-// that was made again, for its parameters: it does not say that there is a volume of this name.
-// When the claim is gone, the first one tells (H-1). As long as it lives, no request is met, so it
-// is deleted in any case.
+// vagueRefusals have a driver that created a volume refuse the next request, of a class that was
+// created again, for its parameters, and not with AlreadyExists. After the deletion of the claim,
+// the first request is repeated and finds the volume (H-1). While the claim exists it cannot be
+// provisioned, so it is deleted in any case.
 func vagueRefusals(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {
 		half := schedule{csiAt: n, csi: csidriver.Fault{Code: codes.Internal, Effect: csidriver.Done}, recreateClassAt: n, driverVague: true}

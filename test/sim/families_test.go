@@ -11,8 +11,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// family is a way in which things go wrong: the schedules for a workload whose run without faults
-// is known.
+// family is a kind of fault: it makes the schedules for a workload from its run without faults.
 type family struct {
 	name string
 	plan func(calm result, x extent) []schedule
@@ -138,8 +137,8 @@ func recreations(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// handovers are classes that lead claims to another driver, while a call to ours is in doubt or
-// under way (H-1).
+// handovers change the class of claims to another driver, while a call to our driver is uncertain
+// or in flight (H-1).
 func handovers(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		all = append(all, schedule{handClassAt: n}, schedule{handClassAt: n, loseAnswer: n + 1})
@@ -165,7 +164,8 @@ func handovers(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// lostClasses is where a check that fails now must not make us forget what was begun before (H-47).
+// lostClasses delete the class: a check that fails now must not drop the entry of an earlier
+// request (H-47).
 func lostClasses(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		all = append(all, schedule{dropClassAt: n}, schedule{dropClassAt: n, deleteAt: n})
@@ -245,7 +245,7 @@ func watchFaults(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// blinded adds what happens unseen.
+// blinded adds faults of the watches.
 func blinded(s schedule, n int) []schedule {
 	deleted, crashed := s, s
 	deleted.deleteAt = n
@@ -271,8 +271,9 @@ func rivals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// repeats have a second leader take over what the first one is about to repeat, since a third one
-// died in the middle of it. The first one is slow to send it, and dies with the answer.
+// repeats: 1. a process is killed during a call. 2. the next leader is about to repeat the call,
+// and is slow. 3. another leader takes over. 4. the slow one sends its call, and dies with the
+// answer.
 func repeats(calm result, _ extent) (all []schedule) {
 	for _, call := range calm.calls {
 		for rival := call + 1; rival <= call+4; rival++ {

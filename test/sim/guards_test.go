@@ -27,7 +27,7 @@ import (
 // Random histories of claims and pods, against the protection of claims and the claims of ephemeral
 // volumes (I10).
 
-// move is one thing that users, the scheduler, kubelets or the garbage collector do.
+// move is one action of a user, the scheduler, a kubelet or the garbage collector.
 type move struct {
 	what  string
 	claim int
@@ -37,7 +37,7 @@ type move struct {
 
 func (m move) String() string { return fmt.Sprintf("%s c%d p%d +%s", m.what, m.claim, m.pod, m.after) }
 
-// history is what happens, and what is wrong with the watches meanwhile.
+// history is a sequence of moves, and the faults of the watches during them.
 type history struct {
 	before []move // while the watches are well
 	moves  []move
@@ -77,8 +77,8 @@ func TestGuardsHold(t *testing.T) {
 	})
 }
 
-// Histories that upstream learned from. Each begins with p0 that names c0, p1 that names c1 and
-// ends slowly, and p2 with an ephemeral volume, slow too; none of them has a node.
+// Histories of bugs in upstream. Each begins with p0 that names c0, p1 that names c1 and ends
+// slowly, and p2 with an ephemeral volume, slow too; none of them has a node.
 var learned = map[string]history{
 	"75980 a pod got its node a moment ago": {
 		faults: []view.Fault{{Kind: &corev1.Pod{}, Frozen: true}},
@@ -124,16 +124,16 @@ func TestGuardsHaveLearned(t *testing.T) {
 	}
 }
 
-// 8.30, k/k#75980: a controller that goes by memory alone is caught.
-func TestGuardsThatGoByMemoryAreCaught(t *testing.T) {
+// 8.30, k/k#75980: a controller that reads only the informer cache is caught.
+func TestProtectionThatReadsOnlyTheCacheIsCaught(t *testing.T) {
 	byMemory := func(v *view.View) client.Reader { return v }
 	if wrong := playGuards(t, learned["75980 a pod got its node a moment ago"], byMemory); len(wrong) == 0 {
 		t.Error("nothing shows that the API server must be asked")
 	}
 }
 
-// playGuards plays a history and returns what was wrong. live says who answers for the API server;
-// nil for itself.
+// playGuards plays a history and returns the violations. live replaces the live reader; nil for the
+// API server.
 func playGuards(t *testing.T, h history, live func(*view.View) client.Reader) (wrong []string) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -173,7 +173,7 @@ func playGuards(t *testing.T, h history, live func(*view.View) client.Reader) (w
 	return wrong
 }
 
-// guards is the world of one history.
+// guards is the world of one history of the protection controllers.
 type guards struct {
 	ctx    context.Context
 	server *apiserver.Server
@@ -252,7 +252,7 @@ func (w *guards) createPod(m move, pod *corev1.Pod) {
 	_ = w.api.Create(w.ctx, pod)
 }
 
-// endPod deletes the pod, or ends one that is being deleted.
+// endPod deletes the pod, or removes a terminating one.
 func (w *guards) endPod(pod *corev1.Pod) {
 	if w.api.Get(w.ctx, client.ObjectKeyFromObject(pod), pod) != nil {
 		return
@@ -285,9 +285,8 @@ func (w *guards) collect() {
 
 func (w *guards) writes() int { return len(w.server.History(&corev1.PersistentVolumeClaim{}, 0)) }
 
-// The cost of claims that are deleted together, in requests: one write each, and a few lists for
-// all of them.
-func TestGuardsAreCheap(t *testing.T) {
+// Claims that are deleted together cost one write each, and a few lists for all of them.
+func TestProtectionRequestsAreBounded(t *testing.T) {
 	const many = 1000
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -15,15 +15,15 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// end is the world when all is quiet.
+// end is the final state of a world, when nothing happens any more.
 type end struct {
 	*world
 	claims  []*corev1.PersistentVolumeClaim
 	volumes []*corev1.PersistentVolume
 }
 
-// check holds the invariants against the end of a run. before is how many writes there were when
-// all should have been quiet.
+// check checks the invariants at the end of a run. before is the number of writes at the time after
+// which there should be none.
 func (w *world) check(before int) {
 	e := end{
 		world: w, claims: apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}),
@@ -42,7 +42,7 @@ func (w *world) check(before int) {
 	w.cast.check(e)
 }
 
-// ofProvisioner is what must hold where the provisioner is ours.
+// ofProvisioner checks the invariants of the provisioner.
 func (e end) ofProvisioner() {
 	e.noLeak()
 	e.noDouble()
@@ -54,9 +54,9 @@ func (e end) ofProvisioner() {
 	e.settled()
 }
 
-// noLeak is I1: every volume of the backend has a PersistentVolume that names it, and the other way
-// round. One that is on record for a claim that still wants it, and has no class any more, is not
-// lost.
+// noLeak is I1: every volume of the backend has a PersistentVolume, and the other way round. A
+// volume with a journal entry for a claim that still wants it, and whose class was deleted, is not
+// leaked.
 func (e end) noLeak() {
 	handles := map[string]string{}
 	for _, pv := range e.volumes {
@@ -82,13 +82,13 @@ func (e end) noLeak() {
 	}
 }
 
-// exists reports whether the very claim is there.
+// exists reports whether the claim with this uid exists.
 func (e end) exists(ref *corev1.ObjectReference) bool {
 	return slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool { return refersTo(ref, c) })
 }
 
-// refersTo reports whether a reference is to this very claim. One that was copied by hand may have
-// its uid and another name.
+// refersTo reports whether a reference is to this claim, by name and uid. A reference that was
+// copied by hand may have its uid and another name.
 func refersTo(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
 	return ref != nil && ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
 }
@@ -111,7 +111,7 @@ func (e end) noDouble() {
 	}
 }
 
-// noStuckFinalizer is I4, and that a volume which is kept is let go of.
+// noStuckFinalizer is I4: finalizers are removed, also from a volume that is retained.
 func (e end) noStuckFinalizer() {
 	for _, pv := range e.volumes {
 		if !ofDriver(pv) {
@@ -145,8 +145,8 @@ func (e end) budget() {
 	}
 }
 
-// once is I6 without a view of the world: what a process has made it does not make again, though no
-// watch shows it.
+// once is I6 with a frozen cache: a process does not create an object again that it has created,
+// though no watch shows it.
 func (e end) once() {
 	for call, n := range e.calls {
 		if n > 1 && !e.repeated && strings.HasPrefix(call, "CreateVolume") {
@@ -155,7 +155,8 @@ func (e end) once() {
 	}
 }
 
-// known is I6 for reads: what a process has made, and no client has changed, it knows.
+// known is I6 for reads: a process does not read an object that it has created and no client has
+// changed.
 func (e end) known() {
 	for _, question := range e.inVain {
 		e.violate("I6: %s", question)
@@ -173,7 +174,8 @@ func (e end) served() {
 	}
 }
 
-// restoredStay is I9: an object that has the name of another one is not that one.
+// restoredStay is I9: an object that was created again under the same name is not treated as the
+// old one.
 func (e end) restoredStay() {
 	for _, want := range e.restored {
 		i := slices.IndexFunc(e.volumes, func(pv *corev1.PersistentVolume) bool { return pv.UID == want.UID })
@@ -188,7 +190,7 @@ func (e end) restoredStay() {
 	}
 }
 
-// big is I10: a volume has at least the size that was asked for.
+// big is I10: a volume has at least the requested size.
 func (e end) big() {
 	for _, v := range e.driver.Volumes() {
 		if v.Bytes < v.Request.GetCapacityRange().GetRequiredBytes() {
@@ -197,7 +199,7 @@ func (e end) big() {
 	}
 }
 
-// settled is I8: nothing is on record that is not under way.
+// settled is I8: the journal has only entries of calls in flight.
 func (e end) settled() {
 	if left := slices.DeleteFunc(e.onRecord(), e.waits); len(left) > 0 {
 		e.violate("I8: %d requests are on record for ever", len(left))
@@ -215,13 +217,13 @@ func (e end) onRecord() (all []intent.Entry) {
 	return all
 }
 
-// awaited reports whether a volume is on record for a claim that wants it.
+// awaited reports whether the journal has an entry of the volume for a claim that wants it.
 func (e end) awaited(volume string) bool {
 	return slices.ContainsFunc(e.onRecord(), func(r intent.Entry) bool { return (r.VolumeName == volume || e.shares) && e.waits(r) })
 }
 
-// waits reports whether the claim of an entry still wants a volume: then what the driver has
-// refused may stay on record.
+// waits reports whether the claim of an entry still wants a volume: then the entry may stay after a
+// refusal of the driver.
 func (e end) waits(entry intent.Entry) bool {
 	return slices.ContainsFunc(e.claims, func(c *corev1.PersistentVolumeClaim) bool {
 		return c.UID == entry.UID && c.DeletionTimestamp == nil && c.Spec.VolumeName == ""

@@ -98,7 +98,7 @@ func (u *user) untilInfeasible(name string) {
 	})
 }
 
-// nameAnotherClass is what the user does at the worst of times.
+// nameAnotherClass is the action of the user that the sweep puts at every operation.
 func nameAnotherClass(w *world) {
 	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 		_ = w.nameClass(claim.Name, gold)
@@ -132,7 +132,7 @@ var modifyWorkloads = []workload{
 	}, cast: modifyAlone},
 }
 
-// modifying is what must hold of classes at each call and write. It is safe for concurrent use.
+// modifying checks the invariants of classes at each call and write. It is safe for concurrent use.
 type modifying struct {
 	world *world
 
@@ -140,8 +140,8 @@ type modifying struct {
 	unknown map[string]string // class whose outcome the last caller does not know, by volume
 }
 
-// begin notes that a class is asked for. The outcome of another one must not be unknown. A former
-// leader cannot be called back, so its calls do not count.
+// begin records a call with a class. No other class may be uncertain. Calls of a previous leader
+// cannot be cancelled, so they do not count.
 func (m *modifying) begin(p *process, call csidriver.Modification) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

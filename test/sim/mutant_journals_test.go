@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 )
 
-// brokenJournal records in its own way.
+// brokenJournal replaces methods of the journal.
 type brokenJournal struct {
 	provisioning.Journal
 	record func(context.Context, intent.Entry) error
@@ -24,7 +24,7 @@ type settlesNever struct{ provisioning.Journal }
 
 func (settlesNever) Resolve(context.Context, types.UID) error { return nil }
 
-// unheld does not ask whether the journal is still ours.
+// unheld does not check whether the process still holds the journal.
 type unheld struct{ provisioning.Journal }
 
 func (unheld) Hold(ctx context.Context, _ types.UID) (context.Context, context.CancelFunc, error) {
@@ -44,14 +44,15 @@ func (j repeatsAnother) Pending(claim types.UID) (intent.Entry, bool) {
 	return e, ok
 }
 
-// forgetsRefused settles what the driver has refused, whatever was called before.
+// forgetsRefused resolves an entry after a final error, even if an earlier call had an uncertain
+// outcome.
 type forgetsRefused struct{ provisioning.Journal }
 
 func (j forgetsRefused) Note(claim types.UID, _ intent.Known) {
 	_ = j.Resolve(context.Background(), claim)
 }
 
-// forgetsFormer knows of one request for a claim, whatever was asked for before.
+// forgetsFormer keeps only the last request for a claim, and drops earlier ones.
 type forgetsFormer struct{ provisioning.Journal }
 
 func (j forgetsFormer) Pending(claim types.UID) (intent.Entry, bool) {
@@ -60,12 +61,12 @@ func (j forgetsFormer) Pending(claim types.UID) (intent.Entry, bool) {
 	return e, ok
 }
 
-// hasty knows of no calls of a previous leader when it deletes.
+// hasty deletes without waiting for calls of a previous leader.
 type hasty struct{ provisioning.Journal }
 
 func (hasty) CallsEnd(string) time.Time { return time.Time{} }
 
-// waits is the journal that the reclaim controller asks.
+// waits returns the journal of the reclaim controller.
 func (m mutant) waits(j provisioning.Journal) provisioning.Journal {
 	if m.hasty {
 		return hasty{j}
@@ -73,7 +74,7 @@ func (m mutant) waits(j provisioning.Journal) provisioning.Journal {
 	return j
 }
 
-// unannounced deletes a volume of a live claim without a word in the journal.
+// unannounced deletes a volume of a live claim without a journal entry.
 type unannounced struct{ provisioning.Journal }
 
 func (unannounced) Discard(context.Context, types.UID) error { return nil }

@@ -25,8 +25,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// mutant is a way in which our controllers could be broken: each hook stands between them and the
-// world. The zero value is our controllers as they are.
+// mutant is a deliberate bug in the controllers: each hook changes their requests, reads or events.
+// The zero value has no bug.
 type mutant struct {
 	name          string
 	client        func(api client.Client, cached client.Reader) client.Client
@@ -37,9 +37,9 @@ type mutant struct {
 	handlers      hook // who is told of changes
 	hasty         bool // deletes volumes while a previous leader may create them
 	forgets       bool // own writes, as if kube.OwnWrites were not there
-	strangers     bool // those who make volumes and those who delete them do not know of each other's calls
+	strangers     bool // the creating and the deleting controllers do not share their volume locks
 
-	// by is the family that is likely to notice, and goes first.
+	// by is the family that is likely to detect the mutant, and is run first.
 	by string
 	// costs says that the mutant does no harm but does too much: I6 is what must notice. Of others
 	// it must notice more than that.
@@ -60,7 +60,7 @@ type mutant struct {
 	forceAfter time.Duration // 0 for as it is
 }
 
-// forgetful forgets what was written as soon as anything is looked up in the cache.
+// forgetful drops the recorded own writes at each read from the cache.
 type forgetful struct {
 	client.Reader
 	volumes *kube.OwnWrites[*corev1.PersistentVolume]
@@ -181,7 +181,7 @@ var mutants = []mutant{
 	}}.client},
 }
 
-// hooks are what a broken client does differently.
+// hooks are the changed behaviours of a broken client.
 type hooks struct {
 	create func(*corev1.PersistentVolume)
 	update func(context.Context, client.Client, client.Object) error
@@ -274,7 +274,7 @@ func (r readsAs) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 	return edited{r.Client, r.edit}.Get(ctx, key, o, opts...)
 }
 
-// noClaims has the API server say of each claim that it is gone.
+// noClaims returns NotFound for each claim.
 type noClaims struct{ client.Client }
 
 func (n noClaims) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -284,7 +284,7 @@ func (n noClaims) Get(ctx context.Context, key client.ObjectKey, o client.Object
 	return n.Client.Get(ctx, key, o, opts...)
 }
 
-// blind sees no VolumeAttachment.
+// blind returns no VolumeAttachments.
 type blind struct{ client.Reader }
 
 func (b blind) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -368,8 +368,8 @@ func (d ignoresSize) CreateVolume(ctx context.Context, in *csi.CreateVolumeReque
 	return out, err
 }
 
-// settlesEarly forgets the record as soon as the driver has answered, and is slow enough that the
-// API server is told.
+// settlesEarly resolves the entry as soon as the driver has answered, and then waits until the
+// journal is written.
 func settlesEarly(d csi.ControllerClient, j provisioning.Journal) csi.ControllerClient {
 	return earlySettler{d, j}
 }

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestMutants breaks the controllers in one way after the other. The sweep must notice each time,
-// or it is worth nothing.
+// TestMutants breaks the controllers in one way after the other. The sweep must detect each mutant.
 func TestMutants(t *testing.T) {
 	began, killed, all := time.Now(), 0, 0
 	for _, p := range halves {
@@ -20,7 +19,8 @@ func TestMutants(t *testing.T) {
 	fmt.Printf("mutants      %d of %d killed in %s\n", killed, all, time.Since(began).Round(time.Second))
 }
 
-// hunt says how many mutants were killed. MUTANT=WORDS keeps to those with the words in their names.
+// hunt returns how many mutants were detected. MUTANT=WORDS keeps to those with the words in their
+// names.
 func (p half) hunt(t *testing.T) (killed int) {
 	calm := calmly(t, p.workloads)
 	for _, m := range p.mutants {
@@ -40,9 +40,9 @@ func (p half) hunt(t *testing.T) (killed int) {
 	return killed
 }
 
-// prey is how much of the sweep a mutant has to get through, besides the whole of the family that
-// is likely to notice it: which schedules of that do can differ between machines, since goroutines
-// that are ready at the same moment go in any order.
+// prey is the part of the sweep that is run for a mutant, besides the whole family that is likely
+// to detect it. Which schedules of the family detect it can differ between machines, since
+// goroutines that are ready at the same time run in any order.
 var prey = extent{every: 3, pairs: 200}
 
 func (p half) kill(t *testing.T, calm []result, m mutant) (by result, killed bool) {

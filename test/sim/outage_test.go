@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// outage is a while in which the API server does nothing of what is asked, and says so. What it
-// watches for us goes on.
+// outage is a time in which the API server refuses requests. Watches go on.
 type outage struct {
 	at     int // the operation with which it begins; 0 is never
 	lasts  time.Duration
@@ -61,7 +60,7 @@ func (o outage) error(text string) error {
 	}
 }
 
-// outs are the outages of the API server, alone and with what happens meanwhile.
+// outs are outages of the API server, alone and combined with another fault.
 func outs(calm result, _ extent) (all []schedule) {
 	for n := 1; n <= calm.ops; n++ {
 		for _, of := range []requests{ofAll, ofReads, ofWrites, ofJournal} {

@@ -41,14 +41,14 @@ const (
 	namespace   = "kube-system"
 )
 
-// process is one incarnation of ours: what it knows dies with it.
+// process is one run of a process under test. Its memory is lost when it ends.
 type process struct {
 	world  *world
 	number int
 	role   role
 	view   *view.View
 	second *view.View // of the controllers, where the provisioner is in the same process
-	desk   *handoff.Queue
+	queue  *handoff.Queue
 
 	attachments *handoff.Attachments // of attachPlane
 
@@ -78,7 +78,7 @@ func (p *process) isDead() bool { return p.dead.Load() }
 
 var errDead = errors.New("the process is dead")
 
-// kill ends the process at once: it acts no more.
+// kill ends the process at once.
 func (p *process) kill() {
 	if p.dead.Swap(true) {
 		return
@@ -119,7 +119,7 @@ func (p *process) endInOrder() {
 	p.kill()
 }
 
-// run wires the process as internal/roles does.
+// run builds the controllers of the process as internal/roles does.
 func (p *process) run() {
 	if p.role.attaches() {
 		p.runAttaching()
@@ -184,7 +184,7 @@ func (p *process) begin(mgr *fakeManager) {
 	}
 }
 
-// parts are what the controllers are made from.
+// parts are the dependencies of the controllers.
 type parts struct {
 	api     client.Client
 	cached  client.Reader
@@ -213,7 +213,7 @@ func (p *process) wire(mgr manager.Manager, have parts) {
 	}
 	reclaims := reclaiming.New(reclaiming.Config{
 		Cached: have.cached, Live: have.api, Writer: have.api, Volumes: have.volumes, CSI: have.driver, Calls: deleting,
-		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.desk != nil, Journal: p.world.mutant.waits(have.entries),
+		Driver: reclaim.Driver{Name: driverName, Controller: controller}, DropProtection: p.queue != nil, Journal: p.world.mutant.waits(have.entries),
 		Timeout: callTimeout, Settings: settings(4), InFlight: measures.InFlight,
 	})
 	var claims *provisioning.Controller
@@ -238,7 +238,7 @@ type silent struct{}
 
 func (silent) Event(runtime.Object, string, string, string) {}
 
-// fakeManager is as much of a manager as the controllers use.
+// fakeManager has the methods of a manager that the controllers use.
 type fakeManager struct {
 	manager.Manager
 	view      *view.View

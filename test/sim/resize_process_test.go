@@ -28,7 +28,7 @@ import (
 // csiResizer is the role that expands.
 const csiResizer role = "csi-resizer"
 
-// expanding is what must hold of sizes at each call and write. It is safe for concurrent use.
+// expanding checks the invariants of sizes at each call and write. It is safe for concurrent use.
 type expanding struct {
 	world  *world
 	most   int64 // that the driver has for a volume
@@ -39,8 +39,8 @@ type expanding struct {
 	reached map[string]int64 // largest size that was answered with success, by volume
 }
 
-// begin notes that a size is asked for. Another size of the volume must not be uncertain. A former
-// leader cannot be called back, so its calls do not count.
+// begin records a call with a size. No other size of the volume may be uncertain. Calls of a
+// previous leader cannot be cancelled, so they do not count.
 func (e *expanding) begin(p *process, call csidriver.Expansion) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -122,7 +122,7 @@ func (s sizedStatus) Patch(ctx context.Context, o client.Object, p client.Patch,
 	return s.SubResourceWriter.Patch(ctx, o, p, opts...)
 }
 
-// runResizer wires both controllers as internal/roles does.
+// runResizer builds both controllers as internal/roles does.
 func (p *process) runResizer() {
 	m, w := p.world.mutant, p.world
 	api := client.Client(gatedClient{Client: sizedClient{w.server.Client(), w.expanding}, process: p})

@@ -97,7 +97,7 @@ func (u *user) untilState(name string, state corev1.ClaimResourceStatus) {
 	})
 }
 
-// askForMore is what the user does at the worst of times.
+// askForMore is the action of the user that the sweep puts at every operation.
 func askForMore(w *world) {
 	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 		claim.Spec.Resources.Requests = storage("7Gi")

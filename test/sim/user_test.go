@@ -20,20 +20,20 @@ type user struct {
 	api   client.Client
 }
 
-// untilShareIsLeft lets the last claim of a share go after a new process has undone what a former
-// one began, and a watch that was broken is well.
+// untilShareIsLeft deletes the last claim of a share after a new process has undone the calls of
+// the previous one, and broken watches have healed.
 func (u *user) untilShareIsLeft(claim string) {
 	u.pause(healsAfter + 5*time.Second)
 	u.deleteClaim(claim)
 	u.untilNoVolumes()
 }
 
-// step is how long a person takes.
+// step waits between two actions of a user.
 func (u *user) step() { time.Sleep(213 * time.Microsecond) }
 
 func (u *user) pause(d time.Duration) { time.Sleep(d) }
 
-// try repeats what an API server may refuse for a moment.
+// try retries a request that the API server may refuse at first.
 func (u *user) try(what func() error) {
 	for range 20 {
 		u.step()

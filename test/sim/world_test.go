@@ -20,14 +20,14 @@ import (
 	"github.com/purser-csi/purser/test/sim/neighbours"
 )
 
-// world is one run: an API server, a driver, the neighbours, a user, and our processes one after
-// the other.
+// world is one run: an API server, a driver, the models of other controllers, a user, and the
+// processes under test one after the other.
 type world struct {
 	schedule  schedule
 	mutant    mutant
 	cast      *cast
-	contested bool // by people; who comes too late is refused
-	repeated  bool // the driver refuses, and is asked again
+	contested bool // users conflict, and the later one is refused
+	repeated  bool // the driver refuses, and the call is retried
 	nodes     bool // its volumes are each on one node
 	shares    bool // it has one volume for all claims
 	server    *apiserver.Server
@@ -50,10 +50,10 @@ type world struct {
 	forced     map[string]bool // handles whose PersistentVolume was forced away
 	kept       map[string]bool // handles of volumes with data
 	restored   []*corev1.PersistentVolume
-	turned     bool            // policies of volumes were changed, and with them who protects them
+	turned     bool            // reclaim policies were changed, and with them the protecting controllers
 	forcedAway map[string]bool // names of volumes that an administrator took away from their claims
-	refusals   []string        // conflicts and the like that were answered to us
-	inVain     []string        // questions whose answer was known
+	refusals   []string        // conflicts and similar errors in answers to the processes under test
+	inVain     []string        // reads whose result was known
 	budgeted   int             // writes, those of the journal left out
 	expanding  *expanding      // the sizes of volumes; nil where nothing is expanded
 	modifying  *modifying      // the classes of volumes; nil where nothing is expanded
@@ -63,8 +63,8 @@ type world struct {
 // healsAfter is how long a broken watch stays broken when nothing else ends it.
 const healsAfter = 40 * time.Second
 
-// blindFor is how long a broken watch stays broken after all has been done: for longer than a new
-// process waits for the calls of a former one, after which it repeats or undoes them.
+// blindFor is how long a broken watch stays broken at the end: longer than a new process waits for
+// the calls of the previous leader, after which it repeats or undoes them.
 const blindFor = callTimeout + 8*time.Second
 
 func newWorld(ctx context.Context, s schedule, m mutant) *world {
@@ -92,7 +92,8 @@ func (w *world) violate(format string, args ...any) {
 	w.violations = append(w.violations, text)
 }
 
-// play runs the workload under the schedule until all is quiet, and checks.
+// play runs the workload with the faults of the schedule until nothing happens any more, and checks
+// the invariants.
 func (w *world) play(work workload) {
 	if w.cast = work.cast; w.cast == nil {
 		w.cast = besideStock
@@ -123,8 +124,8 @@ func (w *world) play(work workload) {
 	}
 }
 
-// settle returns when nothing should be left to do for any process, the last of which may have
-// begun a moment ago, or may have been without an answer until then.
+// settle waits until no process should have work left, also one that has just started or just got
+// an answer.
 func (w *world) settle() {
 	until := time.Now().Add(settles)
 	for time.Now().Before(until) {
@@ -153,7 +154,7 @@ func (w *world) end() {
 }
 
 const (
-	// settles is longer than the longest back-off and the wait for a former holder together.
+	// settles is longer than the longest backoff and the wait for a previous holder together.
 	settles = 80 * time.Second
 	// quiet is how long nothing may be written afterwards.
 	quiet = 45 * time.Second
@@ -175,7 +176,7 @@ func (w *world) healLater() {
 	}()
 }
 
-// vain notes a question that need not have been asked.
+// vain records an unnecessary read.
 func (w *world) vain(question string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,10 +203,11 @@ func (w *world) deleteClaims() {
 	}
 }
 
-// runaway is more than any run needs; a controller that writes for ever is stopped there.
+// runaway is more operations than any run needs; a controller that writes for ever is stopped
+// there.
 const runaway = 1000
 
-// begin counts a write or a call, and says its number.
+// begin counts a write or a call, and returns its number.
 func (w *world) begin(o op) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -272,8 +274,8 @@ func (w *world) happened(by *process, n int) {
 	}
 }
 
-// replaceVolumes is an administrator who forces the released volumes out of the way and restores
-// others under their names.
+// replaceVolumes deletes the released volumes by force and creates others under their names, as an
+// administrator may.
 func (w *world) replaceVolumes() {
 	api := w.server.Client()
 	for _, pv := range apiserver.Objects(w.server, &corev1.PersistentVolume{}) {
@@ -304,7 +306,7 @@ func (w *world) dropVolumes() {
 	}
 }
 
-// dropJournal deletes what is on record, while there is a process to notice.
+// dropJournal deletes the journal while a process runs.
 func (w *world) dropJournal() {
 	pages := apiserver.Objects(w.server, &coordinationv1.Lease{})
 	if slices.ContainsFunc(pages, func(page *coordinationv1.Lease) bool { return *page.Spec.HolderIdentity == "" }) {
@@ -316,7 +318,7 @@ func (w *world) dropJournal() {
 	}
 }
 
-// deleting looks at each volume that the driver is about to delete (I3).
+// deleting checks each volume that the driver is about to delete (I3).
 func (w *world) deleting(id string) {
 	if w.kept[id] {
 		w.violate("I3: volume %s is deleted, which a user has kept while there was no process", id)
@@ -337,8 +339,8 @@ func (w *world) deleting(id string) {
 	}
 }
 
-// deletingVolume looks at a PersistentVolume whose volume is about to be deleted. One that was made
-// for a claim which has another one by now may go.
+// deletingVolume checks a PersistentVolume whose volume is about to be deleted. One that was
+// provisioned for a claim that is bound to another volume by now may be deleted.
 func (w *world) deletingVolume(pv *corev1.PersistentVolume) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		w.violate("I3: volume %s is deleted, and its policy is %s", pv.Name, pv.Spec.PersistentVolumeReclaimPolicy)

@@ -3,6 +3,6 @@
 // and graceful deletion, the split of /status, patches on metadata, and an ordered history of
 // changes per kind, from which watches are made.
 //
-// What it answers is held against a real kube-apiserver by the conformance table in test/sim. It
-// knows nothing of controllers, has no goroutine and no clock but that of its objects' timestamps.
+// The conformance table in test/sim compares its answers with a real kube-apiserver. It must not
+// know controllers, and has no goroutines and no clock except for timestamps of objects.
 package apiserver

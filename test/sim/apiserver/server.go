@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Event is one change as a watch tells it. The object must not be changed.
+// Event is one watch event. The object must not be changed.
 type Event struct {
 	Type   watch.EventType
 	Object client.Object // of a deletion: the last state, under the version of the deletion
@@ -46,7 +46,7 @@ func New() *Server {
 	return s
 }
 
-// Listen has a channel told of every change; a full channel has been told already.
+// Listen notifies a channel of every change; a full channel has a notification already.
 func (s *Server) Listen(told chan<- struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Server) History(kind client.Object, n int) []Event {
 	return slices.Clone(all[min(n, len(all)):])
 }
 
-// Objects are all objects of a kind, in the order of their names. They are copies.
+// Objects returns copies of all objects of a kind, sorted by name.
 func Objects[T client.Object](s *Server, kind T) []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

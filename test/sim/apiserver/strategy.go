@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// strategy is what the API server does differently for one kind.
+// strategy is the behaviour of the API server that is specific to one kind.
 type strategy struct {
 	kind       schema.GroupVersionKind
 	resource   schema.GroupResource
@@ -208,7 +208,7 @@ func admitVolume(pv *corev1.PersistentVolume) {
 	addFinalizer(pv, names.FinalizerPVProtection)
 }
 
-// stampVolume says since when a volume is in its phase.
+// stampVolume sets lastPhaseTransitionTime.
 func stampVolume(pv, before *corev1.PersistentVolume) {
 	if pv.Status.Phase == before.Status.Phase {
 		return
@@ -239,8 +239,9 @@ func frozenVolume(now, before *corev1.PersistentVolume) string {
 	return differs("spec.persistentvolumesource", now.Spec.PersistentVolumeSource, before.Spec.PersistentVolumeSource)
 }
 
-// frozenClaim lets a claim get its volume and its class once, and change its size and attributes
-// class, and nothing else. A bound claim cannot ask for less than it has (RZ-K5).
+// frozenClaim allows a claim to get its volume and its class once, and to change its size and
+// attributes class; other fields are immutable. A bound claim cannot request less than its capacity
+// (RZ-K5).
 func frozenClaim(now, before *corev1.PersistentVolumeClaim) string {
 	then := before.Spec.DeepCopy()
 	if then.VolumeName == "" {

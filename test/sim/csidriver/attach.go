@@ -15,9 +15,9 @@ func (d *Driver) Published() (all []Publication) {
 	return all
 }
 
-// Publish is ControllerPublishVolume with a script. The driver takes any number of nodes for a
-// volume: what a caller must not ask for is for the caller to know. check is called with the state
-// before the effect.
+// Publish is ControllerPublishVolume with a script. The driver accepts any number of nodes for a
+// volume: the caller must not violate the access mode. check is called with the state before the
+// effect.
 func (d *Driver) Publish(ctx context.Context, p Publication, f Fault, check func(before []Publication)) error {
 	return d.run(ctx, p.Volume+"@"+p.Node, f, func() error {
 		check(d.Published())

@@ -1,6 +1,6 @@
 // Package csidriver is a CSI driver with its storage in memory. It is idempotent by name, as the
-// specification asks, and does what a script says with each call: refuse it, lose the answer,
-// answer too late, answer nonsense.
+// specification requires. A script decides for each call: it is refused, its answer is lost or
+// late, or the answer is invalid.
 //
-// It knows nothing of Kubernetes.
+// It must not know Kubernetes.
 package csidriver

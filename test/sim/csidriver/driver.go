@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Fault is what happens to one call. The zero value is a call that goes well.
+// Fault is the fault of one call. The zero value is a successful call.
 type Fault struct {
 	Code   codes.Code    // of the answer
 	Effect Effect        // on the storage, when there is a Code
@@ -22,23 +22,23 @@ type Fault struct {
 	Shape  Shape         // of a good answer
 }
 
-// Effect is whether a call that was not answered well has done its work.
+// Effect says whether a call with an error has done its work.
 type Effect int
 
 const (
-	// None is a call that does nothing.
+	// None is a call without an effect.
 	None Effect = iota
-	// Done is a call that works and whose answer is lost.
+	// Done is a call with its effect whose answer is lost.
 	Done
-	// Late is a call that works after the caller has its answer.
+	// Late is a call whose effect comes after the caller has its answer.
 	Late
 )
 
-// Shape is what is wrong with an answer that is an OK.
+// Shape is the mistake in an answer with the code OK.
 type Shape int
 
 const (
-	// Whole is an answer as it should be.
+	// Whole is a correct answer.
 	Whole Shape = iota
 	// Empty is an answer without a volume.
 	Empty
@@ -56,22 +56,22 @@ type Volume struct {
 
 // Driver is the backend. It is safe for concurrent use.
 type Driver struct {
-	// Locks says that a call for a volume which another call works on is answered with Aborted.
-	// Without it a late effect comes whatever has happened since, which no caller can survive
-	// unless it waits for longer than a call can take.
+	// Locks says that a call for a volume with another call in flight is answered with Aborted.
+	// Without it a late effect happens regardless of later calls, which a caller can only handle by
+	// waiting for longer than a call can take.
 	Locks bool
-	// Vague says that another request for a volume is refused for what it asks, as one that can
-	// never be met is, and not since there is a volume of this name.
+	// Vague says that a different request for an existing volume is refused as invalid, and not
+	// with AlreadyExists.
 	Vague bool
-	// Shares says that every request is answered with one volume, whatever its name, as where a
-	// class stands for a share. It exists from the first request to the first deletion.
+	// Shares says that every request is answered with the same volume, as with a driver whose class
+	// is one file share. The volume exists from the first request to the first deletion.
 	Shares bool
-	// Named says that the id of a volume follows from its name: one that is made again has the id of
-	// the one before.
+	// Named says that the id of a volume is derived from its name: a volume that is created again
+	// has the same id.
 	Named bool
 	// FirstUnanswered says that the answer to the call that creates the first volume is lost.
 	FirstUnanswered bool
-	// Deleting is told of each volume right before it is deleted; may be nil.
+	// Deleting is called for each volume right before it is deleted; may be nil.
 	Deleting func(id string)
 
 	mu      sync.Mutex
@@ -94,7 +94,7 @@ func New() *Driver {
 	}
 }
 
-// Volumes are all volumes, by name.
+// Volumes returns all volumes, sorted by name.
 func (d *Driver) Volumes() []Volume {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *Driver) Volumes() []Volume {
 	return all
 }
 
-// Adopt has the backend hold a volume that another client made, and says its id.
+// Adopt adds a volume that another client created, and returns its id.
 func (d *Driver) Adopt(name string) (id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,14 +114,14 @@ func (d *Driver) Adopt(name string) (id string) {
 	return name
 }
 
-// Made is how many volumes were ever created.
+// Made returns how many volumes were created so far.
 func (d *Driver) Made() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.made
 }
 
-// NameOf is the name of the volume with an id, the id itself when there is none.
+// NameOf returns the name of the volume with an id, or the id if there is none.
 func (d *Driver) NameOf(id string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,7 +140,7 @@ func (d *Driver) byID(id string) *Volume {
 	return nil
 }
 
-// latency is how long a call takes; the durations differ, so that no two calls end at the same
+// latency returns how long a call takes; the durations differ, so that no two calls end at the same
 // instant of virtual time.
 func (d *Driver) latency() time.Duration {
 	d.mu.Lock()
@@ -149,7 +149,7 @@ func (d *Driver) latency() time.Duration {
 	return 2*time.Millisecond + time.Duration(d.counts["calls"]*13%97)*10*time.Microsecond
 }
 
-// nameFor is under which name the volume for a request is found.
+// nameFor returns the name under which the volume of a request is stored.
 func (d *Driver) nameFor(request *csi.CreateVolumeRequest) string {
 	if d.Shares {
 		return "share"
@@ -182,7 +182,7 @@ func (d *Driver) Create(ctx context.Context, request *csi.CreateVolumeRequest, f
 // KeyNode is the topology key of a driver whose volumes are on one node.
 const KeyNode = "sim/node"
 
-// NodeOf is the node that a request is for; empty for any.
+// NodeOf returns the node in the topology of a request; empty for any.
 func NodeOf(request *csi.CreateVolumeRequest) string {
 	for _, place := range request.GetAccessibilityRequirements().GetPreferred() {
 		return place.GetSegments()[KeyNode]
@@ -190,15 +190,14 @@ func NodeOf(request *csi.CreateVolumeRequest) string {
 	return ""
 }
 
-// Fill says whether there is room for another volume on a node.
+// Fill sets whether a node is full.
 func (d *Driver) Fill(node string, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full[node] = full
 }
 
-// Down has the driver refuse each DeleteVolume, without an effect and whatever its script says; or
-// go on as before.
+// Down makes the driver refuse each DeleteVolume without an effect, or work again.
 func (d *Driver) Down(down bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,7 +218,7 @@ func (d *Driver) Delete(ctx context.Context, id string, f Fault) error {
 	return d.run(ctx, d.NameOf(id), f, func() error { d.delete(id); return nil })
 }
 
-// run gives one call its time, its effect and its answer.
+// run applies the fault of a call: its latency, its effect and its answer.
 func (d *Driver) run(ctx context.Context, name string, f Fault, work func() error) error {
 	if !d.begin(name) {
 		return status.Error(codes.Aborted, "an operation for this volume is under way")

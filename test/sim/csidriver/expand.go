@@ -27,8 +27,8 @@ func (d *Driver) SetSize(id string, bytes int64) {
 	}
 }
 
-// Expand is ControllerExpandVolume with a script. allow is asked before the effect; its error is the
-// answer.
+// Expand is ControllerExpandVolume with a script. allow is called before the effect; its error is
+// the answer.
 func (d *Driver) Expand(ctx context.Context, e Expansion, f Fault, allow func() error) error {
 	return d.run(ctx, e.Volume, f, func() error {
 		if err := allow(); err != nil {

@@ -41,8 +41,8 @@ func (d *Driver) SetClass(id, class string) {
 	}
 }
 
-// Modify is ControllerModifyVolume with a script. allow is asked before the effect; its error is the
-// answer.
+// Modify is ControllerModifyVolume with a script. allow is called before the effect; its error is
+// the answer.
 func (d *Driver) Modify(ctx context.Context, m Modification, f Fault, allow func() error) error {
 	return d.run(ctx, m.Volume, f, func() error {
 		if err := allow(); err != nil {

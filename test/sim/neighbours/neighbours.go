@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// Controllers are the neighbours.
+// Controllers is a model of the stock controllers.
 type Controllers struct {
 	Server *apiserver.Server
 	Client client.Client
@@ -81,7 +81,8 @@ func (c *Controllers) boundTo(ctx context.Context, claim *corev1.PersistentVolum
 	return err == nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID
 }
 
-// unbound finds the volume that was made for the claim, or asks for one.
+// unbound binds the volume that was provisioned for the claim, or sets the provisioner's
+// annotation.
 func (c *Controllers) unbound(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	for _, pv := range apiserver.Objects(c.Server, &corev1.PersistentVolume{}) {
 		if ref := pv.Spec.ClaimRef; ref == nil || ref.UID != claim.UID || pv.DeletionTimestamp != nil {
@@ -98,7 +99,8 @@ func (c *Controllers) unbound(ctx context.Context, claim *corev1.PersistentVolum
 	return c.ask(ctx, claim)
 }
 
-// ask names the provisioner on the claim, once its node is known where the class waits for it.
+// ask sets the provisioner's annotation on the claim. With WaitForFirstConsumer it waits for the
+// selected node.
 func (c *Controllers) ask(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	var class storagev1.StorageClass
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: provision.ClassName(claim)}, &class); err != nil {

@@ -22,11 +22,11 @@ type Provisioner struct {
 	Server   *apiserver.Server
 	Client   client.Client
 	Driver   string
-	Deleting func(*corev1.PersistentVolume) // is told of each volume right before it is deleted
+	Deleting func(*corev1.PersistentVolume) // called for each volume right before it is deleted
 }
 
-// call is the time that its driver takes. What it decided before, it does not look at again:
-// a former object may be gone.
+// call is how long a call to its driver takes. It does not check its decision again after the call,
+// although the object may be deleted by then.
 const call = 2170 * time.Microsecond
 
 // Run works until ctx ends.
@@ -47,7 +47,7 @@ func (p *Provisioner) Run(ctx context.Context) {
 	}
 }
 
-// step does what is due for one object, and reports whether there was something.
+// step does the next action for one object, and reports whether there was one.
 func (p *Provisioner) step(ctx context.Context) bool {
 	for _, claim := range apiserver.Objects(p.Server, &corev1.PersistentVolumeClaim{}) {
 		if class := p.due(ctx, claim); class != nil {
@@ -63,7 +63,7 @@ func (p *Provisioner) step(ctx context.Context) bool {
 	return false
 }
 
-// due is the class of a claim that asks for a volume and has none.
+// due returns the class of a claim that has to be provisioned.
 func (p *Provisioner) due(ctx context.Context, claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
 	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil ||
 		claim.Annotations[names.AnnStorageProvisioner] != p.Driver {
@@ -108,7 +108,8 @@ func (p *Provisioner) volume(
 	return pv
 }
 
-// reclaim deletes a volume of its own that was released, and then lets its PersistentVolume go.
+// reclaim deletes a released volume of its own, and then removes the finalizer of the
+// PersistentVolume.
 func (p *Provisioner) reclaim(ctx context.Context, pv *corev1.PersistentVolume) bool {
 	if pv.Annotations[names.AnnProvisionedBy] != p.Driver || pv.Status.Phase != corev1.VolumeReleased ||
 		!slices.Contains(pv.Finalizers, names.FinalizerVolume) {

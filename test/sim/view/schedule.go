@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Fault is what is wrong with the watch of one kind until the world heals.
+// Fault is a fault of the watch of one kind, until [View.Heal].
 type Fault struct {
 	Kind client.Object
 	// Lag is by how many events the watch is behind.
@@ -15,7 +15,7 @@ type Fault struct {
 	Late int
 	// Frozen has nothing delivered.
 	Frozen bool
-	// Relist has what was missed told as one difference, as after a watch that broke.
+	// Relist delivers the missed changes as one difference, as after a broken watch.
 	Relist bool
 }
 

@@ -69,14 +69,14 @@ func New(server *apiserver.Server, faults ...Fault) *View {
 	return &View{server: server, wake: make(chan struct{}, 1), faults: faults}
 }
 
-// Break lets the faults count from now on; before, the watches are well.
+// Break enables the faults; before, the watches work.
 func (v *View) Break() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.broken = true
 }
 
-// Heal lets everything be delivered from now on.
+// Heal disables the faults, and delivers all missed events.
 func (v *View) Heal() {
 	v.mu.Lock()
 	v.healed = true
@@ -183,7 +183,7 @@ func (v *View) count() int {
 	return len(v.kinds)
 }
 
-// deliver tells of everything of a kind that the schedule lets through.
+// deliver delivers the events of a kind, except those that a fault holds back.
 func (v *View) deliver(ctx context.Context, i int) {
 	v.mu.Lock()
 	k := v.kinds[i]
@@ -201,7 +201,7 @@ func (v *View) deliver(ctx context.Context, i int) {
 	}
 }
 
-// due are the events to deliver now. skip says that only their sum is to be told.
+// due returns the events to deliver now. skip says to deliver only their difference to the store.
 func (k *kind) due() (due []apiserver.Event, skip bool) {
 	due = k.view.server.History(k.of, k.position)
 	switch {
@@ -232,9 +232,10 @@ func (k *kind) tell(e apiserver.Event) {
 	}
 }
 
-// relist goes to the state after the events at once: what came and went is not told, what went is
-// told without its last state, and an object that was created again looks like an update. As
-// client-go does it, the deletions are told before anything that would show how far the watch is.
+// relist replaces the store with the state after the events. Objects that were created and deleted
+// meanwhile have no event, deletions have no last state, and an object that was created again looks
+// like an update. As in client-go, deletions are delivered before events that show the new
+// resourceVersion.
 func (k *kind) relist(events []apiserver.Event) {
 	k.view.mu.Lock()
 	before := k.snapshot()
