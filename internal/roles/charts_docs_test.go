@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,12 +15,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chartSection is a heading of docs/migrating.md and the values below it.
-var chartSection = regexp.MustCompile("(?m)^## (.+)\n\n```yaml\n((?s:.*?))```")
+// chartSection is a heading of docs/migrating.md and the file with values below it.
+var chartSection = regexp.MustCompile(`(?m)^## (.+)\n\nValues: \[(.+)\]\(\.\./(deploy/chart-values/.+)\)\.\n`)
 
-// The values that docs/migrating.md has for a chart change the images of exactly those sidecars that
-// TestCharts starts with the chart's command lines (SM-1 to SM-11).
-func TestChartValuesInTheDocumentation(t *testing.T) {
+// The values for a chart that docs/migrating.md names change the images of exactly those sidecars that
+// TestCharts starts with the chart's command lines (SM-1 to SM-11, SM-119), and there are no others.
+func TestChartValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "migrating.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -27,9 +28,13 @@ func TestChartValuesInTheDocumentation(t *testing.T) {
 	_, part, _ := strings.Cut(string(text), "\n# Chart by chart")
 	got := map[string][]string{}
 	for _, section := range chartSection.FindAllStringSubmatch(part, -1) {
+		content, err := os.ReadFile(filepath.Join("..", "..", section[3]))
+		if err != nil || path.Base(section[3]) != section[2] {
+			t.Errorf("%s: %s: %v", section[1], section[2], err)
+		}
 		var values map[string]any
-		if err := yaml.UnmarshalStrict([]byte(section[2]), &values); err != nil {
-			t.Errorf("%s: %v", section[1], err)
+		if err := yaml.UnmarshalStrict(content, &values); err != nil {
+			t.Errorf("%s: %v", section[3], err)
 		}
 		roles := map[string]bool{}
 		for _, leaf := range valueLeaves("", values) {
@@ -38,6 +43,9 @@ func TestChartValuesInTheDocumentation(t *testing.T) {
 			}
 		}
 		got[section[1]] = slices.Sorted(maps.Keys(roles))
+	}
+	if files, err := filepath.Glob(filepath.Join("..", "..", "deploy", "chart-values", "*")); err != nil || len(files) != len(got) {
+		t.Errorf("%d files, and %d sections: %v", len(files), len(got), err)
 	}
 	want := map[string][]string{}
 	for _, row := range readCharts(t).Rows {
