@@ -97,31 +97,18 @@ func missing(r explain.Report) (all []string) {
 	return all
 }
 
-// refs are all objects that explain takes.
-func refs(c *explain.Cluster) (all []explain.Ref) {
-	add := func(kind explain.Kind, o client.Object) {
+// refs are all objects that explain takes, but for namespaces.
+func refs(c *explain.Cluster) []explain.Ref {
+	return slices.Concat(
+		of(explain.Claim, c.Claims), of(explain.Volume, c.Volumes), of(explain.Pod, c.Pods),
+		of(explain.Attachment, c.Attachments), of(explain.Snapshot, c.Snapshots), of(explain.Class, c.Classes),
+		of(explain.Node, c.Nodes),
+	)
+}
+
+func of[T client.Object](kind explain.Kind, list []T) (all []explain.Ref) {
+	for _, o := range list {
 		all = append(all, explain.Ref{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()})
-	}
-	for _, o := range c.Claims {
-		add(explain.Claim, o)
-	}
-	for _, o := range c.Volumes {
-		add(explain.Volume, o)
-	}
-	for _, o := range c.Pods {
-		add(explain.Pod, o)
-	}
-	for _, o := range c.Attachments {
-		add(explain.Attachment, o)
-	}
-	for _, o := range c.Snapshots {
-		add(explain.Snapshot, o)
-	}
-	for _, o := range c.Classes {
-		add(explain.Class, o)
-	}
-	for _, o := range c.Nodes {
-		add(explain.Node, o)
 	}
 	return all
 }
