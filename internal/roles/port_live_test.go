@@ -68,10 +68,11 @@ func (p port) as(account string) *rest.Config {
 	return api
 }
 
-// quickly are flags that make leader election fast enough for tests.
+// quickly are flags that make leader election fast enough for tests, and slow enough for a machine
+// on which a renewal takes seconds.
 var quickly = []string{
 	"--leader-election", "--leader-election-namespace=" + process.SystemNamespace, "--http-endpoint=127.0.0.1:0",
-	"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
+	"--leader-election-lease-duration=9s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=500ms",
 }
 
 // controllers returns the role, not started, with its address and its log.

@@ -20,7 +20,7 @@ func liveProvisioner(t *testing.T, api *rest.Config, socket string, args ...stri
 	ctrllog.SetLogger(logr.Discard())
 	p, err := parseProvisioner(t, append([]string{
 		"--csi-address=" + socket, "--leader-election", "--leader-election-namespace=default", "--http-endpoint=127.0.0.1:0",
-		"--leader-election-lease-duration=3s", "--leader-election-renew-deadline=2s", "--leader-election-retry-period=500ms",
+		"--leader-election-lease-duration=9s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=500ms",
 	}, args...)...)
 	if err != nil || p.Validate() != nil {
 		t.Fatal(err, p.Validate())
