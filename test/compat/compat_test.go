@@ -18,7 +18,8 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// built is the house, where the programs are.
+// built returns the folder of the programs and that of the data. It skips the test if there are no
+// programs.
 func built(t *testing.T) house {
 	t.Helper()
 	bin, err := stage.Bin()
@@ -87,7 +88,7 @@ func TestSomeScenarios(t *testing.T) {
 // troupe is how many random histories are played at once.
 const troupe = 24
 
-// randomTime bounds how long histories are made up for; RANDOM_TIME sets another time.
+// randomTime is how long random histories are played; RANDOM_TIME sets another time.
 func randomTime(t *testing.T) time.Duration {
 	text := os.Getenv("RANDOM_TIME")
 	if text == "" {
@@ -100,7 +101,7 @@ func randomTime(t *testing.T) time.Duration {
 	return d
 }
 
-// TestRandomHistories holds the invariants I1 to I7 and I10 whatever people do (7.4).
+// TestRandomHistories checks the invariants I1 to I7 and I10 for random actions of users (7.4).
 func TestRandomHistories(t *testing.T) {
 	theatre, err := built(t).opened(t.Context(), "random")
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// resync is how often the stock binder looks at everything again. Its 15 seconds would be waited
-// for after every step. An object gets 25 events and then one in five minutes: shorter, and events
-// that matter would be swallowed.
+// resync is the resync period of the stock binder. With its default of 15 seconds every step would
+// wait for it. An object gets 25 events and then one in five minutes: with a shorter period, events
+// that matter would be dropped.
 const resync = 700 * time.Millisecond
 
-// house is where the programs are and where their data goes.
+// house has the folder of the programs and that of their data.
 type house struct{ bin, dir string }
 
 // side is one set of controllers.
@@ -48,14 +48,13 @@ func ours(args []string) side {
 	return side{name: "purser", program: "purser", args: append([]string{"controllers"}, args...)}
 }
 
-// building is a cluster without volume controllers.
+// building is a running cluster without volume controllers.
 type building struct {
 	house   house
 	cluster *cluster.Cluster
 }
 
-// open starts a cluster with what is no volume controller's business: who deletes what has lost its
-// owner.
+// open starts a cluster with the garbage collector and without volume controllers.
 func (h house) open(ctx context.Context, name string) (*building, error) {
 	components := cluster.Components{cluster.ControllerManager}
 	binaries, err := cluster.FindBinaries(components.Programs(), h.bin)

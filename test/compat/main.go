@@ -66,7 +66,7 @@ func mainly() int {
 		fmt.Fprintln(os.Stderr, "compat:", err)
 		return 2
 	}
-	klog.SetLogger(klog.Background().V(9)) // what watches have to say is of no interest
+	klog.SetLogger(klog.Background().V(9)) // the log lines of the watches are not needed
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, o.patience)
@@ -83,7 +83,7 @@ func mainly() int {
 	return 0
 }
 
-// load reads the scenarios that are asked for.
+// load reads the selected scenarios.
 func (o options) load() (chosen []scenario.Scenario, err error) {
 	files, err := fs.Sub(scenarios, "scenarios")
 	if err != nil {
@@ -117,7 +117,7 @@ func known() (outcome.List, error) {
 	})
 }
 
-// theatre is where both sides play the same scenarios.
+// theatre plays the same scenarios on both sides.
 type theatre struct {
 	house    house
 	sides    [2]side
@@ -125,7 +125,7 @@ type theatre struct {
 	known    outcome.List
 }
 
-// play plays scenarios to both sides.
+// play plays scenarios on both sides.
 func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report.Report, err error) {
 	var runs [2]*run
 	for i, s := range t.sides {
@@ -143,9 +143,9 @@ func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report
 	return r, nil
 }
 
-// both plays everything to both sides, and once more what the stock controllers told less about,
-// since they drop events when they have too many of them, and after 25 about one object; and what
-// did not go with them as it should.
+// both plays all scenarios on both sides. It repeats those for which the stock controllers emitted
+// fewer events, since they drop events under load and after 25 about one object, and those in which
+// they did not meet an expectation.
 func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report.Report, error) {
 	r, err := t.play(ctx, chosen)
 	if err != nil {

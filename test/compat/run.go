@@ -36,8 +36,8 @@ const (
 	calm     = resync + 200*time.Millisecond
 	patience = time.Minute
 
-	// pulses is how many beats can be under way: who waits for one that begins now should not wait
-	// for the end of another.
+	// pulses is how many beats can be in flight: a scenario that waits for a new beat should not
+	// wait for the end of another one.
 	pulses = 3
 )
 
@@ -85,7 +85,7 @@ func (h house) opened(ctx context.Context, name string) (*opened, error) {
 	return t, nil
 }
 
-// launch starts the controllers and takes their pulse.
+// launch starts the controllers and the beats that show that their queues are empty.
 func (t *opened) launch(s side) (err error) {
 	if t.program, err = t.building.launch(s); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (r *run) lanes() (all [][]scenario.Scenario) {
 	for _, lane := range byName {
 		all = append(all, lane)
 	}
-	// What has been there from the start is told of all the time: it goes first.
+	// Objects from before the start get events all the time, so these scenarios go first.
 	slices.SortStableFunc(free, func(a, b []scenario.Scenario) int { return cmp.Compare(b[0].Cold, a[0].Cold) })
 	return append(all, free...)
 }
@@ -187,8 +187,8 @@ func (r *run) lane(ctx context.Context, lane []scenario.Scenario, players map[st
 		r.mu.Lock()
 		r.results[s.Name] = res
 		r.mu.Unlock()
-		// The next of its lane must not meet it, and upstream tells of every claim that waits at
-		// every resync.
+		// The next of its lane must not find its objects, and upstream emits an event for every claim
+		// that waits at every resync.
 		if err := p.Scrub(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}

@@ -20,7 +20,7 @@ const atOnce = 12
 // reducedTo is the n-th scenario of a run without COMPAT=whole.
 const reducedTo = 12
 
-// TestAttachCompat plays each scenario to both sides. What is different must be in the list of known
+// TestAttachCompat plays each scenario on both sides. A difference must be in the list of known
 // differences, with its reason.
 func TestAttachCompat(t *testing.T) {
 	ctrllog.SetLogger(logr.Discard())
@@ -57,7 +57,7 @@ func TestAttachCompat(t *testing.T) {
 	fmt.Printf("attach: %d scenarios: %d the same, %d different on purpose, %d worse\n", len(wanted), same, known, worse)
 }
 
-// result is what became of a scenario on one side.
+// result is the result of a scenario on one side.
 type result struct {
 	of    scenario
 	lines []string

@@ -14,8 +14,8 @@ import (
 	"github.com/purser-csi/purser/test/scripted"
 )
 
-// driverName is that of a driver which took the place of an in-tree plugin, so that volumes of the
-// plugin can be played too.
+// driverName is a driver that an in-tree plugin is migrated to, so that scenarios can have volumes
+// of the plugin.
 const (
 	driverName = "cinder.csi.openstack.org"
 	plugin     = "kubernetes.io/cinder"
@@ -47,7 +47,7 @@ func serve(ctx context.Context, socket string) (*driver, func(), error) {
 	return d, server.Stop, nil
 }
 
-// fail has the next calls about the volume fail.
+// fail makes the next calls about the volume fail.
 func (d *driver) fail(volume string, code codes.Code, times int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -46,7 +46,7 @@ func (p *play) settle(unchanged time.Duration) (last []string, err error) {
 	return nil, fmt.Errorf("the outcome still changes after %s: %s", patience, strings.Join(last, "; "))
 }
 
-// outcome is what became of everything, without the prefix.
+// outcome returns the final state of all objects, without the prefix.
 func (p *play) outcome() (lines []string, err error) {
 	say := func(format string, args ...any) {
 		lines = append(lines, strings.ReplaceAll(fmt.Sprintf(format, args...), p.prefix, ""))
@@ -98,7 +98,7 @@ func (p *play) outcome() (lines []string, err error) {
 	return lines, nil
 }
 
-// sourceOf names the volume of a VolumeAttachment, or says what stands in its place.
+// sourceOf returns the volume of a VolumeAttachment, or a description of its inline source.
 func sourceOf(va *storagev1.VolumeAttachment) string {
 	if name := va.Spec.Source.PersistentVolumeName; name != nil {
 		return *name

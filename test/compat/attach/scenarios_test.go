@@ -1,12 +1,12 @@
 package attach
 
-// scenario is what happens, in the steps of [play.take].
+// scenario is a sequence of steps of [play.take].
 type scenario struct {
 	text    string
-	differs string // why ours does not do the same; empty if it must
+	differs string // why ours differs; empty if it must not
 }
 
-// scenarios are played to both sides. Row numbers are those of docs/spec/volume-controllers.md.
+// scenarios are played on both sides. Row numbers are those of docs/spec/volume-controllers.md.
 var scenarios = build()
 
 // twice is a race of upstream's: two attaches of a volume at once.
@@ -16,7 +16,7 @@ const twice = "upstream puts its finalizer twice on a volume that two nodes atta
 const early = "upstream calls the driver twice at once, so that its controller does not see the first error; ours emits " +
 	"the event, tries again after the delay, and clears the error"
 
-// build combines the beginnings of a volume with what happens to it.
+// build combines the start of each kind of volume with the steps on it.
 func build() (all []scenario) {
 	add := func(text, differs string) { all = append(all, scenario{text, differs}) }
 	for _, kind := range []string{"RWO", "RWX", "ROX", "RWOP", "RWO,RWX", "RWO block", "RWO ro", "RWO context", "ROX ro", "RWX block"} {

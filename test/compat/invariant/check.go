@@ -15,8 +15,8 @@ const (
 	claimProtection   = "kubernetes.io/pvc-protection"
 )
 
-// Check returns what controllers did wrong in a history. Own are the resource versions of the
-// people's writes.
+// Check returns the violations by controllers in a history. own has the resourceVersions of the
+// users' writes.
 func Check(history []record.Change, own map[int64]bool) (violations []string) {
 	w, seesaw := newWorld(), newSeesaw()
 	for _, c := range history {
@@ -24,7 +24,7 @@ func Check(history []record.Change, own map[int64]bool) (violations []string) {
 		back := seesaw.moved(c)
 		switch {
 		case own[c.At], c.Gone, w.marked(c):
-			seesaw.pushed() // that a user deletes something is not in own, and is an act all the same
+			seesaw.pushed() // a user's deletion is not in own, but counts as an action
 			clear(w.overtaken)
 		case !w.overtaken[c.Object.GetUID()]:
 			found = append(found, back...)
@@ -39,7 +39,7 @@ func Check(history []record.Change, own map[int64]bool) (violations []string) {
 	return violations
 }
 
-// written takes a change in. Of people's own writes it finds nothing wrong.
+// written records a change, and returns its violations. A user's write has none.
 func (w *world) written(c record.Change, own bool) []string {
 	key := keyOf(c)
 	claim, volume := w.claims[key], w.volumes[key.Name]
@@ -60,7 +60,7 @@ func (w *world) written(c record.Change, own bool) []string {
 	return nil
 }
 
-// claimWritten looks at a claim that a controller has just written.
+// claimWritten checks a claim that a controller has just written.
 func (w *world) claimWritten(before, now *corev1.PersistentVolumeClaim) (found []string) {
 	if before == nil || now == nil || before.UID != now.UID {
 		return nil
@@ -84,7 +84,8 @@ func (w *world) claimWritten(before, now *corev1.PersistentVolumeClaim) (found [
 	return found
 }
 
-// unprotected looks at a claim that a controller no longer protects, which nearly always is its end.
+// unprotected checks a claim from which a controller has removed the protection finalizer, which
+// nearly always deletes it.
 func (w *world) unprotected(before *corev1.PersistentVolumeClaim) []string {
 	if before == nil || !slices.Contains(before.Finalizers, claimProtection) {
 		return nil
@@ -119,8 +120,8 @@ func (w *world) becameBound(now *corev1.PersistentVolumeClaim) (found []string) 
 	return found
 }
 
-// chosen looks at the volume that a controller chose. One that a user had reserved by name, or
-// that was made for the claim, may have any size once its maker has said so.
+// chosen checks the volume that a controller chose. A volume that a user reserved by name, or that
+// was provisioned for the claim, may have any size.
 func (w *world) chosen(now *corev1.PersistentVolumeClaim) []string {
 	pv := w.volumes[now.Spec.VolumeName]
 	if pv == nil {
@@ -133,7 +134,7 @@ func (w *world) chosen(now *corev1.PersistentVolumeClaim) []string {
 	return nil
 }
 
-// volumeWritten looks at a volume that a controller has just written.
+// volumeWritten checks a volume that a controller has just written.
 func (w *world) volumeWritten(before, now *corev1.PersistentVolume) (found []string) {
 	if before == nil || now == nil || before.UID != now.UID {
 		return nil

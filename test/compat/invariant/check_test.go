@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
-// story is a history in short: each line is a kind and an object. Lines that begin with + are
-// people's own.
+// story parses a history: each line is a kind and an object. Lines that begin with + are writes of
+// users.
 func story(t *testing.T, text string) (history []record.Change, own map[int64]bool) {
 	t.Helper()
 	own = map[int64]bool{}

@@ -1,5 +1,5 @@
-// Package invariant looks through a history for states that controllers must never bring about,
-// whatever people do: rows I1 to I7 and I10 of the specification.
+// Package invariant checks a history for states that controllers must never cause, whatever users
+// do: rows I1 to I7 and I10 of the specification.
 //
-// It knows which writes were the people's own. It must not know which controllers made the others.
+// It knows which writes were the users'. It must not know which controllers made the others.
 package invariant

@@ -11,8 +11,8 @@ import (
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
-// seesaw notices fields that controllers set to a value that they had before, with no other client
-// having acted in between (I7).
+// seesaw detects fields that controllers set back to an earlier value without an action of another
+// client in between (I7).
 type seesaw struct {
 	// every value that a field has had since another client acted, the present one last
 	values map[types.UID]map[string][]string
@@ -20,7 +20,7 @@ type seesaw struct {
 
 func newSeesaw() *seesaw { return &seesaw{values: map[types.UID]map[string][]string{}} }
 
-// watched are the fields of which controllers own the value.
+// watched are the fields that controllers own.
 var watched = [][]string{
 	{"status", "phase"},
 	{"spec", "claimRef"},
@@ -31,7 +31,7 @@ var watched = [][]string{
 	{"spec", "storageClassName"},
 }
 
-// pushed says that another client has acted: from here on, what a field was before may come back.
+// pushed records an action of another client: fields may return to values from before it.
 func (s *seesaw) pushed() {
 	for _, fields := range s.values {
 		for name, had := range fields {
@@ -40,7 +40,7 @@ func (s *seesaw) pushed() {
 	}
 }
 
-// moved takes a change in and returns the fields that have gone back.
+// moved records a change, and returns the fields that were set back.
 func (s *seesaw) moved(c record.Change) (found []string) {
 	uid := c.Object.GetUID()
 	if c.Gone {
@@ -66,9 +66,8 @@ func (s *seesaw) moved(c record.Change) (found []string) {
 	return found
 }
 
-// forWhom is the claim that a volume's phase and annotations are about. A volume that is taken from
-// one claim and given to another becomes available between the two, and bound twice: that is no way
-// back.
+// forWhom returns the claim that a volume's phase and annotations belong to. A volume that moves
+// from one claim to another is Available in between, and Bound twice, which is not a violation.
 func forWhom(c record.Change, path []string) string {
 	uid, _, _ := unstructured.NestedString(c.Object.Object, "spec", "claimRef", "uid")
 	if last := path[len(path)-1]; c.Kind != record.Volumes || uid == "" || last != "phase" && last != "annotations" {

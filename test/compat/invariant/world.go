@@ -9,7 +9,7 @@ import (
 	"github.com/purser-csi/purser/test/compat/record"
 )
 
-// world is everything as it was at one moment.
+// world is the state of all objects after one change.
 type world struct {
 	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim
 	volumes map[string]*corev1.PersistentVolume
@@ -37,7 +37,7 @@ func newWorld() *world {
 	}
 }
 
-// apply moves the world on by one change.
+// apply applies one change to the world.
 func (w *world) apply(c record.Change) {
 	if c.Object.GetDeletionTimestamp() != nil {
 		note(w.deleted, c)
@@ -58,7 +58,7 @@ func (w *world) apply(c record.Change) {
 	}
 }
 
-// note remembers the first time.
+// note records the first time.
 func note(times map[types.UID]int64, c record.Change) {
 	if uid := c.Object.GetUID(); times[uid] == 0 {
 		times[uid] = c.At
@@ -68,16 +68,16 @@ func note(times map[types.UID]int64, c record.Change) {
 // marked reports whether a change that was just applied is the one that marked the object as deleted.
 func (w *world) marked(c record.Change) bool { return w.deleted[c.Object.GetUID()] == c.At }
 
-// wished takes in that a user has written a claim.
+// wished records that a user has written a claim.
 func (w *world) wished(before, now *corev1.PersistentVolumeClaim) {
 	if before != nil && now != nil && before.Spec.VolumeName == "" && now.Spec.VolumeName != "" {
 		w.wishes[now.UID] = now.Spec.VolumeName
 	}
 }
 
-// given takes in that a controller has written a volume. The claim to which it gives the volume may
-// have been made to name another one a moment ago, since no write is about two objects; then it
-// must take the volume back. That can happen once for each claim.
+// given records that a controller has written a volume. A user may have named another volume in the
+// claim just before, since no write covers two objects. Then the controller must release the volume
+// again. That can happen once for each claim.
 func (w *world) given(before, now *corev1.PersistentVolume) {
 	claim := ownerOf(now)
 	if claim == "" || claim == ownerOf(before) {
@@ -89,7 +89,7 @@ func (w *world) given(before, now *corev1.PersistentVolume) {
 	}
 }
 
-// lost takes in that a user has written a volume, or that it is gone.
+// lost records that a user has written or deleted a volume.
 func (w *world) lost(before, now *corev1.PersistentVolume) {
 	if before == nil || ownerOf(before) == "" || now != nil && ownerOf(now) == ownerOf(before) {
 		return
@@ -97,16 +97,16 @@ func (w *world) lost(before, now *corev1.PersistentVolume) {
 	w.stolen[ownerOf(before)], w.robbed[ownerOf(before)] = before.Name, before.Name
 }
 
-// regiven takes in that a user has written a volume so that another claim can have it than before.
+// regiven records that a user has changed the claim that a volume is reserved for.
 func (w *world) regiven(before, now *corev1.PersistentVolume) {
 	if now != nil && (before == nil || ownerOf(now) != ownerOf(before)) {
 		w.changed[now.Name] = true
 	}
 }
 
-// missed takes in that a claim is said to have lost its volume. Who says so may not have known that
-// the volume had just come back, and then the claim is bound again. That can happen once for each
-// time.
+// missed records that a controller has set a claim to Lost. The controller may have had a stale
+// cache without the volume that was created again, and then binds the claim again. That is allowed
+// once for each such write.
 func (w *world) missed(claim *corev1.PersistentVolumeClaim) {
 	if w.changed[claim.Spec.VolumeName] {
 		delete(w.changed, claim.Spec.VolumeName)
@@ -114,8 +114,8 @@ func (w *world) missed(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// taken reports whether a user took the volume of a claim away, which who says that it is bound
-// may not have known. That can happen once for each time.
+// taken reports whether a user took the volume of a claim away, which the controller that set the
+// claim to Bound may not have known. That is allowed once for each such write.
 func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
 	volume, stolen := w.stolen[claim.UID]
 	if stolen = stolen && volume == claim.Spec.VolumeName; stolen {
@@ -125,13 +125,13 @@ func (w *world) taken(claim *corev1.PersistentVolumeClaim) bool {
 	return stolen
 }
 
-// keeps reports whether a claim that is bound to a volume still has a right to it. From one that
-// was robbed another may take over, before it is known as lost.
+// keeps reports whether a claim that is bound to a volume still has a right to it. If a user took
+// the volume away, another claim may get it before the first one is set to Lost.
 func (w *world) keeps(claim *corev1.PersistentVolumeClaim, volume string) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == volume && w.robbed[claim.UID] != volume
 }
 
-// ownerOf is the uid of the claim that a volume is for.
+// ownerOf returns the uid of the claim that a volume is reserved for.
 func ownerOf(pv *corev1.PersistentVolume) types.UID {
 	if pv.Spec.ClaimRef == nil {
 		return ""
@@ -151,7 +151,7 @@ func put[K comparable, T any](all map[K]*T, key K, c record.Change, into *T) {
 	all[key] = into
 }
 
-// claimOf is the claim with a uid.
+// claimOf returns the claim with a uid.
 func (w *world) claimOf(uid types.UID) *corev1.PersistentVolumeClaim {
 	for _, c := range w.claims {
 		if uid != "" && c.UID == uid {
@@ -161,7 +161,7 @@ func (w *world) claimOf(uid types.UID) *corev1.PersistentVolumeClaim {
 	return nil
 }
 
-// user is a scheduled pod that uses a claim.
+// user returns a scheduled pod that uses a claim.
 func (w *world) user(claim *corev1.PersistentVolumeClaim) *corev1.Pod {
 	for _, pod := range w.pods {
 		if pod.Namespace != claim.Namespace || pod.Spec.NodeName == "" {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// dropped are fields that are another's business or that differ from run to run.
+// dropped are fields of other controllers, or that differ from run to run.
 var dropped = map[string]bool{
 	"apiVersion": true, "kind": true,
 	"metadata.name": true, "metadata.namespace": true, "metadata.uid": true, "metadata.resourceVersion": true, "metadata.generation": true,
@@ -15,7 +15,7 @@ var dropped = map[string]bool{
 	"status.lastPhaseTransitionTime": true,
 }
 
-// hidden are fields of which only counts that they are set.
+// hidden are fields of which only the presence is compared.
 var hidden = map[string]bool{"metadata.deletionTimestamp": true, "spec.claimRef.resourceVersion": true}
 
 // flatten is the object as paths and values.

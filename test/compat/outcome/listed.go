@@ -30,7 +30,7 @@ const (
 	Limitation Judgment = "limitation"
 )
 
-// List is all that is known.
+// List is the list of known differences.
 type List struct{ entries []*Listed }
 
 // ReadList reads the list. open returns the text of a page of the documentation.

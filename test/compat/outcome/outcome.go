@@ -50,7 +50,7 @@ type naming struct{ replacer *strings.Replacer }
 
 func (n naming) plain(text string) string { return n.replacer.Replace(text) }
 
-// uidLabels gives each object that was ever there a name in place of its uid.
+// uidLabels returns a label for the uid of each object that ever existed.
 func uidLabels(scenario string, history []record.Change) naming {
 	var pairs []string
 	count, known := map[string]int{}, map[string]bool{}
@@ -70,12 +70,12 @@ func uidLabels(scenario string, history []record.Change) naming {
 	return naming{strings.NewReplacer(pairs...)}
 }
 
-// conflict is part of what the API server answers when another client was quicker. Controllers that
-// tell of it do so by chance.
+// conflict is part of the API server's message for a conflict. Whether a controller emits an event
+// about one varies from run to run.
 const conflict = "the object has been modified"
 
-// eventLine is empty for events that are left out. How often an event was told, and when, does not
-// count.
+// eventLine returns the line of an event; empty for events that are left out. The count and the
+// time of an event are not compared.
 func eventLine(e *unstructured.Unstructured) string {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(e.Object, path...)
@@ -100,7 +100,7 @@ func eventLine(e *unstructured.Unstructured) string {
 	)
 }
 
-// Difference is what two outcomes do not have in common, the first one's lines with a minus. Lines
+// Difference returns the lines that only one outcome has, those of the first with a minus. Lines
 // about one object are together.
 func Difference(a, b Outcome) (lines []string) {
 	for _, line := range slices.Sorted(maps.Keys(a)) {

@@ -38,7 +38,7 @@ var annotations = map[string]string{
 	"modify-secret-ns": "volume.kubernetes.io/controller-modify-secret-namespace",
 }
 
-// annotation is the key that is meant.
+// annotation returns the full key of an abbreviation.
 func annotation(short string) string {
 	if key, ok := annotations[short]; ok {
 		return key
@@ -46,7 +46,7 @@ func annotation(short string) string {
 	return short
 }
 
-// build returns the object that a step asks for, and a patch of its status where it asks for one.
+// build returns the object that a step creates, and a patch of its status if the step has one.
 func (p *Player) build(s scenario.Step) (object *unstructured.Unstructured, status string, err error) {
 	var typed runtime.Object
 	switch s.Kind {
@@ -128,7 +128,7 @@ func pairs(text string) map[string]string {
 	return all
 }
 
-// className is the real name of a class; one that begins with ~ is meant literally.
+// className returns the real name of a class; one that begins with ~ is literal.
 func (p *Player) className(name string) string {
 	switch {
 	case name == "":
@@ -181,7 +181,7 @@ func (p *Player) class(s scenario.Step) *storagev1.StorageClass {
 	return c
 }
 
-// pod is one that no kubelet runs. A node is the scheduler's decision.
+// pod builds a pod, which no kubelet runs. With a node it is scheduled.
 func (p *Player) pod(s scenario.Step) (*corev1.Pod, error) {
 	pod := &corev1.Pod{ObjectMeta: p.meta(s), Spec: corev1.PodSpec{
 		NodeName: value(s, "node", ""), AutomountServiceAccountToken: new(false),

@@ -17,7 +17,7 @@ import (
 	"github.com/purser-csi/purser/test/compat/scenario"
 )
 
-// until waits for what the recorder hears of. unmet says what is still missing; empty: nothing.
+// until waits for changes in the recorder until unmet returns an empty text.
 func (p *Player) until(ctx context.Context, unmet func() string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.stage.Patience)
 	defer cancel()
@@ -35,7 +35,8 @@ func (p *Player) until(ctx context.Context, unmet func() string) error {
 	}
 }
 
-// wait waits for conditions. What does not come is a result, not an error: the scenario goes on.
+// wait waits for conditions. A condition that is not met is a result, not an error: the scenario
+// goes on.
 func (p *Player) wait(ctx context.Context, s scenario.Step) error {
 	if err := p.until(ctx, func() string { return p.unmet(s) }); err != nil {
 		p.Failures = append(p.Failures, fmt.Sprintf("line %d: %s: %v", s.Line, s.Text, err))
@@ -43,7 +44,7 @@ func (p *Player) wait(ctx context.Context, s scenario.Step) error {
 	return context.Cause(ctx)
 }
 
-// expect looks once everything is quiet.
+// expect checks conditions when the scenario is quiet.
 func (p *Player) expect(ctx context.Context, s scenario.Step) error {
 	if err := p.settle(ctx); err != nil {
 		return err
@@ -99,7 +100,7 @@ func stateUnmet(o *unstructured.Unstructured, word string) string {
 	return ""
 }
 
-// optionUnmet holds one option against the object. Several values that would do are separated by |.
+// optionUnmet compares one option with the object. Alternative values are separated by |.
 func (p *Player) optionUnmet(k record.Kind, o *unstructured.Unstructured, option scenario.Option) string {
 	switch option.Key {
 	case "ann", "no-ann":
@@ -190,7 +191,7 @@ func differs(o *unstructured.Unstructured, want string, path ...string) string {
 	return given(!slices.Contains(strings.Split(want, "|"), have), "%s is %q", strings.Join(path, "."), have)
 }
 
-// told reports whether an event with this reason was told of an object.
+// told reports whether an event with this reason was emitted for an object.
 func (p *Player) told(k record.Kind, o *unstructured.Unstructured, reason string) bool {
 	for _, c := range p.stage.Recorder.History(p.play.Name) {
 		involved, _, _ := unstructured.NestedMap(c.Object.Object, "involvedObject")
@@ -202,8 +203,8 @@ func (p *Player) told(k record.Kind, o *unstructured.Unstructured, reason string
 	return false
 }
 
-// dropFinalizer takes one finalizer off, by a patch that fails when the list has changed meanwhile
-// and is then made again.
+// dropFinalizer removes one finalizer by a patch that fails if the list has changed, and is then
+// retried.
 func (p *Player) dropFinalizer(ctx context.Context, k record.Kind, name, finalizer string) error {
 	for {
 		o, err := p.of(k).Get(ctx, name, metav1.GetOptions{})

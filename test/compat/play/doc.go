@@ -1,5 +1,5 @@
-// Package play takes the steps of a scenario on a real API server: it is the person who makes
-// claims and volumes, and the external provisioner that makes and deletes volumes when it is asked.
+// Package play takes the steps of a scenario on a real API server: it acts as the user who creates
+// claims and volumes, and as the external provisioner.
 //
-// It must not know whose controllers answer, nor judge the outcome.
+// It must not know which controllers run, nor judge the outcome.
 package play

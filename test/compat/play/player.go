@@ -20,7 +20,7 @@ import (
 	"github.com/purser-csi/purser/test/compat/scenario"
 )
 
-// Stage is where scenarios are played.
+// Stage has the cluster and the settings for playing scenarios.
 type Stage struct {
 	API      dynamic.Interface
 	Recorder *record.Recorder
@@ -49,12 +49,12 @@ type Player struct {
 	Failures []string
 }
 
-// New returns a player with nothing on its stage yet.
+// New returns a player that has created no objects yet.
 func New(stage Stage, s scenario.Scenario) *Player {
 	return &Player{stage: stage, play: s, uids: map[string][]string{}, Writes: map[int64]bool{}}
 }
 
-// Furnish makes the scenario's namespace.
+// Furnish creates the scenario's namespace.
 func (p *Player) Furnish(ctx context.Context) error {
 	namespace := record.Kind{}
 	namespace.Resource.Version, namespace.Resource.Resource = "v1", "namespaces"
@@ -83,14 +83,14 @@ func (p *Player) Before(ctx context.Context) error {
 
 // After takes the other steps, and returns when everything is quiet.
 func (p *Player) After(ctx context.Context) error {
-	p.stage.Recorder.Touch(p.play.Name) // who has just started has not had time to do anything
+	p.stage.Recorder.Touch(p.play.Name) // controllers that have just started need time
 	if err := p.take(ctx, p.play.Steps[p.play.Cold:]); err != nil {
 		return err
 	}
 	return p.settle(ctx)
 }
 
-// Try takes all steps, however little sense they make: what the API server refuses is passed over.
+// Try takes all steps, and skips those that the API server refuses.
 func (p *Player) Try(ctx context.Context) error {
 	for _, step := range p.play.Steps {
 		err := p.step(ctx, step)
@@ -166,7 +166,7 @@ func (p *Player) place(k record.Kind, name string) (namespace, real string) {
 
 func (p *Player) shared(name string) string { return record.Shared(p.play.Name, name) }
 
-// wrote remembers a write of the scenario's own.
+// wrote records a write of the scenario itself.
 func (p *Player) wrote(o *unstructured.Unstructured) {
 	if at, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64); err == nil {
 		p.Writes[at] = true
@@ -213,8 +213,8 @@ func (p *Player) send(ctx context.Context, k record.Kind, name, merge string, pa
 	return p.ended(ctx, k, patched)
 }
 
-// ended waits for the news that a write was the end of an object, which has a resource version of
-// its own.
+// ended waits for the deletion event of an object that a write has removed, which has its own
+// resourceVersion.
 func (p *Player) ended(ctx context.Context, k record.Kind, o *unstructured.Unstructured) error {
 	if o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 || k == record.Pods {
 		return nil
@@ -270,7 +270,7 @@ func (p *Player) resolve(text string) (string, error) {
 	return out, failed
 }
 
-// uid is that of an object that the scenario has made, or that the controllers made for it.
+// uid returns the uid of an object that the scenario or the controllers created.
 func (p *Player) uid(key string) (string, error) {
 	place, number, numbered := strings.Cut(key, "#")
 	if all := p.uids[place]; len(all) > 0 {
@@ -290,7 +290,7 @@ func (p *Player) uid(key string) (string, error) {
 	return "", fmt.Errorf("%w: there is no %s", errNoObject, key)
 }
 
-// errNoObject is that of a step that needs the uid of what is not there.
+// errNoObject is the error of a step that needs the uid of an object that does not exist.
 var errNoObject = errors.New("the uid of no object is meant")
 
 // History is what has happened to the scenario.

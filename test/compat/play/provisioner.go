@@ -13,11 +13,11 @@ import (
 	"github.com/purser-csi/purser/test/compat/scenario"
 )
 
-// finalizer is what an external provisioner puts on volumes that it must delete.
+// finalizer is the finalizer that an external provisioner adds to volumes that it must delete.
 const finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 
-// provision waits until a claim asks for a volume and makes it, as an external provisioner does.
-// The claim may be gone by then.
+// provision waits for the provisioner's annotation on a claim and creates the volume, as an
+// external provisioner does. The claim may be deleted by then.
 func (p *Player) provision(ctx context.Context, s scenario.Step) error {
 	claim, err := p.asks(ctx, s.Words[0])
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *Player) provision(ctx context.Context, s scenario.Step) error {
 	return p.put(ctx, record.Volumes, v, s.Name)
 }
 
-// amend is for drivers that give something else than what was asked for.
+// amend changes the volume, for drivers that create another one than requested.
 func amend(v *corev1.PersistentVolume, s scenario.Step) error {
 	if len(s.Words) == 3 {
 		q, given, err := size(scenario.Step{Words: s.Words[1:]})
@@ -108,7 +108,8 @@ func (p *Player) asks(ctx context.Context, name string) (*corev1.PersistentVolum
 	return claim, err
 }
 
-// discard waits until a volume is to be deleted and deletes it, as an external provisioner does.
+// discard waits until a volume is released with the policy Delete, and deletes it, as an external
+// provisioner does.
 func (p *Player) discard(ctx context.Context, s scenario.Step) error {
 	name := p.shared(s.Name)
 	err := p.until(ctx, func() string {

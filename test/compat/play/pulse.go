@@ -11,9 +11,9 @@ import (
 // pulseName is the scenario of the pulse.
 const pulseName = "pulse"
 
-// Pulse puts a claim and a volume before the controllers whenever a user waits for it, until ctx
-// ends, and tells the recorder when they have been told of, bound and deleted. Several can work at
-// once, each with a number of its own. The error says at which step the controllers failed.
+// Pulse creates a claim and a volume whenever a scenario waits for a beat, until ctx ends, and
+// notifies the recorder when the controllers have bound and deleted them. Several can run in
+// parallel, each with its own number. The error names the step at which the controllers failed.
 func (stage Stage) Pulse(ctx context.Context, number int) error {
 	p := New(stage, scenario.Scenario{Name: pulseName})
 	if err := p.Furnish(ctx); err != nil {

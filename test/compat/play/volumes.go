@@ -128,8 +128,7 @@ func (p *Player) claimUID(of string) (types.UID, error) {
 	return types.UID(uid), err
 }
 
-// source is where the data is said to be. A handle is not shared: volumes must not look like one
-// another.
+// source returns the volume source. Handles are unique, so that volumes differ.
 func (p *Player) source(s scenario.Step) corev1.PersistentVolumeSource {
 	switch value(s, "source", "csi") {
 	case "nfs":

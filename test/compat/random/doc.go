@@ -1,5 +1,5 @@
-// Package random makes up scenarios: what people and provisioners do to a few claims, volumes, pods
-// and classes, in any order and with no regard for whether it makes sense.
+// Package random generates scenarios: random actions of users and provisioners on a few claims,
+// volumes, pods and classes, also such as make no sense.
 //
-// It must not know what should come of it; only the invariants do.
+// It must not know the expected outcome, which only the invariants check.
 package random

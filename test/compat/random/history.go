@@ -25,7 +25,7 @@ class made provisioner=csi.example.com reclaim=Delete
 class late provisioner=csi.example.com wffc
 `
 
-// History draws one. What it says can be kept as a scenario.
+// History draws a history as text, which can be kept as a scenario.
 func History(t *rapid.T) string {
 	moves := rapid.SliceOfN(rapid.Custom(move), 8, 40).Draw(t, "moves")
 	return furniture + strings.Join(moves, "\n") + "\n"
@@ -101,7 +101,7 @@ func volume(t *rapid.T) string {
 	return line
 }
 
-// madeVolume is what a provisioner makes for a claim, whether it was asked or not.
+// madeVolume is a volume that a provisioner creates for a claim, with or without the annotation.
 func madeVolume(t *rapid.T) string {
 	of := claims.Draw(t, "claim")
 	return fmt.Sprintf("pv %s %s %s class=made policy=Delete provisioned-by=csi.example.com claim=%s uid=%s",
@@ -126,7 +126,7 @@ func remove(t *rapid.T) string {
 	return "delete pvc " + claims.Draw(t, "claim")
 }
 
-// spoil is what people do who know better.
+// spoil is a harmful action of a user.
 func spoil(t *rapid.T) string {
 	v, c := volumes.Draw(t, "volume"), claims.Draw(t, "claim")
 	return rapid.SampledFrom([]string{

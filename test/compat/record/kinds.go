@@ -61,7 +61,8 @@ func KindOf(name string) (Kind, bool) {
 // Shared is the name of an object without a namespace, for a scenario.
 func Shared(scenario, name string) string { return scenario + "." + name }
 
-// scenarioOf tells whose an object is: by its namespace, or by the first part of its name.
+// scenarioOf returns the scenario of an object: from its namespace, or from the first part of its
+// name.
 func scenarioOf(k Kind, o *unstructured.Unstructured) string {
 	switch {
 	case k == Events:

@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// beat is the pulse of the controllers: a claim and a volume that were put before them after
-// everything else were bound and deleted. What was in their queues before has been looked at by
-// then.
+// beat shows that the work queues are empty: a claim and a volume that were created after all other
+// objects were bound and deleted, so the earlier queue entries have been processed.
 type beat struct {
 	began   time.Time
 	changed chan struct{}
-	wanted  chan struct{} // has one in it when a user waits
+	wanted  chan struct{} // has an element while a scenario waits
 }
 
-// Wanted is how the pulse hears that a user waits for a beat.
+// Wanted returns a channel that has an element while a scenario waits for a beat.
 func (r *Recorder) Wanted() <-chan struct{} { return r.beat.wanted }
 
-// Beat tells that the controllers have done a piece of work that began then.
+// Beat records that the controllers have completed a beat that began at this time.
 func (r *Recorder) Beat(began time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,7 +28,7 @@ func (r *Recorder) Beat(began time.Time) {
 	r.beat.changed = make(chan struct{})
 }
 
-// pulse is a scenario's state at one moment, and what is closed when it is another.
+// pulse is the state of a scenario, with channels that are closed when it changes.
 type pulse struct {
 	touched, beat   time.Time
 	changed, beaten <-chan struct{}
@@ -49,8 +48,8 @@ func (r *Recorder) want() {
 	}
 }
 
-// Quiet returns when nothing has happened to a scenario for so long, and the controllers have since
-// then been seen to have nothing older to do.
+// Quiet returns when a scenario has had no change for so long, and a beat that began after that has
+// completed.
 func (r *Recorder) Quiet(ctx context.Context, scenario string, calm time.Duration) error {
 	for {
 		now := r.pulse(scenario)

@@ -18,19 +18,19 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Change is one that the API server told of.
+// Change is one watch event.
 type Change struct {
 	At     int64 // the resource version
 	Kind   Kind
 	Gone   bool
-	Seen   time.Time                  // when it was told
+	Seen   time.Time                  // when the watch delivered it
 	Object *unstructured.Unstructured // of a deletion: the last state. It must not be changed.
 }
 
 // Key is an object's place.
 type Key struct{ Kind, Namespace, Name string }
 
-// Recorder remembers. It is safe for concurrent use.
+// Recorder stores all changes. It is safe for concurrent use.
 type Recorder struct {
 	api dynamic.Interface
 
@@ -40,10 +40,10 @@ type Recorder struct {
 	beat   beat
 }
 
-// scene is what is known of one scenario.
+// scene has the changes of one scenario.
 type scene struct {
 	changes []Change
-	touched time.Time     // when something happened last that is not a mere repetition of an event
+	touched time.Time     // time of the last change that is not a repetition of an event
 	changed chan struct{} // closed and made anew at every change
 	told    map[string]bool
 }
@@ -66,8 +66,8 @@ func (r *Recorder) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow watches from now on: nothing of the scenarios is there yet. The watch goes on where it
-// broke off, so nothing is missed.
+// follow watches from now on, since no scenario has started yet. A broken watch is resumed at its
+// last resourceVersion, so that no event is missed.
 func (r *Recorder) follow(ctx context.Context, k Kind) error {
 	list, err := r.api.Resource(k.Resource).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Recorder) note(k Kind, what watch.EventType, object runtime.Object) {
 	s.changed = make(chan struct{})
 }
 
-// news tells an event that says something from one that says it again.
+// news reports whether an event is new, and not a repetition.
 func (s *scene) news(event *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind")
 	name, _, _ := unstructured.NestedString(event.Object, "involvedObject", "name")
@@ -138,7 +138,7 @@ func (r *Recorder) scene(name string) *scene {
 	return s
 }
 
-// Get returns an object as it was told of last. It must not be changed.
+// Get returns the last state of an object. It must not be changed.
 func (r *Recorder) Get(k Kind, namespace, name string) (*unstructured.Unstructured, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +186,7 @@ func (r *Recorder) Changed(scenario string) <-chan struct{} {
 	return r.scene(scenario).changed
 }
 
-// Called notes a call to the scripted driver for a scenario, which then is not quiet.
+// Called records a call to the scripted driver for a scenario, which then is not quiet.
 func (r *Recorder) Called(scenario string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,7 +196,7 @@ func (r *Recorder) Called(scenario string) {
 	s.changed = make(chan struct{})
 }
 
-// Touch says that something is about to happen to a scenario, which then is not quiet.
+// Touch marks a scenario as not quiet, since a change is about to follow.
 func (r *Recorder) Touch(scenario string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package report compares what became of a scenario on two sides, and says which differences are
-// listed, equal or worse.
+// Package report compares the results of a scenario on two sides, and says which differences are
+// listed and which are worse.
 //
 // It must not know how scenarios are played.
 package report

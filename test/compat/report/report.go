@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/test/compat/scenario"
 )
 
-// Result is what became of one scenario.
+// Result is the result of one scenario.
 type Result struct {
 	Outcome    outcome.Outcome
 	Failures   []string // waits and expectations that were not met
@@ -25,7 +25,7 @@ type Comparison struct {
 	lines       []string          // that differ
 	listed      []*outcome.Listed // what explains them
 	worse       []string          // what nothing explains
-	again       bool              // upstream had told less: it was played once more
+	again       bool              // upstream had emitted fewer events, and it was played again
 }
 
 // Compare holds one result against the other.
@@ -58,7 +58,7 @@ func rule(violation string) string {
 	return text
 }
 
-// Report says what came of all scenarios.
+// Report has the results of all scenarios.
 type Report struct {
 	Comparisons []Comparison
 	Unused      []*outcome.Listed // entries of the list that explained no difference
@@ -66,9 +66,8 @@ type Report struct {
 	Took        [2]string
 }
 
-// ToldLess returns the scenarios in which the first side differs by nothing but events that it did
-// not tell, or did not do what a scenario expects of it, such as when the API server gives a claim
-// the class that was the default a moment before.
+// ToldLess returns the scenarios in which the first side differs only by missing events, or did not
+// meet an expectation, for example because the API server gave a claim the previous default class.
 func (r Report) ToldLess() (quiet []scenario.Scenario) {
 	for _, c := range r.Comparisons {
 		more := func(line string) bool { return strings.HasPrefix(line, "+ ") && strings.Contains(line, " event ") }
@@ -80,7 +79,7 @@ func (r Report) ToldLess() (quiet []scenario.Scenario) {
 	return quiet
 }
 
-// Replace takes over what came of scenarios that were played again.
+// Replace replaces the results of scenarios that were played again.
 func (r Report) Replace(again Report) {
 	for _, c := range again.Comparisons {
 		i := slices.IndexFunc(r.Comparisons, func(was Comparison) bool { return was.Scenario.Name == c.Scenario.Name })
@@ -89,7 +88,7 @@ func (r Report) Replace(again Report) {
 	}
 }
 
-// verdict is what is said of a scenario.
+// verdict returns the verdict about a scenario as text.
 func (c Comparison) verdict() string {
 	limited := func(e *outcome.Listed) bool { return e.Is == outcome.Limitation }
 	switch {
@@ -111,8 +110,8 @@ func (r Report) count() map[string]int {
 	return count
 }
 
-// Failed reports whether anything is not as it should be: also the stock controllers' results,
-// since a scenario that expects what does not come tries nothing.
+// Failed reports whether a result is wrong, also one of the stock controllers, since a scenario
+// whose expectation is not met tests nothing.
 func (r Report) Failed() bool {
 	return r.count()["worse"] > 0 || len(r.Unused) > 0 ||
 		slices.ContainsFunc(r.Comparisons, func(c Comparison) bool { return len(c.First.Failures) > 0 })

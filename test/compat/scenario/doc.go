@@ -1,5 +1,5 @@
-// Package scenario reads scenarios: what a person did to claims and volumes, step by step, in a
-// small text file each, whose comment says which rule is tried and what should come of it.
+// Package scenario reads scenarios: the steps of a user on claims and volumes, in a small text file
+// each, whose comment names the tested rule and the expected outcome.
 //
 // It decides what a well-formed scenario is. It must not know of an API server, nor what a step does.
 package scenario

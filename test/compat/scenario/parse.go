@@ -79,7 +79,7 @@ func (s Scenario) fault() error {
 	return nil
 }
 
-// shares holds what concerns the whole cluster to the lane for it.
+// shares returns an error for a step that affects the whole cluster outside of [LaneShared].
 func (s Scenario) shares(step Step) error {
 	class, given := step.Option("class")
 	if step.Verb != Create || s.Lane == LaneShared {
@@ -152,7 +152,7 @@ var creating = map[Kind]syntax{
 	Secret:    {},
 }
 
-// conditions is what can be waited for and expected.
+// conditions are the conditions of wait and expect.
 const conditions = "volume claim class ann no-ann finalizer no-finalizer event no-event capacity uid field cond no-cond calls"
 
 var others = map[Verb]syntax{

@@ -16,7 +16,7 @@ type Scenario struct {
 	Notes  string // the comment at the top
 	Lane   string // scenarios of the same lane are played one after another; empty: with all others
 	Loose  string // why not the whole outcome is compared but only what the file expects; empty: all of it
-	// Random are patterns for lines of the outcome that are there by chance upstream, in a line
+	// Random are patterns for lines of upstream's outcome that vary from run to run, in a line
 	// "random WHY: PATTERN".
 	Random []string
 	Steps  []Step
@@ -101,8 +101,8 @@ const (
 // Kinds are all kinds.
 func Kinds() []Kind { return []Kind{Claim, Volume, Pod, Class, Attribute, Secret} }
 
-// LaneShared is for what the whole cluster shares: a default class, and claims and volumes without
-// a class, which take one another.
+// LaneShared is for scenarios with objects that affect the whole cluster: a default class, and
+// claims and volumes without a class, which match one another.
 const LaneShared = "shared"
 
 // Load reads all scenarios below a folder, in the order of their names.

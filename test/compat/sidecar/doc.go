@@ -1,6 +1,6 @@
-// Package sidecar plays scenarios to upstream's CSI sidecars and to ours, each side on an API server
-// of its own and beside scripted CSI drivers, and compares final objects, events and the requests
-// that the drivers got.
+// Package sidecar plays scenarios on upstream's CSI sidecars and on ours, each side with its own
+// API server and scripted CSI drivers, and compares the final objects, events and requests to the
+// drivers.
 //
 // It must not know what the scenarios are about.
 package sidecar

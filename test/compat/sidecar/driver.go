@@ -216,8 +216,8 @@ type server struct {
 
 var _ csi.NodeServer = (*server)(nil) // [scripted.Serve] serves it as one
 
-// serve has a driver answer from the script at a socket in dir until the returned function is
-// called.
+// serve serves a driver with the answers of the script on a socket in dir, until the returned
+// function is called.
 func serve(ctx context.Context, dir string, of Driver, from *script) (socket string, stop func(), err error) {
 	d := &server{Driver: scripted.Driver{Name: of.Name, Controller: of.Controller}, node: of.Node, script: from}
 	socket = filepath.Join(dir, d.Name+".sock")

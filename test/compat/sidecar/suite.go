@@ -51,7 +51,7 @@ type Suite struct {
 
 const patience = 40 * time.Second
 
-// Play plays all scenarios to both sides.
+// Play plays all scenarios on both sides.
 func (s Suite) Play(ctx context.Context) (r report.Report, err error) {
 	var results [2]map[string]report.Result
 	for i, side := range s.Sides {
@@ -150,8 +150,8 @@ func (r *run) open(ctx context.Context) error {
 	})
 }
 
-// beat makes calm alone count as settled: sidecars have no work that is common to all drivers, and
-// whose end would show that their queues are empty.
+// beat completes every beat at once, so that a scenario counts as settled when it is calm. Sidecars
+// of different drivers have no common work that could show that their queues are empty.
 func beat(ctx context.Context, recorder *record.Recorder) {
 	for {
 		select {
@@ -199,7 +199,7 @@ func (r *run) launch(ctx context.Context, side Side, one Sidecar, failed context
 	return nil
 }
 
-// finish takes the other steps of a scenario, and returns what became of it.
+// finish takes the other steps of a scenario, and returns its result.
 func (r *run) finish(ctx context.Context, one scenario.Scenario) (report.Result, error) {
 	p := r.players[one.Name]
 	if err := p.After(ctx); err != nil {

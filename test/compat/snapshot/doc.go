@@ -1,6 +1,6 @@
-// Package snapshot compares the two halves of the snapshotter with upstream's: each half of ours
-// beside upstream's other half, and both of ours together, leave the same objects and the same
-// snapshots on the storage side as both of upstream's.
+// Package snapshot compares our snapshot-controller and csi-snapshotter with upstream's. Each of
+// ours together with upstream's other program, and both of ours, leave the same objects and the
+// same snapshots in the backend as both of upstream's.
 //
-// It must not know how either half works.
+// It must not know how the programs work.
 package snapshot

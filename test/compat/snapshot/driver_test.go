@@ -18,7 +18,7 @@ import (
 	"github.com/purser-csi/purser/test/scripted"
 )
 
-// script says how a driver answers the calls about one volume or one snapshot.
+// script has the answers of a driver to the calls about one volume or one snapshot.
 type script struct {
 	failures  []codes.Code // of CreateSnapshot, one after the other, before it succeeds
 	forever   bool         // the last of the failures stays
@@ -94,7 +94,7 @@ func (d *driver) heal(about string) {
 	d.script(about).failures = nil
 }
 
-// exists has a snapshot exist that the driver did not make.
+// exists adds a snapshot that the driver did not create.
 func (d *driver) exists(id, volume string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,8 +108,8 @@ func (d *driver) note(about, call string) {
 	d.calls[about][call]++
 }
 
-// lines describes what the driver was asked about the volumes and snapshots of a scenario, and
-// which snapshots it has. How often a call was made does not count.
+// lines describes the calls about the volumes and snapshots of a scenario, and the snapshots that
+// the driver has. The number of equal calls does not count.
 func (d *driver) lines(scenario string) (lines []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// scenario is one story of snapshots. What it leaves must not depend on which programs do the
-// halves.
+// scenario is a sequence of steps on snapshots. Its outcome must be the same with all pairings of
+// programs.
 type scenario struct {
 	name string
 	play func(*scene)

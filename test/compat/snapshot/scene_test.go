@@ -36,7 +36,7 @@ const (
 	calm = 3000 * time.Millisecond
 )
 
-// scene is what one scenario is played on: its namespace, which has its name, and the drivers.
+// scene has the namespace of one scenario, which has its name, and the drivers.
 type scene struct {
 	client.Client // reads from a cache
 	live          client.Reader
@@ -95,7 +95,7 @@ func (s *scene) pending(name string, change func(*corev1.PersistentVolumeClaimSp
 	return claim
 }
 
-// bind has a claim be bound to the volume of its name.
+// bind binds a claim to the volume of its name.
 func (s *scene) bind(name string) {
 	s.do(func(ctx context.Context) error {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: name}}
@@ -224,8 +224,8 @@ func (s *scene) gone(o client.Object) {
 	})
 }
 
-// settle waits until nothing that counts has changed for a while, and returns what is there. A
-// program that rewrites an error again and again changes nothing that counts.
+// settle waits until the outcome has not changed for a while, and returns it. Repeated writes of
+// the same error do not change it.
 func (s *scene) settle() (last outcome.Outcome) {
 	since, seen := time.Now(), ""
 	s.do(func(ctx context.Context) error {

@@ -28,7 +28,7 @@ import (
 //go:embed differences.yaml
 var differences []byte
 
-// pairing says which programs do the two halves.
+// pairing says which programs are the snapshot-controller and the csi-snapshotter.
 type pairing struct {
 	name                      string
 	ourController, ourSidecar bool
@@ -41,11 +41,11 @@ var pairings = []pairing{
 	{"ours", true, true},
 }
 
-// some is what is played unless COMPAT=whole.
+// some matches the scenarios that are played unless COMPAT=whole.
 var some = regexp.MustCompile(`^(ready-|removed-delete|after-internal$|after-deadline|uncertain|class-a|class-c|claim-r|static-l|static-u|secret-comes|policy|group-removed|group-ready-after|group-c|group-m)`)
 
-// Each half of ours beside upstream's other half, and both together, leave what both of upstream's
-// leave.
+// Our snapshot-controller with upstream's csi-snapshotter, upstream's with ours, and both of ours
+// have the same outcome as both of upstream's.
 func TestHalves(t *testing.T) {
 	bin, err := stage.Bin()
 	if err != nil {
@@ -130,7 +130,7 @@ func compare(t *testing.T, want, got map[string]outcome.Outcome, known outcome.L
 	t.Logf("%d equal, %d listed, of %d", equal, better, len(want))
 }
 
-// atOnce is how many scenarios are played at once: they wait more than they work.
+// atOnce is how many scenarios are played in parallel; they mostly wait.
 const atOnce = 24
 
 // play plays all scenarios on a cluster of its own, and returns what each left.
@@ -205,8 +205,8 @@ func (p pairing) open(t *testing.T, bin string) (c client.Client, live client.Re
 		t.Fatal(err)
 	}
 	c = cached(t, server.RESTConfig(), scheme)
-	// Upstream's sidecar forgets a content whose retry comes before its watch shows its own write.
-	// The resync, which ours does not need, brings it back.
+	// Upstream's sidecar drops a content from its queue if a retry comes before its watch shows its
+	// own write. The resync enqueues it again; ours does not need it.
 	common := []string{
 		"--kubeconfig=" + server.Kubeconfig(), "--retry-interval-start=300ms", "--retry-interval-max=1s", "--resync-period=2s",
 		"--kube-api-qps=1000", "--kube-api-burst=2000", "--worker-threads=30",

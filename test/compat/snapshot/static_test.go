@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// staticScenarios are about snapshots that exist before Kubernetes knows of them (SN-Q5, SN-A9).
+// staticScenarios are about pre-provisioned snapshots (SN-Q5, SN-A9).
 func staticScenarios() []scenario {
 	return []scenario{
 		{"static", func(s *scene) {
