@@ -120,6 +120,9 @@ race: cluster-tools build ## run the tests of the packages with goroutines under
 lint: ## check style and rules
 	@tools/build.sh $(BIN) golangci-lint
 	@$(BIN)/golangci-lint run $(PKG)
+	@for module in images chart monitoring krew; do \
+		(cd tools/$$module && GOWORK=off $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+	done
 
 .PHONY: generate
 generate: ## write the generated reference anew

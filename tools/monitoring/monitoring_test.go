@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
@@ -20,7 +21,7 @@ var root = filepath.Join("..", "..")
 type expression struct{ where, text string }
 
 // everywhere are labels that Prometheus gives every metric, or a histogram its buckets.
-var everywhere = []string{"job", "instance", "namespace", "pod", "le", labels.MetricName}
+var everywhere = []string{"job", "instance", "namespace", "pod", "le", model.MetricNameLabel}
 
 // catalog are the labels of each metric that a role has: those in the reference, and those that the
 // roles served in the tests of internal/roles.
