@@ -3,25 +3,23 @@ package audited
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/cluster"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/up/bootstrap"
+	"github.com/purser-csi/purser/test/bench/kubeconfig"
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
@@ -45,9 +43,8 @@ type Server struct {
 
 // Start starts the server in a folder, with a service account for pods.
 func Start(ctx context.Context, bin, dir string) (*Server, error) {
-	s := &Server{Bin: bin, Dir: dir, Scheme: k8sruntime.NewScheme()}
-	err := errors.Join(corev1.AddToScheme(s.Scheme), storagev1.AddToScheme(s.Scheme), rbacv1.AddToScheme(s.Scheme))
-	if err != nil {
+	s := &Server{Bin: bin, Dir: dir, Scheme: kube.NewScheme()}
+	if err := rbacv1.AddToScheme(s.Scheme); err != nil {
 		return nil, err
 	}
 	binaries, err := cluster.FindBinaries(cluster.Components{}.Programs(), bin)
@@ -97,16 +94,14 @@ func (s *Server) Create(ctx context.Context, objects []client.Object) error {
 	})
 }
 
+// Install installs the custom resources that are in the folder of programs.
+func (s *Server) Install(ctx context.Context) error {
+	return s.cluster.Install(ctx, cluster.FindResources(s.Bin)...)
+}
+
 // Accounts creates an administrator with a kubeconfig for each name, so that the audit log tells the
 // requests of the programs apart.
 func (s *Server) Accounts(ctx context.Context, all ...string) error {
-	setup, err := bootstrap.New(s.cluster.RESTConfig())
-	if err == nil {
-		err = setup.ApplyRoles(ctx)
-	}
-	if err != nil {
-		return err
-	}
 	for _, account := range all {
 		err := s.API.Create(ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "bench-" + account},
@@ -116,35 +111,30 @@ func (s *Server) Accounts(ctx context.Context, all ...string) error {
 		if err != nil {
 			return err
 		}
-		config, err := setup.ConfigFor(ctx, account)
-		if err != nil {
-			return err
+	}
+	return s.Roles(ctx, all...)
+}
+
+// Roles writes a kubeconfig for accounts with the roles that Purser ships.
+func (s *Server) Roles(ctx context.Context, all ...string) error {
+	setup, err := bootstrap.New(s.cluster.RESTConfig())
+	if err == nil {
+		err = setup.ApplyRoles(ctx)
+	}
+	for _, account := range all {
+		var config *rest.Config
+		if err == nil {
+			config, err = setup.ConfigFor(ctx, account)
 		}
-		if err := writeKubeconfig(s.kubeconfig(account), config); err != nil {
-			return err
+		if err == nil {
+			err = kubeconfig.Write(s.kubeconfig(account), config)
 		}
 	}
-	return nil
+	return err
 }
 
 func (s *Server) kubeconfig(account string) string {
 	return filepath.Join(s.Dir, account+".kubeconfig")
-}
-
-func writeKubeconfig(path string, config *rest.Config) error {
-	k := clientcmdapi.NewConfig()
-	authority := config.CAData
-	if len(authority) == 0 && config.CAFile != "" {
-		var err error
-		if authority, err = os.ReadFile(config.CAFile); err != nil {
-			return err
-		}
-	}
-	k.Clusters["bench"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: authority}
-	k.AuthInfos["bench"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
-	k.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: "bench"}
-	k.CurrentContext = "bench"
-	return clientcmd.WriteToFile(*k, path)
 }
 
 // Gibibyte is the size of each volume.

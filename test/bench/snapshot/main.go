@@ -38,28 +38,17 @@ func (o options) bench(ctx context.Context, bin, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	for _, one := range combinations() {
-		if !strings.Contains(one.name, o.only) {
+	for _, one := range combinations(filepath.Join(dir, socketName)) {
+		if !strings.Contains(one.Name, o.only) {
 			continue
 		}
-		if missing := c.missing(one); missing != "" {
-			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.name, missing)
+		if missing := c.Missing(one); missing != "" {
+			fmt.Fprintf(os.Stderr, "%s is left out: there is no %s\n", one.Name, missing)
 			continue
 		}
 		if err := c.measure(ctx, one); err != nil {
-			return fmt.Errorf("%s: %w", one.name, err)
+			return fmt.Errorf("%s: %w", one.Name, err)
 		}
 	}
 	return nil
-}
-
-// missing names a program that is not there.
-func (c *contest) missing(one combination) string {
-	for _, p := range one.programs {
-		path := filepath.Join(c.bin, p.name)
-		if _, err := os.Stat(path); err != nil {
-			return path
-		}
-	}
-	return ""
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,24 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/roles/process"
+	"github.com/purser-csi/purser/test/bench/audited"
 	"github.com/purser-csi/purser/test/e2e/audit"
-	"github.com/purser-csi/purser/test/e2e/stage"
 )
-
-// program is one of a combination.
-type program struct {
-	name    string // of the file
-	account string
-	args    []string
-	driver  bool // takes --csi-address
-}
-
-// combination is the two halves, a provisioner and a binder.
-type combination struct {
-	name     string
-	programs []program
-}
 
 var (
 	lifted  = []string{"--kube-api-qps=10000", "--kube-api-burst=10000"}
@@ -44,62 +27,41 @@ var (
 		"persistentvolumeclaim-protection-controller"
 )
 
-func half(ours bool, role string, more ...string) program {
-	p := program{name: "upstream-" + role, account: role, driver: role != accountController}
-	p.args = append(slices.Clone(lifted), more...)
+func half(ours bool, role, socket string) audited.Program {
+	p := audited.Program{
+		Name: "upstream-" + role, Account: role, Socket: socket, Args: append(slices.Clone(lifted), workers...),
+	}
 	if ours {
-		p.name, p.args = "purser", append([]string{role}, more...)
+		p.Name, p.Args = "purser", append([]string{role}, workers...)
 	}
 	return p
 }
 
-func combinations() []combination {
-	ourBinder := program{name: "purser", account: accountBinder, args: []string{"controllers", binding}}
-	stockBinder := program{
-		name: "kube-controller-manager", account: accountBinder,
-		args: append([]string{"--leader-elect=false", "--secure-port=0", binding}, lifted...),
+// combinations are the two halves, a provisioner and a binder each.
+func combinations(socket string) []audited.Contender {
+	ourBinder := audited.Program{Name: "purser", Account: accountBinder, Args: []string{"controllers", binding}}
+	stockBinder := audited.Program{
+		Name: "kube-controller-manager", Account: accountBinder,
+		Args: append([]string{"--leader-elect=false", "--secure-port=0", binding}, lifted...),
 	}
-	make := func(name string, controller, sidecar, rest bool) combination {
-		one := combination{name, []program{
-			half(controller, accountController, workers...), half(sidecar, accountSidecar, workers...),
-			half(rest, accountProvisioner, workers...),
+	combine := func(name string, controller, sidecar, rest bool) audited.Contender {
+		one := audited.Contender{Name: name, Programs: []audited.Program{
+			half(controller, accountController, ""), half(sidecar, accountSidecar, socket),
+			half(rest, accountProvisioner, socket),
 		}}
 		if rest {
-			one.programs = append(one.programs, ourBinder)
+			one.Programs = append(one.Programs, ourBinder)
 		} else {
-			one.programs = append(one.programs, stockBinder)
+			one.Programs = append(one.Programs, stockBinder)
 		}
 		return one
 	}
-	return []combination{
-		make("ours", true, true, true),
-		make("our snapshot-controller, upstream's csi-snapshotter", true, false, true),
-		make("upstream's snapshot-controller, our csi-snapshotter", false, true, true),
-		make("upstream's, limits lifted", false, false, false),
+	return []audited.Contender{
+		combine("ours", true, true, true),
+		combine("our snapshot-controller, upstream's csi-snapshotter", true, false, true),
+		combine("upstream's snapshot-controller, our csi-snapshotter", false, true, true),
+		combine("upstream's, limits lifted", false, false, false),
 	}
-}
-
-// launch starts the programs of a combination.
-func (c *contest) launch(one combination) (all []*stage.Program, err error) {
-	for _, p := range one.programs {
-		log, err := os.Create(filepath.Join(c.dir, strings.ReplaceAll(one.name, " ", "-")+"-"+p.account+".log"))
-		if err != nil {
-			return all, err
-		}
-		args := append(slices.Clone(p.args), "--kubeconfig="+c.kubeconfig(p.account))
-		if p.driver {
-			args = append(args, "--csi-address="+c.socket())
-		}
-		started, err := stage.Launch(stage.Command{
-			Path: filepath.Join(c.bin, p.name), Args: args, Output: log, Env: []string{"KUBECONFIG="},
-		})
-		_ = log.Close() // the child has its own
-		if err != nil {
-			return all, err
-		}
-		all = append(all, started)
-	}
-	return all, nil
 }
 
 // patience is for one part of a burst.
@@ -122,8 +84,8 @@ func (c *contest) parts() []part {
 }
 
 // measure plays the bursts to one combination, and prints what they took.
-func (c *contest) measure(ctx context.Context, one combination) (err error) {
-	running, err := c.launch(one)
+func (c *contest) measure(ctx context.Context, one audited.Contender) (err error) {
+	running, err := c.Launch(one)
 	defer func() {
 		for _, p := range running {
 			p.Kill()
@@ -135,7 +97,7 @@ func (c *contest) measure(ctx context.Context, one combination) (err error) {
 	if err := c.warmUp(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\n", one.name)
+	fmt.Printf("\n%s\n", one.Name)
 	rates := map[string][]float64{}
 	from, before, err := c.mark(ctx)
 	if err != nil {
@@ -154,7 +116,7 @@ func (c *contest) measure(ctx context.Context, one combination) (err error) {
 	if err != nil {
 		return err
 	}
-	tally, err := c.log.Between(from, to)
+	tally, err := c.Log.Between(from, to)
 	if err != nil {
 		return err
 	}
@@ -163,7 +125,7 @@ func (c *contest) measure(ctx context.Context, one combination) (err error) {
 }
 
 func (c *contest) mark(ctx context.Context) (audit.Mark, map[string]int, error) {
-	m, err := c.log.Mark(ctx)
+	m, err := c.Log.Mark(ctx)
 	return m, c.driver.counted(), err
 }
 
@@ -177,6 +139,15 @@ func (c *contest) warmUp(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// each runs a function for each of the snapshots, some at once.
+func (c *contest) each(ctx context.Context, do func(ctx context.Context, i int) error) error {
+	all := make([]int, c.snapshots)
+	for i := range all {
+		all[i] = i
+	}
+	return audited.Each(ctx, all, do)
 }
 
 func (c *contest) run(ctx context.Context, p part) (time.Duration, error) {
@@ -198,7 +169,7 @@ func (c *contest) run(ctx context.Context, p part) (time.Duration, error) {
 
 func snapshotOf(i int) *snapshotv1.VolumeSnapshot {
 	return &snapshotv1.VolumeSnapshot{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name("snapshot", i)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: audited.Namespace, Name: name("snapshot", i)},
 		Spec: snapshotv1.VolumeSnapshotSpec{
 			VolumeSnapshotClassName: new(class),
 			Source:                  snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new(name("source", i))},
@@ -206,11 +177,11 @@ func snapshotOf(i int) *snapshotv1.VolumeSnapshot {
 	}
 }
 
-func (c *contest) take(ctx context.Context, i int) error { return c.api.Create(ctx, snapshotOf(i)) }
+func (c *contest) take(ctx context.Context, i int) error { return c.API.Create(ctx, snapshotOf(i)) }
 
 func (c *contest) ready(ctx context.Context) (n int, err error) {
 	var all snapshotv1.VolumeSnapshotList
-	err = c.api.List(ctx, &all)
+	err = c.seen.List(ctx, &all)
 	for i := range all.Items {
 		if s := all.Items[i].Status; s != nil && s.ReadyToUse != nil && *s.ReadyToUse {
 			n++
@@ -224,12 +195,12 @@ func (c *contest) restore(ctx context.Context, i int) error {
 	claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
 		APIGroup: new(names.SnapshotGroup), Kind: "VolumeSnapshot", Name: name("snapshot", i),
 	}
-	return c.api.Create(ctx, claim)
+	return c.API.Create(ctx, claim)
 }
 
 func (c *contest) bound(ctx context.Context) (n int, err error) {
 	var all corev1.PersistentVolumeClaimList
-	err = c.api.List(ctx, &all)
+	err = c.seen.List(ctx, &all)
 	for i := range all.Items {
 		if all.Items[i].Spec.DataSource != nil && all.Items[i].Status.Phase == corev1.ClaimBound {
 			n++
@@ -240,26 +211,26 @@ func (c *contest) bound(ctx context.Context) (n int, err error) {
 
 // discard deletes a restored claim.
 func (c *contest) discard(ctx context.Context, i int) error {
-	return c.api.Delete(ctx, newClaim(name("restored", i)))
+	return c.API.Delete(ctx, newClaim(name("restored", i)))
 }
 
 // discarded counts the restored volumes that are gone.
 func (c *contest) discarded(ctx context.Context) (int, error) {
 	var volumes corev1.PersistentVolumeList
-	err := c.api.List(ctx, &volumes)
+	err := c.seen.List(ctx, &volumes)
 	made := slices.DeleteFunc(volumes.Items, func(pv corev1.PersistentVolume) bool {
 		return strings.HasPrefix(pv.Name, "source-")
 	})
 	return c.snapshots - len(made), err
 }
 
-func (c *contest) remove(ctx context.Context, i int) error { return c.api.Delete(ctx, snapshotOf(i)) }
+func (c *contest) remove(ctx context.Context, i int) error { return c.API.Delete(ctx, snapshotOf(i)) }
 
 // gone counts the snapshots of which nothing is left.
 func (c *contest) gone(ctx context.Context) (int, error) {
 	var snapshots snapshotv1.VolumeSnapshotList
 	var contents snapshotv1.VolumeSnapshotContentList
-	err := errors.Join(c.api.List(ctx, &snapshots), c.api.List(ctx, &contents))
+	err := errors.Join(c.seen.List(ctx, &snapshots), c.seen.List(ctx, &contents))
 	return c.snapshots - max(len(snapshots.Items), len(contents.Items)), err
 }
 
@@ -276,17 +247,6 @@ func (c *contest) print(rates map[string][]float64, tally audit.Tally, before, a
 	}
 	fmt.Println()
 	for _, account := range []string{accountController, accountSidecar, accountProvisioner, accountBinder} {
-		mine := tally.By(audit.ServiceAccount(process.SystemNamespace, account)).Where(func(r audit.Request) bool {
-			return r.Verb != "watch" && !r.IsDiscovery() && r.Resource != "leases"
-		})
-		fmt.Printf("  %-20s %.2f requests a snapshot; answered 404: %d, 409: %d\n",
-			account, float64(mine.All())/all, mine.Answered(404), mine.Answered(409))
-		counts := map[string]int{}
-		for r, answers := range mine {
-			counts[r.Verb+" "+r.Resource] += answers.All()
-		}
-		for _, kind := range slices.Sorted(maps.Keys(counts)) {
-			fmt.Printf("    %-44s %.2f\n", kind, float64(counts[kind])/all)
-		}
+		fmt.Printf("  %s\n%s", account, audited.Requests(tally, c.snapshots*c.rounds, account))
 	}
 }
