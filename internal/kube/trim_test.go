@@ -103,9 +103,8 @@ func TestTrimVolume(t *testing.T) {
 	}
 }
 
-// Since when a volume is in a phase is of interest for those that are about to be deleted, which
-// are few.
-func TestTrimVolumeOfWhichNobodyAsksWhen(t *testing.T) {
+// The time of the last phase change is kept only for volumes that may be reclaimed soon.
+func TestTrimVolumePhaseTime(t *testing.T) {
 	bound := fullVolume()
 	bound.Status.Phase = corev1.VolumeBound
 	if got := trimmed(t, bound).Status; got != (corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}) {
@@ -206,7 +205,7 @@ func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
 		}},
 	}
 	alone := reclaim.Decide(s)
-	s.Twins = []reclaim.Twin{{Volume: twin, Claim: reclaim.ClaimGone}}
+	s.SameHandle = []reclaim.SameHandle{{Volume: twin, Claim: reclaim.ClaimGone}}
 	shared := reclaim.Decide(s)
 	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), reclaim.ClassName(pv), reclaim.ClassToRead(pv))
 }

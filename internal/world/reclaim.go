@@ -121,7 +121,7 @@ func Reclaim(ctx context.Context, from Readers, name string, m ReclaimMemory) (s
 		return s, nil
 	}
 	s.Now = m.Now
-	if s.Claim == reclaim.NotAsked { // an ordinary deletion costs no read
+	if s.Claim == reclaim.NotRead { // an ordinary deletion costs no read
 		if s.Claim, err = claimProof(ctx, from, s.Volume); err != nil {
 			return s, err
 		}
@@ -159,7 +159,7 @@ func twinsOf(
 func ReclaimAfterLook(
 	ctx context.Context, from Readers, s reclaim.Snapshot, twins []*corev1.PersistentVolume, m ReclaimMemory,
 ) (reclaim.Snapshot, error) {
-	s.Twins, s.Attached = nil, nil
+	s.SameHandle, s.Attached = nil, nil
 	var err error
 	if s.Claim, err = claimProof(ctx, from, s.Volume); err != nil {
 		return s, err
@@ -215,7 +215,7 @@ func aroundVolume(
 		if err != nil {
 			return s, err
 		}
-		s.Twins = append(s.Twins, reclaim.Twin{Volume: pv, Claim: proof})
+		s.SameHandle = append(s.SameHandle, reclaim.SameHandle{Volume: pv, Claim: proof})
 		names = append(names, pv.Name)
 	}
 	for _, name := range names {
@@ -314,8 +314,8 @@ func claimProof(ctx context.Context, from Readers, pv *corev1.PersistentVolume) 
 		return proof, err
 	}
 	shown, err := kube.Get(ctx, from.Cached, claimOf(pv), &corev1.PersistentVolumeClaim{})
-	if err == nil && reclaim.IsClaimUnseen(pv.Spec.ClaimRef, shown) {
-		proof = reclaim.ClaimUnseen
+	if err == nil && reclaim.IsClaimUncached(pv.Spec.ClaimRef, shown) {
+		proof = reclaim.ClaimUncached
 	}
 	return proof, err
 }
@@ -324,11 +324,11 @@ func claimProof(ctx context.Context, from Readers, pv *corev1.PersistentVolume) 
 // the answer (I3).
 func liveProof(ctx context.Context, live client.Reader, pv *corev1.PersistentVolume) (reclaim.Proof, error) {
 	if !reclaim.NeedsProof(pv) {
-		return reclaim.NotAsked, nil
+		return reclaim.NotRead, nil
 	}
 	claim, err := kube.Get(ctx, live, claimOf(pv), &corev1.PersistentVolumeClaim{})
 	if err != nil {
-		return reclaim.NotAsked, err
+		return reclaim.NotRead, err
 	}
 	return reclaim.ProofOf(pv, claim), nil
 }

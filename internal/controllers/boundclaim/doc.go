@@ -1,6 +1,6 @@
-// Package boundclaim reads and writes bound claims and their volumes for the controllers that change
-// volumes: it answers reads with this process's own writes, writes the status of a claim under its
-// resourceVersion, and enqueues claims.
+// Package boundclaim reads and writes bound claims and their volumes for the controllers that
+// change volumes. Reads include this process's own writes; the status of a claim is written with a
+// resourceVersion precondition. The package also has the event handlers that enqueue claims.
 //
-// It must not know what is changed, nor decide anything.
+// It decides nothing.
 package boundclaim

@@ -13,7 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// Interest is which claims a controller enqueues, and when.
+// Interest says which claims a controller enqueues, and when.
 type Interest struct {
 	// Concerns reports whether a claim can need this controller.
 	Concerns func(*corev1.PersistentVolumeClaim) bool
@@ -24,8 +24,8 @@ type Interest struct {
 	// VolumeConcerns reports whether a volume needs this controller although its claim does not; nil
 	// for never.
 	VolumeConcerns func(*corev1.PersistentVolume) bool
-	// Remembered reports whether the controller remembers anything of a claim, which it must drop
-	// when the claim is gone.
+	// Remembered reports whether the controller has state of a claim, which it must drop when the
+	// claim is deleted.
 	Remembered func(objects.ClaimKey) bool
 	// Serves reports whether the volume is one of the controller's driver.
 	Serves func(*corev1.PersistentVolume) bool

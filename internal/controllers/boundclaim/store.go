@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// Config is what a store needs.
+// Config has the clients of a store.
 type Config struct {
 	Cached client.Reader // the informer cache; of claims in change it has the whole status
 	Live   client.Reader // the API server
@@ -22,14 +22,14 @@ type Config struct {
 }
 
 // Store reads and writes claims and volumes. All controllers of a process that change volumes share
-// one, so that none of them acts on a state from before another one's write.
+// one store, so that each of them sees the others' writes.
 type Store struct {
 	Config
 	claims  *kube.OwnWrites[*corev1.PersistentVolumeClaim]
 	volumes *kube.OwnWrites[*corev1.PersistentVolume]
 }
 
-// NewStore returns a store that has written nothing yet.
+// NewStore returns a store without own writes.
 func NewStore(cfg Config) *Store {
 	return &Store{
 		Config: cfg, claims: kube.NewOwnWrites[*corev1.PersistentVolumeClaim](),
@@ -37,8 +37,7 @@ func NewStore(cfg Config) *Store {
 	}
 }
 
-// Reader returns the informer cache, with the writes of this process that the cache does not show
-// yet.
+// Reader returns the informer cache with the writes of this process that it does not have yet.
 func (s *Store) Reader() client.Reader { return reader{s.Cached, s} }
 
 type reader struct {
@@ -78,8 +77,8 @@ func getOwn[T copier[T]](ctx context.Context, from client.Reader, own *kube.OwnW
 	return nil
 }
 
-// Change returns a claim as it is to be after an action; ok is false if the action is not about the
-// claim. The claim that is given stays as it is.
+// Change returns a copy of the claim with the change of an action; ok is false if the action does
+// not change claims.
 type Change[A any] func(
 	of *corev1.PersistentVolumeClaim, a A, now metav1.Time,
 ) (changed *corev1.PersistentVolumeClaim, ok bool)
@@ -87,15 +86,15 @@ type Change[A any] func(
 // change is a [Change] with its action and its time.
 type change func(*corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error)
 
-// Conflict says what [PatchStatus] does when the claim was written since the cache or this
-// process saw it.
+// Conflict says what [PatchStatus] does if the claim was written by another client since it was
+// read.
 type Conflict int
 
 const (
-	// FailOnConflict returns the error, and the caller decides anew.
+	// FailOnConflict returns the error, so that the caller decides again.
 	FailOnConflict Conflict = iota
-	// ReadOnConflict reads the claim from the API server and makes the change to that. It is for the
-	// outcome of a call to the driver: without the write, the call would be repeated.
+	// ReadOnConflict reads the claim live and applies the change to that. It is for the outcome of
+	// a call to the driver: without the write, the call would be repeated.
 	ReadOnConflict
 )
 
@@ -108,10 +107,10 @@ type Write[A any] struct {
 	On     Conflict
 }
 
-// PatchStatus writes the status of a claim, and its annotations, under its resourceVersion, so that
-// a value is never written over one that another leader wrote. A claim that is gone, or that
-// has another uid by now, is left alone; so is one that the action leaves as it is. An action that
-// is not about a claim is an error.
+// PatchStatus writes the status of a claim, and its annotations, with a resourceVersion
+// precondition, so that it overwrites no value of another leader. It does nothing for a claim that
+// does not exist, that has another uid, or that the action does not change. An action that is not
+// for claims is an error.
 func PatchStatus[A any](ctx context.Context, s *Store, w Write[A]) error {
 	return s.patchStatus(ctx, w.Claim,
 		func(claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
@@ -176,9 +175,9 @@ func (s *Store) PatchVolume(ctx context.Context, pv *corev1.PersistentVolume,
 	return nil
 }
 
-// PatchVolumeInOrder is PatchVolume for a field that goes back and forth: the write of a process that
-// was killed must not arrive after that of the next one. So it has a resourceVersion, and after a
-// conflict is made once more from a live read.
+// PatchVolumeInOrder is PatchVolume for a field that changes back and forth: the write of a killed
+// process must not arrive after that of the next one. It has a resourceVersion precondition; after
+// a conflict it reads the volume live and writes once more.
 func (s *Store) PatchVolumeInOrder(ctx context.Context, pv *corev1.PersistentVolume,
 	change func(*corev1.PersistentVolume),
 ) error {

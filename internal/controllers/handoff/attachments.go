@@ -7,7 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// AttachmentWrite is what was done to a VolumeAttachment.
+// AttachmentWrite is the kind of a write to a VolumeAttachment.
 type AttachmentWrite int
 
 const (
@@ -21,25 +21,25 @@ const (
 
 // Attacher is the csi-attacher of a driver, as the attach-detach controller sees it.
 type Attacher interface {
-	// Takes reports whether the attacher of the driver is at work in this process.
+	// Takes reports whether the attacher of the driver runs in this process.
 	Takes(driver string) bool
-	// Prepare puts onto a VolumeAttachment that is about to be created what the attacher needs for
-	// the detach, so that it does not write it later.
+	// Prepare adds to a VolumeAttachment that is about to be created what the attacher needs for
+	// the detach, which saves a later write.
 	Prepare(ctx context.Context, va *storagev1.VolumeAttachment) error
-	// Tell tells the attacher of a write.
+	// Tell reports a write to the attacher.
 	Tell(va *storagev1.VolumeAttachment, what AttachmentWrite)
 }
 
-// Attachments connects the attach-detach controller and the attachers of one process: each is told
-// of the other's writes when they are answered, and not only when the watch shows them. Nothing
-// depends on it. It is safe for concurrent use.
+// Attachments connects the attach-detach controller and the attachers of one process. Each gets the
+// other's writes with the response of the API server, earlier than by the watch. It is only an
+// optimisation. It is safe for concurrent use.
 type Attachments struct {
 	mu         sync.Mutex
 	attachers  []Attacher
 	controller func(va *storagev1.VolumeAttachment, what AttachmentWrite)
 }
 
-// NewAttachments returns a connection without ends.
+// NewAttachments returns a connection without attachers and without a controller.
 func NewAttachments() *Attachments { return &Attachments{} }
 
 // AddAttacher registers an attacher.
@@ -56,7 +56,7 @@ func (a *Attachments) SetController(tell func(va *storagev1.VolumeAttachment, wh
 	a.controller = tell
 }
 
-// attacher returns the attacher of a driver; nil if it is not at work in this process.
+// attacher returns the attacher of a driver; nil if it does not run in this process.
 func (a *Attachments) attacher(driver string) Attacher {
 	if a == nil {
 		return nil
@@ -71,7 +71,7 @@ func (a *Attachments) attacher(driver string) Attacher {
 	return nil
 }
 
-// Prepare is [Attacher.Prepare] of the VolumeAttachment's driver, if its attacher is there.
+// Prepare calls [Attacher.Prepare] of the VolumeAttachment's driver, if its attacher is registered.
 func (a *Attachments) Prepare(ctx context.Context, va *storagev1.VolumeAttachment) error {
 	if one := a.attacher(va.Spec.Attacher); one != nil {
 		return one.Prepare(ctx, va)
@@ -79,14 +79,15 @@ func (a *Attachments) Prepare(ctx context.Context, va *storagev1.VolumeAttachmen
 	return nil
 }
 
-// TellAttacher tells the attacher of the VolumeAttachment's driver, if it is there.
+// TellAttacher reports a write to the attacher of the VolumeAttachment's driver, if it is
+// registered.
 func (a *Attachments) TellAttacher(va *storagev1.VolumeAttachment, what AttachmentWrite) {
 	if one := a.attacher(va.Spec.Attacher); one != nil {
 		one.Tell(va, what)
 	}
 }
 
-// TellController tells the attach-detach controller, if it is there.
+// TellController reports a write to the attach-detach controller, if it is registered.
 func (a *Attachments) TellController(va *storagev1.VolumeAttachment, what AttachmentWrite) {
 	if a == nil {
 		return

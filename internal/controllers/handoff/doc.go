@@ -1,6 +1,6 @@
-// Package handoff is where a binder leaves claims for a provisioner in the same process. Without it
-// the two speak through an annotation on the claim, which costs a write and the way through a
-// watch.
+// Package handoff is the queue through which a binder hands claims to a provisioner in the same
+// process. Without it the two communicate by an annotation on the claim, which costs a write and
+// the latency of a watch.
 //
-// It remembers and wakes up. Whether a claim gets a volume is decided by those on both sides of it.
+// The package stores claims and calls event handlers. It decides nothing.
 package handoff

@@ -10,12 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Queue is the table between the two. It implements what controllers/binder and
-// controllers/provision ask of it. What lies there is lost with the process, and needs not be kept:
-// a claim without a volume is given again by the binder of the next one.
+// Queue has the claims that were handed over. It implements the interfaces of controllers/binder
+// and controllers/provision. Its content is lost with the process and need not be durable: the
+// binder of the next process hands over each claim without a volume again.
 type Queue struct {
 	mu      sync.Mutex
-	driver  string // whose provisioner is registered; empty for none
+	driver  string // of the registered provisioner; empty for none
 	given   map[types.UID]types.NamespacedName
 	told    []func(claim types.NamespacedName, uid types.UID)
 	changed []func(driver string)
@@ -24,14 +24,14 @@ type Queue struct {
 // New returns a queue without a registered provisioner.
 func New() *Queue { return &Queue{given: map[types.UID]types.NamespacedName{}} }
 
-// Takes reports whether a provisioner for the driver is at work in this process, at this moment.
+// Takes reports whether a provisioner for the driver is registered now.
 func (d *Queue) Takes(driver string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return driver != "" && d.driver == driver
 }
 
-// Drivers are those whose provisioner is at work in this process, at this moment.
+// Drivers returns the drivers with a registered provisioner.
 func (d *Queue) Drivers() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -41,8 +41,8 @@ func (d *Queue) Drivers() []string {
 	return []string{d.driver}
 }
 
-// Give has a volume made for the claim. Giving it again has it looked at again. When no provisioner
-// attends, nothing happens: the binder is about to be told so, and asks by other means.
+// Give hands a claim over to the provisioner; a second time requeues it. Without a registered
+// provisioner it does nothing: the binder gets the change from OnChange and writes the annotation.
 func (d *Queue) Give(claim *corev1.PersistentVolumeClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +55,7 @@ func (d *Queue) Give(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// Has reports whether the claim was given and is still to get its volume.
+// Has reports whether the claim was handed over and is not bound yet.
 func (d *Queue) Has(uid types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,15 +63,15 @@ func (d *Queue) Has(uid types.UID) bool {
 	return ok
 }
 
-// Forget takes a claim off the desk, which is bound or gone.
+// Forget removes a claim that is bound or deleted.
 func (d *Queue) Forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.given, uid)
 }
 
-// Subscribe has every claim told that lies here or is given later. What it calls must not wait, nor
-// ask the desk.
+// Subscribe calls tell for each present and each later claim. tell must not block, nor call the
+// Queue.
 func (d *Queue) Subscribe(tell func(claim types.NamespacedName, uid types.UID)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,16 +81,15 @@ func (d *Queue) Subscribe(tell func(claim types.NamespacedName, uid types.UID)) 
 	d.told = append(d.told, tell)
 }
 
-// OnChange has it told when [Queue.Takes] gives another answer for a driver.
+// OnChange calls tell when the result of [Queue.Takes] changes for a driver.
 func (d *Queue) OnChange(tell func(driver string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed = append(d.changed, tell)
 }
 
-// attend says whose provisioner is at work. Claims that were given to the one before are not for
-// the next.
-func (d *Queue) attend(driver string) {
+// register sets the driver of the running provisioner. Claims of the previous one are removed.
+func (d *Queue) register(driver string) {
 	d.mu.Lock()
 	about := cmp.Or(driver, d.driver)
 	if d.driver = driver; driver == "" {
@@ -103,8 +102,8 @@ func (d *Queue) attend(driver string) {
 	}
 }
 
-// Registration is a provisioner's presence at a desk. It is a runnable of its manager, which starts
-// and ends it with the lease.
+// Registration registers a provisioner while it leads. It is a runnable of its manager, which
+// starts and stops it with the lease.
 type Registration struct {
 	Queue  *Queue
 	Driver string
@@ -115,8 +114,8 @@ func (Registration) NeedLeaderElection() bool { return true }
 
 // Start implements manager.Runnable.
 func (a Registration) Start(ctx context.Context) error {
-	a.Queue.attend(a.Driver)
-	defer a.Queue.attend("")
+	a.Queue.register(a.Driver)
+	defer a.Queue.register("")
 	<-ctx.Done()
 	return nil
 }

@@ -27,7 +27,7 @@ func claim(name string) *corev1.PersistentVolumeClaim {
 // attended is a queue with a registered provisioner, and the claims it was given.
 func attended() (d *Queue, told *[]string) {
 	d, told = New(), &[]string{}
-	d.attend(driver)
+	d.register(driver)
 	d.Subscribe(func(claim types.NamespacedName, uid types.UID) { *told = append(*told, claim.String()+" "+string(uid)) })
 	return d, told
 }
@@ -56,7 +56,7 @@ func TestGive(t *testing.T) {
 	}
 }
 
-func TestTakesForTheDriverThatIsThere(t *testing.T) {
+func TestTakesTheRegisteredDriver(t *testing.T) {
 	d, _ := attended()
 	if !d.Takes(driver) || d.Takes("another.example") || d.Takes("") || New().Takes(driver) || New().Takes("") {
 		t.Error("a claim is taken for the driver whose provisioner is at work, and for no other")
@@ -65,7 +65,7 @@ func TestTakesForTheDriverThatIsThere(t *testing.T) {
 
 // A queue without a provisioner must not swallow a claim: the binder writes an annotation then, for
 // the provisioner that reads it.
-func TestNobodyThere(t *testing.T) {
+func TestNoProvisionerRegistered(t *testing.T) {
 	d := New()
 	d.Give(claim("a"))
 	if d.Has("uid-a") {
@@ -73,7 +73,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-func TestAttendant(t *testing.T) {
+func TestRegistration(t *testing.T) {
 	d := New()
 	changes := make(chan bool, 2)
 	d.OnChange(func(string) { changes <- d.Takes(driver) })

@@ -17,33 +17,34 @@ import (
 	"github.com/purser-csi/purser/internal/csirpc"
 )
 
-// Config is what an audit needs.
+// Config has the settings of an audit.
 type Config struct {
 	Cached   client.Reader
 	CSI      csi.ControllerClient
-	Driver   string        // whose PersistentVolumes count
-	Interval time.Duration // between two looks; an orphan is found by the second
+	Driver   string        // only its PersistentVolumes count
+	Interval time.Duration // between two comparisons; an orphan is found by the second
 	Timeout  time.Duration // of one call to the driver
-	Journal  Journal       // of requests whose outcome is not known
+	Journal  Journal       // of unresolved requests
 	Orphans  prometheus.Gauge
 }
 
-// Journal has the requests that may have made a volume whose handle is not known yet.
+// Journal has the requests that may have created a volume whose handle is not known yet.
 type Journal interface{ Entries() []intent.Entry }
 
-// Audit is a runnable of the manager, on the leader only.
+// Audit is a runnable of the manager that runs on the leader.
 type Audit struct {
 	Config
 	suspects orphan.Suspects
 }
 
-// New returns an audit that has not looked yet.
+// New returns an audit that is not started.
 func New(cfg Config) *Audit { return &Audit{Config: cfg} }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (a *Audit) NeedLeaderElection() bool { return true }
 
-// Start looks once per interval until ctx ends. A look that fails is logged and changes nothing.
+// Start compares once per interval until ctx ends. A failed comparison is logged and changes
+// nothing.
 func (a *Audit) Start(ctx context.Context) error {
 	ticker := time.NewTicker(a.Interval)
 	defer ticker.Stop()
@@ -59,28 +60,29 @@ func (a *Audit) Start(ctx context.Context) error {
 	}
 }
 
-// mostNamed bounds one log line.
+// mostNamed bounds the number of volumes in one log line.
 const mostNamed = 20
 
-// look compares once, and tells of what two looks agree on.
+// look compares once and logs the volumes that two comparisons in a row found.
 func (a *Audit) look(ctx context.Context) error {
 	view, err := a.view(ctx)
 	if err != nil {
 		return err
 	}
 	var found orphan.Found
-	found, a.suspects = orphan.Look(a.suspects, view)
+	found, a.suspects = orphan.Compare(a.suspects, view)
 	orphans := found.Orphans()
 	a.Orphans.Set(float64(orphans))
 	if orphans > 0 {
 		logr.FromContextOrDiscard(ctx).Info("the driver has volumes that no PersistentVolume names; they are left alone",
-			"count", orphans, "volumes", found.Unknown[:min(len(found.Unknown), mostNamed)], "requestsOnRecord", found.Unsettled)
+			"count", orphans, "volumes", found.Unknown[:min(len(found.Unknown), mostNamed)], "requestsOnRecord", found.Unresolved)
 	}
 	return nil
 }
 
-// view lists the driver's side before ours: a volume that is created while we look is then not
-// listed, or known. What is on record when we begin or end covers what happens between.
+// view lists the driver's volumes before the PersistentVolumes: a volume created meanwhile is
+// either not listed or has its PersistentVolume. The journal entries at the beginning and at the
+// end cover CreateVolume calls in between.
 func (a *Audit) view(ctx context.Context) (view orphan.View, err error) {
 	entries := a.Journal.Entries()
 	if view.Listed, err = a.list(ctx); err != nil {
@@ -89,9 +91,9 @@ func (a *Audit) view(ctx context.Context) (view orphan.View, err error) {
 	if view.Known, err = a.known(ctx); err != nil {
 		return view, err
 	}
-	view.Unsettled = map[types.UID]bool{}
+	view.Unresolved = map[types.UID]bool{}
 	for _, e := range append(entries, a.Journal.Entries()...) {
-		view.Unsettled[e.UID] = true
+		view.Unresolved[e.UID] = true
 	}
 	return view, nil
 }

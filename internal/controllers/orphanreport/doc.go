@@ -1,3 +1,3 @@
-// Package orphanreport compares the volumes that the driver lists with the PersistentVolumes, now
-// and then, and reports those that no object names. It never deletes anything.
+// Package orphanreport compares the driver's volumes with the PersistentVolumes at an interval, and
+// reports those that no object names. It never deletes anything.
 package orphanreport

@@ -67,8 +67,7 @@ func TestUncachedVolume(t *testing.T) {
 	}
 }
 
-// What is not wanted is discarded only if the API server, asked at that moment, has no
-// PersistentVolume for it.
+// An unwanted volume is deleted only if a live read right before finds no PersistentVolume for it.
 func TestUnwantedVolumeIsDiscarded(t *testing.T) {
 	discard := provision.DiscardVolume{Name: "pvc-u", Handle: "h"}
 	for name, tc := range map[string]struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// Client returns the driver for controllers/reclaim: it deletes a volume, or forgets it, only if the
-// API server has none of its nodes.
+// Client returns the driver for controllers/reclaim. It deletes a volume, or skips the call, only
+// if none of its nodes exists by a live read.
 func (r *Reaper) Client() csi.ControllerClient { return confirming{r.CSI, r} }
 
 type confirming struct {
@@ -33,7 +33,7 @@ func (c confirming) DeleteVolume(
 	ctx context.Context, request *csi.DeleteVolumeRequest, opts ...grpc.CallOption,
 ) (*csi.DeleteVolumeResponse, error) {
 	volumes := c.reaper.withHandle(request.GetVolumeId())
-	if len(volumes) == 0 { // the last look found a node of it
+	if len(volumes) == 0 { // the last check found one of its nodes
 		return nil, status.Error(codes.FailedPrecondition, "the nodes of the volume are not gone any more")
 	}
 	for _, pv := range volumes {
@@ -63,7 +63,7 @@ func (r *Reaper) withHandle(handle string) (all []*corev1.PersistentVolume) {
 	return all
 }
 
-// nodeOf returns a node of the volume that the API server has; empty for none.
+// nodeOf returns an existing node of the volume, read live; empty for none.
 func (r *Reaper) nodeOf(ctx context.Context, pv *corev1.PersistentVolume) (string, error) {
 	now, err := kube.Get(ctx, r.Live, client.ObjectKeyFromObject(pv), &corev1.PersistentVolume{})
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Reaper) nodeOf(ctx context.Context, pv *corev1.PersistentVolume) (strin
 	return "", nil
 }
 
-// nodeAt returns the node with the name, or with the label, as the API server has it.
+// nodeAt returns the node with the name or the label, read live.
 func (r *Reaper) nodeAt(ctx context.Context, place reclaim.Place) (string, error) {
 	name, node := types.NamespacedName{Name: place.Value}, &metav1.PartialObjectMetadata{TypeMeta: nodeKind}
 	node, err := kube.Get(ctx, r.Live, name, node)

@@ -14,8 +14,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// leases returns the journals of nodes that the cache does not have. One with requests whose outcome
-// is not known stays where the driver may have a volume for them.
+// leases returns the journals of nodes that the cache does not have. A journal with unresolved
+// requests stays if the driver may have volumes for them.
 func (r *Reaper) leases(ctx context.Context, nodes reclaim.Nodes) (map[types.UID]*coordinationv1.Lease, error) {
 	var list coordinationv1.LeaseList
 	ours := client.MatchingLabels{names.LabelManagedBy: names.ManagedByPurser}
@@ -37,7 +37,7 @@ func (r *Reaper) leases(ctx context.Context, nodes reclaim.Nodes) (map[types.UID
 	return found, nil
 }
 
-// deleteLease deletes the journal of a node that the API server does not have either.
+// deleteLease deletes the journal of a node that does not exist by a live read.
 func (r *Reaper) deleteLease(ctx context.Context, lease *coordinationv1.Lease) error {
 	node, err := r.nodeAt(ctx, reclaim.Place{Key: reclaim.FieldNodeName, Value: lease.Annotations[names.AnnIntentsNode]})
 	if err != nil || node != "" {

@@ -18,39 +18,38 @@ import (
 	"github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// Config is what a reaper needs.
+// Config has the settings of a reaper.
 type Config struct {
 	Cached client.Reader // the informer cache
 	Live   client.Reader // the API server
 	Writer client.Writer
 	Driver string
-	// CSI is asked to delete the volumes; nil to forget them, since their data went with the node.
+	// CSI deletes the volumes; nil to remove only the objects, since the data was on the node.
 	CSI csi.ControllerClient
-	// After is how long the nodes of a volume must have been gone.
+	// After is how long the nodes of a volume must not have existed.
 	After time.Duration
 	Clock clock.WithTicker
-	// Namespace and Prefix name the Leases with the journals of the instances: the prefix is
-	// followed by the node.
+	// Namespace and Prefix name the journal Leases of the instances: the prefix and then the node.
 	Namespace, Prefix string
 }
 
-// Reaper is a runnable of the manager, on the leader only.
+// Reaper is a runnable of the manager that runs on the leader.
 type Reaper struct {
 	Config
 	absences reclaim.Absences // only Start's goroutine touches it
 
 	mu      sync.Mutex
-	volumes map[types.UID]*corev1.PersistentVolume // that are to be reclaimed
+	volumes map[types.UID]*corev1.PersistentVolume // to be reclaimed
 	queue   workqueue.TypedRateLimitingInterface[string]
 }
 
-// New returns a reaper that has not looked yet.
+// New returns a reaper that is not started.
 func New(cfg Config) *Reaper { return &Reaper{Config: cfg} }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (r *Reaper) NeedLeaderElection() bool { return true }
 
-// Sources enqueue the volumes that are to be reclaimed, by name, after each look.
+// Sources enqueue the names of the volumes to be reclaimed after each check.
 func (r *Reaper) Sources() []source.TypedSource[string] {
 	return []source.TypedSource[string]{source.TypedFunc[string](
 		func(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
@@ -69,7 +68,7 @@ func (r *Reaper) Has(pv *corev1.PersistentVolume) bool {
 	return r.volumes[pv.UID] != nil
 }
 
-// Start looks until ctx ends, several times within the time that nodes must have been gone.
+// Start checks the nodes until ctx ends, several times within After.
 func (r *Reaper) Start(ctx context.Context) error {
 	ticker := r.Clock.NewTicker(min(max(r.After/4, time.Second), time.Minute))
 	defer ticker.Stop()
@@ -85,7 +84,7 @@ func (r *Reaper) Start(ctx context.Context) error {
 	}
 }
 
-// look finds the volumes and the journals of nodes that are gone.
+// look finds the volumes and the journals of nodes that do not exist any more.
 func (r *Reaper) look(ctx context.Context) error {
 	nodes, err := r.nodes(ctx)
 	if err != nil {
@@ -128,7 +127,7 @@ func (r *Reaper) look(ctx context.Context) error {
 	return nil
 }
 
-// nodes are those of the cache.
+// nodes returns the nodes of the cache.
 func (r *Reaper) nodes(ctx context.Context) (reclaim.Nodes, error) {
 	var list corev1.NodeList
 	if err := r.Cached.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -149,7 +148,7 @@ func (r *Reaper) enqueue(volumes map[types.UID]*corev1.PersistentVolume) {
 		return
 	}
 	for _, pv := range volumes {
-		if !reclaim.Rests(pv) {
+		if !reclaim.HasNothingToDo(pv) {
 			r.queue.Add(pv.Name)
 		}
 	}

@@ -31,76 +31,77 @@ type Config struct {
 	reconcile.Settings
 	Cached client.Reader // the informer cache
 	Live   client.Reader // the API server
-	// AllVolumes reads PersistentVolumes from the API server that may have the handle of one of
-	// ours, also those of other nodes; nil for Live.
+	// AllVolumes reads live the PersistentVolumes that may have the handle of one of ours, also
+	// those of other nodes; nil for Live.
 	AllVolumes client.Reader
 	Writer     client.Writer
 	Volumes    *kube.OwnWrites[*corev1.PersistentVolume] // shared with controllers/provision
 	CSI        csi.ControllerClient
 	Calls      *volumelock.Locks // shared with controllers/provision
 	Driver     reclaim.Driver
-	// Journal is that of controllers/provision; nil for none.
+	// Journal is the journal of controllers/provision; nil for none.
 	Journal Journal
-	// DropProtection has the finalizer of pv-protection dropped with ours. For a process that also
-	// has the controller of that one.
+	// DropProtection removes the finalizer of PV protection with ours, for a process that also has
+	// that controller.
 	DropProtection bool
 
-	Sources []source.TypedSource[string] // of further names of PersistentVolumes to look at
+	Sources []source.TypedSource[string] // of further PersistentVolume names to enqueue
 
 	Timeout   time.Duration         // of one call to the driver
 	Deletions *telemetry.Operations // nil for none
 	InFlight  *prometheus.GaugeVec
 }
 
-// Journal knows which volumes a CreateVolume call of a previous leader may still create.
+// Journal returns when CreateVolume calls of a previous leader must have ended.
 type Journal interface {
-	// Wait returns when the journal may be used.
+	// Wait returns when the journal has been taken over.
 	Wait(ctx context.Context) error
-	// CallsEnd is when the calls that may create the named volume must have ended; zero for none.
+	// CallsEnd returns when the calls that may create the named volume must have ended; zero for
+	// none.
 	CallsEnd(volume string) time.Time
 }
 
-// noJournal is a Journal without calls.
+// noJournal is the Journal of a process without one.
 type noJournal struct{}
 
 func (noJournal) Wait(context.Context) error { return nil }
 func (noJournal) CallsEnd(string) time.Time  { return time.Time{} }
 
-// Name of the controller and of its work queue, as upstream's metrics have it (ME-6).
+// Name is the name of the controller and of its work queue in upstream's metrics (ME-6).
 const Name = "volumes"
 
-// apiBound is the part of the time of one run that is for the API server.
+// apiBound is the part of a run's timeout for requests to the API server.
 const apiBound = 30 * time.Second
 
-// Controller is the task that the reconcile loop runs.
+// Controller is the task of the reconcile loop.
 type Controller struct {
 	Config
-	retries  *reconcile.Retries[string]
-	releases *releases
-	released *released
-	holders  *holders
-	caller   *csirpc.Caller
+	retries           *reconcile.Retries[string]
+	observedReleases  *observedReleases
+	finalizersRemoved *finalizersRemoved
+	sameHandleLists   *sameHandleLists
+	caller            *csirpc.Caller
 }
 
-// New returns the controller without starting anything.
+// New returns a controller that is not started.
 func New(cfg Config) *Controller {
 	if cfg.Journal == nil {
 		cfg.Journal = noJournal{}
 	}
 	c := &Controller{
-		Config:   cfg,
-		retries:  reconcile.NewRetries[string](),
-		releases: newReleases(),
-		released: newReleased(),
+		Config:            cfg,
+		retries:           reconcile.NewRetries[string](),
+		observedReleases:  newReleases(),
+		finalizersRemoved: newReleased(),
 	}
-	c.holders = newHolders(c.listHolders)
+	c.sameHandleLists = newHolders(c.listVolumes)
 	c.caller = csirpc.NewCaller(
 		csirpc.CallerConfig{Locks: cfg.Calls, InFlight: cfg.InFlight, ReadSecret: kube.ReadSecret(cfg.Live)},
 	)
 	return c
 }
 
-// Loop returns the controller with the loop around it.
+// Loop returns the controller's reconcile loop.
 func (c *Controller) Loop() *reconcile.Loop[string, reclaim.Snapshot, reclaim.Action] {
 	return reconcile.New(reconcile.Config[string, reclaim.Snapshot, reclaim.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
@@ -117,7 +118,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch volumes: %w", err)
 	}
-	if _, err := volumes.AddEventHandler(c.watched()); err != nil {
+	if _, err := volumes.AddEventHandler(c.volumeHandlers()); err != nil {
 		return fmt.Errorf("watch volumes: %w", err)
 	}
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
@@ -131,7 +132,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}
 	wakeUps := append(slices.Clone(c.Sources),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.changes()),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromTwin)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromSameHandle)),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, releasing(c.fromClaim)),
 	)
 	if world.Attaches(c.Driver) {

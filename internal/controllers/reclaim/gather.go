@@ -14,7 +14,7 @@ import (
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, name string) (reclaim.Snapshot, error) {
 	m := c.memory()
-	m.Removal = c.released.before(name)
+	m.Removal = c.finalizersRemoved.before(name)
 	return world.Reclaim(ctx, c.readers(), name, m)
 }
 
@@ -22,21 +22,21 @@ func (c *Controller) readers() world.Readers {
 	return world.Readers{Cached: c.Cached, Live: c.Live, AllVolumes: c.allVolumes()}
 }
 
-// memory returns what this process knows beyond the API objects, but for what it did to one volume.
+// memory returns this process's own state, without its writes to the one volume.
 func (c *Controller) memory() world.ReclaimMemory {
 	return world.ReclaimMemory{
 		Now: c.Clock.Now(), Driver: c.Driver, Protector: c.DropProtection, Volumes: c.Volumes,
-		SawRelease: c.sawRelease, IsComing: c.releases.isComing, CallsEnd: c.callsEnd,
+		SawRelease: c.sawRelease, IsComing: c.observedReleases.isComing, CallsEnd: c.callsEnd,
 	}
 }
 
-// sawRelease reports whether the watch has shown the release of the volume, and no attempt has
-// failed since.
+// sawRelease reports whether the informer showed the release of the volume, and no attempt failed
+// since.
 func (c *Controller) sawRelease(pv *corev1.PersistentVolume) bool {
-	return c.retries.Get(pv.Name).Failed == 0 && c.releases.have(pv)
+	return c.retries.Get(pv.Name).Failed == 0 && c.observedReleases.have(pv)
 }
 
-// callsEnd returns from the journal until when a previous leader may create a volume again.
+// callsEnd reads from the journal when a previous leader's calls for the volume must have ended.
 func (c *Controller) callsEnd(ctx context.Context, volume string) (time.Time, error) {
 	if err := c.Journal.Wait(ctx); err != nil {
 		return time.Time{}, err
@@ -44,17 +44,17 @@ func (c *Controller) callsEnd(ctx context.Context, volume string) (time.Time, er
 	return c.Journal.CallsEnd(volume), nil
 }
 
-// Sharing returns the volumes of the driver with a handle from live reads, since a stale cache
-// could cost data (D-37).
+// Sharing returns the driver's volumes with a handle, read live: a stale cache could cost data
+// (D-37).
 func (c *Controller) Sharing(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {
 	return c.sharing(ctx, handle, "", true)
 }
 
-// sharing is [Controller.Sharing] without the volume of one name. The cache is read after the list,
-// for what this process wrote meanwhile. again says that the caller has asked before, so that the
-// next list may wait.
+// sharing is [Controller.Sharing] without the named volume. It reads the cache after the live list,
+// for what this process wrote meanwhile. again says that the caller has listed before, so that the
+// next list may be delayed.
 func (c *Controller) sharing(ctx context.Context, handle, but string, again bool) ([]*corev1.PersistentVolume, error) {
-	listed, err := c.holders.of(ctx, handle, again)
+	listed, err := c.sameHandleLists.of(ctx, handle, again)
 	if err != nil {
 		return nil, err
 	}

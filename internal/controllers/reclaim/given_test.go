@@ -46,8 +46,8 @@ func TestReleasedAndGivenToAnotherClaim(t *testing.T) {
 	}
 }
 
-// I3: who has not seen the release asks whose the volume is, however short a time ago it was.
-func TestReleaseThatNobodySaw(t *testing.T) {
+// I3: a process that did not observe the release reads the claim live, however recent it is.
+func TestReleaseNotObserved(t *testing.T) {
 	given := releasedVolume()
 	given.Spec.ClaimRef.UID = "b"
 	for _, tc := range []struct {
@@ -71,7 +71,7 @@ func TestReleaseThatNobodySaw(t *testing.T) {
 				objects = append(objects, c)
 			}
 			r := newRig(nil, objects...)
-			r.releases.forget(tc.is)
+			r.observedReleases.forget(tc.is)
 			if tc.sees != nil {
 				r.sees(tc.sees)
 			}
@@ -87,7 +87,7 @@ func TestReleaseThatNobodySaw(t *testing.T) {
 func TestReleaseInTheCacheBeforeItsEvent(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	pv := releasedVolume()
-	r.releases.forget(pv)
+	r.observedReleases.forget(pv)
 	pv.Labels = map[string]string{"any": "change"}
 	if err := r.api.Update(t.Context(), pv); err != nil { // a newer version than the watch has shown
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestReleaseInTheCacheBeforeItsEvent(t *testing.T) {
 }
 
 // I3: the end of a claim that no watch has shown enqueues nothing, so it is asked for again.
-func TestClaimThatNoWatchShows(t *testing.T) {
+func TestClaimNotInTheCache(t *testing.T) {
 	for shown, want := range map[bool]time.Duration{true: 0, false: 20 * time.Second} {
 		pv := releasedVolume(phase(corev1.VolumeFailed))
 		r := newRig(nil, pv, claim("c"))
@@ -116,7 +116,7 @@ func TestClaimThatNoWatchShows(t *testing.T) {
 }
 
 // D-37: what memory says of a volume with the same handle is not enough to delete under it.
-func TestTwinAsItIs(t *testing.T) {
+func TestSameHandleIsReadLive(t *testing.T) {
 	twin := releasedVolume(func(pv *corev1.PersistentVolume) {
 		pv.Name, pv.UID, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "twin", "v", "b", "b"
 	})
@@ -160,7 +160,7 @@ func TestTwinAsItIs(t *testing.T) {
 
 // D-35, D-37: of two failed volumes with one handle neither waits for the other: both are asked
 // about.
-func TestFailedTwinsDoNotWaitForEachOther(t *testing.T) {
+func TestFailedSameHandlesDoNotBlockEachOther(t *testing.T) {
 	twin := releasedVolume(phase(corev1.VolumeFailed))
 	twin.Name, twin.UID, twin.Finalizers = "twin", "v", []string{names.FinalizerVolume}
 	r := newRig(nil, releasedVolume(phase(corev1.VolumeFailed)), twin)

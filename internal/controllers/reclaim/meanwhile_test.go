@@ -60,9 +60,9 @@ func (s *strict) Delete(_ context.Context, _ client.Object, options ...client.De
 	return s.take("delete", version)
 }
 
-// Both writes are for the object as it should be, which costs the API server least, and are done
-// all the same when another client has written it (D-20, H-18).
-func TestSomebodyWritesMeanwhile(t *testing.T) {
+// Both writes are conditional, which costs the API server least, and are repeated after a conflict
+// with another client (D-20, H-18).
+func TestConcurrentWriteOfTheVolume(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		finalizers []string // of the view
@@ -80,7 +80,7 @@ func TestSomebodyWritesMeanwhile(t *testing.T) {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u", ResourceVersion: "7", Finalizers: tc.finalizers}}
 			server := &strict{version: cmp.Or(tc.at, "7")}
 			c := New(Config{Writer: server, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
-			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DropFinalizer{Volume: pv, Names: []string{names.FinalizerVolume}}); err != nil {
+			if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.RemoveFinalizers{Volume: pv, Names: []string{names.FinalizerVolume}}); err != nil {
 				t.Fatal(err)
 			}
 			if tc.shown {

@@ -7,7 +7,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// observe counts attempts as upstream does (ME-3).
+// observe counts attempts like upstream (ME-3).
 func (c *Controller) observe(_ string, s reclaim.Snapshot, end next, took time.Duration) {
 	if s.Volume == nil {
 		return

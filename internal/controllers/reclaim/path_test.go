@@ -18,7 +18,7 @@ import (
 
 // D-1: a volume wakes the controller up under its name, whenever it changes and may need something,
 // and a volume that is gone leaves nothing behind: not even how often it failed.
-func TestVolumesThatWakeUp(t *testing.T) {
+func TestVolumesAreEnqueued(t *testing.T) {
 	for _, tc := range []struct {
 		row  string
 		pv   *corev1.PersistentVolume
@@ -78,14 +78,14 @@ func TestDeletedAsItIs(t *testing.T) {
 		{"created again", `{"metadata":{"uid":"v"}}`, 0},
 	}
 	for name, when := range map[string]struct {
-		released *metav1.Time
-		fails    error // the first attempt
+		finalizersRemoved *metav1.Time
+		fails             error // the first attempt
 	}{
 		"again": {&metav1.Time{Time: now}, errors.New("the array is rebooting")}, "late": {longAgo, nil}, "when is not known": {nil, nil},
 	} {
 		for _, c := range changes {
 			t.Run(name+", "+c.row, func(t *testing.T) {
-				pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.Status.LastPhaseTransitionTime = when.released })
+				pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.Status.LastPhaseTransitionTime = when.finalizersRemoved })
 				r := newRig(nil, pv)
 				r.Cached = heldUp{r.Cached, pv}
 				if r.driver.fail = when.fails; when.fails != nil {
@@ -124,7 +124,7 @@ func (h heldUp) Get(ctx context.Context, key client.ObjectKey, into client.Objec
 func TestObjectIsGoneAlready(t *testing.T) {
 	r := newRig(nil)
 	pv := releasedVolume()
-	for _, action := range []corereclaim.Action{corereclaim.DeleteObject{Volume: pv}, corereclaim.DropFinalizer{Volume: pv, Names: []string{names.FinalizerVolume}}} {
+	for _, action := range []corereclaim.Action{corereclaim.DeleteObject{Volume: pv}, corereclaim.RemoveFinalizers{Volume: pv, Names: []string{names.FinalizerVolume}}} {
 		if v, err := r.Apply(t.Context(), corereclaim.Snapshot{Name: "pv", Volume: pv}, action); v != nil || err != nil {
 			t.Errorf("%T: %v, %v", action, v, err)
 		}

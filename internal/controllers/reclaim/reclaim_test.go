@@ -82,12 +82,12 @@ func TestDropProtectionSecond(t *testing.T) {
 }
 
 // The view says Retain, and meanwhile the policy has become Delete: the finalizer must stay (D-20).
-func TestOldViewDoesNotUnprotect(t *testing.T) {
+func TestStaleCacheDoesNotUnprotect(t *testing.T) {
 	r := newRig(nil, releasedVolume(phase(corev1.VolumeBound)))
 	old := releasedVolume(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) {
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
-	if _, err := r.Apply(t.Context(), corereclaim.Snapshot{Name: "pv", Volume: old}, corereclaim.LetGo{Volume: old}); err == nil {
+	if _, err := r.Apply(t.Context(), corereclaim.Snapshot{Name: "pv", Volume: old}, corereclaim.RemoveFinalizerIfRetained{Volume: old}); err == nil {
 		t.Error("the finalizer was dropped")
 	}
 }
@@ -130,7 +130,7 @@ func TestSecretsForDeletion(t *testing.T) {
 }
 
 // R-59: what the driver says of its credentials does not leave the call.
-func TestDeletionSecretIsNotTold(t *testing.T) {
+func TestDeletionSecretIsNotLogged(t *testing.T) {
 	r := newRig(nil, releasedVolume(annotate("s", "vault")), vault())
 	r.driver.fail = status.Error(codes.Unauthenticated, "cannot log in with "+marker)
 	r.run(t)
@@ -169,7 +169,7 @@ func TestProofIsRead(t *testing.T) {
 }
 
 // D-37: the volume under another PersistentVolume stays, and its end wakes this one up.
-func TestTwinIsFound(t *testing.T) {
+func TestSameHandleIsFound(t *testing.T) {
 	twin := releasedVolume(phase(corev1.VolumeBound))
 	twin.Name, twin.UID = "twin", "v"
 	foreign := twin.DeepCopy()
@@ -178,7 +178,7 @@ func TestTwinIsFound(t *testing.T) {
 	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 || !strings.Contains(r.told[0], `"twin"`) {
 		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
 	}
-	if got := r.fromTwin(t.Context(), twin); !slices.Equal(got, []string{"pv"}) {
+	if got := r.fromSameHandle(t.Context(), twin); !slices.Equal(got, []string{"pv"}) {
 		t.Errorf("the end of the twin wakes up %q", got)
 	}
 	if got := newRig(nil, releasedVolume(), foreign).run(t); got != 0 {
@@ -240,7 +240,7 @@ func woken(t *testing.T, a *storagev1.VolumeAttachment) []string {
 }
 
 // D-35: no event of the volume follows the end of the claim of a failed one.
-func TestClaimWakesUpAFailedVolume(t *testing.T) {
+func TestClaimEnqueuesAFailedVolume(t *testing.T) {
 	for row, tc := range map[string]struct {
 		pv   *corev1.PersistentVolume
 		want int
@@ -260,7 +260,7 @@ func TestClaimWakesUpAFailedVolume(t *testing.T) {
 
 // H-19: a volume that is being deleted and reserved by name waits for the claim of that name, which
 // need not know of it.
-func TestClaimWakesUpAReservedVolume(t *testing.T) {
+func TestClaimEnqueuesAReservedVolume(t *testing.T) {
 	reserved := releasedVolume(phase(corev1.VolumeAvailable), func(pv *corev1.PersistentVolume) {
 		pv.Spec.ClaimRef.UID = ""
 		now := metav1.Now()

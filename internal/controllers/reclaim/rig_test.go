@@ -151,7 +151,7 @@ func (r *rig) run(t *testing.T) time.Duration {
 	return result.RequeueAfter
 }
 
-// released is a volume of ours whose claim is gone, changed by edits.
+// finalizersRemoved is a volume of ours whose claim is gone, changed by edits.
 func releasedVolume(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{

@@ -44,27 +44,27 @@ func (c *Controller) About(name string, s reclaim.Snapshot) reconcile.About {
 // Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s reclaim.Snapshot, action reclaim.Action) (next, error) {
 	switch a := action.(type) {
-	case reclaim.LookForTwins:
-		return c.lookForTwins(ctx, s)
+	case reclaim.ListSameHandle:
+		return c.listSameHandle(ctx, s)
 	case reclaim.DeleteVolume:
 		return c.deleteVolume(ctx, s, a), nil
 	case reclaim.DeleteObject:
 		return nil, c.deleteObject(ctx, a.Volume)
 	case reclaim.AddFinalizer:
 		return c.protect(ctx, a)
-	case reclaim.DropFinalizer:
-		return nil, c.forsake(ctx, a.Volume, a.Names)
-	case reclaim.LetGo:
-		return nil, c.dropFinalizer(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
+	case reclaim.RemoveFinalizers:
+		return nil, c.removeFinalizers(ctx, a.Volume, a.Names)
+	case reclaim.RemoveFinalizerIfRetained:
+		return nil, c.removeFinalizer(ctx, a.Volume, kube.DropFinalizerUnderPolicy(a.Volume, names.FinalizerVolume))
 	}
 	return nil, fmt.Errorf("unknown action %T", action)
 }
 
-// protect ends the run for a volume that is gone: it is dealt with, by us as like as not (H-18).
+// protect ends the run if the volume does not exist: it was reclaimed, most likely by us (H-18).
 func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next, error) {
-	c.released.remove(a.Volume)
+	c.finalizersRemoved.remove(a.Volume)
 	patch := kube.AddFinalizer(a.Volume.UID, names.FinalizerVolume)
-	if a.AsSeen {
+	if a.IfUnchanged {
 		patch = kube.AddFinalizerUnchanged(a.Volume, names.FinalizerVolume)
 	}
 	_, err := c.patch(ctx, a.Volume, patch)
@@ -74,10 +74,9 @@ func (c *Controller) protect(ctx context.Context, a reclaim.AddFinalizer) (next,
 	return nil, err
 }
 
-// lookForTwins reads live which PersistentVolumes share the handle. That takes a while, in which an
-// administrator may have retained the volume, so the volume and its claim are read once more after
-// it.
-func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next, error) {
+// listSameHandle reads live which PersistentVolumes have the same handle. An administrator may have
+// retained the volume during the list, so the volume and its claim are read again after it.
+func (c *Controller) listSameHandle(ctx context.Context, s reclaim.Snapshot) (next, error) {
 	all, err := c.sharing(ctx, reclaim.Handle(s.Volume, c.Driver.Name), s.Name, c.retries.Get(s.Name).Failed > 0)
 	if err != nil {
 		return nil, err
@@ -88,11 +87,11 @@ func (c *Controller) lookForTwins(ctx context.Context, s reclaim.Snapshot) (next
 	if s, err = world.ReclaimAfterLook(ctx, c.readers(), s, all, c.memory()); err != nil {
 		return nil, err
 	}
-	return reclaim.AfterLook(s), nil
+	return reclaim.AfterList(s), nil
 }
 
-// unchanged is the volume as the API server has it, if that is as it was decided on, but for what
-// this process wrote since.
+// unchanged returns the live volume if it is the one in the snapshot, apart from writes of this
+// process since.
 func (c *Controller) unchanged(
 	ctx context.Context,
 	decided *corev1.PersistentVolume,
@@ -111,12 +110,12 @@ func (c *Controller) unchanged(
 	return now, nil
 }
 
-// deleteVolume sends DeleteVolume, and turns the driver's answer into the next verdict.
+// deleteVolume sends DeleteVolume and returns the verdict for the driver's response.
 func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a reclaim.DeleteVolume) next {
 	failure := c.caller.Do(ctx, csirpc.Call{
 		Method: "DeleteVolume", Volume: s.Volume.Name, Handle: a.Handle, Timeout: c.Timeout, Secret: a.Secret,
 		Absent: csirpc.CallWithoutSecret, Migrated: s.InTree,
-		Check: func(ctx context.Context) error { return c.gotAnother(ctx, s) },
+		Check: func(ctx context.Context) error { return c.hasNewSameHandle(ctx, s) },
 		Send: func(ctx context.Context, secrets map[string]string) error {
 			_, err := c.CSI.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: a.Handle, Secrets: secrets})
 			return err
@@ -135,15 +134,15 @@ func (c *Controller) deleteVolume(ctx context.Context, s reclaim.Snapshot, a rec
 	}), failure.Code.String())
 }
 
-// gotAnother looks whether this process wrote another PersistentVolume with the handle after the
-// snapshot was read. The error then has the code Aborted, and the deletion is decided again. It
-// makes a live read only for such PersistentVolumes.
-func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
+// hasNewSameHandle returns an error with the code Aborted if this process wrote another
+// PersistentVolume with the handle after the snapshot was read; the deletion is then decided again.
+// It makes a live read only for such PersistentVolumes.
+func (c *Controller) hasNewSameHandle(ctx context.Context, s reclaim.Snapshot) error {
 	others, err := world.OthersWithHandle(ctx, c.Cached, s.Volume, c.memory())
 	if err != nil {
 		return err
 	}
-	unknown := reclaim.NewTwins(s, world.NamesOf(others))
+	unknown := reclaim.NotInSnapshot(s, world.NamesOf(others))
 	now, err := world.WithHandle(ctx, c.allVolumes(), c.Driver.Name, reclaim.Handle(s.Volume, c.Driver.Name), unknown)
 	if err != nil || len(now) == 0 {
 		return err
@@ -151,13 +150,13 @@ func (c *Controller) gotAnother(ctx context.Context, s reclaim.Snapshot) error {
 	return csirpc.Aborted("PersistentVolume %s got the volume meanwhile", now[0].Name)
 }
 
-// deleteObject deletes this very object and not one that was created again under its name (D-18).
-// It remembers first: the volume may be gone, and the watch may say so, before the answer is here.
+// deleteObject deletes the object with this uid, and not a later one of its name (D-18). It stores
+// the deletion first: the informer may show it before the response arrives.
 func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.DeletionTimestamp != nil {
 		return nil
 	}
-	c.released.deleting(pv)
+	c.finalizersRemoved.deleting(pv)
 	err := c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID, ResourceVersion: c.written(pv)})
 	if apierrors.IsConflict(err) {
 		err = c.Writer.Delete(ctx, pv.DeepCopy(), client.Preconditions{UID: &pv.UID})
@@ -166,16 +165,16 @@ func (c *Controller) deleteObject(ctx context.Context, pv *corev1.PersistentVolu
 		return nil
 	}
 	if apierrors.IsNotFound(err) {
-		c.released.remove(pv) // its deletion may have come through the watch before
+		c.finalizersRemoved.remove(pv) // its deletion event may have come before
 		return nil
 	}
-	c.released.doubt(pv)
+	c.finalizersRemoved.markUncertain(pv)
 	return fmt.Errorf("delete PersistentVolume %q: %w", pv.Name, err)
 }
 
-// written is the resource version that our last write gave the volume, if the watch has not shown
-// it yet. The API server's own cache may lag as well; told the version, it notices before it has
-// done the work for nothing.
+// written returns the resourceVersion of our last write if the informer does not show it yet; nil
+// otherwise. The API server's own watch cache may be stale as well: with the version as a
+// precondition it rejects the request early.
 func (c *Controller) written(pv *corev1.PersistentVolume) *string {
 	newest, _, err := c.Volumes.Read(
 		client.ObjectKeyFromObject(pv),
@@ -187,36 +186,36 @@ func (c *Controller) written(pv *corev1.PersistentVolume) *string {
 	return &newest.ResourceVersion
 }
 
-// forsake drops finalizers of a volume that is deleted in the storage. It tries the form that takes
-// the API server half the time, and that is refused if the object has changed since it was seen.
-// One that got its finalizer only now has.
-func (c *Controller) forsake(ctx context.Context, pv *corev1.PersistentVolume, finalizers []string) error {
+// removeFinalizers removes finalizers after the volume was deleted in the backend. It first tries
+// the patch that costs the API server half the time and conflicts if the cache is stale. A conflict
+// is expected if the finalizer was added only now.
+func (c *Controller) removeFinalizers(ctx context.Context, pv *corev1.PersistentVolume, finalizers []string) error {
 	if slices.Contains(pv.Finalizers, names.FinalizerVolume) {
-		err := c.dropFinalizer(ctx, pv, kube.DropFinalizerUnchanged(pv, finalizers...))
+		err := c.removeFinalizer(ctx, pv, kube.DropFinalizerUnchanged(pv, finalizers...))
 		if !apierrors.IsConflict(err) {
 			return err
 		}
 	}
-	return c.dropFinalizer(ctx, pv, kube.DropFinalizer(pv, finalizers...))
+	return c.removeFinalizer(ctx, pv, kube.DropFinalizer(pv, finalizers...))
 }
 
-// dropFinalizer remembers first, as deleteObject does.
-func (c *Controller) dropFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
-	c.released.add(pv)
+// removeFinalizer stores the removal first, as deleteObject does.
+func (c *Controller) removeFinalizer(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
+	c.finalizersRemoved.add(pv)
 	version, err := c.patch(ctx, pv, patch)
 	switch {
-	case apierrors.IsNotFound(err): // it needs no change
-		c.released.remove(pv)
+	case apierrors.IsNotFound(err): // the object is deleted
+		c.finalizersRemoved.remove(pv)
 		return nil
 	case err != nil:
-		c.released.doubt(pv)
+		c.finalizersRemoved.markUncertain(pv)
 		return err
 	}
-	c.released.was(pv, version)
+	c.finalizersRemoved.was(pv, version)
 	return nil
 }
 
-// patch changes the finalizer, and returns the resource version in the answer.
+// patch changes the finalizer and returns the resourceVersion of the response.
 func (c *Controller) patch(
 	ctx context.Context,
 	pv *corev1.PersistentVolume,

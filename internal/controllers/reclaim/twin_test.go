@@ -23,7 +23,7 @@ func twinOf(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 
 // D-16, D-37: the storage is attached whichever of its PersistentVolumes an attachment names, and
 // the end of that one wakes up all.
-func TestAttachedTwin(t *testing.T) {
+func TestAttachedSameHandle(t *testing.T) {
 	held := attachment("1", "twin")
 	r := newRig(nil, releasedVolume(), twinOf(), held)
 	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
@@ -41,7 +41,7 @@ func TestAttachedTwin(t *testing.T) {
 }
 
 // D-37, U-7: a volume that this process wrote a moment ago counts, though no watch has shown it.
-func TestTwinThatNoWatchShows(t *testing.T) {
+func TestSameHandleWithoutAWatch(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	twin := twinOf(phase(corev1.VolumeBound), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
 	cached := newRig(nil, releasedVolume()).api
@@ -61,7 +61,7 @@ func TestTwinThatNoWatchShows(t *testing.T) {
 
 // N-9, D-37: of the nodes that share a backend one has a PersistentVolume with the handle of a volume
 // that another one is to delete.
-func TestTwinOfAnotherNode(t *testing.T) {
+func TestSameHandleOfAnotherNode(t *testing.T) {
 	r := newRig(nil)
 	for _, pv := range []*corev1.PersistentVolume{releasedVolume(), twinOf(phase(corev1.VolumeBound))} {
 		if err := r.api.Create(t.Context(), pv); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // a value that no call can carry is told by secret and key, and the driver is not called
 // without it.
-func TestSecretThatNoCallCanCarry(t *testing.T) {
+func TestSecretThatIsNotUTF8(t *testing.T) {
 	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) {
 		pv.Annotations[names.AnnDeletionSecretName], pv.Annotations[names.AnnDeletionSecretNamespace] = "delete", "vault"
 	}), &corev1.Secret{

@@ -8,24 +8,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Locks are the calls in flight, by the name of the volume and by its handle. The zero value has
+// Locks has the calls in flight, by the name of the volume and by its handle. The zero value has
 // none. It is safe for concurrent use.
 type Locks struct {
 	mu       sync.Mutex
 	underWay []call
 }
 
-// call is a call in flight, or one that was answered. There are at most as many as the process has
-// workers.
+// call is a call in flight, or one whose PersistentVolume is not written yet. There are at most as
+// many as workers.
 type call struct {
 	method, volume, handle string
 	answered               bool
 }
 
 // Begin locks a volume for a call, by the name of its PersistentVolume and by its handle, which
-// another PersistentVolume can have too (D-37). The handle is empty where it is not known yet. end
-// must be called when the call has ended. The error is a gRPC status with the code Aborted: another
-// call for the volume is in flight. CreateVolume may follow an answered one, which it repeats.
+// another PersistentVolume may have, too (D-37). An unknown handle is empty. end must be called
+// when the call has ended. The error has the gRPC code Aborted: another call for the volume is in
+// flight. CreateVolume may begin while an earlier response of it is still blocked, since it repeats
+// that call.
 func (c *Locks) Begin(method, volume, handle string) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,10 +39,10 @@ func (c *Locks) Begin(method, volume, handle string) (end func(), err error) {
 	return c.add(call{method: method, volume: volume, handle: handle}), nil
 }
 
-// Got blocks DeleteVolume for the handle that CreateVolume returned, until end is called, which is
-// when its PersistentVolume is written. Another request may be answered with the same handle. The
-// error, as that of [Locks.Begin], is for a volume that is being deleted, so that its existence is
-// uncertain.
+// Got blocks DeleteVolume for the handle that CreateVolume returned, until end is called once the
+// PersistentVolume is written. Several requests may be answered with one handle. The error has the
+// code Aborted: a DeleteVolume of the handle is in flight, so it is uncertain whether the volume
+// exists.
 func (c *Locks) Got(volume, handle string) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

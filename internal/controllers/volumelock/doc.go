@@ -2,12 +2,12 @@
 // another call for it is in flight in this process. "The CO SHOULD ensure that there are no other
 // calls in-flight for the volume" (CSI, "Concurrency").
 //
-// The controllers order their calls by what their caches show. The lock is for caches of different
-// ages, where one controller creates what another deletes. It never waits: the error is the one
-// that a driver gives, ABORTED, and the call is tried again.
+// The controllers order their calls by their caches. The lock is for caches of different ages,
+// where one controller creates what another deletes. It never waits: it returns the error that a
+// driver would return, ABORTED, and the call is retried.
 //
-// A driver may also answer two requests with one volume. The returned handle stays locked against
+// A driver may answer two requests with one volume. The returned handle stays locked against
 // DeleteVolume until its PersistentVolume is written.
 //
-// It must not know what calls do.
+// The package does not know what the calls do.
 package volumelock

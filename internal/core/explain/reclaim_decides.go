@@ -29,7 +29,7 @@ func (c *Cluster) reclaimRefused(
 	f = decidedBy(refused.Finding, f)
 	f.Actor, f.Evidence = Administrator, []Evidence{{f.Object, "spec.csi.volumeHandle", quoted(reclaim.Handle(pv, driver)), ""}}
 	if refused.Reason == verdict.VolumeShared {
-		f.Cause = volumeRef(reclaim.NeedyTwin(s))
+		f.Cause = volumeRef(reclaim.SharedWith(s))
 		f.Evidence = append(f.Evidence, Evidence{f.Cause, "spec.csi.volumeHandle", f.Evidence[0].Value, "another handle"})
 	}
 	f.Fix[0].Command = "kubectl describe pv " + f.Cause.Name

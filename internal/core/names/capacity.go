@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Labels of CSIStorageCapacity objects (LB-1). The scheduler does not read them: they tell the
-// publishers of capacities apart.
+// Labels of CSIStorageCapacity objects (LB-1). They distinguish the publishers of capacities; the
+// scheduler does not read them.
 const (
 	LabelCapacityDriver    = "csi.storage.k8s.io/drivername"
 	LabelCapacityManagedBy = "csi.storage.k8s.io/managed-by"
@@ -27,8 +27,8 @@ func CapacityManager(node string) string {
 // maxLabelValue is the longest value of a label.
 const maxLabelValue = 63
 
-// shortened joins base and suffix with a dash. A text that is longer than most is cut, and a hash
-// of what was cut takes its place (LB-2).
+// shortened joins base and suffix with a dash. If the text is longer than most, a hash replaces
+// what is cut (LB-2).
 func shortened(base, suffix string, most int) string {
 	whole := base + "-" + suffix
 	if len(whole) <= most {

@@ -1,7 +1,6 @@
-// Package names holds every well-known key that Purser reads or writes on an API object:
-// annotations, labels, finalizers, parameter keys. Each stands here once.
+// Package names has every well-known key that Purser reads or writes on an API object: annotations,
+// labels, finalizers and parameters, each once.
 //
 // The names are contracts with Kubernetes and with the upstream sidecars, so none may be changed.
-// Names of our own carry the prefix "purser". The package must not know what any of the names is
-// used for.
+// Our own names have the prefix "purser". The package does not know how a name is used.
 package names

@@ -1,7 +1,7 @@
 package names
 
-// Annotations on claims. The PV controller asks a provisioner for a volume with the first two; the
-// scheduler picks a node with the third (docs/rows.md AN-1 to AN-6).
+// Annotations on claims. With the first two the PV controller requests a volume from a provisioner;
+// with the third the scheduler selects a node (docs/rows.md AN-1 to AN-6).
 const (
 	AnnStorageProvisioner     = "volume.kubernetes.io/storage-provisioner"
 	AnnBetaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"
@@ -11,7 +11,7 @@ const (
 	AnnBetaStorageClass       = "volume.beta.kubernetes.io/storage-class"
 	AnnBindCompleted          = "pv.kubernetes.io/bind-completed"
 	AnnBoundByController      = "pv.kubernetes.io/bound-by-controller" // on volumes, too
-	AnnStorageResizer         = "volume.kubernetes.io/storage-resizer" // of a migrated volume: who expands it
+	AnnStorageResizer         = "volume.kubernetes.io/storage-resizer" // of a migrated volume: the resizer
 )
 
 // Annotations on volumes (AN-7, AN-8, AN-9).
@@ -43,7 +43,7 @@ const (
 
 // Ours, on the objects of the journal of volume requests.
 const (
-	AnnIntents      = "purser/intents"      // the unsettled requests of a page; see core/intent
+	AnnIntents      = "purser/intents"      // the unresolved requests of a page; see core/intent
 	AnnIntentPages  = "purser/intent-pages" // how many pages there are, on the first
 	AnnIntentsNode  = "purser/intents-node" // the node of the instance, where each has one
 	AnnIntentsKept  = "purser/intents-kept" // written by older versions; removed when read
@@ -51,12 +51,12 @@ const (
 	ManagedByPurser = "purser"
 )
 
-// Ours, on volumes: what becomes of one when its claim is gone, instead of what the reclaim policy
-// says. Any other value is the namespace and the name of the claim that it is for then.
+// Ours, on PersistentVolumes: a released volume is made available again instead of being reclaimed
+// by its policy. Any other value is the namespace and name of the claim that it is reserved for.
 const (
 	AnnReuse      = "purser/reuse"
-	ReuseSameName = "same-name" // it is for the next claim with the name of the former one
-	ReuseAny      = "any"       // it is for any claim that it fits
+	ReuseSameName = "same-name" // for the next claim with the name of the previous one
+	ReuseAny      = "any"       // for any matching claim
 )
 
 // Parameters that refer to secrets, in pairs of a name and a namespace.
@@ -79,7 +79,7 @@ const (
 	ParameterControllerModifySecretNamespace  = ParameterPrefix + "controller-modify-secret-namespace"
 )
 
-// The older spelling of four of the pairs, which drivers still get to see.
+// The deprecated spelling of four of the pairs, which is still passed to drivers.
 const (
 	OldParameterProvisionerSecretName            = "csiProvisionerSecretName"
 	OldParameterProvisionerSecretNamespace       = "csiProvisionerSecretNamespace"
@@ -91,9 +91,8 @@ const (
 	OldParameterNodePublishSecretNamespace       = "csiNodePublishSecretNamespace"
 )
 
-// Parameters of our own (O-30, O-32). They are outside of the reserved prefix, in which upstream
-// refuses keys that it does not know: with these, upstream goes on and merely hands them to the
-// driver.
+// Parameters of our own (O-30, O-32). They are outside of the reserved prefix, since upstream
+// refuses unknown keys with it; these keys upstream passes to the driver.
 const (
 	OwnParameterPrefix                  = "purser/"
 	OwnParameterDeletionSecretName      = OwnParameterPrefix + "deletion-secret-name"

@@ -1,4 +1,3 @@
-// Package objects answers small questions about API objects that several decisions ask.
-//
-// It must not know any decision.
+// Package objects has small functions on API objects that several packages of core need. It does
+// not know any decision.
 package objects

@@ -26,8 +26,8 @@ func VolumeClass(pv *corev1.PersistentVolume) string {
 	return pv.Spec.StorageClassName
 }
 
-// IsReleasedOrFailed reports whether the phase says that a claim which had the volume is gone. The
-// volume's present claim may be another one.
+// IsReleasedOrFailed reports whether the phase says that a claim of the volume is gone. The present
+// claimRef may name another claim.
 func IsReleasedOrFailed(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }

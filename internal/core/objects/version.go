@@ -2,9 +2,9 @@ package objects
 
 import "k8s.io/apimachinery/pkg/util/resourceversion"
 
-// IsNewer reports whether a resource version is newer than another one of the same kind of object.
-// Resource versions are ordered numbers since Kubernetes 1.35 says so. Any is newer than none, and a
-// malformed one is not newer.
+// IsNewer reports whether resourceVersion a is newer than b of the same kind of object: they are
+// ordered numbers as of Kubernetes 1.35. Any is newer than an empty one; a malformed one is not
+// newer.
 func IsNewer(a, b string) bool {
 	if b == "" {
 		return true

@@ -8,25 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FuzzLook: an orphan is listed twice and known never, and no request on record makes the number
+// FuzzCompare: an orphan is listed twice and known never, and no request on record makes the number
 // less than nothing.
-func FuzzLook(f *testing.F) {
+func FuzzCompare(f *testing.F) {
 	f.Add("a b", "a c", "b", "x")
 	f.Add("", "  ", "", "")
-	f.Fuzz(func(t *testing.T, before, now, known, unsettled string) {
+	f.Fuzz(func(t *testing.T, before, now, known, unresolved string) {
 		view := func(listed string) View {
-			v := View{Listed: strings.Split(listed, " "), Known: map[string]bool{}, Unsettled: map[types.UID]bool{}}
+			v := View{Listed: strings.Split(listed, " "), Known: map[string]bool{}, Unresolved: map[types.UID]bool{}}
 			for handle := range strings.FieldsSeq(known) {
 				v.Known[handle] = true
 			}
-			for claim := range strings.FieldsSeq(unsettled) {
-				v.Unsettled[types.UID(claim)] = true
+			for claim := range strings.FieldsSeq(unresolved) {
+				v.Unresolved[types.UID(claim)] = true
 			}
 			return v
 		}
 		first, second := view(before), view(now)
-		_, suspects := Look(Suspects{}, first)
-		found, _ := Look(suspects, second)
+		_, suspects := Compare(Suspects{}, first)
+		found, _ := Compare(suspects, second)
 		for _, handle := range found.Unknown {
 			if handle == "" || second.Known[handle] || !slices.Contains(first.Listed, handle) || !slices.Contains(second.Listed, handle) {
 				t.Errorf("%q is called unknown", handle)

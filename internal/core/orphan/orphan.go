@@ -7,36 +7,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// View is what one look saw.
+// View is the state at one comparison.
 type View struct {
 	Listed []string        // handles of all volumes that the driver has
 	Known  map[string]bool // handles that PersistentVolumes name
-	// Unsettled are the claims that had a request on record at the beginning or at the end of the
-	// look. Each may have a volume by now, whose handle no process was told.
-	Unsettled map[types.UID]bool
+	// Unresolved are the claims with a journal entry at the beginning or at the end of the
+	// comparison. Each may have a volume by now whose handle no process knows.
+	Unresolved map[types.UID]bool
 }
 
-// Suspects are for the next look.
+// Suspects is the state that the next comparison needs.
 type Suspects struct {
-	handles   map[string]bool
-	unsettled map[types.UID]bool
+	handles    map[string]bool
+	unresolved map[types.UID]bool
 }
 
-// Found is what two looks in a row make certain.
+// Found is the result of two comparisons in a row.
 type Found struct {
-	Unknown   []string // handles that no object names, in alphabetical order
-	Unsettled int      // as many of them may be volumes of requests on record, which are settled in time
+	Unknown    []string // handles that no object names, in alphabetical order
+	Unresolved int      // how many of them may be volumes of unresolved journal entries
 }
 
-// Orphans is how many of the unknown volumes are orphaned for certain.
-func (f Found) Orphans() int { return max(0, len(f.Unknown)-f.Unsettled) }
+// Orphans returns how many of the unknown volumes are certainly orphaned.
+func (f Found) Orphans() int { return max(0, len(f.Unknown)-f.Unresolved) }
 
-// Look compares the two sides. A volume is unknown when this look and the one before say so:
-// between CreateVolume and the PersistentVolume, and between the deletion of the one and of the
-// other, every volume is for a moment. A request that stays on record through both looks excuses
-// one of them; handles are opaque, so which one is not known.
-func Look(before Suspects, now View) (Found, Suspects) {
-	next := Suspects{handles: map[string]bool{}, unsettled: now.Unsettled}
+// Compare compares the volumes of the backend with the PersistentVolumes. A volume is unknown if
+// two comparisons in a row say so: every volume is unknown for a moment between CreateVolume and
+// the PersistentVolume, and between their deletions. A journal entry that is unresolved in both may
+// account for one unknown volume; handles are opaque, so which one is not known.
+func Compare(before Suspects, now View) (Found, Suspects) {
+	next := Suspects{handles: map[string]bool{}, unresolved: now.Unresolved}
 	for _, handle := range now.Listed {
 		if handle != "" && !now.Known[handle] {
 			next.handles[handle] = true
@@ -48,9 +48,9 @@ func Look(before Suspects, now View) (Found, Suspects) {
 			found.Unknown = append(found.Unknown, handle)
 		}
 	}
-	for claim := range now.Unsettled {
-		if before.unsettled[claim] {
-			found.Unsettled++
+	for claim := range now.Unresolved {
+		if before.unresolved[claim] {
+			found.Unresolved++
 		}
 	}
 	return found, next

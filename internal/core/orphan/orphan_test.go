@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestLook(t *testing.T) {
+func TestCompare(t *testing.T) {
 	type known = map[string]bool
 	type claims = map[types.UID]bool
 	for _, tc := range []struct {
@@ -25,36 +25,36 @@ func TestLook(t *testing.T) {
 		{"a handle without a name is none", View{Listed: []string{""}}, View{Listed: []string{""}}, Found{}, 0},
 		{
 			"a volume of a request on record is no orphan",
-			View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
-			View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
-			Found{Unknown: []string{"a"}, Unsettled: 1},
+			View{Listed: []string{"a"}, Unresolved: claims{"x": true}},
+			View{Listed: []string{"a"}, Unresolved: claims{"x": true}},
+			Found{Unknown: []string{"a"}, Unresolved: 1},
 			0,
 		},
 		{
 			"one request excuses one volume",
-			View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}},
-			View{Listed: []string{"a", "b"}, Unsettled: claims{"x": true}},
-			Found{Unknown: []string{"a", "b"}, Unsettled: 1},
+			View{Listed: []string{"a", "b"}, Unresolved: claims{"x": true}},
+			View{Listed: []string{"a", "b"}, Unresolved: claims{"x": true}},
+			Found{Unknown: []string{"a", "b"}, Unresolved: 1},
 			1,
 		},
 		{
 			"a request that is new cannot have made an old volume, nor can one that is settled",
-			View{Listed: []string{"a"}, Unsettled: claims{"x": true}},
-			View{Listed: []string{"a"}, Unsettled: claims{"y": true}},
+			View{Listed: []string{"a"}, Unresolved: claims{"x": true}},
+			View{Listed: []string{"a"}, Unresolved: claims{"y": true}},
 			Found{Unknown: []string{"a"}},
 			1,
 		},
 		{
 			"more requests than volumes",
-			View{Unsettled: claims{"x": true}},
-			View{Unsettled: claims{"x": true}},
-			Found{Unsettled: 1},
+			View{Unresolved: claims{"x": true}},
+			View{Unresolved: claims{"x": true}},
+			Found{Unresolved: 1},
 			0,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, suspects := Look(Suspects{}, tc.before)
-			found, _ := Look(suspects, tc.now)
+			_, suspects := Compare(Suspects{}, tc.before)
+			found, _ := Compare(suspects, tc.now)
 			if diff := cmp.Diff(tc.want, found); diff != "" {
 				t.Error(diff)
 			}

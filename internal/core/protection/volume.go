@@ -103,5 +103,5 @@ func InUse(pv *corev1.PersistentVolume) bool {
 // does not go with our finalizer, and they may write it at the same moment.
 func GoesAsSeen(pv *corev1.PersistentVolume) bool {
 	isLast := len(pv.Finalizers) == 1
-	return isLast || !reclaim.WasGivenUp(pv)
+	return isLast || !reclaim.HadClaim(pv)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the result of a decision of this package.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -27,87 +27,85 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Snapshot is the world around one PersistentVolume as the gatherer saw it.
+// Snapshot is the state of one PersistentVolume and of everything that its decision depends on.
 type Snapshot struct {
 	Now    time.Time
 	Name   string
 	Volume *corev1.PersistentVolume // nil: it does not exist
-	InTree bool                     // Volume is one of an in-tree plugin, and was translated for the driver
+	InTree bool                     // Volume is of a migrated in-tree plugin, and was translated to CSI
 	Driver Driver
-	// Protector says that the volume protection controller of this cluster is in this process, so
-	// that its finalizer goes with ours in one write. It would drop it in the next moment, and does
-	// not mind that there is nothing left to drop.
+	// Protector says that the PV protection controller of this cluster runs in this process, so
+	// that its finalizer is removed with ours in one write. That controller would remove it right
+	// after, and accepts that it is gone.
 	Protector bool
-	// Fresh says that this is the first attempt since the watch has shown the release of the
-	// volume, and with it all volumes that there were by then.
+	// Fresh says that this is the first attempt since the informer showed the release of the
+	// volume, so that the cache has all volumes that existed by then.
 	Fresh bool
 
-	// The rest matters only if [MayReclaim].
+	// The fields below matter only if [MayReclaim].
 
-	// CallsEnd is when the CreateVolume calls of previous leaders for this volume must have ended;
-	// one that is in flight when the volume is deleted would create it again (H-1).
+	// CallsEnd is when the CreateVolume calls of previous leaders for this volume must have ended:
+	// a call in flight would create the volume again after its deletion (H-1).
 	CallsEnd time.Time
 	Attached []string // the nodes that a VolumeAttachment of this volume names
 	Claim    Proof    // of the claim in spec.claimRef, if [NeedsProof]
-	// the others of the driver with the same volume handle, as far as memory knows of them
-	Twins []Twin
-	Class *storagev1.StorageClass // the one from [ClassToRead]
+	// SameHandle are the other cached PersistentVolumes of the driver with the same handle.
+	SameHandle []SameHandle
+	Class      *storagev1.StorageClass // the one from [ClassToRead]
 }
 
-// Twin is another PersistentVolume with the same volume handle, as the API server has it now (D-37).
-type Twin struct {
+// SameHandle is another PersistentVolume with the same volume handle, read live (D-37).
+type SameHandle struct {
 	Volume *corev1.PersistentVolume
 	Claim  Proof // if [NeedsProof]
 }
 
-// Driver is what must be known of the CSI driver.
+// Driver is the name and the capabilities of the CSI driver.
 type Driver struct {
 	Name       string
 	Controller map[csi.ControllerServiceCapability_RPC_Type]bool
 }
 
-// Action is one thing to do. The interface is sealed.
+// Action is one effect for the controller to carry out. The interface is sealed.
 //
 //sumtype:decl
 type Action interface{ action() }
 
 type (
-	// AddFinalizer and DropFinalizer change finalizers and nothing else, on this very object (its
-	// uid).
+	// AddFinalizer adds our finalizer to the object with this uid, and changes nothing else.
 	AddFinalizer struct {
-		Volume *corev1.PersistentVolume
-		AsSeen bool // fails on an object in which anything has changed
+		Volume      *corev1.PersistentVolume
+		IfUnchanged bool // with a resourceVersion precondition
 	}
-	// DropFinalizer is done when there is nothing left to drop. It does not compare with the view
-	// that it was decided on, which may be old: by then there is nothing to protect any more, and
-	// an object that keeps the finalizer is stuck (D-20, H-18).
-	DropFinalizer struct {
+	// RemoveFinalizers succeeds if the finalizers are removed already. It has no resourceVersion
+	// precondition, since the cached object may be stale: the volume is deleted, so there is
+	// nothing to protect, and an object that keeps the finalizer is stuck (D-20, H-18).
+	RemoveFinalizers struct {
 		Volume *corev1.PersistentVolume
 		Names  []string
 	}
-	// LetGo drops our finalizer only if the reclaim policy still is the one that was seen. The view
-	// may be old, and a volume whose policy has become Delete meanwhile needs the finalizer.
-	LetGo struct{ Volume *corev1.PersistentVolume }
-	// LookForTwins asks the API server for all volumes with the handle. What follows is for
-	// [AfterLook] to say.
-	LookForTwins struct{}
-	// DeleteVolume asks the driver. When that fails, what follows is for [AfterDelete] to say.
+	// RemoveFinalizerIfRetained removes our finalizer unless the live reclaim policy has become
+	// Delete: the cached object may be stale, and a volume with that policy needs the finalizer.
+	RemoveFinalizerIfRetained struct{ Volume *corev1.PersistentVolume }
+	// ListSameHandle lists all volumes with the handle live. [AfterList] says what follows.
+	ListSameHandle struct{}
+	// DeleteVolume calls the driver. If that fails, [AfterDelete] says what follows.
 	DeleteVolume struct {
 		Handle string
 		Secret types.NamespacedName // for the call; empty for none
 	}
-	// DeleteObject deletes the PersistentVolume with this very uid; it is done when there is none.
+	// DeleteObject deletes the PersistentVolume with this uid; it succeeds if there is none.
 	DeleteObject struct{ Volume *corev1.PersistentVolume }
 )
 
-func (AddFinalizer) action()  {}
-func (DropFinalizer) action() {}
-func (LetGo) action()         {}
-func (LookForTwins) action()  {}
-func (DeleteVolume) action()  {}
-func (DeleteObject) action()  {}
+func (AddFinalizer) action()              {}
+func (RemoveFinalizers) action()          {}
+func (RemoveFinalizerIfRetained) action() {}
+func (ListSameHandle) action()            {}
+func (DeleteVolume) action()              {}
+func (DeleteObject) action()              {}
 
-// Decide says what to do for a PersistentVolume.
+// Decide returns what to do for a PersistentVolume.
 func Decide(s Snapshot) Verdict {
 	switch {
 	case s.Volume == nil:
@@ -123,10 +121,10 @@ func Decide(s Snapshot) Verdict {
 		return do{Finding: then.Because(), Actions: []Action{AddFinalizer{Volume: s.Volume}}, Then: then}
 	case IsAbandoned(s.Volume):
 		return idle(verdict.VolumeAbandoned, abandoned(s.Volume))
-	case s.Claim == ClaimUnseen:
+	case s.Claim == ClaimUncached:
 		return wait{
 			Finding: verdict.Finding{Reason: verdict.VolumeInUse, Message: "the claim of the PersistentVolume exists"},
-			Until:   s.Now.Add(lookAgain),
+			Until:   s.Now.Add(claimRecheck),
 		}
 	}
 	return idle(verdict.VolumeInUse, "the PersistentVolume is not released")
@@ -145,14 +143,14 @@ func abandoned(pv *corev1.PersistentVolume) string {
 	)
 }
 
-// lookAgain is how soon a claim that no watch shows is asked for again.
-const lookAgain = 20 * time.Second
+// claimRecheck is the requeue interval while the informer cache does not have the claim.
+const claimRecheck = 20 * time.Second
 
-// Gone is said of a volume that does not exist, or not any more.
+// Gone is the verdict for a volume that does not exist.
 func Gone() Verdict { return idle(verdict.VolumeGone, "the PersistentVolume does not exist") }
 
-// Owner is the driver that provisioned the volume, or, for one written by hand, the driver that
-// serves it (D-2).
+// Owner returns the driver that provisioned the volume. For a static volume it is the driver in
+// spec.csi (D-2).
 func Owner(pv *corev1.PersistentVolume) string {
 	if driver, known := migration.Owner(pv.Annotations); known {
 		return driver
@@ -163,13 +161,13 @@ func Owner(pv *corev1.PersistentVolume) string {
 	return ""
 }
 
-// keep lets go of a volume that is not ours to delete (C-80, D-31).
+// keep removes our finalizer from a volume that this controller must not delete (C-80, D-31).
 func keep(pv *corev1.PersistentVolume) Verdict {
 	then := idle(verdict.VolumeKept, fmt.Sprintf("the reclaim policy is %s", pv.Spec.PersistentVolumeReclaimPolicy))
 	if !HasFinalizer(pv) {
 		return then
 	}
-	return do{Finding: then.Because(), Actions: []Action{LetGo{pv}}, Then: then}
+	return do{Finding: then.Because(), Actions: []Action{RemoveFinalizerIfRetained{pv}}, Then: then}
 }
 
 func reclaim(s Snapshot) Verdict {
@@ -180,7 +178,7 @@ func reclaim(s Snapshot) Verdict {
 			Reason: verdict.VolumeInvalid, Message: "PersistentVolume spec.csi.volumeHandle is empty, so its volume cannot be deleted",
 			Fix: "Delete the volume by hand, then remove the finalizer " + names.FinalizerVolume,
 		}}
-	case s.Volume.Spec.CSI.Driver != s.Driver.Name: // D-2, D-37: to our driver the handle means another volume, or none
+	case s.Volume.Spec.CSI.Driver != s.Driver.Name: // D-2, D-37: for our driver the handle is another volume, or none
 		return refuse{Finding: foreign(s.Volume)}
 	case !s.Driver.Controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME]: // D-14
 		return refuse{Finding: verdict.Finding{
@@ -189,14 +187,14 @@ func reclaim(s Snapshot) Verdict {
 		}}
 	case finding != nil: // D-15
 		return refuse{Finding: *finding}
-	case NeedyTwin(s) != nil: // D-37
+	case SharedWith(s) != nil: // D-37
 		return shared(s)
 	case s.Now.Before(s.CallsEnd):
 		return wait{Finding: verdict.Finding{
 			Reason:  verdict.WaitForPreviousLeaderCalls,
 			Message: "the previous leader may have a CreateVolume call in flight for the volume, which is deleted when that call must have ended",
 		}, Until: s.CallsEnd}
-	case len(s.Attached) > 0: // D-16, EV-8: woken up when the last VolumeAttachment goes
+	case len(s.Attached) > 0: // D-16, EV-8: enqueued when the last VolumeAttachment is deleted
 		return wait{Finding: verdict.Finding{
 			Reason: verdict.VolumeAttached,
 			Message: fmt.Sprintf(
@@ -206,24 +204,25 @@ func reclaim(s Snapshot) Verdict {
 			),
 		}}
 	}
-	// Two writes for each volume that we made. The finalizer goes before the object: another owner
-	// of a finalizer there removes it when the object is deleted, and not at the same moment as we
-	// do ours. A crash between the two leaves an object that says what is left to do (H-51).
+	// Two writes for each volume that we provisioned. The finalizer is removed before the object is
+	// deleted, so that our write does not race with that of another finalizer's owner, who removes
+	// it upon the deletion. A crash between the two leaves an object that shows what is left to do
+	// (H-51).
 	actions := []Action{
 		DeleteVolume{s.Volume.Spec.CSI.VolumeHandle, secret},
-		DropFinalizer{s.Volume, finalizers(s)},
+		RemoveFinalizers{s.Volume, finalizers(s)},
 		DeleteObject{s.Volume},
 	}
 	if !s.Fresh {
-		// Memory may be older than another volume with the handle, as that of a new leader is whose
-		// watch is behind, and what is under it is another claim's data. That takes a list of all
-		// volumes, which the ordinary deletion does without (D-37).
-		actions = append([]Action{LookForTwins{}}, actions...)
+		// The cache may lack another volume with the handle, such as one of a new leader, and the
+		// data is that volume's. A live list of all volumes shows it; an ordinary deletion does not
+		// need the list (D-37).
+		actions = append([]Action{ListSameHandle{}}, actions...)
 	}
 	if !HasFinalizer(s.Volume) {
-		// Written by hand and never seen bound. The object may be deleted while the driver is at
-		// work, and then nothing would say that there was a volume (H-20). The third write is for
-		// these few only. It takes time, in which the volume must not have been retained.
+		// A static volume that was never seen bound has no finalizer. If its object is deleted
+		// during DeleteVolume, no object names the volume any more (H-20). The precondition fails
+		// if the volume was retained meanwhile.
 		actions = append([]Action{AddFinalizer{s.Volume, true}}, actions...)
 	}
 	return do{
@@ -233,8 +232,8 @@ func reclaim(s Snapshot) Verdict {
 	}
 }
 
-// AfterLook says what follows when all is as the API server has it; nil to go on.
-func AfterLook(s Snapshot) Verdict {
+// AfterList decides again with live volumes; nil to continue with the deletion.
+func AfterList(s Snapshot) Verdict {
 	v := Decide(s)
 	if v.Because().Reason == verdict.VolumeReclaim {
 		return nil
@@ -255,7 +254,7 @@ func foreign(pv *corev1.PersistentVolume) verdict.Finding {
 	}
 }
 
-// finalizers that are not needed once the volume is deleted.
+// finalizers returns those that are removed once the volume is deleted.
 func finalizers(s Snapshot) []string {
 	if s.Protector {
 		return []string{names.FinalizerVolume, names.FinalizerPVProtection}
@@ -263,10 +262,10 @@ func finalizers(s Snapshot) []string {
 	return []string{names.FinalizerVolume}
 }
 
-// shared refuses to delete a volume under another PersistentVolume. Upstream deletes it, and its
-// data with it (#1235).
+// shared refuses to delete the volume of another PersistentVolume. Upstream deletes it with its
+// data (#1235).
 func shared(s Snapshot) Verdict {
-	other := NeedyTwin(s)
+	other := SharedWith(s)
 	return refuse{Finding: verdict.Finding{
 		Reason: verdict.VolumeShared,
 		Message: fmt.Sprintf(
@@ -284,18 +283,19 @@ func shared(s Snapshot) Verdict {
 	}}
 }
 
-// needsFinalizer finds bound volumes that were not provisioned by this program (C-81, D-3).
+// needsFinalizer reports whether a bound volume lacks our finalizer, since this program did not
+// provision it (C-81, D-3).
 func needsFinalizer(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeBound && pv.DeletionTimestamp == nil && !HasFinalizer(pv)
 }
 
-// HasFinalizer reports whether the volume is protected by us (FI-1).
+// HasFinalizer reports whether the volume has our finalizer (FI-1).
 func HasFinalizer(pv *corev1.PersistentVolume) bool {
 	return slices.Contains(pv.Finalizers, names.FinalizerVolume)
 }
 
-// AfterDelete says what a failed DeleteVolume means: a driver answers OK for a volume that does not
-// exist, so every other code is a failure (D-17).
+// AfterDelete returns what follows from a failed DeleteVolume. The driver answers OK for a volume
+// that does not exist, so every other code is a failure (D-17).
 func AfterDelete(a DeleteVolume, f DeleteFailure) Verdict {
 	finding := verdict.Finding{
 		Reason: verdict.DeleteFailed, Message: fmt.Sprintf("deleting volume %q: rpc error: code = %s desc = %s", a.Handle, f.Code, f.Message),
@@ -309,11 +309,11 @@ func AfterDelete(a DeleteVolume, f DeleteFailure) Verdict {
 	return refuse{Finding: finding}
 }
 
-// DeleteFailure is how DeleteVolume failed.
+// DeleteFailure is the error of a DeleteVolume call.
 type DeleteFailure struct {
 	Code     codes.Code
-	Message  string // the driver's words, without secret values
-	NoSecret bool   // the secret does not exist, so the call went without (D-15)
+	Message  string // the driver's error message, without secret values
+	NoSecret bool   // the secret does not exist, so the call had none (D-15)
 }
 
 func idle(reason verdict.Reason, message string) Verdict {

@@ -66,7 +66,7 @@ func shape(v Verdict) string {
 		out := ""
 		for _, a := range v.Actions {
 			out += fmt.Sprintf("%T ", a)[len("reclaim."):]
-			if drop, is := a.(DropFinalizer); is {
+			if drop, is := a.(RemoveFinalizers); is {
 				out += fmt.Sprintf("%q ", drop.Names)
 			}
 		}
@@ -89,9 +89,9 @@ func TestDecide(t *testing.T) {
 		{"D-4 C5 released", world(), all},
 		{"H-51 released, object deleted already", world(deleting), all},
 		{"D-30 bound and deleting waits for the claim", world(phase(corev1.VolumeBound), deleting), "nothing VolumeInUse"},
-		{"D-31 retain drops the finalizer", world(policy(corev1.PersistentVolumeReclaimRetain)), "LetGo then nothing VolumeKept"},
+		{"D-31 retain drops the finalizer", world(policy(corev1.PersistentVolumeReclaimRetain)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-31 retain without finalizer", world(policy(corev1.PersistentVolumeReclaimRetain), noFinalizer), "nothing VolumeKept"},
-		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "LetGo then nothing VolumeKept"},
+		{"C-80 retain while bound", world(policy(corev1.PersistentVolumeReclaimRetain), phase(corev1.VolumeBound)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-33 released, deleting, no finalizer: another process dealt with it", world(deleting, noFinalizer), "nothing VolumeAbandoned"},
 		{"D-34 available and deleting, claim reference removed", world(phase(corev1.VolumeAvailable), deleting, noClaim), all},
 		{"D-34 not deleting: it may be in use", world(phase(corev1.VolumeAvailable), noClaim), "nothing VolumeInUse"},
@@ -101,7 +101,7 @@ func TestDecide(t *testing.T) {
 		{"D-12 no handle", world(func(s *Snapshot) { s.Volume.Spec.CSI.VolumeHandle = "" }), "refuse VolumeInvalid"},
 		{"D-12 not CSI", world(func(s *Snapshot) { s.Volume.Spec.CSI = nil }), "refuse VolumeInvalid"},
 		{"D-2 D-37 provisioned by us, and served by another driver", world(func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "refuse VolumeInvalid"},
-		{"D-2 the same, kept", world(policy(corev1.PersistentVolumeReclaimRetain), func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "LetGo then nothing VolumeKept"},
+		{"D-2 the same, kept", world(policy(corev1.PersistentVolumeReclaimRetain), func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
 		{"6.1 g protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
 		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},

@@ -1,7 +1,7 @@
 // Package reclaim decides what happens to a PersistentVolume of one CSI driver when its claim is
-// gone: keep the volume, delete it, or wait; and when our finalizer goes on and comes off.
+// gone (retain, delete or wait), and when our finalizer is added and removed.
 //
-// [Decide] looks at the world, [AfterDelete] at the driver's answer. Neither does anything, and
-// neither may know of clients, caches or connections. The facts are in docs/rows.md section 4;
-// their IDs stand beside the rules.
+// [Decide] returns the actions for a snapshot, [AfterDelete] what follows from the driver's
+// response. Both are pure functions without clients, caches or connections. The row IDs are
+// explained in docs/rows.md, section 4.
 package reclaim

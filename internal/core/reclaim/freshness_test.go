@@ -36,7 +36,7 @@ func TestViewOf(t *testing.T) {
 }
 
 // I3: a claim that the API server has and the cache does not show is one to wait for.
-func TestIsClaimUnseen(t *testing.T) {
+func TestIsClaimUncached(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "c"}}
 	for name, tc := range map[string]struct {
 		ref    corev1.ObjectReference
@@ -49,7 +49,7 @@ func TestIsClaimUnseen(t *testing.T) {
 		"the reference has no uid":      {corev1.ObjectReference{}, claim, false},
 		"no uid, and no claim is shown": {corev1.ObjectReference{}, nil, true},
 	} {
-		if got := IsClaimUnseen(&tc.ref, tc.cached); got != tc.want {
+		if got := IsClaimUncached(&tc.ref, tc.cached); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}

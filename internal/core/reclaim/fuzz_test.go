@@ -83,7 +83,7 @@ func FuzzReclaimDecide(f *testing.F) {
 			s.Volume = in.volume()
 			s.Claim = Proof(in.next() % 4)
 			for range in.next() % 3 {
-				s.Twins = append(s.Twins, Twin{in.volume(), Proof(in.next() % 4)})
+				s.SameHandle = append(s.SameHandle, SameHandle{in.volume(), Proof(in.next() % 4)})
 			}
 			if in.yes() {
 				s.Class = &storagev1.StorageClass{Provisioner: driver, Parameters: in.texts()}
@@ -101,8 +101,8 @@ func FuzzReclaimDecide(f *testing.F) {
 		}
 		looked := s.Fresh
 		for _, a := range d.Actions {
-			if _, looks := a.(LookForTwins); looks {
-				if looked = true; AfterLook(s) != nil {
+			if _, looks := a.(ListSameHandle); looks {
+				if looked = true; AfterList(s) != nil {
 					t.Errorf("looked in vain: %+v", s.Volume)
 				}
 			}

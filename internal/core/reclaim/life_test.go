@@ -13,7 +13,7 @@ import (
 // with it its volume, until the claim is gone; then both go.
 func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 	pv := world(phase(corev1.VolumeBound), deleting)
-	for _, pv.Claim = range []Proof{NotAsked, ClaimExists, ClaimGone} {
+	for _, pv.Claim = range []Proof{NotRead, ClaimExists, ClaimGone} {
 		if got := shape(Decide(pv)); got != "nothing VolumeInUse" {
 			t.Errorf("C-103 before it is released: %s", got)
 		}
@@ -31,13 +31,13 @@ func TestVolumeDeletedBeforeItsClaim(t *testing.T) {
 // D-19: of the finalizers ours only, and not before the volume. The object goes last: any process
 // that has a finalizer there has it to himself from then on, and no patch of ours crosses his write
 // (1.10).
-func TestObjectGoesLast(t *testing.T) {
+func TestObjectIsDeletedLast(t *testing.T) {
 	v, ok := Decide(world()).(do)
 	if !ok || len(v.Actions) != 3 {
 		t.Fatalf("D-19: %s", shape(Decide(world())))
 	}
 	_, volume := v.Actions[0].(DeleteVolume)
-	drop, second := v.Actions[1].(DropFinalizer)
+	drop, second := v.Actions[1].(RemoveFinalizers)
 	_, last := v.Actions[2].(DeleteObject)
 	if !volume || !second || !last || len(drop.Names) != 1 || drop.Names[0] != names.FinalizerVolume {
 		t.Errorf("D-19: %s", shape(v))
@@ -48,7 +48,7 @@ func TestObjectGoesLast(t *testing.T) {
 // first that it was let go with.
 func TestPolicyChangesAfterRelease(t *testing.T) {
 	kept := world(policy(corev1.PersistentVolumeReclaimRetain))
-	if got := shape(Decide(kept)); got != "LetGo then nothing VolumeKept" {
+	if got := shape(Decide(kept)); got != "RemoveFinalizerIfRetained then nothing VolumeKept" {
 		t.Errorf("D-31: %s", got)
 	}
 	noFinalizer(&kept)

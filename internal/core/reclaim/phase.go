@@ -8,11 +8,11 @@ import (
 	"github.com/purser-csi/purser/internal/core/objects"
 )
 
-// What happens to a volume of ours with the policy Delete. "claim" is what spec.claimRef says; a
-// claimRef without a uid reserves the volume for any claim of the name, and one without a name or
-// namespace is none (H-19). Upstream knows the second row only (D-4); the rest of what is marked *
-// is never picked up there (D-34, D-35, H-19), or is deleted although an administrator has just
-// taken the reference away to save the data.
+// What happens to a volume of ours with the policy Delete, by its phase, deletionTimestamp,
+// finalizer and spec.claimRef. A claimRef without a uid reserves the volume for any claim of the
+// name; one without a name or namespace counts as none (H-19). Upstream has only the second row
+// (D-4). It never reclaims the other volumes marked * (D-34, D-35, H-19), or deletes one although
+// an administrator has just removed the claimRef to save the data.
 //
 //	phase      deleting  our finalizer  claim         what happens
 //	Bound      any       yes            any           nothing; the PV controller releases it (D-30)
@@ -27,84 +27,83 @@ import (
 //	Released   yes       no             any           nothing: reclaimed before, or lost (D-33), which an event says
 //	other      yes       no             any           nothing
 //
-// With any other policy our finalizer goes, in every phase (C-80).
+// With any other policy our finalizer is removed, in every phase (C-80).
 
-// Proof is what is known of the claim that spec.claimRef names.
+// Proof is the state of the claim that spec.claimRef names.
 type Proof int
 
 const (
-	// NotAsked is not to know, which is as good as a claim that exists.
-	NotAsked Proof = iota
-	// ClaimExists says that the volume belongs to a claim, or may come to.
+	// NotRead means that the claim was not read. It counts as existing.
+	NotRead Proof = iota
+	// ClaimExists means that the volume belongs to a claim, or may be bound to one.
 	ClaimExists
-	// ClaimUnseen says the same of a claim that memory does not show: when it goes, no watch may
-	// tell.
-	ClaimUnseen
-	// ClaimGone says that no claim can use the volume any more.
+	// ClaimUncached means that the claim exists and the informer cache does not have it, so that no
+	// event may show its deletion.
+	ClaimUncached
+	// ClaimGone means that no claim can use the volume any more.
 	ClaimGone
 )
 
-// MayReclaim reports whether the rest of the world can matter to what happens with the volume. For
-// nearly every event it cannot.
+// MayReclaim reports whether the decision depends on more than the volume itself. For nearly every
+// event it does not.
 func MayReclaim(pv *corev1.PersistentVolume) bool {
 	dealtWith := pv.DeletionTimestamp != nil && !HasFinalizer(pv)
 	return deletes(pv) && !dealtWith && pv.Status.Phase != corev1.VolumeBound
 }
 
-// freshFor is for how long after its release a volume is believed to be as it was seen.
+// freshFor is how long after the release the cached volume is trusted.
 const freshFor = 10 * time.Second
 
-// IsFresh reports whether the volume was released just now. Later, an administrator may have
-// changed it to retain the data, and a view that has not heard of that must not decide. An API
-// server that does not say when, which are those before 1.29, cannot be relied on.
+// IsFresh reports whether the volume was released within [freshFor]. Later an administrator may
+// have changed it to retain the data, and a stale cache must not decide. API servers before 1.29 do
+// not report the time, so the volume is never fresh.
 func IsFresh(pv *corev1.PersistentVolume, now time.Time) bool {
 	since := pv.Status.LastPhaseTransitionTime
 	return pv.Status.Phase == corev1.VolumeReleased && since != nil && now.Sub(since.Time).Abs() < freshFor
 }
 
-// Rests reports whether there is nothing to do, though something to be said if it [IsAbandoned],
-// for a volume of ours whatever the rest of the world is like: it is in use or waits for a claim,
-// or we have dealt with it. As good as all volumes rest.
-func Rests(pv *corev1.PersistentVolume) bool {
+// HasNothingToDo reports whether the volume alone shows that no action can follow: it is in use,
+// waits for a claim, or was reclaimed. Only an event may be due, if it [IsAbandoned]. True for
+// nearly all volumes.
+func HasNothingToDo(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && !reclaimable(pv, ClaimGone) && !needsFinalizer(pv)
 }
 
-// IsRelease reports whether a change of a volume is its release, which is the proof that its claim
-// is gone: the PV controller asked the API server before it wrote the phase. To be Released is
-// none. An administrator may have given the volume to another claim since, or a binder may have,
-// whose first write is that of the claimRef (I3).
+// IsRelease reports whether an update is the release of the volume, which proves that its claim is
+// gone: the PV controller read the claim live before it wrote the phase. The phase Released alone
+// proves nothing: an administrator, or a binder whose first write is the claimRef, may have given
+// the volume to another claim since (I3).
 func IsRelease(was, is *corev1.PersistentVolume) bool {
 	return is.Status.Phase == corev1.VolumeReleased && was.Status.Phase != corev1.VolumeReleased && was.UID == is.UID &&
 		hasOwner(is) && hasOwner(was) && is.Spec.ClaimRef.UID == was.Spec.ClaimRef.UID
 }
 
-// NeedsProof reports whether only a claim that is gone lets the volume be deleted. Where this
-// process has not seen its release, the API server is to be asked (I3).
+// NeedsProof reports whether the volume is deleted only if its claim is gone. Unless this process
+// observed its release, the claim must be read live (I3).
 func NeedsProof(pv *corev1.PersistentVolume) bool {
 	switch {
 	case !MayReclaim(pv), !namesClaim(pv):
 		return false
-	case WasGivenUp(pv) && hasOwner(pv):
+	case HadClaim(pv) && hasOwner(pv):
 		return true
 	}
 	return pv.DeletionTimestamp != nil
 }
 
-// WasGivenUp reports whether some claim that had the volume is gone. Whether it is the one that has
-// it now, the phase does not say.
-func WasGivenUp(pv *corev1.PersistentVolume) bool {
+// HadClaim reports whether the phase says that a claim of the volume is gone. It may not be the
+// claim in the present claimRef.
+func HadClaim(pv *corev1.PersistentVolume) bool {
 	return objects.IsReleasedOrFailed(pv)
 }
 
-// ProofOf compares the volume with the claim that has the name in its claimRef, as the API server
-// has it now; nil for none.
+// ProofOf compares the volume with the live claim that its claimRef names; nil for none.
 func ProofOf(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) Proof {
 	switch {
 	case claim == nil:
 		return ClaimGone
 	case hasOwner(pv) && claim.UID != pv.Spec.ClaimRef.UID: // another claim under the same name (C-94)
 		return ClaimGone
-	// which it keeps for as long as it lives
+	// the claim keeps its volume for as long as it exists
 	case hasAnother(claim, pv) && (!hasOwner(pv) || pv.Status.Phase == corev1.VolumeReleased):
 		return ClaimGone
 	}
@@ -115,7 +114,7 @@ func hasAnother(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume
 	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name
 }
 
-// reclaimable is the rows of the table that lead to deletion.
+// reclaimable reports whether a row of the table says that the volume is reclaimed.
 func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 	switch {
 	case !MayReclaim(pv):
@@ -126,15 +125,15 @@ func reclaimable(pv *corev1.PersistentVolume, claim Proof) bool {
 	return pv.DeletionTimestamp != nil && !namesClaim(pv)
 }
 
-// needsVolume reports whether the data under another PersistentVolume must stay (D-37). It need not
-// when that one is deleted with it.
-func needsVolume(twin Twin) bool {
+// needsVolume reports whether another PersistentVolume needs the same data (D-37). One that is
+// reclaimed itself does not.
+func needsVolume(twin SameHandle) bool {
 	return !IsAbandoned(twin.Volume) && !reclaimable(twin.Volume, twin.Claim)
 }
 
-// IsAbandoned reports whether no controller waits for the volume to be deleted in the backend any
-// more. Nearly always it is, and the one that dealt with it has taken the finalizer off; else it
-// was never protected, and is left there (D-33, H-20).
+// IsAbandoned reports whether no controller will delete the volume in the backend any more. Nearly
+// always it is deleted already, and its controller removed the finalizer. Otherwise it never had
+// the finalizer, and the volume is leaked (D-33, H-20).
 func IsAbandoned(pv *corev1.PersistentVolume) bool {
 	return deletes(pv) && pv.Status.Phase == corev1.VolumeReleased && pv.DeletionTimestamp != nil && !HasFinalizer(pv)
 }
@@ -143,15 +142,15 @@ func deletes(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// namesClaim reports whether there can be a claim that the volume is for. Without a name or a
-// namespace no claim can be read.
+// namesClaim reports whether the claimRef can name a claim. Without a name or namespace no claim
+// can be read.
 func namesClaim(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Name != "" && pv.Spec.ClaimRef.Namespace != ""
 }
 
 func hasOwner(pv *corev1.PersistentVolume) bool { return namesClaim(pv) && pv.Spec.ClaimRef.UID != "" }
 
-// ClassName is the StorageClass of the volume; the old annotation wins over the field (AN-6).
+// ClassName returns the StorageClass of the volume; the beta annotation wins over the field (AN-6).
 func ClassName(pv *corev1.PersistentVolume) string {
 	return objects.VolumeClass(pv)
 }

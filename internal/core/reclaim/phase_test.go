@@ -17,12 +17,12 @@ func unnamed(s *Snapshot)   { s.Volume.Spec.ClaimRef.Name = "" }
 func spaceless(s *Snapshot) { s.Volume.Spec.ClaimRef.Namespace = "" }
 
 const (
-	reclaimed = `DeleteVolume DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer"] DeleteObject then nothing VolumeReclaimed`
+	reclaimed = `DeleteVolume RemoveFinalizers ["external-provisioner.volume.kubernetes.io/finalizer"] DeleteObject then nothing VolumeReclaimed`
 	// reclaimedUnprotected takes the finalizer of pv-protection too.
-	reclaimedUnprotected = `DeleteVolume DropFinalizer ["external-provisioner.volume.kubernetes.io/finalizer" ` +
+	reclaimedUnprotected = `DeleteVolume RemoveFinalizers ["external-provisioner.volume.kubernetes.io/finalizer" ` +
 		`"kubernetes.io/pv-protection"] DeleteObject then nothing VolumeReclaimed`
 	protected = "AddFinalizer " + reclaimed
-	looked    = "LookForTwins " + reclaimed
+	looked    = "ListSameHandle " + reclaimed
 	kept      = "nothing VolumeInUse"
 )
 
@@ -38,10 +38,10 @@ func TestPhases(t *testing.T) {
 		{"D-30 bound and deleting, even when the claim is gone: the PV controller says so", world(bound, deleting, proof(ClaimGone)), kept},
 		{"C5 released", world(released), reclaimed},
 		{"I3 D-30 released, and given to a claim since", world(released, proof(ClaimExists)), kept},
-		{"I3 released, and given to a claim that no watch shows", world(released, proof(ClaimUnseen)), "wait VolumeInUse"},
-		{"I3 failed, and no watch shows the claim", world(failed, proof(ClaimUnseen)), "wait VolumeInUse"},
-		{"C-80 the policy counts before that", world(released, policy(corev1.PersistentVolumeReclaimRetain), proof(ClaimUnseen)), "LetGo then nothing VolumeKept"},
-		{"I3 released, and its owner was not asked for", world(released, proof(NotAsked)), kept},
+		{"I3 released, and given to a claim that no watch shows", world(released, proof(ClaimUncached)), "wait VolumeInUse"},
+		{"I3 failed, and no watch shows the claim", world(failed, proof(ClaimUncached)), "wait VolumeInUse"},
+		{"C-80 the policy counts before that", world(released, policy(corev1.PersistentVolumeReclaimRetain), proof(ClaimUncached)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"I3 released, and its owner was not asked for", world(released, proof(NotRead)), kept},
 		{"I3 released and deleting, given to a claim since", world(released, deleting, proof(ClaimExists)), kept},
 		{"I3 released without finalizer, given to a claim since", world(released, noFinalizer, proof(ClaimExists)), kept},
 		{"H-20 released without finalizer gets it first", world(released, noFinalizer), protected},
@@ -53,14 +53,14 @@ func TestPhases(t *testing.T) {
 		{"D-35 U-8 failed, claim gone", world(failed, proof(ClaimGone)), reclaimed},
 		{"D-35 U-8 failed, claim gone, no finalizer", world(failed, noFinalizer, proof(ClaimGone)), protected},
 		{"I3 failed, claim exists", world(failed, proof(ClaimExists)), kept},
-		{"I3 failed, not asked", world(failed, proof(NotAsked)), kept},
+		{"I3 failed, not asked", world(failed, proof(NotRead)), kept},
 		{"D-35 failed without a claim is about to be available", world(failed, noClaim), kept},
 		{"D-35 failed and reserved for a name", world(failed, reserved, proof(ClaimGone)), kept},
-		{"D-34 H-19 deleting, and the reference is empty", world(available, deleting, emptied, proof(NotAsked)), reclaimed},
-		{"D-34 H-19 released, deleting, and the reference has no name", world(released, deleting, unnamed, proof(NotAsked)), reclaimed},
-		{"D-34 H-19 failed, deleting, and the reference has no namespace", world(failed, deleting, spaceless, proof(NotAsked)), reclaimed},
-		{"D-4 released, and the reference emptied to save the data", world(released, emptied, proof(NotAsked)), kept},
-		{"D-4 released, and the reference has a uid and no name", world(released, unnamed, proof(NotAsked)), kept},
+		{"D-34 H-19 deleting, and the reference is empty", world(available, deleting, emptied, proof(NotRead)), reclaimed},
+		{"D-34 H-19 released, deleting, and the reference has no name", world(released, deleting, unnamed, proof(NotRead)), reclaimed},
+		{"D-34 H-19 failed, deleting, and the reference has no namespace", world(failed, deleting, spaceless, proof(NotRead)), reclaimed},
+		{"D-4 released, and the reference emptied to save the data", world(released, emptied, proof(NotRead)), kept},
+		{"D-4 released, and the reference has a uid and no name", world(released, unnamed, proof(NotRead)), kept},
 		{"H-19 failed, deleting, claim gone", world(failed, deleting, proof(ClaimGone)), reclaimed},
 		{"H-19 failed, deleting, no claim", world(failed, deleting, noClaim), reclaimed},
 		{"H-19 D-34 available, deleting, no claim", world(available, deleting, noClaim), reclaimed},
@@ -68,14 +68,14 @@ func TestPhases(t *testing.T) {
 		{"H-19 no phase yet, deleting, no claim", world(phase(""), deleting, noClaim), reclaimed},
 		{"H-19 available, deleting, claim gone", world(available, deleting, proof(ClaimGone)), reclaimed},
 		{"I3 available, deleting, the claim is about to be bound", world(available, deleting, proof(ClaimExists)), kept},
-		{"I3 available, deleting, not asked", world(available, deleting, proof(NotAsked)), kept},
+		{"I3 available, deleting, not asked", world(available, deleting, proof(NotRead)), kept},
 		{"D-34 available, not deleting, the claim is about to be bound", world(available, proof(ClaimGone)), kept},
 		{"D-33 H-20 deleting without finalizer: a process that did not delete it says so", world(released, deleting, noFinalizer), "nothing VolumeAbandoned"},
 		{"D-33 bound, deleting, without finalizer", world(bound, deleting, noFinalizer), kept},
 		{"D-33 available, deleting, without finalizer: never ours to delete", world(available, deleting, noFinalizer, noClaim), kept},
-		{"C-80 retain, failed", world(failed, policy(corev1.PersistentVolumeReclaimRetain), proof(ClaimGone)), "LetGo then nothing VolumeKept"},
-		{"C-80 D-34 retain, deleting: never stuck", world(available, deleting, noClaim, policy(corev1.PersistentVolumeReclaimRetain)), "LetGo then nothing VolumeKept"},
-		{"C-80 recycle", world(policy(corev1.PersistentVolumeReclaimRecycle)), "LetGo then nothing VolumeKept"},
+		{"C-80 retain, failed", world(failed, policy(corev1.PersistentVolumeReclaimRetain), proof(ClaimGone)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"C-80 D-34 retain, deleting: never stuck", world(available, deleting, noClaim, policy(corev1.PersistentVolumeReclaimRetain)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
+		{"C-80 recycle", world(policy(corev1.PersistentVolumeReclaimRecycle)), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			if got := shape(Decide(tc.s)); got != tc.want {
@@ -89,7 +89,7 @@ func TestPhases(t *testing.T) {
 func TestNoVolumeIsDeletedUnderAClaim(t *testing.T) {
 	for _, p := range []corev1.PersistentVolumePhase{"", corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed} {
 		for _, what := range [][]func(*Snapshot){{}, {deleting}, {noFinalizer}, {reserved}, {reserved, deleting}, {static}, {static, deleting}} {
-			for _, claim := range []Proof{NotAsked, ClaimExists, ClaimUnseen} {
+			for _, claim := range []Proof{NotRead, ClaimExists, ClaimUncached} {
 				s := world(append(what, phase(p), proof(claim))...)
 				deleted := strings.Contains(shape(Decide(s)), "DeleteVolume")
 				if deleted {
@@ -166,10 +166,10 @@ func TestIsRelease(t *testing.T) {
 func twin(edits ...func(*Snapshot)) func(*Snapshot) {
 	other := world(edits...).Volume
 	other.Name, other.UID = "other", "v"
-	return func(s *Snapshot) { s.Twins = append(s.Twins, Twin{other, world(edits...).Claim}) }
+	return func(s *Snapshot) { s.SameHandle = append(s.SameHandle, SameHandle{other, world(edits...).Claim}) }
 }
 
-func TestTwins(t *testing.T) {
+func TestSharedWith(t *testing.T) {
 	retain := policy(corev1.PersistentVolumeReclaimRetain)
 	refused := "refuse VolumeShared"
 	for _, tc := range []struct {
@@ -184,10 +184,10 @@ func TestTwins(t *testing.T) {
 		{"D-37 both are released: neither needs it", world(twin()), reclaimed},
 		{"D-37 D-35 both are failed: neither needs it", world(phase(corev1.VolumeFailed), twin(phase(corev1.VolumeFailed))), reclaimed},
 		{"D-37 I3 the other is released, and given to a claim since", world(twin(proof(ClaimExists))), refused},
-		{"D-37 I3 the other is released, and not asked", world(twin(proof(NotAsked))), refused},
+		{"D-37 I3 the other is released, and not asked", world(twin(proof(NotRead))), refused},
 		{"D-37 the other was dealt with", world(twin(deleting, noFinalizer)), reclaimed},
 		{"D-37 one of two needs it", world(twin(), twin(phase(corev1.VolumeBound))), refused},
-		{"D-37 retain lets go of it", world(retain, twin(phase(corev1.VolumeBound))), "LetGo then nothing VolumeKept"},
+		{"D-37 retain lets go of it", world(retain, twin(phase(corev1.VolumeBound))), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-37 memory may be older than another", world(late), looked},
 		{"D-37 so it may where the others that it has do not need the volume", world(late, twin()), looked},
 		{"D-37 right before the volume goes", world(late, noFinalizer), "AddFinalizer " + looked},
@@ -206,7 +206,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-func TestAfterLook(t *testing.T) {
+func TestAfterList(t *testing.T) {
 	for _, tc := range []struct {
 		row  string
 		s    Snapshot
@@ -219,7 +219,7 @@ func TestAfterLook(t *testing.T) {
 		{"H-20 our finalizer was put on meanwhile", world(late, noFinalizer), "nil"},
 		{"I3 its claim is there", world(late, func(s *Snapshot) { s.Claim = ClaimExists }), "nothing VolumeInUse"},
 	} {
-		if got := shape(AfterLook(tc.s)); got != tc.want {
+		if got := shape(AfterList(tc.s)); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.row, got, tc.want)
 		}
 	}

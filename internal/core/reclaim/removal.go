@@ -7,19 +7,18 @@ import (
 	"github.com/purser-csi/purser/internal/core/objects"
 )
 
-// Removal is what this process did to a PersistentVolume whose finalizer it removed. The zero value
-// is that it did nothing.
+// Removal is what this process wrote to a PersistentVolume when it removed the finalizer. The zero
+// value is that it wrote nothing.
 type Removal struct {
 	UID     types.UID
-	Deleted bool   // the object too
-	Version string // resourceVersion in the answer to the removal; empty while there is no answer
-	Unsure  bool   // the write failed, perhaps with an effect
+	Deleted bool   // the object was deleted, too
+	Version string // resourceVersion in the response; empty without a response
+	Unsure  bool   // the write failed, and may have had its effect
 }
 
-// Finishes reports whether nothing is left to do for the PersistentVolume, whatever this view of it
-// shows. There is again something to do for a volume that was let go of and is not being deleted,
-// and for one that got our finalizer after the removal: from a leader that does not know yet that it
-// was replaced (H-18).
+// Finishes reports whether nothing is left to do for the PersistentVolume, even if the cached
+// object is stale. There is again something to do if a retained volume is not terminating, or if
+// the volume got our finalizer after the removal, from a replaced leader (H-18).
 func (r Removal) Finishes(pv *corev1.PersistentVolume) bool {
 	if r.Unsure {
 		return r.UID == pv.UID && pv.DeletionTimestamp != nil && !HasFinalizer(pv)

@@ -8,19 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Place is a label that one node has, with its value. The key [FieldNodeName] is the name of the
-// node.
+// Place is a node label with its value. The key [FieldNodeName] stands for the node's name.
 type Place struct{ Key, Value string }
 
 // FieldNodeName is the field of a node that a node affinity may name.
 const FieldNodeName = "metadata.name"
 
-// Nodes are the labels of the nodes that exist, by the name of the node.
+// Nodes maps the name of each existing node to its labels.
 type Nodes map[string]map[string]string
 
-// RemovedPlaces returns the places of a volume if its node affinity names nodes, and none of these
-// exists (N-12); nil otherwise. A term that names a zone, or nothing, may become true of a node
-// again, so a volume with such a term stays.
+// RemovedPlaces returns the places in a node affinity if all its terms name nodes and none of these
+// exists (N-12); nil otherwise. A term that names a zone, or nothing, may match a node again, so
+// its volume is kept.
 func RemovedPlaces(affinity *corev1.VolumeNodeAffinity, nodes Nodes) (places []Place) {
 	if affinity == nil || affinity.Required == nil {
 		return nil
@@ -35,7 +34,7 @@ func RemovedPlaces(affinity *corev1.VolumeNodeAffinity, nodes Nodes) (places []P
 	return places
 }
 
-// placesOf returns the nodes that a term names; none when it names something else.
+// placesOf returns the nodes that a term names; none if it names something else.
 func placesOf(term corev1.NodeSelectorTerm, nodes Nodes) (places []Place) {
 	for _, r := range slices.Concat(term.MatchExpressions, term.MatchFields) {
 		if r.Operator != corev1.NodeSelectorOpIn || !nodes.areNamedBy(r.Key) {
@@ -48,8 +47,8 @@ func placesOf(term corev1.NodeSelectorTerm, nodes Nodes) (places []Place) {
 	return places
 }
 
-// areNamedBy reports whether the values of a key are single nodes. Of a driver's own key that is known
-// when nodes have it, each with its name as the value.
+// areNamedBy reports whether each value of a label key is one node. For a driver's own key that is
+// so if nodes have the label, each with its own name as the value.
 func (n Nodes) areNamedBy(key string) bool {
 	if key == FieldNodeName || key == corev1.LabelHostname {
 		return true
@@ -65,7 +64,7 @@ func (n Nodes) areNamedBy(key string) bool {
 	return known
 }
 
-// have reports whether a node has the place, or is named as the place is.
+// have reports whether a node has the label, or has the value as its name.
 func (n Nodes) have(place Place) bool {
 	if _, is := n[place.Value]; is {
 		return true
@@ -78,11 +77,11 @@ func (n Nodes) have(place Place) bool {
 	return false
 }
 
-// Absences remembers since when the nodes of objects have been gone. The zero value knows of none.
+// Absences stores since when the nodes of objects do not exist. The zero value is empty.
 type Absences struct{ since map[types.UID]time.Time }
 
-// Due returns which of the objects whose nodes are gone now have been so for some time without a
-// break. Of the others it forgets what it knew.
+// Due returns the uids of gone that were in it in each call for at least the duration. An object
+// that is not in gone starts over.
 func (a *Absences) Due(gone []types.UID, now time.Time, after time.Duration) (due map[types.UID]bool) {
 	since := make(map[types.UID]time.Time, len(gone))
 	due = map[types.UID]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// ClassToRead is the class that says which secret deletes the volume; empty when the volume says so
-// itself, or has no class.
+// ClassToRead returns the class with the secret for DeleteVolume; empty if the volume's annotations
+// have it, or if it has no class.
 func ClassToRead(pv *corev1.PersistentVolume) string {
 	_, hasName := pv.Annotations[names.AnnDeletionSecretName]
 	_, hasNamespace := pv.Annotations[names.AnnDeletionSecretNamespace]
@@ -23,8 +23,8 @@ func ClassToRead(pv *corev1.PersistentVolume) string {
 	return ClassName(pv)
 }
 
-// deletionSecret is the secret for DeleteVolume, empty for none (D-15, AN-8). What the volume
-// remembers wins over its class, which may have been replaced since (C-115).
+// deletionSecret returns the secret for DeleteVolume; empty for none (D-15, AN-8). The volume's
+// annotations win over its class, which may have been replaced since (C-115).
 func deletionSecret(s Snapshot) (types.NamespacedName, *verdict.Finding) {
 	name, hasName := s.Volume.Annotations[names.AnnDeletionSecretName]
 	namespace, hasNamespace := s.Volume.Annotations[names.AnnDeletionSecretNamespace]
@@ -55,10 +55,9 @@ func badAnnotation(key, value string) *verdict.Finding {
 	}
 }
 
-// fromClass is for volumes that upstream made before it wrote the annotations, and for those
-// written by hand. A class that is gone, or was made for another driver since, says nothing. The
-// claim is gone, and so are its annotations: a template that needs them can be mended on the volume
-// only (H-17).
+// fromClass resolves the secret of static volumes and of volumes from before upstream wrote the
+// annotations. A class that is gone, or has another driver now, has none. The claim is gone with
+// its annotations, so a template that needs them can only be corrected on the volume (H-17).
 func fromClass(s Snapshot) (types.NamespacedName, *verdict.Finding) {
 	if s.Class == nil || s.Class.Provisioner != s.Driver.Name || !namesClaim(s.Volume) {
 		return types.NamespacedName{}, nil
@@ -83,15 +82,15 @@ func fromClass(s Snapshot) (types.NamespacedName, *verdict.Finding) {
 	return ref, nil
 }
 
-// SecretFailure says how a secret could not be read.
+// SecretFailure is the error of reading a secret.
 type SecretFailure struct {
 	Forbidden bool
-	Message   string // the API server's words
+	Message   string // the API server's error message
 }
 
-// AfterSecret says what it means that the secret for deletion could not be read although it may
-// exist. Going on without it, as upstream does, lets a driver that cannot log in say that there is
-// nothing to delete (H-16, U-41).
+// AfterSecret returns what follows when the secret for DeleteVolume could not be read although it
+// may exist. Upstream calls the driver without it; a driver that cannot log in may answer that
+// there is no such volume (H-16, U-41).
 func AfterSecret(ref types.NamespacedName, f SecretFailure) Verdict {
 	finding := verdict.Finding{
 		Reason:  verdict.VolumeSecretUnreadable,

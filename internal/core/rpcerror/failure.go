@@ -2,10 +2,10 @@ package rpcerror
 
 import "google.golang.org/grpc/codes"
 
-// Failure is how a call that changes a volume failed. CreateVolume has rules of its own.
+// Failure is the error of a call that changes a volume. CreateVolume has rules of its own.
 type Failure struct {
 	Code    codes.Code
-	Message string // the driver's words, without secret values
+	Message string // the driver's error message, without secret values
 }
 
 // IsFinal reports whether the driver is certain to do nothing more for the call (RZ-C1).

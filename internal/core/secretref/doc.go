@@ -1,10 +1,11 @@
-// Package secretref decides which secrets a StorageClass refers to, for one volume. A reference is
-// a namespace and a name: the values of a secret are never seen here.
+// Package secretref resolves the secrets that a StorageClass names for one volume. A reference is a
+// namespace and a name; secret values are never read here.
 //
-// A class names the secret of each kind of call by a pair of parameters, which may hold templates.
-// What a template may use is the line between the two parties: the namespace comes from the class
-// and from where the claim is, so that a user cannot point at a namespace of another user; the name
-// may also use the claim's name and annotations.
+// A class names the secret of each kind of call by a pair of parameters, which may be templates.
+// The template tokens keep tenants apart: the namespace may depend only on the class, the volume's
+// name and the claim's namespace, so that a user cannot name another user's namespace. The name may
+// also depend on the claim's name and annotations.
 //
-// It must not know of volumes, requests or clients. The facts are in docs/rows.md section 5.5.
+// The package does not know volumes, requests or clients. The row IDs are explained in
+// docs/rows.md, section 5.5.
 package secretref

@@ -2,9 +2,9 @@ package secretref
 
 import "strings"
 
-// expand replaces $x and ${x} by mapping(x). It is os.Expand, which the core may not import, and
-// classes in the field rely on its odd corners: "$$" asks for the token "$", "${" without an end
-// and "${}" disappear, and a dollar before anything else stays.
+// expand replaces $x and ${x} by mapping(x), like os.Expand, which the core may not import.
+// Existing classes rely on its corner cases: "$$" is the token "$", an unterminated "${" and "${}"
+// disappear, and a dollar before any other character stays.
 func expand(template string, mapping func(string) string) string {
 	var out strings.Builder
 	rest := template
@@ -25,8 +25,8 @@ func expand(template string, mapping func(string) string) string {
 	}
 }
 
-// tokenAt finds the token that a dollar introduces, and how long it is with its braces. No token
-// but some width is bad syntax.
+// tokenAt returns the token after a dollar and its width with braces. An empty token with a width
+// is bad syntax.
 func tokenAt(s string) (string, int) {
 	switch {
 	case s == "":

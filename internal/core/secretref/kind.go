@@ -18,7 +18,7 @@ const (
 	kinds
 )
 
-// pair is the parameters that make up one reference; old are the keys from before the prefix.
+// pair is the two parameters of one reference, and their deprecated keys.
 type pair struct{ name, namespace, oldName, oldNamespace string }
 
 var pairs = [kinds]pair{
@@ -50,10 +50,10 @@ var pairs = [kinds]pair{
 	Deletion: {name: names.OwnParameterDeletionSecretName, namespace: names.OwnParameterDeletionSecretNamespace},
 }
 
-// fallback is the pair for every kind that has none of its own.
+// fallback is the pair for every kind without a pair in the class.
 var fallback = pair{name: names.ParameterSecretName, namespace: names.ParameterSecretNamespace}
 
-// candidates are the pairs that may name the secret of a kind; the first that is there does.
+// candidates returns the pairs that may name the secret of a kind; the first one that is set wins.
 func candidates(k Kind) []pair {
 	if k == Deletion {
 		return []pair{pairs[Deletion], pairs[Provisioner], fallback}
@@ -61,7 +61,7 @@ func candidates(k Kind) []pair {
 	return []pair{pairs[k], fallback}
 }
 
-// Older are the keys from before the prefix, each with the one that took its place.
+// Older returns the deprecated keys, each with its replacement.
 func Older() map[string]string {
 	older := map[string]string{}
 	for _, p := range pairs {
@@ -72,7 +72,7 @@ func Older() map[string]string {
 	return older
 }
 
-// Known are the keys that are not for the driver. The older keys are not among them.
+// Known returns the keys that are not passed to the driver. Deprecated keys are.
 func Known() []string {
 	known := []string{fallback.name, fallback.namespace}
 	for _, p := range pairs {

@@ -9,22 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Scope is what templates may use.
+// Scope has the values of template tokens.
 type Scope struct {
 	VolumeName  string // with its prefix
 	Claim       types.NamespacedName
-	Annotations map[string]string // of the claim; nil where the claim is not at hand, as for deletion
+	Annotations map[string]string // of the claim; nil for DeleteVolume, when the claim is gone
 }
 
-// Problem says what is wrong with a reference, and with which parameter of the class.
+// Problem is what is wrong with a reference, and which parameter of the class has it.
 type Problem struct {
 	Parameter string
 	Text      string
 	Fix       string
 }
 
-// Resolve finds the secret for a kind of call. The zero value without a problem says that there is
-// none.
+// Resolve returns the secret for a kind of call. The zero value without a problem means none.
 func Resolve(k Kind, parameters map[string]string, scope Scope) (types.NamespacedName, *Problem) {
 	for _, p := range candidates(k) {
 		name, namespace, problem := p.templates(parameters)
@@ -38,8 +37,8 @@ func Resolve(k Kind, parameters map[string]string, scope Scope) (types.Namespace
 	return types.NamespacedName{}, nil
 }
 
-// Namespace is the template for where the secret for a kind of call is; empty when there is none,
-// or no way to tell.
+// Namespace returns the namespace template of the secret for a kind of call; empty if there is
+// none, or if the class is invalid.
 func Namespace(k Kind, parameters map[string]string) string {
 	for _, p := range candidates(k) {
 		_, namespace, problem := p.templates(parameters)
@@ -50,10 +49,10 @@ func Namespace(k Kind, parameters map[string]string) string {
 	return ""
 }
 
-// half is one of the two parameters of a pair, as the class has it; without a key it is absent.
+// half is one of the two parameters of a pair; its key is empty if the class does not set it.
 type half struct{ key, template string }
 
-// templates finds both halves, or neither.
+// templates returns both parameters, or neither.
 func (p pair) templates(parameters map[string]string) (name, namespace half, problem *Problem) {
 	if name, problem = pick(parameters, p.name, p.oldName); problem != nil {
 		return half{}, half{}, problem
@@ -95,7 +94,7 @@ func lonely(have, missing string) *Problem {
 	return &Problem{have, "is there without " + missing, "Give both or neither"}
 }
 
-// tokens are the values of the tokens of a template.
+// tokens resolves the tokens of templates.
 type tokens interface {
 	forNamespace(token string) (string, bool)
 	forName(token string) (string, bool)
@@ -113,8 +112,8 @@ func resolve(name, namespace half, scope tokens) (types.NamespacedName, *Problem
 	return ref, nil
 }
 
-// forNamespace is the value of a token in a namespace. Neither of them is for the user of the claim
-// to choose.
+// forNamespace returns the value of a token in a namespace. The claim's user controls neither of
+// the two.
 func (s Scope) forNamespace(token string) (string, bool) {
 	switch token {
 	case "pv.name":
@@ -125,7 +124,7 @@ func (s Scope) forNamespace(token string) (string, bool) {
 	return "", false
 }
 
-// forName is the value of a token in a name.
+// forName returns the value of a token in a name.
 func (s Scope) forName(token string) (string, bool) {
 	if token == "pvc.name" {
 		return s.Claim.Name, s.Claim.Name != ""
@@ -137,7 +136,7 @@ func (s Scope) forName(token string) (string, bool) {
 	return s.forNamespace(token)
 }
 
-// fill replaces the tokens and checks what comes out.
+// fill replaces the tokens and validates the result.
 func (h half) fill(tokens func(string) (string, bool), invalid func(string) []string, what string) (string, *Problem) {
 	var missing []string
 	value := expand(h.template, func(token string) string {

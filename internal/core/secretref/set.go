@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Set is the references for one volume, by kind. Sets can be compared, and the zero value refers to
-// nothing.
+// Set has the references of one volume, by kind. Sets are comparable; the zero value has none.
 type Set [kinds]types.NamespacedName
 
-// NewSet resolves every kind, or says what is wrong with the first that cannot be.
+// NewSet resolves every kind, or returns the first problem.
 func NewSet(parameters map[string]string, scope Scope) (Set, *Problem) {
 	var s Set
 	for k := range kinds {
@@ -25,10 +24,10 @@ func NewSet(parameters map[string]string, scope Scope) (Set, *Problem) {
 	return s, nil
 }
 
-// Of is the reference for a kind of call; the zero value for none.
+// Of returns the reference for a kind of call; the zero value for none.
 func (s Set) Of(k Kind) types.NamespacedName { return s[k] }
 
-// Reference is the same as a field of a PersistentVolume wants it; nil for none.
+// Reference returns the same for a field of a PersistentVolume; nil for none.
 func (s Set) Reference(k Kind) *corev1.SecretReference {
 	if ref := s[k]; ref.Name != "" {
 		return &corev1.SecretReference{Namespace: ref.Namespace, Name: ref.Name}
@@ -36,7 +35,7 @@ func (s Set) Reference(k Kind) *corev1.SecretReference {
 	return nil
 }
 
-// Text is the set in a form that [ParseSet] reads; the empty set has none.
+// Text encodes the set for [ParseSet]; empty for the zero value.
 func (s Set) Text() string {
 	if s == (Set{}) {
 		return ""
@@ -48,7 +47,7 @@ func (s Set) Text() string {
 	return strings.Join(parts, ",")
 }
 
-// ParseSet reads a [Set.Text]. A text of an older version may have fewer kinds.
+// ParseSet decodes [Set.Text]. A text of an older version may have fewer kinds.
 func ParseSet(text string) (Set, error) {
 	var s Set
 	if text == "" {

@@ -12,14 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoKeys is returned for a driver that announces topology while no node has a topology key of
-// it. Some drivers always do (ceph-csi). The volume can be created without a requirement.
+// ErrNoKeys is returned for a driver that announces topology while no node has one of its topology
+// keys, as with ceph-csi. The volume can be created without a requirement.
 var ErrNoKeys = errors.New("the driver announces topology, and no node has a topology key that it registered")
 
 // ErrNoNode is returned when topology keys are registered and no node has the labels for them (T-24).
 var ErrNoNode = errors.New("no node has labels for the topology keys that the driver registered")
 
-// Node is what aggregation needs to know of one node.
+// Node is the part of one node that aggregation needs.
 type Node struct {
 	Labels map[string]string // of the Node
 	Keys   []string          // that the driver registered in the CSINode of the same name
@@ -35,7 +35,7 @@ type Rules struct {
 	MaxTerms  int // bound of the terms in a request (T-30); 0 for none
 }
 
-// Claim is what the requirement of one claim is made from.
+// Claim is the input for the requirement of one claim.
 type Claim struct {
 	Name     string                        // of the claim; it spreads a StatefulSet (T-21)
 	Selected map[string]string             // segments of the selected node, as OfNode returns them; nil for none

@@ -7,9 +7,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Survey returns what aggregation needs of the nodes on which a driver is registered. Nodes with the
-// same keys in the same place are one: a request for a large cluster is made from its zones, not
-// from its nodes (T-30). labels returns those of a Node; nil for one that does not exist.
+// Survey returns the nodes on which a driver is registered, as aggregation needs them. Nodes with
+// the same keys and labels are merged, so that a request in a large cluster depends on its zones
+// and not on its nodes (T-30). labels returns the labels of a Node; nil if it does not exist.
 func Survey(csiNodes []storagev1.CSINode, labels func(node string) map[string]string, driver string) []Node {
 	var nodes []Node
 	seen := map[string]bool{}

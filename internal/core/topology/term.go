@@ -16,7 +16,7 @@ func compareSegments(a, b segment) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value))
 }
 
-// term is one place: its segments in the order of their keys (T-2).
+// term is one topology: its segments in the order of their keys (T-2).
 type term []segment
 
 func newTerm(segments map[string]string) term {

@@ -11,10 +11,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// OfNode returns the segments that say where a node stands for a driver: the topology keys that the
-// driver registered on the node, with the values of the node's labels (T-22, T-23). A driver that
-// is registered without keys has one place only, and nil is returned. The error says which of the
-// two objects lacks what.
+// OfNode returns the topology segments of a node for a driver: the topology keys that the driver
+// registered there, with the values of the node's labels (T-22, T-23). It returns nil for a driver
+// that is registered without keys. The error says which object lacks what.
 func OfNode(node *corev1.Node, csiNode *storagev1.CSINode, driver string) (map[string]string, error) {
 	keys, err := registeredKeys(csiNode, driver)
 	if err != nil || len(keys) == 0 {
@@ -46,9 +45,9 @@ func registeredKeys(csiNode *storagev1.CSINode, driver string) ([]string, error)
 	return nil, fmt.Errorf("driver %q is not registered in its CSINode", driver)
 }
 
-// Affinity is the node affinity of a volume that is reachable from the given places: one term per
-// place, its expressions in the order of the keys. Places without segments are skipped, and without
-// any place left there is no affinity, since the API server refuses one without terms (P-12, H-3).
+// Affinity returns the node affinity of a volume with the given accessible topologies: one term per
+// topology, its expressions in the order of the keys. Topologies without segments are skipped.
+// Without terms it returns nil, since the API server rejects an affinity without terms (P-12, H-3).
 func Affinity(places []*csi.Topology) *corev1.VolumeNodeAffinity {
 	var terms []corev1.NodeSelectorTerm
 	for _, place := range places {

@@ -23,7 +23,7 @@ import (
 // D-37: a new leader, whose watch is behind, finds a released volume and deletes it under another
 // one that a former leader wrote. Who has not seen the release himself asks the API server who has
 // the handle.
-func TestTwinThatMemoryDoesNotHave(t *testing.T) {
+func TestSameHandleNotInTheCache(t *testing.T) {
 	for name, tc := range map[string]struct {
 		twin  *corev1.PersistentVolume
 		calls int
@@ -37,7 +37,7 @@ func TestTwinThatMemoryDoesNotHave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, releasedVolume(), tc.twin)
 			r.Cached = newRig(nil, releasedVolume()).api
-			r.releases.forget(releasedVolume())
+			r.observedReleases.forget(releasedVolume())
 			r.run(t)
 			if told := strings.Join(r.told, " "); len(r.driver.deleted) != tc.calls || !strings.Contains(told, tc.told) {
 				t.Errorf("called %d times, want %d; told %q", len(r.driver.deleted), tc.calls, told)
@@ -47,10 +47,10 @@ func TestTwinThatMemoryDoesNotHave(t *testing.T) {
 }
 
 // D-16, D-37: it may be attached under that name.
-func TestAttachedTwinThatMemoryDoesNotHave(t *testing.T) {
+func TestAttachedSameHandleNotInTheCache(t *testing.T) {
 	r := newRig(nil, releasedVolume(), twinOf())
 	r.Cached = newRig(nil, releasedVolume(), attachment("1", "twin")).api
-	r.releases.forget(releasedVolume())
+	r.observedReleases.forget(releasedVolume())
 	if again := r.run(t); again != 0 || len(r.driver.deleted) > 0 || !strings.Contains(strings.Join(r.told, " "), "still attached to node node-1") {
 		t.Errorf("again in %s, called %d times, told %q", again, len(r.driver.deleted), r.told)
 	}
@@ -58,7 +58,7 @@ func TestAttachedTwinThatMemoryDoesNotHave(t *testing.T) {
 
 // D-37, C-71: the decision to discard an answered volume is told of the volumes with its handle,
 // though memory does not.
-func TestSharingIsAskedOfTheAPIServer(t *testing.T) {
+func TestSharingIsReadLive(t *testing.T) {
 	r := newRig(nil, twinOf(phase(corev1.VolumeBound)))
 	r.Cached = newRig(nil).api
 	var have []string
@@ -76,7 +76,7 @@ func TestSharingIsAskedOfTheAPIServer(t *testing.T) {
 }
 
 // What this process writes while the list is under way is known to memory.
-func TestSharingHasWhatIsWrittenMeanwhile(t *testing.T) {
+func TestSharingHasOwnWrites(t *testing.T) {
 	r := newRig(nil)
 	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -96,7 +96,7 @@ func TestSharingHasWhatIsWrittenMeanwhile(t *testing.T) {
 }
 
 // The list is read page by page, to its end.
-func TestHoldersOnSeveralPages(t *testing.T) {
+func TestListOfSeveralPages(t *testing.T) {
 	r := newRig(nil)
 	pages := map[string][]corev1.PersistentVolume{"": {*releasedVolume()}, "2": {}, "3": {*twinOf()}}
 	follows := map[string]string{"": "2", "2": "3"}
@@ -111,7 +111,7 @@ func TestHoldersOnSeveralPages(t *testing.T) {
 			return nil
 		},
 	})
-	if got, err := r.holders.of(t.Context(), "h", false); err != nil || !slices.Equal(got, []string{"pv", "twin"}) {
+	if got, err := r.sameHandleLists.of(t.Context(), "h", false); err != nil || !slices.Equal(got, []string{"pv", "twin"}) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -159,7 +159,7 @@ func TestListsAreShared(t *testing.T) {
 
 // Only who asks again has the others rest: what is released in the meantime, as amid a burst, does
 // not wait.
-func TestFirstListsDoNotRest(t *testing.T) {
+func TestFirstListsAreNotDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolders(func(context.Context, map[string][]string) error { time.Sleep(10 * time.Millisecond); return nil })
 		began := time.Now()
@@ -176,14 +176,14 @@ func TestFirstListsDoNotRest(t *testing.T) {
 }
 
 // D-37: nothing is deleted, and nothing said of twins, while the API server does not answer.
-func TestHoldersAreNotKnown(t *testing.T) {
+func TestListFails(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("busy")
 		},
 	})
-	r.releases.forget(releasedVolume())
+	r.observedReleases.forget(releasedVolume())
 	if again := r.run(t); again == 0 || len(r.driver.deleted) > 0 {
 		t.Errorf("again in %s, called %d times", again, len(r.driver.deleted))
 	}
@@ -202,7 +202,7 @@ func TestVolumeSavedDuringTheList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, releasedVolume())
-			r.releases.forget(releasedVolume())
+			r.observedReleases.forget(releasedVolume())
 			read := r.Live
 			r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -226,7 +226,7 @@ func TestVolumeSavedDuringTheList(t *testing.T) {
 
 // D-37: a volume that had to wait for its turn is looked at again, and needs no list: the watch has
 // shown its release, and all volumes that there were by then.
-func TestReleaseThatWasSeenAWhileAgo(t *testing.T) {
+func TestReleaseObservedTooLongAgo(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Settings.Clock.(*clocktesting.FakeClock).Step(time.Hour)
 	if r.run(t); len(r.driver.deleted) != 1 || !slices.Equal(r.reads, []string{"/pv", "crew/logbook"}) {
@@ -235,7 +235,7 @@ func TestReleaseThatWasSeenAWhileAgo(t *testing.T) {
 }
 
 // D-37: another claim was given the volume after it was looked at, and before the call begins.
-func TestTwinThatIsWrittenBeforeTheCall(t *testing.T) {
+func TestSameHandleWrittenBeforeTheCall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		write bool
 		calls int
@@ -245,8 +245,8 @@ func TestTwinThatIsWrittenBeforeTheCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, releasedVolume())
 			s, err := r.Gather(t.Context(), "pv")
-			if err != nil || len(s.Twins) > 0 {
-				t.Fatal(s.Twins, err)
+			if err != nil || len(s.SameHandle) > 0 {
+				t.Fatal(s.SameHandle, err)
 			}
 			twin := twinOf(phase(corev1.VolumePending), func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "" })
 			if tc.write {

@@ -14,23 +14,23 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// bound limits how long one count may wait for the first list of objects.
+// bound limits how long one scrape may wait for the initial list of objects.
 const bound = 5 * time.Second
 
-// notAvailable is upstream's word for a volume of an unknown kind.
+// notAvailable is upstream's label value for a volume of an unknown kind.
 const notAvailable = "N/A"
 
-// Census implements prometheus.Collector.
-type Census struct {
+// Collector implements prometheus.Collector.
+type Collector struct {
 	cached  client.Reader
 	elected <-chan struct{}
 	descs   map[string]*prometheus.Desc
 }
 
-// New returns a census of what the reader has in memory. It counts when elected is closed, so that
-// a sum over replicas is right.
-func New(cached client.Reader, elected <-chan struct{}) *Census {
-	c := &Census{cached: cached, elected: elected, descs: map[string]*prometheus.Desc{}}
+// New returns a collector over a cached reader. It counts once elected is closed, so that the sum
+// over all replicas is right.
+func New(cached client.Reader, elected <-chan struct{}) *Collector {
+	c := &Collector{cached: cached, elected: elected, descs: map[string]*prometheus.Desc{}}
 	for _, m := range telemetry.Census {
 		c.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
 	}
@@ -38,15 +38,14 @@ func New(cached client.Reader, elected <-chan struct{}) *Census {
 }
 
 // Describe implements prometheus.Collector.
-func (c *Census) Describe(out chan<- *prometheus.Desc) {
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		out <- d
 	}
 }
 
-// Collect implements prometheus.Collector. What cannot be read is not there: a metric is no place
-// for an error.
-func (c *Census) Collect(out chan<- prometheus.Metric) {
+// Collect implements prometheus.Collector. Objects that cannot be read are left out.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	select {
 	case <-c.elected:
 	default:
@@ -64,7 +63,7 @@ func (c *Census) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// group is one metric with the values of its labels; three are the most that one has.
+// group is one metric with its label values, at most three.
 type group struct {
 	metric string
 	labels [3]string
@@ -79,7 +78,7 @@ func (c counts) add(m telemetry.Metric, labels ...string) {
 	c[g]++
 }
 
-func (c *Census) send(out chan<- prometheus.Metric, n counts) {
+func (c *Collector) send(out chan<- prometheus.Metric, n counts) {
 	for g, number := range n {
 		out <- prometheus.MustNewConstMetric(c.descs[g.metric], prometheus.GaugeValue, float64(number), g.labels[:g.used]...)
 	}
@@ -117,7 +116,7 @@ func countClaims(claims []corev1.PersistentVolumeClaim) counts {
 	return n
 }
 
-// plugin is upstream's name for the kind of a volume.
+// plugin returns upstream's name for the kind of a volume.
 func plugin(pv *corev1.PersistentVolume) string {
 	switch {
 	case pv.Spec.CSI != nil:

@@ -17,7 +17,7 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[string]
 
-// deleted wakes up when an object goes. That it came, or changed, never lets a volume be deleted.
+// deleted enqueues upon deletions. A creation or an update never lets a volume be deleted.
 func deleted[T client.Object](names func(context.Context, T) []string) handler.TypedEventHandler[T, string] {
 	return handler.TypedFuncs[T, string]{
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q queue) {
@@ -28,8 +28,8 @@ func deleted[T client.Object](names func(context.Context, T) []string) handler.T
 	}
 }
 
-// changes wakes up for whatever becomes of a volume. A release is noted before any key is enqueued
-// by it, who would have to ask otherwise.
+// changes enqueues upon every change of a volume. A release is stored before a key is enqueued, so
+// that the run needs no live read.
 func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolume, string] {
 	wake := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
 		for _, name := range c.fromVolume(ctx, pv) {
@@ -37,7 +37,7 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 		}
 	}
 	look := func(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
-		c.releases.see(pv)
+		c.observedReleases.see(pv)
 		if wake(ctx, pv, q); c.isLost(pv) {
 			q.Add(pv.Name)
 		}
@@ -48,37 +48,39 @@ func (c *Controller) changes() handler.TypedEventHandler[*corev1.PersistentVolum
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
 			if reclaim.Owner(e.ObjectNew) == c.Driver.Name {
-				c.releases.note(e.ObjectOld, e.ObjectNew)
+				c.observedReleases.note(e.ObjectOld, e.ObjectNew)
 			}
 			look(ctx, e.ObjectNew, q)
 			wake(ctx, e.ObjectOld, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
-			c.releases.forget(e.Object)
+			c.observedReleases.forget(e.Object)
 			wake(ctx, e.Object, q)
 		},
 	}
 }
 
-// isLost finds a volume of ours that goes, and that this process has not dealt with (D-33).
+// isLost reports whether a volume of ours is terminating without this process having reclaimed it
+// (D-33).
 func (c *Controller) isLost(pv *corev1.PersistentVolume) bool {
-	return reclaim.Owner(pv) == c.Driver.Name && reclaim.IsAbandoned(pv) && !c.released.before(pv.Name).Finishes(pv)
+	return reclaim.Owner(pv) == c.Driver.Name && reclaim.IsAbandoned(pv) &&
+		!c.finalizersRemoved.before(pv.Name).Finishes(pv)
 }
 
-// fromVolume wakes up for volumes of ours, unless they rest, as nearly all do.
+// fromVolume enqueues the volumes of our driver that may need an action; nearly all do not.
 func (c *Controller) fromVolume(_ context.Context, pv *corev1.PersistentVolume) []string {
-	if reclaim.Owner(pv) != c.Driver.Name || reclaim.Rests(pv) {
+	if reclaim.Owner(pv) != c.Driver.Name || reclaim.HasNothingToDo(pv) {
 		return nil
 	}
 	return []string{pv.Name}
 }
 
-// fromTwin wakes up the volumes that were not deleted because of the one that has gone, or is
-// detached (D-37).
-func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) []string {
+// fromSameHandle enqueues the volumes that were not deleted because of the changed one: it is
+// deleted or detached (D-37).
+func (c *Controller) fromSameHandle(ctx context.Context, pv *corev1.PersistentVolume) []string {
 	others, err := world.OthersWithHandle(ctx, c.Cached, pv, c.memory())
 	if err != nil {
-		return nil // the retry of each comes in any case
+		return nil // the backoff requeues each volume
 	}
 	var names []string
 	for _, twin := range others {
@@ -87,21 +89,21 @@ func (c *Controller) fromTwin(ctx context.Context, pv *corev1.PersistentVolume) 
 	return names
 }
 
-// fromAttachment wakes up the volume when an attachment of it is gone, and those with the same
-// handle; by then the index does not have it any more, so the last one lets the volume be deleted
+// fromAttachment enqueues the volume of a deleted VolumeAttachment and those with the same handle.
+// The index does not have the attachment any more then, so after the last one the volume is deleted
 // at once (U-40).
 func (c *Controller) fromAttachment(ctx context.Context, attachment *storagev1.VolumeAttachment) []string {
 	names := world.AttachedVolume(attachment)
 	for _, name := range names {
 		pv, err := kube.Get(ctx, c.Cached, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
 		if err == nil && pv != nil {
-			names = append(names, c.fromTwin(ctx, pv)...)
+			names = append(names, c.fromSameHandle(ctx, pv)...)
 		}
 	}
 	return names
 }
 
-// releasing wakes up when a claim goes, or takes another volume than the one that is reserved for it.
+// releasing enqueues when a claim is deleted or is bound to another volume than its reserved one.
 func releasing(
 	names func(context.Context, *corev1.PersistentVolumeClaim) []string,
 ) handler.TypedEventHandler[*corev1.PersistentVolumeClaim, string] {
@@ -122,14 +124,14 @@ func releasing(
 	}
 }
 
-// fromClaim wakes up the volumes that only wait for the claim to be gone, in phases that the PV
-// controller need not change then. For the others there will be an event of the volume.
+// fromClaim enqueues volumes in phases that the PV controller does not change when the claim is
+// deleted. The others get an event of the volume.
 func (c *Controller) fromClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) []string {
 	var waiting corev1.PersistentVolumeList
 	key := claim.Namespace + "/" + claim.Name
 	if err := c.Cached.List(ctx, &waiting, client.MatchingFields{world.IndexAwaitedClaim: key},
 		client.UnsafeDisableDeepCopy); err != nil {
-		return nil // there is no index before the first list, and each volume in it wakes up by itself
+		return nil // the index does not exist before the initial list, which enqueues each volume
 	}
 	var names []string
 	for i := range waiting.Items {

@@ -16,7 +16,7 @@ import (
 )
 
 // 1.16: names and labels are what dashboards look for.
-func TestCensus(t *testing.T) {
+func TestCollector(t *testing.T) {
 	volume := func(name string, phase corev1.PersistentVolumePhase, mode *corev1.PersistentVolumeMode) *corev1.PersistentVolume {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "d"}
@@ -61,12 +61,12 @@ pv_collector_unbound_pvc_count{namespace="n",storage_class="fast",volume_attribu
 pv_collector_unbound_pvc_count{namespace="n",storage_class="slow",volume_attributes_class=""} 1
 `
 	elected := make(chan struct{})
-	census := New(cached, elected)
-	if n := testutil.CollectAndCount(census); n != 0 {
+	collector := New(cached, elected)
+	if n := testutil.CollectAndCount(collector); n != 0 {
 		t.Errorf("a standby counts %d metrics, so a sum over the replicas counts twice", n)
 	}
 	close(elected)
-	if err := testutil.CollectAndCompare(census, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(collector, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

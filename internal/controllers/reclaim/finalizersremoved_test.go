@@ -55,15 +55,15 @@ func TestLastFinalizerIsNotDroppedTwice(t *testing.T) {
 			if err != nil || before.Volume == nil {
 				t.Fatalf("before: %v, %v", before.Volume, err)
 			}
-			if _, err := c.Apply(t.Context(), before, corereclaim.DropFinalizer{Volume: before.Volume, Names: []string{names.FinalizerVolume}}); !errors.Is(err, failed) {
+			if _, err := c.Apply(t.Context(), before, corereclaim.RemoveFinalizers{Volume: before.Volume, Names: []string{names.FinalizerVolume}}); !errors.Is(err, failed) {
 				t.Fatalf("apply: %v", err)
 			}
 			after, err := c.Gather(t.Context(), "pv")
 			if again := after.Volume != nil; err != nil || again != (failed != nil) {
 				t.Errorf("would be reclaimed again: %v (%v)", again, err)
 			}
-			c.released.handler().OnDelete(pv)
-			if len(c.released.volumes) > 0 {
+			c.finalizersRemoved.handler().OnDelete(pv)
+			if len(c.finalizersRemoved.volumes) > 0 {
 				t.Error("a volume that is gone is not forgotten")
 			}
 		})
@@ -90,8 +90,8 @@ func TestLastFinalizerAndTheWatchAtOnce(t *testing.T) {
 		Name: "pv", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, Finalizers: []string{names.FinalizerVolume},
 	}}
 	c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
-	c.released.add(pv)
-	c.Cached = forgetful{lagging{pv: pv}, func() { c.released.handler().OnDelete(pv) }}
+	c.finalizersRemoved.add(pv)
+	c.Cached = forgetful{lagging{pv: pv}, func() { c.finalizersRemoved.handler().OnDelete(pv) }}
 	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil {
 		t.Errorf("would be reclaimed again: %v, %v", s.Volume, err)
 	}
@@ -127,8 +127,8 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 			if done := s.Volume == nil; err != nil || done != tc.done {
 				t.Errorf("dealt with: %t, want %t (%v)", done, tc.done, err)
 			}
-			c.released.handler().OnDelete(pv)
-			if len(c.released.volumes) > 0 {
+			c.finalizersRemoved.handler().OnDelete(pv)
+			if len(c.finalizersRemoved.volumes) > 0 {
 				t.Error("a volume that is gone is not forgotten")
 			}
 		})
@@ -158,9 +158,9 @@ func TestAFinalizerThatComesAgain(t *testing.T) {
 			pv := releasedVolume(func(pv *corev1.PersistentVolume) {
 				pv.ResourceVersion, pv.Finalizers, pv.DeletionTimestamp = tc.version, tc.finalizers, tc.deleting
 			})
-			r.released.add(pv)
-			r.released.was(pv, "8")
-			r.released.deleting(pv)
+			r.finalizersRemoved.add(pv)
+			r.finalizersRemoved.was(pv, "8")
+			r.finalizersRemoved.deleting(pv)
 			r.Cached = lagging{Reader: r.Cached, pv: pv}
 			s, err := r.Gather(t.Context(), "pv")
 			if again := s.Volume != nil; err != nil || again != tc.again {
@@ -176,8 +176,8 @@ func TestObjectThatWasGoneIsForgotten(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u"}}
 	missing := apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
 	c := New(Config{Writer: goneObject{err: missing}, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
-	if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil || len(c.released.volumes) > 0 {
-		t.Errorf("remembered: %v (%v)", c.released.volumes, err)
+	if _, err := c.Apply(t.Context(), corereclaim.Snapshot{}, corereclaim.DeleteObject{Volume: pv}); err != nil || len(c.finalizersRemoved.volumes) > 0 {
+		t.Errorf("remembered: %v (%v)", c.finalizersRemoved.volumes, err)
 	}
 }
 
@@ -217,44 +217,46 @@ func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
 
 // U-7: the end of a volume takes what we wrote to it out of memory before it takes the note that it
 // is dealt with. What is left of it in between would be a released volume without our finalizer.
-func TestWhatIsGoneIsForgottenInOrder(t *testing.T) {
+func TestHandlersRunInOrder(t *testing.T) {
 	pv := releasedVolume(func(pv *corev1.PersistentVolume) { pv.ResourceVersion = "7" })
 	c := New(Config{Settings: reconcile.Settings{Clock: clocktesting.NewFakeClock(time.Now())}, Cached: newRig(nil).api, Volumes: kube.NewOwnWrites[*corev1.PersistentVolume]()})
 	none := func() (*corev1.PersistentVolume, bool, error) { return nil, false, nil }
 	written := pv.DeepCopy()
 	written.ResourceVersion, written.Finalizers = "8", nil
 	c.Volumes.Wrote(written)
-	c.released.deleting(pv)
-	watch := c.watched()
+	c.finalizersRemoved.deleting(pv)
+	watch := c.volumeHandlers()
 	watch[0].OnDelete(pv)
-	if _, found, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), none); found || err != nil || c.released.before("pv").UID != pv.UID {
-		t.Errorf("in between: in memory %t, %v; %+v", found, err, c.released.volumes)
+	if _, found, err := c.Volumes.Read(client.ObjectKeyFromObject(pv), none); found || err != nil || c.finalizersRemoved.before("pv").UID != pv.UID {
+		t.Errorf("in between: in memory %t, %v; %+v", found, err, c.finalizersRemoved.volumes)
 	}
 	watch.OnDelete(pv)
-	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil || len(c.released.volumes) > 0 {
+	if s, err := c.Gather(t.Context(), "pv"); err != nil || s.Volume != nil || len(c.finalizersRemoved.volumes) > 0 {
 		t.Errorf("afterwards: %v, %v", s.Volume, err)
 	}
 }
 
 // D-33, H-20: a volume that goes without our finalizer is told of by its handle, unless this
 // process has dealt with it.
-func TestAbandonedVolumeIsTold(t *testing.T) {
+func TestAbandonedVolumeIsReported(t *testing.T) {
 	going := releasedVolume(func(pv *corev1.PersistentVolume) {
 		pv.DeletionTimestamp, pv.Finalizers = new(metav1.Now()), []string{names.FinalizerPVProtection}
 	})
 	for name, tc := range map[string]struct {
-		did  func(*released)
+		did  func(*finalizersRemoved)
 		told bool
 	}{
-		"not dealt with":            {func(*released) {}, true},
-		"we took our finalizer":     {func(r *released) { r.add(going) }, false},
-		"we deleted it":             {func(r *released) { r.deleting(going) }, false},
-		"we did, and got no answer": {func(r *released) { r.add(going); r.doubt(going) }, false},
-		"it was another one":        {func(r *released) { r.add(releasedVolume(func(pv *corev1.PersistentVolume) { pv.UID = "former" })) }, true},
+		"not dealt with":            {func(*finalizersRemoved) {}, true},
+		"we took our finalizer":     {func(r *finalizersRemoved) { r.add(going) }, false},
+		"we deleted it":             {func(r *finalizersRemoved) { r.deleting(going) }, false},
+		"we did, and got no answer": {func(r *finalizersRemoved) { r.add(going); r.markUncertain(going) }, false},
+		"it was another one": {func(r *finalizersRemoved) {
+			r.add(releasedVolume(func(pv *corev1.PersistentVolume) { pv.UID = "former" }))
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(nil, going.DeepCopy())
-			tc.did(r.released)
+			tc.did(r.finalizersRemoved)
 			if got := r.isLost(going); got != tc.told {
 				t.Errorf("wakes up: %t", got)
 			}
@@ -279,7 +281,7 @@ func (u unanswered) Delete(ctx context.Context, o client.Object, opts ...client.
 // D-33: the volume is deleted, our finalizer is off, the answer to the deletion of the object is
 // lost, and another finalizer keeps it. The watch does not show that it is going. No event tells
 // that the volume may be left on the storage side, for we deleted it.
-func TestVolumeWhoseDeletionWasNotAnswered(t *testing.T) {
+func TestDeletionWithoutAResponse(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Writer, r.Cached = unanswered{r.api}, heldUp{r.Cached, releasedVolume()}
 	for range 2 {
