@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -255,13 +256,19 @@ func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding, waits 
 	if info.Severity == verdict.Silent || about.Object == nil {
 		return
 	}
-	if info.Severity == verdict.Normal {
-		if l.Retries.isNew(key, info.Event, finding.Text(), l.Clock.Now(), waits) {
-			l.Events.Event(about.Object, "Normal", info.Event, finding.Text())
-		}
+	if info.Severity == verdict.Normal &&
+		!l.Retries.isNew(key, info.Event, finding.Text(), l.Clock.Now(), waits) {
 		return
 	}
-	l.Events.Event(about.Object, "Warning", info.Event, finding.Text())
+	l.Events.Event(about.Object, eventType(info.Severity), info.Event, finding.Text())
+}
+
+// eventType is that of core/v1 events.
+func eventType(severity verdict.Severity) string {
+	if severity == verdict.Warning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
 }
 
 // verbosity keeps the log to what happened: a verdict that changes nothing is for those who ask.

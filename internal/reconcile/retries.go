@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// TellAgain is after how long an event about a state that goes on is emitted again:
-// the API server forgets events within an hour.
-const TellAgain = 30 * time.Minute
-
 // Backoff is the delay before the next attempt: First, doubled per attempt, at most Most (C-3).
 type Backoff struct{ First, Most time.Duration }
 
@@ -26,17 +22,11 @@ func (b Backoff) Delay(failed int) time.Duration {
 
 // Retry is what is remembered of the failed attempts for one key.
 type Retry struct {
-	Failed    int                // attempts in a row
-	NotBefore time.Time          // when the next one is due
-	Inputs    string             // digest of what the last one was made from
-	unwritten int                // of those in a row, the last ones that the API server did not let go on
-	told      map[string]telling // by the reason of the event
-}
-
-// telling is the last event of a reason.
-type telling struct {
-	text string
-	at   time.Time
+	Failed    int       // attempts in a row
+	NotBefore time.Time // when the next one is due
+	Inputs    string    // digest of what the last one was made from
+	unwritten int       // of those in a row, the last ones that the API server did not let go on
+	told      tellings  // by the reason of the event
 }
 
 // Retries remembers the failed attempts by key. It is safe for concurrent use.
@@ -82,16 +72,11 @@ func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one := r.m[key]
-	last, told := one.told[event]
-	if told && last.text == text && (!goesOn || now.Sub(last.at) < TellAgain) {
-		return false
-	}
 	if one.told == nil {
-		one.told = map[string]telling{}
+		one.told = tellings{}
+		r.m[key] = one
 	}
-	one.told[event] = telling{text, now}
-	r.m[key] = one
-	return true
+	return one.told.isNew(event, text, now, goesOn, goesOn)
 }
 
 func (r *Retries[K]) forget(key K) {

@@ -196,7 +196,7 @@ func (c *Controller) patchVolumeStatus(ctx context.Context, pv *corev1.Persisten
 	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
 		return failed(changed, err)
 	}
-	c.teller.forget(pv.UID)
+	c.teller.Forget(pv.UID)
 	c.wake(c.ledger.wroteVolume(changed))
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -308,7 +309,7 @@ func TestEventsAreToldOnce(t *testing.T) {
 			w.settle()
 		}
 		w.told()
-		time.Sleep(tellAgain)
+		time.Sleep(reconcile.TellAgain)
 		p.wake(p.ledger.keys())
 		w.settle()
 		w.told(text)

@@ -57,7 +57,7 @@ type Controller struct {
 	retries  *reconcile.Retries[binding.Key]
 	wakes    *wakes
 	synced   chan queue // the work queue, when all is known
-	teller   *teller
+	teller   *reconcile.Teller
 	measures *measures
 }
 
@@ -72,12 +72,12 @@ func New(cfg Config) *Controller {
 	return &Controller{
 		Config: cfg, ledger: newLedger(), retries: reconcile.NewRetries[binding.Key](), wakes: &wakes{},
 		synced: make(chan queue, 1),
-		teller: newTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
+		teller: reconcile.NewTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
 	}
 }
 
 // Loop is the controller with the loop around it. The loop emits no events: the binder's events
-// are about two objects, a claim and a volume, and are emitted again when their message changes.
+// are about two objects, a claim and a volume, and go through a [reconcile.Teller].
 func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings := c.Settings
 	settings.Events = discard{}
