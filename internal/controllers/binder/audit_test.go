@@ -2,10 +2,13 @@ package binder
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/binding"
 )
@@ -61,4 +64,29 @@ func passing(i, all int) *corev1.PersistentVolume {
 	pv := seen(liveVolume(fmt.Sprintf("passing-%d", i%all), "a"), types.UID(fmt.Sprint("passing-", i)), "1")
 	pv.Spec.ClaimRef = nil
 	return pv
+}
+
+// The audit finds what no wake-up told.
+func TestAudit(t *testing.T) {
+	inWorld(t, func(w *testCluster) {
+		p := w.start(func(c *Config) { c.AuditEvery = 10 * time.Minute })
+		w.create(liveVolume("v", "a"), liveClaim("c", "a"))
+		w.expect("c Bound v; v Bound c")
+		var writes atomic.Int32
+		p.api.meet(func(client.Object, string) error { writes.Add(1); return nil })
+		time.Sleep(time.Hour)
+		if writes.Load() > 0 {
+			t.Errorf("I5: %d writes in an hour of rest", writes.Load())
+		}
+		p.ledger.mu.Lock() // as if the handler had forgotten to enqueue a claim
+		key := types.NamespacedName{Namespace: "default", Name: "c"}
+		claim := p.ledger.claims[key].DeepCopy()
+		claim.Annotations = nil
+		p.ledger.claims[key] = claim
+		p.ledger.mu.Unlock()
+		time.Sleep(20 * time.Minute)
+		if writes.Load() == 0 {
+			t.Error("the audit looks at nothing")
+		}
+	})
 }

@@ -40,7 +40,7 @@ func TestLedgerAndDump(t *testing.T) {
 		late, standard, staticClass("a"),
 		seen(liveClaim("static", "a"), "1", "1"), seen(liveClaim("reserved", "a"), "2", "2"), seen(liveClaim("waits", "late"), "3", "3"),
 		seen(liveClaim("chooses", "a"), "4", "4", chooses("chosen")), seen(liveClaim("lost", "a"), "5", "5", chooses("absent")),
-		seen(liveClaim("classless", "a"), "6", "6", classless), seen(liveClaim("selects", "a"), "7", "7", func(c *corev1.PersistentVolumeClaim) { selecting(c) }),
+		seen(liveClaim("classless", "a"), "6", "6", classless), seen(liveClaim("selects", "a"), "7", "7", selectsGold),
 		seen(liveVolume("v2", "a"), "v2", "12"), seen(liveVolume("v1", "a"), "v1", "11"), seen(liveVolume("other", "b"), "v3", "13"),
 		seen(liveVolume("kept", "a"), "v4", "14", naming("reserved", "")), seen(liveVolume("former", "a"), "v5", "15", naming("static", "old")),
 		seen(liveVolume("chosen", "a"), "v6", "16"), seen(liveVolume("orphan", "a"), "v7", "17", naming("absent", "gone")),

@@ -49,7 +49,7 @@ func TestHeldForAnother(t *testing.T) {
 		},
 		"of a class":    func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("b") },
 		"of block mode": func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) },
-		"that selects":  func(c *corev1.PersistentVolumeClaim) { selecting(c) },
+		"that selects":  selectsGold,
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger()

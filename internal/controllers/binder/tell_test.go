@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -78,5 +79,25 @@ func TestEventsOfEachReasonToWait(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		w.told()
+	})
+}
+
+// What is said once is not said again, however often it is looked at, until its words change or
+// much time has passed.
+func TestEventsAreToldOnce(t *testing.T) {
+	inWorld(t, func(w *testCluster) {
+		p := w.start()
+		w.create(liveClaim("c", ""))
+		const text = "c Normal FailedBinding no persistent volumes available for this claim and no storag"
+		w.told(text)
+		for range 10 {
+			p.wake(p.ledger.keys())
+			w.settle()
+		}
+		w.told()
+		time.Sleep(reconcile.TellAgain)
+		p.wake(p.ledger.keys())
+		w.settle()
+		w.told(text)
 	})
 }
