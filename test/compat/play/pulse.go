@@ -12,8 +12,9 @@ import (
 const pulseName = "pulse"
 
 // Pulse creates a claim and a volume whenever a scenario waits for a beat, until ctx ends, and
-// notifies the recorder when the controllers have bound and deleted them. Several can run in
-// parallel, each with its own number. The error names the step at which the controllers failed.
+// notifies the recorder when the controllers have bound and deleted them. A beat waits for the
+// condition Unused too, which has a queue of its own. Several pulses can run in parallel, each with
+// its own number. The error names the step at which the controllers failed.
 func (stage Stage) Pulse(ctx context.Context, number int) error {
 	p := New(stage, scenario.Scenario{Name: pulseName})
 	if err := p.Furnish(ctx); err != nil {
@@ -40,7 +41,7 @@ const pulseText = `# pulse
 pvc c%[1]d 1Gi RWO class=c%[1]d
 wait pvc c%[1]d event=ProvisioningFailed
 pv v%[1]d 1Gi RWO class=c%[1]d claim=c%[1]d uid=c%[1]d
-wait pvc c%[1]d Bound
+wait pvc c%[1]d Bound cond=Unused
 delete pvc c%[1]d
 delete pv v%[1]d
 wait pvc c%[1]d gone
