@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/roles/rolestest"
 )
 
 // rollbacks are the calls in the middle of which a sidecar is killed and another takes its place.
@@ -65,6 +68,67 @@ func TestRollback(t *testing.T) {
 			})
 		}
 	}
+}
+
+// SM-117, H-1: a claim is deleted after the CreateVolume of ours was cut off, and upstream's program,
+// which has no journal, takes the place of ours. The volume waits in the journal: when ours is back it
+// is deleted. In the other direction upstream leaves the volume in the driver without a record.
+func TestRollbackAndADeletedClaim(t *testing.T) {
+	p := newPort(t)
+	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
+	r := &rollback{backend: newBackend(), method: "CreateVolume", done: make(chan struct{})}
+	r.chartRun = chartRun{port: p, id: "deleted", log: &lockedBuffer{}, repeats: true, row: chartRow{
+		Role: "csi-provisioner", Args: "--csi-address=ADDRESS --timeout=5s --leader-election-namespace=NS",
+	}}
+	upstream := r.upstreams()
+	r.start()
+	r.script()
+	kubeconfig := r.account(readCharts(t).rules(t, r.row))
+	r.row.Args += " --kubeconfig=" + kubeconfig
+	ours := r.ours()
+
+	entered := make(chan struct{})
+	r.driver.after = func(ctx context.Context, method string) error {
+		if method == r.method {
+			r.once.Do(func() { close(entered); <-ctx.Done() })
+		}
+		return ctx.Err()
+	}
+	first := r.begin(ours, kubeconfig)
+	class := r.waitingClass("deleted-amid", r.driver.name, nil)
+	claim := r.claim("deleted-amid", &class.Name)
+	claim.Annotations = map[string]string{names.AnnStorageProvisioner: r.driver.name, names.AnnSelectedNode: "node"}
+	if err := r.user.Update(r.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-entered:
+	case <-time.After(time.Minute):
+		t.Fatal("CreateVolume was not called: ", r.log)
+	}
+	_ = errors.Join(first.Process.Kill(), first.Wait())
+	before := claim.DeepCopy()
+	claim.Finalizers = nil // no controller of protection runs
+	if err := r.user.Patch(r.Context(), claim, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.remove(claim)
+
+	second := r.begin(upstream, kubeconfig)
+	r.provisions() // upstream's works, for another claim
+	_ = errors.Join(second.Process.Kill(), second.Wait())
+	if volumes := r.volumes(); volumes != 1 {
+		t.Errorf("the driver has %d volumes while upstream's runs, want that of the deleted claim", volumes)
+	}
+
+	third := r.begin(ours, kubeconfig)
+	t.Cleanup(func() { _ = errors.Join(third.Process.Kill(), third.Wait()) })
+	rolestest.Eventually(t, "the volume of the deleted claim is deleted", func() error {
+		if volumes := r.volumes(); volumes != 0 {
+			return fmt.Errorf("the driver has %d volumes", volumes)
+		}
+		return nil
+	})
 }
 
 // rollback is the change of one sidecar.
@@ -162,6 +226,13 @@ func (r *rollback) change(programs []string, kubeconfig string) {
 	})
 }
 
+// volumes returns how many volumes the driver has.
+func (r *rollback) volumes() int {
+	r.driver.mu.Lock()
+	defer r.driver.mu.Unlock()
+	return len(r.driver.zones)
+}
+
 // nothingIsLeft checks that the second program did the end, and that the driver and the API have nothing.
 func (r *rollback) nothingIsLeft() {
 	r.Helper()
@@ -173,9 +244,7 @@ func (r *rollback) nothingIsLeft() {
 	if calls := r.driver.called(r.method); calls < 2 {
 		r.Errorf("%d calls of %s: the second program did not repeat it", calls, r.method)
 	}
-	r.driver.mu.Lock()
-	volumes := len(r.driver.zones)
-	r.driver.mu.Unlock()
+	volumes := r.volumes()
 	r.Lock()
 	defer r.Unlock()
 	if volumes+len(r.attached)+len(r.snapshotIDs) > 0 {
