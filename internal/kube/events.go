@@ -27,8 +27,6 @@ type EventsConfig struct {
 	API       *rest.Config
 	Component string // the source of the events; the same after a restart, so that they aggregate (H-41)
 	Dropped   func() // called for every event that is not written; may be nil
-	// Traffic is what events let pass; nil for none.
-	Traffic *Traffic
 }
 
 // Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and
@@ -45,7 +43,6 @@ type Events struct {
 	seed      maphash.Seed
 	running   sync.WaitGroup
 	cancel    context.CancelFunc
-	closing   chan struct{}
 
 	mu     sync.RWMutex // held while an event is put into a lane
 	closed bool
@@ -71,9 +68,6 @@ type lane struct {
 	correlator *record.EventCorrelator // counts repetitions and limits what one object may say
 	sink       eventSink
 	log        logr.Logger
-	traffic    *Traffic
-	pace       pace
-	closing    <-chan struct{}
 }
 
 // eventSink is the API server, as far as events go.
@@ -104,7 +98,6 @@ func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 		dropped:   cfg.Dropped,
 		seed:      maphash.MakeSeed(),
 		cancel:    cancel,
-		closing:   make(chan struct{}),
 	}
 	if e.dropped == nil {
 		e.dropped = func() {}
@@ -116,7 +109,6 @@ func newEvents(ctx context.Context, cfg EventsConfig, sink eventSink) *Events {
 				chan *corev1.Event,
 				laneRoom,
 			), correlator: record.NewEventCorrelator(clock.RealClock{}), sink: sink, log: log,
-			traffic: cfg.Traffic, closing: e.closing,
 		}
 		e.running.Go(func() { l.run(ctx, e.dropped) })
 	}
@@ -179,7 +171,6 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 
 // Close writes what waits, for a short time, and stops. What comes later is dropped.
 func (e *Events) Close() {
-	close(e.closing)
 	e.mu.Lock()
 	for i := range e.lanes {
 		close(e.lanes[i].queue)
@@ -194,9 +185,6 @@ func (e *Events) Close() {
 
 func (l *lane) run(ctx context.Context, dropped func()) {
 	for event := range l.queue {
-		late := event.FirstTimestamp.Add(patience(event.Type))
-		l.pace.rest(late, l.closing)
-		l.traffic.yield(late, l.closing)
 		if err := l.write(ctx, event); err != nil {
 			dropped()
 			l.log.V(2).
@@ -215,9 +203,7 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 		return err // skipped: this object has said enough for now
 	}
 	for attempt := range attempts {
-		asked := time.Now()
 		if err = l.send(ctx, result); err == nil {
-			l.pace.answered(time.Since(asked))
 			l.correlator.UpdateState(result.Event)
 			return nil
 		}

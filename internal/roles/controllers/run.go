@@ -151,7 +151,7 @@ func (b *builder) assemble(ctx context.Context) error {
 func (b *builder) recorder(ctx context.Context, component string) (*kube.Events, error) {
 	events, err := kube.NewEvents(
 		ctx,
-		kube.EventsConfig{API: b.api, Component: component, Dropped: b.dropped, Traffic: b.role.Traffic},
+		kube.EventsConfig{API: b.api, Component: component, Dropped: b.dropped},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)

@@ -51,7 +51,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer server.Stop()
 	n.CountThrottle(n.Registry)
 	dropped := telemetry.NewCounter(n.Registry, telemetry.MetricEventsDropped).WithLabelValues().Inc
-	events, err := kube.NewEvents(ctx, kube.EventsConfig{API: api, Component: "kubelet", Dropped: dropped, Traffic: n.Traffic})
+	events, err := kube.NewEvents(ctx, kube.EventsConfig{API: api, Component: "kubelet", Dropped: dropped})
 	if err != nil {
 		return fmt.Errorf("events: %w", err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/attacher"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/controllers"
@@ -98,7 +97,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx)
 	queue := handoff.New()
 	c := p.Controllers
-	p.Traffic, p.Cache = &kube.Traffic{}, process.NewSharedCache(ctx)
+	p.Cache = process.NewSharedCache(ctx)
 	defer p.Cache.Close()
 	p.ShareThrottle()
 	c.APIAccess, c.Queue, c.Log = p.APIAccess, queue, log.WithName("controllers")

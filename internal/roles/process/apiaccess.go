@@ -23,7 +23,6 @@ type APIAccess struct {
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
-	Traffic  *kube.Traffic  // counts the writes of this process; made by the first Config unless it is shared
 	throttle *kube.Throttle // by --kube-api-qps; nil for none
 	Cache    *SharedCache   // shared by the roles of this process; nil if the role has its own
 }
@@ -104,10 +103,6 @@ func (a *APIAccess) Config(userAgent string) (*rest.Config, error) {
 	if a.ShareThrottle(); a.throttle != nil {
 		api.RateLimiter = a.throttle
 	}
-	if a.Traffic == nil {
-		a.Traffic = &kube.Traffic{}
-	}
-	a.Traffic.Count(api)
 	return api, nil
 }
 

@@ -174,7 +174,7 @@ func (s *Sidecar) run(ctx context.Context) error {
 	dropped := telemetry.NewCounter(s.Registry, telemetry.MetricEventsDropped).WithLabelValues()
 	s.Config.CountThrottle(s.Registry)
 	s.Events, err = kube.NewEvents(ctx, kube.EventsConfig{
-		API: s.API, Component: s.Role.EventSource(s.Driver.Name), Dropped: dropped.Inc, Traffic: s.Config.Traffic,
+		API: s.API, Component: s.Role.EventSource(s.Driver.Name), Dropped: dropped.Inc,
 	})
 	if err != nil {
 		return fmt.Errorf("events: %w", err)
@@ -220,7 +220,7 @@ func (s *Sidecar) closeEvents() {
 // is closed with the sidecar.
 func (s *Sidecar) eventsOf(ctx context.Context, source string) (*kube.Events, error) {
 	events, err := kube.NewEvents(ctx, kube.EventsConfig{
-		API: s.API, Component: source, Traffic: s.Config.Traffic,
+		API: s.API, Component: source,
 		Dropped: telemetry.NewCounter(s.Registry, telemetry.MetricEventsDropped).WithLabelValues().Inc,
 	})
 	if err != nil {

@@ -153,7 +153,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	registry := prometheus.NewRegistry()
 	c.CountThrottle(registry)
 	events, err := kube.NewEvents(ctx, kube.EventsConfig{
-		API: api, Component: "snapshot-controller", Traffic: c.Traffic,
+		API: api, Component: "snapshot-controller",
 		Dropped: telemetry.NewCounter(registry, telemetry.MetricEventsDropped).WithLabelValues().Inc,
 	})
 	if err != nil {
