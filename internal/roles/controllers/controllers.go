@@ -84,13 +84,9 @@ volumes and VolumeAttributesClasses, expansion for CSI drivers, generic
 ephemeral volumes, and attaching and detaching. Switch them off there, each by
 its name:
 
-  --controllers=*,-persistentvolume-binder-controller,...
-
-Half of the machine's processors, at most four, do the work unless GOMAXPROCS
-says otherwise.`,
+  --controllers=*,-persistentvolume-binder-controller,...`,
 		Example: `  purser controllers --kubeconfig ~/.kube/config
   purser controllers --leader-election --controllers=persistentvolume-binder-controller`,
-		PreRun: process.LimitProcessors,
 	})
 }
 

@@ -51,10 +51,8 @@ each VolumeAttachment of the driver in memory.
 The flags are those of csi-provisioner and of expansion, and --controllers. The
 resizer is at work where the driver can expand or modify volumes, under the lease
 of csi-provisioner and with its workers and delays: no other csi-resizer may run
-for the driver. The service account needs the permissions of all roles. Half of the machine's processors, at most
-four, do the work unless GOMAXPROCS or --automaxprocs says otherwise.`,
+for the driver. The service account needs the permissions of all roles.`,
 		Example: `  purser plane --csi-address=/run/csi/socket --leader-election`,
-		PreRun:  process.LimitProcessors,
 	})
 }
 
