@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -13,17 +12,6 @@ import (
 )
 
 const (
-	// usualGarbage is the default of GOGC: the heap may double between two collections.
-	usualGarbage = 100
-	// spareGarbage is how many bytes of garbage are allowed, however small the live heap is. With
-	// the default of GOGC a small process collects every few milliseconds during a burst of work,
-	// which slows the work down.
-	spareGarbage = 24 << 20
-	// mostGarbage bounds GOGC, in case the live heap has grown much since the last collection.
-	mostGarbage = 400
-	// thriftyGarbage is GOGC during the first list of all claims and volumes, of which the cache
-	// keeps a small part. It costs processor time once.
-	thriftyGarbage = 25
 	// giveBackEvery is how often unused memory is returned to the operating system. The runtime by
 	// itself keeps what a burst of work has needed.
 	giveBackEvery = time.Minute
@@ -35,13 +23,12 @@ const (
 	worthwhile = 8 << 20
 )
 
-// SaveMemory returns unused memory while the process is idle, without making collections more
-// frequent during work. It does nothing if GOGC or GOMEMLIMIT is set.
+// SaveMemory returns unused memory while the process is idle. It does nothing if GOGC or GOMEMLIMIT
+// is set.
 func SaveMemory(mgr manager.Manager) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil
 	}
-	debug.SetGCPercent(thriftyGarbage)
 	return mgr.Add(memorySaver{mgr})
 }
 
@@ -54,7 +41,6 @@ func (memorySaver) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable.
 func (m memorySaver) Start(ctx context.Context) error {
 	m.mgr.GetCache().WaitForCacheSync(ctx)
-	spare(ctx)
 	var before uint64
 	for pause := calmTime; ; pause = giveBackEvery {
 		select {
@@ -67,23 +53,6 @@ func (m memorySaver) Start(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// spare sets GOGC after each collection until ctx ends.
-func spare(ctx context.Context) {
-	if ctx.Err() != nil {
-		return
-	}
-	percent := garbageBeside(measured("/gc/heap/live:bytes"))
-	if uint64(percent) != measured("/gc/gogc:percent") { // setting it stops the world
-		debug.SetGCPercent(percent)
-	}
-	runtime.AddCleanup(new([64]byte), spare, ctx) // unreachable, so the next collection runs the cleanup
-}
-
-// garbageBeside returns GOGC for a live heap of so many bytes.
-func garbageBeside(alive uint64) int {
-	return int(min(max(usualGarbage, 100*spareGarbage/max(alive, 1)), mostGarbage))
 }
 
 // giveBack returns unused memory to the operating system, as far as the kernel allows it.
