@@ -125,10 +125,6 @@ func compare[T editable[T]](t *rapid.T, name string, edit Edit[T], now T) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields")); diff != "" {
 		t.Fatalf("%s: %s", name, diff)
 	}
-	forgets := func(o client.Object) bool { return cmp.Equal(o.GetManagedFields(), forgetWriters) }
-	if forgets(want) != forgets(got) {
-		t.Fatalf("%s: the patch has the writers forgotten: %t, the object not so", name, forgets(want))
-	}
 }
 
 // Of a volume that a cache has trimmed the status is written whole, if nothing is missing of what

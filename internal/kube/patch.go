@@ -6,11 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // AddFinalizer and DropFinalizer change the named finalizers of the object with this uid and
@@ -30,14 +27,12 @@ func AddFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
 
 // DropFinalizer is the opposite of [AddFinalizer].
 func DropFinalizer(o client.Object, finalizers ...string) client.Patch {
-	// One that is being deleted gets no further finalizer, so that it has none but those that were
-	// seen.
-	return metadataPatch(dropping(o, finalizers, o.GetDeletionTimestamp() != nil))
+	return metadataPatch(dropping(o, finalizers))
 }
 
 // DropFinalizerUnchanged is [DropFinalizer] for an object in which nothing may have changed.
 func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch {
-	metadata := dropping(o, finalizers, true)
+	metadata := dropping(o, finalizers)
 	metadata["resourceVersion"] = o.GetResourceVersion()
 	return metadataPatch(metadata)
 }
@@ -46,26 +41,14 @@ func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch 
 // it at that moment.
 func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
 	return ClaimEdit{DropFinalizer(claim, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
-		if now.DeletionTimestamp != nil && objects.IsLastFinalizer(now.Finalizers, finalizer) {
-			now.ManagedFields = forgetWriters
-		}
 		now.Finalizers = slices.DeleteFunc(now.Finalizers, func(f string) bool { return f == finalizer })
 		return true
 	}}
 }
 
-func dropping(o client.Object, finalizers []string, allSeen bool) map[string]any {
-	metadata := map[string]any{"uid": o.GetUID(), "$deleteFromPrimitiveList/finalizers": finalizers}
-	if allSeen && objects.IsLastFinalizer(o.GetFinalizers(), finalizers...) {
-		metadata["managedFields"] = forgetWriters
-	}
-	return metadata
+func dropping(o client.Object, finalizers []string) map[string]any {
+	return map[string]any{"uid": o.GetUID(), "$deleteFromPrimitiveList/finalizers": finalizers}
 }
-
-// forgetWriters are managed fields that have the API server forget who wrote which field of an
-// object, and not keep that account any more, which is half of its time for a write. (server-side
-// apply, "clearing managedFields")
-var forgetWriters = []metav1.ManagedFieldsEntry{{}}
 
 // DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still
 // the one of this view. It does not compare resource versions: the PV controller writes the status

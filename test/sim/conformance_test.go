@@ -207,20 +207,6 @@ var rows = []struct {
 		one := a.finalizers(claim.DeepCopy())
 		return outcome(err) + " " + one + " " + outcome(a.Patch(a.t.Context(), claim, kube.DropClaimFinalizer(claim, protection))) + " " + a.finalizers(claim)
 	}, "ok pvc-protection deleting ok gone"},
-	{"who wrote which field is forgotten, and not noted again", func(a api) string {
-		pv := a.volume("r34", withOurs)
-		noted := func() string { return fmt.Sprint(len(pv.ManagedFields) > 0) }
-		before := noted()
-		err := a.Patch(a.t.Context(), pv, kube.DropFinalizerUnchanged(pv, ours))
-		after := noted()
-		err = errors.Join(err, a.Patch(a.t.Context(), pv, kube.AddFinalizer(pv.UID, ours)))
-		return outcome(err) + " " + before + " " + after + " " + noted()
-	}, "ok true false false"},
-	{"who wrote which field is kept while a finalizer holds the object", func(a api) string {
-		pv := a.volume("r35", withOurs, func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "x/y") })
-		err := a.Patch(a.t.Context(), pv, kube.DropFinalizerUnchanged(pv, ours))
-		return outcome(err) + " " + fmt.Sprint(len(pv.ManagedFields) > 0)
-	}, "ok true"},
 	{"null drops all finalizers", func(a api) string {
 		pv := a.volume("r16", withOurs)
 		err := a.Delete(a.t.Context(), pv)

@@ -3,7 +3,6 @@ package reclaim
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -186,16 +185,8 @@ func (c *Controller) written(pv *corev1.PersistentVolume) *string {
 	return &newest.ResourceVersion
 }
 
-// removeFinalizers removes finalizers after the volume was deleted in the backend. It first tries
-// the patch that costs the API server half the time and conflicts if the cache is stale. A conflict
-// is expected if the finalizer was added only now.
+// removeFinalizers removes finalizers after the volume was deleted in the backend.
 func (c *Controller) removeFinalizers(ctx context.Context, pv *corev1.PersistentVolume, finalizers []string) error {
-	if slices.Contains(pv.Finalizers, names.FinalizerVolume) {
-		err := c.removeFinalizer(ctx, pv, kube.DropFinalizerUnchanged(pv, finalizers...))
-		if !apierrors.IsConflict(err) {
-			return err
-		}
-	}
 	return c.removeFinalizer(ctx, pv, kube.DropFinalizer(pv, finalizers...))
 }
 
