@@ -37,15 +37,6 @@ func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch 
 	return metadataPatch(metadata)
 }
 
-// DropClaimFinalizer is [DropFinalizer] for a claim that is being deleted: no other client writes
-// it at that moment.
-func DropClaimFinalizer(claim *corev1.PersistentVolumeClaim, finalizer string) ClaimEdit {
-	return ClaimEdit{DropFinalizer(claim, finalizer), claim, func(now *corev1.PersistentVolumeClaim) bool {
-		now.Finalizers = slices.DeleteFunc(now.Finalizers, func(f string) bool { return f == finalizer })
-		return true
-	}}
-}
-
 func dropping(o client.Object, finalizers []string) map[string]any {
 	return map[string]any{"uid": o.GetUID(), "$deleteFromPrimitiveList/finalizers": finalizers}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,37 +17,19 @@ import (
 
 type object = map[string]any
 
-// VolumeEdit is one of the writes of which there are two for every volume.
-type VolumeEdit = Edit[*corev1.PersistentVolume]
-
-// ClaimEdit is one of the writes of which there are two or three for every claim.
-type ClaimEdit = Edit[*corev1.PersistentVolumeClaim]
-
 // yes is the value of annotations whose presence counts.
 const yes = "yes"
 
 // TakeVolume puts the claim into spec.claimRef. mark says that the choice was the controller's (C3).
-func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, mark bool) VolumeEdit {
+func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, mark bool) client.Patch {
 	metadata := object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}
 	if mark {
 		metadata["annotations"] = object{names.AnnBoundByController: yes}
 	}
-	patch := merge(object{"metadata": metadata, "spec": object{"claimRef": object{
+	return merge(object{"metadata": metadata, "spec": object{"claimRef": object{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.Namespace, "name": claim.Name, "uid": claim.UID,
 		"resourceVersion": claim.ResourceVersion,
 	}}})
-	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
-		if now.Spec.ClaimRef == nil {
-			now.Spec.ClaimRef = &corev1.ObjectReference{}
-		}
-		ref := now.Spec.ClaimRef
-		ref.APIVersion, ref.Kind, ref.Namespace, ref.Name = "v1", "PersistentVolumeClaim", claim.Namespace, claim.Name
-		ref.UID, ref.ResourceVersion = claim.UID, claim.ResourceVersion
-		if mark {
-			metav1.SetMetaDataAnnotation(&now.ObjectMeta, names.AnnBoundByController, yes)
-		}
-		return now.ResourceVersion == pv.ResourceVersion
-	}}
 }
 
 // GiveVolumeBack undoes [TakeVolume]: all of it, or only the uid, which leaves the volume to claims
@@ -70,16 +51,12 @@ func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.Namespaced
 }
 
 // PhaseUnchanged is a status for a volume in which nothing may have changed since it was seen.
-func PhaseUnchanged(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, message string) VolumeEdit {
+func PhaseUnchanged(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, message string) client.Patch {
 	status := object{"phase": phase, "message": nil}
 	if message != "" {
 		status["message"] = message
 	}
-	patch := merge(object{"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}, "status": status})
-	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
-		now.Status.Phase, now.Status.Message = phase, message
-		return now.ResourceVersion == pv.ResourceVersion
-	}}
+	return merge(object{"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}, "status": status})
 }
 
 // PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its
@@ -89,7 +66,7 @@ func PhaseOfOwned(
 	owner types.UID,
 	phase corev1.PersistentVolumePhase,
 	message string,
-) VolumeEdit {
+) client.Patch {
 	steps := []object{
 		test("/metadata/uid", pv.UID),
 		test("/spec/claimRef/uid", owner),
@@ -98,38 +75,20 @@ func PhaseOfOwned(
 	if pv.Status.Phase != "" {
 		steps = append(steps, test("/status/phase", pv.Status.Phase))
 	}
-	patch := jsonPatch(append(steps, add("/status/phase", phase), add("/status/message", message)))
-	return VolumeEdit{patch, pv, func(now *corev1.PersistentVolume) bool {
-		if ref := now.Spec.ClaimRef; ref == nil || ref.UID != owner ||
-			now.Spec.PersistentVolumeReclaimPolicy != pv.Spec.PersistentVolumeReclaimPolicy {
-			return false
-		}
-		if pv.Status.Phase != "" && now.Status.Phase != pv.Status.Phase {
-			return false
-		}
-		now.Status.Phase, now.Status.Message = phase, message
-		return true
-	}}
+	return jsonPatch(append(steps, add("/status/phase", phase), add("/status/message", message)))
 }
 
 // NameVolume gives the claim its volume and says that the binding is complete. A claim's volume can
 // be set once, so the uid is all that this relies on.
-func NameVolume(claim *corev1.PersistentVolumeClaim, volume string, mark bool) ClaimEdit {
+func NameVolume(claim *corev1.PersistentVolumeClaim, volume string, mark bool) client.Patch {
 	annotations := object{names.AnnBindCompleted: yes}
 	if mark {
 		annotations[names.AnnBoundByController] = yes
 	}
-	patch := merge(object{
+	return merge(object{
 		"metadata": object{"uid": claim.UID, "annotations": annotations},
 		"spec":     object{"volumeName": volume},
 	})
-	return ClaimEdit{patch, claim, func(now *corev1.PersistentVolumeClaim) bool {
-		for key := range annotations {
-			metav1.SetMetaDataAnnotation(&now.ObjectMeta, key, yes)
-		}
-		now.Spec.VolumeName = volume
-		return true
-	}}
 }
 
 // BoundClaim is what the status of a bound claim gets; nil for what it keeps.
@@ -140,7 +99,7 @@ type BoundClaim struct {
 }
 
 // BindStatus is the status of a claim that names this volume and is in the phase that was seen.
-func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status BoundClaim) ClaimEdit {
+func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status BoundClaim) client.Patch {
 	steps := []object{test("/metadata/uid", claim.UID), test("/spec/volumeName", volume)}
 	if claim.Status.Phase != "" {
 		steps = append(steps, test("/status/phase", claim.Status.Phase))
@@ -152,19 +111,7 @@ func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status Bound
 	if status.Attributes != nil {
 		steps = append(steps, add("/status/currentVolumeAttributesClassName", *status.Attributes))
 	}
-	return ClaimEdit{jsonPatch(steps), claim, func(now *corev1.PersistentVolumeClaim) bool {
-		if now.Spec.VolumeName != volume || claim.Status.Phase != "" && now.Status.Phase != claim.Status.Phase {
-			return false
-		}
-		now.Status.Phase, now.Status.AccessModes = corev1.ClaimBound, status.AccessModes
-		if status.Capacity != nil {
-			now.Status.Capacity = status.Capacity
-		}
-		if status.Attributes != nil {
-			now.Status.CurrentVolumeAttributesClassName = status.Attributes
-		}
-		return true
-	}}
+	return jsonPatch(steps)
 }
 
 // ClearStatus is the status of a claim without a volume.
@@ -177,17 +124,11 @@ func ClearStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 
 // NameProvisioner asks a provisioner for a volume, under both of the names that the annotation has
 // had (C4).
-func NameProvisioner(claim *corev1.PersistentVolumeClaim, driver string) ClaimEdit {
-	patch := merge(object{"metadata": object{"uid": claim.UID, "annotations": object{
+func NameProvisioner(claim *corev1.PersistentVolumeClaim, driver string) client.Patch {
+	return merge(object{"metadata": object{"uid": claim.UID, "annotations": object{
 		// a driver is not migrated
 		names.AnnStorageProvisioner: driver, names.AnnBetaStorageProvisioner: driver, names.AnnMigratedTo: nil,
 	}}})
-	return ClaimEdit{patch, claim, func(now *corev1.PersistentVolumeClaim) bool {
-		metav1.SetMetaDataAnnotation(&now.ObjectMeta, names.AnnStorageProvisioner, driver)
-		metav1.SetMetaDataAnnotation(&now.ObjectMeta, names.AnnBetaStorageProvisioner, driver)
-		delete(now.Annotations, names.AnnMigratedTo)
-		return true
-	}}
 }
 
 // NameClass gives the claim a class. It can be set once.

@@ -99,15 +99,11 @@ func trimVolumeStatus(status *corev1.PersistentVolumeStatus) {
 }
 
 // trimMeta keeps the named annotations, and of the rest what identifies an object and says whether
-// it is going. The list of finalizers stays whole, because a patch names a place in it. It reports
-// whether that is all there was, but for managed fields.
-func trimMeta(o *metav1.ObjectMeta, annotations ...string) (all bool) {
-	before := *o
+// it is going. The list of finalizers stays whole, because a patch names a place in it.
+func trimMeta(o *metav1.ObjectMeta, annotations ...string) {
 	*o = metav1.ObjectMeta{
 		Namespace: shared(o.Namespace), Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 		CreationTimestamp: o.CreationTimestamp, DeletionTimestamp: o.DeletionTimestamp,
 		Finalizers: sharedList(o.Finalizers), Annotations: sharedPart(o.Annotations, annotations),
 	}
-	return len(o.Annotations) == len(before.Annotations) && len(before.Labels) == 0 && len(before.OwnerReferences) == 0 &&
-		before.GenerateName == ""
 }

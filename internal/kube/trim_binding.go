@@ -31,7 +31,7 @@ type BindingTrim struct {
 // TrimForBinding returns a cache transform for the claims and volumes of the controllers that bind,
 // protect and expand. Of a bound pair it keeps what those decide on and what metrics count, and
 // what thousands have in common it keeps once. What is about to be bound, and a claim that is being
-// deleted, stays whole, but for its managed fields: see [Edit].
+// deleted, stays whole, but for its managed fields.
 //
 // As with [Trim]: write patches, and change nothing that was not copied.
 func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
@@ -52,7 +52,7 @@ func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
 
 func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 	if isWaiting(claim) || claim.DeletionTimestamp != nil || isChanging(claim) {
-		markWhole(claim, complete)
+		claim.ManagedFields = nil
 		return
 	}
 	owners := claim.OwnerReferences
@@ -132,13 +132,13 @@ func isFree(pv *corev1.PersistentVolume) bool {
 
 func trimBindingVolume(pv *corev1.PersistentVolume) {
 	if isFree(pv) {
-		markWhole(pv, complete)
+		pv.ManagedFields = nil
 		return
 	}
-	labels, managers := pv.Labels, pv.ManagedFields
+	labels := pv.Labels
 	// Those of the deletion are for a provisioner in the same process; every volume of upstream's
 	// has them.
-	all := trimMeta(
+	trimMeta(
 		&pv.ObjectMeta,
 		names.AnnBoundByController,
 		names.AnnProvisionedBy,
@@ -167,10 +167,6 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 		pv.Labels = labels // claims select by them
 	}
 	pv.Spec = spec
-	if all && pv.Status.Message == "" && pv.Status.Reason == "" {
-		pv.ManagedFields = managers
-		markWhole(pv, specDropped)
-	}
 	trimVolumeStatus(&pv.Status)
 }
 

@@ -31,7 +31,6 @@ var bindingMutants = []mutant{
 	{name: "never gives a volume back", by: "two leaders, and a write of the former arrives later", client: writes{skip: givesBack}.client},
 	{name: "calls a volume available whatever has become of it", by: "two leaders, and the former sees nothing", client: writes{change: when(phaseIs(corev1.VolumeAvailable), lacking("metadata", "resourceVersion"))}.client},
 	{name: "writes phases untested", by: "slow write", client: writes{change: untested}.client},
-	{name: "writes whole objects whatever has become of them", by: "slow write", whole: func(api client.Client) client.Client { return overwriting{api} }},
 	{name: "takes a refusal for a success", client: writes{after: func(error) error { return nil }}.client},
 	{name: "asks memory whether a claim is gone", by: "two leaders, and the former sees nothing", live: fromMemory[*corev1.PersistentVolumeClaim]},
 	{name: "asks memory whether a volume is gone", by: "two leaders, and a write of the former arrives later", live: fromMemory[*corev1.PersistentVolume]},
@@ -118,23 +117,6 @@ func (h writes) send(ctx context.Context, api client.Client, w written, send fun
 		err = h.after(err)
 	}
 	return err
-}
-
-// overwriting sends objects without their version.
-type overwriting struct{ client.Client }
-
-func (c overwriting) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	o.SetResourceVersion("")
-	return c.Client.Update(ctx, o, opts...)
-}
-
-func (c overwriting) Status() client.SubResourceWriter { return overwritingStatus{c.Client.Status()} }
-
-type overwritingStatus struct{ client.SubResourceWriter }
-
-func (s overwritingStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
-	o.SetResourceVersion("")
-	return s.SubResourceWriter.Update(ctx, o, opts...)
 }
 
 // takes finds the first write of a binding (W1), and names the third (W3).

@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,9 +201,9 @@ var rows = []struct {
 		const protection = "kubernetes.io/pvc-protection"
 		claim := a.claim("r33", func(claim *corev1.PersistentVolumeClaim) { claim.Finalizers = []string{ours, protection} })
 		err := errors.Join(a.Delete(a.t.Context(), claim), a.reread(claim))
-		err = errors.Join(err, a.Patch(a.t.Context(), claim.DeepCopy(), kube.DropClaimFinalizer(claim, ours)))
+		err = errors.Join(err, a.Patch(a.t.Context(), claim.DeepCopy(), kube.DropFinalizer(claim, ours)))
 		one := a.finalizers(claim.DeepCopy())
-		return outcome(err) + " " + one + " " + outcome(a.Patch(a.t.Context(), claim, kube.DropClaimFinalizer(claim, protection))) + " " + a.finalizers(claim)
+		return outcome(err) + " " + one + " " + outcome(a.Patch(a.t.Context(), claim, kube.DropFinalizer(claim, protection))) + " " + a.finalizers(claim)
 	}, "ok pvc-protection deleting ok gone"},
 	{"null drops all finalizers", func(a api) string {
 		pv := a.volume("r16", withOurs)
@@ -321,27 +319,4 @@ func conform(t *testing.T, c client.Client) {
 			}
 		})
 	}
-	// What is written whole where that is possible comes to the same.
-	sent := &wholes{Client: c}
-	for _, row := range bindingRows {
-		t.Run(strings.ReplaceAll(row.name, " ", "-")+"-whole", func(t *testing.T) {
-			if got := row.do(api{&kube.Replacing{Client: sent, Knows: func() bool { return true }}, t, "-whole"}); got != row.want {
-				t.Errorf("got %q, want %q", got, row.want)
-			}
-		})
-	}
-	if sent.n.Load() == 0 {
-		t.Error("no object was written whole")
-	}
-}
-
-// wholes counts the objects that are written whole.
-type wholes struct {
-	client.Client
-	n atomic.Int64
-}
-
-func (w *wholes) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
-	w.n.Add(1)
-	return w.Client.Update(ctx, o, opts...)
 }

@@ -79,10 +79,6 @@ func (p *process) runControllers() {
 	if m.client != nil {
 		api = m.client(api, p.second)
 	}
-	writer := api
-	if m.client == nil { // mutants change what patches say
-		writer = wholeWriter(api, m)
-	}
 	live, cached := client.Reader(api), client.Reader(p.second)
 	if m.live != nil {
 		live = m.live(live, cached)
@@ -92,10 +88,10 @@ func (p *process) runControllers() {
 	}
 	mgr := m.manager(p.second, api)
 	binding := binder.Config{
-		Live: live, Writer: writer, Settings: settings(4), AuditEvery: never,
+		Live: live, Writer: api, Settings: settings(4), AuditEvery: never,
 	}
 	protecting := protection.Config{
-		Cached: cached, Live: live, Writer: writer, Status: api.Status(), Settings: settings(2),
+		Cached: cached, Live: live, Writer: api, Status: api.Status(), Settings: settings(2),
 	}
 	if p.queue != nil {
 		binding.HandOver, protecting.Together = p.queue, p.queue.Drivers
@@ -114,14 +110,6 @@ func (p *process) runControllers() {
 	}
 	go func() { _ = p.second.Start(p.ctx) }()
 	p.begin(mgr)
-}
-
-// wholeWriter returns the client that updates whole objects.
-func wholeWriter(api client.Client, m mutant) client.Client {
-	if m.whole != nil {
-		api = m.whole(api)
-	}
-	return &kube.Replacing{Client: api, Knows: func() bool { return true }}
 }
 
 // manager returns a manager whose informer events are changed by the mutant.

@@ -48,7 +48,6 @@ type mutant struct {
 	// Of those that bind and protect.
 	live        func(live, cached client.Reader) client.Reader // who answers for the API server
 	moreBinders int                                            // that know nothing of each other
-	whole       func(client.Client) client.Client              // who sends objects that are written whole
 
 	// Of those that make volumes from sources.
 	sources    func(provisioning.Sources) provisioning.Sources

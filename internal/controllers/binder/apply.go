@@ -115,7 +115,7 @@ func (c *Controller) complete(ctx context.Context, a binding.Complete) error {
 			return c.patchVolumeStatus(
 				ctx,
 				a.Volume,
-				kube.PhaseOfOwned(a.Volume, a.Owner, corev1.VolumeBound, "").On(c.ledger.newestVolume(a.Volume.Name)),
+				kube.PhaseOfOwned(a.Volume, a.Owner, corev1.VolumeBound, ""),
 			)
 		}
 	}
@@ -124,7 +124,7 @@ func (c *Controller) complete(ctx context.Context, a binding.Complete) error {
 	}
 	marked := make(chan error, 1)
 	go func() { marked <- volume() }()
-	err := c.patchClaim(ctx, a.Claim, kube.NameVolume(a.Claim, a.Name, a.Mark).On(c.ledger.newestClaim(keyOf(a.Claim))))
+	err := c.patchClaim(ctx, a.Claim, kube.NameVolume(a.Claim, a.Name, a.Mark))
 	return errors.Join(err, <-marked)
 }
 
@@ -138,7 +138,7 @@ func (c *Controller) setClaimStatus(ctx context.Context, a binding.SetClaimStatu
 	return c.patchClaimStatus(
 		ctx,
 		a.Claim,
-		bound.On(c.ledger.newestClaim(keyOf(a.Claim))),
+		bound,
 	) // which is the answer to what Complete wrote
 }
 
@@ -147,11 +147,11 @@ func (c *Controller) setVolumePhase(ctx context.Context, a binding.SetVolumePhas
 		return c.patchVolumeStatus(ctx, a.Volume, kube.PhaseUnchanged(a.Volume, a.Phase, a.Message))
 	}
 	phase := kube.PhaseOfOwned(a.Volume, a.Volume.Spec.ClaimRef.UID, a.Phase, a.Message)
-	return c.patchVolumeStatus(ctx, a.Volume, phase.On(c.ledger.newestVolume(a.Volume.Name)))
+	return c.patchVolumeStatus(ctx, a.Volume, phase)
 }
 
 func (c *Controller) askProvisioner(ctx context.Context, a binding.AskProvisioner) error {
-	err := c.patchClaim(ctx, a.Claim, kube.NameProvisioner(a.Claim, a.Driver).On(c.ledger.newestClaim(keyOf(a.Claim))))
+	err := c.patchClaim(ctx, a.Claim, kube.NameProvisioner(a.Claim, a.Driver))
 	if err != nil && !isOutdated(err) {
 		c.tell(binding.Tell{Claim: a.Claim, Finding: verdict.Finding{
 			Reason: verdict.ProvisionerNotAsked, Message: "Error saving claim: " + err.Error(),

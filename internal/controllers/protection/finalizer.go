@@ -62,13 +62,8 @@ func (f *finalizer) drop(ctx context.Context, o client.Object) error {
 
 // dropping returns the patch that removes the finalizer.
 func (f *finalizer) dropping(o client.Object) client.Patch {
-	switch o := o.(type) {
-	case *corev1.PersistentVolumeClaim:
-		return kube.DropClaimFinalizer(o, f.name)
-	case *corev1.PersistentVolume:
-		if protection.GoesAsSeen(o) {
-			return kube.DropFinalizerUnchanged(o, f.name)
-		}
+	if pv, ok := o.(*corev1.PersistentVolume); ok && protection.GoesAsSeen(pv) {
+		return kube.DropFinalizerUnchanged(pv, f.name)
 	}
 	return kube.DropFinalizer(o, f.name)
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -30,7 +29,6 @@ type builder struct {
 	role     *Controllers
 	api      *rest.Config
 	mgr      manager.Manager
-	binding  client.Client // writes objects whole where it may
 	http     *process.HTTPServer
 	registry *prometheus.Registry
 	decided  *prometheus.CounterVec
@@ -129,9 +127,6 @@ func (b *builder) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.binding, err = process.NewWholeWriter(b.mgr, b.api); err != nil {
-		return err
-	}
 	if err := b.add(ctx); err != nil {
 		return err
 	}
@@ -175,7 +170,6 @@ func (b *builder) add(ctx context.Context) error {
 	}
 	parts := registry.Parts{
 		Manager: b.mgr,
-		Binding: b.binding,
 		Metrics: b.registry,
 		Queue:   b.role.Queue, Attachments: b.role.Attachments,
 		Settings: b.settings,

@@ -125,7 +125,7 @@ var classFields = Reads(func(from, to *storagev1.VolumeAttributesClass) {
 
 func addBinder(ctx context.Context, p Parts, events reconcile.Recorder) error {
 	cfg := binder.Config{
-		Live: p.Manager.GetAPIReader(), Writer: p.Binding, Settings: p.Settings(events),
+		Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(), Settings: p.Settings(events),
 		Measures:   telemetry.NewBinding(p.Metrics),
 		AuditEvery: binder.DefaultAudit,
 	}
@@ -141,7 +141,7 @@ func addBinder(ctx context.Context, p Parts, events reconcile.Recorder) error {
 
 func protectionConfig(p Parts, events reconcile.Recorder) protection.Config {
 	cfg := protection.Config{
-		Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Binding,
+		Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
 		Status:   p.Manager.GetClient().Status(),
 		Settings: p.Settings(events),
 	}

@@ -8,11 +8,10 @@ import (
 	"github.com/purser-csi/purser/internal/roles/process"
 )
 
-// The verbs of most grants. Most writes are patches of single fields. Binding writes are updates of
-// whole objects, which cost the API server less, or patches if the permission to update is missing.
+// The verbs of most grants. Each write is a patch of the fields that it is about.
 var (
 	read  = []string{"get", "list", "watch"}
-	write = []string{"patch", "update"}
+	write = []string{"patch"}
 )
 
 // events are written by every controller.

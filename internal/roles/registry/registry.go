@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
@@ -40,7 +39,6 @@ type Grant struct {
 // Parts are what controllers are built from.
 type Parts struct {
 	Manager manager.Manager
-	Binding client.Client // writes objects whole where that is allowed, and patches otherwise
 	Metrics prometheus.Registerer
 	Queue   *handoff.Queue // to the provisioner in the same process; nil for none
 	// Attachments connects with the attachers in the same process; nil for none.
