@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// A key that is worked on again and again, with a success each time, is one that another client
-// changes back, or that a view which is behind shows as it was. No controller needs so much: an
-// object takes a handful of runs in its life, and objects of one name that come and go for as long
-// as this take one life after the other.
+// A key whose runs succeed again and again is in a hot loop: another client changes the object back,
+// or a stale cache shows it as it was. An object takes a handful of runs in its life, so these limits
+// leave room for many objects of one name, one after the other.
 const (
 	churnRuns = 300
 	churnTime = 30 * time.Second
-	// churnKeys bounds what is remembered. Among more keys than this no single one goes fast.
+	// churnKeys bounds the number of counted keys. Among more keys none is run often.
 	churnKeys = 1024
 )
 
@@ -23,7 +22,7 @@ type churn[K comparable] struct {
 	runs  map[K]int
 }
 
-// acted counts one more run, and reports whether it is the first of too many.
+// acted counts one more run, and reports whether it is the first above the limit.
 func (c *churn[K]) acted(key K, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +33,7 @@ func (c *churn[K]) acted(key K, now time.Time) bool {
 	return c.runs[key] == churnRuns
 }
 
-// rest is how long a key is to be left alone.
+// rest returns the delay before the next run of a key.
 func (c *churn[K]) rest(key K, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +43,7 @@ func (c *churn[K]) rest(key K, now time.Time) time.Duration {
 	return c.since.Add(churnTime).Sub(now)
 }
 
-// expire forgets all when its time is over. The caller holds mu.
+// expire clears the counts when their interval is over. The caller holds mu.
 func (c *churn[K]) expire(now time.Time) {
 	if now.Sub(c.since) >= churnTime {
 		c.runs = nil

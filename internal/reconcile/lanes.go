@@ -12,17 +12,17 @@ import (
 // LanesConfig is what [NewLanes] needs.
 type LanesConfig[K, L comparable] struct {
 	Reconciler crreconcile.TypedReconciler[K]
-	// Lane is the lane of a key now. It may be another one than at the run before.
+	// Lane returns the lane of a key. It may differ from the lane of the run before.
 	Lane func(context.Context, K) L
-	// Most is how many runs a lane has at the same time, at least 1.
+	// Most is the number of runs that a lane has at the same time, at least 1.
 	Most int
 	// Enqueue adds a key to the queue of the controller.
 	Enqueue func(K)
 }
 
 // Lanes bounds the runs of each lane, so that slow calls of one do not take the workers of the
-// others. A key for which its lane has no place holds no worker: it is enqueued again when there is
-// one. Invariant: a key waits only while all places of its lane are taken.
+// others. A key whose lane is full holds no worker: it is enqueued again when a run of the lane ends.
+// Invariant: a key waits only while all places of its lane are taken.
 type Lanes[K, L comparable] struct {
 	LanesConfig[K, L]
 
@@ -31,7 +31,7 @@ type Lanes[K, L comparable] struct {
 	waiting map[L][]K // in the order of their arrival; a key waits once
 }
 
-// NewLanes returns lanes in which nothing runs.
+// NewLanes returns lanes without runs.
 func NewLanes[K, L comparable](cfg LanesConfig[K, L]) *Lanes[K, L] {
 	return &Lanes[K, L]{LanesConfig: cfg, running: map[L]int{}, waiting: map[L][]K{}}
 }

@@ -18,18 +18,18 @@ import (
 
 // Task is one controller: K is its key, S its snapshot, A its actions.
 type Task[K comparable, S, A any] interface {
-	// Gather reads the world around the key. It has no effect on it.
+	// Gather reads the objects around the key. It has no effects.
 	Gather(ctx context.Context, key K) (S, error)
-	// Decide is a function of core.
+	// Decide is the pure decision, a function of package core.
 	Decide(s S, now time.Time) verdict.Verdict[A]
-	// Apply does one action. A verdict other than nil ends the list of actions and takes its place;
-	// an error means that the API server could not be asked.
+	// Apply does one action. A verdict other than nil ends the list of actions and replaces the
+	// verdict; an error means that a request to the API server failed.
 	Apply(ctx context.Context, s S, action A) (verdict.Verdict[A], error)
-	// About describes a snapshot for people.
+	// About returns what logs and events need of a snapshot.
 	About(key K, s S) About
 }
 
-// About is what the loop must know of a snapshot to talk about it.
+// About is what the loop needs of a snapshot for logs and events.
 type About struct {
 	Object runtime.Object // that events are about; nil for none
 	Log    []any          // keys and values
@@ -48,7 +48,7 @@ type Recorder interface {
 	Event(object runtime.Object, eventType, reason, message string)
 }
 
-// Settings are what all controllers of a process have in common.
+// Settings are the parts that all controllers of a process share.
 type Settings struct {
 	Workers int // keys of one controller that are worked on at once
 	Backoff Backoff
@@ -64,12 +64,12 @@ type Config[K comparable, S, A any] struct {
 	Task    Task[K, S, A]
 	Retries *Retries[K]
 	Bound   time.Duration // of one run, when the process is asked to end meanwhile
-	// HeldUp takes the place of WriteFailed when it goes on, so that people hear of it; empty for
+	// HeldUp is the reason that replaces WriteFailed when the failures go on, with an event; empty for
 	// never.
 	HeldUp  verdict.Reason
 	Finally func(K) // called at the end of each run; nil for nothing
 	Rests   func(K) // called in place of a run, for a key that is left alone for a while; nil for nothing
-	// Observe is called with how each run ended and how long it took; may be nil.
+	// Observe is called with the outcome and duration of each run; may be nil.
 	Observe func(key K, s S, end verdict.Verdict[A], took time.Duration)
 }
 
@@ -84,7 +84,7 @@ func New[K comparable, S, A any](cfg Config[K, S, A]) *Loop[K, S, A] {
 	return &Loop[K, S, A]{Config: cfg}
 }
 
-// maxDecisions ends a chain of verdicts without an end, which is a bug in a decision of core.
+// maxDecisions bounds the verdicts of one run: a longer chain is a bug in a decision of core.
 const maxDecisions = 10
 
 // Reconcile runs one key. It never returns an error: a failure is a verdict like any other. A run
@@ -115,8 +115,7 @@ func (l *Loop[K, S, A]) Reconcile(ctx context.Context, key K) (reconcile.Result,
 	return l.finish(ctx, key, about, end), nil
 }
 
-// follow decides and acts until there is nothing left to do. unread is why the world could not be
-// seen.
+// follow decides and applies until there is no action left. unread is the error of the gather.
 func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about About, unread error) verdict.Verdict[A] {
 	if unread != nil {
 		return l.unreadable(unread)
@@ -144,8 +143,8 @@ func (l *Loop[K, S, A]) follow(ctx context.Context, key K, snapshot S, about Abo
 	}
 }
 
-// notice slows a key down that is changed in run after run. A run that failed is followed by a
-// delay in any case.
+// notice delays a key that is changed in run after run. A failed run is followed by a delay in any
+// case.
 func (l *Loop[K, S, A]) notice(ctx context.Context, key K, about About, end verdict.Verdict[A], acted bool) {
 	if _, failed := end.(verdict.Refuse[A]); failed || !acted || !l.churn.acted(key, l.Clock.Now()) {
 		return
@@ -177,7 +176,7 @@ func (l *Loop[K, S, A]) perform(ctx context.Context, s S, todo verdict.Do[A]) ve
 	return todo.Then
 }
 
-// finish turns the last verdict into what happens next.
+// finish returns the requeue that the last verdict asks for.
 func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdict.Verdict[A]) reconcile.Result {
 	var after, look time.Duration
 	end := v
@@ -202,12 +201,12 @@ func (l *Loop[K, S, A]) finish(ctx context.Context, key K, about About, v verdic
 	return reconcile.Result{RequeueAfter: after}
 }
 
-// briefly is how many failed attempts in a row are nothing to tell people of: with the delays of
-// the flags' defaults for half a minute.
+// briefly is the number of failed attempts in a row before the first event: half a minute with the
+// default backoff.
 const briefly = 5
 
-// lasting says it in an event when the API server does not let us go on, as without a rule, or with
-// a record of requests that is full.
+// lasting adds an event when requests to the API server keep failing, for example for want of a
+// permission, or when the journal is full.
 func (l *Loop[K, S, A]) lasting(key K, v verdict.Refuse[A]) verdict.Verdict[A] {
 	if l.HeldUp != "" && l.Retries.Get(key).unwritten > briefly {
 		v.Reason = l.HeldUp
@@ -222,7 +221,7 @@ func (l *Loop[K, S, A]) delay(key K, retry verdict.Retry) time.Duration {
 	return l.Backoff.Delay(l.Retries.Get(key).Failed + 1)
 }
 
-// report is the only place that logs, counts and tells of a decision.
+// report is the only place that logs and counts a decision and emits its event.
 func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
 	finding := v.Because()
 	l.Decided.WithLabelValues(l.Name, string(finding.Reason)).Inc()
@@ -231,8 +230,7 @@ func (l *Loop[K, S, A]) report(ctx context.Context, key K, about About, v verdic
 	l.tell(key, about, finding, waits)
 }
 
-// log works nothing out for a line that is not written: most decisions are that nothing is to be
-// done.
+// log computes nothing for a line that is not written: most decisions need no action.
 func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.Verdict[A], retryIn time.Duration) {
 	finding, log := v.Because(), logr.FromContextOrDiscard(ctx).V(verbosity(v))
 	if !log.Enabled() {
@@ -248,8 +246,8 @@ func (l *Loop[K, S, A]) log(ctx context.Context, key K, about About, v verdict.V
 	log.Info(finding.Text(), fields...)
 }
 
-// tell writes the event. Progress is told once, a failure at each attempt, so that its count and
-// time are right (H-41). What is waited for is told again when it is something else, and while it
+// tell emits the event. Progress is emitted once, a failure at each attempt, so that the count and
+// time of its event are right (H-41). A wait is emitted when its reason changes, and again while it
 // lasts.
 func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding, waits bool) {
 	info := verdict.Describe(finding.Reason)
@@ -263,7 +261,7 @@ func (l *Loop[K, S, A]) tell(key K, about About, finding verdict.Finding, waits 
 	l.Events.Event(about.Object, eventType(info.Severity), info.Event, finding.Text())
 }
 
-// eventType is that of core/v1 events.
+// eventType returns the type of the core/v1 event.
 func eventType(severity verdict.Severity) string {
 	if severity == verdict.Warning {
 		return corev1.EventTypeWarning
@@ -271,7 +269,7 @@ func eventType(severity verdict.Severity) string {
 	return corev1.EventTypeNormal
 }
 
-// verbosity keeps the log to what happened: a verdict that changes nothing is for those who ask.
+// verbosity returns the log level: a verdict without an action is logged only at a higher one.
 func verbosity[A any](v verdict.Verdict[A]) int {
 	switch v.(type) {
 	case verdict.Do[A], verdict.Refuse[A]:

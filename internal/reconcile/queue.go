@@ -8,10 +8,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
-// NewQueue is for controller.TypedOptions.NewQueue: the work queue of client-go, with the metrics
-// of controller-runtime and without its haste. Each queue, that of controller-runtime too, looks
-// twice a second at how long its workers have been busy; the wake-ups of eight queues that nothing
-// is in were most of what an idle process cost.
+// NewQueue returns the work queue of client-go with the metrics of controller-runtime, for
+// controller.TypedOptions.NewQueue. Its metrics are updated less often than those of other queues,
+// which update them twice a second: for eight empty queues that was most of the processor time of an
+// idle process.
 func NewQueue[K comparable](
 	name string,
 	limiter workqueue.TypedRateLimiter[K],
@@ -22,10 +22,10 @@ func NewQueue[K comparable](
 	)
 }
 
-// calm is the time, except that tickers tick no more often than metrics are read.
+// calm is a clock whose tickers tick no more often than metrics are read.
 type calm struct{ clock.WithTicker }
 
-// lookEvery is how old unfinished_work_seconds and longest_running_processor_seconds may be.
+// lookEvery is the maximum age of unfinished_work_seconds and longest_running_processor_seconds.
 const lookEvery = 15 * time.Second
 
 // NewTicker implements clock.WithTicker.
@@ -33,9 +33,10 @@ func (c calm) NewTicker(d time.Duration) clock.Ticker {
 	return c.WithTicker.NewTicker(max(d, lookEvery))
 }
 
-// NewPriorityQueue is for [Registration.NewQueue]. Keys with a higher priority come first, and each
-// key waits once, however often and with whatever delays it is added. It wakes up twice a second
-// even when it is empty, so it is for controllers that a flag switches on.
+// NewPriorityQueue returns a priority queue, for [Registration.NewQueue]. Keys with a higher priority
+// come first, and a key is in the queue once, however often and with whatever delays it is added. It
+// updates its metrics twice a second even when it is empty, so only controllers that a flag enables
+// use it.
 func NewPriorityQueue[K comparable](
 	name string,
 	limiter workqueue.TypedRateLimiter[K],

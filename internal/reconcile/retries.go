@@ -8,7 +8,7 @@ import (
 // Backoff is the delay before the next attempt: First, doubled per attempt, at most Most (C-3).
 type Backoff struct{ First, Most time.Duration }
 
-// Delay before the attempt after the given number of failed ones.
+// Delay returns the delay before the next attempt after the given number of failed ones.
 func (b Backoff) Delay(failed int) time.Duration {
 	d := b.First
 	for range failed - 1 {
@@ -20,7 +20,7 @@ func (b Backoff) Delay(failed int) time.Duration {
 	return min(d, b.Most)
 }
 
-// Retry is what is remembered of the failed attempts for one key.
+// Retry has the failed attempts of one key.
 type Retry struct {
 	Failed    int       // attempts in a row
 	NotBefore time.Time // when the next one is due
@@ -29,23 +29,23 @@ type Retry struct {
 	told      tellings  // by the reason of the event
 }
 
-// Retries remembers the failed attempts by key. It is safe for concurrent use.
+// Retries has the failed attempts of each key. It is safe for concurrent use.
 type Retries[K comparable] struct {
 	mu sync.Mutex
 	m  map[K]Retry
 }
 
-// NewRetries returns an empty memory.
+// NewRetries returns Retries without keys.
 func NewRetries[K comparable]() *Retries[K] { return &Retries[K]{m: map[K]Retry{}} }
 
-// Get is what is remembered of a key; the zero value when nothing is.
+// Get returns the failed attempts of a key; the zero value if there are none.
 func (r *Retries[K]) Get(key K) Retry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.m[key]
 }
 
-// Has reports whether anything is remembered of a key.
+// Has reports whether a key has failed attempts.
 func (r *Retries[K]) Has(key K) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *Retries[K]) Has(key K) bool {
 	return ok
 }
 
-// failed notes one more failed attempt.
+// failed counts one more failed attempt.
 func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string, unwritten bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +66,8 @@ func (r *Retries[K]) failed(key K, notBefore time.Time, inputs string, unwritten
 	r.m[key] = one
 }
 
-// isNew reports whether an event has not been told yet for the key with these words; or, when it is
-// about a state that goes on, not lately.
+// isNew reports whether an event with this text was not emitted yet for the key, or, for a state that
+// goes on, not within [TellAgain].
 func (r *Retries[K]) isNew(key K, event, text string, now time.Time, goesOn bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

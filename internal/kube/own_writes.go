@@ -9,30 +9,30 @@ import (
 	"github.com/purser-csi/purser/internal/core/objects"
 )
 
-// OwnWrites remembers what this process wrote until the watch has caught up, so that a controller
-// never acts on a view older than its own last write. Without it, every operation on the storage
-// side happens 1.4 to 1.6 times.
+// OwnWrites keeps the objects that this process wrote until the informer cache has caught up, so
+// that a controller never decides with an object older than its own last write. Without it, each
+// driver operation is called 1.4 to 1.6 times.
 //
-// A write is forgotten when the watch shows that very object as new as that or newer, or its end.
-// What it shows of other objects counts only for an object that the cache does not have: a watch is
-// ordered, so one that shows newer things has shown that object's end. It does not count for an
-// object that the cache has. After a broken watch a new list comes object by object, and what comes
-// first may be newer than a write to one that the cache still has from before.
+// An entry is dropped when the watch delivers the same object at that resourceVersion or a newer one,
+// or its deletion. Events of other objects matter only while the cache does not have the object: a
+// watch is ordered, so a newer event proves that the object's deletion was delivered. They do not
+// matter while the cache has the object: after a broken watch a new list is delivered object by
+// object, and an object delivered early may be newer than the write to one that is still stale.
 type OwnWrites[T client.Object] struct {
 	mu      sync.Mutex
 	entries map[client.ObjectKey]T
 	shown   shown
-	seen    string // the newest resource version that came through the watch; empty before the first
-	swept   string // what seen was at the last sweep; empty before the first
-	events  int    // in order, since the last sweep
+	seen    string // the newest resourceVersion that the watch has delivered; empty before the first
+	swept   string // the value of seen at the last sweep; empty before the first
+	events  int    // events in the order of resourceVersions since the last sweep
 }
 
-// NewOwnWrites returns an empty memory.
+// NewOwnWrites returns an OwnWrites without entries.
 func NewOwnWrites[T client.Object]() *OwnWrites[T] {
 	return &OwnWrites[T]{entries: map[client.ObjectKey]T{}, shown: shown{latest: map[client.ObjectKey]sight{}}}
 }
 
-// Wrote remembers the object as the API server returned it, unless the watch was faster.
+// Wrote adds the object as the API server returned it, unless the watch has delivered it already.
 func (r *OwnWrites[T]) Wrote(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,8 +45,8 @@ func (r *OwnWrites[T]) Wrote(object T) {
 	}
 }
 
-// Forget drops what was written to this very object, as if the watch had caught up, and reports
-// whether there was anything.
+// Forget drops the entry of an object with this uid, as if the watch had caught up, and reports
+// whether there was one.
 func (r *OwnWrites[T]) Forget(object T) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,9 +58,9 @@ func (r *OwnWrites[T]) Forget(object T) bool {
 	return ok
 }
 
-// Read is the newer of the remembered object and the one that read finds in the cache. The memory
-// is asked first: an entry that is dropped while the cache is read was dropped because the cache
-// has it, or something newer, by then. A nil memory remembers nothing.
+// Read returns the newer of the entry and the object that read finds in the cache. The entry is read
+// first: if it is dropped while the cache is read, the cache has that version or a newer one by then.
+// A nil OwnWrites has no entries.
 func (r *OwnWrites[T]) Read(key client.ObjectKey, read func() (cached T, found bool, err error)) (T, bool, error) {
 	if r == nil {
 		return read()
@@ -74,8 +74,8 @@ func (r *OwnWrites[T]) Read(key client.ObjectKey, read func() (cached T, found b
 	return own, true, nil
 }
 
-// Saw notes an object that came through the watch. It is for those who have a handler of their own,
-// and must not be told before their own view has the object.
+// Saw records an object that the watch has delivered. A caller with an event handler of its own
+// calls it after its own state has the object.
 func (r *OwnWrites[T]) Saw(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,10 +85,9 @@ func (r *OwnWrites[T]) Saw(object T) {
 	}
 }
 
-// Gone notes an object that the watch shows as deleted, in place of [OwnWrites.Saw]. What was
-// written to it is forgotten whatever its resource version: after a watch was broken the state that
-// comes with a deletion is the one from before, and what would show how far the watch is comes
-// after all deletions.
+// Gone records a deletion that the watch has delivered, in place of [OwnWrites.Saw]. The entry of the
+// object is dropped whatever its resourceVersion: after a broken watch, a deletion comes with the
+// stale state of the object, and before the events that show how far the watch is.
 func (r *OwnWrites[T]) Gone(object T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +97,9 @@ func (r *OwnWrites[T]) Gone(object T) {
 	}
 }
 
-// Unseen are those of what was written that the watch cannot have shown, and that match. As in
-// [OwnWrites.Read], ask before you look into the cache: what is not here by then is there.
+// Unseen returns the matching entries that the watch cannot have delivered yet. As in
+// [OwnWrites.Read], call it before the cache is read: an entry that is dropped by then is in the
+// cache.
 func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
 	if r == nil {
 		return nil
@@ -114,8 +114,8 @@ func (r *OwnWrites[T]) Unseen(match func(T) bool) (all []T) {
 	return all
 }
 
-// own is what was written and the watch has not shown, and whether that is ahead of all that the
-// watch has shown.
+// own returns the entry of a key, and whether it is newer than everything that the watch has
+// delivered.
 func (r *OwnWrites[T]) own(key client.ObjectKey) (own T, remembered, ahead bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,15 +123,15 @@ func (r *OwnWrites[T]) own(key client.ObjectKey) (own T, remembered, ahead bool)
 	return own, remembered, remembered && objects.IsNewer(own.GetResourceVersion(), r.seen)
 }
 
-// sweepEvery is after how many events those entries go that no event takes away, since the watch
-// was much faster than the answer to the write.
+// sweepEvery is the number of events between two sweeps. A sweep drops entries that no event drops,
+// since the watch delivered the object long before the response to the write.
 const sweepEvery = 1024
 
-// saw notes how far the watch is. The caller holds mu.
+// saw records how far the watch is. The caller holds mu.
 //
-// Nothing is swept while a list comes, of which the watch may owe us the objects that were written
-// to: its objects are not in the order of their resource versions, as those of a watch are. An
-// entry goes in the second sweep that finds it, for a list may have begun just before the first.
+// There is no sweep while a list is delivered, since the objects of a list are not in the order of
+// their resourceVersions and the written ones may be still to come. An entry is dropped by the second
+// sweep that finds it, since a list may have begun just before the first.
 func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 	key, version := client.ObjectKeyFromObject(object), object.GetResourceVersion()
 	if !objects.IsNewer(version, r.seen) {
@@ -152,8 +152,8 @@ func (r *OwnWrites[T]) saw(object T) client.ObjectKey {
 	return key
 }
 
-// shown are the last objects that the watch has shown, those of a list left out. The answer to a
-// write is often slower than that.
+// shown has the last objects that the watch has delivered, without those of a list. The response to
+// a write often comes later.
 type shown struct {
 	latest map[client.ObjectKey]sight
 	order  []client.ObjectKey // a ring
@@ -171,8 +171,8 @@ func (s *shown) note(key client.ObjectKey, version string) {
 	if len(s.order) < mostShown {
 		s.order = append(s.order, key)
 	} else {
-		if former := s.order[s.next]; s.latest[former].at == s.next {
-			delete(s.latest, former)
+		if oldest := s.order[s.next]; s.latest[oldest].at == s.next {
+			delete(s.latest, oldest)
 		}
 		s.order[s.next] = key
 	}
@@ -180,7 +180,7 @@ func (s *shown) note(key client.ObjectKey, version string) {
 	s.next = (s.next + 1) % mostShown
 }
 
-// Handler feeds the memory from an informer.
+// Handler returns the informer event handler that calls [OwnWrites.Saw] and [OwnWrites.Gone].
 func (r *OwnWrites[T]) Handler() toolscache.ResourceEventHandler {
 	tell := func(in any, note func(T)) {
 		if tombstone, ok := in.(toolscache.DeletedFinalStateUnknown); ok {

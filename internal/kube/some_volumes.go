@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SomeVolumes returns a reader for which PersistentVolumes do not exist unless has reports true. An
-// instance that works for one node reads through it, so that no decision of it is about the volume
-// of another node.
+// SomeVolumes returns a reader that has only the PersistentVolumes for which has reports true; for
+// the others it returns NotFound. An instance that works for one node uses it, so that none of its
+// decisions is about a volume of another node.
 func SomeVolumes(from client.Reader, has func(*corev1.PersistentVolume) bool) client.Reader {
 	return someVolumes{from, has}
 }
@@ -48,9 +48,9 @@ func (r someVolumes) List(ctx context.Context, into client.ObjectList, opts ...c
 	return nil
 }
 
-// TrimForNode returns a cache transform that keeps of the PersistentVolumes for which has reports
-// true what [Trim] keeps, and of the others no more than their name. With [HasSource] as the
-// question, [SomeVolumes] tells them apart afterwards.
+// TrimForNode returns a cache transform that is [Trim] for the PersistentVolumes for which has reports
+// true, and keeps only the metadata of the others. [SomeVolumes] with [HasSource] leaves those out
+// afterwards.
 func TrimForNode(has func(*corev1.PersistentVolume) bool) func(any) (any, error) {
 	return func(in any) (any, error) {
 		if pv, ok := in.(*corev1.PersistentVolume); ok && !has(pv) {

@@ -8,10 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Prewarm has the cache watch these kinds from its start on. A controller asks for them only when
-// its process has the lease, and then finds everything in memory. To be woken up before that would
-// be of no use, as all that is there enqueues every key, and would fill a queue that no worker
-// works on.
+// Prewarm starts the informers of these kinds with the cache, before this process is the leader. The
+// controllers add their event handlers when they start as the leader, and find a filled cache. A
+// handler added earlier would enqueue every key into a queue without workers.
 func Prewarm(ctx context.Context, c cache.Cache, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
