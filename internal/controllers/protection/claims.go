@@ -65,7 +65,7 @@ func (c *Claims) memory(key Key) world.ClaimMemory {
 	return m
 }
 
-// ended drops the answer that the run was decided on, since it describes one moment only.
+// ended drops the answer that the run used, since it is true for one moment only.
 func (c *Claims) ended(key Key, s protection.Claim) {
 	if s.Object == nil {
 		c.finalizer.forget(key.UID)

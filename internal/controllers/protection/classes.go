@@ -48,7 +48,7 @@ func movesClass(class *storagev1.VolumeAttributesClass) bool {
 	return !protection.Rests(class, names.FinalizerVACProtection)
 }
 
-// userEnds enqueues the classes that a claim or a volume named and does not name any more.
+// userEnds enqueues the classes that a claim or a volume does not name any more.
 func userEnds[T client.Object](c *Classes) handler.TypedEventHandler[T, Key] {
 	return reconcile.OnChange(func(ctx context.Context, change reconcile.Change[T], q queue) {
 		if change.IsCreated() {

@@ -1,28 +1,27 @@
-// Package protection is the effects of protection: three controllers that put the protecting
-// finalizers of claims, volumes and VolumeAttributesClasses on and take them off, as
-// core/protection decides.
+// Package protection has the effects of protection: three controllers that add and remove the
+// protecting finalizers of claims, volumes and VolumeAttributesClasses, as core/protection decides.
 //
-// # How a claim is let go
+// # How a claim loses its finalizer
 //
-// The decision to let a claim go needs to know of every pod that has a node by now. Memory cannot
-// know: a pod that was given its node a moment ago comes through the watch a moment later. Three
-// proofs were weighed:
+// The finalizer may be removed only if no scheduled pod uses the claim. The informer cache cannot
+// prove that: a pod that was just scheduled arrives through the watch a moment later. Three proofs
+// were compared:
 //
-//   - One small read gives a resource version R, shared by all who wait, and then the watch of pods
-//     must reach R. But R moves with every write to any object, first of all our own patches of the
-//     claims, while the watch of pods moves with pods only, and else with a bookmark a minute. It
-//     would nearly always end in a list after a wait.
-//   - A list of the pods' metadata, compared with memory. It is exact, as is a list of the pods,
-//     and still carries the larger part of each pod; where memory lags it needs a further wait.
+//   - One small read returns a resourceVersion R for all waiting claims, and then the watch of pods
+//     must reach R. But R grows with every write to any object, above all our own patches of the
+//     claims. The watch of pods advances with pods only, and with one bookmark a minute. Nearly
+//     always this ends in a list after a wait.
+//   - A list of the pods' metadata, compared with the cache. It is exact, but transfers the larger
+//     part of each pod, and a stale cache needs a further wait.
 //   - A list of the pods of the namespace, in pages, at the API server's newest state. It is exact
 //     by itself.
 //
-// The last is what we do, once for all claims of a namespace that are waiting when the list begins.
-// Claims that come while it runs are answered by the next one. No worker waits for it: the
-// namespace has a queue of its own, and its claims are woken up with the answer. Before the
-// finalizer comes off, memory is asked once more for what is newer than the list. So 1,000 claims
-// deleted at once cost a few lists, and the time between the check and the write does not grow with
-// the number of claims as it does upstream.
+// The last one is used, once for all claims of a namespace that wait when the list begins. Claims
+// that arrive during a list are answered by the next one. No worker waits for a list: namespaces
+// have a queue of their own, and the result enqueues the claims. Before the finalizer is removed, the
+// cache is read once more for pods that are newer than the list. So 1,000 claims that are deleted
+// together cost a few lists, and the time between the check and the write does not grow with the
+// number of claims, as it does upstream.
 //
 // # Permissions
 //

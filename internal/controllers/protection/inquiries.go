@@ -22,9 +22,9 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// inquiries asks the API server which pods use claims, once for all claims of a namespace that wait
-// when it is asked. It is the reconciler of a queue of namespaces: one is worked on by one worker
-// at a time, and a claim that comes meanwhile puts it into the queue again.
+// inquiries reads from the API server which pods use claims, once for all waiting claims of a
+// namespace. It is the reconciler of a queue of namespaces. A namespace has one worker at a time, and
+// a claim that arrives meanwhile enqueues it again.
 type inquiries struct {
 	live    client.Reader
 	clock   clock.PassiveClock
@@ -38,7 +38,7 @@ type inquiries struct {
 	claims     queue
 }
 
-// listWorkers bounds how many namespaces are listed at the same time.
+// listWorkers is the number of namespaces that are listed at the same time.
 const listWorkers = 4
 
 func newInquiries(cfg Config) *inquiries {
@@ -58,7 +58,7 @@ func (i *inquiries) addTo(mgr manager.Manager) error {
 	})
 }
 
-// askFrom is given the queue of namespaces; what was asked before is asked now.
+// askFrom sets the queue of namespaces, and enqueues those with waiting claims.
 func (i *inquiries) askFrom(_ context.Context, q workqueue.TypedRateLimitingInterface[string]) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -69,7 +69,7 @@ func (i *inquiries) askFrom(_ context.Context, q workqueue.TypedRateLimitingInte
 	return nil
 }
 
-// answerTo is given the queue of claims.
+// answerTo sets the queue of claims.
 func (i *inquiries) answerTo(_ context.Context, q queue) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -77,7 +77,7 @@ func (i *inquiries) answerTo(_ context.Context, q queue) error {
 	return nil
 }
 
-// ask puts a question. The claim is woken up by the answer.
+// ask adds a claim to the next list of its namespace. The answer enqueues the claim.
 func (i *inquiries) ask(claim *corev1.PersistentVolumeClaim) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -92,7 +92,7 @@ func (i *inquiries) ask(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// memory returns what is known of a claim, and changes nothing.
+// memory returns the process's memory of a claim. It has no effects.
 func (i *inquiries) memory(key Key) world.ClaimMemory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -103,8 +103,7 @@ func (i *inquiries) memory(key Key) world.ClaimMemory {
 	return m
 }
 
-// use drops an answer that a run was decided on. An answer that came meanwhile, which is of a newer
-// version, stays.
+// use drops the answer that a run used. An answer of a newer version that arrived meanwhile stays.
 func (i *inquiries) use(key Key, version string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -113,7 +112,7 @@ func (i *inquiries) use(key Key, version string) {
 	}
 }
 
-// forget drops what is known of a claim that is gone.
+// forget drops the entries of a claim that is gone.
 func (i *inquiries) forget(key Key) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -123,14 +122,14 @@ func (i *inquiries) forget(key Key) {
 	i.closeIfEmpty(key.Namespace)
 }
 
-// closeIfEmpty drops a namespace without inquiries. The caller holds mu.
+// closeIfEmpty drops a namespace without waiting claims. The caller holds mu.
 func (i *inquiries) closeIfEmpty(namespace string) {
 	if len(i.open[namespace]) == 0 {
 		delete(i.open, namespace)
 	}
 }
 
-// Reconcile lists the pods of a namespace and answers those who asked before it began.
+// Reconcile lists the pods of a namespace and answers the claims that waited when the list began.
 func (i *inquiries) Reconcile(ctx context.Context, namespace string) (crreconcile.Result, error) {
 	asking := i.asking(namespace)
 	if len(asking) == 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Unused keeps up the condition Unused of bound claims. Upstream lists the pods of the namespace
+// Unused keeps the condition Unused of bound claims up to date. Upstream lists the pods of the namespace
 // for each claim that the cache shows without a user; the condition protects nothing, so the cache
 // is enough here, and the pod's own event corrects a stale read.
 type Unused struct {
@@ -48,7 +48,7 @@ func (u *Unused) AddTo(ctx context.Context, mgr manager.Manager) error {
 	)
 }
 
-// saw drops what was written once the cache has it, and reports whether the claim is to be looked at.
+// saw drops the written condition once the cache has it, and reports whether to enqueue the claim.
 func (u *Unused) saw(claim *corev1.PersistentVolumeClaim) bool {
 	u.mu.Lock()
 	if own, ok := u.written[claim.UID]; ok && !objects.IsNewer(own.Version, claim.ResourceVersion) {
@@ -58,7 +58,7 @@ func (u *Unused) saw(claim *corev1.PersistentVolumeClaim) bool {
 	return protection.TracksUse(claim) && protection.UnusedStatus(claim) == ""
 }
 
-// podChanges enqueues the claims of a pod that comes, ends or goes.
+// podChanges enqueues the claims of a pod that was created, has ended or was deleted.
 func (u *Unused) podChanges() handler.TypedEventHandler[*corev1.Pod, Key] {
 	return reconcile.OnChange(func(ctx context.Context, c reconcile.Change[*corev1.Pod], q queue) {
 		if c.IsCreated() || c.IsDeleted() || c.Old.Status.Phase != c.New.Status.Phase || protection.ShutDown(c.New) {
@@ -67,7 +67,7 @@ func (u *Unused) podChanges() handler.TypedEventHandler[*corev1.Pod, Key] {
 	})
 }
 
-// enqueueClaims leaves out claims that are not bound: they are enqueued when they are.
+// enqueueClaims enqueues the bound claims of a pod. The others are enqueued when they are bound.
 func (u *Unused) enqueueClaims(ctx context.Context, pod *corev1.Pod, q queue) {
 	for _, name := range protection.ClaimNames(pod) {
 		claim, err := kube.Get(

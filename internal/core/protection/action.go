@@ -9,7 +9,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the result of a decision.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -24,12 +24,11 @@ type (
 type Action interface{ action() }
 
 type (
-	// AddFinalizer puts the protecting finalizer on this very object (its uid), and changes nothing
-	// else.
+	// AddFinalizer adds the protecting finalizer to the object with this uid, and changes nothing else.
 	AddFinalizer struct{}
-	// DropFinalizer takes it off.
+	// DropFinalizer removes it.
 	DropFinalizer struct{}
-	// Ask has the API server say who uses the object, since memory may lag behind it.
+	// Ask reads the users of the object from the API server, since the cache may be stale.
 	Ask struct{}
 	// SetUnused writes the condition Unused into the claim's status, and leaves other conditions
 	// alone.
@@ -43,7 +42,7 @@ func (DropFinalizer) action() {}
 func (Ask) action()           {}
 func (SetUnused) action()     {}
 
-// state is how far an object is on its way, as far as its finalizer goes.
+// state is the state of an object and its protecting finalizer.
 type state int
 
 const (
@@ -74,7 +73,7 @@ func idle(reason verdict.Reason, message string) Verdict {
 	return nothing{Finding: finding(reason, message)}
 }
 
-// act does one thing after which there is nothing left to do.
+// act returns a verdict with one action, after which there is nothing left to do.
 func act(action Action, reason verdict.Reason, message string) Verdict {
 	then := idle(reason, message)
 	return do{Finding: then.Because(), Actions: []Action{action}, Then: then}
@@ -87,8 +86,8 @@ func removed(reason verdict.Reason, kind string) Verdict {
 	return idle(reason, "the finalizer of the "+kind+" was removed; the cache does not show it yet")
 }
 
-// Rests reports whether there is nothing to do for an object, whatever uses it, nor to report: as
-// good as all objects rest.
+// Rests reports whether there is nothing to do for an object and nothing to report, whatever uses it.
+// It is the fast path for nearly all objects.
 func Rests(o metav1.Object, finalizer string) bool {
 	s := stateOf(o, finalizer)
 	return s == protected || s == let && len(o.GetFinalizers()) == 0

@@ -13,36 +13,34 @@ import (
 )
 
 const (
-	// LookEvery is how long memory is believed when it says that a deleted claim is in use. The
-	// watch tells of every pod that goes; this is for one that it did not tell of (8.28).
+	// LookEvery is how long the cache decides that a terminating claim is in use, before the pods are
+	// read live. The watch delivers the end of each pod; this is for one that it missed (8.28).
 	LookEvery = 10 * time.Minute
-	// AskAgain is how long to wait for an answer of the API server, or for the pods that it told of
-	// to come through the watch.
+	// AskAgain is how long to wait for a response of the API server, or until the watch delivers the
+	// pods in that response.
 	AskAgain = 30 * time.Second
 )
 
-// Claim is the world around one claim.
+// Claim is the snapshot of one claim.
 type Claim struct {
 	Object  *corev1.PersistentVolumeClaim // nil: it does not exist
 	Removed bool                          // this process removed the finalizer, which a stale cache may still show
-	// Users are the pods in memory that use it. When there is an answer, only those that are newer
-	// than it.
+	// Users are the cached pods that use it. If there is an Answer, only those that are newer.
 	Users []string
-	// Answer of the API server since the last decision; nil for none.
+	// Answer is the API server's response since the last decision; nil for none.
 	Answer *Answer
-	// Asked is when it was last asked; zero for never.
+	// Asked is the time of the last live read; zero for never.
 	Asked time.Time
 }
 
-// Answer says which pods used a claim at a resourceVersion of a moment ago.
+// Answer has the pods that used a claim at a recent resourceVersion.
 type Answer struct {
 	Users   []string
 	Version string
 }
 
-// DecideClaim says what to do for a claim. The finalizer comes off only after the API server was
-// asked: memory may not have a pod yet that was given a node a moment ago, and then a running pod
-// would lose its data (8.30).
+// DecideClaim returns the next step for a claim. The finalizer is removed only after a live read: a
+// stale cache may lack a pod that was just scheduled, and that pod would lose its data (8.30).
 func DecideClaim(s Claim, now time.Time) Verdict {
 	if s.Object == nil {
 		return idle(verdict.ClaimGone, "the claim does not exist any more")
@@ -79,12 +77,12 @@ func (s Claim) users() []string {
 	return slices.Compact(all)
 }
 
-// due reports whether memory has said for long enough that the claim is in use.
+// due reports whether it is time to read the users live again.
 func due(s Claim, now time.Time) bool {
 	return now.Sub(s.since()) >= LookEvery
 }
 
-// since is from when on memory is believed.
+// since returns when the cache began to decide: at the deletion or at the last live read.
 func (s Claim) since() time.Time {
 	if deleted := s.Object.DeletionTimestamp.Time; deleted.After(s.Asked) {
 		return deleted
@@ -92,8 +90,8 @@ func (s Claim) since() time.Time {
 	return s.Asked
 }
 
-// held waits for the pods to go; each that goes wakes us up. The people are told when it takes long
-// (8.29).
+// held waits until the pods are gone; the end of each enqueues the claim. It emits an event when that
+// takes long (8.29).
 func held(s Claim, users []string, now time.Time) Verdict {
 	reason, until := verdict.ClaimUsed, s.since().Add(LookEvery)
 	tell := s.Object.DeletionTimestamp.Add(TellAfter)

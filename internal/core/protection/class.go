@@ -11,14 +11,14 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Class is the world around one VolumeAttributesClass.
+// Class is the snapshot of one VolumeAttributesClass.
 type Class struct {
 	Object  *storagev1.VolumeAttributesClass // nil: it does not exist
 	Removed bool                             // this process removed the finalizer, which a stale cache may still show
 	Users   []string                         // cached claims and volumes that name it
 }
 
-// DecideClass says what to do for a VolumeAttributesClass.
+// DecideClass returns the next step for a VolumeAttributesClass.
 func DecideClass(s Class) Verdict {
 	if s.Object == nil {
 		return idle(verdict.AttributesClassGone, "the VolumeAttributesClass does not exist")
@@ -45,18 +45,17 @@ func DecideClass(s Class) Verdict {
 	if len(s.Users) > 0 {
 		return classUsed(s.Users, time.Time{}) // a change of each of them wakes us up
 	}
-	// Memory may not have a claim yet that names the class. Upstream goes by memory, and says so in
-	// its code (3.3).
+	// A stale cache may lack a claim that names the class. Upstream decides by its cache (3.3).
 	return do{
 		Finding: finding(verdict.AttributesClassConfirming, "the API server is asked who uses the VolumeAttributesClass"),
 		Actions: []Action{Ask{}},
 	}
 }
 
-// AfterAsking says what follows from the API server's answer about a class.
+// AfterAsking returns the verdict after the users of a class were read live.
 func AfterAsking(users []string, now time.Time) Verdict {
 	if len(users) > 0 {
-		return classUsed(users, now.Add(AskAgain)) // memory may never see them
+		return classUsed(users, now.Add(AskAgain)) // the cache may never show them
 	}
 	return act(DropFinalizer{}, verdict.AttributesClassUnprotected, "nothing uses the VolumeAttributesClass")
 }
@@ -66,7 +65,8 @@ func classUsed(users []string, until time.Time) Verdict {
 		"the VolumeAttributesClass is being deleted and goes when nothing uses it any more; in use by "+list(users))}
 }
 
-// ClassesOfClaim are the VolumeAttributesClasses that a claim asks for, has, or is about to get.
+// ClassesOfClaim returns the VolumeAttributesClasses in a claim's spec and status, also the target of
+// a modification.
 func ClassesOfClaim(claim *corev1.PersistentVolumeClaim) []string {
 	var target *string
 	if m := claim.Status.ModifyVolumeStatus; m != nil {

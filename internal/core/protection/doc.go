@@ -1,7 +1,5 @@
-// Package protection decides when a claim, a volume or a VolumeAttributesClass that pods or claims
-// deleted may really go: when its protecting finalizer is put on, and when nothing uses the object
-// any more so that it comes off.
+// Package protection decides when a claim, a volume or a VolumeAttributesClass gets its protecting
+// finalizer, and when a terminating one has no user any more, so that the finalizer is removed.
 //
-// It must not know how users are looked up, in memory or at the API server, nor how a finalizer is
-// written.
+// It must not know how users are read, from the cache or live, nor how a finalizer is written.
 package protection

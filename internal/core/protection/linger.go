@@ -10,15 +10,15 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// TellAfter is how long an object that was deleted stays before people are told what it waits for:
-// what holds it usually goes together with it, and takes a while to end.
+// TellAfter is how long an object is terminating before an event says what it waits for: its users
+// are usually deleted together with it, and take a while to end.
 const TellAfter = time.Minute
 
-// lookAgain is after how long people are told again, since events are forgotten.
+// lookAgain is the time after which the event is emitted again, since the API server drops old events.
 const lookAgain = 31 * time.Minute
 
-// lingers waits for those who hold an object that is being deleted, and tells of them when it takes
-// long.
+// lingers waits for the users of a terminating object: without an event at first, with one when it
+// takes long.
 func lingers(o metav1.Object, quiet, loud verdict.Finding, now time.Time) Verdict {
 	if tell := o.GetDeletionTimestamp().Add(TellAfter); now.Before(tell) {
 		return wait{Finding: quiet, Until: tell}
@@ -26,7 +26,7 @@ func lingers(o metav1.Object, quiet, loud verdict.Finding, now time.Time) Verdic
 	return wait{Finding: loud, Until: now.Add(lookAgain)}
 }
 
-// heldByOthers is about an object that goes as far as we are concerned (8.26).
+// heldByOthers returns the verdict on a terminating object that only foreign finalizers keep (8.26).
 func heldByOthers(o metav1.Object, quiet, loud verdict.Reason, what string, now time.Time) Verdict {
 	if len(o.GetFinalizers()) == 0 {
 		return idle(quiet, "the "+what+" is being deleted and nothing holds it")

@@ -7,14 +7,14 @@ import (
 	"github.com/purser-csi/purser/internal/core/ephemeral"
 )
 
-// Uses reports whether the pod holds the claim. Only a pod that has a node does: a kubelet starts
-// no pod with a claim that is being deleted, so one without a node is no reason to wait, and one
-// with a node may have started before. It holds the claim until the pod is gone, even when it has
-// finished: its volumes may still be mounted (3.1).
+// Uses reports whether the pod keeps the claim from being removed. Only a scheduled pod does: a
+// kubelet starts no pod with a terminating claim, but a pod with a node may have started before. It
+// keeps the claim until the pod is gone, also after it has finished, since its volumes may still be
+// mounted (3.1).
 //
-// The claim of a generic ephemeral volume is let go of when the kubelet is done with the pod, or
-// else the two would wait for each other: the pod is the claim's owner and goes after it where
-// deletion is in the foreground.
+// The claim of a generic ephemeral volume is free as soon as the kubelet has shut the pod down. The
+// pod owns the claim and, with foreground deletion, waits for it, so the two would wait for each
+// other.
 func Uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	if pod.Spec.NodeName == "" || pod.Namespace != claim.Namespace {
 		return false
@@ -32,7 +32,7 @@ func Uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	return false
 }
 
-// ClaimNames are the claims that the pod names: those that [Uses] can be true of.
+// ClaimNames returns the claims that the pod names, which are those for which [Uses] can be true.
 func ClaimNames(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -46,8 +46,8 @@ func ClaimNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// ShutDown reports whether the kubelet is done with the pod and has unmounted its volumes, or
-// it was deleted by force.
+// ShutDown reports whether the kubelet has ended the pod and unmounted its volumes, or the pod was
+// deleted by force.
 func ShutDown(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }

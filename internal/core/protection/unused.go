@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Usage is what decides about the condition Unused of a claim (KEP-5541, on by default since
+// Usage is the snapshot for the condition Unused of a claim (KEP-5541, on by default since
 // Kubernetes 1.37).
 type Usage struct {
 	Object *corev1.PersistentVolumeClaim // nil: it does not exist
@@ -22,8 +22,8 @@ type Usage struct {
 	Volume    *corev1.PersistentVolume // that the claim names; nil if the cache does not have it
 }
 
-// volumeLook is how soon a claim is looked at again whose volume the cache does not have: the two
-// come by different watches.
+// volumeLook is the requeue delay of a claim whose volume the cache does not have: claims and volumes
+// come through different watches.
 const volumeLook = time.Second
 
 // UnusedCondition returns the condition for a claim, as kube-controller-manager words it.
@@ -40,12 +40,12 @@ func UnusedCondition(users []string) corev1.PersistentVolumeClaimCondition {
 	}
 }
 
-// DecideUnused says whether the condition Unused of a claim is to be written. A claim that is not
-// bound has none, so that the write does not meet those of the binder, and that of a claim that is
-// being deleted stays as it is.
+// DecideUnused decides whether the condition Unused of a claim is written. A claim that is not bound
+// has no condition, so that the write does not conflict with the binder's; the condition of a
+// terminating claim stays as it is.
 //
-// A claim whose volume is gone or belongs to another claim is about to be Lost, and
-// kube-controller-manager, which lists pods first, does not get to write a condition for it either.
+// A claim whose volume is gone or belongs to another claim is about to be Lost. It gets no condition,
+// nor does it from kube-controller-manager, which lists the pods first.
 func DecideUnused(s Usage, now time.Time) Verdict {
 	switch {
 	case s.Object == nil:
@@ -66,7 +66,7 @@ func DecideUnused(s Usage, now time.Time) Verdict {
 	return act(SetUnused{condition}, verdict.ClaimUseTracked, "the condition Unused becomes "+string(condition.Status))
 }
 
-// TracksUse reports whether the claim has a condition Unused that is kept up.
+// TracksUse reports whether the condition Unused of the claim is kept up to date.
 func TracksUse(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil
 }

@@ -12,16 +12,15 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Volume is the world around one PersistentVolume.
+// Volume is the snapshot of one PersistentVolume.
 type Volume struct {
 	Object  *corev1.PersistentVolume // nil: it does not exist
 	Removed bool                     // this process removed the finalizer, which a stale cache may still show
-	// Together are the drivers whose provisioner drops this finalizer together with its own, in one
-	// write.
+	// Together are the drivers whose provisioner removes this finalizer and its own in one write.
 	Together []string
 }
 
-// DecideVolume says what to do for a PersistentVolume.
+// DecideVolume returns the next step for a PersistentVolume.
 func DecideVolume(s Volume, now time.Time) Verdict {
 	if s.Object == nil {
 		return idle(verdict.VolumeGone, "the PersistentVolume does not exist")
@@ -59,8 +58,7 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 		return lingers(s.Object, finding(verdict.VolumeInUse, message), finding(verdict.VolumeStillUsed, message), now)
 	case slices.Contains(s.Together, reclaim.Owner(s.Object)) &&
 		slices.Contains(s.Object.Finalizers, names.FinalizerVolume):
-		// It cannot go before the provisioner is done, so holding it as well costs nothing, and
-		// saves a write.
+		// The provisioner's finalizer keeps the volume in any case. Waiting for it saves a write.
 		return wait{
 			Finding: finding(
 				verdict.VolumeReclaimAwaited,
@@ -71,9 +69,9 @@ func DecideVolume(s Volume, now time.Time) Verdict {
 	return act(DropFinalizer{}, verdict.VolumeUnprotected, "no claim has the PersistentVolume")
 }
 
-// reclaimedHere reports whether the provisioner in this process has taken both finalizers off and
-// is about to delete the object. Where it ended in between, it takes up a released volume by
-// putting its own on again.
+// reclaimedHere reports whether the provisioner in this process has removed both finalizers and is
+// about to delete the object. If it ended in between, it adds its own again when it reclaims the
+// volume.
 func reclaimedHere(s Volume) bool {
 	pv := s.Object
 	return slices.Contains(s.Together, reclaim.Owner(pv)) && pv.Status.Phase == corev1.VolumeReleased &&
@@ -81,10 +79,9 @@ func reclaimedHere(s Volume) bool {
 		!slices.Contains(pv.Finalizers, names.FinalizerVolume)
 }
 
-// InUse reports whether a claim has the volume, or is just about to get it. Upstream asks for the
-// phase alone, which follows after the reference to the claim: a volume that was just given to a
-// claim can vanish there (3.2). A reference without the claim's uid is a wish of a user, which
-// nothing has come of yet.
+// InUse reports whether the volume is bound or being bound to a claim. Upstream checks the phase alone,
+// which is written after the claimRef: there, a volume that was just bound can be removed (3.2). A
+// claimRef without the claim's uid is a user's reservation and no use.
 func InUse(pv *corev1.PersistentVolume) bool {
 	switch pv.Status.Phase {
 	case corev1.VolumeBound:
@@ -96,11 +93,10 @@ func InUse(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != ""
 }
 
-// GoesAsSeen reports whether the finalizer may be dropped only from a volume in which nothing has
-// changed. One that no claim has, be it new or released, may be given to one at this moment, which
-// must stop us (3.2, I10); one that still is Released when it is looked at again is let go. A
-// released one with another finalizer, as its provisioner does until its volume is deleted,
-// does not go with our finalizer, and they may write it at the same moment.
+// GoesAsSeen reports whether the finalizer must be removed with a resourceVersion precondition. A
+// volume without a claim may be bound at this moment, and then must stay (3.2, I10). A released volume
+// with a further finalizer, such as its provisioner's, is not removed by this write, and the
+// provisioner may write it at the same time, so it needs no precondition.
 func GoesAsSeen(pv *corev1.PersistentVolume) bool {
 	isLast := len(pv.Finalizers) == 1
 	return isLast || !reclaim.HadClaim(pv)
