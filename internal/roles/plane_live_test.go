@@ -70,9 +70,8 @@ func TestPlaneProcess(t *testing.T) {
 	}
 	bound := p.mark()
 	mustWrite(t, p.asked(begin, bound, "plane"), map[string]int{
-		"create persistentvolumes": many, "update persistentvolumes/status": many,
-		"update persistentvolumeclaims": many, "update persistentvolumeclaims/status": many,
-		"patch persistentvolumeclaims/status": many, // the condition Unused
+		"create persistentvolumes": many, "patch persistentvolumes/status": many, "patch persistentvolumeclaims": many,
+		"patch persistentvolumeclaims/status": 2 * many, // the phase, and the condition Unused
 	}, many)
 	for _, claim := range claims {
 		if err := p.user.Delete(t.Context(), claim); err != nil {
@@ -84,7 +83,7 @@ func TestPlaneProcess(t *testing.T) {
 		rolestest.Eventually(t, "the volume is gone", func() error { return p.gone(pv) })
 	}
 	mustWrite(t, p.asked(bound, p.mark(), "plane"), map[string]int{
-		"update persistentvolumeclaims": many, "update persistentvolumes/status": many,
+		"patch persistentvolumeclaims": many, "patch persistentvolumes/status": many,
 		"delete persistentvolumes": many, "patch persistentvolumes": many,
 	}, many)
 	for _, line := range log.Lines() {

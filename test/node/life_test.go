@@ -24,7 +24,7 @@ func TestOnePod(t *testing.T) {
 	r := newRig(t)
 	r.start()
 	pv := r.volume("data")
-	r.eventually("registered", func() bool { return r.proxy.count("NodeGetInfo") == 1 })
+	r.awaitRegistered()
 	r.requests.reset()
 	pod := r.pod("one", []corev1.Volume{claimed("data")})
 	r.waitPublished(pod)

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/mount"
 )
 
@@ -100,4 +102,15 @@ func (r *rig) leftovers() []string {
 		})
 	}
 	return left
+}
+
+// awaitRegistered waits until the driver's registration has written the Node and the CSINode.
+func (r *rig) awaitRegistered() {
+	r.t.Helper()
+	r.eventually("registered", func() bool {
+		node, csiNode := &corev1.Node{}, &storagev1.CSINode{}
+		key := client.ObjectKey{Name: nodeName}
+		return r.Get(r.t.Context(), key, node) == nil && node.Annotations[names.AnnNodeID] != "" &&
+			r.Get(r.t.Context(), key, csiNode) == nil && len(csiNode.Spec.Drivers) == 1
+	})
 }

@@ -53,6 +53,9 @@ func (w *nodeWorld) moveFrom(node string) {
 	}
 	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 		if claim.Annotations[names.AnnSelectedNode] == node && !volumes["pvc-"+string(claim.UID)] {
+			w.mu.Lock()
+			w.moved[node+" pvc-"+string(claim.UID)] = true
+			w.mu.Unlock()
 			claim.Annotations[names.AnnSelectedNode] = simNodes[(slices.Index(simNodes, node)+1)%len(simNodes)]
 			w.log("claim %s is moved to %s: %s", claim.Name, claim.Annotations[names.AnnSelectedNode], said(w.server.Client().Update(w.ctx, claim)))
 		}

@@ -59,9 +59,10 @@ type nodeWorld struct {
 
 	mu         sync.Mutex
 	ops        int
-	failed     string         // the call that had the fault of the schedule, until it is repeated
-	calls      []int          // operations that are calls
-	creates    map[string]int // by node and volume
+	failed     string          // the call that had the fault of the schedule, until it is repeated
+	calls      []int           // operations that are calls
+	creates    map[string]int  // by node and volume
+	moved      map[string]bool // node and volume of claims that were moved to another node
 	deletes    int
 	violations []string
 	trace      []string
@@ -172,11 +173,12 @@ func (i *instance) GetCapacity(context.Context, *csi.GetCapacityRequest, ...grpc
 }
 
 // beforeCreate checks that the first call for a volume on a node comes after the claim names the node
-// (H-27).
+// (H-27). A claim that was moved to another node had named this one: an instance that was killed
+// between its journal entry and the call repeats the request, since the call may have been sent.
 func (w *nodeWorld) beforeCreate(node, volume string) {
 	w.mu.Lock()
 	w.creates[node+" "+volume]++
-	first := w.creates[node+" "+volume] == 1
+	first := w.creates[node+" "+volume] == 1 && !w.moved[node+" "+volume]
 	w.mu.Unlock()
 	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 		if got := claim.Annotations[names.AnnSelectedNode]; first && "pvc-"+string(claim.UID) == volume && got != node {
@@ -378,7 +380,7 @@ func (w *nodeWorld) check() {
 func runNodes(t *testing.T, delay time.Duration, s nodeSchedule, m nodeMutant) *nodeWorld {
 	t.Helper()
 	w := &nodeWorld{
-		server: apiserver.New(), schedule: s, mutant: m, delay: delay, backends: map[string]*csidriver.Driver{}, creates: map[string]int{},
+		server: apiserver.New(), schedule: s, mutant: m, delay: delay, backends: map[string]*csidriver.Driver{}, creates: map[string]int{}, moved: map[string]bool{},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var cancel context.CancelFunc

@@ -77,7 +77,11 @@ func (c *Controller) Apply(ctx context.Context, s core.Snapshot, action core.Act
 			addFinalizers(content, names.FinalizerSnapshotContent)
 		})
 	case core.MarkDeleting:
-		return nil, c.contents.annotate(ctx, s.Content, names.AnnSnapshotBeingDeleted, new("yes"))
+		marked, err := c.contents.annotated(ctx, s.Content, names.AnnSnapshotBeingDeleted, "yes")
+		if err != nil {
+			return nil, err
+		}
+		return core.AfterMark(s, marked), nil
 	case core.DeleteContent:
 		return nil, c.contents.delete(ctx, s.Content)
 	}

@@ -214,7 +214,11 @@ func (g *GroupController) Apply(
 	case groupsnapshotting.CreateMember:
 		return nil, g.createMember(ctx, s, a)
 	case groupsnapshotting.MarkDeleting:
-		return nil, g.groupContents.annotate(ctx, s.Content, names.AnnGroupBeingDeleted, new("yes"))
+		marked, err := g.groupContents.annotated(ctx, s.Content, names.AnnGroupBeingDeleted, "yes")
+		if err != nil {
+			return nil, err
+		}
+		return groupsnapshotting.AfterMark(s, marked), nil
 	case groupsnapshotting.DeleteContent:
 		return nil, g.groupContents.delete(ctx, s.Content)
 	case groupsnapshotting.DeleteMember:

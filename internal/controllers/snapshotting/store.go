@@ -122,6 +122,15 @@ func (s store[T]) annotate(ctx context.Context, o T, key string, value *string) 
 	return s.wrote(changed, s.writer.Patch(ctx, changed, annotation(o.GetUID(), key, value)))
 }
 
+// annotated sets an annotation and returns the object as the API server has it now.
+func (s store[T]) annotated(ctx context.Context, o T, key, value string) (T, error) {
+	if err := s.annotate(ctx, o, key, &value); err != nil {
+		var none T
+		return none, err
+	}
+	return s.newest(ctx, o)
+}
+
 // writeStatus writes what set changes in the status.
 func (s store[T]) writeStatus(ctx context.Context, before T, set func(T)) error {
 	changed := before.DeepCopy()

@@ -181,6 +181,16 @@ func removeGroup(s Group) Verdict {
 	return verdict.DoFirst(deleting, actions, then)
 }
 
+// AfterMark decides again about a terminating group if the response to MarkDeleting shows another
+// deletion policy than the cached content had; nil if it does not.
+func AfterMark(s Group, marked *groupv1.VolumeGroupSnapshotContent) Verdict {
+	if marked.Spec.DeletionPolicy == s.Content.Spec.DeletionPolicy {
+		return nil
+	}
+	s.Content = marked
+	return removeGroup(s)
+}
+
 func refersTo(c *groupv1.VolumeGroupSnapshotContent, g *groupv1.VolumeGroupSnapshot) bool {
 	ref := c.Spec.VolumeGroupSnapshotRef
 	return ref.Namespace == g.Namespace && ref.Name == g.Name && ref.UID == g.UID

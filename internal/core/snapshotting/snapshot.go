@@ -291,6 +291,17 @@ func removeSnapshot(s Snapshot) Verdict {
 	return do{Finding: deleting, Actions: append(actions, ReleaseSnapshot{held}), Then: nothing{Finding: deleting}}
 }
 
+// AfterMark decides again about a terminating VolumeSnapshot if the response to MarkDeleting shows
+// another deletion policy than the cached content had; nil if it does not. Otherwise a stale cache
+// would leak a snapshot whose policy was just changed to Delete, or delete one that is to be kept.
+func AfterMark(s Snapshot, marked *snapshotv1.VolumeSnapshotContent) Verdict {
+	if marked.Spec.DeletionPolicy == s.Content.Spec.DeletionPolicy {
+		return nil
+	}
+	s.Content = marked
+	return removeSnapshot(s)
+}
+
 func contentFailure(format string, args ...any) verdict.Finding {
 	return verdict.Finding{
 		Reason:  verdict.SnapshotContentCreateFailed,

@@ -41,6 +41,29 @@ func world(edits ...func(*Snapshot)) Snapshot {
 	return s
 }
 
+// The response to MarkDeleting decides about the content's policy, not the stale cache.
+func TestAfterMark(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cached, now []editContent
+		want        string
+	}{
+		"still Delete":           {[]editContent{ready}, []editContent{ready}, ""},
+		"still Retain":           {[]editContent{ready, retained}, []editContent{ready, retained}, ""},
+		"Retain, and Delete now": {[]editContent{ready, retained}, []editContent{ready}, "do DeleteContent; wait SnapshotDeleting"},
+		"Delete, and Retain now": {[]editContent{ready}, []editContent{ready, retained}, "do ReleaseClaim,ReleaseSnapshot; nothing SnapshotDeleting"},
+	} {
+		s := world(finalized, withContent(tc.cached...), deleting)
+		marked := content(append(tc.now, annotated(names.AnnSnapshotBeingDeleted))...)
+		got := ""
+		if v := AfterMark(s, marked); v != nil {
+			got = verdicttest.Show(v)
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func withContent(edits ...editContent) func(*Snapshot) {
 	return func(s *Snapshot) { s.Content = content(edits...) }
 }
