@@ -19,12 +19,12 @@ import (
 	"github.com/purser-csi/purser/internal/roles/sidecar"
 )
 
-// generation has the flags that a version of upstream added (docs/rows.md 1.6). Removed flags stay
+// generation has the flags that a version of upstream added (docs/spec/external-provisioner.md 1.6). Removed flags stay
 // accepted.
 type generation struct {
 	version string
 	flags   []string
-	warned  []string // accepted with a warning: they are obsolete, or their feature is not implemented
+	warned  []string // obsolete: accepted with a warning, without effect
 }
 
 var generations = []generation{
