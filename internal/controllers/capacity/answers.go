@@ -9,8 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/capacity"
 )
 
-// answers remembers when the driver said which capacity, for the age of the data and the metrics.
-// It is safe for concurrent use.
+// answers records the outcome of GetCapacity calls by key: when the last one succeeded, and whether
+// they fail now. It is safe for concurrent use.
 type answers struct {
 	clock clock.Clock
 
@@ -19,15 +19,15 @@ type answers struct {
 }
 
 type answer struct {
-	since   time.Time // the last good answer, or the first question
-	count   int       // of good answers
+	since   time.Time // of the last good response; before the first one, when the key was added
+	count   int       // of good responses
 	failing bool
-	wanted  capacity.Values // that this process wrote last, or is writing
+	wanted  capacity.Values // the values that this process wrote last, or is writing
 }
 
 func newAnswers(c clock.Clock) *answers { return &answers{clock: c, m: map[capacity.Key]answer{}} }
 
-// edit changes what is remembered of a key.
+// edit changes the record of a key.
 func (a *answers) edit(key capacity.Key, change func(*answer)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,15 +45,16 @@ func (a *answers) succeeded(key capacity.Key) {
 
 func (a *answers) failed(key capacity.Key) { a.edit(key, func(one *answer) { one.failing = true }) }
 
-// writes notes the values of an object before it is written: its event may come before the answer.
+// writes records the values of an object before it is written: the watch event may come before the
+// API server's response.
 func (a *answers) writes(key capacity.Key, values capacity.Values) {
 	a.edit(key, func(one *answer) { one.wanted = values })
 }
 
-// planned starts to count the age of a key.
+// planned starts the age of a key's data.
 func (a *answers) planned(key capacity.Key) { a.edit(key, func(*answer) {}) }
 
-// forget drops a key that is not published any more.
+// forget removes a key that is no longer published.
 func (a *answers) forget(key capacity.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,11 +67,12 @@ func (a *answers) get(key capacity.Key) answer {
 	return a.m[key]
 }
 
-// isFirst reports whether the driver has said this capacity once only.
+// isFirst reports whether at most one GetCapacity call for the key has succeeded.
 func (a *answers) isFirst(key capacity.Key) bool { return a.get(key).count <= 1 }
 
-// unanswered is for how long the driver has failed to say a capacity.
-func (a *answers) unanswered(key capacity.Key) time.Duration {
+// failingFor returns the time since the last good response if GetCapacity calls for the key fail
+// now; else 0.
+func (a *answers) failingFor(key capacity.Key) time.Duration {
 	one := a.get(key)
 	if !one.failing {
 		return 0
@@ -78,7 +80,8 @@ func (a *answers) unanswered(key capacity.Key) time.Duration {
 	return a.clock.Since(one.since)
 }
 
-// ages returns the age of the oldest answer and the number of failing segments of a plan, by class.
+// ages returns, by class of the plan, the age of the oldest response and the number of failing
+// segments.
 func (a *answers) ages(plan *capacity.Plan) (oldest map[string]time.Duration, failing map[string]int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

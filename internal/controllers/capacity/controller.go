@@ -26,7 +26,7 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// Config is what the controller needs.
+// Config has the dependencies and settings of the controller.
 type Config struct {
 	reconcile.Settings
 	Cached  client.Reader // the informer cache of classes, nodes and volumes
@@ -34,19 +34,19 @@ type Config struct {
 	Live    client.Reader
 	Writer  client.Client
 	Rules   capacity.Rules
-	// Segments are the segments of a driver without topology, or of one node; nil takes those of all
-	// nodes (S-2, S-5).
+	// Segments is set for a driver without topology and for a provisioner of one node; nil takes
+	// the segments of all nodes (S-2, S-5).
 	Segments []capacity.Segment
 	CSI      csi.ControllerClient
 	Timeout  time.Duration // of GetCapacity (F-10)
-	Poll     time.Duration // between two questions for one capacity (F-20)
-	MaxAge   time.Duration // after which an old answer is withdrawn; 0 for never
+	Poll     time.Duration // between two GetCapacity calls for one key (F-20)
+	MaxAge   time.Duration // at which a published capacity is withdrawn; 0 for never
 	Locks    csirpc.Locks
 	InFlight *prometheus.GaugeVec
 	Random   func() float64 // from 0 to below 1; spreads the polls
 }
 
-// Names of the two controllers and of their work queues, as upstream's metrics have them (ME-6).
+// Names of the two controllers and their work queues, the same as in upstream's metrics (ME-6).
 const (
 	Name     = "csistoragecapacity"
 	PlanName = "csitopology"
@@ -56,13 +56,13 @@ const (
 const (
 	priorityPoll    = -10
 	priorityNew     = 0
-	priorityTouched = 10 // a volume was created or deleted there
+	priorityTouched = 10 // a volume was created or deleted in the segment
 )
 
-// keyIndex finds the objects with a key, so that none is searched for among all (S-17).
+// keyIndex is the cache index from a key to its objects, so that no list is searched (S-17).
 const keyIndex = "purser.capacityKey"
 
-// Controller is the task that package reconcile runs.
+// Controller publishes capacities. It implements reconcile.Task.
 type Controller struct {
 	Config
 
@@ -75,7 +75,7 @@ type Controller struct {
 
 type queue = reconcile.Queue[capacity.Key]
 
-// New returns the controller without starting anything.
+// New returns the controller. It starts nothing.
 func New(cfg Config) *Controller {
 	return &Controller{
 		Config: cfg, answers: newAnswers(cfg.Clock), written: kube.NewOwnWrites[*storagev1.CSIStorageCapacity](),
@@ -83,8 +83,8 @@ func New(cfg Config) *Controller {
 	}
 }
 
-// NewCache returns a cache of the capacities that any provisioner of the driver published in the
-// namespace (W-8). Its watch has the budget of its configuration.
+// NewCache returns a cache of the CSIStorageCapacity objects that any provisioner of the driver
+// published in the namespace (W-8). Its watch counts against the client-side rate limit of api.
 func NewCache(api *rest.Config, namespace, driver string) (cache.Cache, error) {
 	watches, err := kube.WatchClient(api)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	}))
 }
 
-// Loop returns the controller with the loop around it.
+// Loop returns the reconcile loop that runs the controller.
 func (c *Controller) Loop() *reconcile.Loop[capacity.Key, capacity.Snapshot, capacity.Action] {
 	settings := c.Settings
 	settings.Backoff.Most = max(min(settings.Backoff.Most, c.Poll), settings.Backoff.First)
@@ -142,16 +142,17 @@ func (c *Controller) Loop() *reconcile.Loop[capacity.Key, capacity.Snapshot, cap
 	})
 }
 
-// observe puts a key that was published back into the queue for its next poll. A failed one is
-// there already, with the delay of its backoff.
+// observe enqueues a published key for its next poll. The loop itself requeues a failed key, with
+// backoff.
 func (c *Controller) observe(key capacity.Key, s capacity.Snapshot, end next, _ time.Duration) {
 	if end.Because().Reason == verdict.CapacityPublished {
 		c.enqueueAfter(priorityPoll, c.pause(s), key)
 	}
 }
 
-// pause is the time to the next poll of a key. The first one comes at any time within the interval,
-// so that what was published in one burst is not polled in one (S-14); the others stay spread.
+// pause returns the time to the next poll of a key. The first poll comes at a random time within
+// the interval, so that keys published in one burst are not polled in one burst (S-14). Later polls
+// keep this spread.
 func (c *Controller) pause(s capacity.Snapshot) time.Duration {
 	share := 0.95 + 0.1*c.Random()
 	if len(s.Objects) == 0 || c.answers.isFirst(s.Key) {
@@ -164,8 +165,8 @@ func (c *Controller) enqueue(priority int, keys ...capacity.Key) {
 	c.enqueueAfter(priority, 0, keys...)
 }
 
-// enqueueAfter adds keys to the queue. A process that does not lead has none, and begins with all
-// keys when it does.
+// enqueueAfter adds keys to the queue. Before this process is the leader there is no queue; it
+// enqueues all keys when it becomes the leader.
 func (c *Controller) enqueueAfter(priority int, after time.Duration, keys ...capacity.Key) {
 	if q := c.queue.Load(); q != nil && len(keys) > 0 {
 		reconcile.AddWithPriority(*q, priority, after, keys...)

@@ -21,7 +21,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/topology"
 )
 
-// publish brings the rig to where both zones are published.
+// publish returns a rig in which the capacities of both zones are published.
 func publish(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -33,7 +33,8 @@ func publish(t *testing.T) *rig {
 	return r
 }
 
-// S-1, S-6, S-7: an object for each class and segment, from a question without reserved parameters.
+// S-1, S-6, S-7: there is an object for each class and segment, and GetCapacity gets no reserved
+// parameters.
 func TestPublish(t *testing.T) {
 	r := publish(t)
 	asked := r.driver.asked[0]
@@ -45,7 +46,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// S-8: what is as it should be is not written, and what changed is updated.
+// S-8: an object with the right values is not written, one with other values is updated.
 func TestUpdate(t *testing.T) {
 	r := publish(t)
 	r.run(t, inA)
@@ -55,7 +56,7 @@ func TestUpdate(t *testing.T) {
 	r.expect(t, "another answer", map[capacity.Key]int64{inA: 5, inB: 20}, "update")
 }
 
-// S-10: a cache that does not show the object that this process wrote leads to no second one.
+// S-10: no second object is created while the cache does not have the first one yet.
 func TestOwnWriteIsSeen(t *testing.T) {
 	r := publish(t)
 	r.Objects = objects{Reader: builder().Build()}
@@ -64,7 +65,7 @@ func TestOwnWriteIsSeen(t *testing.T) {
 	r.expect(t, "the cache is empty", map[capacity.Key]int64{inA: 5, inB: 20}, "update")
 }
 
-// S-10, S-20: a new leader whose cache is stale finds the object by its name, and takes it over.
+// S-10, S-20: a new leader with a stale cache finds the object by its name and updates it.
 func TestObjectThatTheCacheDoesNotShow(t *testing.T) {
 	before := publish(t)
 	r := newRig(t)
@@ -77,7 +78,8 @@ func TestObjectThatTheCacheDoesNotShow(t *testing.T) {
 	before.expect(t, "after AlreadyExists", map[capacity.Key]int64{inA: 5, inB: 20}, "create", "update")
 }
 
-// S-9: a driver that fails keeps its last answer for a while, and then says that it is not known.
+// S-9: when GetCapacity fails, the last capacity stays published until MaxAge and is then
+// withdrawn.
 func TestFailingSegment(t *testing.T) {
 	r := publish(t)
 	r.driver.fails = status.Error(codes.Unavailable, "down")
@@ -99,7 +101,7 @@ func TestFailingSegment(t *testing.T) {
 	}
 }
 
-// S-13: with the class, or the last node of a segment, the objects go.
+// S-13: the objects are deleted with the class, or with the last node of a segment.
 func TestKeysThatAreGone(t *testing.T) {
 	r := publish(t)
 	r.drop(t, csiNode("n2"))
@@ -122,7 +124,7 @@ func (r *rig) drop(t *testing.T, o client.Object) {
 	}
 }
 
-// S-20: what the instances of removed nodes published goes, that of others stays.
+// S-20: the objects that instances on removed nodes published are deleted, others stay.
 func TestLeftoversOfNodes(t *testing.T) {
 	of := func(name, driver, manager string) *storagev1.CSIStorageCapacity {
 		return &storagev1.CSIStorageCapacity{
@@ -146,8 +148,8 @@ func TestLeftoversOfNodes(t *testing.T) {
 	}
 }
 
-// S-12: another client's change of an object is put right, and the event of our own write is no
-// reason to ask again.
+// S-12: an object that another client changed is enqueued; the watch event of this process' own
+// write enqueues nothing.
 func TestObjectEvents(t *testing.T) {
 	r := publish(t)
 	var own, foreign storagev1.CSIStorageCapacity
@@ -185,7 +187,7 @@ func TestObjectEvents(t *testing.T) {
 	}
 }
 
-// S-15: a volume that is deleted changes the capacity where it was.
+// S-15: the deletion of a volume enqueues the capacities of its segments.
 func TestVolumeDeletions(t *testing.T) {
 	r := publish(t)
 	pv := func(driver, zone string) *corev1.PersistentVolume {
@@ -213,8 +215,8 @@ func TestVolumeDeletions(t *testing.T) {
 	}
 }
 
-// S-15: CreateVolume changes the capacity where the volume is; a failed one shows that the preferred
-// segment is not as it was believed to be.
+// S-15: CreateVolume enqueues the capacities of the volume's segment. A failed one enqueues that of
+// the preferred segment, whose published capacity is probably wrong.
 func TestObserve(t *testing.T) {
 	r := publish(t)
 	in := func(zone string) []*csi.Topology { return []*csi.Topology{{Segments: map[string]string{"zone": zone}}} }
@@ -239,7 +241,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// S-14: the first polls are spread over the whole interval, and the later ones keep their places.
+// S-14: the first polls are spread over the whole interval, and later polls keep the spread.
 func TestPolls(t *testing.T) {
 	r := publish(t)
 	pause := func(random float64) time.Duration {
@@ -259,7 +261,8 @@ func TestPolls(t *testing.T) {
 	}
 }
 
-// S-21: the metrics tell how many capacities there should be, are, and how old the data is.
+// S-21: the metrics have the number of planned and of published capacities, and the age of the
+// data.
 func TestState(t *testing.T) {
 	r := newRig(t)
 	if state := r.State(); state.Goal != 0 || state.Current != 0 {
@@ -278,7 +281,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A process that does not lead has no queue: events do nothing, and it begins with all keys.
+// A process that is not the leader has no queue: events do nothing. When it becomes the leader, all
+// keys are enqueued.
 func TestWithoutQueue(t *testing.T) {
 	r := newRig(t)
 	r.queue.Store(nil)

@@ -1,13 +1,13 @@
-// Package capacity is the effects of publishing storage capacities: it asks the driver with
-// GetCapacity and writes CSIStorageCapacity objects, as core/capacity decides.
+// Package capacity publishes storage capacities: it calls GetCapacity and writes CSIStorageCapacity
+// objects, as core/capacity decides.
 //
-// Two controllers work here. The first, csitopology, works out which capacities should be published
-// from StorageClasses, Nodes and CSINodes; it waits for a moment, so that a thousand nodes that come
-// at once are one run (S-3). The second, csistoragecapacity, has a key for each of them. A key waits
-// in its queue once: for the next poll, after a failure, or at the head when a volume was created or
-// deleted in its segment.
+// There are two controllers. The first, csitopology, computes from StorageClasses, Nodes and
+// CSINodes which capacities should be published. It waits for half a second after a change, so that
+// a thousand new nodes are one run (S-3). The second, csistoragecapacity, has one key for each
+// capacity. A key is in its queue at most once: until the next poll, with backoff after a failure,
+// or with high priority after a volume was created or deleted in its segment.
 //
-// Requests go through a client of their own, so that a limit on them holds up neither the leader
+// API requests go through a separate client, so that its rate limit delays neither the leader
 // election nor the provisioning of volumes (S-18, H-31).
 //
 // # Permissions

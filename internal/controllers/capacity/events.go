@@ -13,9 +13,9 @@ import (
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
-// objectChanges enqueues a key when its object was changed or deleted by another client (S-12), and
-// when an object has no place in the plan. An object with the values that this process wrote last is
-// as it should be.
+// objectChanges enqueues the key of an object that another client changed or deleted (S-12), and of
+// an object that the plan does not have. An object with the values that this process wrote last
+// needs no run.
 func (c *Controller) objectChanges() handler.TypedEventHandler[*storagev1.CSIStorageCapacity, capacity.Key] {
 	return reconcile.OnChange(func(_ context.Context, change reconcile.Change[*storagev1.CSIStorageCapacity], _ queue) {
 		object := change.Object()
@@ -44,8 +44,8 @@ func (c *Controller) volumeDeletions() handler.TypedEventHandler[*corev1.Persist
 	})
 }
 
-// Observe returns the client of a driver whose CreateVolume calls refresh the capacities that they
-// change, whether they succeed or not (S-15).
+// Observe wraps the client of a driver: each CreateVolume call, successful or not, enqueues the
+// capacities that it changes (S-15).
 func (c *Controller) Observe(driver csi.ControllerClient) csi.ControllerClient {
 	return observedDriver{driver, c}
 }
@@ -55,9 +55,9 @@ type observedDriver struct {
 	controller *Controller
 }
 
-// CreateVolume implements csi.ControllerClient. A volume says where it is. After an error the first
-// preferred segment was full, or is not as the scheduler believes; upstream refreshes all of the
-// class, which is a call for each node.
+// CreateVolume implements csi.ControllerClient. After a success the segments are those of the new
+// volume. After an error it is the first preferred segment, whose published capacity is probably
+// wrong. Upstream refreshes all segments of the class, which takes a call for each node.
 func (d observedDriver) CreateVolume(
 	ctx context.Context, request *csi.CreateVolumeRequest, options ...grpc.CallOption,
 ) (*csi.CreateVolumeResponse, error) {

@@ -22,17 +22,17 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// planKey is the one key of the controller that works the plan out.
+// planKey is the only key of the controller that computes the plan.
 type planKey struct{}
 
-// settle is how long changes of nodes and classes are gathered before the plan is worked out again
-// (S-3).
-const settle = 500 * time.Millisecond
+// planDelay is the time from a change of a node or class to the new plan. Changes in between are
+// covered by the same run (S-3).
+const planDelay = 500 * time.Millisecond
 
 func (c *Controller) addPlan(mgr manager.Manager) error {
 	sources := []source.TypedSource[planKey]{
 		source.TypedFunc[planKey](func(_ context.Context, q reconcile.Queue[planKey]) error {
-			q.Add(planKey{}) // also where there is neither class nor node
+			q.Add(planKey{}) // a cluster without classes and nodes has no event that would do it
 			return nil
 		}),
 		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, onPlanChange(isClassChange)),
@@ -47,16 +47,16 @@ func (c *Controller) addPlan(mgr manager.Manager) error {
 	})
 }
 
-// onPlanChange enqueues a new plan for the changes that matter.
+// onPlanChange enqueues the plan after a creation, a deletion, or an update that matters.
 func onPlanChange[T client.Object](matters func(reconcile.Change[T]) bool) handler.TypedEventHandler[T, planKey] {
 	return reconcile.OnChange(func(_ context.Context, change reconcile.Change[T], q reconcile.Queue[planKey]) {
 		if change.IsCreated() || change.IsDeleted() || matters(change) {
-			q.AddAfter(planKey{}, settle)
+			q.AddAfter(planKey{}, planDelay)
 		}
 	})
 }
 
-// isClassChange is false: all fields of a class that matter are immutable, so a class that is
+// isClassChange returns false: the fields of a class that matter are immutable. A class that is
 // deleted and created again has another uid.
 func isClassChange(reconcile.Change[*storagev1.StorageClass]) bool { return false }
 
@@ -68,7 +68,8 @@ func (c *Controller) isCSINodeChange(change reconcile.Change[*storagev1.CSINode]
 	return !slices.Equal(c.topologyKeys(change.Old), c.topologyKeys(change.New))
 }
 
-// topologyKeys are those of the driver on a node, and one more that says that it is there.
+// topologyKeys returns the driver's topology keys on a node after an empty string, or nil if the
+// driver is not registered there.
 func (c *Controller) topologyKeys(csiNode *storagev1.CSINode) []string {
 	for i := range csiNode.Spec.Drivers {
 		if csiNode.Spec.Drivers[i].Name == c.Rules.Driver {
@@ -78,8 +79,8 @@ func (c *Controller) topologyKeys(csiNode *storagev1.CSINode) []string {
 	return nil
 }
 
-// replan works out which capacities should be published, and enqueues those that are new or gone.
-// The first plan enqueues all of it, with the objects that are there already (S-19).
+// replan computes which capacities should be published, and enqueues the keys that are new or gone.
+// The first plan enqueues all its keys and the keys of all existing objects (S-19).
 func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Result, error) {
 	if !c.Objects.WaitForCacheSync(ctx) {
 		return ctrlreconcile.Result{}, ctx.Err()
@@ -105,7 +106,8 @@ func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Resul
 	return ctrlreconcile.Result{}, c.sweep(ctx, nodes)
 }
 
-// newPlan reads classes and nodes. nodes are the names of all nodes; nil where they are not watched.
+// newPlan computes a plan from the cached classes and nodes. nodes has the names of all nodes; it
+// is nil if nodes are not watched.
 func (c *Controller) newPlan(ctx context.Context) (plan *capacity.Plan, nodes []string, err error) {
 	var classes storagev1.StorageClassList
 	if err := c.Cached.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
@@ -131,37 +133,38 @@ func (c *Controller) newPlan(ctx context.Context) (plan *capacity.Plan, nodes []
 	return capacity.NewPlan(pointers(classes.Items), segments, c.Rules), nodes, nil
 }
 
-// sweep enqueues the keys of objects that are not planned. It deletes objects with a selector that no
-// provisioner writes, and what node deployments left behind on nodes that are gone (S-20).
+// sweep enqueues the keys of objects that are not planned. It deletes objects with a selector that
+// no provisioner writes, and the objects of per-node provisioners whose node no longer exists
+// (S-20).
 func (c *Controller) sweep(ctx context.Context, nodes []string) error {
 	var list storagev1.CSIStorageCapacityList
 	if err := c.Objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list capacities: %w", err)
 	}
 	objects, plan := pointers(list.Items), c.plan.Load()
-	var useless []*storagev1.CSIStorageCapacity
+	var leftovers []*storagev1.CSIStorageCapacity
 	for _, object := range objects {
 		key, ok := capacity.KeyOf(object)
 		switch {
 		case !c.Rules.Owns(object) || plan.Keys[key] && ok:
 		case !ok:
-			useless = append(useless, object)
+			leftovers = append(leftovers, object)
 		default:
 			c.enqueue(priorityNew, key)
 		}
 	}
 	if nodes != nil {
-		useless = append(useless, capacity.Leftovers(objects, nodes, c.Rules)...)
+		leftovers = append(leftovers, capacity.Leftovers(objects, nodes, c.Rules)...)
 	}
 	var errs []error
-	for _, object := range useless {
-		logr.FromContextOrDiscard(ctx).Info("deleting a capacity that nothing publishes", "object", client.ObjectKeyFromObject(object))
+	for _, object := range leftovers {
+		logr.FromContextOrDiscard(ctx).Info("deleting a CSIStorageCapacity that no provisioner publishes any more", "object", client.ObjectKeyFromObject(object))
 		errs = append(errs, c.remove(ctx, object.DeepCopy()))
 	}
 	return errors.Join(errs...)
 }
 
-// State returns what the metrics show.
+// State returns the values of the metrics.
 func (c *Controller) State() telemetry.CapacityState {
 	plan := c.plan.Load()
 	var list storagev1.CSIStorageCapacityList

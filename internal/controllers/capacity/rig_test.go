@@ -56,7 +56,7 @@ func (d *driver) CreateVolume(context.Context, *csi.CreateVolumeRequest, ...grpc
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{AccessibleTopology: d.placed}}, d.fails
 }
 
-// objects is the cache of capacities: the API server, or an older list.
+// objects is the cache of capacities: it reads from the API server, or from an older list if stale.
 type objects struct {
 	cache.Cache
 	client.Reader
@@ -72,7 +72,7 @@ func (o objects) List(ctx context.Context, into client.ObjectList, opts ...clien
 
 func (objects) WaitForCacheSync(context.Context) bool { return true }
 
-// rig is a controller with nodes in zones a and b, and an API server that counts writes.
+// rig is a controller with nodes in zones a and b, on an API server that counts writes.
 type rig struct {
 	*Controller
 	api    client.WithWatch
@@ -81,11 +81,11 @@ type rig struct {
 	keys   workqueue.TypedRateLimitingInterface[capacity.Key]
 	random float64
 	writes []string
-	told   []string // reasons of events
+	events []string // reasons of events
 }
 
 // Event implements the recorder of events.
-func (r *rig) Event(_ runtime.Object, _, reason, _ string) { r.told = append(r.told, reason) }
+func (r *rig) Event(_ runtime.Object, _, reason, _ string) { r.events = append(r.events, reason) }
 
 func builder() *fake.ClientBuilder {
 	return fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithIndex(&storagev1.CSIStorageCapacity{}, keyIndex, indexKey)
@@ -149,7 +149,7 @@ var (
 	inB = capacity.Key{Class: "w", Segment: "zone=b"}
 )
 
-// replanned works the plan out, and returns the keys that it enqueues.
+// replanned computes the plan and returns the keys that this enqueues.
 func (r *rig) replanned(t *testing.T) []capacity.Key {
 	t.Helper()
 	if _, err := r.replan(t.Context(), planKey{}); err != nil {
@@ -158,7 +158,7 @@ func (r *rig) replanned(t *testing.T) []capacity.Key {
 	return r.enqueued()
 }
 
-// enqueued takes the keys out of the queue that need not wait.
+// enqueued takes all keys that are due out of the queue.
 func (r *rig) enqueued() (keys []capacity.Key) {
 	for r.keys.Len() > 0 {
 		key, _ := r.keys.Get()
@@ -168,7 +168,7 @@ func (r *rig) enqueued() (keys []capacity.Key) {
 	return keys
 }
 
-// run publishes keys, and returns after how long a failed one is due again.
+// run reconciles keys and returns the requeue delay of a failed one.
 func (r *rig) run(t *testing.T, keys ...capacity.Key) (after time.Duration) {
 	t.Helper()
 	for _, key := range keys {
@@ -181,7 +181,7 @@ func (r *rig) run(t *testing.T, keys ...capacity.Key) (after time.Duration) {
 	return after
 }
 
-// published are the capacities in the API server by key, -1 where one is not known.
+// published returns the capacities in the API server by key, -1 for an object without a capacity.
 func (r *rig) published(t *testing.T) map[capacity.Key]int64 {
 	t.Helper()
 	all := map[capacity.Key]int64{}

@@ -25,7 +25,7 @@ func (c *Controller) Gather(ctx context.Context, key capacity.Key) (capacity.Sna
 	plan := c.plan.Load()
 	s := capacity.Snapshot{
 		Key: key, IsPlanned: plan != nil && plan.Keys[key], Rules: c.Rules,
-		Unanswered: c.answers.unanswered(key), MaxAge: c.MaxAge,
+		FailingFor: c.answers.failingFor(key), MaxAge: c.MaxAge,
 	}
 	var err error
 	if s.Class, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: key.Class}, &storagev1.StorageClass{}); err != nil {
@@ -35,8 +35,8 @@ func (c *Controller) Gather(ctx context.Context, key capacity.Key) (capacity.Sna
 	return s, err
 }
 
-// objects returns the objects of this publisher with a key: those in the cache, or what this process
-// wrote to them since (S-10).
+// objects returns the objects of this publisher with a key. A write of this process that the cache
+// has not seen yet takes the place of the cached object (S-10).
 func (c *Controller) objects(ctx context.Context, key capacity.Key) ([]*storagev1.CSIStorageCapacity, error) {
 	unseen := c.written.Unseen(func(o *storagev1.CSIStorageCapacity) bool {
 		has, ok := capacity.KeyOf(o)
@@ -68,8 +68,8 @@ func (c *Controller) Decide(s capacity.Snapshot, _ time.Time) next { return capa
 // Apply implements reconcile.Task.
 func (c *Controller) Apply(ctx context.Context, s capacity.Snapshot, a capacity.Action) (next, error) {
 	switch a := a.(type) {
-	case capacity.AskDriver:
-		return c.ask(ctx, s, a.Request), nil
+	case capacity.GetCapacity:
+		return c.getCapacity(ctx, s, a.Request), nil
 	case capacity.Create:
 		return c.create(ctx, s, a.Object)
 	case capacity.Update:
@@ -80,8 +80,8 @@ func (c *Controller) Apply(ctx context.Context, s capacity.Snapshot, a capacity.
 	return nil, fmt.Errorf("unknown action %T", a)
 }
 
-// ask calls the driver. The lock is on the key, since no volume is concerned.
-func (c *Controller) ask(ctx context.Context, s capacity.Snapshot, request *csi.GetCapacityRequest) next {
+// getCapacity calls the driver. The lock is on the key, since the call concerns no volume.
+func (c *Controller) getCapacity(ctx context.Context, s capacity.Snapshot, request *csi.GetCapacityRequest) next {
 	var answer *csi.GetCapacityResponse
 	failure := c.calls.Do(ctx, csirpc.Call{
 		Method: "GetCapacity", Volume: s.Key.String(), Timeout: c.Timeout,
@@ -92,7 +92,7 @@ func (c *Controller) ask(ctx context.Context, s capacity.Snapshot, request *csi.
 	})
 	if failure != nil {
 		c.answers.failed(s.Key)
-		s.Unanswered = c.answers.unanswered(s.Key)
+		s.FailingFor = c.answers.failingFor(s.Key)
 		return s.AfterFailure(failure.Code.String(), failure.Words)
 	}
 	c.answers.succeeded(s.Key)
@@ -134,7 +134,7 @@ func (c *Controller) wrote(object *storagev1.CSIStorageCapacity) {
 	c.written.Wrote(object)
 }
 
-// remove deletes the very object that was seen.
+// remove deletes an object with its uid and resourceVersion as preconditions.
 func (c *Controller) remove(ctx context.Context, object *storagev1.CSIStorageCapacity) error {
 	seen := client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
 	if err := c.Writer.Delete(ctx, object, seen); client.IgnoreNotFound(err) != nil {
@@ -143,8 +143,8 @@ func (c *Controller) remove(ctx context.Context, object *storagev1.CSIStorageCap
 	return nil
 }
 
-// About implements reconcile.Task. Events are about the class, since the objects of a failing
-// segment may not exist, and one driver that is down fails thousands of them.
+// About implements reconcile.Task. Events are about the class: the object of a failing segment may
+// not exist, and a driver that is down would cause thousands of events about segments.
 func (c *Controller) About(key capacity.Key, s capacity.Snapshot) reconcile.About {
 	about := reconcile.About{Log: []any{telemetry.KeyClass, key.Class, telemetry.KeySegment, key.Segment.String()}}
 	if s.Class != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what this package answers.
+// Verdict is the result of a decision of this package.
 type Verdict = verdict.Verdict[Action]
 
 type (
@@ -23,49 +23,52 @@ type (
 	do      = verdict.Do[Action]
 )
 
-// Snapshot is the world around one key.
+// Snapshot is all that the decision about one key depends on.
 type Snapshot struct {
 	Key       Key
 	IsPlanned bool                            // the key should be published
 	Class     *storagev1.StorageClass         // nil: it does not exist
 	Objects   []*storagev1.CSIStorageCapacity // of this publisher with this key
 	Rules     Rules
-	// Unanswered is for how long the driver has failed to say this capacity; 0 if its last answer was
-	// good.
-	Unanswered time.Duration
-	// MaxAge is after how long without an answer a published capacity is withdrawn; 0 for never.
+	// FailingFor is the time since the last good response, if GetCapacity calls for this key fail
+	// now; else 0.
+	FailingFor time.Duration
+	// MaxAge is the age at which a published capacity is withdrawn while GetCapacity fails; 0 for
+	// never.
 	MaxAge time.Duration
 }
 
-// Action is one of [AskDriver], [Create], [Update] and [Delete].
+// Action is one of [GetCapacity], [Create], [Update] and [Delete].
 //
 //sumtype:decl
 type Action interface{ isAction() }
 
 type (
-	// AskDriver calls GetCapacity. [Snapshot.AfterAnswer] or [Snapshot.AfterFailure] is next.
-	AskDriver struct{ Request *csi.GetCapacityRequest }
-	// Create writes a new object. If one of its name exists, [Snapshot.AfterExists] is next.
+	// GetCapacity calls the driver. [Snapshot.AfterAnswer] or [Snapshot.AfterFailure] is next.
+	GetCapacity struct{ Request *csi.GetCapacityRequest }
+	// Create writes a new object. If an object with its name exists, [Snapshot.AfterExists] is
+	// next.
 	Create struct {
 		Object *storagev1.CSIStorageCapacity
 	}
-	// Update writes an object that exists, under its resourceVersion.
+	// Update updates an object with its resourceVersion as precondition.
 	Update struct {
 		Object *storagev1.CSIStorageCapacity
 	}
-	// Delete deletes an object, under its uid and resourceVersion.
+	// Delete deletes an object with its uid and resourceVersion as preconditions.
 	Delete struct {
 		Object *storagev1.CSIStorageCapacity
 	}
 )
 
-func (AskDriver) isAction() {}
-func (Create) isAction()    {}
-func (Update) isAction()    {}
-func (Delete) isAction()    {}
+func (GetCapacity) isAction() {}
+func (Create) isAction()      {}
+func (Update) isAction()      {}
+func (Delete) isAction()      {}
 
-// Decide says what to do for one key: ask the driver and publish its answer, or delete what should
-// not be published. Of several objects with one key all but one are deleted (S-10).
+// Decide returns what to do for one key. A planned key has GetCapacity called and the response
+// published. An unplanned key has its objects deleted. Of several objects with one key all but one
+// are deleted (S-10).
 func Decide(s Snapshot) Verdict {
 	if !s.IsPlanned || !s.Rules.publishes(s.Class) {
 		then := nothing{Finding: verdict.Finding{
@@ -75,7 +78,7 @@ func Decide(s Snapshot) Verdict {
 	}
 	_, surplus := s.split()
 	asked := verdict.Finding{Reason: verdict.CapacityPublished, Message: "ask the driver for the capacity of " + s.Key.String()}
-	actions := append(deletions(surplus), AskDriver{Request: s.request()})
+	actions := append(deletions(surplus), GetCapacity{Request: s.request()})
 	return do{Finding: asked, Actions: actions, Then: nothing{Finding: asked}}
 }
 
@@ -94,7 +97,7 @@ func deletions(objects []*storagev1.CSIStorageCapacity) []Action {
 	return actions
 }
 
-// split returns the object that stays, which is the oldest, and the others with the same key.
+// split returns the oldest object with the key, which stays, and the surplus objects.
 func (s Snapshot) split() (stays *storagev1.CSIStorageCapacity, surplus []*storagev1.CSIStorageCapacity) {
 	for _, object := range s.Objects {
 		switch {
@@ -116,8 +119,8 @@ func isOlder(a, b *storagev1.CSIStorageCapacity) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// request is the question for the driver. Parameters with reserved prefixes are for the sidecars and
-// are left out, as in CreateVolume (S-7).
+// request returns the GetCapacity request. Parameters with reserved prefixes are for the sidecars
+// and are left out, as in CreateVolume (S-7).
 func (s Snapshot) request() *csi.GetCapacityRequest {
 	request := &csi.GetCapacityRequest{}
 	for key, value := range s.Class.Parameters {
@@ -135,7 +138,7 @@ func (s Snapshot) request() *csi.GetCapacityRequest {
 	return request
 }
 
-// AfterAnswer says what to write after the driver's answer (S-8).
+// AfterAnswer returns what to write after a successful GetCapacity (S-8).
 func (s Snapshot) AfterAnswer(answer *csi.GetCapacityResponse) Verdict {
 	available, most := answer.GetAvailableCapacity(), answer.GetMaximumVolumeSize()
 	if available < 0 || most.GetValue() < 0 {
@@ -153,8 +156,8 @@ func (s Snapshot) AfterAnswer(answer *csi.GetCapacityResponse) Verdict {
 	return s.write(stays, resource.NewQuantity(available, resource.BinarySI), maximum, nothing{Finding: published})
 }
 
-// AfterExists says what to write when an object with the name of a new one exists: the cache did not
-// show it, because it is stale or because the labels were removed (S-10, S-12).
+// AfterExists returns what to write when Create finds an object with the same name. The cache did
+// not have that object: the cache is stale, or the object's labels were removed (S-10, S-12).
 func (s Snapshot) AfterExists(wanted, live *storagev1.CSIStorageCapacity) Verdict {
 	published := verdict.Finding{Reason: verdict.CapacityPublished, Message: s.Key.String() + " is published"}
 	if key, ok := KeyOf(live); !ok || key != s.Key { // nodeTopology and storageClassName are immutable
@@ -163,18 +166,18 @@ func (s Snapshot) AfterExists(wanted, live *storagev1.CSIStorageCapacity) Verdic
 	return s.write(live, wanted.Capacity, wanted.MaximumVolumeSize, nothing{Finding: published})
 }
 
-// AfterFailure says what to do when the driver did not say the capacity. The last answer stays
-// published until it is too old, and is then withdrawn: an object without a capacity says that it is
-// unknown, and the scheduler picks no node of the segment. Upstream keeps it for ever (S-9).
+// AfterFailure returns what to do when GetCapacity failed. The last response stays published until
+// it is older than MaxAge. Then the capacity is removed from the object, so the scheduler picks no
+// node of the segment. Upstream keeps the old value for ever (S-9).
 func (s Snapshot) AfterFailure(code, words string) Verdict {
 	failed := verdict.Finding{Reason: verdict.CapacityFailed, Code: code, Message: fmt.Sprintf(
 		"the driver does not say the capacity of %s: %s", s.Key, words,
 	)}
-	if s.MaxAge <= 0 || s.Unanswered < s.MaxAge {
+	if s.MaxAge <= 0 || s.FailingFor < s.MaxAge {
 		return refuse{Finding: failed}
 	}
 	failed.Reason = verdict.CapacityUnknown
-	failed.Message = fmt.Sprintf("%s, for %s now; the published capacity is withdrawn", failed.Message, s.Unanswered.Round(time.Second))
+	failed.Message = fmt.Sprintf("%s, for %s now; the published capacity is withdrawn", failed.Message, s.FailingFor.Round(time.Second))
 	stays, _ := s.split()
 	if stays == nil {
 		return refuse{Finding: failed}
@@ -182,7 +185,8 @@ func (s Snapshot) AfterFailure(code, words string) Verdict {
 	return s.write(stays, nil, nil, refuse{Finding: failed})
 }
 
-// write brings an object to the given values, and is followed by then. A nil object is created.
+// write returns the action that gives an object these values, followed by the verdict then. A nil
+// object is created.
 func (s Snapshot) write(
 	current *storagev1.CSIStorageCapacity, capacity, maximum *resource.Quantity, then Verdict,
 ) Verdict {
@@ -201,7 +205,7 @@ func (s Snapshot) write(
 	return do{Finding: then.Because(), Actions: []Action{action}, Then: then}
 }
 
-// isSame compares the fields that a publisher writes.
+// isSame reports whether two objects are equal in the fields that a publisher writes.
 func isSame(a, b *storagev1.CSIStorageCapacity) bool {
 	return ValuesOf(a) == ValuesOf(b) &&
 		a.Labels[names.LabelCapacityDriver] == b.Labels[names.LabelCapacityDriver] &&

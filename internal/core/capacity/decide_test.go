@@ -38,7 +38,7 @@ func snapshot(objects ...*storagev1.CSIStorageCapacity) Snapshot {
 	return Snapshot{Key: Key{"w", "zone=a"}, IsPlanned: true, Class: waiting("w"), Objects: objects, Rules: central, MaxAge: time.Hour}
 }
 
-// text is a verdict in one line: the reason, the actions, and what follows them.
+// text returns a verdict as one line: the reason, the actions, and the verdict after them.
 func text(v Verdict) string {
 	switch v := v.(type) {
 	case do:
@@ -55,7 +55,7 @@ func text(v Verdict) string {
 
 func step(a Action) string {
 	switch a := a.(type) {
-	case AskDriver:
+	case GetCapacity:
 		return "ask"
 	case Create:
 		return "create " + values(a.Object)
@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// S-7: the question for the driver.
+// S-7: the GetCapacity request has the class parameters without reserved prefixes and the segment.
 func TestRequest(t *testing.T) {
 	s := snapshot()
 	s.Class.Parameters = map[string]string{
@@ -152,7 +152,7 @@ func TestAfterAnswer(t *testing.T) {
 	}
 }
 
-// S-6, LB-1: all of a new object.
+// S-6, LB-1: all fields of a new object.
 func TestObject(t *testing.T) {
 	s := snapshot()
 	s.Rules.Owner = &owner
@@ -181,7 +181,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// S-8: the API server allows one controller among the owners.
+// S-8: the API server allows one controller among the owners, so the new one replaces it.
 func TestOwnerTakesThePlaceOfAnotherController(t *testing.T) {
 	s := snapshot(published("a", 5, func(o *storagev1.CSIStorageCapacity) {
 		o.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "stays", UID: "o"}, {Kind: "ReplicaSet", Name: "old", UID: "r", Controller: new(true)}}
@@ -196,12 +196,12 @@ func TestOwnerTakesThePlaceOfAnotherController(t *testing.T) {
 	}
 }
 
-// S-9: a segment that fails.
+// S-9: the last capacity of a failing segment stays until MaxAge and is then withdrawn.
 func TestAfterFailure(t *testing.T) {
 	withdrawn := published("a", 5, func(o *storagev1.CSIStorageCapacity) { o.Capacity = nil })
 	for name, tc := range map[string]struct {
 		object     *storagev1.CSIStorageCapacity
-		unanswered time.Duration
+		failingFor time.Duration
 		maxAge     time.Duration
 		want       string
 	}{
@@ -215,7 +215,7 @@ func TestAfterFailure(t *testing.T) {
 		if tc.object != nil {
 			s.Objects = append(s.Objects, tc.object)
 		}
-		s.Unanswered, s.MaxAge = tc.unanswered, tc.maxAge
+		s.FailingFor, s.MaxAge = tc.failingFor, tc.maxAge
 		v := s.AfterFailure("Unavailable", "rpc error: code = Unavailable desc = the node is down")
 		if got := text(v); got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)

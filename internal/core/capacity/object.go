@@ -13,10 +13,10 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// namePrefix is that of upstream's generated names (S-6).
+// namePrefix is the prefix of upstream's generated names (S-6).
 const namePrefix = "csisc-"
 
-// nameHash is the number of bytes of a key's hash in the name of its object.
+// nameHash is the number of bytes of the key's hash that an object's name contains.
 const nameHash = 10
 
 // object returns a new object. Its name is made from the key, so that no second object can be
@@ -38,9 +38,9 @@ func (s Snapshot) name() string {
 	return namePrefix + hex.EncodeToString(sum[:nameHash])
 }
 
-// mark adds the labels and the owner that show whose object it is (S-6, S-8). The owner takes the
-// place of another controller, such as the ReplicaSet of an older revision: the API server allows
-// one.
+// mark adds the publisher's labels and owner reference (S-6, S-8). An owner reference of another
+// controller, such as the ReplicaSet of an older revision, is replaced: the API server allows only
+// one controller.
 func (r Rules) mark(object *storagev1.CSIStorageCapacity) {
 	if object.Labels == nil {
 		object.Labels = map[string]string{}
@@ -62,13 +62,13 @@ func isSameOwner(a, b metav1.OwnerReference) bool {
 	return a.UID == b.UID && a.Kind == b.Kind && a.Name == b.Name && isController(a) == isController(b)
 }
 
-// Values are the numbers in an object, which can be compared.
+// Values are the quantities in an object as comparable numbers.
 type Values struct {
 	Capacity, Maximum       int64
 	HasCapacity, HasMaximum bool
 }
 
-// ValuesOf returns the numbers in an object.
+// ValuesOf returns the quantities in an object.
 func ValuesOf(object *storagev1.CSIStorageCapacity) Values {
 	var v Values
 	if object.Capacity != nil {

@@ -10,16 +10,17 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// Key is one capacity that is published: what a StorageClass has in a segment.
+// Key identifies one published capacity: that of a StorageClass in a segment.
 type Key struct {
 	Class   string
 	Segment Segment
 }
 
-// String returns the key as text for people and for the index of the cache.
+// String returns the key as text, for messages and for the cache index.
 func (k Key) String() string { return k.Class + " in " + k.Segment.String() }
 
-// KeyOf returns the key of an object. ok is false for an object that no provisioner writes.
+// KeyOf returns the key of an object. ok is false if the object has a selector that no provisioner
+// writes.
 func KeyOf(object *storagev1.CSIStorageCapacity) (key Key, ok bool) {
 	segment, ok := ofSelector(object.NodeTopology)
 	return Key{object.StorageClassName, segment}, ok
@@ -32,12 +33,12 @@ type Rules struct {
 	ManagedBy string // label of the objects; see [names.CapacityManager]
 	// Owner is the controller reference of the objects; nil for none.
 	Owner *metav1.OwnerReference
-	// Immediate publishes capacities of classes with immediate binding too, which the scheduler does
-	// not read (F-19).
+	// Immediate also publishes the capacities of classes with immediate binding, although the
+	// scheduler does not read them (F-19).
 	Immediate bool
 }
 
-// publishes reports whether capacities of a class are published (S-1).
+// publishes reports whether the capacities of a class are published (S-1).
 func (r Rules) publishes(class *storagev1.StorageClass) bool {
 	if class == nil || class.Provisioner != r.Driver {
 		return false
@@ -46,7 +47,8 @@ func (r Rules) publishes(class *storagev1.StorageClass) bool {
 	return mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer || r.Immediate
 }
 
-// Owns reports whether an object was published by this publisher, or by upstream's in its place.
+// Owns reports whether an object was published by this publisher or by upstream's provisioner in
+// its place.
 func (r Rules) Owns(object *storagev1.CSIStorageCapacity) bool {
 	return object.Labels[names.LabelCapacityDriver] == r.Driver &&
 		object.Labels[names.LabelCapacityManagedBy] == r.ManagedBy
@@ -61,7 +63,7 @@ type Plan struct {
 	known    map[Segment]bool
 }
 
-// NewPlan combines each class with each segment (S-1).
+// NewPlan returns a plan with each published class in each segment (S-1).
 func NewPlan(classes []*storagev1.StorageClass, segments []Segment, rules Rules) *Plan {
 	plan := &Plan{
 		Keys: map[Key]bool{}, uids: map[string]types.UID{}, segments: segments, known: make(map[Segment]bool, len(segments)),
@@ -83,9 +85,9 @@ func NewPlan(classes []*storagev1.StorageClass, segments []Segment, rules Rules)
 	return plan
 }
 
-// Changes returns the keys that are in one of two plans only, those to publish first, each part in
-// order. A class that was deleted and created again may have other parameters, so its keys count as
-// new (S-13). A nil plan is an empty one.
+// Changes returns the new keys of after, sorted, and then the keys that only before has, sorted.
+// The keys of a class that was deleted and created again count as new, since its parameters may
+// differ (S-13). A nil plan is empty.
 func Changes(before, after *Plan) []Key {
 	keys := missing(before, after)
 	for _, key := range missing(after, before) {
@@ -96,7 +98,7 @@ func Changes(before, after *Plan) []Key {
 	return keys
 }
 
-// missing are the keys of other that p does not have, or has of another class with the same name.
+// missing returns the keys of other that p lacks, or that p has for a class with another uid.
 func missing(p, other *Plan) []Key {
 	if other == nil {
 		return nil
@@ -121,8 +123,8 @@ func (p *Plan) list() []string {
 
 func (p *Plan) has(key Key) bool { return p != nil && p.Keys[key] }
 
-// Touched returns the keys whose capacity changes with a volume that is reachable in these
-// segments. No segments mean a volume that is reachable from everywhere (S-15).
+// Touched returns the keys whose capacity changes with a volume that is reachable from these
+// segments. An empty list means a volume that is reachable from everywhere (S-15).
 func (p *Plan) Touched(places []Segment) []Key {
 	var keys []Key
 	for _, segment := range p.touchedSegments(places) {
@@ -156,8 +158,9 @@ func (p *Plan) touchedSegments(places []Segment) []Segment {
 	return slices.Compact(touched)
 }
 
-// Leftovers returns the objects of node deployments whose node is gone (S-20): a provisioner per
-// node labels its objects with the node, and nothing deletes them when the node is removed.
+// Leftovers returns the objects that per-node provisioners published for nodes that no longer exist
+// (S-20). Such a provisioner labels its objects with its node, and does not run any more when the
+// node is removed.
 func Leftovers(objects []*storagev1.CSIStorageCapacity, nodes []string, rules Rules) []*storagev1.CSIStorageCapacity {
 	managers := map[string]bool{rules.ManagedBy: true}
 	for _, node := range nodes {

@@ -46,7 +46,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// S-13: a class that was created again may have other parameters.
+// S-13: a class that was deleted and created again may have other parameters, so its keys count as
+// new.
 func TestChangesOfARenewedClass(t *testing.T) {
 	before := NewPlan([]*storagev1.StorageClass{waiting("v"), waiting("w")}, []Segment{"a"}, central)
 	renewed := waiting("w")
@@ -94,7 +95,7 @@ func TestChangesOracle(t *testing.T) {
 	})
 }
 
-// S-15: what a volume changes.
+// S-15: a new or deleted volume changes the capacity of each segment that overlaps its own.
 func TestTouched(t *testing.T) {
 	plan := NewPlan([]*storagev1.StorageClass{waiting("w")}, []Segment{"host=1,zone=a", "host=2,zone=a", "host=3,zone=b"}, central)
 	for name, tc := range map[string]struct {
@@ -116,7 +117,7 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// S-20: what a node deployment left behind.
+// S-20: the objects of a per-node provisioner are leftovers when its node does not exist.
 func TestLeftovers(t *testing.T) {
 	object := func(name, driver, manager string) *storagev1.CSIStorageCapacity {
 		return &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{

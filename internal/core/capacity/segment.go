@@ -12,12 +12,11 @@ import (
 	"github.com/purser-csi/purser/internal/core/topology"
 )
 
-// Segment is a set of topology labels as a value that can be compared: key=value pairs in the order
-// of the keys, joined by commas. Neither sign can be part of a label. The empty segment is the whole
-// cluster.
+// Segment is a set of topology labels as a comparable string: key=value pairs, sorted by key and
+// joined by commas. Labels contain neither "=" nor ",". The empty segment is the whole cluster.
 //
-// Upstream's keys have pointers in them and are never equal, so that its queue grows (S-16), and it
-// never finds the object of the empty segment again (S-11).
+// Upstream's keys contain pointers and are never equal. So its queue grows (S-16), and it never
+// finds the object of the empty segment again (S-11).
 type Segment string
 
 // NewSegment returns the segment with the labels.
@@ -42,7 +41,7 @@ func (s Segment) Labels() map[string]string {
 	return labels
 }
 
-// String returns the segment as text for people.
+// String returns the segment as text for messages.
 func (s Segment) String() string {
 	if s == "" {
 		return "the whole cluster"
@@ -61,8 +60,8 @@ func (s Segment) overlaps(other Segment) bool {
 	return true
 }
 
-// ofSelector returns the segment of an object's nodeTopology. ok is false for a selector that no
-// provisioner writes.
+// ofSelector returns the segment of an object's nodeTopology. ok is false if the selector has
+// expressions, which no provisioner writes.
 func ofSelector(selector *metav1.LabelSelector) (segment Segment, ok bool) {
 	if selector == nil {
 		return "", true
@@ -70,11 +69,12 @@ func ofSelector(selector *metav1.LabelSelector) (segment Segment, ok bool) {
 	return NewSegment(selector.MatchLabels), len(selector.MatchExpressions) == 0
 }
 
-// Segments returns the segments of all nodes where the driver is registered, each once and in order
-// (S-2). A node that lacks one of the driver's topology labels is skipped.
+// Segments returns the segments of all nodes where the driver is registered, sorted and without
+// duplicates (S-2). A node that lacks one of the driver's topology labels is skipped.
 //
-// Nodes that registered the driver without topology keys stand for the whole cluster. They count
-// only while no node has keys: an object for the whole cluster would hide that a segment is full.
+// A node that registered the driver without topology keys gives the segment of the whole cluster.
+// That segment is dropped if other nodes have keys: an object for the whole cluster would hide that
+// a segment is full.
 func Segments(nodes []*corev1.Node, csiNodes []*storagev1.CSINode, driver string) []Segment {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for _, node := range nodes {
@@ -96,8 +96,8 @@ func Segments(nodes []*corev1.Node, csiNodes []*storagev1.CSINode, driver string
 	return slices.Sorted(maps.Keys(found))
 }
 
-// OfAffinity returns the segments in which a volume is reachable. Terms that are no segments are
-// left out.
+// OfAffinity returns the segments from which a volume is reachable. A term with other operators
+// than In, or with several values, is no segment and is left out.
 func OfAffinity(affinity *corev1.VolumeNodeAffinity) []Segment {
 	if affinity == nil || affinity.Required == nil {
 		return nil

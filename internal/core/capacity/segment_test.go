@@ -22,7 +22,7 @@ func csiNode(name string, keys ...string) *storagev1.CSINode {
 	}}
 }
 
-// S-2: the segments of the nodes.
+// S-2: each node where the driver is registered with all its topology keys gives a segment.
 func TestSegments(t *testing.T) {
 	a, b := map[string]string{"zone": "a", "rack": "1"}, map[string]string{"zone": "b", "rack": "1"}
 	for name, tc := range map[string]struct {
@@ -50,8 +50,8 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// S-4: the objects of the cache are not changed.
-func TestSegmentsLeavesKeysInOrder(t *testing.T) {
+// S-4: Segments does not sort the topology keys of a cached CSINode in place.
+func TestSegmentsDoesNotSortCachedKeys(t *testing.T) {
 	csi := csiNode("1", "zone", "rack")
 	Segments([]*corev1.Node{node("1", map[string]string{"zone": "a", "rack": "1"})}, []*storagev1.CSINode{csi}, driver)
 	if diff := cmp.Diff(csiNode("1", "zone", "rack"), csi); diff != "" {
@@ -59,8 +59,8 @@ func TestSegmentsLeavesKeysInOrder(t *testing.T) {
 	}
 }
 
-// S-11, S-16: labels and back, and equal labels are equal values, whatever the order of the map.
-func TestSegmentIsAValue(t *testing.T) {
+// S-11, S-16: a segment has the labels that it was made from, and equal labels give equal segments.
+func TestSegmentsOfEqualLabelsAreEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-z]([a-z./-]{0,5}[a-z])?`)
 		labels := rapid.MapOf(word, rapid.StringMatching(`([A-Za-z0-9]([A-Za-z0-9_.-]{0,4}[a-z])?)?`)).Draw(t, "labels")
@@ -85,7 +85,7 @@ func TestSegmentIsAValue(t *testing.T) {
 	}
 }
 
-// S-15: where a volume was.
+// S-15: node affinity terms with one value for each key are segments.
 func TestOfAffinity(t *testing.T) {
 	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
