@@ -7,19 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// EndedObjects remembers by uid what this process knows of the end of objects before its watch shows
-// it. An entry goes when the watch shows the end, or after a while: a watch may have shown it before
-// the entry was made. The zero value is empty. It is safe for concurrent use.
+// EndedObjects is a set of uids of objects that this process knows to be deleted while its cache
+// may still have them. The caller removes a uid when the watch delivers the deletion. If the
+// deletion was delivered before the uid was added, the uid expires after [keepEnded]. The zero
+// value is empty. It is safe for concurrent use.
 type EndedObjects struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time
 	swept time.Time
 }
 
-// keepEnded is longer than a watch is behind.
+// keepEnded is longer than any delay of a watch.
 const keepEnded = 10 * time.Minute
 
-// Add remembers an object.
+// Add adds an object.
 func (e *EndedObjects) Add(uid types.UID, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -38,7 +39,7 @@ func (e *EndedObjects) Add(uid types.UID, now time.Time) {
 	e.swept = now
 }
 
-// Has reports whether the object is remembered.
+// Has reports whether the object is in the set.
 func (e *EndedObjects) Has(uid types.UID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,7 +47,7 @@ func (e *EndedObjects) Has(uid types.UID) bool {
 	return ok
 }
 
-// Forget drops an object, as when the watch shows its end.
+// Forget removes an object, for instance when the watch delivers its deletion.
 func (e *EndedObjects) Forget(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

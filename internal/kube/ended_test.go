@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What no watch takes away goes after a while.
+// A uid stays until it is removed or expires.
 func TestEndedObjects(t *testing.T) {
 	var e EndedObjects
 	now := time.Unix(1000, 0)

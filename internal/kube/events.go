@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EventsConfig is what [NewEvents] needs.
+// EventsConfig configures [NewEvents].
 type EventsConfig struct {
 	API       *rest.Config
 	Component string // the source of the events; the same after a restart, so that they aggregate (H-41)
@@ -32,9 +32,9 @@ type EventsConfig struct {
 // Events writes core/v1 events, which is what upstream's role allows (RB-4). It never blocks and
 // never fails a reconcile.
 //
-// client-go's broadcaster has one writer and room for 1000 events, and drops what comes faster: a
-// burst of claims loses a part of its events there. Here several lanes write, the events of one
-// object always in the same lane and so in order.
+// client-go's broadcaster has one writer and a queue of 1000 events. In a burst of claims the queue
+// is full and events are dropped. This recorder has several lanes with a writer each. All events of
+// one object are in the same lane, so they keep their order.
 type Events struct {
 	scheme    *runtime.Scheme
 	component string
@@ -70,7 +70,7 @@ type lane struct {
 	log        logr.Logger
 }
 
-// eventSink is the API server, as far as events go.
+// eventSink writes events to the API server.
 type eventSink interface {
 	Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error
 	Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error
@@ -169,7 +169,7 @@ func (e *Events) make(object runtime.Object, eventType, reason, message string) 
 	}, nil
 }
 
-// Close writes what waits, for a short time, and stops. What comes later is dropped.
+// Close writes the queued events for at most [closeTime] and stops. Later events are dropped.
 func (e *Events) Close() {
 	e.mu.Lock()
 	for i := range e.lanes {
@@ -194,7 +194,7 @@ func (l *lane) run(ctx context.Context, dropped func()) {
 	}
 }
 
-// attempts of one event, since a lost connection may be back in a moment.
+// attempts is the number of attempts to write one event, since a lost connection may recover.
 const attempts = 3
 
 func (l *lane) write(ctx context.Context, event *corev1.Event) error {
@@ -218,8 +218,8 @@ func (l *lane) write(ctx context.Context, event *corev1.Event) error {
 	return err
 }
 
-// send writes a new event, or counts up one that was written before. An event that the API server
-// has forgotten is new.
+// send creates an event, or increases the count of an event that was written before. If that event
+// has expired in the API server, a new one is created.
 func (l *lane) send(ctx context.Context, result *record.EventCorrelateResult) error {
 	event := result.Event
 	if event.Count > 1 && len(result.Patch) > 0 {

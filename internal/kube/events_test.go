@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// slowSink is an API server that takes its time and remembers what it was given.
+// slowSink is a slow API server that records the events written to it.
 type slowSink struct {
 	takes time.Duration
 	fails atomic.Int32 // requests that fail before the first succeeds
@@ -93,8 +93,8 @@ func TestEventsOfABurst(t *testing.T) {
 	}
 }
 
-// A failure that repeats is counted up, and one object that never stops is cut short; another
-// object is not.
+// A repeated event increases its count. The events of one object are rate limited, without effect
+// on other objects.
 func TestEventsThatRepeat(t *testing.T) {
 	sink := newSink(0)
 	events := newEvents(t.Context(), EventsConfig{Component: "driver_host"}, sink)
@@ -123,7 +123,8 @@ func TestEventsAreTriedAgain(t *testing.T) {
 	events.Event(claim("a"), corev1.EventTypeNormal, "Late", "after the end, no panic")
 }
 
-// What has a long name is told of too: that of an event is longer by seventeen characters.
+// Objects with names of the greatest length have events too, although an event's name is 17
+// characters longer than its object's.
 func TestEventsOfLongNames(t *testing.T) {
 	e := newEvents(t.Context(), EventsConfig{Component: "c"}, nil)
 	defer e.Close()

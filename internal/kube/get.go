@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Get reads an object into the given one and returns it; nil without an error for an object that
-// does not exist.
+// Get reads an object into into and returns it. It returns nil without an error if the object does
+// not exist.
 func Get[T client.Object](ctx context.Context, from client.Reader, key client.ObjectKey, into T) (T, error) {
 	var none T
 	err := from.Get(ctx, key, into)
@@ -21,7 +21,8 @@ func Get[T client.Object](ctx context.Context, from client.Reader, key client.Ob
 	return into, nil
 }
 
-// ReadOwn returns the newer of the cached object and what this process wrote; nil if there is none.
+// ReadOwn returns the newer of the cached object and this process' own write to it; nil if there is
+// neither.
 func ReadOwn[T client.Object](
 	ctx context.Context,
 	cached client.Reader,

@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// EndpointsLock is the lock that the external-provisioner took until v1.6: an annotation on an
-// Endpoints object (O-3). client-go does not have it any more.
+// EndpointsLock is the leader election lock of the external-provisioner up to v1.6: an annotation
+// on an Endpoints object (O-3). client-go no longer has it.
 type EndpointsLock struct {
 	Meta   metav1.ObjectMeta // name and namespace
 	Client corev1client.EndpointsGetter
 	Holder string
 
-	// The API is deprecated and stays; there is no other object that v1 would look at.
+	// The Endpoints API is deprecated but still served, and it is the only lock that v1 reads.
 	object *corev1.Endpoints //nolint:staticcheck // see above
 }
 
@@ -83,7 +83,8 @@ func (l *EndpointsLock) Update(ctx context.Context, record resourcelock.LeaderEl
 	return nil
 }
 
-// RecordEvent implements resourcelock.Interface; the lease has the events.
+// RecordEvent implements resourcelock.Interface. It does nothing: the other lock, a Lease, emits
+// the events.
 func (l *EndpointsLock) RecordEvent(string) {}
 
 // Identity implements resourcelock.Interface.
@@ -92,13 +93,13 @@ func (l *EndpointsLock) Identity() string { return l.Holder }
 // Describe implements resourcelock.Interface.
 func (l *EndpointsLock) Describe() string { return l.Meta.Namespace + "/" + l.Meta.Name }
 
-// unknownLeader is the holder that two locks with two holders show.
+// unknownLeader is the holder that [BothLocks] reports while the two locks have different holders.
 const unknownLeader = "leaderelection.k8s.io/unknown"
 
-// BothLocks is held by the process that holds two locks, so that during an upgrade neither one that
-// knows only the first nor one that knows only the second works at the same time. client-go's own
-// MultiLock reads the second lock again before it writes, so it can take it from a holder of a
-// moment ago.
+// BothLocks is held by a process that holds both locks. During an upgrade there are processes that
+// know only the first lock and processes that know only the second one; neither may lead beside the
+// holder of both. client-go's MultiLock is not enough: it reads the second lock again before it
+// writes it, so it overwrites a holder that acquired it in between.
 type BothLocks struct {
 	First, Second resourcelock.Interface
 
@@ -107,9 +108,9 @@ type BothLocks struct {
 
 var _ resourcelock.Interface = (*BothLocks)(nil)
 
-// Get implements resourcelock.Interface. While the two locks have different holders the answer is
-// an unknown holder, and it changes whenever one of them renews; so both must be silent for a whole
-// lease before a process takes them.
+// Get implements resourcelock.Interface. While the two locks have different holders it returns
+// [unknownLeader] and raw bytes that change with each renewal of either lock. So a process takes
+// over only after both have not been renewed for a whole lease duration.
 func (b *BothLocks) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	first, firstRaw, err := b.First.Get(ctx)
 	b.firstMissing = apierrors.IsNotFound(err)
@@ -140,8 +141,9 @@ func (b *BothLocks) Create(ctx context.Context, record resourcelock.LeaderElecti
 	return b.Update(ctx, record)
 }
 
-// Update implements resourcelock.Interface. Each lock is written as it was read; a change in
-// between fails, and what was written then is not enough to lead.
+// Update implements resourcelock.Interface. Each lock is written with the resourceVersion that Get
+// has read. If the second write conflicts, only the first lock was written, which does not make
+// this process the leader.
 func (b *BothLocks) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if err := write(ctx, b.First, record, &b.firstMissing); err != nil {
 		return err

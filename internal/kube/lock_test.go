@@ -17,7 +17,8 @@ type stored struct {
 	version int
 }
 
-// memoryLock is one contender's view of it, with the API server's rules about versions.
+// memoryLock is one contender's client of a stored lock, with the API server's rules about
+// resourceVersions.
 type memoryLock struct {
 	object   *stored
 	identity string
@@ -96,8 +97,8 @@ func TestBothLocksSeeEveryHolder(t *testing.T) {
 	}
 }
 
-// While two holders disagree, each renewal of either changes what is read, so no process takes over
-// before both are silent.
+// While the locks have different holders, a renewal of either one changes the raw bytes, so no
+// process takes over while one of them is renewed.
 func TestBothLocksChangeWithEither(t *testing.T) {
 	first, second := &stored{}, &stored{}
 	v1, v6 := &memoryLock{object: first, identity: "v1"}, &memoryLock{object: second, identity: "v6"}
@@ -117,8 +118,8 @@ func TestBothLocksChangeWithEither(t *testing.T) {
 	}
 }
 
-// The hole of client-go's MultiLock: the second lock is taken by another between our read and our
-// write.
+// client-go's MultiLock fails here: another process acquires the second lock between our read and
+// our write.
 func TestBothLocksNeverTakeFromAHolder(t *testing.T) {
 	first, second := &stored{}, &stored{}
 	v6 := &memoryLock{object: second, identity: "v6"}
@@ -144,7 +145,7 @@ func TestBothLocksNeverTakeFromAHolder(t *testing.T) {
 	}
 }
 
-// A leader that is alone takes both and keeps both.
+// A process without competitors acquires both locks and renews both.
 func TestBothLocksAreHeldTogether(t *testing.T) {
 	first, second := &stored{}, &stored{}
 	me := contender("me", first, second)

@@ -20,9 +20,9 @@ func cached(pv *corev1.PersistentVolume) func() (*corev1.PersistentVolume, bool,
 	return func() (*corev1.PersistentVolume, bool, error) { return pv, pv != nil, nil }
 }
 
-// The watch may pass our write between the two looks. What the cache showed before that is older
-// than the write.
-func TestRecentWhenTheWatchPassesMeanwhile(t *testing.T) {
+// The watch delivers the write while the cache is read. The object that was read from the cache is
+// older than the write.
+func TestOwnWritesWhenTheWatchPassesMeanwhile(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	got, found, err := r.Read(client.ObjectKey{Name: "a"}, func() (*corev1.PersistentVolume, bool, error) {
@@ -35,9 +35,10 @@ func TestRecentWhenTheWatchPassesMeanwhile(t *testing.T) {
 	}
 }
 
-// After a broken watch a deletion comes with the state from before the write, and before everything
-// that is newer. A write to an object of another uid stays: it is to one that was created since.
-func TestRecentForgetsWhatIsGone(t *testing.T) {
+// After a broken watch, a deletion is delivered with the object's state from before the write, and
+// before all newer events. The entry of an object with another uid stays: that object was created
+// later.
+func TestOwnWritesForgetsWhatIsGone(t *testing.T) {
 	of := func(uid types.UID, version string) *corev1.PersistentVolume {
 		pv := volume("a", version)
 		pv.UID = uid
@@ -53,7 +54,7 @@ func TestRecentForgetsWhatIsGone(t *testing.T) {
 	}
 }
 
-func TestRecentPassesErrorsOn(t *testing.T) {
+func TestOwnWritesPassesErrorsOn(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	unread := errors.New("no")
@@ -63,7 +64,7 @@ func TestRecentPassesErrorsOn(t *testing.T) {
 	}
 }
 
-func TestRecent(t *testing.T) {
+func TestOwnWrites(t *testing.T) {
 	key := client.ObjectKey{Name: "a"}
 	// Versions of different lengths: "10" is newer than "9".
 	for _, tc := range []struct {
@@ -103,7 +104,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
+func TestOwnWritesIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: volume("a", "11")})
 	r.Wrote(volume("a", "10"))
@@ -112,8 +113,8 @@ func TestRecentIgnoresAWriteThatTheWatchHasPassed(t *testing.T) {
 	}
 }
 
-// A list that comes again is no reason to forget, however long it is.
-func TestRecentForgets(t *testing.T) {
+// The objects of a new list drop no entries, however many there are.
+func TestOwnWritesForgets(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	for range 3 * sweepEvery {
@@ -135,9 +136,9 @@ func TestRecentForgets(t *testing.T) {
 	}
 }
 
-// The answer to a write often comes after the watch has shown it. Nothing may be left of that:
-// after a burst there may be no event for hours.
-func TestRecentKeepsNothingThatWasShown(t *testing.T) {
+// The response to a write often arrives after the watch has delivered the object. Then no entry may
+// be left: after a burst there may be no event for hours that would drop it.
+func TestOwnWritesKeepsNothingThatWasShown(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	name := func(i int) string { return strconv.Itoa(i % 300) }
 	for i := range 3000 {
@@ -162,10 +163,10 @@ func TestRecentKeepsNothingThatWasShown(t *testing.T) {
 	}
 }
 
-// After a broken watch the list shows what is newer than our write before it shows what we wrote
-// to, of which the cache has what was before. This holds whether the answer to the write came
-// before the list or amid it.
-func TestRecentWhileAListComes(t *testing.T) {
+// After a broken watch, the new list delivers an object that is newer than the write before it
+// delivers the written object, of which the cache still has the old state. The write must be read
+// both when its response arrives before the list and when it arrives during the list.
+func TestOwnWritesWhileAListComes(t *testing.T) {
 	list := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Handler().OnUpdate(nil, volume("b", "12")) }
 	write := func(r *OwnWrites[*corev1.PersistentVolume]) { r.Wrote(volume("a", "10")) }
 	for name, steps := range map[string][]func(*OwnWrites[*corev1.PersistentVolume]){"before": {write, list}, "amid": {list, write}} {
@@ -201,8 +202,9 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// What was written is unseen until the watch is as far; then the cache has it, or it is gone.
-func TestRecentUnseen(t *testing.T) {
+// An entry is unseen until the watch has reached its resourceVersion; from then on the cache has
+// the object, or it is deleted.
+func TestOwnWritesUnseen(t *testing.T) {
 	r := NewOwnWrites[*corev1.PersistentVolume]()
 	r.Wrote(volume("a", "10"))
 	r.Wrote(volume("b", "12"))

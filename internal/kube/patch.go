@@ -10,27 +10,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AddFinalizer and DropFinalizer change the named finalizers of the object with this uid and
-// nothing else. They are strategic merge patches on the list, so they cannot conflict with another
-// controller that changes its own finalizer at the same moment (D-20, k8s #1217), and the uid makes
-// them fail on an object that was created again.
+// AddFinalizer and [DropFinalizer] change only the named finalizers of the object with this uid.
+// They are strategic merge patches on the list, so they do not conflict when another controller
+// changes its own finalizer at the same time (D-20, k8s #1217). The uid makes them fail on an
+// object that was deleted and created again.
 func AddFinalizer(uid types.UID, finalizer string) client.Patch {
 	return metadataPatch(map[string]any{"uid": uid, "finalizers": []string{finalizer}})
 }
 
-// AddFinalizerUnchanged is [AddFinalizer] for an object in which nothing may have changed.
+// AddFinalizerUnchanged is [AddFinalizer] with the object's resourceVersion as precondition.
 func AddFinalizerUnchanged(o client.Object, finalizer string) client.Patch {
 	return metadataPatch(
 		map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": []string{finalizer}},
 	)
 }
 
-// DropFinalizer is the opposite of [AddFinalizer].
+// DropFinalizer removes finalizers; see [AddFinalizer].
 func DropFinalizer(o client.Object, finalizers ...string) client.Patch {
 	return metadataPatch(dropping(o, finalizers))
 }
 
-// DropFinalizerUnchanged is [DropFinalizer] for an object in which nothing may have changed.
+// DropFinalizerUnchanged is [DropFinalizer] with the object's resourceVersion as precondition.
 func DropFinalizerUnchanged(o client.Object, finalizers ...string) client.Patch {
 	metadata := dropping(o, finalizers)
 	metadata["resourceVersion"] = o.GetResourceVersion()
@@ -41,10 +41,10 @@ func dropping(o client.Object, finalizers []string) map[string]any {
 	return map[string]any{"uid": o.GetUID(), "$deleteFromPrimitiveList/finalizers": finalizers}
 }
 
-// DropFinalizerUnderPolicy drops a finalizer that the volume has, if its reclaim policy is still
-// the one of this view. It does not compare resource versions: the PV controller writes the status
-// of a new volume at the same moment, which is no reason to fail. A JSON patch can test; its index
-// holds, since the finalizer at it is tested as well.
+// DropFinalizerUnderPolicy removes a finalizer with the volume's reclaim policy as precondition.
+// The resourceVersion is no precondition: the PV controller may write the status at the same time,
+// which must not cause a conflict. A JSON patch names the finalizer by its index, and also tests
+// the value at that index.
 func DropFinalizerUnderPolicy(pv *corev1.PersistentVolume, finalizer string) client.Patch {
 	at := fmt.Sprintf("/metadata/finalizers/%d", slices.Index(pv.Finalizers, finalizer))
 	raw, err := json.Marshal([]map[string]any{
@@ -60,8 +60,8 @@ func DropFinalizerUnderPolicy(pv *corev1.PersistentVolume, finalizer string) cli
 }
 
 // SetClaimCondition writes one condition into the status of the claim with this uid. It is a
-// strategic merge patch on the list, whose entries go by their type, so it does not conflict with a
-// resizer that writes its own.
+// strategic merge patch on the list, which merges by type, so it does not conflict with a resizer
+// that writes another condition.
 func SetClaimCondition(uid types.UID, condition corev1.PersistentVolumeClaimCondition) client.Patch {
 	raw, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid},

@@ -10,17 +10,17 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// The writes that bind claims and volumes. Each changes what it is about and nothing else, and
-// carries what it relies on: a resource version where any change of the object must stop it, else a
-// test of the fields that matter, so that the removal of a finalizer at the same moment is no
-// reason to fail.
+// The patches that bind claims and volumes. Each has the uid as precondition. If any change of the
+// object must make it fail, it also has the resourceVersion. Else it tests only the fields that
+// matter, so that a finalizer removed at the same time causes no conflict.
 
 type object = map[string]any
 
-// yes is the value of annotations whose presence counts.
+// yes is the value of annotations of which only the presence matters.
 const yes = "yes"
 
-// TakeVolume puts the claim into spec.claimRef. mark says that the choice was the controller's (C3).
+// TakeVolume writes the claim into spec.claimRef. mark annotates that the controller chose the
+// volume (C3).
 func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, mark bool) client.Patch {
 	metadata := object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}
 	if mark {
@@ -32,8 +32,8 @@ func TakeVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 	}}})
 }
 
-// GiveVolumeBack undoes [TakeVolume]: all of it, or only the uid, which leaves the volume to claims
-// of that name, or of another one.
+// GiveVolumeBack undoes [TakeVolume]. With whole it removes spec.claimRef. Else it removes only the
+// uid, which reserves the volume for a claim of the same name, or for the claim to if set.
 func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.NamespacedName) client.Patch {
 	ref := object{"uid": nil, "resourceVersion": nil}
 	switch {
@@ -50,7 +50,7 @@ func GiveVolumeBack(pv *corev1.PersistentVolume, whole bool, to types.Namespaced
 	return merge(object{"metadata": metadata, "spec": object{"claimRef": ref}})
 }
 
-// PhaseUnchanged is a status for a volume in which nothing may have changed since it was seen.
+// PhaseUnchanged writes the phase of a volume with its resourceVersion as precondition.
 func PhaseUnchanged(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase, message string) client.Patch {
 	status := object{"phase": phase, "message": nil}
 	if message != "" {
@@ -59,8 +59,8 @@ func PhaseUnchanged(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePh
 	return merge(object{"metadata": object{"uid": pv.UID, "resourceVersion": pv.ResourceVersion}, "status": status})
 }
 
-// PhaseOfOwned is a status for a volume of the claim with this uid. Whose it is, its phase and its
-// reclaim policy must be those that were seen.
+// PhaseOfOwned writes the phase of a volume that belongs to the claim with this uid. It fails if
+// the owner, the phase or the reclaim policy has changed.
 func PhaseOfOwned(
 	pv *corev1.PersistentVolume,
 	owner types.UID,
@@ -78,8 +78,8 @@ func PhaseOfOwned(
 	return jsonPatch(append(steps, add("/status/phase", phase), add("/status/message", message)))
 }
 
-// NameVolume gives the claim its volume and says that the binding is complete. A claim's volume can
-// be set once, so the uid is all that this relies on.
+// NameVolume writes spec.volumeName of the claim and annotates that the binding is complete. The
+// API server lets volumeName be set only once, so the uid is the only precondition.
 func NameVolume(claim *corev1.PersistentVolumeClaim, volume string, mark bool) client.Patch {
 	annotations := object{names.AnnBindCompleted: yes}
 	if mark {
@@ -91,14 +91,14 @@ func NameVolume(claim *corev1.PersistentVolumeClaim, volume string, mark bool) c
 	})
 }
 
-// BoundClaim is what the status of a bound claim gets; nil for what it keeps.
+// BoundClaim has the status fields of a bound claim; nil fields stay unchanged.
 type BoundClaim struct {
 	AccessModes []corev1.PersistentVolumeAccessMode
 	Capacity    corev1.ResourceList
 	Attributes  *string
 }
 
-// BindStatus is the status of a claim that names this volume and is in the phase that was seen.
+// BindStatus writes the phase Bound. It fails if the claim's volume or phase has changed.
 func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status BoundClaim) client.Patch {
 	steps := []object{test("/metadata/uid", claim.UID), test("/spec/volumeName", volume)}
 	if claim.Status.Phase != "" {
@@ -114,7 +114,7 @@ func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status Bound
 	return jsonPatch(steps)
 }
 
-// ClearStatus is the status of a claim without a volume.
+// ClearStatus writes the phase of a claim without a volume and clears the other status fields.
 func ClearStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVolumeClaimPhase) client.Patch {
 	return merge(object{
 		"metadata": object{"uid": claim.UID, "resourceVersion": claim.ResourceVersion},
@@ -122,22 +122,22 @@ func ClearStatus(claim *corev1.PersistentVolumeClaim, phase corev1.PersistentVol
 	})
 }
 
-// NameProvisioner asks a provisioner for a volume, under both of the names that the annotation has
-// had (C4).
+// NameProvisioner annotates the claim with its provisioner, under the current and the beta name of
+// the annotation (C4).
 func NameProvisioner(claim *corev1.PersistentVolumeClaim, driver string) client.Patch {
 	return merge(object{"metadata": object{"uid": claim.UID, "annotations": object{
-		// a driver is not migrated
+		// a CSI driver is not a migrated plugin
 		names.AnnStorageProvisioner: driver, names.AnnBetaStorageProvisioner: driver, names.AnnMigratedTo: nil,
 	}}})
 }
 
-// NameClass gives the claim a class. It can be set once.
+// NameClass writes the claim's StorageClass, which the API server lets be set only once.
 func NameClass(claim *corev1.PersistentVolumeClaim, class string) client.Patch {
 	return merge(object{"metadata": object{"uid": claim.UID}, "spec": object{"storageClassName": class}})
 }
 
-// NameMigration says which driver took over an in-tree plugin; "" for none. The finalizers go with
-// it.
+// NameMigration annotates an object with the driver that took over its in-tree plugin; "" removes
+// the annotation. It also removes the finalizers.
 func NameMigration(o client.Object, driver string, finalizers []string) client.Patch {
 	annotation := object{names.AnnMigratedTo: driver}
 	if driver == "" {

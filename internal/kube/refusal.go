@@ -15,7 +15,7 @@ func IsUnserved(err error) bool {
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// IsRefusal reports whether the API server has answered, and would answer the same again.
+// IsRefusal reports whether an error is a response of the API server that a retry would not change.
 func IsRefusal(err error) bool {
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
 		return false

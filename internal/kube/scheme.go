@@ -12,12 +12,12 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// Scheme is shared by all, and no package may add to it: each is some hundred kilobytes, and there
-// is a recorder of events for every controller.
+// Scheme returns the scheme that the whole process shares, and to which no package may add. A
+// scheme takes some hundred kilobytes, and each controller has an event recorder that needs one.
 var Scheme = sync.OnceValue(NewScheme)
 
-// NewScheme knows the types that Purser reads and writes, and no others: every further type costs
-// memory and binary size.
+// NewScheme returns a scheme with only the types that Purser reads and writes: each further type
+// costs memory and binary size.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(scheme))

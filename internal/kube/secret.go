@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// SecretValues reads the values of a secret, and its version. They must be asked of the API server
-// and never of a cache, which would hold every secret of the cluster in memory, and for which
-// upstream's role has no permission (RB-8).
+// SecretValues reads the values of a secret and its resourceVersion. The read must be live: a cache
+// would hold all secrets of the cluster, and needs permissions that upstream's role does not have
+// (RB-8).
 func SecretValues(
 	ctx context.Context,
 	live client.Reader,
@@ -36,8 +36,7 @@ func SecretValues(
 	return values, secret.ResourceVersion, nil
 }
 
-// ReadSecret returns a function that is [SecretValues] without the version, for callers of the
-// driver.
+// ReadSecret returns [SecretValues] without the resourceVersion, as a function.
 func ReadSecret(live client.Reader) func(context.Context, types.NamespacedName) (map[string]string, error) {
 	return func(ctx context.Context, ref types.NamespacedName) (map[string]string, error) {
 		values, _, err := SecretValues(ctx, live, ref)
@@ -45,8 +44,8 @@ func ReadSecret(live client.Reader) func(context.Context, types.NamespacedName) 
 	}
 }
 
-// UnfitSecretError is a secret with a value that no call can carry. gRPC would say so without
-// naming either, and as if the driver had.
+// UnfitSecretError means that a secret has a value that is not UTF-8 and cannot be sent with gRPC.
+// The error of gRPC names neither secret nor key, and looks like an error of the driver.
 type UnfitSecretError struct {
 	Secret types.NamespacedName
 	Key    string
@@ -60,8 +59,7 @@ func (e UnfitSecretError) Error() string {
 	)
 }
 
-// SecretVersion is the version of a secret. The API server is asked for the metadata only, so no
-// value comes near this process.
+// SecretVersion returns the resourceVersion of a secret. It reads only the metadata.
 func SecretVersion(ctx context.Context, live client.Reader, ref types.NamespacedName) (string, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -69,7 +67,7 @@ func SecretVersion(ctx context.Context, live client.Reader, ref types.Namespaced
 	return secret.ResourceVersion, err
 }
 
-// unlogged keeps requests and answers out of the log, where client-go puts them whole at --v=8. The
-// metadata of a secret is no better than the rest of it: kubectl apply notes the values there
-// (R-59, U-48).
+// unlogged returns a context with which client-go logs no request or response; at --v=8 it logs
+// them whole. This is needed for the metadata of a secret too: kubectl apply writes the values into
+// an annotation (R-59, U-48).
 func unlogged(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }

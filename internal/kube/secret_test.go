@@ -56,9 +56,9 @@ func vault(t *testing.T, contentType string, encoder runtime.Encoder) client.Cli
 	return c
 }
 
-// R-59, U-48: client-go logs what the API server answers with at --v=8. Of a secret that is its
-// values, also where only its metadata is asked for, since kubectl apply notes them there. A client
-// in memory logs nothing, so this one is real.
+// R-59, U-48: client-go logs responses at --v=8. The response to a read of a secret has its values,
+// and so have its metadata, into which kubectl apply writes them. The client is a real one, since a
+// fake one logs nothing.
 func TestSecretValuesAreNotLogged(t *testing.T) {
 	scheme := NewScheme()
 	for contentType, encoder := range map[string]runtime.Encoder{
@@ -86,8 +86,8 @@ func TestSecretValuesAreNotLogged(t *testing.T) {
 	}
 }
 
-// gRPC takes text only. A value that is none is told by secret and key before anything is
-// sent, and never by itself.
+// gRPC carries only UTF-8 text. For another value the error names secret and key, but not the
+// value, and no call is made.
 func TestSecretValueThatIsNoText(t *testing.T) {
 	ref := types.NamespacedName{Namespace: "vault", Name: "create"}
 	for row, tc := range map[string]struct {

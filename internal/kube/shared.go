@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Values that thousands of objects have in common.
+// Pools of values that thousands of cached objects share.
 var (
 	pooledTexts    pool[string]
 	pooledPointers pool[*string]
@@ -17,18 +17,18 @@ var (
 	pooledAffinity pool[*corev1.VolumeNodeAffinity]
 )
 
-// mostPooled bounds a pool, for values that turn out to be different in each object, such as the
-// name of a secret for each claim.
+// mostPooled bounds the number of values in a pool, in case each object has a different one, such
+// as the name of a secret for each claim.
 const mostPooled = 1 << 10
 
-// pool keeps one of the values that are equal. What it gives must not be changed.
+// pool holds one copy of equal values. Callers must not change a value from a pool.
 type pool[V any] struct {
 	mu   sync.Mutex
 	have map[string]V
 }
 
-// get is the value that was first given for the key. A pool that is full begins anew: what was
-// given before stays good.
+// get returns the pooled value for the key; the first value given for a key is the pooled one. A
+// full pool is emptied, which does not affect values in use.
 func (p *pool[V]) get(key string, value V) V {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func sharedList(list []string) []string {
 	return pooledLists.get(fmt.Sprintf("%q", list), list)
 }
 
-// sharedPart has the entries with the keys.
+// sharedPart returns a pooled map with only these keys.
 func sharedPart(whole map[string]string, keys []string) map[string]string {
 	var part map[string]string
 	var name strings.Builder
@@ -70,7 +70,7 @@ func sharedPart(whole map[string]string, keys []string) map[string]string {
 	return pooledMaps.get(name.String(), part)
 }
 
-// sharedAffinity returns where a volume is, once for all volumes of a node or a zone.
+// sharedAffinity returns a pooled node affinity: the volumes of a node or zone share one.
 func sharedAffinity(affinity *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffinity {
 	if affinity == nil || affinity.Required == nil {
 		return nil

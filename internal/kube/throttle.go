@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// Throttle is a limit for all requests of a process together. Each client that is made with a
-// configuration would have one of its own without it, and there is one for each kind of object.
+// Throttle is one rate limiter for all API requests of a process. Without it each client would have
+// its own limiter, and there is a client for each kind of object.
 type Throttle struct {
 	flowcontrol.RateLimiter
 
@@ -17,8 +17,8 @@ type Throttle struct {
 	told   atomic.Pointer[func(seconds float64)]
 }
 
-// NewThrottle lets burst requests pass at once and qps in each second, and as many for events, so
-// that neither waits for the other.
+// NewThrottle returns a token bucket limiter. Events have a second one of the same size, so that
+// events and other requests do not wait for each other.
 func NewThrottle(qps float32, burst int) *Throttle {
 	return &Throttle{
 		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(
@@ -28,7 +28,7 @@ func NewThrottle(qps float32, burst int) *Throttle {
 	}
 }
 
-// Tell sets the function that is called with the seconds that each request has waited.
+// Tell sets the function that is called with the time that each request has waited.
 func (t *Throttle) Tell(waited func(seconds float64)) { t.told.Store(&waited) }
 
 // Wait implements flowcontrol.RateLimiter.

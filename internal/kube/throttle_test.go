@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// 8.9: what waits for the limit can be seen.
+// 8.9: the time that requests wait for the limiter is reported.
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		throttle := NewThrottle(2, 3)

@@ -9,7 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// onHTTP2 is an API server that would take all requests on one connection.
+// onHTTP2 returns the configuration of an API server that accepts all requests on one HTTP/2
+// connection.
 func onHTTP2(t *testing.T, handle http.HandlerFunc) *rest.Config {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handle)
@@ -19,8 +20,8 @@ func onHTTP2(t *testing.T, handle http.HandlerFunc) *rest.Config {
 	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 }
 
-// All requests share a connection, but those that are apart.
-func TestApart(t *testing.T) {
+// All requests share a connection, except those of a dedicated transport.
+func TestDedicatedTransport(t *testing.T) {
 	var mu sync.Mutex
 	connections := map[string]int{}
 	api := onHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -52,7 +53,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// Each watch has a connection of its own, although the server would take all on one.
+// Each watch has its own connection, although the server accepts HTTP/2.
 func TestWatchesHaveConnectionsOfTheirOwn(t *testing.T) {
 	var mu sync.Mutex
 	connections := map[string]bool{}

@@ -11,13 +11,12 @@ import (
 
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Trim is a cache transform that drops what no decision ever reads, and that upstream keeps
-// (docs/rows.md 2.2,
-// #587). Nearly all that is in memory are claims and volumes which are bound: of those it keeps
-// what tells whose they are and what deletes them, and what they have in common it keeps once.
+// Trim is a cache transform that removes the fields that no decision reads (2.2, #587). Nearly all
+// cached objects are bound claims and volumes. Trim keeps of them what identifies the owner and
+// what the deletion needs, and pools equal values.
 //
-// An object that was trimmed must never be sent back whole; write patches. It shares maps, lists
-// and pointers with others, so a reader that is given no copy must not change it.
+// A trimmed object must not be sent in an update; use patches. It shares maps, lists and pointers
+// with other objects, so a reader without a deep copy must not change it.
 func Trim(in any) (any, error) {
 	object, err := meta.Accessor(in)
 	if err != nil {
@@ -43,8 +42,8 @@ func Trim(in any) (any, error) {
 	return in, nil
 }
 
-// trimClaim keeps the spec and the labels of a claim that is to get a volume, since the volume is
-// made from it. Once it has one, only which matters, and the class for the log.
+// trimClaim keeps the spec and the labels of a claim without a volume, since the volume is made
+// from them. Of a bound claim it keeps only the name of its volume, and the class for the log.
 func trimClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: shared(claim.Status.Phase)}
 	if claim.Spec.VolumeName == "" {
@@ -58,9 +57,9 @@ func trimClaim(claim *corev1.PersistentVolumeClaim) {
 	claim.Spec = corev1.PersistentVolumeClaimSpec{VolumeName: claim.Spec.VolumeName, StorageClassName: class}
 }
 
-// trimVolume keeps who owns a volume, whom it is for, where it is and how it is deleted. What it is
-// like is for others to read. Of a volume that is not of a CSI driver it keeps the source and the
-// labels: if its plugin was migrated, it is translated from these.
+// trimVolume keeps the provisioner, the claim, the node affinity and what the deletion needs. Of a
+// volume that is not CSI it keeps the source and the labels: if its in-tree plugin was migrated, it
+// is translated from these.
 func trimVolume(pv *corev1.PersistentVolume) {
 	labels, source := pv.Labels, pv.Spec.PersistentVolumeSource
 	trimMeta(
@@ -88,8 +87,8 @@ func trimVolume(pv *corev1.PersistentVolume) {
 	trimVolumeStatus(&pv.Status)
 }
 
-// trimVolumeStatus keeps the phase, and since when a volume has been released, which says how much
-// a view of it is worth.
+// trimVolumeStatus keeps the phase, and for a released volume the time of the phase change, from
+// which the decision tells whether a live read is needed.
 func trimVolumeStatus(status *corev1.PersistentVolumeStatus) {
 	since := status.LastPhaseTransitionTime
 	*status = corev1.PersistentVolumeStatus{Phase: shared(status.Phase)}
@@ -98,8 +97,8 @@ func trimVolumeStatus(status *corev1.PersistentVolumeStatus) {
 	}
 }
 
-// trimMeta keeps the named annotations, and of the rest what identifies an object and says whether
-// it is going. The list of finalizers stays whole, because a patch names a place in it.
+// trimMeta keeps the named annotations, the identity of an object, its timestamps and all
+// finalizers. The list of finalizers stays whole, because a JSON patch has an index in it.
 func trimMeta(o *metav1.ObjectMeta, annotations ...string) {
 	*o = metav1.ObjectMeta{
 		Namespace: shared(o.Namespace), Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,

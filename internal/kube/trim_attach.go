@@ -5,9 +5,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// TrimForAttaching returns a cache transform that keeps of a volume what the attach-detach
-// controller reads, beside what the inner transform keeps for other controllers: the driver and the
-// handle, or the in-tree source that they are translated from, and the access modes.
+// TrimForAttaching returns a cache transform that keeps what the inner transform keeps, and of a
+// volume also what the attach-detach controller reads: the access modes, and driver and handle, or
+// the in-tree source from which these are translated.
 func TrimForAttaching(inner toolscache.TransformFunc) toolscache.TransformFunc {
 	return func(in any) (any, error) {
 		pv, ok := in.(*corev1.PersistentVolume)

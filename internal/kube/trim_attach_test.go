@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What attachment.Decide and its indexes read of a bound volume stays.
+// TrimForAttaching keeps the fields of a bound volume that attachment.Decide and its indexes read.
 func TestTrimForAttaching(t *testing.T) {
 	trim := TrimForAttaching(TrimForBinding(BindingTrim{}))
 	pv := func(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {

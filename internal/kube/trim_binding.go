@@ -18,22 +18,22 @@ import (
 	"github.com/purser-csi/purser/internal/core/resizing"
 )
 
-// BindingTrim is what [TrimForBinding] looks out for while it sees the managers of each object.
+// BindingTrim configures [TrimForBinding]. While the transform has managedFields, it also detects
+// another controller that binds claims.
 type BindingTrim struct {
-	Manager string    // whose writes are ours
-	Since   time.Time // writes before this are of no interest
-	// Foreign is told, once for each manager, of a claim that another binder has bound; nil for
-	// no call. A user with a claim can invent managers: from a number on they are one,
-	// [OtherManagers].
+	Manager string    // the field manager of this process
+	Since   time.Time // writes before this are ignored
+	// Foreign is called once for each other field manager that has bound a claim; it may be nil.
+	// Users can invent field managers, so after the first [mostManagers] all further ones are
+	// reported as [OtherManagers].
 	Foreign func(manager, claim string)
 }
 
-// TrimForBinding returns a cache transform for the claims and volumes of the controllers that bind,
-// protect and expand. Of a bound pair it keeps what those decide on and what metrics count, and
-// what thousands have in common it keeps once. What is about to be bound, and a claim that is being
-// deleted, stays whole, but for its managed fields.
+// TrimForBinding returns a cache transform for the controllers that bind, protect and expand claims
+// and volumes. Of a bound pair it keeps what these decisions and the metrics read, and pools equal
+// values. Unbound objects, and a claim that is being deleted, lose only their managedFields.
 //
-// As with [Trim]: write patches, and change nothing that was not copied.
+// The restrictions of [Trim] apply: use patches, and change only deep copies.
 func TrimForBinding(config BindingTrim) toolscache.TransformFunc {
 	foreign := &foreignBinders{config: config, told: map[string]bool{}}
 	return func(in any) (any, error) {
@@ -98,13 +98,13 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// The condition Unused with each of its values. Claims share them: only the status is read.
+// The condition Unused with each of its values, shared by all claims. Only its status is read.
 var unusedConditions = map[corev1.ConditionStatus][]corev1.PersistentVolumeClaimCondition{
 	corev1.ConditionTrue:  {{Type: corev1.PersistentVolumeClaimUnused, Status: corev1.ConditionTrue}},
 	corev1.ConditionFalse: {{Type: corev1.PersistentVolumeClaimUnused, Status: corev1.ConditionFalse}},
 }
 
-// unusedOnly keeps of the conditions the status of Unused.
+// unusedOnly returns only the condition Unused, and of that only the status.
 func unusedOnly(conditions []corev1.PersistentVolumeClaimCondition) []corev1.PersistentVolumeClaimCondition {
 	for i := range conditions {
 		if conditions[i].Type == corev1.PersistentVolumeClaimUnused {
@@ -114,18 +114,18 @@ func unusedOnly(conditions []corev1.PersistentVolumeClaimCondition) []corev1.Per
 	return nil
 }
 
-// isWaiting reports whether the claim is to be bound, or is just being bound.
+// isWaiting reports whether the claim is not bound yet.
 func isWaiting(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase != corev1.ClaimBound && claim.Status.Phase != corev1.ClaimLost
 }
 
-// isChanging reports whether the claim's volume is to be expanded or modified, or is just being so.
-// A resizer in the same process writes its status.
+// isChanging reports whether the claim's volume is being expanded or modified, or should be. A
+// resizer in the same process writes the claim's status.
 func isChanging(claim *corev1.PersistentVolumeClaim) bool {
 	return resizing.Concerns(claim) || attributes.Concerns(claim)
 }
 
-// isFree reports whether the volume is to be bound, or is just being bound.
+// isFree reports whether the volume is not bound yet.
 func isFree(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == corev1.VolumeAvailable
 }
@@ -136,8 +136,8 @@ func trimBindingVolume(pv *corev1.PersistentVolume) {
 		return
 	}
 	labels := pv.Labels
-	// Those of the deletion are for a provisioner in the same process; every volume of upstream's
-	// has them.
+	// The two annotations of the deletion secret are for a provisioner in the same process. Each
+	// volume that upstream provisioned has them.
 	trimMeta(
 		&pv.ObjectMeta,
 		names.AnnBoundByController,
@@ -204,7 +204,7 @@ func sharedMode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode 
 	return mode
 }
 
-// sharedStorage keeps the size only, once for all that have it.
+// sharedStorage returns a pooled list with only the storage size.
 func sharedStorage(list corev1.ResourceList) corev1.ResourceList {
 	size, ok := list[corev1.ResourceStorage]
 	if !ok {
@@ -213,7 +213,7 @@ func sharedStorage(list corev1.ResourceList) corev1.ResourceList {
 	return pooledStorage.get(size.String(), corev1.ResourceList{corev1.ResourceStorage: size})
 }
 
-// sharedSource keeps which driver serves the volume, or of which kind it is otherwise.
+// sharedSource keeps only the driver of a CSI volume, and only the type of another volume.
 func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeSource {
 	if source.CSI != nil {
 		driver := shared(source.CSI.Driver)
@@ -231,20 +231,20 @@ func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeS
 	return kind
 }
 
-// foreignBinders notices another controller that binds claims: two that do take turns at every
-// claim, and tell people twice.
+// foreignBinders detects another controller that binds claims. Two binders in a cluster conflict on
+// each claim and emit each event twice.
 type foreignBinders struct {
 	config BindingTrim
 	mu     sync.Mutex
 	told   map[string]bool
 }
 
-// What a binder writes, as managedFields name it: the volume and the annotation, in one update.
-// A user who changes one of the two, or applies a claim that was exported, is none.
+// The fields that a binder writes in one update, as managedFields name them: the volume name and
+// the annotation. A user who changes one of the two, or applies an exported claim, is no binder.
 var boundFields = [][]byte{[]byte(`"f:` + names.AnnBindCompleted + `"`), []byte(`"f:volumeName"`)}
 
 const (
-	// OtherManagers is told in place of the names of managers that come after the first few.
+	// OtherManagers is reported in place of the names of managers after the first [mostManagers].
 	OtherManagers = "other"
 	mostManagers  = 16
 )
@@ -261,7 +261,8 @@ func (f *foreignBinders) look(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// wrote leaves out who created the claim with the annotation on it, which is a restore.
+// wrote reports whether the entry is the binding of a claim. A client that created the claim with
+// the annotation restores it from a backup, and does not count.
 func (f *foreignBinders) wrote(claim *corev1.PersistentVolumeClaim, entry *metav1.ManagedFieldsEntry) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Time != nil &&
 		entry.Time.After(f.config.Since) &&

@@ -36,8 +36,8 @@ func boundClaim() *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// What the binder decides must be the same with what is kept as with the whole objects, in every
-// phase of a pair.
+// The binder decides the same about trimmed and about whole objects, in each phase of a claim and
+// volume.
 func TestTrimForBindingKeepsDecisions(t *testing.T) {
 	claims := map[string]func(*corev1.PersistentVolumeClaim){
 		"bound": func(*corev1.PersistentVolumeClaim) {}, "lost": func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost },
@@ -87,7 +87,7 @@ func TestTrimForBindingKeepsDecisions(t *testing.T) {
 	}
 }
 
-// decisions are what the binder makes of the two, in words, whatever else it knows.
+// decisions returns the binder's verdicts about the two as text, in several snapshots.
 func decisions(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (all []string) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}}
 	for flags := range 4 {
@@ -111,7 +111,7 @@ func decisions(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume)
 	return all
 }
 
-// Protection, expansion and metrics read these (3.1 to 3.4, 1.16).
+// The fields that protection, expansion and metrics read stay (3.1 to 3.4, 1.16).
 func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
 	claim, pv := boundClaim(), fullVolume()
 	keptClaim, keptVolume := trimmedForBinding(t, claim.DeepCopy()), trimmedForBinding(t, pv.DeepCopy())
@@ -138,8 +138,8 @@ func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
 	}
 }
 
-// 10: another binder is noticed, once, and a client that restores or wrote before us, or plays with
-// a claim of his own, is not. Not even names that are made up on purpose are told without end.
+// 10: another binder is reported once. A client that restores a claim, wrote before the start of
+// this process, or changes its own claim is not reported. The number of reported names is bounded.
 func TestForeignBinders(t *testing.T) {
 	began := time.Unix(1000, 0)
 	fields := func(volume string) *metav1.FieldsV1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// keepForResizer restores what a resizer tells the driver of a volume.
+// keepForResizer restores the fields of a volume that a resizer sends to the driver.
 func keepForResizer(pv *corev1.PersistentVolume, whole corev1.PersistentVolumeSpec) {
 	pv.Spec.MountOptions = sharedList(whole.MountOptions)
 	source := whole.CSI
@@ -22,9 +22,8 @@ func keepForResizer(pv *corev1.PersistentVolume, whole corev1.PersistentVolumeSp
 	}
 }
 
-// TrimForPlane returns a cache transform for controllers and a provisioner that share what they
-// see: of each object it keeps what [TrimForBinding] keeps and what [Trim] does, which is less than
-// both of them apart.
+// TrimForPlane returns a cache transform for the cache that controllers and provisioner share. It
+// keeps the fields that [TrimForBinding] keeps and those that [Trim] keeps.
 func TrimForPlane(config BindingTrim) toolscache.TransformFunc {
 	forBinding := TrimForBinding(config)
 	return func(in any) (any, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// Nothing that the two trims keep apart is lost, so no controller decides differently on what the
-// plane has.
+// TrimForPlane keeps each field that TrimForBinding or Trim keeps, so no controller decides
+// differently in the plane.
 func TestTrimForPlaneKeepsWhatBothKeep(t *testing.T) {
 	free, onHost, grown := fullVolume(), fullVolume(), fullVolume()
 	free.Spec.ClaimRef = nil
@@ -39,7 +39,7 @@ func TestTrimForPlaneKeepsWhatBothKeep(t *testing.T) {
 	}
 }
 
-// What is in memory for each pair is still little.
+// TrimForPlane removes the fields of a bound pair that neither controllers nor provisioner read.
 func TestTrimForPlaneDropsTheRest(t *testing.T) {
 	for _, whole := range []runtime.Object{boundClaim(), fullVolume()} {
 		out, err := TrimForPlane(BindingTrim{})(whole)

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimPod is a cache transform that keeps of a pod which claims it names, where it runs, or why
-// nowhere, and how far it is on its way. A cluster has more pods than anything else that is
-// watched, and most of a pod is not about volumes.
+// TrimPod is a cache transform that keeps of a pod its claims, its node or why it has none, its
+// phase and its deletion. A cluster has more pods than other watched objects, and most fields of a
+// pod do not concern volumes.
 //
 // The template of an ephemeral volume's claim stays only while the claim may have to be created.
 func TrimPod(in any) (any, error) {
@@ -30,7 +30,7 @@ func TrimPod(in any) (any, error) {
 	return pod, nil
 }
 
-// unscheduled is why a pod has no node, which few are without for long.
+// unscheduled returns the condition that says why a pod has no node; nil for a scheduled pod.
 func unscheduled(pod *corev1.Pod) []corev1.PodCondition {
 	if pod.Spec.NodeName != "" {
 		return nil
@@ -43,7 +43,7 @@ func unscheduled(pod *corev1.Pod) []corev1.PodCondition {
 	return nil
 }
 
-// claimVolumes are the volumes that are claims. The list is no longer than it must be.
+// claimVolumes returns the volumes that are claims, in a slice of exactly that length.
 func claimVolumes(all []corev1.Volume, ends bool) []corev1.Volume {
 	n := 0
 	for i := range all {
@@ -72,8 +72,8 @@ func claimVolumes(all []corev1.Volume, ends bool) []corev1.Volume {
 	return kept
 }
 
-// TrimAttributesClass is a cache transform that keeps of a VolumeAttributesClass whether it is
-// going. What it sets is for the drivers to read.
+// TrimAttributesClass is a cache transform that keeps the metadata of a VolumeAttributesClass. It
+// removes the parameters, which no reader of this cache needs.
 func TrimAttributesClass(in any) (any, error) {
 	class, ok := in.(*storagev1.VolumeAttributesClass)
 	if !ok {

@@ -68,7 +68,7 @@ func TestTrimPod(t *testing.T) {
 	}
 }
 
-// 3.6: a pod that needs no claims any more does not keep what they are made from.
+// 3.6: the claim templates of a pod that has ended or is being deleted are removed.
 func TestTrimPodForgetsTemplates(t *testing.T) {
 	for what, end := range map[string]func(*corev1.Pod){
 		"succeeded": func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
@@ -83,7 +83,7 @@ func TestTrimPodForgetsTemplates(t *testing.T) {
 	}
 }
 
-// No decision about a pod depends on what is dropped.
+// The decisions about a trimmed and a whole pod are equal.
 func TestTrimPodChangesNoDecision(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim"}}
 	own := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-scratch", OwnerReferences: []metav1.OwnerReference{
@@ -128,7 +128,7 @@ func TestTrimAttributesClass(t *testing.T) {
 	}
 }
 
-// 8.23: why a pod has no node is kept for as long as it has none.
+// 8.23: the condition PodScheduled is kept while the pod has no node.
 func TestTrimPodKeepsWhyItWaits(t *testing.T) {
 	pod := fullPod()
 	pod.Status.Conditions = []corev1.PodCondition{

@@ -112,7 +112,7 @@ func TestTrimVolumePhaseTime(t *testing.T) {
 	}
 }
 
-// What is not there must not appear: an empty annotation is not the same as none.
+// Trim adds nothing: an empty annotation is not the same as none.
 func TestTrimVolumeThatHasLittle(t *testing.T) {
 	bare := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
 	if diff := cmp.Diff(bare, trimmed(t, bare)); diff != "" {
@@ -161,7 +161,7 @@ func TestPoolIsBounded(t *testing.T) {
 	}
 }
 
-// Decisions about volumes are the same from what is left of them.
+// The decisions about a trimmed and a whole volume are equal.
 func TestTrimChangesNoDecisionAboutVolumes(t *testing.T) {
 	edits := []func(*corev1.PersistentVolume){
 		func(*corev1.PersistentVolume) {},
@@ -194,7 +194,7 @@ func TestTrimChangesNoDecisionAboutVolumes(t *testing.T) {
 	}
 }
 
-// volumeVerdict is in words, and has what the actions name.
+// volumeVerdict returns the verdict about a volume as text, with the content of the actions.
 func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
 	s := reclaim.Snapshot{
 		Name: pv.Name, Volume: pv, Claim: reclaim.ClaimGone, Driver: reclaim.Driver{
@@ -210,8 +210,8 @@ func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
 	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), reclaim.ClassName(pv), reclaim.ClassToRead(pv))
 }
 
-// A claim with a volume gets none, and one that was begun for it is taken back: both without its
-// spec.
+// Two decisions about a trimmed claim with a volume: no second volume is provisioned, and a volume
+// from an unresolved request is deleted.
 func TestTrimChangesNoDecisionAboutClaims(t *testing.T) {
 	for _, volume := range []string{"", "another"} {
 		for _, pending := range []*intent.Entry{nil, {VolumeName: "v", Request: &csi.CreateVolumeRequest{Name: "v"}}} {

@@ -129,7 +129,7 @@ func metricsPage() string {
 		}
 	}
 	table("Ours", telemetry.Ours())
-	table("With upstream's names", slices.Concat(telemetry.Upstream, telemetry.Census, telemetry.BindingMetrics, telemetry.EphemeralMetrics, telemetry.NodeMetrics))
+	table("With upstream's names", slices.Concat(telemetry.Upstream, telemetry.StateMetrics, telemetry.BindingMetrics, telemetry.EphemeralMetrics, telemetry.NodeMetrics))
 	return b.String()
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // The metrics of attaching. The first three have upstream's names and labels (volume-controllers
-// 4.12), the others are those that upstream lacks.
+// 4.12); upstream does not have the others.
 var (
 	MetricAttachableInUse = Metric{
 		"storage_count_attachable_volumes_in_use", "gauge",
@@ -46,16 +46,16 @@ var (
 	}
 )
 
-// Emit gives one value of the gauge of this name.
+// Emit reports one value of the gauge with this name.
 type Emit func(name string, value float64, labels ...string)
 
-// Attaching times attaches and detaches. A nil value times nothing.
+// Attaching records the duration of attaches and detaches. A nil value records nothing.
 type Attaching struct {
 	waited, operations *prometheus.HistogramVec
 }
 
-// NewAttaching registers the metrics of attaching. collect gives the values of the gauges whenever
-// they are asked for.
+// NewAttaching registers the metrics of attaching. collect is called at each scrape and reports the
+// values of the gauges.
 func NewAttaching(registry prometheus.Registerer, collect func(Emit)) *Attaching {
 	a := &Attaching{
 		waited: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -77,14 +77,14 @@ func NewAttaching(registry prometheus.Registerer, collect func(Emit)) *Attaching
 	return a
 }
 
-// Waited times how long a node waited for a volume.
+// Waited records how long a node waited for a volume.
 func (a *Attaching) Waited(driver string, took time.Duration) {
 	if a != nil {
 		a.waited.WithLabelValues(driver).Observe(took.Seconds())
 	}
 }
 
-// Operation is what [Attaching.Ended] times.
+// Operation is an attach or detach that has ended.
 type Operation struct {
 	Name     string // volume_attach or volume_detach
 	Driver   string
@@ -92,7 +92,7 @@ type Operation struct {
 	Failed   bool
 }
 
-// Ended times one operation that the attacher has answered.
+// Ended records the duration of an operation that the attacher has ended.
 func (a *Attaching) Ended(o Operation, took time.Duration) {
 	if a == nil {
 		return
@@ -107,10 +107,10 @@ func (a *Attaching) Ended(o Operation, took time.Duration) {
 	a.operations.WithLabelValues(migrated, o.Name, status, Plugin(o.Driver)).Observe(took.Seconds())
 }
 
-// Plugin is the name of a CSI driver in upstream's labels.
+// Plugin returns the name of a CSI driver in upstream's labels.
 func Plugin(driver string) string { return "kubernetes.io/csi:" + driver }
 
-// sampled are gauges whose values are worked out when they are asked for.
+// sampled are gauges whose values are computed at each scrape.
 type sampled struct {
 	descriptions map[string]*prometheus.Desc
 	collect      func(Emit)

@@ -12,7 +12,7 @@ var (
 	metricVolumeOperation = Metric{
 		"volume_operation_total_seconds", "histogram",
 		[]string{"plugin_name", "operation_name"},
-		"Time from the wish for a volume to its binding (provision), and from its release to its end (delete).",
+		"Time from the provisioning of a volume to its binding (provision), and from its release to its end (delete).",
 	}
 	metricVolumeOperationErrors = Metric{
 		"volume_operation_errors_total", "counter",
@@ -35,13 +35,13 @@ var (
 	}
 )
 
-// Operations that are timed as a whole.
+// The values of the label operation_name.
 const (
 	OperationProvision = "provision"
 	OperationDelete    = "delete"
 )
 
-// BindingMetrics lists what [NewBinding] registers.
+// BindingMetrics lists the metrics that [NewBinding] registers.
 var BindingMetrics = []Metric{
 	metricVolumeOperation,
 	metricVolumeOperationErrors,
@@ -49,7 +49,7 @@ var BindingMetrics = []Metric{
 	metricRetroactiveClassErrors,
 }
 
-// Binding counts and times what the PV controller does.
+// Binding records the operations of the PV controller.
 type Binding struct {
 	took                 *prometheus.HistogramVec
 	failed               *prometheus.CounterVec
@@ -71,15 +71,15 @@ func NewBinding(registry prometheus.Registerer) *Binding {
 	return b
 }
 
-// Took is told of an operation that reached its end.
+// Took records an operation that has succeeded.
 func (b *Binding) Took(plugin, operation string, took time.Duration) {
 	b.took.WithLabelValues(plugin, operation).Observe(took.Seconds())
 }
 
-// Failed is told of a step that did not work.
+// Failed counts a step that has failed.
 func (b *Binding) Failed(plugin, operation string) { b.failed.WithLabelValues(plugin, operation).Inc() }
 
-// ClassAssigned is told of a claim that was to be given the default class.
+// ClassAssigned counts an attempt to assign the default class to a claim.
 func (b *Binding) ClassAssigned(err error) {
 	b.assigned.Inc()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The metrics of published storage capacities. Upstream's names are the first three (ME-5).
+// The metrics of published storage capacities. The first three have upstream's names (ME-5).
 var (
 	metricCapacityGoal = Metric{
 		"csistoragecapacities_desired_goal", "gauge", nil,
@@ -20,7 +20,7 @@ var (
 		"csistoragecapacities_obsolete", "gauge", nil,
 		"CSIStorageCapacity objects that exist and should not.",
 	}
-	// MetricCapacityOldest is how old what the scheduler reads is.
+	// MetricCapacityOldest is the age of the capacities that the scheduler reads.
 	MetricCapacityOldest = Metric{
 		"purser_capacity_oldest_answer_seconds", "gauge",
 		[]string{"class"},
@@ -34,14 +34,14 @@ var (
 	}
 )
 
-// CapacityState is what the metrics of storage capacities show at one moment.
+// CapacityState has the values of the metrics of storage capacities at one scrape.
 type CapacityState struct {
 	Goal, Current, Obsolete int
 	Oldest                  map[string]time.Duration // by class
 	Failing                 map[string]int           // by class
 }
 
-// capacities is computed when it is asked for.
+// capacities are gauges whose values are computed at each scrape.
 type capacities struct {
 	goal, current, obsolete, oldest, failing *prometheus.Desc
 	state                                    func() CapacityState

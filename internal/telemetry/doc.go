@@ -1,5 +1,4 @@
-// Package telemetry holds the names of what Purser tells of itself: metrics and log keys. Each
-// stands here once.
+// Package telemetry defines the metrics and the log keys.
 //
-// It must not know what is measured or logged, nor decide when.
+// It does not decide when something is measured or logged.
 package telemetry

@@ -14,7 +14,7 @@ var (
 	}
 )
 
-// EphemeralMetrics lists what [NewEphemeral] registers.
+// EphemeralMetrics lists the metrics that [NewEphemeral] registers.
 var EphemeralMetrics = []Metric{MetricEphemeralCreated, MetricEphemeralFailed}
 
 // Ephemeral counts claims that are created for pods.

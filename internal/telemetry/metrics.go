@@ -14,7 +14,7 @@ type Metric struct {
 	Help   string
 }
 
-// The metrics that are ours.
+// Metrics that upstream does not have.
 var (
 	MetricDecisions = Metric{
 		"purser_decisions_total", "counter",
@@ -56,7 +56,8 @@ var Upstream = []Metric{
 	metricSnapshotOperation, metricSnapshotInFlight,
 }
 
-// MetricSlowPath is registered by upstream's libraries and forgotten by ours (ME-7).
+// MetricSlowPath is registered by the libraries that upstream uses, but not by those that Purser
+// uses (ME-7).
 var MetricSlowPath = Metric{
 	"leader_election_slowpath_total", "counter",
 	[]string{"name"},
@@ -69,13 +70,13 @@ var MetricEventsDropped = Metric{
 	"Kubernetes events that were not written, because too many waited or the API server did not take them.",
 }
 
-// MetricThrottled is there with --kube-api-qps only.
+// MetricThrottled is registered only with --kube-api-qps.
 var MetricThrottled = Metric{
 	"purser_api_throttled_seconds_total", "counter", nil,
 	"Time that requests to the API server have waited for --kube-api-qps.",
 }
 
-// MetricOrphans is there with --orphan-audit-interval only.
+// MetricOrphans is registered only with --orphan-audit-interval.
 var MetricOrphans = Metric{
 	"purser_orphan_volumes", "gauge", nil,
 	"Volumes that the driver lists and no PersistentVolume names, with --orphan-audit-interval.",
@@ -101,19 +102,20 @@ func Ours() []Metric {
 	}
 }
 
-// NewCounter registers a metric that is a counter, or finds it: roles in one process count together.
+// NewCounter registers a counter, or returns the one that another role of the process has
+// registered.
 func NewCounter(registry prometheus.Registerer, m Metric) *prometheus.CounterVec {
 	return registered(registry, prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels))
 }
 
-// Metrics are what the controllers count.
+// Metrics are common to all controllers.
 type Metrics struct {
 	Decisions *prometheus.CounterVec
 	InFlight  *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics. uncertain counts the CreateVolume calls whose outcome is not
-// known.
+// NewMetrics registers the metrics. uncertain returns the number of CreateVolume requests whose
+// outcome is not known.
 func NewMetrics(registry prometheus.Registerer, uncertain func() int) *Metrics {
 	m := &Metrics{
 		Decisions: NewCounter(registry, MetricDecisions),

@@ -9,7 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/mounting"
 )
 
-// NodeMetrics are those of the node agent, with a kubelet's names, labels and buckets (5.11).
+// NodeMetrics are the metrics of the node agent, with the kubelet's names, labels and buckets
+// (5.11).
 var NodeMetrics = append([]Metric{metricCSIOperations}, volumeStats...)
 
 var metricCSIOperations = Metric{
@@ -29,7 +30,8 @@ var volumeStats = []Metric{
 	{"kubelet_volume_stats_inodes_used", "gauge", ofClaim, "Number of used inodes in the volume."},
 }
 
-// NewCSIOperations registers the metric of the agent's calls to drivers, and returns what notes one.
+// NewCSIOperations registers the metric of the agent's calls to drivers, and returns the function
+// that records a call.
 func NewCSIOperations(registry prometheus.Registerer) func(driver, method, code string, took time.Duration) {
 	calls := registered(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: metricCSIOperations.Name, Help: metricCSIOperations.Help,
@@ -40,7 +42,7 @@ func NewCSIOperations(registry prometheus.Registerer) func(driver, method, code 
 	}
 }
 
-// usage is read when the metrics are asked for.
+// usage are gauges whose values are read at each scrape.
 type usage struct {
 	descriptions []*prometheus.Desc
 	of           func() map[types.NamespacedName]mounting.Stats

@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MetricOldest is how long the longest waiting claim waits, by class: the one number to alert on.
+// MetricOldest is the age of the oldest pending claim by class, which the alerts use.
 var MetricOldest = Metric{
 	"purser_oldest_pending_claim_seconds", "gauge",
 	[]string{"class"},
 	"Age of the oldest claim that was given to the driver and has no volume yet, by class.",
 }
 
-// oldest is computed when it is asked for.
+// oldest is a gauge whose values are computed at each scrape.
 type oldest struct {
 	description *prometheus.Desc
 	ages        func() map[string]time.Duration

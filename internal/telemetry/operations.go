@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The metrics of whole operations, with the names, labels and buckets of upstream (ME-1 to ME-3).
+// The metrics of provisioning and deletion, with upstream's names, labels and buckets (ME-1 to
+// ME-3).
 var (
 	metricProvisioned = Metric{
 		"controller_persistentvolumeclaim_provision_total", "counter",
@@ -40,7 +41,7 @@ var (
 	}
 )
 
-// Operations counts attempts that ended, by their labels, and times those that succeeded.
+// Operations counts attempts by outcome and records the duration of those that succeeded.
 type Operations struct {
 	total, failed *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
@@ -68,7 +69,7 @@ func newOperations(registry prometheus.Registerer, total, failed, duration Metri
 	return o
 }
 
-// Succeeded counts an attempt that reached its end. A nil receiver counts nothing.
+// Succeeded counts a successful attempt. A nil receiver counts nothing.
 func (o *Operations) Succeeded(took time.Duration, labels ...string) {
 	if o == nil {
 		return
@@ -77,7 +78,7 @@ func (o *Operations) Succeeded(took time.Duration, labels ...string) {
 	o.duration.WithLabelValues(labels...).Observe(took.Seconds())
 }
 
-// Failed counts an attempt that did not. A nil receiver counts nothing.
+// Failed counts a failed attempt. A nil receiver counts nothing.
 func (o *Operations) Failed(labels ...string) {
 	if o == nil {
 		return

@@ -20,7 +20,7 @@ var (
 	}
 )
 
-// Served counts and times the calls that a CSI driver answers.
+// Served records the calls that a CSI driver serves.
 type Served struct {
 	took    *prometheus.HistogramVec
 	serving *prometheus.GaugeVec
@@ -42,7 +42,8 @@ func NewServed(registry prometheus.Registerer) *Served {
 	return s
 }
 
-// Begin counts a call in; the function that it returns counts it out. A nil Served counts nothing.
+// Begin records the start of a call, and returns the function that records its end. A nil Served
+// records nothing.
 func (s *Served) Begin(method string) (end func(code string)) {
 	if s == nil {
 		return func(string) {}

@@ -28,7 +28,7 @@ var snapshotBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300
 // unknownSnapshotDriver is the label of an operation whose driver was never known.
 const unknownSnapshotDriver = "unknown"
 
-// SnapshotState is how far a VolumeSnapshot or a VolumeGroupSnapshot is, as a watch shows it.
+// SnapshotState is the progress of a VolumeSnapshot or VolumeGroupSnapshot that a watch delivers.
 type SnapshotState struct {
 	UID            types.UID
 	Group          bool
@@ -42,8 +42,9 @@ type SnapshotState struct {
 	Driver func() string
 }
 
-// SnapshotOperations times the operations of the snapshot-controller from the first sight of their
-// object in this process on. It is safe for concurrent use. A nil receiver measures nothing.
+// SnapshotOperations records the operations of the snapshot-controller. An operation begins when
+// this process first sees its object. It is safe for concurrent use. A nil receiver records
+// nothing.
 type SnapshotOperations struct {
 	took     *prometheus.HistogramVec
 	inFlight prometheus.Gauge
@@ -73,8 +74,8 @@ func NewSnapshotOperations(registry prometheus.Registerer) *SnapshotOperations {
 	}
 }
 
-// Observe begins and ends the operations that follow from a state. An operation whose object goes
-// before it succeeded ends with the status cancel.
+// Observe begins and ends operations according to a state. If the object is deleted before an
+// operation succeeded, the operation ends with the status cancel.
 func (o *SnapshotOperations) Observe(now time.Time, s SnapshotState) {
 	if o == nil {
 		return

@@ -1,6 +1,6 @@
 package telemetry
 
-// Keys of log lines. Every line of a controller has the object's key and the reason.
+// Keys of log lines. Each line of a controller has the key of its object and the reason.
 const (
 	KeyClaim                = "claim"
 	KeyVolume               = "volume"
@@ -15,8 +15,8 @@ const (
 	KeyDriver               = "driver"
 	KeyNode                 = "node"
 	KeySegment              = "segment"
-	KeySize                 = "size" // that the claim asks for
-	KeyCode                 = "code" // gRPC code of the driver's answer
+	KeySize                 = "size" // requested by the claim
+	KeyCode                 = "code" // gRPC code of the driver's response
 	KeyReason               = "reason"
 	KeyAttempt              = "attempt"
 	KeyRetry                = "retryIn"

@@ -31,7 +31,7 @@ type Collector struct {
 // over all replicas is right.
 func New(cached client.Reader, elected <-chan struct{}) *Collector {
 	c := &Collector{cached: cached, elected: elected, descs: map[string]*prometheus.Desc{}}
-	for _, m := range telemetry.Census {
+	for _, m := range telemetry.StateMetrics {
 		c.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
 	}
 	return c

@@ -10,8 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// CheckKind says whether the provisioner makes the volume of a claim at all; it looks at the claim
-// alone. A claim without a source passes.
+// CheckKind returns why the provisioner does not make the volume of a claim, from the claim alone
+// nil if it may. A claim without a source passes.
 func CheckKind(claim *corev1.PersistentVolumeClaim, r Rules) *verdict.Finding {
 	ref := Of(claim)
 	switch {
@@ -29,8 +29,8 @@ func CheckKind(claim *corev1.PersistentVolumeClaim, r Rules) *verdict.Finding {
 	return nil
 }
 
-// Content returns what a request says of the source, or why no volume can be made from it. Both are
-// nil for a claim without a source.
+// Content returns the content source of the CreateVolume request, or why no volume can be made from
+// the source. Both are nil for a claim without a source.
 func Content(claim *corev1.PersistentVolumeClaim, s State, r Rules) (*csi.VolumeContentSource, *verdict.Finding) {
 	if Of(claim).IsNone() {
 		return nil, nil
@@ -68,7 +68,7 @@ func unread(s State) *verdict.Finding {
 // GrantResource is the resource of ReferenceGrants.
 const GrantResource = "referencegrants." + names.GatewayGroup
 
-// missing is about an object that does not exist.
+// missing returns a finding about an object that does not exist.
 func missing(what, problem string, fix ...string) *verdict.Finding {
 	finding := &verdict.Finding{
 		Reason: verdict.SourceMissing, Message: what + " " + problem,
@@ -80,7 +80,7 @@ func missing(what, problem string, fix ...string) *verdict.Finding {
 	return finding
 }
 
-// refused is a finding without a fix of its own.
+// refused returns a finding without a fix.
 func refused(reason verdict.Reason, format string, args ...any) *verdict.Finding {
 	return &verdict.Finding{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

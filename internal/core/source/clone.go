@@ -11,7 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// cloneChecks are in their order.
+// cloneChecks are, in this order.
 var cloneChecks = []func(*corev1.PersistentVolumeClaim, State, Rules) *verdict.Finding{
 	sourceClaimExists, sourceClaimIsBound, claimsHaveClasses, cloneIsLargeEnough, volumeIsUsable, cloneHasMode,
 }
@@ -46,7 +46,8 @@ func sourceClaimIsBound(_ *corev1.PersistentVolumeClaim, s State, _ Rules) *verd
 	return nil
 }
 
-// claimsHaveClasses is R-62. The classes may differ, and either way to name one counts (#333).
+// claimsHaveClasses is R-62. The two classes may differ. A class is named by spec.storageClassName
+// or by the beta annotation (#333).
 func claimsHaveClasses(claim *corev1.PersistentVolumeClaim, s State, _ Rules) *verdict.Finding {
 	for _, c := range []*corev1.PersistentVolumeClaim{s.Claim, claim} {
 		_, annotated := c.Annotations[names.AnnBetaStorageClass]
@@ -71,8 +72,8 @@ func cloneIsLargeEnough(claim *corev1.PersistentVolumeClaim, s State, _ Rules) *
 	}
 }
 
-// volumeIsUsable is R-65, each reason told apart. A volume of an in-tree plugin is translated before
-// (M-7).
+// volumeIsUsable is R-65, with a reason for each case. The caller has translated a volume of an
+// in-tree plugin (M-7).
 func volumeIsUsable(_ *corev1.PersistentVolumeClaim, s State, r Rules) *verdict.Finding {
 	of := fmt.Sprintf("PersistentVolume %q of source claim %q", s.Claim.Spec.VolumeName, s.Ref.NamespacedName)
 	switch pv := s.Volume; {

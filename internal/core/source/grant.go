@@ -10,16 +10,16 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Grant is the part of a ReferenceGrant that counts here.
+// Grant is the part of a ReferenceGrant that this package reads.
 type Grant struct {
 	From []GrantFrom
 	To   []GrantTo
 }
 
-// GrantFrom says who may refer to an object.
+// GrantFrom is the kind and namespace of objects that may refer to another object.
 type GrantFrom struct{ Group, Kind, Namespace string }
 
-// GrantTo says which objects may be referred to; an empty name is all of them.
+// GrantTo is what they may refer to; an empty name means all objects of the kind.
 type GrantTo struct{ Group, Kind, Name string }
 
 // NeedsGrant reports whether the source is in another namespace than its claim.

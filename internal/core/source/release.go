@@ -13,41 +13,43 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Verdict is what [Release] answers.
+// Verdict is the result of [Release].
 type Verdict = verdict.Verdict[Action]
 
-// Action is one thing to do for a source. The interface is sealed.
+// Action is an action on a source. The interface is sealed.
 //
 //sumtype:decl
 type Action interface{ action() }
 
-// Unprotect removes the provisioner's finalizer from this very source, unless a new user has come.
+// Unprotect removes the provisioner's finalizer from the source with this uid, unless it has a new
+// user.
 type Unprotect struct{}
 
 func (Unprotect) action() {}
 
-// Held is a source with what keeps it.
+// Held is a source with the users for which its finalizer stays.
 type Held struct {
 	State
 	Driver string
 	Users  Users
 }
 
-// Users are what a source is kept for. The zero value is no user.
+// Users are the users of a source. The zero value means none.
 type Users struct {
-	Claims []string // that wait for a volume from the source
-	Calls  int      // in flight in this process
-	// Requests are the content sources of the journal's requests, whose outcome is not known. The
-	// claim of one may be gone.
+	Claims []string // claims that wait for a volume from the source
+	Calls  int      // CreateVolume calls in flight in this process
+	// Requests are the content sources of the unresolved requests in the journal. The claim of such
+	// a request may be gone.
 	Requests []*csi.VolumeContentSource
 }
 
-// IsBusy reports whether there are users that are known without the handle of the source.
+// IsBusy reports whether the source has waiting claims or calls in flight. The users in Requests
+// can be matched only by the handle of the source.
 func (u Users) IsBusy() bool { return len(u.Claims) > 0 || u.Calls > 0 }
 
-// Release says whether the finalizer of a source may be removed: when no volume is being made from
-// it and no claim waits for one. That does not depend on whether the source is being deleted,
-// and it counts all users. A finalizer of another driver's provisioner is left alone.
+// Release decides whether the finalizer of a source is removed: when no volume is being made from
+// it and no claim waits for one. All users count. It does not matter whether the source is
+// being deleted. The finalizer of another driver's provisioner stays.
 func Release(h Held) Verdict {
 	object := h.Object()
 	inUse := verdict.Wait[Action]{Finding: *refused(verdict.SourceInUse, "%s is kept for %s", h.Ref, h.user())}
@@ -69,12 +71,12 @@ func Release(h Held) Verdict {
 	return verdict.Do[Action]{Finding: then.Because(), Actions: []Action{Unprotect{}}, Then: then}
 }
 
-// otherNodes is how often the requests of instances on other nodes are read while they keep a
-// source: no event tells when one is resolved.
+// otherNodes is the interval at which the journals of instances on other nodes are read while their
+// requests use a source. There is no event when such a request is resolved.
 const otherNodes = 30 * time.Second
 
-// AfterOthers says what follows when the requests of instances on other nodes are known, and their
-// outcome is not; nil to go on.
+// AfterOthers decides again with the unresolved requests of instances on other nodes; nil means
+// that the finalizer can be removed.
 func AfterOthers(h Held, requests []*csi.VolumeContentSource, now time.Time) Verdict {
 	h.Users.Requests = append(slices.Clone(h.Users.Requests), requests...)
 	switch v := Release(h).(type) {
@@ -92,12 +94,12 @@ func idle(reason verdict.Reason, format string, args ...any) Verdict {
 	return verdict.Nothing[Action]{Finding: *refused(reason, format, args...)}
 }
 
-// isOurs reports whether the provisioner of this driver put the finalizer on the source: volumes are
-// made from a source by its own driver only.
+// isOurs reports whether the provisioner of this driver added the finalizer to the source. Only the
+// driver of a source makes volumes from it.
 //
-// A snapshot whose content is gone can be restored by no driver, and a claim that names no volume
-// cannot be cloned. If it is being deleted as well, its finalizer protects nothing, whichever
-// provisioner put it.
+// No driver can restore a snapshot whose content is gone, or clone a claim that names no volume. If
+// such a source is being deleted, its finalizer protects nothing. Then isOurs is true, whichever
+// provisioner added it.
 func (h Held) isOurs() bool {
 	switch {
 	case h.Ref.IsSnapshot() && h.Content != nil:
@@ -114,7 +116,7 @@ func (h Held) isOurs() bool {
 		h.Claim.Annotations[names.AnnMigratedTo] == h.Driver
 }
 
-// user names what the source is kept for; empty for nothing.
+// user returns a description of the users of the source; empty if it has none.
 func (h Held) user() string {
 	handles := h.is
 	switch {
@@ -128,7 +130,7 @@ func (h Held) user() string {
 	return ""
 }
 
-// is reports whether a request is for this source, by its handle.
+// is reports whether a request has the handle of this source.
 func (h Held) is(c *csi.VolumeContentSource) bool {
 	if h.Ref.IsSnapshot() {
 		id := c.GetSnapshot().GetSnapshotId()
@@ -138,8 +140,8 @@ func (h Held) is(c *csi.VolumeContentSource) bool {
 	return id != "" && h.Volume != nil && h.Volume.Spec.CSI != nil && id == h.Volume.Spec.CSI.VolumeHandle
 }
 
-// Waits reports whether a claim without a volume may still get one from its source. A claim that is
-// being deleted gets none that was not begun, and what was begun is in the journal.
+// Waits reports whether a claim may still get a volume from its source. For a claim that is being
+// deleted no call is begun, and a call that was begun is in the journal.
 func Waits(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil
 }

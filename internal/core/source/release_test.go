@@ -22,8 +22,8 @@ func request(snapshot, volume string) *csi.VolumeContentSource {
 	}}
 }
 
-// with an instance for each node, the request of another one keeps the source, which is looked
-// at again.
+// with an instance for each node, the request of an instance on another node blocks the
+// removal of the finalizer, and the source is requeued.
 func TestAfterOthers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	h := Held{State: restored(), Driver: driver}
@@ -118,7 +118,7 @@ func checkRelease(t *testing.T, kind string, h Held, want verdict.Reason) {
 	}
 }
 
-// A claim that is bound or being deleted waits for nothing.
+// A claim that is bound or being deleted does not wait for a volume.
 func TestWaits(t *testing.T) {
 	c := claim(cloneRef)
 	if !Waits(c) {

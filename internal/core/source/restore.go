@@ -14,7 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// restoreChecks are in their order.
+// restoreChecks are, in this order.
 var restoreChecks = []func(*corev1.PersistentVolumeClaim, State, Rules) *verdict.Finding{
 	snapshotExists, snapshotIsBound, contentFits, snapshotIsReady, restoreIsLargeEnough, restoreHasMode,
 }
@@ -38,7 +38,7 @@ func BoundContent(vs *snapshotv1.VolumeSnapshot) string {
 	return ptr.Deref(vs.Status.BoundVolumeSnapshotContentName, "")
 }
 
-// SnapshotHandle returns the driver's id of the snapshot; empty when there is none yet.
+// SnapshotHandle returns the driver's id of the snapshot; empty while it is not known.
 func SnapshotHandle(content *snapshotv1.VolumeSnapshotContent) string {
 	if content == nil || content.Status == nil {
 		return ""
@@ -46,8 +46,8 @@ func SnapshotHandle(content *snapshotv1.VolumeSnapshotContent) string {
 	return ptr.Deref(content.Status.SnapshotHandle, "")
 }
 
-// snapshotExists is R-70. A snapshot that is being deleted is restored as long as the finalizer
-// keeps it: a restore that has begun goes on.
+// snapshotExists is R-70. A snapshot that is being deleted can be restored while it has the
+// finalizer, so that a restore that has begun goes on.
 func snapshotExists(_ *corev1.PersistentVolumeClaim, s State, _ Rules) *verdict.Finding {
 	switch {
 	case s.Snapshot == nil:
@@ -89,7 +89,7 @@ func snapshotIsReady(_ *corev1.PersistentVolumeClaim, s State, _ Rules) *verdict
 	return nil
 }
 
-// failure returns what the snapshotter says of a snapshot that is not usable.
+// failure returns the error in the status of a snapshot, to be appended to a message.
 func failure(vs *snapshotv1.VolumeSnapshot) string {
 	if vs.Status == nil || vs.Status.Error == nil || vs.Status.Error.Message == nil {
 		return ""
@@ -97,7 +97,8 @@ func failure(vs *snapshotv1.VolumeSnapshot) string {
 	return ": " + *vs.Status.Error.Message
 }
 
-// restoreIsLargeEnough is R-74. The driver expands what is larger.
+// restoreIsLargeEnough is R-74. If the claim asks for more than the snapshot has, the driver
+// expands the volume.
 func restoreIsLargeEnough(claim *corev1.PersistentVolumeClaim, s State, _ Rules) *verdict.Finding {
 	size := s.Snapshot.Status.RestoreSize
 	asked := requested(claim)

@@ -75,8 +75,8 @@ func restored() State {
 	}}
 }
 
-// checkContent fails the test unless the claim is refused for the reason, or has the handle if there
-// is none.
+// checkContent fails the test unless the claim is refused for the reason. If the reason is empty,
+// the request must have the handle of the source.
 func checkContent(t *testing.T, c *corev1.PersistentVolumeClaim, s State, r Rules, want verdict.Reason) {
 	t.Helper()
 	content, finding := Content(c, s, r)

@@ -6,19 +6,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// State is a source as the API server has it. A nil pointer means that the object does not exist.
+// State has the API objects of a source. A nil pointer means that the object does not exist.
 type State struct {
 	Ref      Ref
 	Claim    *corev1.PersistentVolumeClaim     // for a clone
-	Volume   *corev1.PersistentVolume          // that Claim names; one of an in-tree plugin is translated to CSI
+	Volume   *corev1.PersistentVolume          // the volume of Claim; one of an in-tree plugin is translated to CSI
 	Snapshot *snapshotv1.VolumeSnapshot        // for a restore
-	Content  *snapshotv1.VolumeSnapshotContent // that Snapshot is bound to
+	Content  *snapshotv1.VolumeSnapshotContent // the content of Snapshot
 	Grants   []Grant                           // in the namespace of the source, if [NeedsGrant]
-	// Unread says why an object could not be read; the zero value is that all were.
+	// Unread is the resource that could not be read; the zero value means that all were read.
 	Unread Unread
 }
 
-// Unread is an obstacle that an administrator removes.
+// Unread is a resource that the API server does not serve, or that the provisioner has no
+// permission to read.
 type Unread struct {
 	Resource  string // such as volumesnapshots.snapshot.storage.k8s.io; empty for no obstacle
 	Forbidden bool   // else the API server does not serve the resource
@@ -35,7 +36,7 @@ func (s State) Object() metav1.Object {
 	return &metav1.ObjectMeta{}
 }
 
-// Rules are what the decisions depend on besides the objects.
+// Rules are the settings that the decisions depend on.
 type Rules struct {
 	Driver         string
 	KeepVolumeMode bool // --prevent-volume-mode-conversion

@@ -14,7 +14,7 @@ var capacityInfos = map[Reason]Info{
 		"kubectl get csistoragecapacities -A shows what the scheduler sees."),
 	CapacityNotPlanned: silent("The class or the last node of the segment is gone, so its CSIStorageCapacity object is deleted.",
 		"Nothing to do."),
-	CapacityFailed: silent("The driver did not say the capacity of a segment. The last answer stays published, and the driver is asked again.",
+	CapacityFailed: silent("The driver did not say the capacity of a segment. The last answer stays published, and the call is retried.",
 		"The log has the driver's words. purser_capacity_failing counts such segments, purser_capacity_oldest_answer_seconds has the age of the data."),
 	CapacityUnknown: {
 		Warning, string(CapacityUnknown),

@@ -2,7 +2,7 @@ package verdict
 
 import "testing"
 
-// The code stands in every finding of the verdict, and nowhere else changes anything.
+// Coded sets the code in each finding of the verdict and changes nothing else.
 func TestCoded(t *testing.T) {
 	f := Finding{Reason: CreateFailed, Message: "no"}
 	for _, v := range []Verdict[int]{Nothing[int]{Finding: f}, Wait[int]{Finding: f}, Refuse[int]{Finding: f}, Do[int]{Finding: f, Then: Refuse[int]{Finding: f}}} {

@@ -97,7 +97,7 @@ var groupSnapshotInfos = map[Reason]Info{
 	},
 	GroupContentCreateFailed: {
 		Warning, eventGroupSnapshotContentCreationFailed, "The VolumeGroupSnapshotContent could not be made.",
-		"The message names the claim, volume, class or secret that stands in the way. It is tried again.",
+		"The message names the claim, volume, class or secret that stands in the way. It is retried.",
 	},
 	GroupRestoring: {
 		Warning, eventSnapshotDeletePending, "The VolumeGroupSnapshot is being deleted while a claim is being restored from a member.",
@@ -107,7 +107,7 @@ var groupSnapshotInfos = map[Reason]Info{
 		"If this lasts, read the events of the VolumeGroupSnapshotContent and of the members."),
 
 	GroupContentIdle: silent("The VolumeGroupSnapshotContent is as it should be, or another driver serves it.", "Nothing to do."),
-	GroupContentAwaits: silent("The driver is asked for the group once the VolumeGroupSnapshotContent has its finalizer and the uid of its group, so that none is lost.",
+	GroupContentAwaits: silent("The driver is asked for the group once the VolumeGroupSnapshotContent has its finalizer and the uid of its group, so that no group snapshot is leaked.",
 		"If this lasts, is the snapshot-controller running? It adds both."),
 	GroupContentAwaitsDeletion: silent("The VolumeGroupSnapshotContent is being deleted while its VolumeGroupSnapshot is not.",
 		"Delete the VolumeGroupSnapshot; the content and, with the policy Delete, the snapshots go with it."),
@@ -115,20 +115,20 @@ var groupSnapshotInfos = map[Reason]Info{
 		"Read the last Warning event of the VolumeGroupSnapshotContent."),
 	GroupContentCreating: silent("The driver is being asked for the group.",
 		"If this lasts, the driver has not answered yet: look at its log."),
-	GroupContentPolled: silent("The driver has made the group and is still processing it. It is asked again.",
+	GroupContentPolled: silent("The driver has made the group and is still processing it. The call is retried.",
 		"Nothing to do; the driver's log says how far it is."),
 	GroupContentDeleting: silent("The group is being deleted, or kept as the policy says, and the VolumeGroupSnapshotContent's finalizer is removed.",
 		"Nothing to do."),
 	GroupContentCallFailed: {
-		Warning, eventGroupSnapshotCreationFailed, "The driver failed to take the group. It is asked again with the same name.",
+		Warning, eventGroupSnapshotCreationFailed, "The driver failed to take the group. The call is retried with the same name.",
 		"The message has the driver's words, or names the class or secret that is missing.",
 	},
 	GroupContentCheckFailed: {
 		Warning, eventGroupSnapshotCheckFailed, "The driver did not confirm a group that exists already.",
-		"The message has the driver's words. Does the handle exist on the storage side?",
+		"The message has the driver's words. Does the handle exist on the backend?",
 	},
 	GroupContentDeleteFailed: {
-		Warning, eventGroupSnapshotDeleteError, "The driver failed to delete the group. It is asked again.",
+		Warning, eventGroupSnapshotDeleteError, "The driver failed to delete the group. The call is retried.",
 		"The message has the driver's words, or names the secret that cannot be read.",
 	},
 }

@@ -50,7 +50,7 @@ var modifyInfos = map[Reason]Info{
 		"Use a driver with the capability MODIFY_VOLUME. A driver that gains it with an upgrade is asked at once.",
 	},
 	ModifyFailed: {
-		Warning, eventVolumeModifyFailed, "The driver failed to apply the VolumeAttributesClass. It is tried again.",
+		Warning, eventVolumeModifyFailed, "The driver failed to apply the VolumeAttributesClass. It is retried.",
 		"The message has the driver's words. After an uncertain answer the same class is tried until the driver gives a final one.",
 	},
 	ModifyRefused: {

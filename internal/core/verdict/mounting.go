@@ -27,7 +27,8 @@ const (
 	PodContainersNotRun Reason = "ContainersNotRun"
 )
 
-// The agent emits its events by actions: one step concerns several pods.
+// The reasons are silent, because the agent emits its events as actions: one step concerns several
+// pods.
 var mountingInfos = map[Reason]Info{
 	MountClaimAwaited: silent("A claim of the pod does not exist, is not bound yet, or is being deleted, so its volume is not known.",
 		"kubectl get pvc; purser explain says why a claim is not bound. The pod goes on by itself."),
@@ -36,7 +37,7 @@ var mountingInfos = map[Reason]Info{
 	MountDriverAwaited: silent("No driver with the name has registered on the node.",
 		"Does the driver's node plugin run on the node, and is its registration socket in plugins_registry? kubectl get csinode NODE lists the drivers."),
 	MountTaken: silent("The volume has the access mode ReadWriteOncePod and another pod on the node uses it, or its PersistentVolume "+
-		"was made again with another handle while a pod has the former volume.",
+		"was created again with another handle while a pod has the previous volume.",
 		"Delete the pod that has the volume; give each pod a claim of its own."),
 	MountAttachAwaited: silent("The volume is not attached to the node yet. The node waits for the attach-detach controller and the attacher.",
 		"kubectl get volumeattachment; kubectl get node NODE -o jsonpath={.status.volumesAttached}. Is an attach-detach controller running, and the driver's csi-attacher?"),
@@ -52,13 +53,13 @@ var mountingInfos = map[Reason]Info{
 		"Nothing to do."),
 	VolumeUnmounted: silent("No pod on the node uses the volume, and nothing of it is left there.",
 		"Nothing to do."),
-	StageFailed: silent("NodeStageVolume failed, or could not be called. It is tried again.",
+	StageFailed: silent("NodeStageVolume failed, or could not be called. It is retried.",
 		"The event FailedMount or FailedMapVolume of the pod has the driver's words."),
-	PublishFailed: silent("NodePublishVolume failed, or could not be called, or the group of the files could not be set. It is tried again.",
+	PublishFailed: silent("NodePublishVolume failed, or could not be called, or the group of the files could not be set. It is retried.",
 		"The event FailedMount or FailedMapVolume of the pod has the driver's words."),
-	UnpublishFailed: silent("NodeUnpublishVolume failed. It is tried again, and nothing is removed before it succeeds.",
+	UnpublishFailed: silent("NodeUnpublishVolume failed. It is retried, and nothing is removed before it succeeds.",
 		"The agent's log has the driver's words. Is a process still using the volume?"),
-	UnstageFailed: silent("NodeUnstageVolume failed. It is tried again, and nothing is removed before it succeeds.",
+	UnstageFailed: silent("NodeUnstageVolume failed. It is retried, and nothing is removed before it succeeds.",
 		"The agent's log has the driver's words. Is the staging path mounted anywhere else?"),
 	NodeExpandFailed: silent("NodeExpandVolume failed. The pod keeps the volume with its old size.",
 		"The event VolumeResizeFailed of the pod has the driver's words. After InvalidArgument, OutOfRange or NotFound it is not tried again until the claim asks for another size."),

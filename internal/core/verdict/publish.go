@@ -1,7 +1,7 @@
 package verdict
 
-// Reasons of the attacher. Its role may write no events (AT-R2): the status of the VolumeAttachment
-// has its words.
+// Reasons of the attacher. Its ClusterRole has no permission for events (AT-R2), so errors are in
+// the status of the VolumeAttachment.
 const (
 	AttachmentNotOurs     Reason = "AttachmentNotOurs"
 	AttachmentDone        Reason = "AttachmentDone"
@@ -26,7 +26,7 @@ var publishInfos = map[Reason]Info{
 		"kubectl get csinode NODE -o yaml: does the driver's node pod run there?"),
 	AttachmentHeld: silent("Another VolumeAttachment of the same volume is attached or was asked for, and the volume may be attached to one node only.",
 		"It goes on when the other VolumeAttachment is gone. If no pod needs that one, delete it."),
-	AttachmentFailed: silent("The driver failed to attach or detach the volume, or the VolumeAttachment names something that cannot be attached. It is tried again.",
+	AttachmentFailed: silent("The driver failed to attach or detach the volume, or the VolumeAttachment names something that cannot be attached. It is retried.",
 		"kubectl describe volumeattachment NAME: status.attachError or status.detachError has the words."),
 	Attaching: silent("The driver is being asked to attach the volume.",
 		"If this takes long, look at the driver's log."),

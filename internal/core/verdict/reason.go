@@ -2,7 +2,7 @@ package verdict
 
 import "slices"
 
-// Reason names why a verdict is what it is. Reasons are stable: they are metric label values,
+// Reason identifies the cause of a verdict. Reasons are stable: they are metric label values,
 // fields of machine-readable output and the names of pages in docs/reasons.
 type Reason string
 
@@ -60,7 +60,8 @@ const (
 	VolumeSecretUnreadable Reason = "VolumeSecretUnreadable"
 )
 
-// Reasons about what protects claims, volumes and classes from going too early.
+// Reasons about the finalizers that protect claims, volumes and classes from deletion while they
+// are in use.
 const (
 	ClaimProtected            Reason = "ClaimProtected"
 	ClaimUsed                 Reason = "ClaimUsed"
@@ -80,7 +81,7 @@ const (
 	AttributesClassUnprotected Reason = "AttributesClassUnprotected"
 )
 
-// Reasons about claims that are to grow, and about ephemeral volumes of pods.
+// Reasons about the expansion of claims, and about ephemeral volumes of pods.
 const (
 	ExpansionNotRequested Reason = "ExpansionNotRequested"
 	ExpansionNotReady     Reason = "ExpansionNotReady"
@@ -94,18 +95,19 @@ const (
 	EphemeralFailed       Reason = "EphemeralFailed"
 )
 
-// WriteFailed is about either: the API server did not take a write or did not answer a read.
+// WriteFailed means that the API server refused a write or did not answer a read. It is a reason of
+// all controllers.
 const WriteFailed Reason = "WriteFailed"
 
-// HotLoopThrottled is about either: a controller has changed it in too many runs, one after the
-// other.
+// HotLoopThrottled means that a controller has changed the same object in too many successive runs.
+// It is a reason of all controllers.
 const HotLoopThrottled Reason = "HotLoopThrottled"
 
-// DecisionsEndless is about any object: the decisions about it did not come to an end, which is a
-// bug of Purser.
+// DecisionsEndless means that the decisions about an object did not end, which is a bug in Purser.
+// It is a reason of all controllers.
 const DecisionsEndless Reason = "DecisionsEndless"
 
-// These take the place of WriteFailed, for people, when it goes on.
+// These take the place of WriteFailed after several failures in a row, and cause an event.
 const (
 	ProvisioningHeldUp Reason = "ProvisioningHeldUp"
 	DeletionHeldUp     Reason = "DeletionHeldUp"
@@ -151,21 +153,21 @@ type Severity int
 const (
 	// Silent reasons cause no event.
 	Silent Severity = iota
-	// Normal reasons tell of progress.
+	// Normal reasons report progress.
 	Normal
-	// Warning reasons need a person's attention.
+	// Warning reasons need the attention of a user or administrator.
 	Warning
 )
 
-// Info is what is known of a reason apart from any one case.
+// Info describes a reason, independent of a particular case.
 type Info struct {
 	Severity Severity
 	Event    string // the event reason: upstream's where upstream has one (EV-1 to EV-8), else the reason itself
 	Meaning  string // for docs/reasons
-	Check    string // what to look at, for docs/reasons
+	Check    string // what a reader should check or do, for docs/reasons
 }
 
-// Describe returns what is known of a reason. An unknown reason is silent.
+// Describe returns the description of a reason. An unknown reason is silent.
 func Describe(r Reason) Info { return infos[r] }
 
 // All returns every reason in alphabetical order.
@@ -178,7 +180,8 @@ func All() []Reason {
 	return all
 }
 
-// The event reasons that upstream uses and that people and tools look for.
+// The event reasons of the external-provisioner and of kube-controller-manager's expand controller.
+// Tools look for them.
 const (
 	eventProvisioning          = "Provisioning"
 	eventProvisioningFailed    = "ProvisioningFailed"
@@ -202,7 +205,7 @@ const (
 	eventUnknownReclaimPolicy = "VolumeUnknownReclaimPolicy"
 )
 
-// upstreams are all of these.
+// upstreams lists the event reasons of upstream, without those of snapshots.
 var upstreams = []string{
 	eventProvisioning, eventProvisioningFailed, eventProvisioningSucceeded, eventVolumeDelete, eventVolumeFailedDelete,
 	eventExternalExpanding,
@@ -214,7 +217,7 @@ var upstreams = []string{
 	eventVolumeModifyCanceled,
 }
 
-// IsUpstreams reports whether upstream has events with this reason. Of the others no tool knows.
+// IsUpstreams reports whether upstream has events with this reason.
 func IsUpstreams(event string) bool {
 	return slices.ContainsFunc([][]string{upstreams, snapshotEvents, groupEvents}, func(events []string) bool {
 		return slices.Contains(events, event)

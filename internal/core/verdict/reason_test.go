@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every reason is documented: a person who meets one in an event must be able to look it up.
+// Each reason has a meaning and a check, from which its page in docs/reasons is generated.
 func TestReasonsAreDocumented(t *testing.T) {
 	for _, r := range All() {
 		info := Describe(r)
@@ -18,8 +18,8 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// An event that upstream has not got has the name of its reason, so that it is not mistaken for
-// upstream's, and the docs list it.
+// An event that upstream does not have is named after its reason, so that it is not mistaken for
+// one of upstream's. The documentation lists it.
 func TestOwnEvents(t *testing.T) {
 	var own []string
 	for _, r := range All() {

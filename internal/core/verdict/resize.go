@@ -39,7 +39,7 @@ var resizeInfos = map[Reason]Info{
 	ResizeOnNode: silent("The volume is larger, and the node has to expand its filesystem.",
 		"Start a pod that uses the claim if none runs; else read the kubelet's events about it."),
 	ResizeFailed: {
-		Warning, eventVolumeResizeFailed, "The driver failed to expand the volume. It is tried again.",
+		Warning, eventVolumeResizeFailed, "The driver failed to expand the volume. It is retried.",
 		"The message has the driver's words. After an uncertain answer the same size is tried until the driver gives a final one.",
 	},
 	ResizeRefused: {

@@ -73,20 +73,20 @@ var snapshotInfos = map[Reason]Info{
 		"Read the last Warning event of the VolumeSnapshotContent."),
 	ContentCreating: silent("The driver is being asked for the snapshot.",
 		"If this lasts, the driver has not answered yet: look at its log."),
-	ContentPolled: silent("The driver has made the snapshot and is still processing it. It is asked again.",
+	ContentPolled: silent("The driver has made the snapshot and is still processing it. The call is retried.",
 		"Nothing to do; the driver's log says how far it is."),
 	ContentDeleting: silent("The snapshot is being deleted, or kept as the policy says, and the VolumeSnapshotContent's finalizer is removed.",
 		"Nothing to do."),
 	ContentCreateFailed: {
-		Warning, eventSnapshotCreationFailed, "The driver failed to make the snapshot. It is asked again with the same name.",
+		Warning, eventSnapshotCreationFailed, "The driver failed to make the snapshot. The call is retried with the same name.",
 		"The message has the driver's words, or names the class or secret that is missing.",
 	},
 	ContentCheckFailed: {
 		Warning, eventSnapshotCheckFailed, "The driver did not confirm a snapshot that exists already.",
-		"The message has the driver's words. Does the snapshot handle exist on the storage side?",
+		"The message has the driver's words. Does the snapshot handle exist on the backend?",
 	},
 	ContentDeleteFailed: {
-		Warning, eventSnapshotDeleteError, "The driver failed to delete the snapshot. It is asked again.",
+		Warning, eventSnapshotDeleteError, "The driver failed to delete the snapshot. The call is retried.",
 		"The message has the driver's words, or names the secret that cannot be read.",
 	},
 
@@ -142,7 +142,7 @@ var snapshotInfos = map[Reason]Info{
 	},
 	SnapshotContentCreateFailed: {
 		Warning, eventSnapshotContentCreationFailed, "The VolumeSnapshotContent could not be made.",
-		"The message names the claim, volume, class or secret that stands in the way. It is tried again.",
+		"The message names the claim, volume, class or secret that stands in the way. It is retried.",
 	},
 	SnapshotRestoring: {
 		Warning, eventSnapshotDeletePending, "The VolumeSnapshot is being deleted while a claim is being restored from it.",

@@ -2,25 +2,27 @@ package verdict
 
 import "time"
 
-// Verdict is the answer of a decision whose actions are of type A. It is exactly one of [Nothing],
-// [Wait], [Refuse] and [Do]; the interface is sealed so that a switch over it can be complete.
+// Verdict is the result of a decision with actions of type A. It is exactly one of [Nothing],
+// [Wait], [Refuse] and [Do]. The interface is sealed, so that a linter can check that a switch is
+// complete.
 //
 //sumtype:decl
 type Verdict[A any] interface {
-	// Because says why: the one source of the log line, the metric label and the event.
+	// Because returns the finding, from which the log line, the metric label and the event are
+	// made.
 	Because() Finding
 	sealed(A)
 }
 
-// Finding is a reason together with what a person should read about this one case.
+// Finding is a reason with a message about this case.
 type Finding struct {
 	Reason  Reason
-	Message string // one sentence, without secret values; goes into the event unchanged
-	Fix     string // what would change the verdict; empty when nothing needs to be done
-	Code    string // gRPC code of the driver's answer that this is about; empty when it was not asked
+	Message string // one sentence, without secret values; the event has it unchanged
+	Fix     string // what a user can do to change the verdict; empty for nothing
+	Code    string // gRPC code of the driver's response; empty if the driver was not called
 }
 
-// Text is the message followed by the fix, as events and logs show it.
+// Text returns the message followed by the fix, for events and logs.
 func (f Finding) Text() string {
 	if f.Fix == "" {
 		return f.Message
@@ -28,42 +30,42 @@ func (f Finding) Text() string {
 	return f.Message + ". " + f.Fix
 }
 
-// Nothing says that the object is as it should be, or is not ours.
+// Nothing means that the object needs no change, or is not this controller's.
 type Nothing[A any] struct{ Finding }
 
-// Wait says that another component acts next. Until is when to look again at the latest; the zero
-// time means that a change of the object, or of one that it refers to, will wake us up.
+// Wait means that another component acts next. The key is requeued at Until. If Until is zero, only
+// an event about the object, or about one that it refers to, enqueues it.
 type Wait[A any] struct {
 	Finding
 	Until time.Time
 }
 
-// Refuse says that the wish cannot be met as things are.
+// Refuse means that the request cannot be met now.
 type Refuse[A any] struct {
 	Finding
 	Retry Retry
-	// Look is after how long to look at the inputs again, when some of them change without waking
-	// us up (H-43). The attempt itself is not due any sooner for that. Zero is not to look.
+	// Look is the time after which the inputs are read and decided on again, for inputs whose
+	// change enqueues no key (H-43). It does not shorten the backoff of the failed attempt. Zero
+	// means never.
 	Look time.Duration
 }
 
-// Do lists actions in the order in which they must happen. An action that ends unlike expected, or
-// whose answer must be looked at first, ends the list, and a further decision says what is next.
-// When all of them are done, Then is the verdict.
+// Do lists actions, to be done in this order. If Apply returns another verdict for an action, that
+// verdict takes the place of the rest of the list. When all actions are done, Then is the verdict.
 type Do[A any] struct {
 	Finding
 	Actions []A
 	Then    Verdict[A]
 }
 
-// Retry says how a refused wish is taken up again.
+// Retry is the delay policy after a [Refuse].
 type Retry int
 
 const (
-	// RetryWithBackoff tries again after a delay that doubles.
+	// RetryWithBackoff retries after a delay that doubles.
 	RetryWithBackoff Retry = iota
-	// RetrySlowly tries again after the longest delay, unless an input of the decision changes
-	// first (C-42, H-43).
+	// RetrySlowly retries after the longest delay, or earlier if an input of the decision changes
+	// (C-42, H-43).
 	RetrySlowly
 )
 
@@ -75,7 +77,7 @@ func DoFirst[A any](because Finding, actions []A, then Verdict[A]) Verdict[A] {
 	return Do[A]{Finding: because, Actions: actions, Then: then}
 }
 
-// Because implements Verdict for those that embed a finding.
+// Because implements Verdict for all types that embed Finding.
 func (f Finding) Because() Finding { return f }
 
 func (Nothing[A]) sealed(A) {}
@@ -83,7 +85,7 @@ func (Wait[A]) sealed(A)    {}
 func (Refuse[A]) sealed(A)  {}
 func (Do[A]) sealed(A)      {}
 
-// Coded returns the verdict with a gRPC code in its findings.
+// Coded returns the verdict with the gRPC code in all its findings.
 func Coded[A any](v Verdict[A], code string) Verdict[A] {
 	switch v := v.(type) {
 	case Nothing[A]:

@@ -1,3 +1,2 @@
-// Package verdicttest writes verdicts as short texts, for tables of tests. It must not know what
-// any verdict is about.
+// Package verdicttest formats verdicts as short texts, for tables of tests.
 package verdicttest

@@ -7,8 +7,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// Show returns a verdict as text: its kind and reason, and the types of its actions with what
-// follows them.
+// Show returns a verdict as text: its kind and reason, or the types of its actions and the verdict
+// after them.
 func Show[A any](v verdict.Verdict[A]) string {
 	switch v := v.(type) {
 	case verdict.Nothing[A]:

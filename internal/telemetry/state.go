@@ -27,5 +27,8 @@ var (
 		[]string{"namespace", "storage_class", "volume_attributes_class"},
 		"PersistentVolumeClaims that are not bound, by namespace and classes.",
 	}
-	Census = []Metric{MetricTotalVolumes, MetricBoundVolumes, MetricUnboundVolumes, MetricBoundClaims, MetricUnboundClaims}
+	// StateMetrics lists these metrics.
+	StateMetrics = []Metric{
+		MetricTotalVolumes, MetricBoundVolumes, MetricUnboundVolumes, MetricBoundClaims, MetricUnboundClaims,
+	}
 )
