@@ -50,16 +50,16 @@ func newExclusiveDisks() *exclusiveDisks {
 
 // wholeAttaching is a cluster with two nodes, the attach-detach controller and the attacher, with
 // the permissions as shipped.
-func wholeAttaching(t *testing.T, d *exclusiveDisks) port {
+func wholeAttaching(t *testing.T, d *exclusiveDisks) liveCluster {
 	t.Helper()
-	p := newPort(t)
+	p := newLiveCluster(t)
 	p.attachingWith(d)
 	return p
 }
 
 // attachingWith starts the attach-detach controller and the attacher, and returns the address of
 // the attach-detach controller.
-func (p port) attachingWith(d *exclusiveDisks, args ...string) (address func() string) {
+func (p liveCluster) attachingWith(d *exclusiveDisks, args ...string) (address func() string) {
 	p.Helper()
 	t := p.T
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name})
@@ -94,7 +94,7 @@ func (p port) attachingWith(d *exclusiveDisks, args ...string) (address func() s
 }
 
 // readyNode is a node that is ready, with the driver registered.
-func (p port) readyNode(name, driver string) {
+func (p liveCluster) readyNode(name, driver string) {
 	p.Helper()
 	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{names.AnnManagedAttach: "true"}}})
 	p.node(name, "id-"+name, driver)
@@ -103,7 +103,7 @@ func (p port) readyNode(name, driver string) {
 	})
 }
 
-func (p port) editNode(name string, edit func(*corev1.Node)) {
+func (p liveCluster) editNode(name string, edit func(*corev1.Node)) {
 	p.Helper()
 	rolestest.Eventually(p.T, "the status of node "+name, func() error {
 		node := &corev1.Node{ObjectMeta: metav1Name(name)}
@@ -115,7 +115,7 @@ func (p port) editNode(name string, edit func(*corev1.Node)) {
 	})
 }
 
-func (p port) podOn(name, node, claim string) *corev1.Pod {
+func (p liveCluster) podOn(name, node, claim string) *corev1.Pod {
 	p.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{
 		NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}, TerminationGracePeriodSeconds: new(int64(0)),
@@ -128,14 +128,14 @@ func (p port) podOn(name, node, claim string) *corev1.Pod {
 }
 
 // lists waits until a node's status lists the volume, or does not.
-func (p port) lists(node string, want int) {
+func (p liveCluster) lists(node string, want int) {
 	p.Helper()
 	await(p, fmt.Sprintf("node %s lists %d volumes", node, want), &corev1.Node{ObjectMeta: metav1Name(node)}, func(n *corev1.Node) bool {
 		return len(n.Status.VolumesAttached) == want
 	})
 }
 
-func (p port) noAttachments() {
+func (p liveCluster) noAttachments() {
 	p.Helper()
 	rolestest.Eventually(p.T, "no VolumeAttachment is left", func() error {
 		var list storagev1.VolumeAttachmentList

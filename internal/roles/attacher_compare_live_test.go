@@ -85,7 +85,7 @@ func TestAttacherComparesWithTheDriver(t *testing.T) {
 	}
 }
 
-func (p port) attachedWithoutError(va *storagev1.VolumeAttachment) {
+func (p liveCluster) attachedWithoutError(va *storagev1.VolumeAttachment) {
 	p.Helper()
 	await(p, "attached, and the error is taken back", va, func(va *storagev1.VolumeAttachment) bool {
 		return va.Status.Attached && va.Status.AttachError == nil

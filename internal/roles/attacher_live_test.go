@@ -33,7 +33,7 @@ type disks struct {
 }
 
 // attaching is a cluster with a node on which the driver is registered, and an attacher at work.
-func attaching(t *testing.T, args ...string) (port, *disks) {
+func attaching(t *testing.T, args ...string) (liveCluster, *disks) {
 	t.Helper()
 	d := newDisks(t)
 	return d.attaching(t, args...), d
@@ -74,9 +74,9 @@ func newDisks(t *testing.T) *disks {
 	return d
 }
 
-func (d *disks) attaching(t *testing.T, args ...string) port {
+func (d *disks) attaching(t *testing.T, args ...string) liveCluster {
 	t.Helper()
-	p := newPort(t)
+	p := newLiveCluster(t)
 	p.node("node", "i-1", d.name)
 	a := attacher.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -97,13 +97,13 @@ func (d *disks) attaching(t *testing.T, args ...string) port {
 }
 
 // node registers a driver on a node, as a kubelet does.
-func (p port) node(name, id, driver string) {
+func (p liveCluster) node(name, id, driver string) {
 	p.Helper()
 	p.create(&storagev1.CSINode{ObjectMeta: metav1Name(name), Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: id}}}})
 }
 
 // attachment writes a volume and a VolumeAttachment for it, as the attach-detach controller does.
-func (p port) attachment(name, driver string) *storagev1.VolumeAttachment {
+func (p liveCluster) attachment(name, driver string) *storagev1.VolumeAttachment {
 	p.Helper()
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name("pv-" + name), Spec: corev1.PersistentVolumeSpec{
 		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},

@@ -74,7 +74,7 @@ func (d *attemptDriver) asked() []string {
 }
 
 // selectNode sets the scheduler's annotation with the selected node on a claim.
-func (p port) selectNode(claim *corev1.PersistentVolumeClaim, node string) {
+func (p liveCluster) selectNode(claim *corev1.PersistentVolumeClaim, node string) {
 	p.Helper()
 	rolestest.Eventually(p.T, "select "+node, func() error {
 		if err := p.user.Get(p.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
@@ -90,7 +90,7 @@ func (p port) selectNode(claim *corev1.PersistentVolumeClaim, node string) {
 // and the zone of that node is sent. After an uncertain error the zone in the journal is sent
 // again, also after a restart, whatever node is selected by then.
 func TestZoneOfTheSecondAttempt(t *testing.T) {
-	p, d := newPort(t), newAttemptDriver()
+	p, d := newLiveCluster(t), newAttemptDriver()
 	p.waitingClass("waits", d.name, nil)
 	p.zonedNode("node-a", "a", d.name)
 	p.zonedNode("node-b", "b", d.name)
@@ -148,7 +148,7 @@ func TestZoneOfTheSecondAttempt(t *testing.T) {
 // capacity of the zone is published again, and the claim is given back to the scheduler. It selects
 // another zone, although the pod prefers the full one.
 func TestResourceExhaustedReschedules(t *testing.T) {
-	p := newPort(t, cluster.Scheduler)
+	p := newLiveCluster(t, cluster.Scheduler)
 	const gib = 1 << 30
 	d := newZonedDriver(map[string]int64{"a": 4 * gib, "b": 4 * gib})
 	t.Setenv("NAMESPACE", process.SystemNamespace)
@@ -189,7 +189,7 @@ func TestResourceExhaustedReschedules(t *testing.T) {
 // N-12: the central instance with the shipped permissions. The PV of a removed node is deleted,
 // that of an existing node stays.
 func TestReapRemovedNodes(t *testing.T) {
-	p, d := newPort(t), newAttemptDriver()
+	p, d := newLiveCluster(t), newAttemptDriver()
 	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelHostname: "n1"}}})
 	volumeOn := func(node string) *corev1.PersistentVolume {
 		pv := &corev1.PersistentVolume{

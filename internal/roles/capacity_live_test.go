@@ -105,7 +105,7 @@ func (d *zonedDriver) set(change func(*zonedDriver)) {
 }
 
 // waitingClass creates a class with the binding mode WaitForFirstConsumer.
-func (p port) waitingClass(name, driver string, parameters map[string]string) *storagev1.StorageClass {
+func (p liveCluster) waitingClass(name, driver string, parameters map[string]string) *storagev1.StorageClass {
 	p.Helper()
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1Name(name), Provisioner: driver, Parameters: parameters,
@@ -116,7 +116,7 @@ func (p port) waitingClass(name, driver string, parameters map[string]string) *s
 }
 
 // zonedNode creates a node on which the driver is registered with the topology key zone.
-func (p port) zonedNode(name, zone, driver string) *corev1.Node {
+func (p liveCluster) zonedNode(name, zone, driver string) *corev1.Node {
 	p.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone, corev1.LabelHostname: name}}}
 	p.create(node, &storagev1.CSINode{ObjectMeta: metav1Name(name), Spec: storagev1.CSINodeSpec{
@@ -127,7 +127,7 @@ func (p port) zonedNode(name, zone, driver string) *corev1.Node {
 
 // ownedPod creates a pod of a Deployment in the namespace purser-system. It returns the pod, the
 // ReplicaSet and the Deployment.
-func (p port) ownedPod(name string) (owners []client.Object) {
+func (p liveCluster) ownedPod(name string) (owners []client.Object) {
 	p.Helper()
 	meta := func(owner client.Object, kind string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: name}
@@ -152,7 +152,7 @@ func (p port) ownedPod(name string) (owners []client.Object) {
 }
 
 // publishing runs a provisioner that publishes capacities, with the shipped permissions.
-func (p port) publishing(socket string, args ...string) (role *provisioner.Provisioner, address func() string, end func()) {
+func (p liveCluster) publishing(socket string, args ...string) (role *provisioner.Provisioner, address func() string, end func()) {
 	p.Helper()
 	role, address = liveProvisioner(p.T, p.as("csi-provisioner"), socket, append([]string{
 		"--leader-election-namespace=" + process.SystemNamespace, "--enable-capacity", "--capacity-poll-interval=1s", "--retry-interval-start=100ms",
@@ -161,7 +161,7 @@ func (p port) publishing(socket string, args ...string) (role *provisioner.Provi
 }
 
 // capacities returns the published objects as text, by class and zone.
-func (p port) capacities() (map[string]string, []storagev1.CSIStorageCapacity) {
+func (p liveCluster) capacities() (map[string]string, []storagev1.CSIStorageCapacity) {
 	p.Helper()
 	var list storagev1.CSIStorageCapacityList
 	if err := p.user.List(p.Context(), &list, client.InNamespace(process.SystemNamespace)); err != nil {
@@ -187,7 +187,7 @@ func (p port) capacities() (map[string]string, []storagev1.CSIStorageCapacity) {
 	return texts, list.Items
 }
 
-func (p port) awaitCapacities(what string, want map[string]string) {
+func (p liveCluster) awaitCapacities(what string, want map[string]string) {
 	p.Helper()
 	rolestest.Eventually(p.T, what, func() error {
 		if got, _ := p.capacities(); !maps.Equal(got, want) {
@@ -200,7 +200,7 @@ func (p port) awaitCapacities(what string, want map[string]string) {
 // CSIStorageCapacity objects are created, updated and deleted on a real API server, with exactly
 // the permissions of upstream's role: S-1 to S-3, S-6 to S-9, S-12, S-13, S-15 and S-20.
 func TestCapacityIsPublished(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	d := newZonedDriver(map[string]int64{"a": 10 << 30, "b": 5 << 30})
 	owners := p.ownedPod("provisioner")
 	t.Setenv("NAMESPACE", process.SystemNamespace)
@@ -280,7 +280,7 @@ func TestCapacityIsPublished(t *testing.T) {
 }
 
 // foreignCapacity creates an object as another provisioner writes it.
-func (p port) foreignCapacity(name, class, zone, manager string) *storagev1.CSIStorageCapacity {
+func (p liveCluster) foreignCapacity(name, class, zone, manager string) *storagev1.CSIStorageCapacity {
 	p.Helper()
 	object := &storagev1.CSIStorageCapacity{
 		ObjectMeta: metav1.ObjectMeta{Namespace: process.SystemNamespace, Name: name, Labels: map[string]string{
@@ -294,7 +294,7 @@ func (p port) foreignCapacity(name, class, zone, manager string) *storagev1.CSIS
 }
 
 // disturb changes one published object and deletes the other, as a user may (S-12).
-func (p port) disturb() {
+func (p liveCluster) disturb() {
 	p.Helper()
 	_, objects := p.capacities()
 	before := objects[0].DeepCopy()
@@ -309,7 +309,7 @@ func (p port) disturb() {
 
 // eventIn returns an error unless a cluster-scoped object has an event of the reason in the
 // namespace.
-func (p port) eventIn(namespace string, about client.Object, reason string) error {
+func (p liveCluster) eventIn(namespace string, about client.Object, reason string) error {
 	var list corev1.EventList
 	if err := p.user.List(p.Context(), &list, client.InNamespace(namespace)); err != nil {
 		return err
@@ -324,7 +324,7 @@ func (p port) eventIn(namespace string, about client.Object, reason string) erro
 
 // S-2, S-11: the only object of a driver without topology is written once, and never read.
 func TestCapacityWithoutTopology(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	d := newZonedDriver(map[string]int64{"": 3 << 30})
 	t.Setenv("NAMESPACE", process.SystemNamespace)
 	p.waitingClass("flat", d.name, nil)
@@ -354,7 +354,7 @@ func TestCapacityWithoutTopology(t *testing.T) {
 
 // S-15: CreateVolume and DeleteVolume update the published capacity long before the next poll.
 func TestCapacityFollowsVolumes(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	d := newZonedDriver(map[string]int64{"a": 10 << 30})
 	t.Setenv("NAMESPACE", process.SystemNamespace)
 	p.waitingClass("fast", d.name, nil)
@@ -379,7 +379,7 @@ func TestCapacityFollowsVolumes(t *testing.T) {
 
 // release does what the controllers of a cluster do when a claim is deleted: the claim is removed,
 // its PV is released, and the protection finalizers are removed.
-func (p port) release(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) {
+func (p liveCluster) release(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) {
 	p.Helper()
 	before := claim.DeepCopy()
 	claim.Finalizers = nil

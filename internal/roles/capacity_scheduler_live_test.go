@@ -18,7 +18,7 @@ import (
 // volumes: five pods are scheduled to the first two, without a failed CreateVolume. A sixth pod
 // waits, and is scheduled when a zone gets more room.
 func TestSchedulerAvoidsFullZones(t *testing.T) {
-	p := newPort(t, cluster.Scheduler)
+	p := newLiveCluster(t, cluster.Scheduler)
 	const gib = 1 << 30
 	d := newZonedDriver(map[string]int64{"a": 4 * gib, "b": gib, "full": gib / 2})
 	t.Setenv("NAMESPACE", process.SystemNamespace)
@@ -73,7 +73,7 @@ func TestSchedulerAvoidsFullZones(t *testing.T) {
 }
 
 // hasRoomFor returns an error unless the published capacities are room for so many volumes of 1Gi.
-func (p port) hasRoomFor(volumes int) error {
+func (p liveCluster) hasRoomFor(volumes int) error {
 	_, objects := p.capacities()
 	room := 0
 	for i := range objects {
@@ -86,7 +86,7 @@ func (p port) hasRoomFor(volumes int) error {
 }
 
 // podWithVolume creates a pod with a claim of 1Gi.
-func (p port) podWithVolume(name, class string) *corev1.Pod {
+func (p liveCluster) podWithVolume(name, class string) *corev1.Pod {
 	p.Helper()
 	p.claim(name, &class)
 	pod := podWith(name)

@@ -192,7 +192,7 @@ func TestChartPermissions(t *testing.T) {
 // A real API server accepts what the chart renders, in a dry run and then for real, the accounts
 // have their permissions there, and what claims to be restricted is.
 func TestChartOnAnAPIServer(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	p.snapshotKinds()
 	p.monitoringKinds()
 	p.create(&corev1.Namespace{ObjectMeta: metav1Name("rook-ceph")}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -224,7 +224,7 @@ func TestChartOnAnAPIServer(t *testing.T) {
 }
 
 // mayDo asks the API server about each permission that the pod's roles need.
-func (p port) mayDo(w workload) {
+func (p liveCluster) mayDo(w workload) {
 	p.Helper()
 	var wanted []process.Permission
 	for permission := range shippedFor(p.T, w.pod) {
@@ -241,7 +241,7 @@ func (p port) mayDo(w workload) {
 }
 
 // isRestricted has a namespace of the level restricted take the pod, unless it uses the node's files.
-func (p port) isRestricted(w workload) {
+func (p liveCluster) isRestricted(w workload) {
 	p.Helper()
 	if slices.ContainsFunc(w.pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) || strings.HasSuffix(w.name, "driver-controller") {
 		return
@@ -258,7 +258,7 @@ func (p port) isRestricted(w workload) {
 }
 
 // monitoringKinds installs what of the Prometheus operator the chart uses, without its schema.
-func (p port) monitoringKinds() {
+func (p liveCluster) monitoringKinds() {
 	p.Helper()
 	var files []string
 	for kind, plural := range map[string]string{"ServiceMonitor": "servicemonitors", "PrometheusRule": "prometheusrules"} {
@@ -288,7 +288,7 @@ spec:
 
 // The controllers do all their work under the account of the chart's Deployment.
 func TestChartControllersAtWork(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	c, _, log := p.controllers()
 	for _, r := range renderedCharts(t) {
 		if r.name != "controllers" {

@@ -99,7 +99,7 @@ func (c charts) rules(t *testing.T, r chartRow) (rules []rbacv1.PolicyRule) {
 
 // chartRun is one sidecar at work, as a process of its own.
 type chartRun struct {
-	port
+	liveCluster
 	row    chartRow
 	driver *zonedDriver
 	id     string // prefix of the names of its objects
@@ -116,7 +116,7 @@ type chartRun struct {
 // probe and does its work.
 func TestCharts(t *testing.T) {
 	c := readCharts(t)
-	p := newPort(t)
+	p := newLiveCluster(t)
 	p.snapshotKinds()
 	p.ownedPod("provisioner")
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: "grows.example", AllowVolumeExpansion: new(true)})
@@ -125,7 +125,7 @@ func TestCharts(t *testing.T) {
 		t.Run(row.String(), func(t *testing.T) {
 			p := p
 			p.T = t
-			r := &chartRun{port: p, row: row, id: fmt.Sprintf("chart-%d", i), log: &lockedBuffer{}}
+			r := &chartRun{liveCluster: p, row: row, id: fmt.Sprintf("chart-%d", i), log: &lockedBuffer{}}
 			r.start()
 			r.launch(r.account(c.rules(t, row)))
 			r.work()

@@ -21,14 +21,14 @@ func (r *chartRun) work() {
 		r.provisions()
 	case "csi-attacher":
 		va := r.attachment(r.id, r.driver.name)
-		await(r.port, "attached", va, isAttached)
+		await(r.liveCluster, "attached", va, isAttached)
 		r.remove(va)
 		r.calledOnce("ControllerPublishVolume", "ControllerUnpublishVolume")
 	case "csi-resizer":
 		claim := r.boundPair(r.id, r.driver.name)
 		r.ask(claim, "2Gi")
-		await(r.port, "the claim has 2Gi", claim, hasSize("2Gi"))
-		await(r.port, "the expansion has ended", claim, func(c *corev1.PersistentVolumeClaim) bool {
+		await(r.liveCluster, "the claim has 2Gi", claim, hasSize("2Gi"))
+		await(r.liveCluster, "the expansion has ended", claim, func(c *corev1.PersistentVolumeClaim) bool {
 			return len(c.Status.AllocatedResourceStatuses) == 0
 		})
 		r.calledOnce("ControllerExpandVolume")
@@ -50,7 +50,7 @@ func (r *chartRun) provisions() {
 		r.Fatal(err)
 	}
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name("pvc-" + string(claim.UID))}
-	await(r.port, "the volume", pv, func(*corev1.PersistentVolume) bool { return true })
+	await(r.liveCluster, "the volume", pv, func(*corev1.PersistentVolume) bool { return true })
 	if got := pv.Spec.NodeAffinity != nil; got != r.row.Topology {
 		r.Errorf("node affinity %v", pv.Spec.NodeAffinity)
 	}
@@ -98,7 +98,7 @@ func (r *chartRun) binds() {
 	}}
 	r.create(vs)
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1Name("snapcontent-" + string(vs.UID))}
-	await(r.port, "the content", content, func(*snapshotv1.VolumeSnapshotContent) bool { return true })
+	await(r.liveCluster, "the content", content, func(*snapshotv1.VolumeSnapshotContent) bool { return true })
 	before := content.DeepCopy()
 	content.Status = &snapshotv1.VolumeSnapshotContentStatus{
 		SnapshotHandle: new("handle"), ReadyToUse: new(true), RestoreSize: new(int64(1 << 30)), CreationTime: new(int64(1)),
@@ -106,13 +106,13 @@ func (r *chartRun) binds() {
 	if err := r.user.Status().Patch(r.Context(), content, client.MergeFrom(before)); err != nil {
 		r.Fatal(err)
 	}
-	await(r.port, "the snapshot is ready", vs, func(vs *snapshotv1.VolumeSnapshot) bool {
+	await(r.liveCluster, "the snapshot is ready", vs, func(vs *snapshotv1.VolumeSnapshot) bool {
 		return vs.Status != nil && vs.Status.ReadyToUse != nil && *vs.Status.ReadyToUse
 	})
 	if err := r.user.Delete(r.Context(), vs.DeepCopy()); err != nil {
 		r.Fatal(err)
 	}
-	await(r.port, "the content is being deleted", content, func(c *snapshotv1.VolumeSnapshotContent) bool {
+	await(r.liveCluster, "the content is being deleted", content, func(c *snapshotv1.VolumeSnapshotContent) bool {
 		return c.Annotations[names.AnnSnapshotBeingDeleted] == "yes" && c.DeletionTimestamp != nil
 	})
 	before = content.DeepCopy()
@@ -135,7 +135,7 @@ func (r *chartRun) snapshots() {
 		VolumeSnapshotRef: corev1.ObjectReference{Kind: "VolumeSnapshot", Namespace: "default", Name: r.id, UID: "uid-of-it"},
 	}}
 	r.create(content)
-	await(r.port, "the snapshot is ready", content, func(c *snapshotv1.VolumeSnapshotContent) bool {
+	await(r.liveCluster, "the snapshot is ready", content, func(c *snapshotv1.VolumeSnapshotContent) bool {
 		return c.Status != nil && c.Status.ReadyToUse != nil && *c.Status.ReadyToUse
 	})
 	before := content.DeepCopy()

@@ -27,7 +27,7 @@ import (
 // `purser controllers` as a leader and a standby, with the shipped permissions: every controller
 // works, and both end in order (1.16, 1.17, section 10).
 func TestControllersProcess(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	lease := client.ObjectKey{Namespace: process.SystemNamespace, Name: controllers.Lease}
 	first, firstAt, log := p.controllers()
 	endFirst := rolestest.InBackground(t, first.Run)
@@ -63,7 +63,7 @@ func TestControllersProcess(t *testing.T) {
 }
 
 // work gives each of the controllers an object to work on.
-func (p port) work() {
+func (p liveCluster) work() {
 	p.Helper()
 	p.create(
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "static"}, Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: new(true)},
@@ -113,7 +113,7 @@ func (p port) work() {
 
 // expand writes a larger size into the claim, as a user does, and waits for the event that an
 // external resizer is expected to expand it.
-func (p port) expand(claim *corev1.PersistentVolumeClaim) {
+func (p liveCluster) expand(claim *corev1.PersistentVolumeClaim) {
 	p.Helper()
 	before := claim.DeepCopy()
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
@@ -135,7 +135,7 @@ func (p port) expand(claim *corev1.PersistentVolumeClaim) {
 }
 
 // ephemeral creates a pod with a generic ephemeral volume.
-func (p port) ephemeral() {
+func (p liveCluster) ephemeral() {
 	p.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "sailor"},
@@ -183,7 +183,7 @@ func TestControllersMetricsAreUpstreams(t *testing.T) {
 // checked. A missing permission of an enabled one is logged, also when no controller can start
 // without it (U-11).
 func TestControllersSelection(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	withoutBinder, _, log := p.controllers("--leader-election=false", "--controllers=*,-"+registry.NameBinder+",-"+registry.NameVolumeProtection)
 	forBinder := process.Permission{Resource: "persistentvolumes/status", Verb: "patch"}
 	classes := process.Permission{Group: "storage.k8s.io", Resource: "volumeattributesclasses", Verb: "list"}
@@ -221,7 +221,7 @@ func TestControllersSelection(t *testing.T) {
 
 // withhold removes the rules with these permissions from the ClusterRole, and waits until the API
 // server denies them.
-func (p port) withhold(api *rest.Config, withheld ...process.Permission) {
+func (p liveCluster) withhold(api *rest.Config, withheld ...process.Permission) {
 	p.Helper()
 	var role rbacv1.ClusterRole
 	if err := p.user.Get(p.Context(), client.ObjectKey{Name: "purser-controllers"}, &role); err != nil {

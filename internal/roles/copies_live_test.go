@@ -69,13 +69,13 @@ func made(r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 // with its own permissions. There is no snapshotter: the test writes its objects.
 func newCopier(t *testing.T, d *copier, provisioner string) copying {
 	t.Helper()
-	return copierOn(newPort(t), d, provisioner)
+	return copierOn(newLiveCluster(t), d, provisioner)
 }
 
 // copierOn is newCopier on an existing cluster; the arguments are the provisioner's.
-func copierOn(p port, d *copier, provisioner string, args ...string) copying {
+func copierOn(p liveCluster, d *copier, provisioner string, args ...string) copying {
 	p.Helper()
-	c := copying{port: p}
+	c := copying{liveCluster: p}
 	c.snapshotKinds()
 	d.self = d
 	d.capabilities = []csi.ControllerServiceCapability_RPC_Type{
@@ -140,7 +140,7 @@ func TestSourcesStayWhileTheyAreUsed(t *testing.T) {
 	}
 	c := newCopier(t, d, d.name)
 	shot, data := c.ready("shot", d.name), c.claimOf("data", "1Mi", nil)
-	await(c.port, "the source is bound", data, isBound)
+	await(c.liveCluster, "the source is bound", data, isBound)
 	restored, cloned := c.claimOf("restored", "1Mi", fromSnapshot("shot")), c.claimOf("cloned", "2Mi", fromClaim("data"))
 	c.called(d, 3)
 	for o, finalizer := range map[client.Object]string{shot: names.FinalizerRestoreSource, data: names.FinalizerCloneSource} {
@@ -152,8 +152,8 @@ func TestSourcesStayWhileTheyAreUsed(t *testing.T) {
 		}
 	}
 	close(goOn)
-	await(c.port, "restored", restored, isBound)
-	await(c.port, "cloned", cloned, isBound)
+	await(c.liveCluster, "restored", restored, isBound)
+	await(c.liveCluster, "cloned", cloned, isBound)
 	c.gone(shot)
 	c.gone(data)
 	if n := d.called("CreateVolume"); n != 3 {
@@ -173,7 +173,7 @@ func TestOneRestoreOfTwoFails(t *testing.T) {
 	c := newCopier(t, d, d.name)
 	shot := c.ready("shot", d.name)
 	good, bad := c.claimOf("good", "1Mi", fromSnapshot("shot")), c.claimOf("bad", "2Mi", fromSnapshot("shot"))
-	await(c.port, "restored", good, isBound)
+	await(c.liveCluster, "restored", good, isBound)
 	c.called(d, 3)
 	if err := errors.Join(c.user.Delete(t.Context(), shot), c.user.Get(t.Context(), client.ObjectKeyFromObject(shot), shot)); err != nil {
 		t.Fatalf("the snapshot is gone, and a claim waits for it: %v", err)
@@ -202,13 +202,13 @@ func TestAttributesAndPopulators(t *testing.T) {
 	d := &copier{scriptedDriver: scriptedDriver{name: "copy.example"}}
 	c := newCopier(t, d, d.name)
 	claim := c.claimOf("data", "1Mi", nil)
-	await(c.port, "bound", claim, isBound)
+	await(c.liveCluster, "bound", claim, isBound)
 	gold := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "golden"}, Spec: *claim.Spec.DeepCopy()}
 	gold.Spec.VolumeName, gold.Spec.VolumeAttributesClassName = "", new("gold")
 	c.create(gold)
 	rolestest.Eventually(t, "the missing class is told of", func() error { return c.events(gold, "ProvisioningFailed") })
 	c.create(&storagev1.VolumeAttributesClass{ObjectMeta: metav1Name("gold"), DriverName: d.name, Parameters: map[string]string{"iops": "9"}})
-	await(c.port, "bound", gold, isBound)
+	await(c.liveCluster, "bound", gold, isBound)
 	if got := d.last().GetMutableParameters()["iops"]; got != "9" {
 		t.Errorf("R-8: %v", d.last())
 	}
@@ -228,7 +228,7 @@ func TestMigratedVolumes(t *testing.T) {
 	d := &copier{scriptedDriver: scriptedDriver{name: "ebs.csi.aws.com"}}
 	c := newCopier(t, d, "kubernetes.io/aws-ebs")
 	data := c.claimOf("data", "1Gi", nil)
-	await(c.port, "bound", data, isBound)
+	await(c.liveCluster, "bound", data, isBound)
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name(data.Spec.VolumeName)}
 	if err := c.user.Get(t.Context(), client.ObjectKeyFromObject(pv), pv); err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestMigratedVolumes(t *testing.T) {
 		t.Errorf("M-5: %+v, %v", pv.Spec.PersistentVolumeSource, pv.Annotations)
 	}
 	cloned := c.claimOf("cloned", "1Gi", fromClaim("data"))
-	await(c.port, "cloned", cloned, isBound)
+	await(c.liveCluster, "cloned", cloned, isBound)
 	if got := d.last().GetVolumeContentSource().GetVolume().GetVolumeId(); got != handle {
 		t.Errorf("M-7: cloned from %q", got)
 	}

@@ -30,7 +30,7 @@ const crossNamespace = "--feature-gates=CrossNamespaceVolumeDataSource=true"
 // ReferenceGrants is not installed yet.
 func newGranter(t *testing.T, d *copier) copying {
 	t.Helper()
-	p := newPortOn(t, rolestest.StartServer(t, cluster.Config{
+	p := newLiveClusterOn(t, rolestest.StartServer(t, cluster.Config{
 		ExtraArgs: map[cluster.Component][]string{cluster.APIServer: {crossNamespace}},
 	}))
 	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "csi-provisioner-grants.yaml"))
@@ -111,7 +111,7 @@ func TestSourcesInOtherNamespaces(t *testing.T) {
 	c := newGranter(t, d)
 	c.ready("shot", d.name)
 	data := c.claimOf("data", "1Mi", nil)
-	await(c.port, "the source is bound", data, isBound)
+	await(c.liveCluster, "the source is bound", data, isBound)
 	restored := c.crewClaim("restored", fromSnapshot("shot"))
 	c.notGranted(restored)
 	c.grantKind()
@@ -121,12 +121,12 @@ func TestSourcesInOtherNamespaces(t *testing.T) {
 		t.Fatalf("R-83: %d calls of CreateVolume without a grant, want that of the source alone", n)
 	}
 	c.grant("snapshots", names.SnapshotGroup, "VolumeSnapshot")
-	await(c.port, "restored", restored, isBound)
+	await(c.liveCluster, "restored", restored, isBound)
 	if got := d.last().GetVolumeContentSource().GetSnapshot().GetSnapshotId(); got != "handle-shot" {
 		t.Errorf("R-80: made from snapshot %q", got)
 	}
 	c.grant("claims", "", "PersistentVolumeClaim")
-	await(c.port, "cloned", cloned, isBound)
+	await(c.liveCluster, "cloned", cloned, isBound)
 	if got := d.last().GetVolumeContentSource().GetVolume().GetVolumeId(); !strings.HasPrefix(got, "vol-") {
 		t.Errorf("R-80: made from volume %q", got)
 	}
@@ -166,7 +166,7 @@ func TestRevokedGrantLosesNoVolume(t *testing.T) {
 			close(goOn)
 			handle := "vol-pvc-" + string(claim.UID)
 			if !deleted {
-				await(c.port, "restored", claim, isBound)
+				await(c.liveCluster, "restored", claim, isBound)
 				c.remove(claim)
 			}
 			rolestest.Eventually(t, "the volume is deleted", func() error {

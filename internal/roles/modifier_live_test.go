@@ -51,7 +51,7 @@ func (m *modifier) asked() string {
 }
 
 // modifying is a cluster with a resizer at work beside a driver that modifies volumes.
-func modifying(t *testing.T, args ...string) (port, *modifier) {
+func modifying(t *testing.T, args ...string) (liveCluster, *modifier) {
 	t.Helper()
 	m := &modifier{answer: map[string]codes.Code{}}
 	m.self = m
@@ -59,13 +59,13 @@ func modifying(t *testing.T, args ...string) (port, *modifier) {
 	return p, m
 }
 
-func (p port) attributesClass(name, driver string) {
+func (p liveCluster) attributesClass(name, driver string) {
 	p.Helper()
 	p.create(&storagev1.VolumeAttributesClass{ObjectMeta: metav1Name(name), DriverName: driver, Parameters: map[string]string{"tier": name}})
 }
 
 // name edits the class of a claim as a user does.
-func (p port) name(claim *corev1.PersistentVolumeClaim, class string) {
+func (p liveCluster) name(claim *corev1.PersistentVolumeClaim, class string) {
 	p.Helper()
 	before := claim.DeepCopy()
 	claim.Spec.VolumeAttributesClassName = &class

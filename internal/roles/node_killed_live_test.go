@@ -21,7 +21,7 @@ import (
 
 // heartbeat renews the lease of a node, as its kubelet does, until end is called, which simulates
 // the death of the node.
-func (p port) heartbeat(node string) (end func()) {
+func (p liveCluster) heartbeat(node string) (end func()) {
 	p.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
 	rolestest.Eventually(p.T, "the namespace of the leases", func() error {
@@ -44,7 +44,7 @@ func (p port) heartbeat(node string) (end func()) {
 
 // dies ends the heartbeat of a node, and waits until the node lifecycle controller marks the node
 // as unreachable.
-func (p port) dies(node string, end func()) {
+func (p liveCluster) dies(node string, end func()) {
 	p.Helper()
 	end()
 	await(p, "node "+node+" is not ready", &corev1.Node{ObjectMeta: metav1Name(node)}, func(n *corev1.Node) bool {
@@ -57,7 +57,7 @@ func (p port) dies(node string, end func()) {
 	})
 }
 
-func (p port) forceDelete(pod *corev1.Pod) {
+func (p liveCluster) forceDelete(pod *corev1.Pod) {
 	p.Helper()
 	if err := p.user.Delete(p.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		p.Fatal(err)
@@ -77,7 +77,7 @@ func TestKilledNodes(t *testing.T) {
 		detached <- time.Now()
 		return unpublish(r)
 	}
-	p := newPortOn(t, rolestest.StartServer(t, cluster.Config{
+	p := newLiveClusterOn(t, rolestest.StartServer(t, cluster.Config{
 		Components:  cluster.Components{cluster.ControllerManager},
 		Controllers: append(cluster.HousekeepingControllers(), "node-lifecycle-controller"),
 		ExtraArgs: map[cluster.Component][]string{

@@ -93,7 +93,7 @@ func deleted(d *localDriver) []string { return d.deleted }
 var nodeDelays = []string{"--node-deployment", "--node-deployment-base-delay=2s", "--node-deployment-max-delay=4s"}
 
 // ourInstance runs an instance of ours for a node.
-func (p port) ourInstance(d *localDriver) {
+func (p liveCluster) ourInstance(d *localDriver) {
 	p.Helper()
 	p.Setenv("NODE_NAME", d.node) // for the check of the flags; the node itself is given below
 	role, _ := liveProvisioner(p.T, p.as("csi-provisioner"), d.plugin.serve(p.T), append(nodeDelays, "--leader-election-namespace="+process.SystemNamespace)...)
@@ -102,7 +102,7 @@ func (p port) ourInstance(d *localDriver) {
 }
 
 // upstreamInstance runs upstream's program for a node.
-func (p port) upstreamInstance(d *localDriver) {
+func (p liveCluster) upstreamInstance(d *localDriver) {
 	p.Helper()
 	program, err := filepath.Abs("../../bin/upstream-csi-provisioner")
 	if err == nil {
@@ -133,14 +133,14 @@ func (p port) upstreamInstance(d *localDriver) {
 func TestInstancePerNode(t *testing.T) {
 	for _, tc := range []struct {
 		row      string
-		second   func(port, *localDriver)
+		second   func(liveCluster, *localDriver)
 		upstream bool
 	}{
-		{"N-7 both ours", port.ourInstance, false},
-		{"N-7 one is upstream's", port.upstreamInstance, true},
+		{"N-7 both ours", liveCluster.ourInstance, false},
+		{"N-7 one is upstream's", liveCluster.upstreamInstance, true},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			p := newPort(t)
+			p := newLiveCluster(t)
 			p.create(&storagev1.StorageClass{
 				ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "local.csi", VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
 			})
@@ -188,7 +188,7 @@ func TestInstancePerNode(t *testing.T) {
 }
 
 // ownerOf waits for the volume of a claim, and returns the node that has both.
-func (p port) ownerOf(claim *corev1.PersistentVolumeClaim) string {
+func (p liveCluster) ownerOf(claim *corev1.PersistentVolumeClaim) string {
 	p.Helper()
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID)}}
 	await(p, "the volume of "+claim.Name, pv, func(*corev1.PersistentVolume) bool { return true })
@@ -203,7 +203,7 @@ func (p port) ownerOf(claim *corev1.PersistentVolumeClaim) string {
 }
 
 // releaseAll deletes the claims, and does for their volumes what the PV controller would.
-func (p port) releaseAll(claims []*corev1.PersistentVolumeClaim) {
+func (p liveCluster) releaseAll(claims []*corev1.PersistentVolumeClaim) {
 	p.Helper()
 	for _, claim := range claims {
 		pv := &corev1.PersistentVolume{}

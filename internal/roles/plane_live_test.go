@@ -21,7 +21,7 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-func (p port) plane(args ...string) (role *plane.Plane, log *rolestest.Log) {
+func (p liveCluster) plane(args ...string) (role *plane.Plane, log *rolestest.Log) {
 	p.Helper()
 	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "plane.yaml"))
 	if err != nil {
@@ -52,7 +52,7 @@ func isTracked(claim *corev1.PersistentVolumeClaim) bool {
 // write without effect (performance 6.2, 6.3).
 func TestPlaneProcess(t *testing.T) {
 	const many = 20
-	p := newPort(t)
+	p := newLiveCluster(t)
 	socket, _ := rolestest.LiveDriver(t)
 	plane, log := p.plane("--csi-address=" + socket)
 	rolestest.InBackground(t, plane.Run)

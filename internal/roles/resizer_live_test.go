@@ -25,7 +25,7 @@ import (
 )
 
 // resizer returns the role, not started, with the shipped permissions.
-func (p port) resizer(socket string, args ...string) *resizer.Resizer {
+func (p liveCluster) resizer(socket string, args ...string) *resizer.Resizer {
 	p.Helper()
 	r := resizer.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -38,7 +38,7 @@ func (p port) resizer(socket string, args ...string) *resizer.Resizer {
 }
 
 // ask edits the size of a claim as a user does.
-func (p port) ask(claim *corev1.PersistentVolumeClaim, size string) {
+func (p liveCluster) ask(claim *corev1.PersistentVolumeClaim, size string) {
 	p.Helper()
 	before := claim.DeepCopy()
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
@@ -48,7 +48,7 @@ func (p port) ask(claim *corev1.PersistentVolumeClaim, size string) {
 }
 
 // boundPair writes a claim of 1Gi and its volume as a binder leaves them.
-func (p port) boundPair(name, driver string) *corev1.PersistentVolumeClaim {
+func (p liveCluster) boundPair(name, driver string) *corev1.PersistentVolumeClaim {
 	p.Helper()
 	claim := p.claim(name, new("growing"))
 	p.create(&corev1.PersistentVolume{ObjectMeta: metav1Name("pv-" + name), Spec: corev1.PersistentVolumeSpec{
@@ -70,9 +70,9 @@ func (p port) boundPair(name, driver string) *corev1.PersistentVolumeClaim {
 }
 
 // growing is a cluster with a class that allows expansion, and a resizer at work beside the driver.
-func growing(t *testing.T, d *scriptedDriver, args ...string) port {
+func growing(t *testing.T, d *scriptedDriver, args ...string) liveCluster {
 	t.Helper()
-	p := newPort(t)
+	p := newLiveCluster(t)
 	d.name, d.capabilities = "csi.example", []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_EXPAND_VOLUME}
 	if d.self != nil {
 		d.capabilities = append(d.capabilities, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME)
@@ -200,7 +200,7 @@ func TestResizerWaitsForPods(t *testing.T) {
 }
 
 // events returns an error unless the object has an event of each reason.
-func (p port) events(about client.Object, reasons ...string) error {
+func (p liveCluster) events(about client.Object, reasons ...string) error {
 	var list corev1.EventList
 	if err := p.user.List(p.Context(), &list, client.InNamespace(about.GetNamespace())); err != nil {
 		return err
@@ -230,7 +230,7 @@ func TestPlaneExpands(t *testing.T) {
 	}, expand: func(r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 		return &csi.ControllerExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes()}, nil
 	}}
-	p := newPort(t)
+	p := newLiveCluster(t)
 	plane, log := p.plane("--csi-address=" + d.serve(t))
 	rolestest.InBackground(t, plane.Run)
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: d.name, AllowVolumeExpansion: new(true)})

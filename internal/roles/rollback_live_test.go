@@ -39,7 +39,7 @@ var rollbacks = []struct{ role, method string }{
 // driver, and no finalizer.
 func TestRollback(t *testing.T) {
 	c := readCharts(t)
-	p := newPort(t)
+	p := newLiveCluster(t)
 	p.snapshotKinds()
 	p.create(&storagev1.StorageClass{ObjectMeta: metav1Name("growing"), Provisioner: "grows.example", AllowVolumeExpansion: new(true)})
 	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
@@ -50,7 +50,7 @@ func TestRollback(t *testing.T) {
 				p := p
 				p.T = t
 				r := &rollback{backend: newBackend(), method: tc.method, done: make(chan struct{})}
-				r.chartRun = chartRun{port: p, id: fmt.Sprintf("back-%d-%t", i, back), log: &lockedBuffer{}, repeats: true, row: chartRow{
+				r.chartRun = chartRun{liveCluster: p, id: fmt.Sprintf("back-%d-%t", i, back), log: &lockedBuffer{}, repeats: true, row: chartRow{
 					Role: tc.role, Args: "--csi-address=ADDRESS --timeout=5s --leader-election-namespace=NS",
 				}}
 				upstream := r.upstreams()
@@ -74,10 +74,10 @@ func TestRollback(t *testing.T) {
 // which has no journal, takes the place of ours. The volume waits in the journal: when ours is back it
 // is deleted. In the other direction upstream leaves the volume in the driver without a record.
 func TestRollbackAndADeletedClaim(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	p.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}})
 	r := &rollback{backend: newBackend(), method: "CreateVolume", done: make(chan struct{})}
-	r.chartRun = chartRun{port: p, id: "deleted", log: &lockedBuffer{}, repeats: true, row: chartRow{
+	r.chartRun = chartRun{liveCluster: p, id: "deleted", log: &lockedBuffer{}, repeats: true, row: chartRow{
 		Role: "csi-provisioner", Args: "--csi-address=ADDRESS --timeout=5s --leader-election-namespace=NS",
 	}}
 	upstream := r.upstreams()

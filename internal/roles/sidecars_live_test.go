@@ -32,7 +32,7 @@ func (capable) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi
 }
 
 // sidecars starts the role with the permissions of deploy/optional/sidecars.yaml.
-func (p port) sidecars(socket string) {
+func (p liveCluster) sidecars(socket string) {
 	p.Helper()
 	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "sidecars.yaml"))
 	if err != nil {
@@ -61,7 +61,7 @@ func (p port) sidecars(socket string) {
 // One process beside one driver provisions, expands, attaches and takes a snapshot, each with one
 // call, under the union of upstream's permissions.
 func TestSidecarsInOneProcess(t *testing.T) {
-	p, d := newPort(t), &scriptedDriver{name: "all.example.com"}
+	p, d := newLiveCluster(t), &scriptedDriver{name: "all.example.com"}
 	p.snapshotKinds()
 	d.self = capable{d}
 	d.capabilities = []csi.ControllerServiceCapability_RPC_Type{

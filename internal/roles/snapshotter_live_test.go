@@ -43,7 +43,7 @@ func (d *scriptedDriver) DeleteSnapshot(_ context.Context, r *csi.DeleteSnapshot
 }
 
 // snapshotKinds installs the custom resources of snapshots.
-func (p port) snapshotKinds() {
+func (p liveCluster) snapshotKinds() {
 	p.Helper()
 	files := cluster.FindResources(filepath.Join("..", "..", "bin"))
 	if len(files) == 0 {
@@ -57,10 +57,10 @@ func (p port) snapshotKinds() {
 // snapshotting returns a cluster with a snapshot-controller and a csi-snapshotter, each with its
 // own permissions, and a bound claim.
 func snapshotting(t *testing.T, d *scriptedDriver) (
-	p port, claim *corev1.PersistentVolumeClaim, metrics func() map[string]*dto.MetricFamily,
+	p liveCluster, claim *corev1.PersistentVolumeClaim, metrics func() map[string]*dto.MetricFamily,
 ) {
 	t.Helper()
-	p = newPort(t)
+	p = newLiveCluster(t)
 	p.snapshotKinds()
 	d.name, d.capabilities = "csi.example", []csi.ControllerServiceCapability_RPC_Type{csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT}
 	p.create(&snapshotv1.VolumeSnapshotClass{
@@ -74,7 +74,7 @@ func snapshotting(t *testing.T, d *scriptedDriver) (
 }
 
 // csiSnapshotter starts the sidecar with the permissions that it ships with.
-func (p port) csiSnapshotter(args ...string) {
+func (p liveCluster) csiSnapshotter(args ...string) {
 	p.Helper()
 	s := snapshotter.New()
 	s.Version, s.API, s.Log = "test", p.as("csi-snapshotter"), (&rolestest.Log{}).Logger()
@@ -83,7 +83,7 @@ func (p port) csiSnapshotter(args ...string) {
 
 // snapshotController starts the snapshot-controller with the permissions that it ships with. It
 // returns a scrape of its metrics.
-func (p port) snapshotController(args ...string) (metrics func() map[string]*dto.MetricFamily) {
+func (p liveCluster) snapshotController(args ...string) (metrics func() map[string]*dto.MetricFamily) {
 	p.Helper()
 	c := snapshotter.NewController()
 	c.Version, c.API, c.Log = "test", p.as("snapshot-controller"), (&rolestest.Log{}).Logger()
@@ -95,7 +95,7 @@ func (p port) snapshotController(args ...string) (metrics func() map[string]*dto
 }
 
 // begin runs a role in the background and waits until its controllers have started.
-func (p port) begin(role interface {
+func (p liveCluster) begin(role interface {
 	AddFlags(f *pflag.FlagSet)
 	Validate() error
 	Run(ctx context.Context) error
@@ -126,7 +126,7 @@ func taken(r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	}}, nil
 }
 
-func (p port) takes(name string) *snapshotv1.VolumeSnapshot {
+func (p liveCluster) takes(name string) *snapshotv1.VolumeSnapshot {
 	vs := &snapshotv1.VolumeSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new("data")}},
@@ -141,7 +141,7 @@ func isUsable(vs *snapshotv1.VolumeSnapshot) bool {
 
 // removeSnapshot deletes a snapshot, and waits until neither it, its content nor the claim's
 // finalizer is left.
-func (p port) removeSnapshot(vs *snapshotv1.VolumeSnapshot, claim *corev1.PersistentVolumeClaim) {
+func (p liveCluster) removeSnapshot(vs *snapshotv1.VolumeSnapshot, claim *corev1.PersistentVolumeClaim) {
 	p.Helper()
 	if err := p.user.Delete(p.Context(), vs.DeepCopy()); err != nil {
 		p.Fatal(err)

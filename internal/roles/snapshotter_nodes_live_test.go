@@ -18,7 +18,7 @@ import (
 // drivers set, and the permissions that upstream ships, those to read nodes among them. The content
 // is labelled with the node of the volume, and only the csi-snapshotter there calls its driver.
 func TestDistributedSnapshots(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	p.snapshotKinds()
 	manifest, err := os.Open(filepath.Join("..", "..", "deploy", "optional", "snapshot-controller-nodes.yaml"))
 	if err != nil {
@@ -69,7 +69,7 @@ func TestDistributedSnapshots(t *testing.T) {
 }
 
 // restrict makes a volume reachable from one node only.
-func (p port) restrict(volume, node string) {
+func (p liveCluster) restrict(volume, node string) {
 	p.Helper()
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name(volume)}
 	if err := p.user.Get(p.Context(), client.ObjectKeyFromObject(pv), pv); err != nil {

@@ -32,7 +32,7 @@ import (
 // copying is a cluster with the binder, the provisioner, both halves of the snapshotter and the
 // built-in driver with loop images, each with its own permissions.
 type copying struct {
-	port
+	liveCluster
 	node    csi.NodeClient
 	metrics func() map[string]*dto.MetricFamily // of the provisioner, where the test reads them
 }
@@ -42,7 +42,7 @@ func newCopying(t *testing.T, provisionerArgs ...string) copying {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: volumes that can be copied are loop devices")
 	}
-	c := copying{port: newPort(t)}
+	c := copying{liveCluster: newLiveCluster(t)}
 	socket := loopDriver(t)
 	conn, err := csirpc.Dial(csirpc.Config{Endpoint: socket, Timeout: time.Minute})
 	if err != nil {
@@ -118,14 +118,14 @@ func (c copying) snapshot(name, claim string) *snapshotv1.VolumeSnapshot {
 		},
 	}
 	c.create(vs)
-	await(c.port, "the snapshot is ready", vs, isUsable)
+	await(c.liveCluster, "the snapshot is ready", vs, isUsable)
 	return vs
 }
 
 // use mounts the volume of a bound claim, as a node does, and runs do in it.
 func (c copying) use(claim *corev1.PersistentVolumeClaim, do func(dir string) error) {
 	c.Helper()
-	await(c.port, claim.Name+" is bound", claim, isBound)
+	await(c.liveCluster, claim.Name+" is bound", claim, isBound)
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1Name(claim.Spec.VolumeName)}
 	if err := c.user.Get(c.Context(), client.ObjectKeyFromObject(pv), pv); err != nil {
 		c.Fatal(err)

@@ -88,7 +88,7 @@ func (p *fakeVolumes) serve(t *testing.T) (socket string) {
 
 // provisioner runs a provisioner with the shipped permissions, until the test or the caller ends
 // it.
-func (p port) provisioner(socket string) (end func(), log *rolestest.Log) {
+func (p liveCluster) provisioner(socket string) (end func(), log *rolestest.Log) {
 	p.Helper()
 	role, _ := liveProvisioner(p.T, p.as("csi-provisioner"), socket, "--leader-election-namespace="+process.SystemNamespace)
 	log = &rolestest.Log{}
@@ -96,7 +96,7 @@ func (p port) provisioner(socket string) (end func(), log *rolestest.Log) {
 	return rolestest.InBackground(p.T, role.Run), log
 }
 
-func (p port) asks(name, class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
+func (p liveCluster) asks(name, class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
 	p.Helper()
 	claim := p.claim(name, new(class))
 	claim.Annotations = map[string]string{names.AnnStorageProvisioner: fakeName}
@@ -107,7 +107,7 @@ func (p port) asks(name, class string, annotations map[string]string) *corev1.Pe
 	return claim
 }
 
-func (p port) awaitVolume(claim *corev1.PersistentVolumeClaim) {
+func (p liveCluster) awaitVolume(claim *corev1.PersistentVolumeClaim) {
 	p.Helper()
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID)}}
 	await(p, "the volume of "+claim.Name, pv, func(*corev1.PersistentVolume) bool { return true })
@@ -116,7 +116,7 @@ func (p port) awaitVolume(claim *corev1.PersistentVolumeClaim) {
 // W-1 to W-5, ST-10: each kind has one watch. VolumeAttachments, Nodes and CSINodes are watched
 // only for a driver that needs them. C-84: no claim is written.
 func TestWatches(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	first := storagev1.VolumeBindingWaitForFirstConsumer
 	p.create(
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fake"}, Provisioner: fakeName, VolumeBindingMode: new(first)},
@@ -136,7 +136,7 @@ func TestWatches(t *testing.T) {
 		{"W-4 one with places", &fakeVolumes{plugin: []csi.PluginCapability_Service_Type{csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS}}, map[string]int{"nodes": 1, "csinodes": 1}},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
-			p := port{t, p.server, p.user, p.setup}
+			p := liveCluster{t, p.server, p.user, p.setup}
 			begin := p.mark()
 			end, _ := p.provisioner(tc.driver.serve(t))
 			p.awaitVolume(p.asks(strings.ToLower(tc.row[:3]), "fake", map[string]string{names.AnnSelectedNode: "n1"}))
@@ -162,7 +162,7 @@ func TestWatches(t *testing.T) {
 // RB-8, H-44: the shipped role reads no secret. A claim whose class names one gets an event with
 // the missing rule and its manifest. With the optional manifest the driver gets the values.
 func TestSecretsNeedTheirOwnPermission(t *testing.T) {
-	p := newPort(t)
+	p := newLiveCluster(t)
 	driver := &fakeVolumes{secrets: make(chan map[string]string, 10)}
 	p.create(
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "locked"}, Provisioner: fakeName, Parameters: map[string]string{

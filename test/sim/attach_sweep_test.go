@@ -18,20 +18,20 @@ var attachFamilies = []family{
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"outage", outs, true},
 	{"two crashes", pairs, false},
-	{"anything together", chance, false},
+	{"anything together", randomSchedules, false},
 }
 
-var attachHalf = half{
+var attachPart = sweepPart{
 	"attaching", attachWorkloads, attachFamilies, attachMutants,
 	extent{every: 7, pairs: 40, wide: 60, chances: 60},
 	extent{every: 200, pairs: 2, chances: 4},
 }
 
 // TestAttachFaultFree is every workload without faults, and what it costs.
-func TestAttachFaultFree(t *testing.T) { attachHalf.faultFree(t) }
+func TestAttachFaultFree(t *testing.T) { attachPart.faultFree(t) }
 
 // TestAttachSweep runs everything that can go wrong against every workload of attaching.
-func TestAttachSweep(t *testing.T) { attachHalf.sweepAll(t) }
+func TestAttachSweep(t *testing.T) { attachPart.sweepAll(t) }
 
 // TestAttachMutants breaks the controllers in one way after the other; the sweep must notice each.
-func TestAttachMutants(t *testing.T) { attachHalf.huntAll(t) }
+func TestAttachMutants(t *testing.T) { attachPart.killAllMutants(t) }

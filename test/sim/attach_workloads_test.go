@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	attachingApart    = &cast{ours: []role{attachDetach, attacher}, neighbours: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
-	attachingTogether = &cast{ours: []role{attachPlane}, neighbours: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
+	attachingApart    = &processSet{ours: []role{attachDetach, attacher}, others: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
+	attachingTogether = &processSet{ours: []role{attachPlane}, others: startKubelets, check: end.ofAttaching, kinds: attachKinds, disturb: disturbPods}
 )
 
 // disks creates bound pairs of a claim and a volume, each of which is on one node at a time.
@@ -235,9 +235,9 @@ var attachScripts = []workload{
 }
 
 var attachWorkloads = func() (all []workload) {
-	for _, c := range []*cast{attachingApart, attachingTogether} {
+	for _, c := range []*processSet{attachingApart, attachingTogether} {
 		for _, w := range attachScripts {
-			if w.cast = c; c == attachingTogether {
+			if w.processSet = c; c == attachingTogether {
 				w.name += ", in one process"
 				w.writes = w.writesTogether
 			}

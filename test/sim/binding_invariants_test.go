@@ -11,7 +11,7 @@ import (
 )
 
 // marked is C3: a choice of ours is marked as ours, since it may be taken back; one of a user is not.
-func (e end) marked(m *moment) {
+func (e end) marked(m *continuous) {
 	for _, pv := range e.volumes {
 		owner := m.owner(pv)
 		if owner == nil || !bindCompleted(owner) {

@@ -25,7 +25,7 @@ var bindingFamilies = []family{
 	{"two leaders, and a write of the former arrives later", slowRivals, true},
 	{"outage", outs, true},
 	{"two crashes", pairs, false},
-	{"anything together", chance, false},
+	{"anything together", randomSchedules, false},
 }
 
 func soonBack(calm result, x extent) (all []schedule) {

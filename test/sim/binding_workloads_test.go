@@ -19,7 +19,7 @@ func delayed(u *user) {
 func kept(u *user) { u.class(corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingImmediate) }
 
 // bindings are what people do where those that bind and protect are ours. The provisioner is that
-// of another client, unless a cast says otherwise: then it is ours as well, in the same process or
+// of another client, unless a processSet says otherwise: then it is ours as well, in the same process or
 // in one of its own.
 var bindings = playedBy(besideForeign, []workload{
 	{name: "made for its claim", small: true, setup: immediate, writes: 5, script: func(u *user) {
@@ -244,31 +244,31 @@ var bindings = playedBy(besideForeign, []workload{
 		u.place("a", "v")
 		u.untilBound("a")
 	}},
-	{name: "together: come and go", small: true, cast: together, setup: immediate, writes: 9, script: comeAndGo},
-	{name: "together: once a node is known", cast: together, setup: delayed, script: func(u *user) {
+	{name: "together: come and go", small: true, processSet: together, setup: immediate, writes: 9, script: comeAndGo},
+	{name: "together: once a node is known", processSet: together, setup: delayed, script: func(u *user) {
 		u.claim("a")
 		u.pause(time.Second)
 		u.selectNode("a")
 		u.untilBound("a")
 	}},
-	{name: "together: created again at once", contested: true, cast: together, setup: immediate, script: createdAgain},
-	{name: "together: another volume comes first", cast: together, setup: immediate, script: func(u *user) {
+	{name: "together: created again at once", contested: true, processSet: together, setup: immediate, script: createdAgain},
+	{name: "together: another volume comes first", processSet: together, setup: immediate, script: func(u *user) {
 		u.claim("a")
 		u.pause(3 * time.Millisecond)
 		u.volume("v", holding("2Gi"))
 		u.untilBound("a")
 		u.pause(time.Second)
 	}},
-	{name: "together: released, and given to another claim by its uid", cast: together, setup: immediate, script: givenByUID},
-	{name: "together: released, given back, and taken by another claim", cast: together, setup: immediate, script: givenBack},
-	{name: "beside: released, and given to another claim by its uid", cast: besideOurs, setup: immediate, script: givenByUID},
-	{name: "beside: released, given back, and taken by another claim", cast: besideOurs, setup: immediate, script: givenBack},
-	{name: "beside: come and go", cast: besideOurs, setup: immediate, script: comeAndGo},
+	{name: "together: released, and given to another claim by its uid", processSet: together, setup: immediate, script: givenByUID},
+	{name: "together: released, given back, and taken by another claim", processSet: together, setup: immediate, script: givenBack},
+	{name: "beside: released, and given to another claim by its uid", processSet: besideOurs, setup: immediate, script: givenByUID},
+	{name: "beside: released, given back, and taken by another claim", processSet: besideOurs, setup: immediate, script: givenBack},
+	{name: "beside: come and go", processSet: besideOurs, setup: immediate, script: comeAndGo},
 })
 
-func playedBy(c *cast, works []workload) []workload {
+func playedBy(c *processSet, works []workload) []workload {
 	for i := range works {
-		works[i].cast = cmp.Or(works[i].cast, c)
+		works[i].processSet = cmp.Or(works[i].processSet, c)
 	}
 	return works
 }

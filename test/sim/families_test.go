@@ -44,7 +44,7 @@ var families = []family{
 	{"outage", outs, true},
 	{"no process for days", absences, false},
 	{"two crashes", pairs, false},
-	{"anything together", chance, false},
+	{"anything together", randomSchedules, false},
 }
 
 const (

@@ -39,7 +39,7 @@ func (w *world) check(before int) {
 		e.once()
 		e.known()
 	}
-	w.cast.check(e)
+	w.processSet.check(e)
 }
 
 // ofProvisioner checks the invariants of the provisioner.

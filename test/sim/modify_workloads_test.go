@@ -23,8 +23,8 @@ import (
 )
 
 // modifyAlone is the resizer where users name other VolumeAttributesClasses.
-var modifyAlone = &cast{
-	ours: []role{csiResizer}, neighbours: startNode, check: end.ofResizer, disturb: nameAnotherClass, kinds: kindsOfResizer,
+var modifyAlone = &processSet{
+	ours: []role{csiResizer}, others: startNode, check: end.ofResizer, disturb: nameAnotherClass, kinds: kindsOfResizer,
 }
 
 // The classes. The driver refuses the last one.
@@ -111,25 +111,25 @@ var modifyWorkloads = []workload{
 		u.untilClass("x")
 		u.name("x", bronze)
 		u.untilClass("x")
-	}, cast: modifyAlone},
+	}, processSet: modifyAlone},
 	{name: "a class that the driver refuses, and back", small: true, repeated: true, setup: classed("x"), script: func(u *user) {
 		u.name("x", refusedClass)
 		u.untilInfeasible("x")
 		u.name("x", bronze)
 		u.untilClass("x")
-	}, cast: modifyAlone},
+	}, processSet: modifyAlone},
 	{name: "another class during a modification", small: true, contested: true, setup: classed("x"), script: func(u *user) {
 		u.name("x", silver)
 		u.pause(2 * time.Millisecond)
 		u.name("x", gold)
 		u.untilClass("x")
-	}, cast: modifyAlone},
+	}, processSet: modifyAlone},
 	{name: "a claim grows and changes its class", small: true, contested: true, setup: classed("x"), script: func(u *user) {
 		u.name("x", silver)
 		u.ask("x", "2Gi")
 		u.untilClass("x")
 		u.untilSize("x")
-	}, cast: modifyAlone},
+	}, processSet: modifyAlone},
 }
 
 // modifying checks the invariants of classes at each call and write. It is safe for concurrent use.

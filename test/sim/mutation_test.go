@@ -13,15 +13,15 @@ import (
 // TestMutants breaks the controllers in one way after the other. The sweep must detect each mutant.
 func TestMutants(t *testing.T) {
 	began, killed, all := time.Now(), 0, 0
-	for _, p := range halves {
-		t.Run(p.name, func(t *testing.T) { killed, all = killed+p.hunt(t), all+len(p.mutants) })
+	for _, p := range sweepParts {
+		t.Run(p.name, func(t *testing.T) { killed, all = killed+p.killMutants(t), all+len(p.mutants) })
 	}
 	fmt.Printf("mutants      %d of %d killed in %s\n", killed, all, time.Since(began).Round(time.Second))
 }
 
-// hunt returns how many mutants were detected. MUTANT=WORDS keeps to those with the words in their
+// killMutants returns how many mutants were detected. MUTANT=WORDS keeps to those with the words in their
 // names.
-func (p half) hunt(t *testing.T) (killed int) {
+func (p sweepPart) killMutants(t *testing.T) (killed int) {
 	calm := calmly(t, p.workloads)
 	for _, m := range p.mutants {
 		if !strings.Contains(m.name, os.Getenv("MUTANT")) {
@@ -40,12 +40,12 @@ func (p half) hunt(t *testing.T) (killed int) {
 	return killed
 }
 
-// prey is the part of the sweep that is run for a mutant, besides the whole family that is likely
+// mutantExtent is the part of the sweep that is run for a mutant, besides the whole family that is likely
 // to detect it. Which schedules of the family detect it can differ between machines, since
 // goroutines that are ready at the same time run in any order.
-var prey = extent{every: 3, pairs: 200}
+var mutantExtent = extent{every: 3, pairs: 200}
 
-func (p half) kill(t *testing.T, calm []result, m mutant) (by result, killed bool) {
+func (p sweepPart) kill(t *testing.T, calm []result, m mutant) (by result, killed bool) {
 	t.Helper()
 	var all []job
 	for _, work := range p.workloads {
@@ -54,9 +54,9 @@ func (p half) kill(t *testing.T, calm []result, m mutant) (by result, killed boo
 	var first, plans [][]job
 	for _, f := range p.families {
 		if f.name == m.by {
-			first = append(first, jobs(calm, f, extent{every: 1, pairs: prey.pairs}))
+			first = append(first, jobs(calm, f, extent{every: 1, pairs: mutantExtent.pairs}))
 		} else {
-			plans = append(plans, jobs(calm, f, prey))
+			plans = append(plans, jobs(calm, f, mutantExtent))
 		}
 	}
 	for _, j := range append(shuffled(first), shuffled(plans)...) {
@@ -72,12 +72,12 @@ func (p half) kill(t *testing.T, calm []result, m mutant) (by result, killed boo
 	return by, killed
 }
 
-// telling are the violations that say what is wrong with the mutant.
+// telling returns the violations that are caused by the mutant.
 func (m mutant) telling(violations []string) []string {
 	return slices.DeleteFunc(violations, func(v string) bool { return !m.costs && strings.HasPrefix(v, "I6:") })
 }
 
-// shuffled takes turns between the families, and mixes each, always in the same way.
+// shuffled shuffles the schedules of each family with a fixed seed, and interleaves the families.
 func shuffled(plans [][]job) (all []job) {
 	mix := rand.New(rand.NewPCG(3, 4))
 	longest := 0

@@ -21,20 +21,20 @@ var resizeFamilies = []family{
 	{"two leaders, and the former sees nothing", staleRivals, true},
 	{"outage", outs, true},
 	{"two crashes", pairs, false},
-	{"anything together", chance, false},
+	{"anything together", randomSchedules, false},
 }
 
-var resizeHalf = half{
+var resizePart = sweepPart{
 	"resizing", slices.Concat(resizeWorkloads, modifyWorkloads), resizeFamilies, slices.Concat(resizeMutants, modifyMutants),
 	extent{every: 3, pairs: 40, wide: 18, chances: 30},
 	extent{every: 40, pairs: 4, wide: 150, chances: 6},
 }
 
 // TestResizeFaultFree is every workload without faults, and what it costs.
-func TestResizeFaultFree(t *testing.T) { resizeHalf.faultFree(t) }
+func TestResizeFaultFree(t *testing.T) { resizePart.faultFree(t) }
 
 // TestResizeSweep runs everything that can go wrong against every workload of expansion.
-func TestResizeSweep(t *testing.T) { resizeHalf.sweepAll(t) }
+func TestResizeSweep(t *testing.T) { resizePart.sweepAll(t) }
 
 // TestResizeMutants breaks the resizer in one way after the other; the sweep must notice each.
-func TestResizeMutants(t *testing.T) { resizeHalf.huntAll(t) }
+func TestResizeMutants(t *testing.T) { resizePart.killAllMutants(t) }

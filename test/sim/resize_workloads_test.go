@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-var resizeAlone = &cast{
-	ours: []role{csiResizer}, neighbours: startNode, check: end.ofResizer, disturb: askForMore,
+var resizeAlone = &processSet{
+	ours: []role{csiResizer}, others: startNode, check: end.ofResizer, disturb: askForMore,
 	kinds: kindsOfResizer,
 }
 
@@ -110,35 +110,35 @@ var resizeWorkloads = []workload{
 	{name: "a claim grows", small: true, writes: 3, setup: sized("x"), script: func(u *user) {
 		u.ask("x", "2Gi")
 		u.untilSize("x")
-	}, cast: resizeAlone},
+	}, processSet: resizeAlone},
 	{name: "a claim grows on its node", small: true, writes: 4, setup: onNode(sized("x")), script: func(u *user) {
 		u.ask("x", "2Gi")
 		u.untilSize("x")
-	}, cast: resizeAlone},
+	}, processSet: resizeAlone},
 	{name: "a claim grows twice", small: true, writes: 6, setup: sized("x"), script: func(u *user) {
 		u.ask("x", "2Gi")
 		u.untilSize("x")
 		u.ask("x", "3Gi")
 		u.untilSize("x")
-	}, cast: resizeAlone},
+	}, processSet: resizeAlone},
 	{name: "more is asked for during an expansion", small: true, contested: true, setup: sized("x"), script: func(u *user) {
 		u.ask("x", "2Gi")
 		u.pause(2 * time.Millisecond)
 		u.ask("x", "3Gi")
 		u.untilSize("x")
-	}, cast: resizeAlone},
+	}, processSet: resizeAlone},
 	{name: "less is asked for during an expansion", small: true, contested: true, setup: sized("x"), script: func(u *user) {
 		u.ask("x", "4Gi")
 		u.pause(2 * time.Millisecond)
 		u.ask("x", "2Gi")
 		u.untilSize("x")
-	}, cast: resizeAlone},
+	}, processSet: resizeAlone},
 	{name: "a size that the driver refuses, and a smaller one", small: true, repeated: true, setup: sized("x"), script: func(u *user) {
 		u.ask("x", "100Gi")
 		u.untilState("x", corev1.PersistentVolumeClaimControllerResizeInfeasible)
 		u.ask("x", "3Gi")
 		u.untilSize("x")
-	}, cast: resizeAlone},
+	}, processSet: resizeAlone},
 	{name: "three claims grow on their nodes", setup: onNode(sized("x", "y", "z")), script: func(u *user) {
 		for _, name := range []string{"x", "y", "z"} {
 			u.ask(name, "2Gi")
@@ -146,7 +146,7 @@ var resizeWorkloads = []workload{
 		for _, name := range []string{"x", "y", "z"} {
 			u.untilSize(name)
 		}
-	}, cast: resizeAlone},
+	}, processSet: resizeAlone},
 }
 
 // ofResizer is what must hold where the resizer is ours.

@@ -41,7 +41,7 @@ const (
 
 var errLost = errors.New("the answer is lost")
 
-// crashed is the panic that ends both halves.
+// crashed is the panic that ends both controllers.
 type crashed struct{}
 
 // snapshotWorld is an API server, a driver, and both halves of the snapshotter, which run one after

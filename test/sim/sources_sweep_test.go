@@ -17,7 +17,7 @@ var sourceFamilies = []family{
 	rivalsOfSources,
 	{"watch", watchFaults, true},
 	{"two crashes", pairs, false},
-	{"anything together", chance, false},
+	{"anything together", randomSchedules, false},
 }
 
 // rivalsOfSources is a second leader, which has the requests that the former leader resolved since its
@@ -31,17 +31,17 @@ var rivalsOfSources = family{"two leaders, and the sources are deleted", func(ca
 	return all
 }, false}
 
-var sourceHalf = half{
+var sourcesPart = sweepPart{
 	"sources", sourceWorkloads, sourceFamilies, sourceMutants,
 	extent{every: 6, pairs: 30, wide: 60, chances: 30},
 	extent{every: 400, pairs: 1, chances: 2},
 }
 
 // TestSourceFaultFree is every workload without faults.
-func TestSourceFaultFree(t *testing.T) { sourceHalf.faultFree(t) }
+func TestSourceFaultFree(t *testing.T) { sourcesPart.faultFree(t) }
 
 // TestSourceSweep runs everything that can go wrong against every workload with sources.
-func TestSourceSweep(t *testing.T) { sourceHalf.sweepAll(t) }
+func TestSourceSweep(t *testing.T) { sourcesPart.sweepAll(t) }
 
 // TestSourceRivals is each schedule of one family, whatever the extent of the sweep is.
 func TestSourceRivals(t *testing.T) {
@@ -54,4 +54,4 @@ func TestSourceRivals(t *testing.T) {
 }
 
 // TestSourceMutants breaks the provisioner in one way after the other; the sweep must notice each.
-func TestSourceMutants(t *testing.T) { sourceHalf.huntAll(t) }
+func TestSourceMutants(t *testing.T) { sourcesPart.killAllMutants(t) }

@@ -16,8 +16,8 @@ import (
 // In one half of the runs the schedule deletes what volumes are made from, in the other half all
 // claims as well.
 var (
-	sourcesGo = sourceCast((*world).deleteSources)
-	allGo     = sourceCast(func(w *world) {
+	sourcesGo = sourceProcesses((*world).deleteSources)
+	allGo     = sourceProcesses(func(w *world) {
 		w.deleteSources()
 		for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
 			w.log("user deletes claim %s", claim.Name)
@@ -26,10 +26,10 @@ var (
 	})
 )
 
-func sourceCast(disturb func(*world)) *cast {
-	return &cast{
+func sourceProcesses(disturb func(*world)) *processSet {
+	return &processSet{
 		ours: besideStock.ours, kinds: besideStock.kinds, check: end.ofSources, disturb: disturb, copies: true,
-		neighbours: func(w *world) {
+		others: func(w *world) {
 			stock(w)
 			go w.snapshotController()
 		},
@@ -38,16 +38,16 @@ func sourceCast(disturb func(*world)) *cast {
 
 var sourceWorkloads = append(sourceScripts(sourcesGo, ""), sourceScripts(allGo, ", all go")...)
 
-func sourceScripts(c *cast, suffix string) []workload {
+func sourceScripts(c *processSet, suffix string) []workload {
 	return []workload{
-		{name: "two restores of one snapshot" + suffix, small: true, cast: c, setup: snapshotted, script: func(u *user) {
+		{name: "two restores of one snapshot" + suffix, small: true, processSet: c, setup: snapshotted, script: func(u *user) {
 			u.claim("a", restoring("s", "1Gi"))
 			u.claim("b", restoring("s", "2Gi"))
 			u.untilBound("a", "b")
 			u.deleteSnapshot("s")
 			u.pause(time.Second)
 		}},
-		{name: "a snapshot is deleted amid its restore" + suffix, small: true, cast: c, setup: snapshotted, script: func(u *user) {
+		{name: "a snapshot is deleted amid its restore" + suffix, small: true, processSet: c, setup: snapshotted, script: func(u *user) {
 			u.claim("a", restoring("s", "1Gi"))
 			u.pause(2 * time.Millisecond)
 			u.deleteSnapshot("s")
@@ -55,7 +55,7 @@ func sourceScripts(c *cast, suffix string) []workload {
 			u.deleteClaim("a")
 			u.untilNoVolumes()
 		}},
-		{name: "one restore of two cannot be" + suffix, small: true, cast: c, setup: snapshotted, script: func(u *user) {
+		{name: "one restore of two cannot be" + suffix, small: true, processSet: c, setup: snapshotted, script: func(u *user) {
 			u.claim("small", restoring("s", "1Mi"))
 			u.claim("a", restoring("s", "1Gi"))
 			u.untilBound("a")
@@ -63,7 +63,7 @@ func sourceScripts(c *cast, suffix string) []workload {
 			u.deleteClaim("small")
 			u.pause(time.Second)
 		}},
-		{name: "a claim is cloned twice and deleted" + suffix, small: true, cast: c, setup: immediate, script: func(u *user) {
+		{name: "a claim is cloned twice and deleted" + suffix, small: true, processSet: c, setup: immediate, script: func(u *user) {
 			u.claim("old")
 			u.untilBound("old")
 			u.claim("a", cloning("old"))
@@ -73,7 +73,7 @@ func sourceScripts(c *cast, suffix string) []workload {
 			u.untilBound("a", "b")
 			u.pause(time.Second)
 		}},
-		{name: "a clone is deleted while it is made" + suffix, contested: true, cast: c, setup: immediate, script: func(u *user) {
+		{name: "a clone is deleted while it is made" + suffix, contested: true, processSet: c, setup: immediate, script: func(u *user) {
 			u.claim("old")
 			u.untilBound("old")
 			u.claim("a", cloning("old"))
@@ -82,7 +82,7 @@ func sourceScripts(c *cast, suffix string) []workload {
 			u.deleteClaim("old")
 			u.untilNoVolumes()
 		}},
-		{name: "finalizers that upstream left" + suffix, cast: c, setup: func(u *user) {
+		{name: "finalizers that upstream left" + suffix, processSet: c, setup: func(u *user) {
 			immediate(u)
 			u.snapshot("s", names.FinalizerRestoreSource)
 			u.snapshot("foreign", names.FinalizerRestoreSource)

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// extent says how much of the sweep is run.
+// extent is how much of the sweep is run.
 type extent struct {
 	every int // the n-th schedule of each family; 1 is all
 	pairs int // of crashes, for each small workload
-	wide  int // the n-th of those in which two things come together, of which there are many; 0 is as every
+	wide  int // the n-th of those with two simultaneous faults, of which there are many; 0 is as every
 
-	chances int    // schedules by chance, for each workload
+	chances int    // random schedules for each workload
 	seed    uint64 // of the first of those
 }
 
@@ -63,8 +63,8 @@ func jobs(calm []result, f family, x extent) (all []job) {
 // workers is how many runs go on at once.
 const workers = 3
 
-// sweep runs the jobs and hands over each result, in no order. It ends early when each says that it
-// is enough.
+// sweep runs the jobs and calls each with every result, in any order. It ends early when each
+// returns true.
 func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 	t.Helper()
 	var (
@@ -95,8 +95,8 @@ func sweep(t *testing.T, all []job, each func(result) (enough bool)) {
 	wg.Wait()
 }
 
-// faultFree runs every workload without faults, and checks what it costs.
-func (p half) faultFree(t *testing.T) {
+// faultFree runs each workload without faults, and checks the number of writes and calls.
+func (p sweepPart) faultFree(t *testing.T) {
 	t.Helper()
 	for _, work := range p.workloads {
 		t.Run(strings.ReplaceAll(work.name, " ", "-"), func(t *testing.T) {
@@ -110,8 +110,8 @@ func (p half) faultFree(t *testing.T) {
 	}
 }
 
-// sweepAll runs everything that can go wrong against every workload, and prints what it was.
-func (p half) sweepAll(t *testing.T) {
+// sweepAll runs each workload with the schedules of all families, and prints a summary.
+func (p sweepPart) sweepAll(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	all := p.sweep(t)
@@ -119,22 +119,22 @@ func (p half) sweepAll(t *testing.T) {
 		p.name, all.workloads, all.points, all.schedules, all.crashes, all.violations, time.Since(began).Round(time.Second))
 }
 
-// huntAll breaks the controllers in one way after the other: the sweep must notice each.
-func (p half) huntAll(t *testing.T) {
+// killAllMutants breaks the controllers in one way after the other: the sweep must notice each.
+func (p sweepPart) killAllMutants(t *testing.T) {
 	t.Helper()
-	fmt.Printf("%s: %d of %d mutants killed\n", p.name, p.hunt(t), len(p.mutants))
+	fmt.Printf("%s: %d of %d mutants killed\n", p.name, p.killMutants(t), len(p.mutants))
 }
 
 // wanted is little for the tests, what takes some minutes for SIM=whole, and all for
-// SIM=everything. With SEED, a number, chance is another one; with FAMILY, a name, there is only
+// SIM=everything. With SEED=N the random schedules differ; with FAMILY, a name, there is only
 // that family.
-func (p half) wanted() extent {
+func (p sweepPart) wanted() extent {
 	x := p.much()
 	x.seed, _ = strconv.ParseUint(os.Getenv("SEED"), 10, 64)
 	return x
 }
 
-func (p half) much() extent {
+func (p sweepPart) much() extent {
 	switch os.Getenv("SIM") {
 	case "everything":
 		all := p.whole
@@ -146,8 +146,8 @@ func (p half) much() extent {
 	return p.reduced
 }
 
-// half is the part of the sweep that has one cast's controllers under test.
-type half struct {
+// sweepPart is the part of the sweep that tests the controllers of one processSet.
+type sweepPart struct {
 	name      string
 	workloads []workload
 	families  []family
@@ -156,12 +156,12 @@ type half struct {
 	whole, reduced extent
 }
 
-var halves = []half{
+var sweepParts = []sweepPart{
 	{"provisioner", workloads, families, mutants, extent{every: 1, pairs: 300, wide: 6, chances: 150}, extent{every: 13, pairs: 20, chances: 130}},
 	{"controllers", bindings, bindingFamilies, bindingMutants, extent{every: 1, pairs: 150, wide: 9, chances: 100}, extent{every: 23, pairs: 10, chances: 115}},
 }
 
-// tally is what a sweep comes to.
+// tally counts what a sweep has run and found.
 type tally struct{ workloads, points, schedules, crashes, violations int }
 
 func (s *tally) add(o tally) {
@@ -172,10 +172,10 @@ func (s *tally) add(o tally) {
 	s.violations += o.violations
 }
 
-// TestSweep runs everything that can go wrong against every workload.
+// TestSweep runs each workload with the schedules of all families.
 func TestSweep(t *testing.T) {
 	began, all := time.Now(), tally{}
-	for _, p := range halves {
+	for _, p := range sweepParts {
 		t.Run(p.name, func(t *testing.T) { all.add(p.sweep(t)) })
 	}
 	fmt.Printf("workloads    %d\ncrash points %d, each before it is sent, after its effect and after its answer\n"+
@@ -183,7 +183,7 @@ func TestSweep(t *testing.T) {
 		all.workloads, all.points, all.schedules, all.crashes, time.Since(began).Round(time.Second), all.violations)
 }
 
-func (p half) sweep(t *testing.T) tally {
+func (p sweepPart) sweep(t *testing.T) tally {
 	x, calm := p.wanted(), calmly(t, p.workloads)
 	sum := tally{workloads: len(calm)}
 	for _, c := range calm {

@@ -17,15 +17,15 @@ type workload struct {
 	small          bool // enough for pairs of crashes
 	setup          func(*user)
 	script         func(*user)
-	cast           *cast // nil for our provisioner beside the stock controllers
-	contested      bool  // two users conflict, and one of them is refused
-	repeated       bool  // calls that the driver refuses are retried
-	saves          bool  // an administrator changes the policy of a volume that is to be deleted
-	nodes          bool  // the volumes of the driver are each on one node
-	named          bool  // the driver's ids follow from the names, and its first answer is lost
-	shares         bool  // the driver answers every claim with the same volume
-	writesTogether int   // of those that attach, in one process
-	writes         int   // of the processes under test, without the journal; 0 if not counted
+	processSet     *processSet // nil for our provisioner beside the stock controllers
+	contested      bool        // two users conflict, and one of them is refused
+	repeated       bool        // calls that the driver refuses are retried
+	saves          bool        // an administrator changes the policy of a volume that is to be deleted
+	nodes          bool        // the volumes of the driver are each on one node
+	named          bool        // the driver's ids follow from the names, and its first answer is lost
+	shares         bool        // the driver answers every claim with the same volume
+	writesTogether int         // of those that attach, in one process
+	writes         int         // of the processes under test, without the journal; 0 if not counted
 }
 
 const (

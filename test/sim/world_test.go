@@ -17,23 +17,23 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/csidriver"
-	"github.com/purser-csi/purser/test/sim/neighbours"
+	"github.com/purser-csi/purser/test/sim/stockmodel"
 )
 
 // world is one run: an API server, a driver, the models of other controllers, a user, and the
 // processes under test one after the other.
 type world struct {
-	schedule  schedule
-	mutant    mutant
-	cast      *cast
-	contested bool // users conflict, and the later one is refused
-	repeated  bool // the driver refuses, and the call is retried
-	nodes     bool // its volumes are each on one node
-	shares    bool // it has one volume for all claims
-	server    *apiserver.Server
-	driver    *csidriver.Driver
-	began     time.Time
-	ctx       context.Context
+	schedule   schedule
+	mutant     mutant
+	processSet *processSet
+	contested  bool // users conflict, and the later one is refused
+	repeated   bool // the driver refuses, and the call is retried
+	nodes      bool // its volumes are each on one node
+	shares     bool // it has one volume for all claims
+	server     *apiserver.Server
+	driver     *csidriver.Driver
+	began      time.Time
+	ctx        context.Context
 
 	mu         sync.Mutex
 	killed     int // crashes that happened
@@ -95,18 +95,18 @@ func (w *world) violate(format string, args ...any) {
 // play runs the workload with the faults of the schedule until nothing happens any more, and checks
 // the invariants.
 func (w *world) play(work workload) {
-	if w.cast = work.cast; w.cast == nil {
-		w.cast = besideStock
+	if w.processSet = work.processSet; w.processSet == nil {
+		w.processSet = besideStock
 	}
 	w.contested, w.repeated, w.nodes, w.shares = work.contested, work.repeated, work.nodes, work.shares
 	w.driver.Shares, w.driver.Named, w.driver.FirstUnanswered = work.shares, work.named, work.named
-	w.cast.neighbours(w)
+	w.processSet.others(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)
 	if w.schedule.breaksAt == 0 {
 		w.healLater()
 	}
-	for _, r := range w.cast.ours {
+	for _, r := range w.processSet.ours {
 		w.start(r)
 	}
 	time.Sleep(time.Second)
@@ -193,8 +193,8 @@ func (w *world) volumeNames() (all []string) {
 
 // deleteClaims is what the user does at the worst of times.
 func (w *world) deleteClaims() {
-	if w.cast.disturb != nil {
-		w.cast.disturb(w)
+	if w.processSet.disturb != nil {
+		w.processSet.disturb(w)
 		return
 	}
 	for _, claim := range apiserver.Objects(w.server, &corev1.PersistentVolumeClaim{}) {
@@ -257,7 +257,7 @@ func (w *world) happened(by *process, n int) {
 	}
 	if w.schedule.handClassAt == n && n > 0 {
 		w.recreateClasses(otherDriver)
-		other := &neighbours.Provisioner{Server: w.server, Client: w.server.Client(), Driver: otherDriver, Deleting: func(*corev1.PersistentVolume) {}}
+		other := &stockmodel.Provisioner{Server: w.server, Client: w.server.Client(), Driver: otherDriver, Deleting: func(*corev1.PersistentVolume) {}}
 		go other.Run(w.ctx)
 	}
 	if w.schedule.dropVolumesAt == n {

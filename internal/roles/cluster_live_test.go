@@ -27,9 +27,9 @@ import (
 	"github.com/purser-csi/purser/test/e2e/audit"
 )
 
-// port is a cluster whose users are the administrator, and roles under the service accounts and
+// liveCluster is a test cluster with an administrator's client. Its roles run under the service accounts and
 // permissions that Purser ships.
-type port struct {
+type liveCluster struct {
 	*testing.T
 
 	server *cluster.Cluster
@@ -37,12 +37,12 @@ type port struct {
 	setup  bootstrap.Setup
 }
 
-func newPort(t *testing.T, components ...cluster.Component) port {
+func newLiveCluster(t *testing.T, components ...cluster.Component) liveCluster {
 	t.Helper()
-	return newPortOn(t, rolestest.LiveServer(t, components...))
+	return newLiveClusterOn(t, rolestest.LiveServer(t, components...))
 }
 
-func newPortOn(t *testing.T, server *cluster.Cluster) port {
+func newLiveClusterOn(t *testing.T, server *cluster.Cluster) liveCluster {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
 	user, err := client.New(server.RESTConfig(), client.Options{Scheme: rolestest.Scheme(t)})
@@ -56,10 +56,10 @@ func newPortOn(t *testing.T, server *cluster.Cluster) port {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return port{t, server, user, f}
+	return liveCluster{t, server, user, f}
 }
 
-func (p port) as(account string) *rest.Config {
+func (p liveCluster) as(account string) *rest.Config {
 	p.Helper()
 	api, err := p.setup.ConfigFor(p.Context(), account)
 	if err != nil {
@@ -76,7 +76,7 @@ var quickly = []string{
 }
 
 // controllers returns the role, not started, with its address and its log.
-func (p port) controllers(args ...string) (c *controllers.Controllers, address func() string, log *rolestest.Log) {
+func (p liveCluster) controllers(args ...string) (c *controllers.Controllers, address func() string, log *rolestest.Log) {
 	p.Helper()
 	c = controllers.New()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -91,7 +91,7 @@ func (p port) controllers(args ...string) (c *controllers.Controllers, address f
 	return c, sync.OnceValue(func() string { return fmt.Sprintf("http://%s", <-where) }), log
 }
 
-func (p port) create(objects ...client.Object) {
+func (p liveCluster) create(objects ...client.Object) {
 	p.Helper()
 	for _, o := range objects {
 		if err := p.user.Create(p.Context(), o); err != nil {
@@ -100,7 +100,7 @@ func (p port) create(objects ...client.Object) {
 	}
 }
 
-func (p port) volume(name, class string, edit func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+func (p liveCluster) volume(name, class string, edit func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	p.Helper()
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -116,7 +116,7 @@ func (p port) volume(name, class string, edit func(*corev1.PersistentVolume)) *c
 }
 
 // claim creates a claim of a class; nil for none.
-func (p port) claim(name string, class *string) *corev1.PersistentVolumeClaim {
+func (p liveCluster) claim(name string, class *string) *corev1.PersistentVolumeClaim {
 	p.Helper()
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -130,7 +130,7 @@ func (p port) claim(name string, class *string) *corev1.PersistentVolumeClaim {
 }
 
 // await reads the object until holds returns true.
-func await[T client.Object](p port, what string, object T, holds func(T) bool) {
+func await[T client.Object](p liveCluster, what string, object T, holds func(T) bool) {
 	p.Helper()
 	rolestest.Eventually(p.T, what, func() error {
 		if err := p.user.Get(p.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -148,7 +148,7 @@ func isBound(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // remove deletes an object and waits until it is gone.
-func (p port) remove(object client.Object) {
+func (p liveCluster) remove(object client.Object) {
 	p.Helper()
 	if err := p.user.Delete(p.Context(), object); err != nil {
 		p.Fatal(err)
@@ -156,7 +156,7 @@ func (p port) remove(object client.Object) {
 	rolestest.Eventually(p.T, object.GetName()+" is gone", func() error { return p.gone(object) })
 }
 
-func (p port) gone(object client.Object) error {
+func (p liveCluster) gone(object client.Object) error {
 	err := p.user.Get(p.Context(), client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -165,13 +165,13 @@ func (p port) gone(object client.Object) error {
 }
 
 // log returns the audit log of the API server.
-func (p port) log() *audit.Log {
+func (p liveCluster) log() *audit.Log {
 	return &audit.Log{Path: p.server.AuditLog(), Touch: func(ctx context.Context, mark string) error {
 		return client.IgnoreNotFound(p.user.Get(ctx, client.ObjectKey{Name: mark}, &corev1.Namespace{}))
 	}}
 }
 
-func (p port) mark() audit.Mark {
+func (p liveCluster) mark() audit.Mark {
 	p.Helper()
 	m, err := p.log().Mark(p.Context())
 	if err != nil {
@@ -181,7 +181,7 @@ func (p port) mark() audit.Mark {
 }
 
 // asked returns the requests of a service account between two marks of the audit log.
-func (p port) asked(from, to audit.Mark, account string) audit.Tally {
+func (p liveCluster) asked(from, to audit.Mark, account string) audit.Tally {
 	p.Helper()
 	tally, err := p.log().Between(from, to)
 	if err != nil {

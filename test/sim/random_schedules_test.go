@@ -13,29 +13,30 @@ import (
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
-// chance combines random faults with random events. Each schedule has a seed of its own, which
-// changes with SEED only.
-func chance(calm result, x extent) (all []schedule) {
+// randomSchedules combines random faults with random events. Each schedule has its own seed, which
+// changes only with SEED.
+func randomSchedules(calm result, x extent) (all []schedule) {
 	name := fnv.New64()
 	name.Write([]byte(calm.work.name))
 	for n := range uint64(x.chances) {
-		all = append(all, dice{rand.New(rand.NewPCG(name.Sum64(), x.seed+n)), calm}.throw())
+		all = append(all, dice{rand.New(rand.NewPCG(name.Sum64(), x.seed+n)), calm}.schedule())
 	}
 	return all
 }
 
-// dice choose a schedule for a workload.
+// dice makes random schedules for a workload.
 type dice struct {
 	*rand.Rand
 	calm result
 }
 
-// moment is an operation of the run without faults, or one of those that a fault brings about.
-func (d dice) moment() int { return 1 + d.IntN(d.calm.ops+6) }
+// operation returns the number of a random operation: one of the run without faults, or one of the
+// additional operations that a fault causes.
+func (d dice) operation() int { return 1 + d.IntN(d.calm.ops+6) }
 
 func (d dice) one(in int) bool { return d.IntN(in) == 0 }
 
-func (d dice) throw() (s schedule) {
+func (d dice) schedule() (s schedule) {
 	for s.faultless() {
 		s = schedule{}
 		for _, part := range []func(*schedule){d.crashes, d.people, d.network, d.driver, d.watches, d.leaders, d.outage} {
@@ -60,31 +61,31 @@ func (d dice) crash() crash {
 	if len(d.calm.calls) > 0 && d.one(3) {
 		return crash{d.call(), inFlight}
 	}
-	return crash{d.moment(), []position{before, lost, under, after}[d.IntN(4)]}
+	return crash{d.operation(), []position{before, lost, under, after}[d.IntN(4)]}
 }
 
 func (d dice) call() int { return d.calm.calls[d.IntN(len(d.calm.calls))] }
 
 func (d dice) people(s *schedule) {
 	moments := []*int{&s.deleteAt, &s.recreateClassAt, &s.dropClassAt, &s.replaceAt}
-	if d.calm.work.cast != nil { // a restored volume is there for any claim; and volumes are deleted before they are released
+	if d.calm.work.processSet != nil { // a restored volume is there for any claim; and volumes are deleted before they are released
 		moments[3] = &s.dropVolumesAt
 	} else if d.one(8) {
-		s.handClassAt = d.moment()
+		s.handClassAt = d.operation()
 	}
 	for _, at := range moments {
 		if d.one(3) {
-			*at = d.moment()
+			*at = d.operation()
 		}
 	}
 }
 
 func (d dice) network(s *schedule) {
 	if d.one(2) {
-		s.loseAnswer = d.moment()
+		s.loseAnswer = d.operation()
 	}
 	if d.one(2) {
-		s.slowAt, s.slowFor = d.moment(), whiles[d.IntN(len(whiles))]
+		s.slowAt, s.slowFor = d.operation(), whiles[d.IntN(len(whiles))]
 	}
 }
 
@@ -92,7 +93,7 @@ func (d dice) driver(s *schedule) {
 	if len(d.calm.calls) == 0 {
 		return
 	}
-	s.csiAt = d.moment()
+	s.csiAt = d.operation()
 	s.csiUntil = s.csiAt + d.IntN(6)
 	kinds := 4
 	if d.calm.work.saves {
@@ -125,15 +126,15 @@ func (d dice) watches(s *schedule) {
 
 func (d dice) leaders(s *schedule) {
 	if d.one(2) {
-		s.rivalAt = d.moment()
+		s.rivalAt = d.operation()
 	} else {
-		s.endAt = d.moment()
+		s.endAt = d.operation()
 	}
 }
 
 func (d dice) outage(s *schedule) {
 	s.outage = outage{
-		at: d.moment(), lasts: outLasts[d.IntN(len(outLasts))], of: []requests{ofAll, ofReads, ofWrites, ofJournal}[d.IntN(4)],
+		at: d.operation(), lasts: outLasts[d.IntN(len(outLasts))], of: []requests{ofAll, ofReads, ofWrites, ofJournal}[d.IntN(4)],
 		reason: []metav1.StatusReason{"", metav1.StatusReasonForbidden, metav1.StatusReasonTimeout}[d.IntN(3)],
 	}
 }

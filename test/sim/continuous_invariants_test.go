@@ -14,9 +14,9 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// moment is the world right after one of its changes. What must hold at every moment is seen in no
-// end: a volume that was released too early is deleted by then, and no check would see it.
-type moment struct {
+// continuous checks the invariants that must hold after each write. A check of the final state
+// would miss them: a volume that was released too early is deleted by then.
+type continuous struct {
 	volumes map[string]*corev1.PersistentVolume
 	claims  map[types.UID]*corev1.PersistentVolumeClaim
 	pods    map[types.UID]*corev1.Pod
@@ -28,9 +28,9 @@ type moment struct {
 	violate      func(format string, args ...any)
 }
 
-// throughout holds the rules against every moment of the run.
-func (e end) throughout() *moment {
-	m := &moment{
+// throughout replays all writes of the run and checks the invariants after each.
+func (e end) throughout() *continuous {
+	m := &continuous{
 		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.UID]*corev1.PersistentVolumeClaim{}, pods: map[types.UID]*corev1.Pod{},
 		firstVolumes: map[types.UID]*corev1.PersistentVolume{}, firstClaims: map[types.UID]*corev1.PersistentVolumeClaim{}, forcedAway: e.forcedAway, letGo: map[types.UID]bool{}, violate: e.violate,
 	}
@@ -45,7 +45,7 @@ func (e end) throughout() *moment {
 	return m
 }
 
-func (m *moment) pass(change apiserver.Event) {
+func (m *continuous) pass(change apiserver.Event) {
 	gone := change.Type == watch.Deleted
 	switch o := change.Object.(type) {
 	case *corev1.PersistentVolume:
@@ -76,14 +76,14 @@ func (m *moment) pass(change apiserver.Event) {
 }
 
 // owner is the very claim that the volume is for, if it is there.
-func (m *moment) owner(pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+func (m *continuous) owner(pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	if claim := m.claims[uidOf(pv)]; claim != nil && refersTo(pv.Spec.ClaimRef, claim) {
 		return claim
 	}
 	return nil
 }
 
-func (m *moment) volumeChanged(was, is *corev1.PersistentVolume) {
+func (m *continuous) volumeChanged(was, is *corev1.PersistentVolume) {
 	owner := m.owner(was)
 	elsewhere := owner != nil && owner.Spec.VolumeName != "" && owner.Spec.VolumeName != is.Name
 	lives := owner != nil && !elsewhere
@@ -116,7 +116,7 @@ func sameName(a, b *corev1.ObjectReference) bool {
 
 // mayGo reports whether a volume needs no protection though a claim has it by now: it was released
 // before, and is so still, or has a finalizer of another controller, which does not let it go.
-func (m *moment) mayGo(was, is *corev1.PersistentVolume) bool {
+func (m *continuous) mayGo(was, is *corev1.PersistentVolume) bool {
 	if wasLetGo(was) {
 		m.letGo[was.UID] = true
 	}
@@ -135,7 +135,7 @@ func wasLetGo(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
-func (m *moment) claimChanged(was, is *corev1.PersistentVolumeClaim) {
+func (m *continuous) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 	pv := m.volumes[is.Spec.VolumeName]
 	mine := pv != nil && uidOf(pv) == is.UID
 	turned := was.Status.Phase != is.Status.Phase
@@ -161,7 +161,7 @@ func (m *moment) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 }
 
 // completes is the moment at which a claim gets its volume for good.
-func (m *moment) completes(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, mine bool) {
+func (m *continuous) completes(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, mine bool) {
 	switch {
 	case claim.Spec.VolumeName == "":
 		m.violate("7.4 I5: the binding of claim %s is complete without a volume", claim.Name)

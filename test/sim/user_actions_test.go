@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// What people do around claims and volumes, beyond asking for one.
+// Actions of users, administrators and the scheduler on claims and volumes.
 
 func size(text string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
@@ -29,7 +29,7 @@ func naming(volume string) func(*corev1.PersistentVolumeClaim) {
 	return func(claim *corev1.PersistentVolumeClaim) { claim.Spec.VolumeName = volume }
 }
 
-// volume is one that an administrator made, to be kept.
+// volume creates a static PersistentVolume with the reclaim policy Retain.
 func (u *user) volume(name string, edits ...func(*corev1.PersistentVolume)) {
 	u.world.log("administrator creates volume %s", name)
 	pv := &corev1.PersistentVolume{
@@ -55,13 +55,13 @@ func deletedWithClaim(pv *corev1.PersistentVolume) {
 	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 }
 
-// madeBefore is of a volume that was made for a claim which is gone, and that an administrator gave
-// free: it has data.
+// madeBefore marks a volume that was provisioned for a deleted claim and that an administrator
+// released for reuse, so it has data.
 func madeBefore(pv *corev1.PersistentVolume) {
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnProvisionedBy, driverName)
 }
 
-// reusedBy says who gets the volume when its claim is gone (8.14, 8.15).
+// reusedBy annotates which claim gets the volume after its claim is deleted (8.14, 8.15).
 func reusedBy(who string) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) { metav1.SetMetaDataAnnotation(&pv.ObjectMeta, names.AnnReuse, who) }
 }
@@ -72,7 +72,7 @@ func reserved(claim string) func(*corev1.PersistentVolume) {
 	}
 }
 
-// defaultClass is one that claims without a class get.
+// defaultClass creates a default StorageClass.
 func (u *user) defaultClass() {
 	u.try(func() error {
 		return u.api.Create(u.world.ctx, &storagev1.StorageClass{
@@ -82,7 +82,8 @@ func (u *user) defaultClass() {
 	})
 }
 
-// giveBack is an administrator who lets others have the volumes that were released (8.1).
+// giveBack clears spec.claimRef of all released volumes, as an administrator does to offer them
+// again (8.1).
 func (u *user) giveBack() {
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		if pv.Status.Phase != corev1.VolumeReleased {
@@ -101,8 +102,8 @@ func (u *user) giveBack() {
 	}
 }
 
-// untilReleasedAndHeld is a volume that is released, for a while already, and not deleted, since it
-// is attached: no call for it is under way.
+// untilReleasedAndHeld brings a volume to where it has been released for 15 seconds and is not
+// deleted, since it is attached. No call for it is in flight.
 func (u *user) untilReleasedAndHeld() {
 	u.claim("a")
 	u.untilBound("a")
@@ -114,8 +115,8 @@ func (u *user) untilReleasedAndHeld() {
 	u.pause(15 * time.Second)
 }
 
-// goOn has nothing stand in the way of the deletion any more but the claim that has the volume by
-// now, and then that goes, too.
+// goOn detaches the volume, so that only the claim that has it now blocks its deletion, and then
+// deletes that claim.
 func (u *user) goOn(claim string) {
 	u.detach()
 	u.pause(5 * time.Second)
@@ -124,7 +125,7 @@ func (u *user) goOn(claim string) {
 	u.untilNoVolumes()
 }
 
-// volumeName is that of a volume; empty for none.
+// volumeName returns the name of the first volume; empty if there is none.
 func (u *user) volumeName() string {
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		return pv.Name
@@ -132,8 +133,8 @@ func (u *user) volumeName() string {
 	return ""
 }
 
-// give is an administrator who gives what was released, and is to stay, to a claim that names it,
-// as the event ClaimMisbound says.
+// give writes a claim's uid into spec.claimRef of the released volume that it names, as the event
+// ClaimMisbound asks an administrator to.
 func (u *user) give(claim string) {
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
 		c := u.get(claim)
@@ -146,7 +147,7 @@ func (u *user) give(claim string) {
 	}
 }
 
-// forceAway is an administrator who takes a volume out of the way, although it is used.
+// forceAway deletes a PersistentVolume and removes its finalizers, although it is in use.
 func (u *user) forceAway(name string) {
 	u.step()
 	u.world.log("administrator forces volume %s away", name)
@@ -156,22 +157,22 @@ func (u *user) forceAway(name string) {
 	_ = u.api.Patch(u.world.ctx, pv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 }
 
-// restore creates the volume again for a claim that has lost it.
+// restore creates the PersistentVolume of a Lost claim again.
 func (u *user) restore(name, claim string) {
 	if c := u.get(claim); c != nil {
 		u.volume(name, reserved(claim), func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = c.UID })
 	}
 }
 
-// copyFor is an administrator who copies a volume of a claim and writes another claim's name into
-// it, and not another uid.
+// copyFor creates a copy of a claim's volume whose claimRef has another claim's name and the old
+// uid.
 func (u *user) copyFor(claim, other string) {
 	if c := u.get(claim); c != nil {
 		u.volume("copy", reserved(other), func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = c.UID })
 	}
 }
 
-// touch writes something into a claim that no controller reads.
+// touch writes an annotation that no controller reads.
 func (u *user) touch(claim string) {
 	u.try(func() error {
 		c := u.get(claim)
@@ -183,8 +184,8 @@ func (u *user) touch(claim string) {
 	})
 }
 
-// place is what the scheduler does for a pod that can have a volume which is there: it takes the
-// volume, and leaves the rest to us.
+// place binds a static volume to a claim as the scheduler does: it writes spec.claimRef and leaves
+// the rest of the binding to the PV controller.
 func (u *user) place(claim, volume string) {
 	u.world.log("the scheduler takes volume %s for claim %s", volume, claim)
 	u.try(func() error {
@@ -199,8 +200,8 @@ func (u *user) place(claim, volume string) {
 	})
 }
 
-// pod is one that runs on a node and uses a claim. Neither the scheduler nor a kubelet lets one run
-// whose claim is being deleted.
+// pod creates a pod that runs on a node and uses a claim. It does nothing if the claim is being
+// deleted, since no scheduler or kubelet starts such a pod.
 func (u *user) pod(name, claim string) {
 	if c := u.get(claim); c == nil || c.DeletionTimestamp != nil {
 		return
@@ -223,12 +224,12 @@ func (u *user) endPods() {
 	}
 }
 
-// untilNoClaims waits for what was deleted to be gone.
+// untilNoClaims waits until all claims are gone.
 func (u *user) untilNoClaims() {
 	u.until(func() bool { return len(apiserver.Objects(u.world.server, &corev1.PersistentVolumeClaim{})) == 0 })
 }
 
-// untilPhase waits for a volume, as far as it exists.
+// untilPhase waits until the volume has the phase or does not exist.
 func (u *user) untilPhase(name string, phase corev1.PersistentVolumePhase) {
 	u.until(func() bool {
 		pv := &corev1.PersistentVolume{}
@@ -237,11 +238,11 @@ func (u *user) untilPhase(name string, phase corev1.PersistentVolumePhase) {
 	})
 }
 
-// atOnce is soon after the last thing, before a watch shows it.
+// atOnce waits so briefly that no watch has delivered the last change.
 func (u *user) atOnce() { time.Sleep(170 * time.Microsecond) }
 
-// turn has the volumes kept, or deleted, once they are released. To keep one that was released a
-// moment ago is too late (D-31).
+// turn sets the reclaim policy of all volumes. It does not set Retain on a volume that is released
+// already, for which it is too late (D-31).
 func (u *user) turn(policy corev1.PersistentVolumeReclaimPolicy) {
 	u.world.turned = true
 	for _, pv := range apiserver.Objects(u.world.server, &corev1.PersistentVolume{}) {
