@@ -1,4 +1,4 @@
-// Package core is the ground floor of the house: decisions, and nothing else.
+// Package core holds the pure decisions of all controllers, and nothing else.
 //
 // Everything below core is data in, verdict out. No package here may do I/O, read a clock, draw a
 // random number, start a goroutine, take a context or write a log line; time is a parameter. The

@@ -75,8 +75,8 @@ func gauge() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "in_flight"}, []string{"method"})
 }
 
-// R-59, C-44, D-15: the steps of a call are in one order, and what failed is told with the step,
-// without secret values.
+// R-59, C-44, D-15: the steps of a call are in a fixed order, and an error names the step, without
+// secret values.
 func TestDo(t *testing.T) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "s")
 	busy := status.Error(codes.Aborted, "another call is in flight")

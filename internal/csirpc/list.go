@@ -14,7 +14,7 @@ type Listing struct {
 	Entries int32         // of one page; 0 leaves it to the driver
 }
 
-// MostPages ends a list that a driver lets go round in circles.
+// MostPages bounds a list, in case a driver never returns the last page.
 const MostPages = 10_000
 
 // ListVolumes calls each with all volumes that the driver lists. An entry can be nil.

@@ -41,7 +41,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// EV-2: a failed call is told in gRPC's words, and what is not gRPC's in its own.
+// EV-2: the message of a gRPC error is the one of gRPC; another error keeps its own message.
 func TestWords(t *testing.T) {
 	secrets := map[string]string{"key": "hunter2"}
 	for want, err := range map[string]error{

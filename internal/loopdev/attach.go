@@ -28,9 +28,8 @@ const (
 	// UntilDetached survives the program: nothing else would hold a device
 	// whose node is bind-mounted.
 	UntilDetached Lifetime = 0
-	// UntilUnused ends when the last one who has the device open or mounted
-	// lets go of it. It leaves nothing behind for a device that is mounted,
-	// the process that unmounts it.
+	// UntilUnused ends when the last process has closed the device and it is not mounted any more.
+	// It leaves nothing behind for a device that is mounted, the process that unmounts it.
 	UntilUnused Lifetime = unix.LO_FLAGS_AUTOCLEAR
 )
 

@@ -29,7 +29,7 @@ func (d *Device) Path() string { return pathOf(d.number) }
 // Name is what the kernel calls the device, as in /sys/block.
 func (d *Device) Name() string { return "loop" + strconv.Itoa(d.number) }
 
-// Release lets go of the device without detaching it.
+// Release closes the device without detaching it.
 func (d *Device) Release() error { return d.file.Close() }
 
 func pathOf(number int) string { return "/dev/loop" + strconv.Itoa(number) }

@@ -11,10 +11,9 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// HeldBy says which process keeps a device that this mount namespace has let
-// go of: one that has it open, or one in whose mount namespace its filesystem
-// is still mounted, such as a container that has the node's root mounted
-// without propagation. It is for error messages.
+// HeldBy returns the process that keeps a device which this mount namespace does not use any more:
+// one that has it open, or one in whose mount namespace its filesystem is still mounted, such as a
+// container that has the node's root mounted without propagation. It is for error messages.
 func (d *Device) HeldBy() string {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

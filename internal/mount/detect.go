@@ -17,10 +17,9 @@ type Detection struct {
 	Reason string
 }
 
-// Detect finds out what this process may do by doing it once: it binds one
-// empty directory to another inside dir, which it makes when it is missing.
-// User ids and capability sets would be a guess: root in a container may lack
-// CAP_SYS_ADMIN, and a security module may refuse even with it.
+// Detect tries whether this process may mount: it binds one empty directory to another inside dir,
+// which it makes when it is missing. User ids and capability sets are not reliable: root in a
+// container may lack CAP_SYS_ADMIN, and a security module may refuse even with it.
 func Detect(dir string) (Detection, error) {
 	err := tryBind(dir)
 	switch {

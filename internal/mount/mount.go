@@ -49,7 +49,7 @@ var (
 // something is mounted over it, which then brings its own mode.
 const targetMode = 0o750
 
-// occupied describes what stands at target in the way.
+// occupied describes the file or mount that exists at target.
 func occupied(target, what string) error {
 	return fmt.Errorf("%s is %s: %w", target, what, ErrOccupied)
 }

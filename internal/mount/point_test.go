@@ -35,8 +35,7 @@ func silentMount(t *testing.T, target string) (end func()) {
 	return end
 }
 
-// soon fails when something hangs. It lets go of what hangs by ending the
-// daemon.
+// soon fails the test if do hangs. It ends the daemon, so that do returns.
 func soon(t *testing.T, what string, end func(), do func() error) {
 	t.Helper()
 	done := make(chan error, 1)

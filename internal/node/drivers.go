@@ -15,8 +15,8 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// GivenDriver is a driver that the agent is told of, and whose entry in the CSINode another program
-// writes.
+// GivenDriver is a driver that is configured and does not register itself. Another program writes
+// its entry in the CSINode.
 type GivenDriver struct{ Name, Endpoint string }
 
 // drivers are the drivers that are registered on the node. It is safe for concurrent use.

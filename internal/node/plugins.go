@@ -154,8 +154,8 @@ func (p *plugins) serve(ctx context.Context, path string, one *plugin) {
 	}
 }
 
-// register is 5.12: the driver names itself and its CSI socket, says what the node is to it, and is
-// told whether it is registered.
+// register is 5.12: it gets the driver's name, CSI socket and node id, and notifies the driver
+// whether it is registered.
 func (p *plugins) register(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askBound)
 	defer cancel()

@@ -123,7 +123,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// What leads nowhere but to its own reason is told once: one attempt is one event, one log line and
+// If all actions of a verdict end with its own reason, the attempt has one event, one log line and
 // one count.
 func TestReconcileTellsOneReasonOnce(t *testing.T) {
 	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
@@ -154,8 +154,8 @@ func TestReconcileBacksOff(t *testing.T) {
 	}
 }
 
-// C-25, C-61, C-62: that the API server does not let us go on is told when it lasts, and not of a
-// moment.
+// C-25, C-61, C-62: an event about failing API requests is emitted only after several failures in a
+// row.
 func TestReconcileTellsWhatHoldsItUp(t *testing.T) {
 	for _, heldUp := range []verdict.Reason{verdict.ProvisioningHeldUp, ""} {
 		s := &script{gather: errors.New("leases are forbidden")}
@@ -208,7 +208,7 @@ func TestReconcileHoldsUpIsOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// H-41: progress is told once, however often it is tried.
+// H-41: the event about progress is emitted once, however many attempts there are.
 func TestReconcileTellsProgressOnce(t *testing.T) {
 	failed := verdict.Refuse[string]{Finding: finding(verdict.CreateFailed)}
 	l, told := newLoop(&script{decide: verdict.Do[string]{Finding: finding(verdict.Provisioning), Actions: []string{"a"}, Then: failed}})
@@ -231,8 +231,8 @@ func TestReconcileTellsProgressOnce(t *testing.T) {
 	}
 }
 
-// 8.29: what is waited for is told again when it is something else, and while it lasts, since
-// events are forgotten.
+// 8.29: the event about a wait is emitted again when its message changes, and repeatedly while the
+// wait lasts, since events expire.
 func TestReconcileTellsAgainWhatIsWaitedFor(t *testing.T) {
 	s := &script{}
 	l, told := newLoop(s)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// An idle queue does not wake a goroutine twice a second.
+// An idle queue runs no goroutine twice a second.
 func TestTickersAreCalm(t *testing.T) {
 	fake := clocktesting.NewFakeClock(time.Unix(0, 0))
 	ticker := calm{fake}.NewTicker(500 * time.Millisecond)

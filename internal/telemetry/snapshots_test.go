@@ -56,7 +56,7 @@ func inFlight(t *testing.T, registry *prometheus.Registry) float64 {
 	return -1
 }
 
-// SN-M1: each story is a list of states, one a second.
+// SN-M1: each case is a list of states, one a second.
 func TestSnapshotOperations(t *testing.T) {
 	new, taken, ready := SnapshotState{}, SnapshotState{Taken: true}, SnapshotState{Taken: true, Ready: true}
 	deleting, gone := SnapshotState{Deleting: true}, SnapshotState{Deleting: true, Gone: true}

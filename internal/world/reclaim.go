@@ -306,8 +306,8 @@ func NamesOf(volumes []*corev1.PersistentVolume) (names []string) {
 	return names
 }
 
-// claimProof reads what is known of the volume's claim. A claim that the cache does not show is told
-// apart: no event comes when it goes.
+// claimProof reads what is known of the volume's claim. A claim that the cache does not have is a
+// case of its own: its deletion causes no event.
 func claimProof(ctx context.Context, from Readers, pv *corev1.PersistentVolume) (reclaim.Proof, error) {
 	proof, err := liveProof(ctx, from.Live, pv)
 	if err != nil || proof != reclaim.ClaimExists {

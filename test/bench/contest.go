@@ -111,7 +111,7 @@ func newContest(ctx context.Context, bin, dir string, o options) (_ *contest, er
 		return nil, err
 	}
 	c.load = load{api: c.rig.api, workers: o.workers}
-	// Who looks on must not hold up the API server, which waits a moment for each watch that is slow.
+	// The watch of the observer must not delay the API server, which waits for each slow watch.
 	watches, err := kube.WatchClient(c.cluster.RESTConfig())
 	if err != nil {
 		return nil, err
@@ -329,8 +329,7 @@ func (c *contest) makeNamespace(ctx context.Context, whose string) (name string,
 // auditLog has what was asked, and a way to wait for its end.
 type auditLog struct{ *audit.Log }
 
-// quietTime is after how long of no write all is told: events are written beside the work and come
-// in late.
+// quietTime is the time without writes after which the count is complete: events are written late.
 const quietTime = time.Second
 
 // quiet is the end of the log when nothing has been written for a while.

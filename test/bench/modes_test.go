@@ -36,7 +36,7 @@ func TestFailoverReport(t *testing.T) {
 	}
 }
 
-// Who made a volume is told by the name on it, which is new with every process.
+// The annotation of a volume names the process that created it.
 func TestMakers(t *testing.T) {
 	seen := makers{former: map[string]bool{}}
 	for _, turn := range []struct {
@@ -65,7 +65,7 @@ func TestMakers(t *testing.T) {
 	}
 }
 
-// What is not there is told before a contest, not left out.
+// A missing program is an error before the measurement begins.
 func TestKnown(t *testing.T) {
 	for _, tc := range []struct {
 		name string

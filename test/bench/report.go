@@ -36,7 +36,7 @@ func sides(r row, line func(format string, args ...any)) {
 	}
 }
 
-// report is for people, in 80 columns.
+// report returns the result as text of 80 columns.
 func (o outcome) report() string {
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }

@@ -72,8 +72,8 @@ func TestSomeScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theatre := theatre{house: h, sides: [2]side{stock("stock"), ours(nil)}, parallel: 24, known: list}
-	r, err := theatre.both(t.Context(), chosen)
+	comparison := comparison{house: h, sides: [2]side{stock("stock"), ours(nil)}, parallel: 24, known: list}
+	r, err := comparison.both(t.Context(), chosen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,19 +103,19 @@ func randomTime(t *testing.T) time.Duration {
 
 // TestRandomHistories checks the invariants I1 to I7 and I10 for random actions of users (7.4).
 func TestRandomHistories(t *testing.T) {
-	theatre, err := built(t).opened(t.Context(), "random")
+	comparison, err := built(t).opened(t.Context(), "random")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := theatre.close(); err != nil {
+		if err := comparison.close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := theatre.launch(ours(nil)); err != nil {
+	if err := comparison.launch(ours(nil)); err != nil {
 		t.Fatal(err)
 	}
-	theatre.stage.Calm = 300 * time.Millisecond // ours waits for no resync
+	comparison.stage.Calm = 300 * time.Millisecond // ours waits for no resync
 	end, played, wrong := time.Now().Add(randomTime(t)), 0, false
 	rapid.Check(t, func(rt *rapid.T) {
 		if !wrong && time.Now().After(end) {
@@ -127,7 +127,7 @@ func TestRandomHistories(t *testing.T) {
 		for i, history := range histories {
 			played++
 			name := fmt.Sprintf("random-%d", played)
-			all.Go(func() { found[i] = live(theatre.ctx, theatre.stage, name, history) })
+			all.Go(func() { found[i] = live(comparison.ctx, comparison.stage, name, history) })
 		}
 		all.Wait()
 		if err := errors.Join(found...); err != nil {

@@ -117,8 +117,8 @@ func known() (outcome.List, error) {
 	})
 }
 
-// theatre plays the same scenarios on both sides.
-type theatre struct {
+// comparison runs the same scenarios on both sides.
+type comparison struct {
 	house    house
 	sides    [2]side
 	parallel int
@@ -126,7 +126,7 @@ type theatre struct {
 }
 
 // play plays scenarios on both sides.
-func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report.Report, err error) {
+func (t comparison) play(ctx context.Context, chosen []scenario.Scenario) (r report.Report, err error) {
 	var runs [2]*run
 	for i, s := range t.sides {
 		began := time.Now()
@@ -146,7 +146,7 @@ func (t theatre) play(ctx context.Context, chosen []scenario.Scenario) (r report
 // both plays all scenarios on both sides. It repeats those for which the stock controllers emitted
 // fewer events, since they drop events under load and after 25 about one object, and those in which
 // they did not meet an expectation.
-func (t theatre) both(ctx context.Context, chosen []scenario.Scenario) (report.Report, error) {
+func (t comparison) both(ctx context.Context, chosen []scenario.Scenario) (report.Report, error) {
 	r, err := t.play(ctx, chosen)
 	if err != nil {
 		return r, err
@@ -172,7 +172,7 @@ func (o options) compare(ctx context.Context) (r report.Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	t := theatre{parallel: o.parallel, sides: [2]side{stock("stock"), ours(strings.Fields(o.args))}}
+	t := comparison{parallel: o.parallel, sides: [2]side{stock("stock"), ours(strings.Fields(o.args))}}
 	if t.known, err = known(); err != nil {
 		return r, err
 	}

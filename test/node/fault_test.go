@@ -90,7 +90,7 @@ func TestDriverHangs(t *testing.T) {
 	r.waitClean()
 }
 
-// 5.5, 5.6: a final error leaves nothing, and is told; a success follows.
+// 5.5, 5.6: a final error leaves nothing on disk and causes an event; a retry succeeds.
 func TestErrors(t *testing.T) {
 	r := newRig(t)
 	failing := map[string]error{"NodeStageVolume": status.Error(codes.Internal, "no stage"), "NodePublishVolume": status.Error(codes.Internal, "no target")}

@@ -223,7 +223,7 @@ func (w *world) eventually(what string, holds func() bool) {
 	w.t.Fatalf("in vain: %s", what)
 }
 
-// told is how often people were told of something about an object.
+// told returns the number of events with this reason and message about an object.
 func (w *world) told(about, reason, message string) int {
 	w.t.Helper()
 	var events corev1.EventList

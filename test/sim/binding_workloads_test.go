@@ -18,9 +18,8 @@ func delayed(u *user) {
 
 func kept(u *user) { u.class(corev1.PersistentVolumeReclaimRetain, storagev1.VolumeBindingImmediate) }
 
-// bindings are what people do where those that bind and protect are ours. The provisioner is that
-// of another client, unless a processSet says otherwise: then it is ours as well, in the same process or
-// in one of its own.
+// bindings are the workloads that test our binder and protection controllers. The provisioner is
+// the model of another one, unless the processSet has ours, in the same or another process.
 var bindings = playedBy(besideForeign, []workload{
 	{name: "made for its claim", small: true, setup: immediate, writes: 5, script: func(u *user) {
 		u.claim("a")

@@ -20,7 +20,7 @@ type continuous struct {
 	volumes map[string]*corev1.PersistentVolume
 	claims  map[types.UID]*corev1.PersistentVolumeClaim
 	pods    map[types.UID]*corev1.Pod
-	// As they were created, which says what people chose.
+	// The objects as users created them.
 	firstVolumes map[types.UID]*corev1.PersistentVolume
 	firstClaims  map[types.UID]*corev1.PersistentVolumeClaim
 	forcedAway   map[string]bool
@@ -160,7 +160,7 @@ func (m *continuous) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// completes is the moment at which a claim gets its volume for good.
+// completes checks the write that sets the volume of a claim.
 func (m *continuous) completes(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, mine bool) {
 	switch {
 	case claim.Spec.VolumeName == "":

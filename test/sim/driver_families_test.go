@@ -87,8 +87,8 @@ func vagueRefusals(calm result, _ extent) (all []schedule) {
 	return all
 }
 
-// driverFaultsUnseen are calls with an unknown outcome, while people do what one of
-// the watches does not show.
+// driverFaultsUnseen are schedules of calls with an unknown outcome, while users change objects and
+// one of the watches is frozen.
 func driverFaultsUnseen(calm result, _ extent) (all []schedule) {
 	for _, n := range calm.calls {
 		for _, effect := range []csidriver.Effect{csidriver.None, csidriver.Done} {

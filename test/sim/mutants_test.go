@@ -237,7 +237,7 @@ func overwrites(ctx context.Context, c client.Client, o client.Object) error {
 	return c.Update(ctx, o)
 }
 
-// staleReads has the objects of people from the cache.
+// staleReads reads the users' objects from the cache in place of the API server.
 type staleReads struct {
 	client.Client
 	cache client.Reader

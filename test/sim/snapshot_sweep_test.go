@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// snapshotWork is one story of snapshots.
+// snapshotWork is a workload of snapshots.
 type snapshotWork struct {
 	name     string
 	policy   snapshotv1.DeletionPolicy

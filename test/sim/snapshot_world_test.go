@@ -128,7 +128,7 @@ func (w *snapshotWorld) restart() {
 	w.watchers = append(w.watchers, w.restartGroups(controller, sidecar.SidecarConfig)...)
 }
 
-// snapshotWatcher is a half that is told what the watches show.
+// snapshotWatcher is a controller that handles watch events.
 type snapshotWatcher interface {
 	Saw(o client.Object)
 	Gone(o client.Object)

@@ -141,8 +141,8 @@ type Tracer struct {
 	seen     func(Call)
 }
 
-// Start starts the command, whose process calls Join before anything else. It is killed before its call
-// number last; 0 is none. seen is told of each call before it is made, and may be nil.
+// Start starts the command, whose process calls Join before anything else. It is killed before its
+// call number last; 0 is none. seen is called before each system call, and may be nil.
 func Start(command *exec.Cmd, last int, seen func(Call)) (*Tracer, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// What the API server never accepts is not taken for an old view again and again: once both objects
-// are known to be new, it means it.
+// A write that the API server always rejects is not retried as a stale read for ever: after live
+// reads of both objects the rejection counts as final.
 func TestRefusedForGood(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.prepare(func(c *Config) { c.Backoff.First, c.Backoff.Most = time.Hour, time.Hour })
@@ -43,7 +43,7 @@ func TestRefusedForGood(t *testing.T) {
 	})
 }
 
-// What is found out about a claim that took the name of another one is told of that one.
+// A finding about a claim that was created again under the same name is emitted on the new claim.
 func TestToldOfTheRightClaim(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		told := &uids{}
@@ -106,9 +106,8 @@ func TestKeptAtTheLastMoment(t *testing.T) {
 	})
 }
 
-// I5, 8.14: what the API server once said of a claim and of a volume is believed, whatever a watch
-// that is behind still shows. Else a volume that is offered anew is taken for the former claim and
-// given back again, without end.
+// I5, 8.14: the result of a live read of a claim or volume wins over a stale watch. Else a volume
+// that is offered again would be bound for the previous claim and released again, without end.
 func TestAnswersAreBelieved(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.prepare()

@@ -167,7 +167,7 @@ func (c *Controller) setMigration(ctx context.Context, a binding.SetMigration) e
 	return c.patchClaim(ctx, a.Claim, kube.NameMigration(a.Claim, a.Driver, nil))
 }
 
-// What is sent is the patch alone, and what comes back fills an empty object: those of the ledger
+// Only the patch is sent, and the response is read into an empty object: the objects of the ledger
 // are shared and trimmed.
 func volumeToPatch(name string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{}
@@ -190,7 +190,7 @@ func (c *Controller) patchVolume(ctx context.Context, pv *corev1.PersistentVolum
 	return nil
 }
 
-// patchVolumeStatus writes the phase of a volume, which what is told of it follows upon.
+// patchVolumeStatus writes the phase of a volume. Its events are emitted after the write.
 func (c *Controller) patchVolumeStatus(ctx context.Context, pv *corev1.PersistentVolume, patch client.Patch) error {
 	changed := volumeToPatch(pv.Name)
 	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {

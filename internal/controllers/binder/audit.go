@@ -12,8 +12,8 @@ import (
 // auditSteps is in how many parts every pair is looked at, so that no burst of work comes of it.
 const auditSteps = 60
 
-// audit looks at everything once in a while, little by little. Nothing should ever be found: it is
-// there for a wake-up that was forgotten, and for what one cannot think of.
+// audit enqueues all keys once in a while, in small parts. It should never find anything to do: it
+// is a safeguard against an event handler that misses a change.
 func (c *Controller) audit(ctx context.Context) error {
 	step := c.AuditEvery / auditSteps
 	r := round{ledger: c.ledger}

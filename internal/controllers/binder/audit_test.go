@@ -13,8 +13,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/binding"
 )
 
-// What is there all the while comes once in a round, whatever comes and goes beside it, and no part
-// is a burst of work.
+// A key that exists during a whole round is enqueued once in it, whatever keys are added and
+// removed meanwhile, and no part is a burst of work.
 func TestRound(t *testing.T) {
 	const pairs, free = 600, 300
 	c := New(Config{})
@@ -66,7 +66,7 @@ func passing(i, all int) *corev1.PersistentVolume {
 	return pv
 }
 
-// The audit finds what no wake-up told.
+// The audit enqueues a key that no event handler enqueued.
 func TestAudit(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.start(func(c *Config) { c.AuditEvery = 10 * time.Minute })

@@ -131,7 +131,7 @@ func (c *Controller) wake(keys []binding.Key) {
 	}
 }
 
-// wakes is the work queue, once this process holds the lease.
+// wakes is the work queue; it is empty until this process is the leader.
 type wakes struct {
 	mu    sync.RWMutex
 	queue queue

@@ -32,7 +32,7 @@ type run struct {
 	now answers
 }
 
-// answers are what the API server said in this run. They take the place of what is remembered.
+// answers are the results of live reads in this run. They take the place of the ledger's objects.
 type answers struct {
 	claimAsked bool
 	claim      *corev1.PersistentVolumeClaim
@@ -158,12 +158,13 @@ func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error
 	return nil
 }
 
-// unseenLook is how long a claim or a volume is believed to be there that the API server has and no
-// watch shows.
+// unseenLook is how long the live read of a claim or volume counts while the watch does not deliver
+// the object.
 const unseenLook = time.Minute
 
-// lookAgain doubts what the API server has if no watch has shown it after a while. What goes while
-// the watch is broken is never shown, and no event says that it is gone.
+// lookAgain drops the result of a live read if the watch has not delivered the object after a
+// while. An object that was deleted while the watch was broken is never delivered, and has no
+// deletion event.
 func (c *Controller) lookAgain(doubt func() []binding.Key) {
 	time.AfterFunc(unseenLook, func() { c.wake(doubt()) })
 }

@@ -11,9 +11,9 @@ import (
 // nil when there is none, and then the claim waits for one. Looking, holding and waiting are one
 // step: a volume that comes in between would find no claim. The caller holds mu.
 //
-// What is held was chosen for the claim that waited under this name: it may be another one by now,
-// or have got a class since. A volume that this one must not have is there for others, who are to
-// be woken up.
+// The held volume was chosen for the claim that waited under this name. By now that may be another
+// claim, or the claim may have got a class. If the volume does not fit it any more, the volume is
+// offered to other claims, which are enqueued.
 func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, wake []binding.Key) {
 	key := keyOf(claim)
 	if h := l.holds[key]; h != nil {
@@ -122,9 +122,9 @@ func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 	return l.wrote(pv)
 }
 
-// unanswered keeps a volume for the claim that it was held for: whether the write that takes it has
-// arrived, the next run finds out. Until then no other claim may have the volume, nor the claim
-// another one (C1).
+// unanswered keeps the volume held for its claim after a write without a response. The next run
+// reads whether the write took effect. Until then no other claim gets the volume, and the claim
+// gets no other volume (C1).
 func (l *ledger) unanswered(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,9 +163,9 @@ func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	return l.shelve(pv.Name)
 }
 
-// answered notes what the API server says of the claim of a key: which uids are gone for good, of
-// those that the volumes name and that of the claim as it is remembered. The latter has no volume
-// that would name it when the volume is offered anew.
+// answered records the live read of a key's claim. The uids in the claimRefs of volumes, and the
+// uid of the claim in the ledger, are deleted if the live claim has another uid. The uid in the
+// ledger is needed for a volume that is offered again, since no claimRef has it.
 func (l *ledger) answered(s binding.Snapshot, claim *corev1.PersistentVolumeClaim) {
 	if claim != nil {
 		l.ownClaims.Wrote(claim)
@@ -199,9 +199,8 @@ func (l *ledger) isGone(key types.NamespacedName, uid types.UID) bool {
 	return l.gone.has(uid) || l.gone.has(under(key, uid))
 }
 
-// withdraw takes a volume away of which the API server says that it is gone, by the uids that it
-// was known under before the question. The watch will say so too, and until then nothing believes
-// what it shows of these.
+// withdraw removes a volume that a live read did not find, by the uids that the ledger had before
+// the read. Until the watch delivers the deletion, its events about these uids are ignored.
 func (l *ledger) withdraw(name string, before []types.UID) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()

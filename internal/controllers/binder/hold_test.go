@@ -254,7 +254,7 @@ func TestHeldWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// What the API server says of a volume that was not held counts as what a watch shows.
+// The response of the API server about a volume that was not held counts like a watch event.
 func TestReservedAsTheAPIServerSays(t *testing.T) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}
 	l := newLedger()

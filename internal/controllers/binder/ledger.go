@@ -14,13 +14,13 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// ledger is what the binder knows, under one lock: the objects as the watches have shown them,
-// found by each other, what this process wrote and no watch has shown yet, and which volume is held
-// for which claim. Its methods return the keys to wake up.
+// ledger is the binder's state, under one lock: the objects that the watches delivered, indexed by
+// their references, the own writes that no watch has delivered yet, and which volume is held for
+// which claim. Its methods return the keys to enqueue.
 //
-// Everything in it comes from the same handlers that wake up the workers. A worker that is woken up
-// finds here what it was woken up for; with a cache that is fed beside the wake-ups it might not,
-// and no event would enqueue it again.
+// The same event handlers update the ledger and then enqueue keys, so a worker always finds the
+// change for which its key was enqueued. A separate cache might not have the change yet, and no
+// event would enqueue the key again.
 type ledger struct {
 	mu      sync.Mutex
 	volumes map[string]*corev1.PersistentVolume
@@ -130,7 +130,8 @@ func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []
 	return append(keys, l.shelve(name)...)
 }
 
-// concerned are the owners of the volume, before and now, and who names it.
+// concerned returns the keys of the volume's previous and current owner and of the claims that name
+// it.
 func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []binding.Key {
 	var keys []binding.Key
 	for _, pv := range []*corev1.PersistentVolume{before, now} {
@@ -178,8 +179,8 @@ func isShown[T any, O interface {
 	return shown != nil && shown.GetUID() == uid
 }
 
-// doubtVolume forgets a volume that is known and no watch shows, so that those whom it concerns ask
-// for it again.
+// doubtVolume removes a volume that only a live read or an own write has returned and no watch has
+// delivered. The next run of the keys that it returns reads the volume live again.
 func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +190,7 @@ func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	return slices.Concat(l.lift(pv.Name), l.concerned(pv.Name, pv, nil), l.shelve(pv.Name))
 }
 
-// doubtClaim forgets a claim in the same way.
+// doubtClaim is [ledger.doubtVolume] for a claim.
 func (l *ledger) doubtClaim(claim *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()

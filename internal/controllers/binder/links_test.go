@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Who names whom is found as if everybody had been asked, whatever was told in which order.
+// The indexes of references agree with a scan of all objects, whatever the order of the events.
 func TestLinks(t *testing.T) {
 	volumes, claims := []string{"", "v", "w", "x"}, []string{"", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {

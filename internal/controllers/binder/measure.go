@@ -38,7 +38,7 @@ func newMeasures(metrics *telemetry.Binding, now clock.PassiveClock) *measures {
 	}
 }
 
-// done is told of each action and how it ended.
+// done records each action and its outcome.
 func (m *measures) done(s binding.Snapshot, action binding.Action, err error) {
 	if m.metrics == nil {
 		return

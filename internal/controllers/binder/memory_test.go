@@ -51,8 +51,8 @@ func TestMemoryOfAPair(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// What the first lists leave behind is nothing: all claims come before any volume does, and each of
-// them waits for its own.
+// The first lists leave no memory behind, although all claims are delivered before the first
+// volume, and each claim waits for its own.
 func TestMemoryOfTheFirstList(t *testing.T) {
 	const pairs, least = 20_000, 50
 	c := New(Config{})

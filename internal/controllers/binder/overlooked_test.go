@@ -11,8 +11,8 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// I7, I2: a write that is answered after what it is about was doubted brings it back. The end of
-// the one before it does not go unheard.
+// I7, I2: a response to a write that arrives after its object was dropped from the ledger adds the
+// object again. The deletion event of a previous object of that name is still handled.
 func TestEndOfAFormerOne(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		o := w.overlook()

@@ -16,15 +16,14 @@ type podUse struct {
 	binding.Consumer
 }
 
-// concerns reports whether what people are told is about the same: what the scheduler says changes
-// often, and only that it says something is news.
+// concerns reports whether two states of a pod give the same event. The scheduler's message changes
+// often, so only its presence counts.
 func (u podUse) concerns(o podUse) bool {
 	return slices.Equal(u.claims, o.claims) && u.Node == o.Node && (u.Why == "") == (o.Why == "")
 }
 
-// podSeen takes in what the watch shows of a pod; now is nil when it is gone. Of interest are pods
-// that use claims without a volume: binding waits for them, and people want to know for which and
-// why.
+// podSeen handles a watch event about a pod; now is nil after a deletion. Only pods that use claims
+// without a volume matter: binding waits for them, and the claim's event names them.
 func (l *ledger) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// 1.4: what follows upon a phase is told each time that the volume comes to it.
+// 1.4: the event of a phase is emitted each time that the volume enters the phase.
 func TestEventsOfEachPhase(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -50,8 +50,8 @@ func TestEventsOfEachPhase(t *testing.T) {
 	}
 }
 
-// 1.4: of the reasons to wait one is true at a time, and is told whenever it comes to be; what is
-// found out besides is told once.
+// 1.4: an event is emitted whenever the reason to wait changes. An event about something else is
+// emitted once.
 func TestEventsOfEachReasonToWait(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.start()
@@ -82,7 +82,7 @@ func TestEventsOfEachReasonToWait(t *testing.T) {
 	})
 }
 
-// What is said once is not said again, however often it is looked at, until its words change or
+// An event is not emitted again, however often the key is reconciled, until its message changes or
 // much time has passed.
 func TestEventsAreToldOnce(t *testing.T) {
 	inWorld(t, func(w *testCluster) {

@@ -18,8 +18,7 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[binding.Key]
 
-// watches feeds the ledger and wakes up the workers, in this order and from one handler for each
-// kind.
+// watches updates the ledger and then enqueues keys, with one event handler for each kind.
 type watches struct {
 	binder *Controller
 	cache  cache.Cache
@@ -89,9 +88,9 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 	c.wake(c.restless(keys))
 }
 
-// restless leaves out the pairs that are bound and need nothing: most changes are the echo of our
-// own writes. A claim that was bound by another binder while a volume was held for it goes through a
-// run, whose end lets go of that.
+// restless leaves out the keys of bound pairs that need nothing: most events are caused by our own
+// writes. The key of a claim that another binder bound while a volume was held for it is enqueued,
+// since the end of the run releases that volume.
 func (c *Controller) restless(keys []binding.Key) []binding.Key {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()

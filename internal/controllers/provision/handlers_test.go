@@ -115,7 +115,8 @@ func TestClassEditsAreEnqueued(t *testing.T) {
 	}
 }
 
-// a class with keys that have newer names is told of once, and another driver's never.
+// a class with outdated parameter keys is logged once, and another driver's class
+// never.
 func TestOutdatedKeysAreLoggedOnce(t *testing.T) {
 	old := func(class *storagev1.StorageClass) {
 		class.UID, class.Parameters = "c", map[string]string{"FSType": "xfs", "csiProvisionerSecretName": "s", "csiProvisionerSecretNamespace": "n", "tier": "ssd"}

@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// told is a driver that notes what it is told.
+// told is a driver that records the parameters of its calls.
 type told struct {
 	csi.ControllerClient
 	parameters map[string]string
@@ -27,8 +27,8 @@ func (d *told) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest, _ ...
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: "h"}}, nil
 }
 
-// U-51: the labels of the namespace are read when the driver is told of them, and what stands
-// against it is an event that names it.
+// U-51: the labels of the namespace are read if they are passed to the driver; if that fails, an
+// event names the cause.
 func TestNamespaceLabelsGoToTheDriver(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	d := &told{}

@@ -32,8 +32,8 @@ func (r *rig) claim(t *testing.T) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// C-1: a claim wakes the controller up under its uid, and only when it may be ours and has no
-// volume, or stands on record.
+// C-1: a claim is enqueued by its uid, and only if it may be ours and has no volume, or has a
+// journal entry.
 func TestClaimsAreEnqueued(t *testing.T) {
 	r := newRig(t)
 	for _, tc := range []struct {

@@ -102,7 +102,7 @@ func (r *rig) say(words ...string) {
 	fmt.Fprintln(&r.said, words)
 }
 
-// recorder keeps what was put on record, whatever became of it.
+// recorder keeps all journal entries that were ever written.
 type recorder struct {
 	*Memory
 	rig *rig

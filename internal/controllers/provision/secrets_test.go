@@ -64,8 +64,7 @@ func TestSecretValuesStayInTheCall(t *testing.T) {
 	}
 }
 
-// EV-2, EV-3: what the driver refused is told in gRPC's words, as upstream tells it: alerts look
-// for the code.
+// EV-2, EV-3: the event has the gRPC error as upstream writes it, since alerts match its code.
 func TestFinalErrorIsLoggedWithItsCode(t *testing.T) {
 	for code, want := range map[codes.Code]string{
 		codes.ResourceExhausted: "Warning ProvisioningFailed rpc error: code = ResourceExhausted desc = no [redacted]",
@@ -129,8 +128,8 @@ func TestUnreadableSecrets(t *testing.T) {
 	}
 }
 
-// C-62: a secret that goes between the look and the call. Nothing was sent, so nothing may stay on
-// record.
+// C-62: the secret is deleted between the read and the call. No request was sent, so no journal
+// entry may stay.
 func TestSecretGoesBeforeTheCall(t *testing.T) {
 	r := newRig(t)
 	r.secrets.saw(secretRef, "1", r.clock.Now())
@@ -146,8 +145,8 @@ func TestSecretGoesBeforeTheCall(t *testing.T) {
 	}
 }
 
-// a value that no call can carry is told by secret and key, and nothing stays on record for a
-// call that was not made.
+// for a value that is not UTF-8 the event names secret and key, and no journal entry stays,
+// since no call was made.
 func TestSecretThatIsNotUTF8(t *testing.T) {
 	r := newRig(t)
 	unfit := secret("create")

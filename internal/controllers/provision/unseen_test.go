@@ -139,8 +139,8 @@ func TestSharedVolumeIsNotDiscarded(t *testing.T) {
 	}
 }
 
-// It takes a while to find out who shares the handle, and the PersistentVolume of the request may
-// be written meanwhile, by a write that was on its way.
+// The list of PersistentVolumes with the same handle takes a while. Meanwhile a late write may
+// create the PersistentVolume of the request.
 func TestNotDiscardedOncePVExists(t *testing.T) {
 	r := newRig(t, withoutSecrets)
 	r.Sharing = func(ctx context.Context, handle string) ([]*corev1.PersistentVolume, error) {

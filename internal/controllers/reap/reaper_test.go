@@ -207,8 +207,8 @@ func TestNodeThatTheCacheDoesNotShow(t *testing.T) {
 	}
 }
 
-// What changed after the last look is not deleted: the volume is of none of the removed nodes by then,
-// or its PersistentVolume is another one.
+// A volume that changed after the last read is not deleted: it no longer belongs to a removed node,
+// or its PersistentVolume was created again.
 func TestDeletionIsConfirmed(t *testing.T) {
 	for row, change := range map[string]func(*rig){
 		"the next look found its node": func(r *rig) { r.volumes = nil },

@@ -205,8 +205,8 @@ func (missing) Patch(context.Context, client.Object, client.Patch, ...client.Pat
 	return apierrors.NewNotFound(corev1.Resource("persistentvolumes"), "pv")
 }
 
-// U-7, D-18, H-18: a volume that is gone by the time when it is to be protected was dealt with: the
-// driver is not asked again.
+// U-7, D-18, H-18: if the volume is gone when its finalizer would be added, it was reclaimed
+// already, and the driver is not called again.
 func TestVolumeThatIsGoneIsNotProtected(t *testing.T) {
 	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }))
 	r.Writer = missing{}
@@ -236,8 +236,8 @@ func TestHandlersRunInOrder(t *testing.T) {
 	}
 }
 
-// D-33, H-20: a volume that goes without our finalizer is told of by its handle, unless this
-// process has dealt with it.
+// D-33, H-20: for a volume that is deleted without our finalizer an event has its handle, unless
+// this process has reclaimed it.
 func TestAbandonedVolumeIsReported(t *testing.T) {
 	going := releasedVolume(func(pv *corev1.PersistentVolume) {
 		pv.DeletionTimestamp, pv.Finalizers = new(metav1.Now()), []string{names.FinalizerPVProtection}
@@ -278,9 +278,9 @@ func (u unanswered) Delete(ctx context.Context, o client.Object, opts ...client.
 	return errors.Join(u.Client.Delete(ctx, o, opts...), errors.New("connection reset"))
 }
 
-// D-33: the volume is deleted, our finalizer is off, the answer to the deletion of the object is
-// lost, and another finalizer keeps it. The watch does not show that it is going. No event tells
-// that the volume may be left on the storage side, for we deleted it.
+// D-33: the volume is deleted and our finalizer removed, the response to the deletion of the object
+// is lost, another finalizer keeps the object, and the watch has not delivered its
+// deletionTimestamp. There is no event about an abandoned volume, since this process deleted it.
 func TestDeletionWithoutAResponse(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.Writer, r.Cached = unanswered{r.api}, heldUp{r.Cached, releasedVolume()}

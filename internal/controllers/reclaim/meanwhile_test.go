@@ -97,9 +97,9 @@ func TestConcurrentWriteOfTheVolume(t *testing.T) {
 	}
 }
 
-// C-114: before it deletes a volume the controller protects it as it was seen, so that an
-// administrator who has saved it meanwhile is not overtaken. A volume that is bound is protected
-// whatever it is like by now.
+// C-114: before it deletes a volume, the controller adds the finalizer with the resourceVersion as
+// precondition, so that a change by an administrator who saves the volume wins. A bound volume gets
+// the finalizer without that precondition.
 func TestProtectedAsItWasSeen(t *testing.T) {
 	for when, want := range map[corev1.PersistentVolumePhase]struct {
 		asked []string

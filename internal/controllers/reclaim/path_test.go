@@ -16,8 +16,8 @@ import (
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// D-1: a volume wakes the controller up under its name, whenever it changes and may need something,
-// and a volume that is gone leaves nothing behind: not even how often it failed.
+// D-1: a volume is enqueued by its name whenever it changes and may need an action. A deleted
+// volume leaves no state behind, not even its number of failures.
 func TestVolumesAreEnqueued(t *testing.T) {
 	for _, tc := range []struct {
 		row  string

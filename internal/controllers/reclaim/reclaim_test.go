@@ -168,7 +168,8 @@ func TestProofIsRead(t *testing.T) {
 	}
 }
 
-// D-37: the volume under another PersistentVolume stays, and its end wakes this one up.
+// D-37: a volume that another PersistentVolume has too is not deleted, and the deletion of that
+// PersistentVolume enqueues this one.
 func TestSameHandleIsFound(t *testing.T) {
 	twin := releasedVolume(phase(corev1.VolumeBound))
 	twin.Name, twin.UID = "twin", "v"
@@ -194,8 +195,8 @@ func attachment(name, volume string) *storagev1.VolumeAttachment {
 	return a
 }
 
-// D-16, U-40: an attached volume waits without a retry, and the end of its last attachment wakes it
-// up.
+// D-16, U-40: an attached volume waits without a retry, and the deletion of its last
+// VolumeAttachment enqueues it.
 func TestAttachments(t *testing.T) {
 	first, last := attachment("1", "pv"), attachment("2", "pv")
 	r := newRig(nil, releasedVolume(), first, last, attachment("3", "another"), attachment("4", ""))

@@ -20,9 +20,9 @@ import (
 	corereclaim "github.com/purser-csi/purser/internal/core/reclaim"
 )
 
-// D-37: a new leader, whose watch is behind, finds a released volume and deletes it under another
-// one that a former leader wrote. Who has not seen the release himself asks the API server who has
-// the handle.
+// D-37: a new leader with a stale cache would delete a released volume although another
+// PersistentVolume, which the previous leader wrote, has the same handle. A process that has not
+// seen the release lists the PersistentVolumes with the handle live.
 func TestSameHandleNotInTheCache(t *testing.T) {
 	for name, tc := range map[string]struct {
 		twin  *corev1.PersistentVolume
@@ -56,8 +56,8 @@ func TestAttachedSameHandleNotInTheCache(t *testing.T) {
 	}
 }
 
-// D-37, C-71: the decision to discard an answered volume is told of the volumes with its handle,
-// though memory does not.
+// D-37, C-71: the decision to discard a created volume gets the PersistentVolumes with its handle
+// from a live list, although the cache does not have them.
 func TestSharingIsReadLive(t *testing.T) {
 	r := newRig(nil, twinOf(phase(corev1.VolumeBound)))
 	r.Cached = newRig(nil).api
@@ -75,7 +75,7 @@ func TestSharingIsReadLive(t *testing.T) {
 	}
 }
 
-// What this process writes while the list is under way is known to memory.
+// Writes of this process during the list are found in its own writes.
 func TestSharingHasOwnWrites(t *testing.T) {
 	r := newRig(nil)
 	r.Live = interceptor.NewClient(r.api.(client.WithWatch), interceptor.Funcs{
@@ -116,8 +116,8 @@ func TestListOfSeveralPages(t *testing.T) {
 	}
 }
 
-// Who asks while a list is under way needs the next one, since what he asks about may have happened
-// meanwhile; and all who wait have the same.
+// A request during a running list waits for the next list, since the running one may be too old for
+// it. All waiting requests share that next list.
 func TestListsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lists []map[string][]string
@@ -157,8 +157,8 @@ func TestListsAreShared(t *testing.T) {
 	})
 }
 
-// Only who asks again has the others rest: what is released in the meantime, as amid a burst, does
-// not wait.
+// Only lists for retries are delayed; the first list for a volume, as in a burst of releases, is
+// not.
 func TestFirstListsAreNotDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolders(func(context.Context, map[string][]string) error { time.Sleep(10 * time.Millisecond); return nil })

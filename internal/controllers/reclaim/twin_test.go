@@ -21,8 +21,8 @@ func twinOf(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	return pv
 }
 
-// D-16, D-37: the storage is attached whichever of its PersistentVolumes an attachment names, and
-// the end of that one wakes up all.
+// D-16, D-37: a volume is attached if a VolumeAttachment names any PersistentVolume with its
+// handle, and the deletion of that VolumeAttachment enqueues all of them.
 func TestAttachedSameHandle(t *testing.T) {
 	held := attachment("1", "twin")
 	r := newRig(nil, releasedVolume(), twinOf(), held)

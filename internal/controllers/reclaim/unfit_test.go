@@ -10,8 +10,8 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// a value that no call can carry is told by secret and key, and the driver is not called
-// without it.
+// for a value that is not UTF-8 the event names secret and key, and the driver is not called
+// without the secret.
 func TestSecretThatIsNotUTF8(t *testing.T) {
 	r := newRig(nil, releasedVolume(func(pv *corev1.PersistentVolume) {
 		pv.Annotations[names.AnnDeletionSecretName], pv.Annotations[names.AnnDeletionSecretNamespace] = "delete", "vault"

@@ -7,7 +7,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// What is said of one node does not depend on what is said of the others.
+// The result for one node does not depend on the other nodes.
 func TestOnNode(t *testing.T) {
 	elsewhere := world(pod("a"), pod("b"), va("b", attached), listed("b"))
 	for _, tc := range []struct {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// 8.21 and 8.23: people are told which pods a claim waits for and why they have no node, or why it
-// waits in vain.
+// 8.21 and 8.23: the event names the pods that a claim waits for and why they have no node, or why
+// no pod will end the wait.
 func TestAwaitPod(t *testing.T) {
 	long := strings.Repeat("ä", mostWords)
 	for _, tc := range []struct {

@@ -127,8 +127,8 @@ func assign(s Snapshot) Verdict {
 	return do{Finding: f, Actions: []Action{AssignClass{s.Claim, s.Default.Name}}, Then: then}
 }
 
-// goingWithout is the verdict about a claim on its way out: what it got now would be released at
-// once, and perhaps deleted.
+// goingWithout is the verdict about a claim that is being deleted: a volume bound now would be
+// released at once, and perhaps deleted.
 func goingWithout() Verdict {
 	return waiting(verdict.ClaimDeleting, "the claim is being deleted and has no volume")
 }

@@ -278,7 +278,7 @@ func TestBoundStatus(t *testing.T) {
 	}
 }
 
-// 1.4: the words are what people and tools look for.
+// 1.4: the messages are contracts with upstream, which tools match.
 func TestMessages(t *testing.T) {
 	late := class("late", "d", waitsForPod)
 	for _, tc := range []struct {

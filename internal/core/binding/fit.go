@@ -55,9 +55,9 @@ func isDefault(class *storagev1.StorageClass) bool {
 		class.Annotations[names.AnnBetaDefaultStorageClass] == "true"
 }
 
-// SeeksStatic reports whether an available volume without a claimRef may be bound to the claim by
-// us. Those of a class that waits for a pod are for the scheduler to pick (1.9), and a claim on its
-// way out needs none.
+// SeeksStatic reports whether the binder may choose an available volume for the claim. For a class
+// that waits for a pod the scheduler chooses the volume (1.9), and a claim that is being deleted
+// needs none.
 func SeeksStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
 	return claim != nil && claim.Spec.VolumeName == "" && !completed(claim) && claim.DeletionTimestamp == nil &&
 		!DelaysBinding(class)
@@ -127,9 +127,9 @@ func Suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) boo
 		(selector == nil || selector.Matches(labels.Set(pv.Labels)))
 }
 
-// TakesNamed reports whether the claim is about to take the volume that it names, and that names
-// no claim. To call that volume available meanwhile would be a write too many, and be in the way of
-// the one that counts.
+// TakesNamed reports whether the claim is about to take the volume that it names, and that names no
+// claim. Setting that volume to Available meanwhile would be an unnecessary write, which conflicts
+// with the binding.
 func TakesNamed(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Spec.VolumeName == pv.Name && pv.Spec.ClaimRef == nil &&
 		(completed(claim) || claim.DeletionTimestamp == nil && satisfies(pv, claim) == "")

@@ -61,7 +61,8 @@ func migration(provisioner string, named bool, annotations map[string]string) (d
 	return driver, driver != has
 }
 
-// Deleter is who deletes the volume, for people: the provisioner, or else the driver that serves it.
+// Deleter returns the name of the component that deletes the volume, for messages: the provisioner,
+// or else the driver.
 func Deleter(pv *corev1.PersistentVolume) string {
 	switch by := pv.Annotations[names.AnnProvisionedBy]; {
 	case by != "" && Driver(by) != "":

@@ -1,5 +1,5 @@
-// Package explain decides why an object of the volume plane is not getting on: what it waits for,
-// which fields show that, what changes it, and who has to act.
+// Package explain decides why an object of the volume plane is stuck: what it waits for, which
+// fields show that, how to fix it, and who has to act.
 //
 // Its input is a [Cluster], the API objects of one moment. Where a controller of this program
 // decides, the very decision function is called over these objects, which a [Gatherer] reads for it

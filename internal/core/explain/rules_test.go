@@ -64,8 +64,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// Who can change what a driver answers follows from the code, as the CSI specification defines it for
-// the calls (csi.proto, "Error Scheme").
+// The gRPC code of a driver's error tells who can fix it, as the CSI specification defines it
+// (csi.proto, "Error Scheme").
 func TestAdvice(t *testing.T) {
 	for code, want := range map[string]Actor{
 		"InvalidArgument": Administrator, "ResourceExhausted": Administrator, "OutOfRange": User, "Unimplemented": Vendor,
@@ -146,7 +146,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// What no waiting mends comes first, what goes on by itself last, and in between the oldest.
+// Findings that need an action come first, findings that resolve by themselves last; the oldest
+// first within each.
 func TestGroups(t *testing.T) {
 	report := func(reason verdict.Reason, cause string, actor Actor, since time.Time) Report {
 		return Report{State: Stuck, Object: Ref{Kind: Claim, Name: cause + since.String()}, Findings: []Finding{{

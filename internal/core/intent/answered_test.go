@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// H-1: an entry of a previous leader whose outcome is known stays on record until the calls of that
-// leader must have ended, and says until when its volume is not deleted.
+// H-1: an entry of a previous leader whose outcome is known stays in the journal until the calls of
+// that leader must have ended, with the time until which its volume is not deleted.
 func TestAnsweredEntriesStayUntilTheCallsEnd(t *testing.T) {
 	ends := time.Unix(1000, 0)
 	b := NewBook()

@@ -263,8 +263,8 @@ func TestAnOverfullBookKeepsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// C-45, H-1: a request that replaces another keeps in mind the one that may have created a volume, on
-// record too.
+// C-45, H-1: an entry that replaces a request keeps the previous request if that may have created a
+// volume, in the journal too.
 func TestBookKeepsTheReplacedRequest(t *testing.T) {
 	of := func(tier string) Entry {
 		e := entry(1)

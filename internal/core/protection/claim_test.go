@@ -95,7 +95,7 @@ func TestDecideClaim(t *testing.T) {
 	}
 }
 
-// 8.29: people are told who holds a claim, in words that do not grow without bound.
+// 8.29: the event names the pods that use a claim, in a message of bounded length.
 func TestHoldersAreNamed(t *testing.T) {
 	s := claim(answeredUsed, func(s *Claim) { s.Users = []string{"r"} })
 	if got := DecideClaim(s, deletedAt).Because().Message; !strings.HasSuffix(got, "in use by p, q, r") {

@@ -129,8 +129,8 @@ func TestAfterCreateSuccess(t *testing.T) {
 	}
 }
 
-// What is discarded is named as its PersistentVolume would be, and who has that, or shares the
-// handle, keeps the volume.
+// A discarded volume has the name of its PersistentVolume. It is kept if that PersistentVolume, or
+// another one with its handle, exists.
 func TestIsNeeded(t *testing.T) {
 	request, _ := NewRequest(world())
 	discard, ok := AfterCreate(world(noClaim), CreateVolume{Request: request}, Answer{Volume: &csi.Volume{VolumeId: "h"}}).(do).Actions[0].(DiscardVolume)

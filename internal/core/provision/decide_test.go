@@ -136,7 +136,8 @@ func kind(v Verdict) string {
 	return "nil"
 }
 
-// H-1: what is about to be sent is on record before it is sent, and what is recorded is what is sent.
+// H-1: a request is written to the journal before it is sent, and exactly the written request is
+// sent.
 func TestDecideRecordsBeforeItCreates(t *testing.T) {
 	v, ok := Decide(world(), time.Unix(0, 0)).(do)
 	if !ok || len(v.Actions) != 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// The events that people and tools look for: reason and shape of the message are contracts.
+// Reason and form of the message of upstream's events are contracts, which tools match.
 func TestEventsAreUpstreams(t *testing.T) {
 	request, _ := NewRequest(world())
 	sent := CreateVolume{Request: request}

@@ -28,7 +28,7 @@ func copying(keys ...MetadataKey) func(*Snapshot) {
 	return func(s *Snapshot) { s.Options.VolumeMetadata = keys }
 }
 
-// U-50, U-51: the driver is told what the administrator lists and the claim has, and nothing else.
+// U-50, U-51: the driver gets only the metadata that the administrator lists and the claim has.
 func TestDriverMetadata(t *testing.T) {
 	all := []MetadataKey{
 		{ClaimAnnotation, "example.com/tier"}, {ClaimLabel, "app.kubernetes.io/name"}, {ClaimLabel, "empty"}, {ClaimLabel, "absent"}, {NamespaceLabel, "team"},
@@ -103,7 +103,8 @@ func TestVolumeMetadata(t *testing.T) {
 	}
 }
 
-// U-51: a namespace is read only where the driver is told of it and nothing else stands in the way.
+// U-51: a namespace is read only if its labels are passed to the driver and the claim is not
+// refused for another reason.
 func TestNamespaceToRead(t *testing.T) {
 	of := telling(MetadataKey{ClaimLabel, "team"}, MetadataKey{NamespaceLabel, "team"})
 	for _, tc := range []struct {

@@ -245,8 +245,7 @@ func TestAfterSecret(t *testing.T) {
 	}
 }
 
-// nothing was sent with a value that no call can carry, so nothing stays on record but what
-// was there before.
+// no request is sent with a value that is not UTF-8, so only an earlier journal entry stays.
 func TestAfterUnfitSecret(t *testing.T) {
 	ref := types.NamespacedName{Namespace: "vault", Name: "s"}
 	for row, tc := range map[string]struct {

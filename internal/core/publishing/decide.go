@@ -49,7 +49,7 @@ func decide(s Snapshot) Verdict {
 	return attach(s)
 }
 
-// attach is AT-A1 to AT-A13, in upstream's order: the first error is the one that people see.
+// attach is AT-A1 to AT-A13, in upstream's order: the first error is the one in the status.
 func attach(s Snapshot) Verdict {
 	if mistake := mistakeIn(s); mistake != "" {
 		return failed(s, mistake)

@@ -8,7 +8,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
-// The events that people and tools look for: reason and shape of the message are contracts.
+// Reason and form of the message of upstream's events are contracts, which tools match.
 func TestEventsAreUpstreams(t *testing.T) {
 	failed := AfterDelete(DeleteVolume{Handle: "h"}, DeleteFailure{Code: codes.Internal, Message: "disk is on fire"}).Because()
 	if got := verdict.Describe(failed.Reason); got.Event != "VolumeFailedDelete" || got.Severity != verdict.Warning || failed.Text() != `deleting volume "h": rpc error: code = Internal desc = disk is on fire` {

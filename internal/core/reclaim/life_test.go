@@ -44,8 +44,8 @@ func TestObjectIsDeletedLast(t *testing.T) {
 	}
 }
 
-// D-32: a volume that was kept is deleted when its policy changes, and gets the finalizer back
-// first that it was let go with.
+// D-32: a retained volume is deleted when its policy changes to Delete. Before that it gets the
+// finalizer again that was removed when it was released.
 func TestPolicyChangesAfterRelease(t *testing.T) {
 	kept := world(policy(corev1.PersistentVolumeReclaimRetain))
 	if got := shape(Decide(kept)); got != "RemoveFinalizerIfRetained then nothing VolumeKept" {

@@ -88,8 +88,8 @@ func idleReady() ContentVerdict {
 	return idle("the snapshot is ready")
 }
 
-// The driver is asked again after a quarter of the snapshot's age, within these bounds: a snapshot
-// that takes long is polled less often, and is seen as ready soon all the same (SN-H17).
+// The poll interval is a quarter of the snapshot's age, within these bounds. So a snapshot that
+// takes long is polled less often, and still becomes ready without a long delay (SN-H17).
 const (
 	shortestPause = time.Second
 	longestPause  = 15 * time.Second

@@ -86,8 +86,7 @@ type Modifier interface {
 // HealthReader is a backend that notices when a volume is damaged:
 // GET_VOLUME_HEALTH.
 type HealthReader interface {
-	// Health gives the reason why a volume is not as it should be, "" when
-	// it is.
+	// Health returns the problem of a volume; "" for a healthy volume.
 	Health(ctx context.Context, id ID) (problem string, err error)
 }
 

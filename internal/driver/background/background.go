@@ -48,9 +48,8 @@ type running struct {
 // NewRunner makes one. Its owner calls End.
 func NewRunner() *Runner { return &Runner{byKey: map[string]*running{}} }
 
-// Do runs some work, or waits for the same work that an earlier caller began.
-// When the caller's time is over it gives a fault.Busy error and the work goes
-// on.
+// Do runs some work, or waits for the same work that an earlier caller began. When the caller's
+// context ends, Do returns a fault.Busy error and the work goes on.
 func Do[T any](ctx context.Context, r *Runner, e Task, work func(context.Context) (T, error)) (T, error) {
 	var none T
 	w, err := r.join(ctx, e, func(ctx context.Context) (any, error) { return work(ctx) })

@@ -40,7 +40,7 @@ func eachType(t *testing.T, test func(t *testing.T, fs Type)) {
 	}
 }
 
-// The minimum that is told to users is one that mkfs really takes.
+// mkfs accepts a device of the documented minimum size.
 func TestTheMinimumCanBeMade(t *testing.T) {
 	eachType(t, func(t *testing.T, fs Type) {
 		path := blank(t, fs.Minimum())
@@ -180,7 +180,7 @@ func TestOptionsStayOutOfErrors(t *testing.T) {
 	}
 }
 
-// A program that plays mkfs.btrfs: it gives up some times, and says why.
+// A fake mkfs.btrfs that fails several times with the error of the race.
 func TestMakeIsRepeatedWhenARaceIsLost(t *testing.T) {
 	for _, test := range []struct {
 		why, says string

@@ -18,8 +18,8 @@ const (
 	thaw   = 0xc0045878 // FITHAW
 )
 
-// Mounted is a mounted filesystem that is kept open. What is asked of it can
-// go to no other filesystem, whatever is mounted at its path meanwhile.
+// Mounted is a mounted filesystem that is kept open, so that its methods act on this filesystem
+// even if another one is mounted at its path meanwhile.
 type Mounted struct {
 	dir  *os.File
 	path string
@@ -75,7 +75,7 @@ func mountID(file *os.File) (int, error) {
 	return 0, errors.New("the kernel does not tell through which mount a file was opened")
 }
 
-// Close lets go of it without a change.
+// Close closes it without thawing it.
 func (m *Mounted) Close() error { return m.dir.Close() }
 
 // Sync writes what is in memory, so that Freeze has little left to write while

@@ -101,7 +101,7 @@ func programDirs() []string {
 
 var clusterComponents = cluster.Components{cluster.Scheduler, cluster.ControllerManager}
 
-// logToFile sends the logs of all roles to one file; the terminal is for people.
+// logToFile sends the logs of all roles to one file; the terminal shows only the progress.
 func (h *upRun) logToFile(ctx context.Context) (context.Context, func(), error) {
 	path := h.logFile()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

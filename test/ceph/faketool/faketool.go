@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// variable names the folder of a script to the program that plays it.
+// variable is the environment variable with the folder of the script.
 const variable = "PURSER_FAKE_TOOL"
 
 const (
@@ -70,8 +70,7 @@ func (c Call) Line() string {
 	return strings.Join(line, " ")
 }
 
-// Main runs the tests, or plays a tool when it was started as one. TestMain
-// calls it.
+// Main runs the tests, or a fake tool if the program was started as one. TestMain calls it.
 func Main(m *testing.M) int {
 	dir := os.Getenv(variable)
 	if dir == "" {

@@ -18,11 +18,11 @@ type world struct {
 	// When pods got their node, and when objects were marked as deleted: resource versions.
 	scheduled, deleted map[types.UID]int64
 
-	wishes map[types.UID]string // volumes that people named on a claim without one, by the claim
-	// the volumes that people took away and the claim's controller may not know it, by the claim
+	wishes map[types.UID]string // volumes that users named on a claim without one, by the claim
+	// the volumes that users took away and the claim's controller may not know it, by the claim
 	stolen map[types.UID]string
-	robbed map[types.UID]string // the volumes that people took away and did not give back, by the claim that had them
-	// volumes that people made or gave to another client, and no claim was bound to or missed since
+	robbed map[types.UID]string // the volumes that users took away and did not give back, by the claim that had them
+	// volumes that users made or gave to another client, and no claim was bound to or missed since
 	changed map[string]bool
 	// volumes and claims that a controller bound or lost when one of these had just happened
 	overtaken map[types.UID]bool

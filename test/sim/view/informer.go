@@ -40,7 +40,7 @@ func (v *View) IndexField(_ context.Context, o client.Object, field string, by c
 	return nil
 }
 
-// AddEventHandler implements cache.Informer: the handler is told of everything in the store first.
+// AddEventHandler implements cache.Informer: the handler first gets all objects in the store.
 func (k *kind) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	k.view.mu.Lock()
 	have := k.snapshot()
@@ -85,7 +85,7 @@ func (k *kind) IsStopped() bool { return false }
 
 type registration struct{}
 
-// HasSynced says that the first list was told.
+// HasSynced returns true: the first list was delivered.
 func (registration) HasSynced() bool { return true }
 
 // HasSyncedChecker says so, too.

@@ -13,7 +13,7 @@ type Watcher struct {
 	Address string `json:"address"`
 }
 
-// Watchers lists who has the image of a volume open.
+// Watchers lists the clients that have the image of a volume open.
 func (p Pool) Watchers(ctx context.Context, o handle.Object) ([]Watcher, error) {
 	return p.watchers(ctx, ImageName(o))
 }
