@@ -36,7 +36,7 @@ const (
 // watches told.
 type handover struct {
 	signalled time.Time
-	last      time.Time // PersistentVolume of the former leader
+	last      time.Time // PersistentVolume of the previous leader
 	taken     time.Time // the other one holds the lease
 	first     time.Time // PersistentVolume of the other one
 }

@@ -275,7 +275,7 @@ func (c *crashRig) isPublishedInEnd(pod *corev1.Pod) (published bool) {
 	return published
 }
 
-// use finds each mount once and the data of the former life, and writes that of this one. A mount for a
+// use finds each mount once and the data of the previous life, and writes that of this one. A mount for a
 // subPath is what a kubelet leaves that ran here before.
 func (c *crashRig) use(pod *corev1.Pod) {
 	c.t.Helper()

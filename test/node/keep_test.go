@@ -69,7 +69,7 @@ func TestVolumeObjectsVanish(t *testing.T) {
 }
 
 // 5.4: a PersistentVolume is deleted and made again under its name with another handle, which has the
-// same folders. A pod that runs keeps the former volume, and the next pod gets the new one.
+// same folders. A pod that runs keeps the previous volume, and the next pod gets the new one.
 func TestPersistentVolumeWithAnotherHandle(t *testing.T) {
 	r := newRig(t)
 	r.start()

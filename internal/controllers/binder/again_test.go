@@ -276,7 +276,7 @@ func (a *awake) take() []binding.Key {
 }
 
 // I7, I2: one name says nothing of another uid. What took the name of an object while the watch was
-// broken is asked for again, too, also when the watch shows no more than the end of the former one.
+// broken is asked for again, too, also when the watch shows no more than the end of the previous one.
 func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		t.Run(fmt.Sprint("a claim, end of the former one seen: ", ended), func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 				second.Spec.ClaimRef = former.Spec.ClaimRef
 				w.create(second)
 				claim := o.ledger.newestClaim(o.key.Claim).DeepCopy()
-				claim.Status.Phase = corev1.ClaimLost // the former one was seen to go
+				claim.Status.Phase = corev1.ClaimLost // the previous one was seen to go
 				if err := w.api.Status().Update(w.ctx, claim); err != nil {
 					t.Fatal(err)
 				}
@@ -326,7 +326,7 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 					w.expect("c Lost v")
 					return
 				}
-				o.again(w) // the former one is bound to the claim, as far as the cache shows
+				o.again(w) // the previous one is bound to the claim, as far as the cache shows
 				if o.volumeSeen(former, nil); !slices.Contains(o.queue.take(), o.key) {
 					t.Error("its end enqueues nothing")
 				}

@@ -115,7 +115,7 @@ func (o ledgerObjects) Consumers(claim types.NamespacedName) []binding.Consumer 
 func (o ledgerObjects) Static(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	if h := o.holds[keyOf(claim)]; h != nil {
 		if h.committed {
-			return nil // it names the claim, or the former one of this name
+			return nil // it names the claim, or the previous one of this name
 		}
 		if pv := o.volume(h.volume); pv != nil && binding.Suits(pv, claim) {
 			return pv

@@ -19,7 +19,7 @@ func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.Persi
 	if h := l.holds[key]; h != nil {
 		h.seen, h.unsure = true, false
 		if pv := l.volume(h.volume); h.committed {
-			return nil, nil // it names the claim, or the former one of this name
+			return nil, nil // it names the claim, or the previous one of this name
 		} else if pv != nil && binding.Suits(pv, claim) {
 			return pv, nil
 		}

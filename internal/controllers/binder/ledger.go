@@ -158,7 +158,7 @@ func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
 	)
 }
 
-// showsVolume reports whether the watch shows this volume, and not a former one of its name.
+// showsVolume reports whether the watch shows this volume, and not a previous one of its name.
 func (l *ledger) showsVolume(pv *corev1.PersistentVolume) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // I7, I2: a response to a write that arrives after its object was dropped from the ledger adds the
 // object again. The deletion event of a previous object of that name is still handled.
-func TestEndOfAFormerOne(t *testing.T) {
+func TestDeletionOfThePreviousObjectIsHandled(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		o := w.overlook()
 		claim, pv := o.ledger.newestClaim(o.key.Claim), o.ledger.newestVolume("v")

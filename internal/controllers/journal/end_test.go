@@ -125,8 +125,8 @@ func TestEndKeepsUnresolvedEntries(t *testing.T) {
 	}
 }
 
-// Who takes the journal over and ends, or dies, before the calls of its former holder must have
-// ended leaves the wait to the next one, also when the former's calls may take longer than its own.
+// Who takes the journal over and ends, or dies, before the calls of its previous holder must have
+// ended leaves the wait to the next one, also when the previous's calls may take longer than its own.
 func TestWaitForAPreviousHolderIsHandedOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout, stays time.Duration // of the one in between

@@ -135,7 +135,7 @@ func TestDeletedObjectIsNotReclaimedAgain(t *testing.T) {
 	}
 }
 
-// H-18: a former leader, which does not know yet that it was replaced, may protect the volume again
+// H-18: a previous leader, which does not know yet that it was replaced, may protect the volume again
 // after we let it go. What is as old as our answer is an old view; what is newer must not be left
 // with a finalizer of ours for ever.
 func TestAFinalizerThatComesAgain(t *testing.T) {

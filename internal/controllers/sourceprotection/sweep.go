@@ -15,7 +15,7 @@ import (
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
-// fromSweep enqueues the VolumeSnapshots with the finalizer that a former process left, at the start
+// fromSweep enqueues the VolumeSnapshots with the finalizer that a previous process left, at the start
 // and then at intervals. There is no watch: upstream's role need not have one, and the
 // snapshots that this process protects are known.
 func (c *Controller) fromSweep(ctx context.Context, q queue) error {
@@ -39,7 +39,7 @@ func (c *Controller) fromSweep(ctx context.Context, q queue) error {
 }
 
 // sweepAgain is after how long VolumeSnapshots are listed again when the API server did not answer:
-// until they are, this process does not know what a former one protected.
+// until they are, this process does not know what a previous one protected.
 const sweepAgain = 10 * time.Second
 
 // sweepPage is how many VolumeSnapshots one request lists.

@@ -3,7 +3,7 @@
 // or unlist the volume in a node's status, or wait.
 //
 // The state is read from API objects only (pods, claims, volumes, CSIDriver, VolumeAttachments,
-// nodes), so that a new process knows what the former one knew. The only memory is since when a
+// nodes), so that a new process knows what the previous one knew. The only memory is since when a
 // volume is not wanted on a node, which the timer of a forced detach needs. Section numbers 4.x are
 // those of docs/spec/volume-controllers.md.
 //

@@ -14,7 +14,7 @@ import (
 )
 
 // A volume outlives its claim where it is annotated so (8.14, 8.15, 8.17, 8.25). It is offered with
-// the data that is on it, to the first claim that fits, to a claim of the former one's name, or to
+// the data that is on it, to the first claim that fits, to a claim of the previous one's name, or to
 // one of another name.
 
 // reuse is what the annotation of a volume asks for; an error for a value that means nothing.
@@ -68,7 +68,7 @@ func isReusable(pv *corev1.PersistentVolume) bool {
 	return false
 }
 
-// inherits reports whether the claim may have a volume that was the former claim's of its name.
+// inherits reports whether the claim may have a volume that was the previous claim's of its name.
 func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	if s.Claim == nil || ref == nil || ref.Namespace != s.Claim.Namespace || ref.Name != s.Claim.Name ||
@@ -82,7 +82,7 @@ func (s Snapshot) inherits(pv *corev1.PersistentVolume) bool {
 }
 
 // isRestored reports whether the claim and a volume that is deleted with its claim name each other,
-// but for the uid of a former claim: a backup brought both back, or they were made by hand.
+// but for the uid of a previous claim: a backup brought both back, or they were made by hand.
 // Released, the volume would be deleted, and with it what was restored.
 func (s Snapshot) isRestored(pv *corev1.PersistentVolume) bool {
 	return s.Claim != nil && completed(s.Claim) && s.Claim.Spec.VolumeName == pv.Name &&
@@ -100,7 +100,7 @@ func kept(pv *corev1.PersistentVolume) finding {
 	}
 }
 
-// misbound says of a claim that its volume is another's, or, as after a restore, that of a former
+// misbound says of a claim that its volume is another's, or, as after a restore, that of a previous
 // claim of its name, and how to mend that.
 func misbound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
 	const text = "Two claims are bound to the same volume, this one is bound incorrectly"

@@ -100,7 +100,7 @@ func TestReuse(t *testing.T) {
 	})
 }
 
-// 8.15, I3: what a claim inherits is a former claim's of its name, and that one is gone for certain.
+// 8.15, I3: what a claim inherits is a previous claim's of its name, and that one is gone for certain.
 func TestInherits(t *testing.T) {
 	kept := func(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 		return aVolume(append([]func(*corev1.PersistentVolume){isKept, marked(names.AnnReuse, names.ReuseSameName)}, edits...)...)

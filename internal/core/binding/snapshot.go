@@ -47,7 +47,7 @@ func (k Key) String() string {
 type Snapshot struct {
 	Key   Key
 	Claim *corev1.PersistentVolumeClaim // nil: it does not exist
-	// Gone are the uids of former claims of this name whose deletion was seen. A uid never comes
+	// Gone are the uids of previous claims of this name whose deletion was seen. A uid never comes
 	// back.
 	Gone map[types.UID]struct{}
 	// ClaimAsked says that Claim is what the API server says now, absence included, and not what a

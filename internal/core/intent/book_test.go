@@ -304,7 +304,7 @@ func TestBookKeepsTheReplacedRequest(t *testing.T) {
 	}
 }
 
-// chain is the tier of an entry, and of the former ones.
+// chain is the tier of an entry, and of the previous ones.
 func chain(e Entry) string {
 	text := e.Request.GetParameters()["tier"]
 	for former := e.Replaced; former != nil; former = former.Replaced {
