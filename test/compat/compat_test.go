@@ -20,7 +20,7 @@ import (
 
 // built returns the folder of the programs and that of the data. It skips the test if there are no
 // programs.
-func built(t *testing.T) house {
+func built(t *testing.T) folders {
 	t.Helper()
 	bin, err := stage.Bin()
 	if err != nil {
@@ -37,7 +37,7 @@ func built(t *testing.T) house {
 		}
 		os.RemoveAll(dir)
 	})
-	return house{bin: bin, dir: dir}
+	return folders{bin: bin, dir: dir}
 }
 
 func TestScenariosAreSound(t *testing.T) {
@@ -72,7 +72,7 @@ func TestSomeScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	comparison := comparison{house: h, sides: [2]side{stock("stock"), ours(nil)}, parallel: 24, known: list}
+	comparison := comparison{folders: h, sides: [2]side{stock("stock"), ours(nil)}, parallel: 24, known: list}
 	r, err := comparison.both(t.Context(), chosen)
 	if err != nil {
 		t.Fatal(err)

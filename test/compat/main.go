@@ -119,7 +119,7 @@ func known() (outcome.List, error) {
 
 // comparison runs the same scenarios on both sides.
 type comparison struct {
-	house    house
+	folders  folders
 	sides    [2]side
 	parallel int
 	known    outcome.List
@@ -132,7 +132,7 @@ func (t comparison) play(ctx context.Context, chosen []scenario.Scenario) (r rep
 		began := time.Now()
 		fmt.Fprintf(os.Stderr, "compat: playing %d scenarios to %s ...\n", len(chosen), s.name)
 		runs[i] = &run{side: s, scenarios: chosen, parallel: t.parallel, results: map[string]report.Result{}}
-		if err := runs[i].play(ctx, t.house); err != nil {
+		if err := runs[i].play(ctx, t.folders); err != nil {
 			return r, fmt.Errorf("%s: %w", s.name, err)
 		}
 		r.Names[i], r.Took[i] = s.name, time.Since(began).Round(time.Second).String()
@@ -183,16 +183,16 @@ func (o options) compare(ctx context.Context) (r report.Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	t.house.bin = filepath.Join(root, "bin")
-	if t.house.dir, err = os.MkdirTemp("", "compat-"); err != nil {
+	t.folders.bin = filepath.Join(root, "bin")
+	if t.folders.dir, err = os.MkdirTemp("", "compat-"); err != nil {
 		return r, err
 	}
 	defer func() {
 		if err != nil || o.keep {
-			fmt.Fprintln(os.Stderr, "compat: the logs are in", t.house.dir)
+			fmt.Fprintln(os.Stderr, "compat: the logs are in", t.folders.dir)
 			return
 		}
-		err = os.RemoveAll(t.house.dir)
+		err = os.RemoveAll(t.folders.dir)
 	}()
 	if r, err = t.both(ctx, chosen); err == nil && o.only == "" {
 		r.Unused = t.known.Unused()

@@ -42,7 +42,7 @@ const (
 )
 
 // play starts a cluster, plays everything and stops it.
-func (r *run) play(ctx context.Context, h house) (err error) {
+func (r *run) play(ctx context.Context, h folders) (err error) {
 	t, err := h.opened(ctx, r.side.name)
 	if err != nil {
 		return err
@@ -60,19 +60,19 @@ func (r *run) play(ctx context.Context, h house) (err error) {
 
 // opened is a cluster with a recorder, whose context ends when something of it does.
 type opened struct {
-	ctx      context.Context //nolint:containedctx // it is that of everything that runs in the background
-	cancel   context.CancelCauseFunc
-	building *building
-	stage    play.Stage
-	program  *stage.Program
+	ctx         context.Context //nolint:containedctx // it is that of everything that runs in the background
+	cancel      context.CancelCauseFunc
+	testCluster *testCluster
+	stage       play.Stage
+	program     *stage.Program
 }
 
-func (h house) opened(ctx context.Context, name string) (*opened, error) {
+func (h folders) opened(ctx context.Context, name string) (*opened, error) {
 	b, err := h.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	t := &opened{building: b}
+	t := &opened{testCluster: b}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	api, err := dynamic.NewForConfig(b.config())
 	if err == nil {
@@ -87,7 +87,7 @@ func (h house) opened(ctx context.Context, name string) (*opened, error) {
 
 // launch starts the controllers and the beats that show that their queues are empty.
 func (t *opened) launch(s side) (err error) {
-	if t.program, err = t.building.launch(s); err != nil {
+	if t.program, err = t.testCluster.launch(s); err != nil {
 		return err
 	}
 	go func() {
@@ -112,7 +112,7 @@ func (t *opened) close() error {
 	if t.program != nil {
 		t.program.Kill()
 	}
-	return t.building.close()
+	return t.testCluster.close()
 }
 
 // open makes the namespaces and takes the steps before the controllers start.

@@ -20,8 +20,8 @@ import (
 // that matter would be dropped.
 const resync = 700 * time.Millisecond
 
-// house has the folder of the programs and that of their data.
-type house struct{ bin, dir string }
+// folders has the folder of the programs and that of their data.
+type folders struct{ bin, dir string }
 
 // side is one set of controllers.
 type side struct {
@@ -48,14 +48,14 @@ func ours(args []string) side {
 	return side{name: "purser", program: "purser", args: append([]string{"controllers"}, args...)}
 }
 
-// building is a running cluster without volume controllers.
-type building struct {
-	house   house
+// testCluster is a running cluster without volume controllers.
+type testCluster struct {
+	folders folders
 	cluster *cluster.Cluster
 }
 
 // open starts a cluster with the garbage collector and without volume controllers.
-func (h house) open(ctx context.Context, name string) (*building, error) {
+func (h folders) open(ctx context.Context, name string) (*testCluster, error) {
 	components := cluster.Components{cluster.ControllerManager}
 	binaries, err := cluster.FindBinaries(components.Programs(), h.bin)
 	if err != nil {
@@ -68,25 +68,25 @@ func (h house) open(ctx context.Context, name string) (*building, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &building{house: h, cluster: c}, nil
+	return &testCluster{folders: h, cluster: c}, nil
 }
 
-func (b *building) config() *rest.Config { return b.cluster.RESTConfig() }
+func (b *testCluster) config() *rest.Config { return b.cluster.RESTConfig() }
 
-func (b *building) close() error {
+func (b *testCluster) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return b.cluster.Stop(ctx)
 }
 
 // launch starts the controllers of a side, with a log of their own.
-func (b *building) launch(s side) (*stage.Program, error) {
-	log, err := os.Create(filepath.Join(b.house.dir, s.name+".log"))
+func (b *testCluster) launch(s side) (*stage.Program, error) {
+	log, err := os.Create(filepath.Join(b.folders.dir, s.name+".log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the child has its own
-	path := filepath.Join(b.house.bin, s.program)
+	path := filepath.Join(b.folders.bin, s.program)
 	if _, err := os.Stat(path); err != nil {
 		return nil, errors.Join(err, fmt.Errorf("%s is not built; run 'make build tools'", s.program))
 	}
