@@ -9,9 +9,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/backend"
 )
 
-// compare lists what keeps an existing volume from being the answer to a
-// request with its name ("CreateVolume Errors": volume already exists but is
-// incompatible). It is pure.
+// compare returns the differences between an existing volume and a request with its name
+// ("CreateVolume Errors": volume already exists but is incompatible). It is pure.
 func compare(have backend.Volume, want backend.Request) (differences []string) {
 	if have.Name != want.Name {
 		differences = append(differences, fmt.Sprintf("its name is %q", have.Name))

@@ -44,8 +44,7 @@ func (f features) parseCreate(r *csi.CreateVolumeRequest) (backend.Request, erro
 	}, err
 }
 
-// parseMutable lets the backend check mutable parameters: there is no volume
-// yet, or nothing of it has changed.
+// parseMutable lets the backend check mutable parameters before the volume is created or changed.
 func (f features) parseMutable(parameters map[string]string) (map[string]string, error) {
 	if len(parameters) == 0 {
 		return nil, nil

@@ -42,8 +42,8 @@ func mayShare(others []publication.Record, want publication.Record) error {
 				want.Arguments(),
 			)
 		}
-		// A device is read-only for all its users or for none: the flag of a
-		// mount does not hold for what a device node leads to.
+		// A device is read-only for all its users or for none: a read-only mount of a device node
+		// does not make the device read-only.
 		if want.Type == backend.Block && have.Access() != want.Access() {
 			return fault.InUse.Errorf(
 				"volume %q is published at %q as %s, and a block volume cannot be read-only at one path and writable at another; unpublish it first",

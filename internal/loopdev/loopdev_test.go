@@ -198,8 +198,7 @@ func TestManyAttachAtOnce(t *testing.T) {
 	}
 }
 
-// What is held open is not given to another image, even when another program detaches
-// it by hand.
+// A device that is held open is not reused for another image, even if another program detaches it.
 func TestAHeldDeviceStays(t *testing.T) {
 	mayLoop(t)
 	path := newImage(t, "image", 1<<20)

@@ -7,8 +7,7 @@
 // same files at the target path, but they cannot be made read-only, and a
 // container runtime does not treat them as a mount.
 //
-// It must not know volumes, CSI requests or Kubernetes: callers say source
-// and target, and why they want it is their business.
+// It must not know volumes, CSI requests or Kubernetes: callers pass source and target.
 //
 // Invariants:
 //   - nothing is mounted over something that is already in use: a target that

@@ -52,7 +52,7 @@ const (
 // DefaultTimeout is a kubelet's deadline of a call (5.1).
 const DefaultTimeout = 2 * time.Minute
 
-// DefaultStatsEvery is a kubelet's interval of questions for the usage of volumes (5.11).
+// DefaultStatsEvery is the kubelet's interval between NodeGetVolumeStats calls (5.11).
 const DefaultStatsEvery = time.Minute
 
 // runBound ends a run over one volume. Each call has its own deadline; setting the group of many

@@ -141,7 +141,7 @@ func quiet(api *rest.Config) *rest.Config {
 	return api
 }
 
-// ST-15: a lost lease makes Run return an error before the next leader can have worked for long.
+// ST-15: after the loss of the lease Run returns an error soon after the next leader could begin.
 func TestLostLease(t *testing.T) {
 	api := rolestest.LiveCluster(t)
 	socket, _ := rolestest.LiveDriver(t)

@@ -25,7 +25,8 @@ const (
 	IndexListed           = "attachedListed"
 )
 
-// AttachmentIndexes are all that the attach-detach controller needs; [Attachment] reads by most.
+// AttachmentIndexes are all indexes of the attach-detach controller; [Attachment] uses most of
+// them.
 func AttachmentIndexes() []Index {
 	return []Index{
 		{&corev1.PersistentVolume{}, IndexAttachedHandle, attachedHandle},

@@ -227,7 +227,8 @@ func costOf(pid int) (c cost, err error) {
 	return c, err
 }
 
-// profiledRate is how many claims a second are expected: a profile is for a time that is said before.
+// profiledRate is the expected number of claims a second, since the duration of a profile is set
+// before it starts.
 const profiledRate = 100
 
 // profile has the API server and the programs of a contender profiled for about as long as a trial

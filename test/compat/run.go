@@ -36,8 +36,8 @@ const (
 	calm     = resync + 200*time.Millisecond
 	patience = time.Minute
 
-	// pulses is how many beats can be in flight: a scenario that waits for a new beat should not
-	// wait for the end of another one.
+	// pulses is the number of beats that can be in flight, so that a scenario that waits for a new
+	// beat does not wait for the end of a running one.
 	pulses = 3
 )
 

@@ -169,8 +169,7 @@ func serve(t *testing.T, d *driver.Driver) {
 	})
 }
 
-// wantClean: csi-sanity removes what it made, so a driver that did its part
-// has nothing left.
+// wantClean fails the test if the driver has volumes left: csi-sanity deletes all that it created.
 func wantClean(t *testing.T, dir string, folders []string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, "state", "attached")); err == nil {

@@ -13,7 +13,8 @@ import (
 	gathers "github.com/purser-csi/purser/internal/world"
 )
 
-// snapshotAPI is the API of both halves: it serves the indexes of the cache, and has the fault.
+// snapshotAPI is the API client of snapshot-controller and csi-snapshotter: it serves the indexes
+// of the cache, and injects the fault.
 type snapshotAPI struct {
 	client.Client
 	w *snapshotWorld

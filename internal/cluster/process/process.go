@@ -91,7 +91,8 @@ func (p *Process) Name() string { return p.cfg.Name }
 // Done is closed when the child has ended and has been reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit says how the child ended, and is nil while it runs. It is not nil after a wanted end either.
+// Exit returns an error that describes how the child ended, also after a regular end; nil while it
+// runs.
 func (p *Process) Exit() *Exit {
 	select {
 	case <-p.done:

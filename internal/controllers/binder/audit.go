@@ -102,9 +102,9 @@ func (l *ledger) keys() (keys []binding.Key) {
 	return keys
 }
 
-// shrink makes the lists of those who are not named back as large as they are. A first list of all
-// claims and then of all volumes makes them long for a moment, and a map of Go stays as large as it
-// once was. The caller holds mu.
+// shrink copies the indexes of one-sided references into new maps. The first lists, of all claims
+// and then of all volumes, make them large for a short time, and a Go map never shrinks. The caller
+// holds mu.
 func (l *ledger) shrink() {
 	l.refs, l.names = maps.Collect(maps.All(l.refs)), maps.Collect(maps.All(l.names))
 }

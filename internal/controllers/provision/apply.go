@@ -203,8 +203,8 @@ func notDiscarded(a provision.DiscardVolume, answer provision.Answer) next {
 	return coded(provision.AfterDiscard(a.Handle, answer), answer)
 }
 
-// whoNeeds reads live which PersistentVolumes need the volume: first those with the same handle,
-// which takes longer, then the one with the name of the request.
+// whoNeeds returns, from live reads, the PersistentVolumes that need the volume: first those with
+// the same handle, which takes longer, then the one with the name of the request.
 func (c *Controller) whoNeeds(
 	ctx context.Context,
 	s provision.Snapshot,

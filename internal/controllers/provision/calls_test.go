@@ -68,8 +68,8 @@ func TestCallsAreBoundedAndRecordsAreNot(t *testing.T) {
 	}
 }
 
-// A process that is no longer the leader sends nothing, and what was never sent is not to be
-// undone. What an earlier attempt may have sent stays on record.
+// A process that is no longer the leader sends no request, so there is nothing to undo. The journal
+// entry of an earlier attempt that may have sent one stays.
 func TestNothingIsSentWithoutTheJournal(t *testing.T) {
 	lost := func(context.Context) (context.Context, context.CancelFunc, error) {
 		return nil, nil, errors.New("the journal is another's")

@@ -16,7 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 )
 
-// unaware is a cache that has not seen any node yet, nor what runs on it.
+// unaware is a cache without Nodes and CSINodes.
 type unaware struct{ client.Reader }
 
 func (u unaware) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {

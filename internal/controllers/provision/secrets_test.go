@@ -163,8 +163,8 @@ func TestSecretThatIsNotUTF8(t *testing.T) {
 	r.silent(t)
 }
 
-// H-43: editing the secret cuts the wait of a claim that is retried slowly, although nothing tells
-// us of the edit.
+// H-43: an edit of the secret ends the wait of a slowly retried claim, although secrets are not
+// watched.
 func TestEditedSecretCutsTheWait(t *testing.T) {
 	r := newRig(t)
 	r.driver.create = codes.InvalidArgument

@@ -95,7 +95,7 @@ func (c *Controller) compareOne(
 	return nil
 }
 
-// unchanged reads an attachment; nil if it has another resourceVersion by now.
+// unchanged reads an attachment live; nil if its resourceVersion has changed.
 func (c *Controller) unchanged(ctx context.Context, name, version string) (*storagev1.VolumeAttachment, error) {
 	va, err := c.read(ctx, name)
 	if err != nil || va == nil || va.ResourceVersion != version {

@@ -14,9 +14,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// I3, D-30: what was released from one claim, and given to another one while its deletion failed,
-// is that one's, though the phase still says Released: a binder writes it later. When that claim is
-// gone too, the volume goes, and no write to it is needed for that.
+// I3, D-30: a released volume whose deletion failed was given to another claim. It belongs to that
+// claim, although its phase is still Released until a binder writes it. When that claim is deleted
+// too, the volume is deleted without a further write to it.
 func TestReleasedAndGivenToAnotherClaim(t *testing.T) {
 	r := newRig(nil, releasedVolume())
 	r.driver.fail = errors.New("the array is rebooting")

@@ -2,6 +2,6 @@
 // snapshot-controller, which works on objects only, and [Sidecar] is the csi-snapshotter, which
 // asks one driver.
 //
-// It must not decide anything: which class, which content, when a finalizer goes, what a driver's
-// answer means.
+// It decides nothing: classes, contents, finalizers and the meaning of a driver's response are
+// decided in core.
 package snapshotting

@@ -34,8 +34,8 @@ func DelaysBinding(class *storagev1.StorageClass) bool {
 	return class != nil && deref(class.VolumeBindingMode) == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// DefaultClass is the newest of the classes that are marked as the default, by name among those of
-// one second.
+// DefaultClass returns the newest class that is marked as the default; of several with the same
+// creation time, the first by name.
 func DefaultClass(classes []*storagev1.StorageClass) *storagev1.StorageClass {
 	var best *storagev1.StorageClass
 	for _, class := range classes {
@@ -81,9 +81,9 @@ func namesClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 		(ref.UID == "" || ref.UID == claim.UID)
 }
 
-// isGivenTo reports whether the very claim has the volume. With that a binding is decided, and
-// a deletion of the volume comes too late: protection keeps it for as long as the claim is
-// there, so that one which was not bound would be kept for nothing.
+// isGivenTo reports whether the volume's claimRef has the claim's uid. Then the binding is
+// completed even if the volume is being deleted: the protection finalizer keeps the volume while
+// the claim exists, so an unbound volume would stay without use.
 func isGivenTo(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == claim.UID && claim.UID != ""
 }
@@ -119,7 +119,7 @@ func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim)
 	return fits(pv, claim)
 }
 
-// Suits reports whether a volume that is there for any claim may be chosen for this one (1.9).
+// Suits reports whether a volume without a claimRef may be chosen for the claim (1.9).
 // [Index.BestVolume] finds only such.
 func Suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	selector, ok := selectorOf(claim)

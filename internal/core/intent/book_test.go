@@ -60,7 +60,8 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// A deletion in flight is in the text, and in no other text is a field more than older versions read.
+// The text has the field of a deletion in flight only if there is one; other texts have only fields
+// that older versions read.
 func TestDiscardingIsRecorded(t *testing.T) {
 	b := NewBook()
 	mustAdd(t, b, entry(1))

@@ -320,7 +320,8 @@ func TestIsRejected(t *testing.T) {
 	}
 }
 
-// D-37: which answers to the write of a PersistentVolume leave its existence open.
+// D-37: after which responses to the write of a PersistentVolume it is unknown whether the object
+// exists.
 func TestUnconfirmedWrite(t *testing.T) {
 	for _, tc := range []struct {
 		written Written

@@ -21,8 +21,8 @@ const (
 	GroupEnding
 )
 
-// decideMember follows the content that the group made for a member (SN-Q6), and lets it go with
-// its group (SN-D4).
+// decideMember follows the content that the group made for a member (SN-Q6), and removes its
+// finalizers with the group's deletion (SN-D4).
 func decideMember(s Snapshot, now time.Time) Verdict {
 	vs := s.Snapshot
 	inGroup := finding(verdict.SnapshotInGroup, "the VolumeSnapshot belongs to a VolumeGroupSnapshot")

@@ -127,7 +127,8 @@ func prepare(s Snapshot, finalizers []string, class string) []Action {
 	return []Action{PrepareSnapshot{missing, class}}
 }
 
-// follow copies what the sidecar learned of the driver (SN-Q5, SN-Q7, SN-Q10).
+// follow copies the content's status, which the sidecar wrote, to the VolumeSnapshot (SN-Q5, SN-Q7,
+// SN-Q10).
 func follow(s Snapshot, now time.Time) Verdict {
 	vs, c := s.Snapshot, s.Content
 	preProvisioned := SourceClaim(vs) == ""

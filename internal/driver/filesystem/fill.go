@@ -8,8 +8,8 @@ import (
 	"github.com/purser-csi/purser/internal/driver/fault"
 )
 
-// This file is the sequence that every backend with devices follows, so that a
-// filesystem is as large as its device and whole:
+// The steps by which every backend with devices makes a filesystem consistent and as large as its
+// device:
 //
 //  1. BeforeMount, while it is not mounted: repair, and the growing that this
 //     process may not do later.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A name becomes the same word everywhere: in metadata, in references, in keys and within messages.
-// What a cause cannot be found without stays.
+// A name is replaced by the same word everywhere: in metadata, references, keys and messages.
+// Values that explain needs stay.
 func TestHideNames(t *testing.T) {
 	items := []map[string]any{
 		{

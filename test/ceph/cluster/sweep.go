@@ -20,11 +20,10 @@ type client struct {
 	arguments []string
 }
 
-// Sweep ends everything on this machine that uses the cluster of a folder, and
-// takes away what it showed: daemons of mounts, the mounts, and what stands on
-// them. It must come before the cluster ends. With the cluster gone, what is
-// written through such a mount waits in the kernel for ever, and a process that waits
-// for it cannot be killed; with its daemon killed, it fails at once.
+// Sweep ends all clients of a folder's cluster on this machine: daemons of mounts, the mounts, and
+// mounts on them. It must run before the cluster ends. After that, a write through such a mount
+// waits in the kernel for ever, and its process cannot be killed. If the mount's daemon is killed
+// first, the write fails at once.
 func Sweep(dir string) error {
 	clients, err := clientsOf(dir)
 	if err != nil {

@@ -17,14 +17,14 @@ const (
 )
 
 const (
-	// alone is how long a tool waits for those that are to run beside it, and
-	// lingering how long it stays for one that is not to.
+	// alone is the time that a tool waits for the other calls of its round. lingering is the time
+	// that it stays, to detect a call that must not run in parallel.
 	alone     = 10 * time.Second
 	lingering = 20 * time.Millisecond
 )
 
-// Meanwhile begins a round that need not wait for the end of the one before:
-// each of its runs follows one of that.
+// Meanwhile begins a round that need not wait for the end of the previous one: each of its calls
+// follows a call of that.
 const Meanwhile = "meanwhile"
 
 // round is what a tool has to know of a round.
@@ -33,10 +33,9 @@ type round struct {
 	Meanwhile bool
 }
 
-// Rounds are what is to run, as the words that a call begins with: those of one
-// round side by side, in any order, and one round after the other. A tool fails
-// when the others of its round do not come while it runs, or when it comes
-// before the round before has ended.
+// Rounds lists the expected calls, each by its first words. The calls of one round run in parallel,
+// in any order, and the rounds one after the other. A tool fails if the other calls of its round do
+// not begin while it runs, or if it begins before the previous round has ended.
 func (f *Tools) Rounds(rounds ...[]string) {
 	f.t.Helper()
 	f.rounds = nil

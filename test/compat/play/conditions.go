@@ -110,9 +110,9 @@ func (p *Player) optionUnmet(k record.Kind, o *unstructured.Unstructured, option
 	case "no-finalizer":
 		return given(slices.Contains(o.GetFinalizers(), option.Value), "finalizer %s is there", option.Value)
 	case "event":
-		return given(!p.told(k, o, option.Value), "there is no event %s", option.Value)
+		return given(!p.hasEvent(k, o, option.Value), "there is no event %s", option.Value)
 	case "no-event":
-		return given(p.told(k, o, option.Value), "there is an event %s", option.Value)
+		return given(p.hasEvent(k, o, option.Value), "there is an event %s", option.Value)
 	case "cond", "no-cond":
 		return given(hasCondition(o, option.Value) != (option.Key == "cond"), "%s=%s does not hold", option.Key, option.Value)
 	case "calls":
@@ -191,8 +191,8 @@ func differs(o *unstructured.Unstructured, want string, path ...string) string {
 	return given(!slices.Contains(strings.Split(want, "|"), have), "%s is %q", strings.Join(path, "."), have)
 }
 
-// told reports whether an event with this reason was emitted for an object.
-func (p *Player) told(k record.Kind, o *unstructured.Unstructured, reason string) bool {
+// hasEvent reports whether an event with this reason was emitted for an object.
+func (p *Player) hasEvent(k record.Kind, o *unstructured.Unstructured, reason string) bool {
 	for _, c := range p.stage.Recorder.History(p.play.Name) {
 		involved, _, _ := unstructured.NestedMap(c.Object.Object, "involvedObject")
 		if c.Kind == record.Events && c.Object.Object["reason"] == reason && involved["kind"] == k.Version.Kind &&

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// ownMode keeps the other users of the machine out. It is what makes
-	// dataMode safe.
+	// ownMode gives other users of the machine no access. Therefore dataMode is safe.
 	ownMode = 0o700
 	// dataMode is for the pod, whose user id is not known here and may be
 	// any: kubelet gives its emptyDir volumes the same. There is no sticky

@@ -25,8 +25,8 @@ type hang struct {
 	since time.Time
 }
 
-// NewKeeper makes one. The grace is how long work may take to end after its context has ended;
-// DefaultGrace when zero.
+// NewKeeper returns a Keeper. The grace is how long work may take to end after its context has
+// ended; DefaultGrace when zero.
 func NewKeeper(grace time.Duration) *Keeper {
 	if grace == 0 {
 		grace = DefaultGrace

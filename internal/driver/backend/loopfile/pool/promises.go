@@ -80,9 +80,8 @@ func (l *Promises) Left(d Disk, overCommit float64) int64 {
 	return max(0, l.left(d, overCommit))
 }
 
-// left can be negative: the limit was lowered, or another program fills the
-// disk. Copies that share space count it once each, but together they cannot
-// take more than is used at all.
+// left can be negative: the limit was lowered, or another program fills the disk. Each copy counts
+// the space that it shares, but all copies together count at most the space in use.
 func (l *Promises) left(d Disk, overCommit float64) int64 {
 	ours := min(l.total.Allocated, d.Used)
 	return int64(float64(d.Free+ours)*overCommit) - l.total.Promised
