@@ -135,7 +135,7 @@ func TestOtherVolumesAreNotHeldUp(t *testing.T) {
 
 // Many callers do everything at once to a few volumes. Each answer must be one
 // that the spec allows, and in the end the driver must be able to clean up.
-func TestStorm(t *testing.T) {
+func TestRandomConcurrentCalls(t *testing.T) {
 	r := newRig(t, settings{})
 	volumes := []string{"a", "b", "c"}
 	targets := []string{"t1", "t2"}

@@ -48,7 +48,7 @@ func BindingIndexes() []Index {
 }
 
 // BindingObjects are the API objects that decide about a claim and its volumes. An object that does
-// not exist is nil. The binder's ledger has them, and [ReadBinding] reads them.
+// not exist is nil. The binder's objectStore has them, and [ReadBinding] reads them.
 //
 //nolint:interfacebloat // one method for each kind of object that binding depends on
 type BindingObjects interface {

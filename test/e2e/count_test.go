@@ -126,7 +126,7 @@ func (b testNamespace) mustHaveOneEventEach(t *testing.T, claim *corev1.Persiste
 }
 
 // A second reconcile of an unchanged claim sends no requests.
-func TestRest(t *testing.T) {
+func TestUnchangedClaimCausesNoRequests(t *testing.T) {
 	s := shared(t)
 	b := newTestNamespace(t, s)
 	claim := b.claim(t, "claim", "")

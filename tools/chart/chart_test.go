@@ -129,7 +129,7 @@ func TestGracePeriod(t *testing.T) {
 }
 
 // Without values the notes say that nothing runs; the plane's say what must not run beside it.
-func TestNotes(t *testing.T) {
+func TestChartNotes(t *testing.T) {
 	for text, words := range map[string]string{
 		"{}":                                  "nothing runs",
 		"controllers: {enabled: true}":        "kube-controller-manager",

@@ -56,8 +56,8 @@ func TestToldOfTheRightClaim(t *testing.T) {
 		w.create(liveClaim("c", ""))
 		second := apiserver.Objects(w.server, liveClaim("c", ""))[0]
 		key := types.NamespacedName{Namespace: "default", Name: "c"}
-		p.ledger.claimSeen(key, first, first) // memory is behind
-		p.ledger.volumeSeen("v", pv, pv)
+		p.objectStore.claimSeen(key, first, first) // memory is behind
+		p.objectStore.volumeSeen("v", pv, pv)
 		if _, err := p.Loop().Reconcile(t.Context(), binding.Key{Claim: key}); err != nil {
 			t.Fatal(err)
 		}
@@ -90,13 +90,13 @@ func TestKeptAtTheLastMoment(t *testing.T) {
 		})
 		before := apiserver.Objects(w.server, v)[0]
 		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
-		p.ledger.claimSeen(key, claim, claim)
-		p.ledger.volumeSeen("v", before, before)
+		p.objectStore.claimSeen(key, claim, claim)
+		p.objectStore.volumeSeen("v", before, before)
 		edit(w, v, func(v *corev1.PersistentVolume) {
 			v.Annotations = map[string]string{names.AnnReuse: names.ReuseSameName}
 		})
 		w.remove(claim.DeepCopy())
-		p.ledger.claimSeen(key, claim, nil)
+		p.objectStore.claimSeen(key, claim, nil)
 		if _, err := p.Loop().Reconcile(t.Context(), binding.Key{Claim: key}); err != nil {
 			t.Fatal(err)
 		}
@@ -127,16 +127,16 @@ func TestAnswersAreBelieved(t *testing.T) {
 		w.create(v, bound)
 		former := claim()
 		w.remove(former.DeepCopy())
-		p.ledger.claimSeen(keyOf(former), former, former) // and never that it is gone
-		p.ledger.volumeSeen("v", volume(), volume())
+		p.objectStore.claimSeen(keyOf(former), former, former) // and never that it is gone
+		p.objectStore.volumeSeen("v", volume(), volume())
 		p.api.meet(func(client.Object, string) error { // the watch of volumes is not behind
-			p.ledger.volumeSeen("v", volume(), volume())
+			p.objectStore.volumeSeen("v", volume(), volume())
 			return nil
 		})
 		run(former)
 		p.api.meet(nil)
 		w.expect("v Bound") // without a claim: its phase is for another run
-		p.ledger.volumeSeen("v", volume(), volume())
+		p.objectStore.volumeSeen("v", volume(), volume())
 		p.api.take()
 		run(former)
 		w.did(p, "")
@@ -146,7 +146,7 @@ func TestAnswersAreBelieved(t *testing.T) {
 		bound.Name, bound.ResourceVersion = "d", ""
 		w.create(bound)
 		for range 2 {
-			p.ledger.claimSeen(keyOf(claim()), claim(), claim())
+			p.objectStore.claimSeen(keyOf(claim()), claim(), claim())
 			run(claim())
 		}
 		w.expect("d Lost v")
@@ -172,7 +172,7 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 			v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: bound.Namespace, Name: bound.Name, UID: claim().UID}
 		})
 		look := func() {
-			p.ledger.claimSeen(keyOf(claim()), claim(), claim())
+			p.objectStore.claimSeen(keyOf(claim()), claim(), claim())
 			if _, err := p.Loop().Reconcile(t.Context(), binding.Key{Claim: keyOf(bound)}); err != nil {
 				t.Fatal(err)
 			}
@@ -192,22 +192,22 @@ func TestVolumeThatNoWatchShows(t *testing.T) {
 
 		w.create(liveVolume("v2", ""))
 		other := apiserver.Objects(w.server, v)[0]
-		p.ledger.wroteVolume(other)
-		p.lookAgain(func() []binding.Key { return p.ledger.doubtVolume(other) })
-		p.ledger.volumeSeen(other.Name, other, other)
+		p.objectStore.wroteVolume(other)
+		p.lookAgain(func() []binding.Key { return p.objectStore.doubtVolume(other) })
+		p.objectStore.volumeSeen(other.Name, other, other)
 		time.Sleep(unseenLook)
-		if keys := queue.take(); p.ledger.newestVolume(other.Name) == nil || len(keys) > 0 {
+		if keys := queue.take(); p.objectStore.newestVolume(other.Name) == nil || len(keys) > 0 {
 			t.Errorf("a volume that the watch shows is doubted: %v", keys)
 		}
 
 		next := other.DeepCopy()
 		next.UID, next.ResourceVersion = "next", "9000"
-		p.ledger.volumeSeen(next.Name, other, nil)
-		p.ledger.volumeSeen(next.Name, next, next)
+		p.objectStore.volumeSeen(next.Name, other, nil)
+		p.objectStore.volumeSeen(next.Name, next, next)
 		next = next.DeepCopy()
 		next.ResourceVersion, next.Spec.ClaimRef = "9001", &corev1.ObjectReference{Namespace: "default", Name: "c", UID: "c"}
-		p.ledger.wroteVolume(next)
-		if keys := p.ledger.doubtVolume(other); p.ledger.newestVolume(next.Name) != next || len(keys) > 0 {
+		p.objectStore.wroteVolume(next)
+		if keys := p.objectStore.doubtVolume(other); p.objectStore.newestVolume(next.Name) != next || len(keys) > 0 {
 			t.Errorf("what was written to the next volume of the name is forgotten: %v", keys)
 		}
 	})
@@ -229,7 +229,7 @@ func TestClaimThatNoWatchShows(t *testing.T) {
 		key := binding.Key{Claim: keyOf(c)}
 		look := func() {
 			now := apiserver.Objects(w.server, v)[0]
-			p.ledger.volumeSeen("v", now, now)
+			p.objectStore.volumeSeen("v", now, now)
 			if _, err := p.Loop().Reconcile(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
@@ -246,8 +246,8 @@ func TestClaimThatNoWatchShows(t *testing.T) {
 		look()
 		w.expect("v Released c")
 
-		p.ledger.claimSeen(key.Claim, claim, claim)
-		if keys := p.ledger.doubtClaim(claim); len(keys) > 0 {
+		p.objectStore.claimSeen(key.Claim, claim, claim)
+		if keys := p.objectStore.doubtClaim(claim); len(keys) > 0 {
 			t.Errorf("a claim that the watch shows is doubted: %v", keys)
 		}
 	})
@@ -288,11 +288,11 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 				second := apiserver.Objects(w.server, o.claim)[0]
 				edit(w, o.volume, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = second.UID })
 				now := apiserver.Objects(w.server, o.volume)[0]
-				o.ledger.volumeSeen("v", now, now)
+				o.objectStore.volumeSeen("v", now, now)
 				o.run(w)
 				w.expect("c Bound v; v Bound c")
 				now = apiserver.Objects(w.server, o.volume)[0]
-				o.ledger.volumeSeen("v", now, now)
+				o.objectStore.volumeSeen("v", now, now)
 				w.remove(second.DeepCopy())
 				if ended {
 					o.claimSeen(former, nil)
@@ -309,16 +309,16 @@ func TestOneThatTookTheNameAndNoWatchShows(t *testing.T) {
 				second := liveVolume("v", "")
 				second.Spec.ClaimRef = former.Spec.ClaimRef
 				w.create(second)
-				claim := o.ledger.newestClaim(o.key.Claim).DeepCopy()
+				claim := o.objectStore.newestClaim(o.key.Claim).DeepCopy()
 				claim.Status.Phase = corev1.ClaimLost // the previous one was seen to go
 				if err := w.api.Status().Update(w.ctx, claim); err != nil {
 					t.Fatal(err)
 				}
-				o.ledger.claimSeen(o.key.Claim, claim, claim)
+				o.objectStore.claimSeen(o.key.Claim, claim, claim)
 				o.run(w)
 				w.expect("c Bound v; v Bound c")
 				now := apiserver.Objects(w.server, o.claim)[0]
-				o.ledger.claimSeen(o.key.Claim, now, now)
+				o.objectStore.claimSeen(o.key.Claim, now, now)
 				w.remove(apiserver.Objects(w.server, o.volume)[0].DeepCopy())
 				if ended {
 					o.volumeSeen(former, nil)

@@ -49,7 +49,7 @@ func (c *Controller) again(ctx context.Context, r *run, what binding.AskAPI) (ne
 // reserve holds the offered volume for the claim. When another claim was faster, the next best one
 // is held, and it is decided again.
 func (c *Controller) reserve(r *run, a binding.Reserve) next {
-	held, wake := c.ledger.reserve(a.Claim)
+	held, wake := c.objectStore.reserve(a.Claim)
 	c.wake(wake)
 	if held == a.Volume.Name {
 		return nil
@@ -99,11 +99,11 @@ func (c *Controller) claimVolume(ctx context.Context, a binding.ClaimVolume) err
 	changed := volumeToPatch(a.Volume.Name)
 	if err := c.Writer.Patch(ctx, changed, kube.TakeVolume(a.Volume, a.Claim, a.Mark)); err != nil {
 		if !kube.IsRefusal(err) {
-			c.ledger.unanswered(a.Volume.Name)
+			c.objectStore.unanswered(a.Volume.Name)
 		}
 		return failed(changed, err)
 	}
-	c.wake(c.ledger.commit(changed))
+	c.wake(c.objectStore.commit(changed))
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (c *Controller) setMigration(ctx context.Context, a binding.SetMigration) e
 	return c.patchClaim(ctx, a.Claim, kube.NameMigration(a.Claim, a.Driver, nil))
 }
 
-// Only the patch is sent, and the response is read into an empty object: the objects of the ledger
+// Only the patch is sent, and the response is read into an empty object: the objects of the store
 // are shared and trimmed.
 func volumeToPatch(name string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{}
@@ -186,7 +186,7 @@ func (c *Controller) patchVolume(ctx context.Context, pv *corev1.PersistentVolum
 	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
 		return failed(changed, err)
 	}
-	c.wake(c.ledger.wroteVolume(changed))
+	c.wake(c.objectStore.wroteVolume(changed))
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (c *Controller) patchVolumeStatus(ctx context.Context, pv *corev1.Persisten
 		return failed(changed, err)
 	}
 	c.teller.Forget(pv.UID)
-	c.wake(c.ledger.wroteVolume(changed))
+	c.wake(c.objectStore.wroteVolume(changed))
 	return nil
 }
 
@@ -206,7 +206,7 @@ func (c *Controller) patchClaim(ctx context.Context, claim *corev1.PersistentVol
 	if err := c.Writer.Patch(ctx, changed, patch); err != nil {
 		return failed(changed, err)
 	}
-	c.ledger.ownClaims.Wrote(changed)
+	c.objectStore.ownClaims.Wrote(changed)
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (c *Controller) patchClaimStatus(
 	if err := c.Writer.Status().Patch(ctx, changed, patch); err != nil {
 		return failed(changed, err)
 	}
-	c.ledger.ownClaims.Wrote(changed)
+	c.objectStore.ownClaims.Wrote(changed)
 	return nil
 }
 

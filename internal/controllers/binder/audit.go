@@ -16,7 +16,7 @@ const auditSteps = 60
 // is a safeguard against an event handler that misses a change.
 func (c *Controller) audit(ctx context.Context) error {
 	step := c.AuditEvery / auditSteps
-	r := round{ledger: c.ledger}
+	r := round{objectStore: c.objectStore}
 	defer r.end()
 	for {
 		select {
@@ -29,27 +29,27 @@ func (c *Controller) audit(ctx context.Context) error {
 }
 
 // round goes through everything in parts, and then again. Between two parts it stands still amid
-// the maps of the ledger, which Go allows to change meanwhile: what is there from the beginning to
+// the maps of the store, which Go allows to change meanwhile: what is there from the beginning to
 // the end comes once. So a part costs what is in it and not what there is, and no list of all keys
 // is kept for as long as the round takes.
 type round struct {
-	ledger *ledger
-	most   int // entries in a part
-	next   func() (key binding.Key, apart, more bool)
-	stop   func()
+	objectStore *objectStore
+	most        int // entries in a part
+	next        func() (key binding.Key, apart, more bool)
+	stop        func()
 }
 
 // part is what comes next; the last part of a round is often smaller.
 func (r *round) part() (keys []binding.Key) {
-	r.ledger.mu.Lock()
-	defer r.ledger.mu.Unlock()
+	r.objectStore.mu.Lock()
+	defer r.objectStore.mu.Unlock()
 	if r.next == nil {
-		r.ledger.shrink()
-		r.next, r.stop = iter.Pull2(r.ledger.everything())
+		r.objectStore.shrink()
+		r.next, r.stop = iter.Pull2(r.objectStore.everything())
 		r.most = 0
 	}
-	// A ledger that shrinks makes no part smaller: the round may still have most of it before it.
-	r.most = max(r.most, (len(r.ledger.claims)+len(r.ledger.volumes)+auditSteps-1)/auditSteps)
+	// A store that shrinks makes no part smaller: the round may still have most of it before it.
+	r.most = max(r.most, (len(r.objectStore.claims)+len(r.objectStore.volumes)+auditSteps-1)/auditSteps)
 	for range r.most {
 		key, apart, more := r.next()
 		if !more {
@@ -72,7 +72,7 @@ func (r *round) end() {
 // everything is a key for each claim and each volume that there is, and whether it is looked at by
 // itself: most volumes are looked at with a claim. The caller holds mu whenever the next one is
 // asked for.
-func (l *ledger) everything() iter.Seq2[binding.Key, bool] {
+func (l *objectStore) everything() iter.Seq2[binding.Key, bool] {
 	return func(yield func(binding.Key, bool) bool) {
 		for claim := range l.claims {
 			if !yield(binding.Key{Claim: claim}, true) {
@@ -90,7 +90,7 @@ func (l *ledger) everything() iter.Seq2[binding.Key, bool] {
 }
 
 // keys are those of everything that there is.
-func (l *ledger) keys() (keys []binding.Key) {
+func (l *objectStore) keys() (keys []binding.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shrink()
@@ -105,6 +105,6 @@ func (l *ledger) keys() (keys []binding.Key) {
 // shrink copies the indexes of one-sided references into new maps. The first lists, of all claims
 // and then of all volumes, make them large for a short time, and a Go map never shrinks. The caller
 // holds mu.
-func (l *ledger) shrink() {
+func (l *objectStore) shrink() {
 	l.refs, l.names = maps.Collect(maps.All(l.refs)), maps.Collect(maps.All(l.names))
 }

@@ -24,13 +24,13 @@ func TestRound(t *testing.T) {
 		c.volumeSeen(pv, pv)
 	}
 	want := map[binding.Key]int{}
-	for _, key := range c.ledger.keys() {
+	for _, key := range c.objectStore.keys() {
 		want[key] = 1
 	}
 	for i := range free {
 		c.volumeSeen(passing(i, free), passing(i, free))
 	}
-	r := round{ledger: c.ledger}
+	r := round{objectStore: c.objectStore}
 	defer r.end()
 	for again := range 2 {
 		seen := map[binding.Key]int{}
@@ -78,12 +78,12 @@ func TestAudit(t *testing.T) {
 		if writes.Load() > 0 {
 			t.Errorf("I5: %d writes in an hour of rest", writes.Load())
 		}
-		p.ledger.mu.Lock() // as if the handler had forgotten to enqueue a claim
+		p.objectStore.mu.Lock() // as if the handler had forgotten to enqueue a claim
 		key := types.NamespacedName{Namespace: "default", Name: "c"}
-		claim := p.ledger.claims[key].DeepCopy()
+		claim := p.objectStore.claims[key].DeepCopy()
 		claim.Annotations = nil
-		p.ledger.claims[key] = claim
-		p.ledger.mu.Unlock()
+		p.objectStore.claims[key] = claim
+		p.objectStore.mu.Unlock()
 		time.Sleep(20 * time.Minute)
 		if writes.Load() == 0 {
 			t.Error("the audit looks at nothing")

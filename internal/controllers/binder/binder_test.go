@@ -145,8 +145,8 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		}
 		w.did(p, fmt.Sprintf("%d claim, %d claim status, %d volume, %d volume status", n, n, n, 2*n))
-		if len(p.ledger.held)+len(p.ledger.holds)+p.ledger.index.Waiting() != 0 {
-			t.Errorf("%d held, %d holds, %d wait", len(p.ledger.held), len(p.ledger.holds), p.ledger.index.Waiting())
+		if len(p.objectStore.held)+len(p.objectStore.holds)+p.objectStore.index.Waiting() != 0 {
+			t.Errorf("%d held, %d holds, %d wait", len(p.objectStore.held), len(p.objectStore.holds), p.objectStore.index.Waiting())
 		}
 	})
 }

@@ -53,12 +53,12 @@ const (
 // Controller is the task that package reconcile runs.
 type Controller struct {
 	Config
-	ledger   *ledger
-	retries  *reconcile.Retries[binding.Key]
-	wakes    *wakes
-	synced   chan queue // the work queue, when all is known
-	teller   *reconcile.Teller
-	measures *measures
+	objectStore *objectStore
+	retries     *reconcile.Retries[binding.Key]
+	wakes       *wakes
+	synced      chan queue // the work queue, when all is known
+	teller      *reconcile.Teller
+	measures    *measures
 }
 
 // New returns the controller without starting anything.
@@ -70,7 +70,7 @@ func New(cfg Config) *Controller {
 		cfg.AuditEvery = DefaultAudit
 	}
 	return &Controller{
-		Config: cfg, ledger: newLedger(), retries: reconcile.NewRetries[binding.Key](), wakes: &wakes{},
+		Config: cfg, objectStore: newObjectStore(), retries: reconcile.NewRetries[binding.Key](), wakes: &wakes{},
 		synced: make(chan queue, 1),
 		teller: reconcile.NewTeller(cfg.Events, cfg.Clock), measures: newMeasures(cfg.Measures, cfg.Clock),
 	}
@@ -83,8 +83,8 @@ func (c *Controller) Loop() *reconcile.Loop[binding.Key, *run, binding.Action] {
 	settings.Events = discard{}
 	return reconcile.New(reconcile.Config[binding.Key, *run, binding.Action]{
 		Settings: settings, Name: Name, Task: c, Retries: c.retries, Bound: reconcile.APITimeout,
-		Finally: func(key binding.Key) { c.wake(c.ledger.settle(key.Claim)) },
-		Rests:   func(key binding.Key) { c.wake(c.ledger.rest(key.Claim)) },
+		Finally: func(key binding.Key) { c.wake(c.objectStore.settle(key.Claim)) },
+		Rests:   func(key binding.Key) { c.wake(c.objectStore.rest(key.Claim)) },
 		Observe: c.observe,
 	})
 }
@@ -115,13 +115,13 @@ func (c *Controller) lead(ctx context.Context) error {
 	case q := <-c.synced:
 		c.wakes.set(q) // what is told from here on wakes up by itself
 	}
-	c.wake(c.restless(c.ledger.keys()))
+	c.wake(c.restless(c.objectStore.keys()))
 	return c.audit(ctx)
 }
 
 // Recheck looks again at the claims that wait for a volume of the driver: its provisioner in this
 // process has begun or ceased to work.
-func (c *Controller) Recheck(driver string) { c.wake(c.ledger.ofDriver(driver)) }
+func (c *Controller) Recheck(driver string) { c.wake(c.objectStore.ofDriver(driver)) }
 
 func (c *Controller) wake(keys []binding.Key) {
 	if q := c.wakes.get(); q != nil {

@@ -1,10 +1,10 @@
 // Package binder is the PV controller: it binds claims to volumes, asks provisioners for volumes
 // that are missing, and releases the volumes of claims that are gone. core/binding decides; this
-// package keeps the indexes that the decisions need (the ledger), enqueues the keys that a change
+// package keeps the indexes that the decisions need (the store), enqueues the keys that a change
 // concerns, and writes.
 //
 // A claim and the volumes that name it are worked on under one key, many keys at a time. The only
-// thing that two claims can both want is a volume that names neither: the ledger holds it for one
+// thing that two claims can both want is a volume that names neither: the store holds it for one
 // of them, until the write that commits the choice is through the watch.
 //
 // It must not hold a rule about claims and volumes.

@@ -19,8 +19,8 @@ import (
 	"github.com/purser-csi/purser/internal/world/dump"
 )
 
-// The ledger and a dump of the same objects give the same snapshots, whatever the claim is like.
-func TestLedgerAndDump(t *testing.T) {
+// The store and a dump of the same objects give the same snapshots, whatever the claim is like.
+func TestObjectStoreAndDump(t *testing.T) {
 	late := dynamicClass("late")
 	late.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
 	standard := dynamicClass("standard")
@@ -53,7 +53,7 @@ func TestLedgerAndDump(t *testing.T) {
 	if err := world.AddIndexes(t.Context(), reader, world.BindingIndexes()...); err != nil {
 		t.Fatal(err)
 	}
-	l, keys := newLedger(), map[binding.Key]bool{{Claim: types.NamespacedName{Namespace: "default", Name: "absent"}}: true}
+	l, keys := newObjectStore(), map[binding.Key]bool{{Claim: types.NamespacedName{Namespace: "default", Name: "absent"}}: true}
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *storagev1.StorageClass:
@@ -80,7 +80,7 @@ func TestLedgerAndDump(t *testing.T) {
 		}
 		for range 2 { // the first gather changes nothing that the second one sees
 			if diff := gocmp.Diff(dumped, l.gather(key, answers{}), inOrder...); diff != "" {
-				t.Errorf("%s: -dump +ledger\n%s", key, diff)
+				t.Errorf("%s: -dump +objectStore\n%s", key, diff)
 			}
 		}
 		if dumped.Offer != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Gather implements reconcile.Task. All of it comes from the ledger.
+// Gather implements reconcile.Task. All of it comes from the store.
 func (c *Controller) Gather(_ context.Context, key binding.Key) (*run, error) {
 	r := &run{}
 	c.gather(r, key)
@@ -32,39 +32,39 @@ type run struct {
 	now answers
 }
 
-// answers are the results of live reads in this run. They take the place of the ledger's objects.
+// answers are the results of live reads in this run. They take the place of the store's objects.
 type answers struct {
 	claimAsked bool
 	claim      *corev1.PersistentVolumeClaim
 	volumes    map[string]*corev1.PersistentVolume // nil for one that does not exist
 }
 
-// gather reads the ledger and the answers of this run.
+// gather reads the store and the answers of this run.
 func (c *Controller) gather(r *run, key binding.Key) {
-	r.Snapshot = c.ledger.gather(key, r.now)
+	r.Snapshot = c.objectStore.gather(key, r.now)
 	if r.Class != nil && c.HandOver != nil {
 		r.InProcess = c.HandOver.Takes(r.Class.Provisioner) // the name of an in-tree plugin is asked for in writing (1.12)
 	}
 }
 
-func (l *ledger) gather(key binding.Key, now answers) binding.Snapshot {
+func (l *objectStore) gather(key binding.Key, now answers) binding.Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return world.Binding(ledgerObjects{l, now}, key, world.BindingMemory{
+	return world.Binding(storeObjects{l, now}, key, world.BindingMemory{
 		ClaimAsked: now.claimAsked, Gone: l.isGone,
 		Asked: func(name string) bool { _, asked := now.volumes[name]; return asked },
 	})
 }
 
-// ledgerObjects is what the ledger has, and the API server's answers in place of that. It implements
+// storeObjects is what the store has, and the API server's answers in place of that. It implements
 // [world.BindingObjects]; the caller holds mu.
-type ledgerObjects struct {
-	*ledger
+type storeObjects struct {
+	*objectStore
 	now answers
 }
 
 // Claim implements world.BindingObjects.
-func (o ledgerObjects) Claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+func (o storeObjects) Claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 	if o.now.claimAsked {
 		return o.now.claim
 	}
@@ -72,7 +72,7 @@ func (o ledgerObjects) Claim(key types.NamespacedName) *corev1.PersistentVolumeC
 }
 
 // Volume implements world.BindingObjects.
-func (o ledgerObjects) Volume(name string) *corev1.PersistentVolume {
+func (o storeObjects) Volume(name string) *corev1.PersistentVolume {
 	if pv, asked := o.now.volumes[name]; asked {
 		return pv
 	}
@@ -81,7 +81,7 @@ func (o ledgerObjects) Volume(name string) *corev1.PersistentVolume {
 
 // Naming implements world.BindingObjects: the volumes that the watch shows, the one that was written
 // last, and those of which the API server says so.
-func (o ledgerObjects) Naming(key types.NamespacedName) []*corev1.PersistentVolume {
+func (o storeObjects) Naming(key types.NamespacedName) []*corev1.PersistentVolume {
 	names, more := o.referring(key), slices.Sorted(maps.Keys(o.now.volumes))
 	if h := o.holds[key]; h != nil {
 		more = append(more, h.volume)
@@ -101,18 +101,18 @@ func (o ledgerObjects) Naming(key types.NamespacedName) []*corev1.PersistentVolu
 }
 
 // Class implements world.BindingObjects.
-func (o ledgerObjects) Class(name string) *storagev1.StorageClass { return o.classes[name] }
+func (o storeObjects) Class(name string) *storagev1.StorageClass { return o.classes[name] }
 
 // DefaultClass implements world.BindingObjects.
-func (o ledgerObjects) DefaultClass() *storagev1.StorageClass { return o.defaultClass() }
+func (o storeObjects) DefaultClass() *storagev1.StorageClass { return o.defaultClass() }
 
 // Consumers implements world.BindingObjects.
-func (o ledgerObjects) Consumers(claim types.NamespacedName) []binding.Consumer {
+func (o storeObjects) Consumers(claim types.NamespacedName) []binding.Consumer {
 	return o.consumers(claim)
 }
 
-// Static implements world.BindingObjects. It holds nothing: [ledger.match] does.
-func (o ledgerObjects) Static(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+// Static implements world.BindingObjects. It holds nothing: [objectStore.match] does.
+func (o storeObjects) Static(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	if h := o.holds[keyOf(claim)]; h != nil {
 		if h.committed {
 			return nil // it names the claim, or the previous one of this name
@@ -133,9 +133,9 @@ func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error
 			return err
 		}
 		now.claimAsked, now.claim = true, claim
-		c.ledger.answered(r.Snapshot, claim)
-		if claim != nil && !c.ledger.showsClaim(claim) {
-			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(claim) })
+		c.objectStore.answered(r.Snapshot, claim)
+		if claim != nil && !c.objectStore.showsClaim(claim) {
+			c.lookAgain(func() []binding.Key { return c.objectStore.doubtClaim(claim) })
 		}
 	}
 	now.volumes = map[string]*corev1.PersistentVolume{}
@@ -145,12 +145,12 @@ func (c *Controller) ask(ctx context.Context, r *run, what binding.AskAPI) error
 			return err
 		}
 		if now.volumes[name] = pv; pv != nil {
-			c.wake(c.ledger.wroteVolume(pv))
-			if !c.ledger.showsVolume(pv) {
-				c.lookAgain(func() []binding.Key { return c.ledger.doubtVolume(pv) })
+			c.wake(c.objectStore.wroteVolume(pv))
+			if !c.objectStore.showsVolume(pv) {
+				c.lookAgain(func() []binding.Key { return c.objectStore.doubtVolume(pv) })
 			}
 		} else {
-			c.wake(c.ledger.withdraw(name, uidsOf(r.Snapshot, name)))
+			c.wake(c.objectStore.withdraw(name, uidsOf(r.Snapshot, name)))
 		}
 	}
 	r.now = now

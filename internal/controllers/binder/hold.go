@@ -14,7 +14,7 @@ import (
 // The held volume was chosen for the claim that waited under this name. By now that may be another
 // claim, or the claim may have got a class. If the volume does not fit it any more, the volume is
 // offered to other claims, which are enqueued.
-func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, wake []binding.Key) {
+func (l *objectStore) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.PersistentVolume, wake []binding.Key) {
 	key := keyOf(claim)
 	if h := l.holds[key]; h != nil {
 		h.seen, h.unsure = true, false
@@ -37,7 +37,7 @@ func (l *ledger) match(claim *corev1.PersistentVolumeClaim) (offer *corev1.Persi
 }
 
 // reserve is match under the lock. It returns the name of the volume that is held; empty for none.
-func (l *ledger) reserve(claim *corev1.PersistentVolumeClaim) (held string, wake []binding.Key) {
+func (l *objectStore) reserve(claim *corev1.PersistentVolumeClaim) (held string, wake []binding.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pv, wake := l.match(claim)
@@ -49,7 +49,7 @@ func (l *ledger) reserve(claim *corev1.PersistentVolumeClaim) (held string, wake
 
 // ended takes in how a run saw the claim. A claim that looks for a volume and was offered none waits
 // for one from now on; it runs again if one came meanwhile.
-func (l *ledger) ended(s binding.Snapshot) []binding.Key {
+func (l *objectStore) ended(s binding.Snapshot) []binding.Key {
 	if s.Key.Volume != "" {
 		return nil
 	}
@@ -75,14 +75,14 @@ func (l *ledger) ended(s binding.Snapshot) []binding.Key {
 }
 
 // pass says that the claim does not look for a volume. The caller holds mu.
-func (l *ledger) pass(key types.NamespacedName) {
+func (l *objectStore) pass(key types.NamespacedName) {
 	l.index.Forget(key)
 	if h := l.holds[key]; h != nil {
 		h.seen = true
 	}
 }
 
-func (l *ledger) hold(name string, key types.NamespacedName) *hold {
+func (l *objectStore) hold(name string, key types.NamespacedName) *hold {
 	l.index.Withdraw(name)
 	l.index.Forget(key)
 	h := &hold{volume: name, claim: key}
@@ -90,14 +90,14 @@ func (l *ledger) hold(name string, key types.NamespacedName) *hold {
 	return h
 }
 
-func (l *ledger) unhold(h *hold) {
+func (l *objectStore) unhold(h *hold) {
 	delete(l.held, h.volume)
 	delete(l.holds, h.claim)
 }
 
 // shelve puts the volume where claims find it if it is there for any of them, and holds it for the
 // best that waits. The caller holds mu.
-func (l *ledger) shelve(name string) []binding.Key {
+func (l *objectStore) shelve(name string) []binding.Key {
 	pv := l.volume(name)
 	if pv == nil || l.held[name] != nil || !binding.Matchable(pv) {
 		l.index.Withdraw(name)
@@ -113,7 +113,7 @@ func (l *ledger) shelve(name string) []binding.Key {
 
 // commit notes that the volume is the claim's, until the watch shows so. A claim that names the
 // volume takes it from the one that it is held for, which looks for another one.
-func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
+func (l *objectStore) commit(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[pv.Name]; h != nil && h.claim != binding.KeyOf(pv).Claim {
@@ -125,7 +125,7 @@ func (l *ledger) commit(pv *corev1.PersistentVolume) []binding.Key {
 // unanswered keeps the volume held for its claim after a write without a response. The next run
 // reads whether the write took effect. Until then no other claim gets the volume, and the claim
 // gets no other volume (C1).
-func (l *ledger) unanswered(name string) {
+func (l *objectStore) unanswered(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.held[name]; h != nil {
@@ -135,7 +135,7 @@ func (l *ledger) unanswered(name string) {
 
 // lift ends the hold on a volume that is not there for the claim any more, which looks for another
 // one. The caller holds mu.
-func (l *ledger) lift(name string) []binding.Key {
+func (l *objectStore) lift(name string) []binding.Key {
 	h := l.held[name]
 	if h == nil {
 		return nil
@@ -145,7 +145,7 @@ func (l *ledger) lift(name string) []binding.Key {
 }
 
 // wroteVolume notes what the API server answered to a write.
-func (l *ledger) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
+func (l *objectStore) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.wrote(pv)
@@ -154,7 +154,7 @@ func (l *ledger) wroteVolume(pv *corev1.PersistentVolume) []binding.Key {
 // wrote notes what a volume has become. One that names the claim which it is held for is taken,
 // whichever client wrote so: it may have been a write of ours whose answer was lost. The caller
 // holds mu.
-func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
+func (l *objectStore) wrote(pv *corev1.PersistentVolume) []binding.Key {
 	l.ownVolumes.Wrote(pv)
 	if h, now := l.held[pv.Name], l.volume(pv.Name); h != nil && now != nil && now.Spec.ClaimRef != nil &&
 		refKey(now) == h.claim {
@@ -164,9 +164,9 @@ func (l *ledger) wrote(pv *corev1.PersistentVolume) []binding.Key {
 }
 
 // answered records the live read of a key's claim. The uids in the claimRefs of volumes, and the
-// uid of the claim in the ledger, are deleted if the live claim has another uid. The uid in the
-// ledger is needed for a volume that is offered again, since no claimRef has it.
-func (l *ledger) answered(s binding.Snapshot, claim *corev1.PersistentVolumeClaim) {
+// uid of the claim in the store, are deleted if the live claim has another uid. The uid in the
+// objectStore is needed for a volume that is offered again, since no claimRef has it.
+func (l *objectStore) answered(s binding.Snapshot, claim *corev1.PersistentVolumeClaim) {
 	if claim != nil {
 		l.ownClaims.Wrote(claim)
 	}
@@ -195,13 +195,13 @@ func under(key types.NamespacedName, uid types.UID) types.UID {
 
 // isGone reports whether no claim with the uid is or will be there under the name. The caller holds
 // mu.
-func (l *ledger) isGone(key types.NamespacedName, uid types.UID) bool {
+func (l *objectStore) isGone(key types.NamespacedName, uid types.UID) bool {
 	return l.gone.has(uid) || l.gone.has(under(key, uid))
 }
 
-// withdraw removes a volume that a live read did not find, by the uids that the ledger had before
+// withdraw removes a volume that a live read did not find, by the uids that the store had before
 // the read. Until the watch delivers the deletion, its events about these uids are ignored.
-func (l *ledger) withdraw(name string, before []types.UID) []binding.Key {
+func (l *objectStore) withdraw(name string, before []types.UID) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, uid := range before {
@@ -212,7 +212,7 @@ func (l *ledger) withdraw(name string, before []types.UID) []binding.Key {
 }
 
 // settle ends a run: what it held and did not take is there for others.
-func (l *ledger) settle(key types.NamespacedName) []binding.Key {
+func (l *objectStore) settle(key types.NamespacedName) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.holds[key]; h == nil || !h.seen {
@@ -223,7 +223,7 @@ func (l *ledger) settle(key types.NamespacedName) []binding.Key {
 
 // rest takes a claim that is left alone for a while out of the queue. Its next run looks for a
 // volume again.
-func (l *ledger) rest(key types.NamespacedName) []binding.Key {
+func (l *objectStore) rest(key types.NamespacedName) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.index.Forget(key)
@@ -231,7 +231,7 @@ func (l *ledger) rest(key types.NamespacedName) []binding.Key {
 }
 
 // yield leaves to others what is held for a claim and not taken. The caller holds mu.
-func (l *ledger) yield(key types.NamespacedName) []binding.Key {
+func (l *objectStore) yield(key types.NamespacedName) []binding.Key {
 	h := l.holds[key]
 	if !h.idle() {
 		return nil

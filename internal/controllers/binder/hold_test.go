@@ -26,9 +26,9 @@ func seen[T corev1.PersistentVolume | corev1.PersistentVolumeClaim](o *T, uid ty
 	return o
 }
 
-// look is what a run does with the ledger before it writes: it holds the offered volume, or has the
+// look is what a run does with the store before it writes: it holds the offered volume, or has the
 // claim wait for one.
-func look(l *ledger, key binding.Key, now answers) (s binding.Snapshot, wake []binding.Key) {
+func look(l *objectStore, key binding.Key, now answers) (s binding.Snapshot, wake []binding.Key) {
 	s = l.gather(key, now)
 	if s.Offer == nil {
 		return s, l.ended(s)
@@ -52,7 +52,7 @@ func TestHeldForAnother(t *testing.T) {
 		"that selects":  selectsGold,
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger()
+			l := newObjectStore()
 			first, second := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("c", "a"), "2", "3", change)
 			l.claimSeen(claim, first, first)
 			look(l, key, answers{})
@@ -80,7 +80,7 @@ func TestHeldForAnother(t *testing.T) {
 // A volume that changes while it is held is compared again, too.
 func TestChangedWhileHeld(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "c"}
-	l := newLedger()
+	l := newObjectStore()
 	c, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
 	l.claimSeen(claim, c, c)
 	look(l, binding.Key{Claim: claim}, answers{})
@@ -101,7 +101,7 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 	claim := types.NamespacedName{Namespace: "default", Name: "c"}
 	key, other := binding.Key{Claim: claim}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
 	b := New(Config{})
-	l := b.ledger
+	l := b.objectStore
 	waits, d, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2"), seen(liveVolume("v", "a"), "v", "3")
 	l.claimSeen(claim, waits, waits)
 	look(l, key, answers{})
@@ -137,7 +137,7 @@ func TestHeldForOneBoundElsewhere(t *testing.T) {
 // another one at once: to be given the default class cannot be undone.
 func TestHeldAndTakenByAnother(t *testing.T) {
 	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}, types.NamespacedName{Namespace: "default", Name: "x"}
-	l := newLedger()
+	l := newObjectStore()
 	y, v, v2 := seen(liveClaim("y", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2"), seen(liveVolume("v2", "a"), "v2", "3")
 	l.claimSeen(key.Claim, y, y)
 	look(l, key, answers{})
@@ -160,14 +160,14 @@ func TestHeldAndTakenByAnother(t *testing.T) {
 func TestHeldAndGone(t *testing.T) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "y"}}
 	for _, committed := range []bool{false, true} {
-		for name, lose := range map[string]func(*ledger, *corev1.PersistentVolume) []binding.Key{
-			"gone": func(l *ledger, pv *corev1.PersistentVolume) []binding.Key {
+		for name, lose := range map[string]func(*objectStore, *corev1.PersistentVolume) []binding.Key{
+			"gone": func(l *objectStore, pv *corev1.PersistentVolume) []binding.Key {
 				return l.withdraw(pv.Name, []types.UID{pv.UID})
 			},
-			"unseen": func(l *ledger, pv *corev1.PersistentVolume) []binding.Key { return l.doubtVolume(pv) },
+			"unseen": func(l *objectStore, pv *corev1.PersistentVolume) []binding.Key { return l.doubtVolume(pv) },
 		} {
 			t.Run(fmt.Sprint(name, ", committed: ", committed), func(t *testing.T) {
-				l := newLedger()
+				l := newObjectStore()
 				y, v := seen(liveClaim("y", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
 				l.claimSeen(key.Claim, y, y)
 				look(l, key, answers{})
@@ -195,7 +195,7 @@ func TestHeldForOneThatRests(t *testing.T) {
 	key, other := types.NamespacedName{Namespace: "default", Name: "c"}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
 	b, queue := New(Config{}), &awake{}
 	b.wakes.set(queue)
-	l, rests := b.ledger, b.Loop().Rests
+	l, rests := b.objectStore, b.Loop().Rests
 	c, d, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2"), seen(liveVolume("v", "a"), "v", "3")
 	l.claimSeen(key, c, c)
 	look(l, binding.Key{Claim: key}, answers{})
@@ -220,7 +220,7 @@ func TestHeldForOneThatRests(t *testing.T) {
 // until the next run knows whether it has it, and no other claim gets it meanwhile.
 func TestHeldWithoutAnAnswer(t *testing.T) {
 	key, other := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}, binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "d"}}
-	l := newLedger()
+	l := newObjectStore()
 	c, d := seen(liveClaim("c", "a"), "1", "1"), seen(liveClaim("d", "a"), "2", "2")
 	v, w := seen(liveVolume("v", "a"), "v", "3"), seen(liveVolume("w", "a"), "w", "4")
 	l.volumeSeen("v", v, v)
@@ -257,7 +257,7 @@ func TestHeldWithoutAnAnswer(t *testing.T) {
 // The response of the API server about a volume that was not held counts like a watch event.
 func TestReservedAsTheAPIServerSays(t *testing.T) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: "default", Name: "c"}}
-	l := newLedger()
+	l := newObjectStore()
 	c, v := seen(liveClaim("c", "a"), "1", "1"), seen(liveVolume("v", "a"), "v", "2")
 	l.claimSeen(key.Claim, c, c)
 	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "c"}

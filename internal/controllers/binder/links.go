@@ -12,7 +12,7 @@ import (
 // it names. The methods of this file are called with mu held.
 
 // putVolume takes the place of what was known of a volume; now is nil when it is gone.
-func (l *ledger) putVolume(name string, now *corev1.PersistentVolume) {
+func (l *objectStore) putVolume(name string, now *corev1.PersistentVolume) {
 	was, named := refOf(l.volumes[name])
 	is, names := refOf(now)
 	same := named == names && was == is
@@ -38,7 +38,7 @@ func (l *ledger) putVolume(name string, now *corev1.PersistentVolume) {
 }
 
 // putClaim takes the place of what was known of a claim; now is nil when it is gone.
-func (l *ledger) putClaim(key types.NamespacedName, now *corev1.PersistentVolumeClaim) {
+func (l *objectStore) putClaim(key types.NamespacedName, now *corev1.PersistentVolumeClaim) {
 	was, is := volumeNameOf(l.claims[key]), volumeNameOf(now)
 	switch {
 	case was == is || was == "":
@@ -62,13 +62,13 @@ func (l *ledger) putClaim(key types.NamespacedName, now *corev1.PersistentVolume
 }
 
 // paired reports whether the two name each other.
-func (l *ledger) paired(claim types.NamespacedName, volume string) bool {
+func (l *objectStore) paired(claim types.NamespacedName, volume string) bool {
 	ref, ok := refOf(l.volumes[volume])
 	return ok && ref == claim && volumeNameOf(l.claims[claim]) == volume
 }
 
 // referring are the volumes that name a claim.
-func (l *ledger) referring(claim types.NamespacedName) []string {
+func (l *objectStore) referring(claim types.NamespacedName) []string {
 	if own := volumeNameOf(l.claims[claim]); own != "" && l.paired(claim, own) {
 		return append([]string{own}, l.refs[claim]...)
 	}

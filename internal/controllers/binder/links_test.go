@@ -13,7 +13,7 @@ import (
 func TestLinks(t *testing.T) {
 	volumes, claims := []string{"", "v", "w", "x"}, []string{"", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLedger()
+		l := newObjectStore()
 		for range rapid.IntRange(1, 30).Draw(t, "changes") {
 			volume, claim := rapid.SampledFrom(volumes[1:]).Draw(t, "volume"), rapid.SampledFrom(claims[1:]).Draw(t, "claim")
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
@@ -39,7 +39,7 @@ func TestLinks(t *testing.T) {
 
 func named(claim string) types.NamespacedName { return types.NamespacedName{Name: claim} }
 
-func compareLinks(t *rapid.T, l *ledger, volumes, claims []string) {
+func compareLinks(t *rapid.T, l *objectStore, volumes, claims []string) {
 	for _, claim := range claims {
 		found := slices.Sorted(slices.Values(l.referring(named(claim))))
 		want := slices.DeleteFunc(slices.Clone(volumes), func(v string) bool {

@@ -16,13 +16,13 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// A bound pair costs little: what the cache keeps of both objects, and what the ledger has to find
+// A bound pair costs little: what the cache keeps of both objects, and what the store has to find
 // one by the other.
 func TestMemoryOfAPair(t *testing.T) {
 	const pairs, most = 20_000, 2500
 	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	trim := kube.TrimForBinding(kube.BindingTrim{})
-	l := newLedger()
+	l := newObjectStore()
 	before := heap()
 	for i := range pairs {
 		claim, pv := boundPair(i)
@@ -56,7 +56,7 @@ func TestMemoryOfAPair(t *testing.T) {
 func TestMemoryOfTheFirstList(t *testing.T) {
 	const pairs, least = 20_000, 50
 	c := New(Config{})
-	list := func(l *ledger) {
+	list := func(l *objectStore) {
 		for i := range pairs {
 			claim, _ := boundPair(i)
 			l.claimSeen(keyOf(claim), claim, claim)
@@ -66,9 +66,9 @@ func TestMemoryOfTheFirstList(t *testing.T) {
 			l.volumeSeen(pv.Name, pv, pv)
 		}
 	}
-	list(c.ledger)
+	list(c.objectStore)
 	listed := heap()
-	c.ledger.keys() // as a new leader asks
+	c.objectStore.keys() // as a new leader asks
 	if freed := listed - heap(); freed < pairs*least {
 		t.Errorf("%d bytes are given back", freed)
 	} else {

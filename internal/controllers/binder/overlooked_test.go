@@ -11,17 +11,17 @@ import (
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
-// I7, I2: a response to a write that arrives after its object was dropped from the ledger adds the
+// I7, I2: a response to a write that arrives after its object was dropped from the store adds the
 // object again. The deletion event of a previous object of that name is still handled.
 func TestDeletionOfThePreviousObjectIsHandled(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		o := w.overlook()
-		claim, pv := o.ledger.newestClaim(o.key.Claim), o.ledger.newestVolume("v")
+		claim, pv := o.objectStore.newestClaim(o.key.Claim), o.objectStore.newestVolume("v")
 		later, other := claim.DeepCopy(), pv.DeepCopy()
 		later.UID, later.ResourceVersion = "later", "1000000"
 		other.UID, other.ResourceVersion, other.Spec.ClaimRef.UID = "other", "1000001", "later"
-		o.ledger.ownClaims.Wrote(later)
-		o.ledger.wroteVolume(other)
+		o.objectStore.ownClaims.Wrote(later)
+		o.objectStore.wroteVolume(other)
 		for name, end := range map[string]func(){
 			"claim": func() { o.claimSeen(claim, nil) }, "volume": func() { o.volumeSeen(pv, nil) },
 		} {
@@ -32,7 +32,7 @@ func TestDeletionOfThePreviousObjectIsHandled(t *testing.T) {
 				t.Errorf("the %s is not enqueued again", name)
 			}
 		}
-		if o.ledger.newestClaim(o.key.Claim) != nil || o.ledger.newestVolume("v") != nil {
+		if o.objectStore.newestClaim(o.key.Claim) != nil || o.objectStore.newestVolume("v") != nil {
 			t.Error("what no watch shows is still believed")
 		}
 	})
@@ -57,8 +57,8 @@ func (w *testCluster) overlook() *overlooked {
 	o.key = binding.Key{Claim: keyOf(o.claim)}
 	for range 2 { // as it is made, and as it is then
 		pv, claim := apiserver.Objects(w.server, o.volume)[0], apiserver.Objects(w.server, o.claim)[0]
-		o.ledger.volumeSeen("v", pv, pv)
-		o.ledger.claimSeen(o.key.Claim, claim, claim)
+		o.objectStore.volumeSeen("v", pv, pv)
+		o.objectStore.claimSeen(o.key.Claim, claim, claim)
 		o.run(w)
 	}
 	w.expect("c Bound v; v Bound c")

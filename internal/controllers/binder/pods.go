@@ -24,7 +24,7 @@ func (u podUse) concerns(o podUse) bool {
 
 // podSeen handles a watch event about a pod; now is nil after a deletion. Only pods that use claims
 // without a volume matter: binding waits for them, and the claim's event names them.
-func (l *ledger) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Key {
+func (l *objectStore) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, after := l.uses[pod], l.useOf(now)
@@ -52,7 +52,7 @@ func (l *ledger) podSeen(pod types.NamespacedName, now *corev1.Pod) []binding.Ke
 
 // useOf is what a pod waits for that may yet run. Nearly all that have a node have their volumes:
 // of those only the claims count that are without, or that are not known. The caller holds mu.
-func (l *ledger) useOf(pod *corev1.Pod) (use podUse) {
+func (l *objectStore) useOf(pod *corev1.Pod) (use podUse) {
 	if pod == nil {
 		return use
 	}
@@ -71,7 +71,7 @@ func (l *ledger) useOf(pod *corev1.Pod) (use podUse) {
 }
 
 // unuse forgets what a pod uses. The caller holds mu.
-func (l *ledger) unuse(pod types.NamespacedName, use podUse) {
+func (l *objectStore) unuse(pod types.NamespacedName, use podUse) {
 	for _, claim := range use.claims {
 		if delete(l.pods[claim], pod.Name); len(l.pods[claim]) == 0 {
 			delete(l.pods, claim)
@@ -82,7 +82,7 @@ func (l *ledger) unuse(pod types.NamespacedName, use podUse) {
 
 // served forgets the pods that have a node and use a claim, which has its volume now. The caller
 // holds mu.
-func (l *ledger) served(claim types.NamespacedName) {
+func (l *objectStore) served(claim types.NamespacedName) {
 	for name := range l.pods[claim] {
 		pod := types.NamespacedName{Namespace: claim.Namespace, Name: name}
 		use := l.uses[pod]
@@ -98,7 +98,7 @@ func (l *ledger) served(claim types.NamespacedName) {
 }
 
 // consumers are the pods that use a claim. The caller holds mu.
-func (l *ledger) consumers(claim types.NamespacedName) (all []binding.Consumer) {
+func (l *objectStore) consumers(claim types.NamespacedName) (all []binding.Consumer) {
 	for name := range l.pods[claim] {
 		all = append(all, l.uses[types.NamespacedName{Namespace: claim.Namespace, Name: name}].Consumer)
 	}

@@ -60,13 +60,13 @@ func TestRelease(t *testing.T) {
 	t.Run("a view of the claims that is behind: the claim of the volume is not there yet", func(t *testing.T) {
 		inWorld(t, func(w *testCluster) {
 			p := w.prepare()
-			p.ledger.claimSeen(types.NamespacedName{Namespace: "default", Name: "gone"}, liveClaim("gone", "a"), nil) // of no interest
+			p.objectStore.claimSeen(types.NamespacedName{Namespace: "default", Name: "gone"}, liveClaim("gone", "a"), nil) // of no interest
 			claim := liveClaim("c", "a")
 			w.create(claim)
 			w.create(provisioned("v", claim))
-			// The ledger learns of the volume only.
+			// The store learns of the volume only.
 			pv := apiserver.Objects(w.server, &corev1.PersistentVolume{})[0]
-			p.ledger.volumeSeen("v", pv, pv)
+			p.objectStore.volumeSeen("v", pv, pv)
 			s, err := p.Gather(t.Context(), keysOf(map[types.NamespacedName]struct{}{{Namespace: "default", Name: "c"}: {}})[0])
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 // classSeen takes in what the watch shows of a class; now is nil when it is gone. Its claims are
 // concerned, and those without a class when another one is the default.
-func (l *ledger) classSeen(name string, now *storagev1.StorageClass) []binding.Key {
+func (l *objectStore) classSeen(name string, now *storagev1.StorageClass) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.defaultClass()
@@ -29,12 +29,12 @@ func (l *ledger) classSeen(name string, now *storagev1.StorageClass) []binding.K
 }
 
 // defaultClass is looked for among all, which are few. The caller holds mu.
-func (l *ledger) defaultClass() *storagev1.StorageClass {
+func (l *objectStore) defaultClass() *storagev1.StorageClass {
 	return binding.DefaultClass(slices.Collect(maps.Values(l.classes)))
 }
 
 // ofDriver are the claims without a volume whose class is served by the driver.
-func (l *ledger) ofDriver(driver string) []binding.Key {
+func (l *objectStore) ofDriver(driver string) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var keys []binding.Key

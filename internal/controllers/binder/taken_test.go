@@ -52,7 +52,7 @@ func TestAClaimThatIsGoingTakesNothingThatIsFree(t *testing.T) {
 		w.create(deleted, liveClaim("d", "a"))
 		w.expect("c Pending v; d Bound v; v Bound d")
 	})
-	l := newLedger()
+	l := newObjectStore()
 	c, v := seen(chosen.DeepCopy(), "1", "1"), seen(deleted.DeepCopy(), "v", "2", func(v *corev1.PersistentVolume) { v.Status.Phase = "" })
 	own := binding.Key{Volume: "v"}
 	l.claimSeen(keyOf(c), c, c)

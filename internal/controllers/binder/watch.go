@@ -18,7 +18,7 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[binding.Key]
 
-// watches updates the ledger and then enqueues keys, with one event handler for each kind.
+// watches updates the store and then enqueues keys, with one event handler for each kind.
 type watches struct {
 	binder *Controller
 	cache  cache.Cache
@@ -30,7 +30,7 @@ type watches struct {
 func (w *watches) Start(ctx context.Context, q queue) error {
 	b := w.binder
 	w.queue = q
-	l := b.ledger
+	l := b.objectStore
 	return errors.Join(
 		watch(ctx, w, &storagev1.StorageClass{}, func(o, now *storagev1.StorageClass) { b.wake(l.classSeen(o.Name, now)) }),
 		watch(ctx, w, &corev1.PersistentVolumeClaim{}, func(o, now *corev1.PersistentVolumeClaim) { b.claimSeen(o, now) }),
@@ -40,7 +40,7 @@ func (w *watches) Start(ctx context.Context, q queue) error {
 }
 
 // WaitForSync implements source.TypedSyncingSource: nothing is decided before the first list of
-// every kind is in the ledger (D13).
+// every kind is in the store (D13).
 func (w *watches) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), w.synced...) {
 		return fmt.Errorf("the first lists of claims, volumes, classes and pods did not come: %w", ctx.Err())
@@ -66,23 +66,23 @@ func watch[T client.Object](ctx context.Context, w *watches, of T, seen func(o, 
 }
 
 func (c *Controller) claimSeen(o, now *corev1.PersistentVolumeClaim) {
-	keys := c.ledger.claimSeen(keyOf(o), o, now)
+	keys := c.objectStore.claimSeen(keyOf(o), o, now)
 	if now == nil {
 		c.measures.claimGone(keyOf(o))
 		// took its name, and may have gone as well while the watch was broken
-		if other := c.ledger.newestClaim(keyOf(o)); other != nil {
-			c.lookAgain(func() []binding.Key { return c.ledger.doubtClaim(other) })
+		if other := c.objectStore.newestClaim(keyOf(o)); other != nil {
+			c.lookAgain(func() []binding.Key { return c.objectStore.doubtClaim(other) })
 		}
 	}
 	c.wake(c.restless(keys))
 }
 
 func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
-	keys := c.ledger.volumeSeen(o.Name, o, now)
+	keys := c.objectStore.volumeSeen(o.Name, o, now)
 	if now == nil {
 		c.measures.volumeGone(o.Name)
-		if other := c.ledger.newestVolume(o.Name); other != nil {
-			c.lookAgain(func() []binding.Key { return c.ledger.doubtVolume(other) })
+		if other := c.objectStore.newestVolume(o.Name); other != nil {
+			c.lookAgain(func() []binding.Key { return c.objectStore.doubtVolume(other) })
 		}
 	}
 	c.wake(c.restless(keys))
@@ -92,13 +92,13 @@ func (c *Controller) volumeSeen(o, now *corev1.PersistentVolume) {
 // writes. The key of a claim that another binder bound while a volume was held for it is enqueued,
 // since the end of the run releases that volume.
 func (c *Controller) restless(keys []binding.Key) []binding.Key {
-	c.ledger.mu.Lock()
-	defer c.ledger.mu.Unlock()
+	c.objectStore.mu.Lock()
+	defer c.objectStore.mu.Unlock()
 	kept := keys[:0]
 	for _, key := range keys {
-		if key.Volume == "" && c.ledger.atRest(key.Claim) && !c.ledger.holds[key.Claim].idle() &&
+		if key.Volume == "" && c.objectStore.atRest(key.Claim) && !c.objectStore.holds[key.Claim].idle() &&
 			c.retries.Get(key).Failed == 0 {
-			c.ledger.pass(key.Claim)
+			c.objectStore.pass(key.Claim)
 			continue
 		}
 		kept = append(kept, key)

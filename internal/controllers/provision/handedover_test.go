@@ -18,15 +18,15 @@ import (
 	"github.com/purser-csi/purser/internal/world/dump"
 )
 
-// desk has the claims that were handed over.
-type desk struct {
+// handedOverClaims is a hand-off queue with these claims.
+type handedOverClaims struct {
 	uids map[types.UID]bool
 	tell func(types.NamespacedName, types.UID)
 }
 
-func (d *desk) Has(uid types.UID) bool                               { return d.uids[uid] }
-func (d *desk) Subscribe(tell func(types.NamespacedName, types.UID)) { d.tell = tell }
-func (d *desk) Forget(uid types.UID)                                 { delete(d.uids, uid) }
+func (d *handedOverClaims) Has(uid types.UID) bool                               { return d.uids[uid] }
+func (d *handedOverClaims) Subscribe(tell func(types.NamespacedName, types.UID)) { d.tell = tell }
+func (d *handedOverClaims) Forget(uid types.UID)                                 { delete(d.uids, uid) }
 
 // unasked is a claim without the annotation of its provisioner.
 func unasked(r *rig, t *testing.T) *corev1.PersistentVolumeClaim {
@@ -47,7 +47,7 @@ func TestHandedOverClaimGetsItsVolume(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		r := newRig(t)
 		unasked(r, t)
-		r.HandedOver = &desk{uids: map[types.UID]bool{"u": given}}
+		r.HandedOver = &handedOverClaims{uids: map[types.UID]bool{"u": given}}
 		r.run(t)
 		if calls := len(r.driver.created); (calls == 1) != given {
 			t.Errorf("given %t: CreateVolume was called %d times", given, calls)
@@ -58,7 +58,7 @@ func TestHandedOverClaimGetsItsVolume(t *testing.T) {
 func TestHandedOverClaimIsEnqueued(t *testing.T) {
 	r := newRig(t)
 	claim := unasked(r, t)
-	d := &desk{uids: map[types.UID]bool{}}
+	d := &handedOverClaims{uids: map[types.UID]bool{}}
 	r.HandedOver = d
 	if keys := r.fromClaim(t.Context(), claim); len(keys) > 0 {
 		t.Errorf("a claim without a provisioner enqueues %v", keys)
@@ -134,7 +134,7 @@ func TestOldestHasHandedOverClaims(t *testing.T) {
 	if got := r.Oldest()["fast"]; got != time.Minute {
 		t.Errorf("nothing handed over: %s", got)
 	}
-	r.HandedOver = &desk{uids: map[types.UID]bool{"given": true}}
+	r.HandedOver = &handedOverClaims{uids: map[types.UID]bool{"given": true}}
 	if got := r.Oldest()["fast"]; got != time.Hour {
 		t.Errorf("handed over: %s", got)
 	}

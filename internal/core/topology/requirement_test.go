@@ -96,8 +96,8 @@ func TestFlatten(t *testing.T) {
 	}
 }
 
-// TestShift: T-21. Claims of one StatefulSet of six spread two to each of three zones.
-func TestShift(t *testing.T) {
+// TestClaimsOfAStatefulSetAreSpread: T-21. Claims of one StatefulSet of six spread two to each of three zones.
+func TestClaimsOfAStatefulSetAreSpread(t *testing.T) {
 	count := map[int]int{}
 	for ordinal := range 6 {
 		count[Shift(fmt.Sprintf("data-web-%d", ordinal), 3)]++

@@ -29,7 +29,7 @@ func wantZone(t *testing.T, s *Store, volume backend.ID, want string) {
 }
 
 // A volume is in the first wanted zone that has room for it, and a deleted volume makes room.
-func TestPlace(t *testing.T) {
+func TestFirstZoneWithCapacityIsChosen(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	one, two, three := backend.IDOf("one"), backend.IDOf("two"), backend.IDOf("three")
 	for _, step := range []struct {

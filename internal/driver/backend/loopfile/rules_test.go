@@ -175,7 +175,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
+func TestVolumeLocks(t *testing.T) {
 	var all volumeLocks
 	id := backend.IDOf("vol")
 	release, err := all.tryLock(id, "stage")

@@ -48,7 +48,7 @@ func sysfs(t *testing.T, files map[string]string) string {
 }
 
 // A machine that can do nothing says of each way what it lacks.
-func TestNoWay(t *testing.T) {
+func TestErrorNamesWhatEachMethodLacks(t *testing.T) {
 	tools, played := play(t)
 	played.Remove("rbd-fuse")
 	sys := sysfs(t, nil)

@@ -49,7 +49,7 @@ func TestTheKernelsClientIsPreferred(t *testing.T) {
 	}
 }
 
-func TestNoWay(t *testing.T) {
+func TestErrorNamesWhatEachMethodLacks(t *testing.T) {
 	tools, played := play(t)
 	played.Remove("ceph-fuse")
 	_, err := sharing.Choose([]sharing.Way{kernelWith(t, tools, ""), &sharing.Fuse{Tools: tools}})

@@ -14,14 +14,14 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 )
 
-// ledger is the binder's state, under one lock: the objects that the watches delivered, indexed by
+// objectStore is the binder's state, under one lock: the objects that the watches delivered, indexed by
 // their references, the own writes that no watch has delivered yet, and which volume is held for
 // which claim. Its methods return the keys to enqueue.
 //
-// The same event handlers update the ledger and then enqueue keys, so a worker always finds the
+// The same event handlers update the store and then enqueue keys, so a worker always finds the
 // change for which its key was enqueued. A separate cache might not have the change yet, and no
 // event would enqueue the key again.
-type ledger struct {
+type objectStore struct {
 	mu      sync.Mutex
 	volumes map[string]*corev1.PersistentVolume
 	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim
@@ -61,8 +61,8 @@ func (h *hold) outlived(now *corev1.PersistentVolume) bool {
 // idle reports whether the volume is kept and not taken.
 func (h *hold) idle() bool { return h != nil && !h.committed }
 
-func newLedger() *ledger {
-	return &ledger{
+func newObjectStore() *objectStore {
+	return &objectStore{
 		volumes: map[string]*corev1.PersistentVolume{}, claims: map[types.NamespacedName]*corev1.PersistentVolumeClaim{},
 		refs: multimap[types.NamespacedName, string]{}, names: multimap[string, types.NamespacedName]{},
 		classed: map[string]map[types.NamespacedName]struct{}{}, classes: map[string]*storagev1.StorageClass{},
@@ -75,7 +75,7 @@ func newLedger() *ledger {
 
 // volume is the newest that is known of a volume; nil when there is none, or a write is answered
 // after the watch has shown its end. The caller holds mu.
-func (l *ledger) volume(name string) *corev1.PersistentVolume {
+func (l *objectStore) volume(name string) *corev1.PersistentVolume {
 	newest, found, err := l.ownVolumes.Read(client.ObjectKey{Name: name}, func() (*corev1.PersistentVolume, bool, error) {
 		pv, ok := l.volumes[name]
 		return pv, ok, nil
@@ -87,7 +87,7 @@ func (l *ledger) volume(name string) *corev1.PersistentVolume {
 }
 
 // claim is the newest that is known of a claim, as with volume. The caller holds mu.
-func (l *ledger) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+func (l *objectStore) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 	newest, found, err := l.ownClaims.Read(key, func() (*corev1.PersistentVolumeClaim, bool, error) {
 		claim, ok := l.claims[key]
 		return claim, ok, nil
@@ -98,13 +98,13 @@ func (l *ledger) claim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 	return newest
 }
 
-func (l *ledger) newestVolume(name string) *corev1.PersistentVolume {
+func (l *objectStore) newestVolume(name string) *corev1.PersistentVolume {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.volume(name)
 }
 
-func (l *ledger) newestClaim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
+func (l *objectStore) newestClaim(key types.NamespacedName) *corev1.PersistentVolumeClaim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.claim(key)
@@ -112,7 +112,7 @@ func (l *ledger) newestClaim(key types.NamespacedName) *corev1.PersistentVolumeC
 
 // volumeSeen takes in what the watch shows of a volume: its state, which is the last one when now
 // is nil.
-func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []binding.Key {
+func (l *objectStore) volumeSeen(name string, state, now *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.volumes[name]
@@ -132,7 +132,7 @@ func (l *ledger) volumeSeen(name string, state, now *corev1.PersistentVolume) []
 
 // concerned returns the keys of the volume's previous and current owner and of the claims that name
 // it.
-func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []binding.Key {
+func (l *objectStore) concerned(name string, before, now *corev1.PersistentVolume) []binding.Key {
 	var keys []binding.Key
 	for _, pv := range []*corev1.PersistentVolume{before, now} {
 		if pv == nil || pv == now && l.spokenFor(pv) {
@@ -151,7 +151,7 @@ func (l *ledger) concerned(name string, before, now *corev1.PersistentVolume) []
 }
 
 // spokenFor reports whether a claim that names the volume is about to take it. The caller holds mu.
-func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
+func (l *objectStore) spokenFor(pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(
 		l.names[pv.Name],
 		func(key types.NamespacedName) bool { return binding.TakesNamed(l.claims[key], pv) },
@@ -159,14 +159,14 @@ func (l *ledger) spokenFor(pv *corev1.PersistentVolume) bool {
 }
 
 // showsVolume reports whether the watch shows this volume, and not a previous one of its name.
-func (l *ledger) showsVolume(pv *corev1.PersistentVolume) bool {
+func (l *objectStore) showsVolume(pv *corev1.PersistentVolume) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return isShown(l.volumes[pv.Name], pv.UID)
 }
 
 // showsClaim is the same for a claim.
-func (l *ledger) showsClaim(claim *corev1.PersistentVolumeClaim) bool {
+func (l *objectStore) showsClaim(claim *corev1.PersistentVolumeClaim) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return isShown(l.claims[keyOf(claim)], claim.UID)
@@ -181,7 +181,7 @@ func isShown[T any, O interface {
 
 // doubtVolume removes a volume that only a live read or an own write has returned and no watch has
 // delivered. The next run of the keys that it returns reads the volume live again.
-func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
+func (l *objectStore) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if isShown(l.volumes[pv.Name], pv.UID) || !l.ownVolumes.Forget(pv) {
@@ -190,8 +190,8 @@ func (l *ledger) doubtVolume(pv *corev1.PersistentVolume) []binding.Key {
 	return slices.Concat(l.lift(pv.Name), l.concerned(pv.Name, pv, nil), l.shelve(pv.Name))
 }
 
-// doubtClaim is [ledger.doubtVolume] for a claim.
-func (l *ledger) doubtClaim(claim *corev1.PersistentVolumeClaim) []binding.Key {
+// doubtClaim is [objectStore.doubtVolume] for a claim.
+func (l *objectStore) doubtClaim(claim *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := keyOf(claim)
@@ -203,7 +203,7 @@ func (l *ledger) doubtClaim(claim *corev1.PersistentVolumeClaim) []binding.Key {
 
 // claimSeen takes in what the watch shows of a claim: its state, which is the last one when now is
 // nil.
-func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.PersistentVolumeClaim) []binding.Key {
+func (l *objectStore) claimSeen(key types.NamespacedName, state, now *corev1.PersistentVolumeClaim) []binding.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.claims[key]
@@ -232,7 +232,7 @@ func (l *ledger) claimSeen(key types.NamespacedName, state, now *corev1.Persiste
 
 // unspoken is the volume that a claim was about to take and is not any more: no phase was written
 // to it available. The caller holds mu.
-func (l *ledger) unspoken(before, now *corev1.PersistentVolumeClaim) []binding.Key {
+func (l *objectStore) unspoken(before, now *corev1.PersistentVolumeClaim) []binding.Key {
 	pv := l.volume(volumeNameOf(before))
 	if pv == nil || !binding.TakesNamed(before, pv) || now != nil && binding.TakesNamed(now, pv) {
 		return nil
@@ -240,7 +240,7 @@ func (l *ledger) unspoken(before, now *corev1.PersistentVolumeClaim) []binding.K
 	return []binding.Key{binding.KeyOf(pv)}
 }
 
-func (l *ledger) list(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
+func (l *objectStore) list(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
 	class := classOf(claim)
 	if l.classed[class] == nil {
 		l.classed[class] = map[types.NamespacedName]struct{}{}
@@ -248,7 +248,7 @@ func (l *ledger) list(key types.NamespacedName, claim *corev1.PersistentVolumeCl
 	l.classed[class][key] = struct{}{}
 }
 
-func (l *ledger) unlist(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
+func (l *objectStore) unlist(key types.NamespacedName, claim *corev1.PersistentVolumeClaim) {
 	class := classOf(claim)
 	if delete(l.classed[class], key); len(l.classed[class]) == 0 {
 		delete(l.classed, class)
@@ -266,7 +266,7 @@ func classOf(claim *corev1.PersistentVolumeClaim) string {
 }
 
 // atRest reports whether the pair of a key needs nothing. The caller holds mu.
-func (l *ledger) atRest(key types.NamespacedName) bool {
+func (l *objectStore) atRest(key types.NamespacedName) bool {
 	claim := l.claim(key)
 	if claim == nil || claim.Spec.VolumeName == "" {
 		return false

@@ -68,10 +68,10 @@ func loopsBelow(t *testing.T, dir string) (files []string) {
 }
 
 // Few enough that calls collide, and enough that most do not.
-const stormVolumes, stormSnapshots = 24, 8
+const randomVolumes, randomSnapshots = 24, 8
 
-// storm is everything that callers may do to a few volumes and snapshots.
-type storm struct {
+// randomCalls makes random calls for a few volumes and snapshots.
+type randomCalls struct {
 	*rig
 	staging string
 	mu      sync.Mutex
@@ -84,8 +84,8 @@ var allowedCodes = map[codes.Code]bool{
 	codes.AlreadyExists: true, codes.OutOfRange: true,
 }
 
-func (s *storm) call(ctx context.Context, random *rand.Rand) (err error) {
-	volume, snapshot := fmt.Sprintf("vol-%d", random.IntN(stormVolumes)), fmt.Sprintf("snap-%d", random.IntN(stormSnapshots))
+func (s *randomCalls) call(ctx context.Context, random *rand.Rand) (err error) {
+	volume, snapshot := fmt.Sprintf("vol-%d", random.IntN(randomVolumes)), fmt.Sprintf("snap-%d", random.IntN(randomSnapshots))
 	path, target := s.staging+volume, s.target(fmt.Sprintf("%s-%d", volume, random.IntN(2)))
 	c := mountCapability(writer)
 	switch random.IntN(12) {
@@ -121,9 +121,9 @@ func sized(name string, bytes int64, source *csi.VolumeContentSource) *csi.Creat
 
 // 200 calls at once, on real images, devices and mounts: the spec allows each answer, and
 // afterwards everything can be deleted.
-func TestStormOnLoopImages(t *testing.T) {
+func TestRandomCallsOnLoopImages(t *testing.T) {
 	r, staging := loopImages(t)
-	s := &storm{rig: r, staging: staging, seen: map[codes.Code]int{}}
+	s := &randomCalls{rig: r, staging: staging, seen: map[codes.Code]int{}}
 	var callers sync.WaitGroup
 	for seed := range uint64(200) {
 		callers.Go(func() {
@@ -150,7 +150,7 @@ func TestStormOnLoopImages(t *testing.T) {
 
 // unstageAgain repeats the call as a kubelet does while a process of the machine, such as udev or
 // another test that looks for a free loop device, has the device open.
-func (s *storm) unstageAgain(t *testing.T, volume string) {
+func (s *randomCalls) unstageAgain(t *testing.T, volume string) {
 	t.Helper()
 	request := &csi.NodeUnstageVolumeRequest{VolumeId: volume, StagingTargetPath: s.staging + volume}
 	var err error
@@ -162,9 +162,9 @@ func (s *storm) unstageAgain(t *testing.T, volume string) {
 	wantCode(t, err, codes.OK)
 }
 
-func (s *storm) clear(t *testing.T) {
+func (s *randomCalls) clear(t *testing.T) {
 	t.Helper()
-	for v := range stormVolumes {
+	for v := range randomVolumes {
 		volume := fmt.Sprintf("vol-%d", v)
 		for i := range 2 {
 			s.unpublish(t, volume, fmt.Sprintf("%s-%d", volume, i))
@@ -172,7 +172,7 @@ func (s *storm) clear(t *testing.T) {
 		s.unstageAgain(t, volume)
 		s.delete(t, volume)
 	}
-	for i := range stormSnapshots {
+	for i := range randomSnapshots {
 		_, err := s.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: fmt.Sprintf("snap-%d", i)})
 		wantCode(t, err, codes.OK)
 	}

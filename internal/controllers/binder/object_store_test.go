@@ -35,8 +35,8 @@ func TestDeletionAfterOurOwnWrites(t *testing.T) {
 			c.claimSeen(old, old)
 			c.volumeSeen(free, free)
 			wrote := func() {
-				c.ledger.wroteVolume(taken)
-				c.ledger.ownClaims.Wrote(bound)
+				c.objectStore.wroteVolume(taken)
+				c.objectStore.ownClaims.Wrote(bound)
 			}
 			if wrote(); len(c.restless([]binding.Key{key})) > 0 {
 				t.Fatal("the pair is not bound")
@@ -53,8 +53,8 @@ func TestDeletionAfterOurOwnWrites(t *testing.T) {
 
 // I3: that the API server has no claim with a uid under one name says nothing of a claim that has
 // it under another. A volume copied by hand refers to both.
-func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
-	l := newLedger()
+func TestObjectStoreKnowsGoneUIDsByName(t *testing.T) {
+	l := newObjectStore()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u", ResourceVersion: "1"}}
 	other := types.NamespacedName{Namespace: "ns", Name: "other"}
 	volume := &corev1.PersistentVolume{
@@ -74,7 +74,7 @@ func TestLedgerKnowsGoneUIDsByName(t *testing.T) {
 // Pods that run have their volumes, and are not kept in mind once that is seen, in whatever order
 // it is.
 func TestPodsThatRunAreForgotten(t *testing.T) {
-	l := newLedger()
+	l := newObjectStore()
 	pod := podUsing("p", "c", "d")
 	pod.Spec.NodeName = "n"
 	seen := func() { l.podSeen(types.NamespacedName{Namespace: "default", Name: "p"}, pod) }
