@@ -16,13 +16,6 @@ func ClassName(claim *corev1.PersistentVolumeClaim) string {
 	return objects.ClaimClass(claim)
 }
 
-// AsksNoClass reports whether the claim leaves the class to the default. An empty name is a choice:
-// no class.
-func AsksNoClass(claim *corev1.PersistentVolumeClaim) bool {
-	_, old := claim.Annotations[names.AnnBetaStorageClass]
-	return !old && claim.Spec.StorageClassName == nil
-}
-
 // VolumeClass is the StorageClass of the volume; the old annotation wins over the field.
 func VolumeClass(pv *corev1.PersistentVolume) string {
 	return objects.VolumeClass(pv)
@@ -32,27 +25,6 @@ func VolumeClass(pv *corev1.PersistentVolume) string {
 // nothing.
 func DelaysBinding(class *storagev1.StorageClass) bool {
 	return class != nil && deref(class.VolumeBindingMode) == storagev1.VolumeBindingWaitForFirstConsumer
-}
-
-// DefaultClass returns the newest class that is marked as the default; of several with the same
-// creation time, the first by name.
-func DefaultClass(classes []*storagev1.StorageClass) *storagev1.StorageClass {
-	var best *storagev1.StorageClass
-	for _, class := range classes {
-		if !isDefault(class) {
-			continue
-		}
-		if best == nil || best.CreationTimestamp.Before(&class.CreationTimestamp) ||
-			best.CreationTimestamp.Equal(&class.CreationTimestamp) && class.Name < best.Name {
-			best = class
-		}
-	}
-	return best
-}
-
-func isDefault(class *storagev1.StorageClass) bool {
-	return class.Annotations[names.AnnDefaultStorageClass] == "true" ||
-		class.Annotations[names.AnnBetaDefaultStorageClass] == "true"
 }
 
 // SeeksStatic reports whether the binder may choose an available volume for the claim. For a class

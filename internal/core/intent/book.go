@@ -1,7 +1,6 @@
 package intent
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,18 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 )
-
-const (
-	// MaxText is the size in bytes up to which a journal takes new entries: some 4,000 of them.
-	MaxText = 200 << 10
-	// mostText leaves room for requests that replace recorded ones. All annotations of an object
-	// together may have 256 KiB.
-	mostText = 250 << 10
-	maxEntry = 32 << 10 // the maps of a request have at most 4 KiB each (CSI "Size Limits")
-)
-
-// ErrFull says that no new request may be sent before others are resolved.
-var ErrFull = errors.New("the journal of CreateVolume requests is full")
 
 // Book is the in-memory model of the journal: the unresolved requests. The package
 // controllers/journal writes them. It is not safe for concurrent use.
@@ -93,10 +80,6 @@ func (b *Book) Add(e Entry) error {
 	b.unwritten[e.UID] = !ok || b.unwritten[e.UID]
 	b.dirty = true
 	return nil
-}
-
-func (b *Book) errFull() error {
-	return fmt.Errorf("%w: %d requests are not resolved and take %d bytes of %d", ErrFull, len(b.entries), b.size, MaxText)
 }
 
 func (b *Book) put(e Entry) {

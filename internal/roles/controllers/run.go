@@ -64,10 +64,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 		return err
 	}
 	defer process.RunBeside(ctx, b.checkPermissions)()
-	// A lost lease makes Start return an error, which ends the process. Nothing else fences these
-	// controllers: every write has the resourceVersion or uid of the object that was decided on as
-	// its precondition.
-	return b.mgr.Start(ctx)
+	return process.RunUntilLeaseLost(ctx, b.mgr)
 }
 
 // Ready returns nil when the caches of the controllers have synced.

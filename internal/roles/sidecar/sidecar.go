@@ -205,9 +205,7 @@ func (s *Sidecar) run(ctx context.Context) error {
 			process.CheckPermissions(ctx, s.API, func() (process.PermissionCheck, error) { return s.Role.Permissions(ctx, s) })
 		})()
 	}
-	// A lost lease makes Start return an error, which ends the process. No write of the journal,
-	// and so no CreateVolume, succeeds afterwards: the new leader takes the journal over first.
-	return s.Manager.Start(ctx)
+	return process.RunUntilLeaseLost(ctx, s.Manager)
 }
 
 func (s *Sidecar) closeEvents() {

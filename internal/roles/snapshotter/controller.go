@@ -200,5 +200,5 @@ func (c *Controller) Run(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return process.RunUntilLeaseLost(ctx, mgr)
 }
