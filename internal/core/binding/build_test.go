@@ -1,9 +1,6 @@
 package binding
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +21,7 @@ func storage(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-// claim "ns/c" with the uid "u" asks for 1Gi ReadWriteOnce, without a class ("" is explicit).
+// claim is "ns/c" with the uid "u". It requests 1Gi ReadWriteOnce, without a class ("" is explicit).
 func claim(edits ...func(*pvc)) *pvc {
 	c := &pvc{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u"},
@@ -37,7 +34,7 @@ func claim(edits ...func(*pvc)) *pvc {
 	return edited(c, edits)
 }
 
-// createdAt is a time; volumes have the zero one.
+// createdAt is a time, in seconds after the creation of volumes.
 func createdAt(second int64) func(*pvc) {
 	return func(c *pvc) {
 		c.CreationTimestamp = metav1.NewTime(time.Time{}.Add(time.Duration(second) * time.Second))
@@ -59,6 +56,16 @@ func aVolume(edits ...func(*pv)) *pv {
 	return edited(v, edits)
 }
 
+// boundClaim is a claim whose binding to the volume is complete.
+func boundClaim(volume string, edits ...func(*pvc)) *pvc {
+	return claim(append([]func(*pvc){namesVolume(volume), bindCompleted, statusBound}, edits...)...)
+}
+
+// boundVolume is a volume that is bound to the claim.
+func boundVolume(edits ...func(*pv)) *pv {
+	return aVolume(append([]func(*pv){claimRef("u"), volumeBound}, edits...)...)
+}
+
 func edited[T any](o *T, edits []func(*T)) *T {
 	for _, edit := range edits {
 		edit(o)
@@ -66,33 +73,38 @@ func edited[T any](o *T, edits []func(*T)) *T {
 	return o
 }
 
-func wants(volume string) func(*pvc) { return func(c *pvc) { c.Spec.VolumeName = volume } }
+func namesVolume(volume string) func(*pvc) { return func(c *pvc) { c.Spec.VolumeName = volume } }
 
-func isComplete(c *pvc) { annotate(&c.ObjectMeta, names.AnnBindCompleted, "yes") }
+func bindCompleted(c *pvc) { annotate(&c.ObjectMeta, names.AnnBindCompleted, "yes") }
 
-func inPhase(phase corev1.PersistentVolumeClaimPhase) func(*pvc) {
-	return func(c *pvc) { c.Status.Phase = phase }
+func statusLost(c *pvc) { c.Status.Phase = corev1.ClaimLost }
+
+func statusBound(c *pvc) {
+	c.Status = corev1.PersistentVolumeClaimStatus{
+		Phase: corev1.ClaimBound, AccessModes: c.Spec.AccessModes, Capacity: storage("1Gi"),
+	}
 }
 
-func isBound(c *pvc) {
-	c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: c.Spec.AccessModes, Capacity: storage("1Gi")}
-}
+func className(name string) func(*pvc) { return func(c *pvc) { c.Spec.StorageClassName = &name } }
 
-func ofClass(name string) func(*pvc) { return func(c *pvc) { c.Spec.StorageClassName = &name } }
+func noClassName(c *pvc) { c.Spec.StorageClassName = nil }
 
-func withoutClass(c *pvc) { c.Spec.StorageClassName = nil }
-
-func claimed(key, value string) func(*pvc) {
+func claimAnnotation(key, value string) func(*pvc) {
 	return func(c *pvc) { annotate(&c.ObjectMeta, key, value) }
 }
 
-func goingClaim(c *pvc) { c.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+// provisioner is the annotation that asks an external provisioner.
+func provisioner(driver string) func(*pvc) {
+	return claimAnnotation(names.AnnStorageProvisioner, driver)
+}
 
-func forClaim(uid types.UID) func(*pv) {
+func claimTerminating(c *pvc) { c.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+
+func claimRef(uid types.UID) func(*pv) {
 	return func(v *pv) { v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "c", UID: uid} }
 }
 
-func forOther(v *pv) {
+func claimRefToOther(v *pv) {
 	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "other", UID: "u2"}
 }
 
@@ -100,14 +112,30 @@ func phase(phase corev1.PersistentVolumePhase) func(*pv) {
 	return func(v *pv) { v.Status.Phase = phase }
 }
 
-// isKept is the policy of volumes that are there before their claims, nearly always.
-var isKept = policy(corev1.PersistentVolumeReclaimRetain)
+// The phases of volumes; that of a new one is Available.
+var (
+	volumePending  = phase(corev1.VolumePending)
+	volumeBound    = phase(corev1.VolumeBound)
+	volumeReleased = phase(corev1.VolumeReleased)
+	volumeFailed   = phase(corev1.VolumeFailed)
+)
 
-func policy(policy corev1.PersistentVolumeReclaimPolicy) func(*pv) {
-	return func(v *pv) { v.Spec.PersistentVolumeReclaimPolicy = policy }
+// isKept is the policy of volumes that are there before their claims, nearly always.
+var retained = reclaimPolicy(corev1.PersistentVolumeReclaimRetain)
+
+func reclaimPolicy(reclaimPolicy corev1.PersistentVolumeReclaimPolicy) func(*pv) {
+	return func(v *pv) { v.Spec.PersistentVolumeReclaimPolicy = reclaimPolicy }
 }
 
-func marked(key, value string) func(*pv) {
+func provisionedBy(driver string) func(*pv) { return volumeAnnotation(names.AnnProvisionedBy, driver) }
+
+// reusableBy is the annotation that says which claim may have the volume after this one.
+func reusableBy(which string) func(*pv) { return volumeAnnotation(names.AnnReuse, which) }
+
+// boundByUs marks a volume that a binder chose, and may give to another claim (C3).
+var boundByUs = volumeAnnotation(names.AnnBoundByController, "yes")
+
+func volumeAnnotation(key, value string) func(*pv) {
 	return func(v *pv) { annotate(&v.ObjectMeta, key, value) }
 }
 
@@ -115,17 +143,17 @@ func named(name string) func(*pv) {
 	return func(v *pv) { v.Name, v.UID = name, types.UID("uid-"+name) }
 }
 
-func sized(size string) func(*pv) { return func(v *pv) { v.Spec.Capacity = storage(size) } }
+func capacity(size string) func(*pv) { return func(v *pv) { v.Spec.Capacity = storage(size) } }
 
-func onHost(v *pv) {
+func hostPath(v *pv) {
 	v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{}}
 }
 
-func isRaw(v *pv) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
+func blockMode(v *pv) { v.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
 
-func goingVolume(v *pv) { v.DeletionTimestamp = new(metav1.Unix(1, 0)) }
+func volumeTerminating(v *pv) { v.DeletionTimestamp = new(metav1.Unix(1, 0)) }
 
-func classed(name string) func(*pv) { return func(v *pv) { v.Spec.StorageClassName = name } }
+func volumeClass(name string) func(*pv) { return func(v *pv) { v.Spec.StorageClassName = name } }
 
 func annotate(o *metav1.ObjectMeta, key, value string) {
 	if o.Annotations == nil {
@@ -136,7 +164,8 @@ func annotate(o *metav1.ObjectMeta, key, value string) {
 
 func class(name, provisioner string, edits ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
 	return edited(&storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: new(storagev1.VolumeBindingImmediate),
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner,
+		VolumeBindingMode: new(storagev1.VolumeBindingImmediate),
 	}, edits)
 }
 
@@ -144,16 +173,16 @@ func waitsForPod(c *storagev1.StorageClass) {
 	c.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
-func isDefaultClass(created int64) func(*storagev1.StorageClass) {
+func markedDefault(created int64) func(*storagev1.StorageClass) {
 	return func(c *storagev1.StorageClass) {
 		annotate(&c.ObjectMeta, names.AnnDefaultStorageClass, "true")
 		c.CreationTimestamp = metav1.Unix(created, 0)
 	}
 }
 
-// pair is the snapshot of a claim and volumes, each in the place that its claimRef and the claim's
+// cluster is the snapshot of a claim and volumes, each in the place that its claimRef and the claim's
 // volumeName give it.
-func pair(c *pvc, volumes ...*pv) Snapshot {
+func cluster(c *pvc, volumes ...*pv) Snapshot {
 	s := Snapshot{Key: Key{Claim: types.NamespacedName{Namespace: "ns", Name: "c"}}, Claim: c}
 	for _, v := range volumes {
 		if ref := v.Spec.ClaimRef; ref != nil && ref.Name == "c" {
@@ -166,92 +195,42 @@ func pair(c *pvc, volumes ...*pv) Snapshot {
 	return s
 }
 
-// given is a snapshot with more of the cluster in it.
-func given(s Snapshot, edits ...func(*Snapshot)) Snapshot { return *edited(&s, edits) }
+// alone is the snapshot of a volume without a claimRef.
+func alone(v *pv) Snapshot { return Snapshot{Key: Key{Volume: v.Name}, Refs: []*pv{v}} }
 
-func offered(v *pv) func(*Snapshot) { return func(s *Snapshot) { s.Offer = v } }
+// with returns the snapshot with more of the cluster in it.
+func (s Snapshot) with(edits ...func(*Snapshot)) Snapshot { return *edited(&s, edits) }
 
-func inClass(c *storagev1.StorageClass) func(*Snapshot) {
+// freeVolume is the best of the volumes that are free for any claim.
+func freeVolume(v *pv) func(*Snapshot) { return func(s *Snapshot) { s.Offer = v } }
+
+// storageClass is the class that the claim names.
+func storageClass(c *storagev1.StorageClass) func(*Snapshot) {
 	return func(s *Snapshot) { s.Class = c }
 }
 
-func byDefault(c *storagev1.StorageClass) func(*Snapshot) {
+func defaultClass(c *storagev1.StorageClass) func(*Snapshot) {
 	return func(s *Snapshot) { s.Default = c }
 }
 
-func volumesAsked(s *Snapshot) { s.VolumesAsked = true }
+// pods use the claim and have no node.
+func pods(names ...string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		for _, name := range names {
+			s.Pods = append(s.Pods, Consumer{Pod: name})
+		}
+	}
+}
 
-func claimAsked(s *Snapshot) { s.ClaimAsked = true }
+func provisionerInProcess(s *Snapshot) { s.InProcess = true }
 
-func isGone(uid types.UID) func(*Snapshot) {
+// volumesReadLive says that the volume comes from the API server, not from the cache.
+func volumesReadLive(s *Snapshot) { s.VolumesAsked = true }
+
+// claimReadLive says the same of the claim, or that it does not exist.
+func claimReadLive(s *Snapshot) { s.ClaimAsked = true }
+
+// sawDeletion says that the claim with this uid is deleted.
+func sawDeletion(uid types.UID) func(*Snapshot) {
 	return func(s *Snapshot) { s.Gone = map[types.UID]struct{}{uid: {}} }
-}
-
-// show writes a verdict as the rows of the tables do: its actions, and how it ends.
-func show(v Verdict) string {
-	var parts []string
-	for v != nil {
-		todo, ok := v.(do)
-		if !ok {
-			kind, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", v), "verdict."), "[")
-			parts = append(parts, strings.ToLower(kind)+": "+string(v.Because().Reason))
-			break
-		}
-		for _, a := range todo.Actions {
-			name := strings.TrimPrefix(fmt.Sprintf("%T", a), "binding.")
-			parts = append(parts, strings.Join(append([]string{name}, details(a)...), " "))
-		}
-		v = todo.Then
-	}
-	return strings.Join(parts, "; ")
-}
-
-// details are what an action is about, in words.
-func details(a Action) []string {
-	switch a := a.(type) {
-	case Reserve:
-		return []string{a.Volume.Name}
-	case ClaimVolume:
-		return words(a.Volume.Name, when(a.Mark, "marked"))
-	case Complete:
-		switch {
-		case a.Claim == nil:
-			return words("volume", a.Volume.Name)
-		case a.Volume == nil:
-			return words("claim of", a.Name, when(a.Mark, "marked"))
-		}
-		return words("volume and claim of", a.Name, when(a.Mark, "marked"))
-	case SetClaimStatus:
-		capacity := a.Status.Capacity[corev1.ResourceStorage]
-		return words(string(a.Status.Phase), when(!a.Status.Cleared, capacity.String()))
-	case SetVolumePhase:
-		return words(a.Volume.Name, string(a.Phase), when(a.AsSeen, "as seen"))
-	case Unbind:
-		return words(a.Volume.Name, when(a.Whole, "for any claim"), when(a.For.Name != "", "for "+a.For.String()))
-	case AssignClass:
-		return words(a.Class)
-	case AskProvisioner:
-		return words(a.Driver)
-	case HandOver:
-		return words(a.Driver)
-	case SetMigration:
-		return words(a.Driver, when(len(a.Finalizers) > 0, "without "+strings.Join(a.Finalizers, ",")))
-	case AskAPI:
-		return words(when(a.Claim, "claim"), when(len(a.Volumes) > 0, "volumes"))
-	case Tell:
-		return words(when(a.Volume != nil, "volume"), when(a.Claim != nil, "claim"), string(a.Finding.Reason))
-	}
-	return nil
-}
-
-func when(is bool, text string) string {
-	if is {
-		return text
-	}
-	return ""
-}
-
-// words leaves out those that are empty.
-func words(all ...string) []string {
-	return slices.DeleteFunc(all, func(word string) bool { return word == "" })
 }

@@ -17,18 +17,27 @@ func TestAwaitPod(t *testing.T) {
 	}{
 		{"8.23 none", nil, "waiting for first consumer to be created before binding"},
 		{"8.23 one", []Consumer{{Pod: "p"}}, "waiting for pod p to be scheduled"},
-		{"8.23 the scheduler has spoken", []Consumer{{Pod: "p", Why: "0/3 nodes are available"}}, "waiting for pod p to be scheduled (p: 0/3 nodes are available)"},
+		{
+			"8.23 the scheduler has spoken",
+			[]Consumer{{Pod: "p", Why: "0/3 nodes are available"}},
+			"waiting for pod p to be scheduled (p: 0/3 nodes are available)",
+		},
 		{"8.23 of one of two", []Consumer{{Pod: "q"}, {Pod: "p", Why: "no"}}, "waiting for pods p,q to be scheduled (p: no)"},
 		{
 			"8.23 of a few at most",
 			[]Consumer{{Pod: "a", Why: "1"}, {Pod: "b", Why: "2"}, {Pod: "c", Why: "3"}, {Pod: "d", Why: "4"}},
 			"waiting for pods a,b,c,d to be scheduled (a: 1; b: 2; c: 3)",
 		},
-		{"8.23 not all of it", []Consumer{{Pod: "p", Why: long}}, "waiting for pod p to be scheduled (p: " + strings.Repeat("ä", mostWords/2) + "…)"},
+		{
+			"8.23 not all of it",
+			[]Consumer{{Pod: "p", Why: long}},
+			"waiting for pod p to be scheduled (p: " + strings.Repeat("ä", mostWords/2) + "…)",
+		},
 		{
 			"8.21 past the scheduler",
 			[]Consumer{{Pod: "q", Node: "n2"}, {Pod: "p", Node: "n1"}},
-			"waiting for first consumer to be created before binding: pod p is on node n1, and no scheduler has picked that node for the claim. " +
+			"waiting for first consumer to be created before binding: pod p is on node n1, and no scheduler " +
+				"has picked that node for the claim. " +
 				"Create the pod without spec.nodeName, for a scheduler that binds volumes",
 		},
 		{"8.21 another one is not", []Consumer{{Pod: "q"}, {Pod: "p", Node: "n1"}}, "waiting for pod q to be scheduled"},

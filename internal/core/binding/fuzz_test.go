@@ -13,10 +13,16 @@ import (
 func FuzzDecide(f *testing.F) {
 	for _, seed := range [][3]string{
 		{`{}`, `{}`, `{}`},
-		{`{"metadata":{"name":"c","uid":"u"},"spec":{"volumeName":"v"}}`, `{"metadata":{"name":"v"},"spec":{"claimRef":{"name":"c","uid":"u"}}}`, `null`},
+		{
+			`{"metadata":{"name":"c","uid":"u"},"spec":{"volumeName":"v"}}`,
+			`{"metadata":{"name":"v"},"spec":{"claimRef":{"name":"c","uid":"u"}}}`, `null`,
+		},
 		{`null`, `{"spec":{"claimRef":{}},"status":{"phase":"Bound"}}`, `{"volumeBindingMode":null}`},
 		{`{"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":""}}}`, `null`, `{"provisioner":"kubernetes.io/"}`},
-		{`{"spec":{"selector":{"matchExpressions":[{"operator":"?"}]}}}`, `{"spec":{"capacity":{"storage":"-1"}}}`, `{"provisioner":"d"}`},
+		{
+			`{"spec":{"selector":{"matchExpressions":[{"operator":"?"}]}}}`, `{"spec":{"capacity":{"storage":"-1"}}}`,
+			`{"provisioner":"d"}`,
+		},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), []byte(seed[2]), uint8(0))
 	}
@@ -24,7 +30,8 @@ func FuzzDecide(f *testing.F) {
 		var c *pvc
 		var v *pv
 		var class *storagev1.StorageClass
-		if json.Unmarshal(claimText, &c) != nil || json.Unmarshal(volumeText, &v) != nil || json.Unmarshal(classText, &class) != nil {
+		if json.Unmarshal(claimText, &c) != nil || json.Unmarshal(volumeText, &v) != nil ||
+			json.Unmarshal(classText, &class) != nil {
 			t.Skip("not objects")
 		}
 		s := Snapshot{Claim: c, Class: class, ClaimAsked: flags&1 != 0, VolumesAsked: flags&2 != 0, InProcess: flags&4 != 0}

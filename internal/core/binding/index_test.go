@@ -12,7 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-var allModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod}
+var allModes = []corev1.PersistentVolumeAccessMode{
+	corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod,
+}
 
 func someModes(t *rapid.T) []corev1.PersistentVolumeAccessMode {
 	set := rapid.IntRange(1, 15).Draw(t, "modes")
@@ -36,9 +38,12 @@ func someVolume(t *rapid.T, name string) *pv {
 			Labels: map[string]string{"tier": pick(t, "label", "a", "b")},
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity:    corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(rapid.IntRange(0, 4).Draw(t, "size")), resource.BinarySI)},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: *resource.NewQuantity(int64(rapid.IntRange(0, 4).Draw(t, "size")), resource.BinarySI),
+			},
 			AccessModes: someModes(t), StorageClassName: pick(t, "class", "", "x"),
-			VolumeMode:                pick(t, "mode", nil, new(corev1.PersistentVolumeFilesystem), new(corev1.PersistentVolumeBlock)),
+			VolumeMode: pick(t, "mode", nil, new(corev1.PersistentVolumeFilesystem),
+				new(corev1.PersistentVolumeBlock)),
 			VolumeAttributesClassName: pick(t, "attributes", nil, new(""), new("fast")),
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeAvailable},
@@ -47,15 +52,20 @@ func someVolume(t *rapid.T, name string) *pv {
 
 func someClaim(t *rapid.T, name string) *pvc {
 	return &pvc{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.Unix(int64(rapid.IntRange(0, 2).Draw(t, "created")), 0)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name,
+			CreationTimestamp: metav1.Unix(int64(rapid.IntRange(0, 2).Draw(t, "created")), 0),
+		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceStorage: *resource.NewQuantity(int64(rapid.IntRange(0, 4).Draw(t, "size")), resource.BinarySI),
 			}},
 			AccessModes: someModes(t), StorageClassName: pick(t, "class", nil, new(""), new("x")),
-			VolumeMode:                pick(t, "mode", nil, new(corev1.PersistentVolumeFilesystem), new(corev1.PersistentVolumeBlock)),
+			VolumeMode: pick(t, "mode", nil, new(corev1.PersistentVolumeFilesystem),
+				new(corev1.PersistentVolumeBlock)),
 			VolumeAttributesClassName: pick(t, "attributes", nil, new(""), new("fast")),
-			Selector:                  pick(t, "selector", nil, nil, &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "a"}}),
+			Selector: pick(t, "selector", nil, nil,
+				&metav1.LabelSelector{MatchLabels: map[string]string{"tier": "a"}}),
 		},
 	}
 }
@@ -75,7 +85,8 @@ func bestVolume(volumes map[string]*pv, c *pvc) string {
 }
 
 func volumeRank(v *pv) string {
-	return fmt.Sprintf("%d %020d %020d %s", len(v.Spec.AccessModes), size(v.Spec.Capacity), v.CreationTimestamp.Unix(), v.Name)
+	return fmt.Sprintf("%d %020d %020d %s", len(v.Spec.AccessModes), size(v.Spec.Capacity), v.CreationTimestamp.Unix(),
+		v.Name)
 }
 
 func bestClaim(claims map[string]*pvc, v *pv) (best *pvc) {
@@ -131,10 +142,10 @@ func TestIndexAgainstALookAtAll(t *testing.T) {
 func TestIndexKeepsNothing(t *testing.T) {
 	x := NewIndex()
 	for i := range 100 {
-		v := aVolume(named(fmt.Sprint(i)), classed(fmt.Sprint("class", i)))
+		v := aVolume(named(fmt.Sprint(i)), volumeClass(fmt.Sprint("class", i)))
 		x.Offer(v)
 		x.Withdraw(v.Name)
-		c := claim(ofClass(fmt.Sprint("class", i)))
+		c := claim(className(fmt.Sprint("class", i)))
 		x.Await(c)
 		x.Forget(types.NamespacedName{Namespace: "ns", Name: "c"})
 	}
@@ -155,7 +166,9 @@ func BenchmarkBestVolume(b *testing.B) {
 				}))
 			}
 			c := claim(func(c *pvc) {
-				c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(n/2), resource.BinarySI)}
+				c.Spec.Resources.Requests = corev1.ResourceList{
+					corev1.ResourceStorage: *resource.NewQuantity(int64(n/2), resource.BinarySI),
+				}
 			})
 			for b.Loop() {
 				if x.BestVolume(c) == "" {

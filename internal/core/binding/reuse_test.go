@@ -13,97 +13,206 @@ import (
 // What becomes of a volume whose claim is gone, beyond what the reclaim policy says: 8.14, 8.15 and
 // 8.17.
 func TestReuse(t *testing.T) {
-	sameName, anyClaim := marked(names.AnnReuse, names.ReuseSameName), marked(names.AnnReuse, names.ReuseAny)
-	moved := marked(names.AnnReuse, "other/d")
-	released, bound := phase(corev1.VolumeReleased), phase(corev1.VolumeBound)
-	ours := marked(names.AnnBoundByController, "yes")
+	sameName, anyClaim := reusableBy(names.ReuseSameName), reusableBy(names.ReuseAny)
+	moved := reusableBy("other/d")
 	gold := class("gold", "d")
-	restored := claim(wants("v"), isComplete, isBound)
+	restored := boundClaim("v")
 	decides(t, []row{
-		{"8.14 offered to any claim", given(pair(nil, aVolume(forClaim("u"), bound, isKept, anyClaim)), isGone("u")), "Unbind v for any claim; Tell volume VolumeReused; nothing: ClaimGone"},
-		{"8.15 to those of the name", given(pair(nil, aVolume(forClaim("u"), bound, isKept, sameName)), isGone("u")), "Unbind v; Tell volume VolumeReused; nothing: ClaimGone"},
-		{"8.14 also when it is annotated later", given(pair(nil, aVolume(forClaim("u"), released, isKept, anyClaim)), claimAsked), "Unbind v for any claim; Tell volume VolumeReused; nothing: ClaimGone"},
-		{"8.14 or has failed", given(pair(nil, aVolume(forClaim("u"), phase(corev1.VolumeFailed), isKept, anyClaim)), isGone("u")), "Unbind v for any claim; Tell volume VolumeReused; nothing: ClaimGone"},
-		{"8.14 I3 that it is released is no proof that it may be given away", pair(nil, aVolume(forClaim("u"), released, isKept, anyClaim)), "AskAPI claim"},
-		{"8.14 before it is deleted with its claim", given(pair(nil, aVolume(forClaim("u"), bound, sameName)), isGone("u")), "Unbind v; Tell volume VolumeReused; nothing: ClaimGone"},
-		{"8.14 what is about to be deleted is not", pair(nil, aVolume(forClaim("u"), released, anyClaim)), "nothing: ClaimGone"},
-		{"8.14 nor what is going", given(pair(nil, aVolume(forClaim("u"), bound, isKept, anyClaim, goingVolume)), isGone("u")), "SetVolumePhase v Released; nothing: ClaimGone"},
 		{
-			"8.14 nor what is to be scrubbed", given(pair(nil, aVolume(forClaim("u"), bound, policy(corev1.PersistentVolumeReclaimRecycle), anyClaim)), isGone("u")),
-			"SetVolumePhase v Failed; Tell volume VolumeNotRecycled; nothing: ClaimGone",
+			"8.14 offered to any claim",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, retained, anyClaim)).with(sawDeletion("u")),
+			steps(clearsClaimRef("v"), emitsOnVolume(verdict.VolumeReused), ends(verdict.ClaimGone)),
 		},
 		{
-			"8.14 a value that means nothing is said", given(pair(nil, aVolume(forClaim("u"), bound, isKept, marked(names.AnnReuse, "yes"))), isGone("u")),
-			"SetVolumePhase v Released; Tell volume VolumeReleased; Tell volume ReuseInvalid; nothing: ClaimGone",
-		},
-		{"8.14 a claim that is there keeps it", pair(restored, aVolume(forClaim("u"), bound, isKept, anyClaim)), "nothing: ClaimBound"},
-
-		{
-			"8.15 the next claim of the name has it at once, before a volume is made", given(pair(claim(ofClass("gold")), aVolume(forClaim("old"), bound, isKept, sameName)), isGone("old"), inClass(gold)),
-			"ClaimVolume v; Complete claim of v marked; SetClaimStatus Bound 1Gi; nothing: ClaimBound",
-		},
-		{"8.15 also a released one", given(pair(claim(), aVolume(forClaim("old"), released, isKept, sameName)), isGone("old")), "ClaimVolume v; Complete volume and claim of v marked; SetClaimStatus Bound 1Gi; nothing: ClaimBound"},
-		{"8.15 I3 not before it is known that the former one is gone", pair(claim(), aVolume(forClaim("old"), bound, isKept, sameName)), "AskAPI claim"},
-		{"8.15 I3 nor, of what is deleted with its claim, that this one is there", given(pair(claim(), aVolume(forClaim("old"), bound, sameName)), isGone("old")), "AskAPI claim"},
-		{
-			"8.15 one that it is too small for leaves it to the next", given(pair(claim(), aVolume(forClaim("old"), bound, isKept, sameName, sized("1Mi"))), isGone("old")),
-			"Unbind v; Tell volume VolumeReused; wait: NoVolumeAndNoClass",
+			"8.15 to those of the name",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, retained, sameName)).with(sawDeletion("u")),
+			steps(clearsClaimUID("v"), emitsOnVolume(verdict.VolumeReused), ends(verdict.ClaimGone)),
 		},
 		{
-			"8.15 a volume of its own comes first", given(pair(claim(), aVolume(named("a"), forClaim("old"), released, isKept, sameName), aVolume(forClaim("u"))), isGone("old")),
-			"Complete volume and claim of v marked; SetClaimStatus Bound 1Gi; Unbind a; Tell volume VolumeReused; nothing: ClaimBound",
+			"8.14 also when it is annotated later",
+			cluster(nil, aVolume(claimRef("u"), volumeReleased, retained, anyClaim)).with(claimReadLive),
+			steps(clearsClaimRef("v"), emitsOnVolume(verdict.VolumeReused), ends(verdict.ClaimGone)),
 		},
 		{
-			"8.15 a claim that names it", given(pair(claim(wants("v")), aVolume(forClaim("old"), released, isKept, sameName)), isGone("old")),
-			"ClaimVolume v; Complete volume and claim of v; SetClaimStatus Bound 1Gi; nothing: ClaimBound",
+			"8.14 or has failed",
+			cluster(nil, aVolume(claimRef("u"), volumeFailed, retained, anyClaim)).with(sawDeletion("u")),
+			steps(clearsClaimRef("v"), emitsOnVolume(verdict.VolumeReused), ends(verdict.ClaimGone)),
 		},
 		{
-			"8.15 what a binding loses stays with the name", pair(claim(wants("w"), isComplete, isBound), aVolume(named("w"), forClaim("u"), bound), aVolume(forClaim("u"), isKept, ours, sameName)),
-			"Unbind v; nothing: ClaimBound",
-		},
-
-		{
-			"8.15 also one that was made for the claim, before it is deleted", pair(claim(wants("w"), isComplete, isBound), aVolume(named("w"), forClaim("u"), bound), aVolume(forClaim("u"), marked(names.AnnProvisionedBy, "d"), sameName)),
-			"Unbind v; nothing: ClaimBound",
+			"8.14 I3 that it is released is no proof that it may be given away",
+			cluster(nil, aVolume(claimRef("u"), volumeReleased, retained, anyClaim)),
+			readsLive("claim"),
 		},
 		{
-			"8.14 and is offered to any claim", pair(claim(wants("w"), isComplete, isBound), aVolume(named("w"), forClaim("u"), bound), aVolume(forClaim("u"), marked(names.AnnProvisionedBy, "d"), anyClaim)),
-			"Unbind v for any claim; nothing: ClaimBound",
-		},
-
-		{"8.25 moved to a claim elsewhere", given(pair(nil, aVolume(forClaim("u"), bound, isKept, moved)), isGone("u")), "Unbind v for other/d; Tell volume VolumeReused; nothing: ClaimGone"},
-		{"8.25 before it is deleted with its claim", given(pair(nil, aVolume(forClaim("u"), bound, moved)), isGone("u")), "Unbind v for other/d; Tell volume VolumeReused; nothing: ClaimGone"},
-		{"8.25 not while its claim is there", pair(restored, aVolume(forClaim("u"), bound, isKept, moved)), "nothing: ClaimBound"},
-		{"8.25 and not to the next claim of the name", given(pair(claim(), aVolume(forClaim("old"), released, isKept, moved)), isGone("old")), "Unbind v for other/d; Tell volume VolumeReused; wait: NoVolumeAndNoClass"},
-		{
-			"8.25 where it is it stays", given(pair(claim(), aVolume(forClaim("old"), released, isKept, marked(names.AnnReuse, "ns/c"))), isGone("old")),
-			"ClaimVolume v; Complete volume and claim of v marked; SetClaimStatus Bound 1Gi; nothing: ClaimBound",
+			"8.14 before it is deleted with its claim",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, sameName)).with(sawDeletion("u")),
+			steps(clearsClaimUID("v"), emitsOnVolume(verdict.VolumeReused), ends(verdict.ClaimGone)),
 		},
 		{
-			"8.25 a name that no claim has is said", given(pair(nil, aVolume(forClaim("u"), bound, isKept, marked(names.AnnReuse, "other/D"))), isGone("u")),
-			"SetVolumePhase v Released; Tell volume VolumeReleased; Tell volume ReuseInvalid; nothing: ClaimGone",
+			"8.14 what is about to be deleted is not",
+			cluster(nil, aVolume(claimRef("u"), volumeReleased, anyClaim)),
+			ends(verdict.ClaimGone),
 		},
 		{
-			"8.25 nor has any namespace", given(pair(nil, aVolume(forClaim("u"), bound, isKept, marked(names.AnnReuse, "other.ns/d"))), isGone("u")),
-			"SetVolumePhase v Released; Tell volume VolumeReleased; Tell volume ReuseInvalid; nothing: ClaimGone",
+			"8.14 nor what is going",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, retained, anyClaim, volumeTerminating)).with(sawDeletion("u")),
+			steps(setsPhase("v", corev1.VolumeReleased), ends(verdict.ClaimGone)),
+		},
+		{
+			"8.14 nor what is to be scrubbed",
+			cluster(nil,
+				aVolume(claimRef("u"), volumeBound, reclaimPolicy(corev1.PersistentVolumeReclaimRecycle), anyClaim)).with(
+				sawDeletion("u"),
+			),
+			steps(setsPhase("v", corev1.VolumeFailed), emitsOnVolume(verdict.VolumeNotRecycled), ends(verdict.ClaimGone)),
+		},
+		{
+			"8.14 a value that means nothing is said",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, retained, reusableBy("yes"))).with(sawDeletion("u")),
+			steps(setsPhase("v", corev1.VolumeReleased), emitsOnVolume(verdict.VolumeReleased),
+				emitsOnVolume(verdict.ReuseInvalid), ends(verdict.ClaimGone)),
+		},
+		{
+			"8.14 a claim that is there keeps it",
+			cluster(restored, aVolume(claimRef("u"), volumeBound, retained, anyClaim)),
+			ends(verdict.ClaimBound),
 		},
 
-		{"8.17 what a backup brought back is asked about", pair(restored, aVolume(forClaim("old"), phase(""), isKept, sameName)), "AskAPI claim"},
-		{"8.17 and made a pair again", given(pair(restored, aVolume(forClaim("old"), phase(""), isKept, sameName)), claimAsked), "ClaimVolume v; Complete volume v; nothing: ClaimBound"},
-		{"8.17 also without a uid", pair(restored, aVolume(forClaim(""), phase(""), isKept, sameName)), "ClaimVolume v; Complete volume v; nothing: ClaimBound"},
 		{
-			"8.17 unasked, it is not deleted before an event told", given(pair(restored, aVolume(forClaim("old"), phase(""))), claimAsked, volumesAsked),
-			"SetClaimStatus Lost; wait: ClaimMisbound",
+			"8.15 the next claim of the name has it at once, before a volume is made",
+			cluster(claim(className("gold")), aVolume(claimRef("old"), volumeBound, retained, sameName)).
+				with(sawDeletion("old"), storageClass(gold)),
+			steps(setsClaimRef("v"), bindsClaim("v", ours), setsClaimBound("1Gi"), ends(verdict.ClaimBound)),
 		},
-		{"8.17 without the claim it is", given(pair(nil, aVolume(forClaim("old"), phase(""))), claimAsked), "SetVolumePhase v Released as seen; nothing: ClaimGone"},
-		{"8.17 nor is it kept for one that does not name it", given(pair(claim(), aVolume(forClaim("old"), phase(""))), claimAsked), "SetVolumePhase v Released as seen; wait: NoVolumeAndNoClass"},
+		{
+			"8.15 also a released one",
+			cluster(claim(), aVolume(claimRef("old"), volumeReleased, retained, sameName)).with(sawDeletion("old")),
+			steps(setsClaimRef("v"), bindsBoth("v", ours), setsClaimBound("1Gi"), ends(verdict.ClaimBound)),
+		},
+		{
+			"8.15 I3 not before it is known that the former one is gone",
+			cluster(claim(), aVolume(claimRef("old"), volumeBound, retained, sameName)),
+			readsLive("claim"),
+		},
+		{
+			"8.15 I3 nor, of what is deleted with its claim, that this one is there",
+			cluster(claim(), aVolume(claimRef("old"), volumeBound, sameName)).with(sawDeletion("old")),
+			readsLive("claim"),
+		},
+		{
+			"8.15 one that it is too small for leaves it to the next",
+			cluster(claim(), aVolume(claimRef("old"), volumeBound, retained, sameName, capacity("1Mi"))).
+				with(sawDeletion("old")),
+			steps(clearsClaimUID("v"), emitsOnVolume(verdict.VolumeReused), waits(verdict.NoVolumeAndNoClass)),
+		},
+		{
+			"8.15 a volume of its own comes first",
+			cluster(claim(), aVolume(named("a"), claimRef("old"), volumeReleased, retained, sameName),
+				aVolume(claimRef("u"))).with(sawDeletion("old")),
+			steps(bindsBoth("v", ours), setsClaimBound("1Gi"), clearsClaimUID("a"), emitsOnVolume(verdict.VolumeReused),
+				ends(verdict.ClaimBound)),
+		},
+		{
+			"8.15 a claim that names it",
+			cluster(claim(namesVolume("v")), aVolume(claimRef("old"), volumeReleased, retained, sameName)).
+				with(sawDeletion("old")),
+			steps(setsClaimRef("v"), bindsBoth("v"), setsClaimBound("1Gi"), ends(verdict.ClaimBound)),
+		},
+		{
+			"8.15 what a binding loses stays with the name",
+			cluster(boundClaim("w"), aVolume(named("w"), claimRef("u"), volumeBound),
+				aVolume(claimRef("u"), retained, boundByUs, sameName)),
+			steps(clearsClaimUID("v"), ends(verdict.ClaimBound)),
+		},
+
+		{
+			"8.15 also one that was made for the claim, before it is deleted",
+			cluster(boundClaim("w"), aVolume(named("w"), claimRef("u"), volumeBound),
+				aVolume(claimRef("u"), provisionedBy("d"), sameName)),
+			steps(clearsClaimUID("v"), ends(verdict.ClaimBound)),
+		},
+		{
+			"8.14 and is offered to any claim",
+			cluster(boundClaim("w"), aVolume(named("w"), claimRef("u"), volumeBound),
+				aVolume(claimRef("u"), provisionedBy("d"), anyClaim)),
+			steps(clearsClaimRef("v"), ends(verdict.ClaimBound)),
+		},
+
+		{
+			"8.25 moved to a claim elsewhere",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, retained, moved)).with(sawDeletion("u")),
+			steps(movesVolume("v", "other/d"), emitsOnVolume(verdict.VolumeReused), ends(verdict.ClaimGone)),
+		},
+		{
+			"8.25 before it is deleted with its claim",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, moved)).with(sawDeletion("u")),
+			steps(movesVolume("v", "other/d"), emitsOnVolume(verdict.VolumeReused), ends(verdict.ClaimGone)),
+		},
+		{
+			"8.25 not while its claim is there",
+			cluster(restored, aVolume(claimRef("u"), volumeBound, retained, moved)),
+			ends(verdict.ClaimBound),
+		},
+		{
+			"8.25 and not to the next claim of the name",
+			cluster(claim(), aVolume(claimRef("old"), volumeReleased, retained, moved)).with(sawDeletion("old")),
+			steps(movesVolume("v", "other/d"), emitsOnVolume(verdict.VolumeReused), waits(verdict.NoVolumeAndNoClass)),
+		},
+		{
+			"8.25 where it is it stays",
+			cluster(claim(), aVolume(claimRef("old"), volumeReleased, retained, reusableBy("ns/c"))).with(sawDeletion("old")),
+			steps(setsClaimRef("v"), bindsBoth("v", ours), setsClaimBound("1Gi"), ends(verdict.ClaimBound)),
+		},
+		{
+			"8.25 a name that no claim has is said",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, retained, reusableBy("other/D"))).with(sawDeletion("u")),
+			steps(setsPhase("v", corev1.VolumeReleased), emitsOnVolume(verdict.VolumeReleased),
+				emitsOnVolume(verdict.ReuseInvalid), ends(verdict.ClaimGone)),
+		},
+		{
+			"8.25 nor has any namespace",
+			cluster(nil, aVolume(claimRef("u"), volumeBound, retained, reusableBy("other.ns/d"))).with(sawDeletion("u")),
+			steps(setsPhase("v", corev1.VolumeReleased), emitsOnVolume(verdict.VolumeReleased),
+				emitsOnVolume(verdict.ReuseInvalid), ends(verdict.ClaimGone)),
+		},
+
+		{
+			"8.17 what a backup brought back is asked about",
+			cluster(restored, aVolume(claimRef("old"), phase(""), retained, sameName)),
+			readsLive("claim"),
+		},
+		{
+			"8.17 and made a pair again",
+			cluster(restored, aVolume(claimRef("old"), phase(""), retained, sameName)).with(claimReadLive),
+			steps(setsClaimRef("v"), bindsVolume("v"), ends(verdict.ClaimBound)),
+		},
+		{
+			"8.17 also without a uid",
+			cluster(restored, aVolume(claimRef(""), phase(""), retained, sameName)),
+			steps(setsClaimRef("v"), bindsVolume("v"), ends(verdict.ClaimBound)),
+		},
+		{
+			"8.17 unasked, it is not deleted before an event told",
+			cluster(restored, aVolume(claimRef("old"), phase(""))).with(claimReadLive, volumesReadLive),
+			steps(setsClaimLost(), waits(verdict.ClaimMisbound)),
+		},
+		{
+			"8.17 without the claim it is",
+			cluster(nil, aVolume(claimRef("old"), phase(""))).with(claimReadLive),
+			steps(setsPhase("v", corev1.VolumeReleased, ifUnchanged), ends(verdict.ClaimGone)),
+		},
+		{
+			"8.17 nor is it kept for one that does not name it",
+			cluster(claim(), aVolume(claimRef("old"), phase(""))).with(claimReadLive),
+			steps(setsPhase("v", corev1.VolumeReleased, ifUnchanged), waits(verdict.NoVolumeAndNoClass)),
+		},
 	})
 }
 
 // 8.15, I3: what a claim inherits is a previous claim's of its name, and that one is gone for certain.
 func TestInherits(t *testing.T) {
 	kept := func(edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-		return aVolume(append([]func(*corev1.PersistentVolume){isKept, marked(names.AnnReuse, names.ReuseSameName)}, edits...)...)
+		return aVolume(append([]func(*corev1.PersistentVolume){retained, reusableBy(names.ReuseSameName)}, edits...)...)
 	}
 	for _, tc := range []struct {
 		name string
@@ -111,16 +220,31 @@ func TestInherits(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want bool
 	}{
-		{"the former one is gone", given(pair(claim()), isGone("old")), kept(forClaim("old")), true},
-		{"what became of it is unknown", pair(claim()), kept(forClaim("old")), false},
-		{"the API server has this claim, so no other of its name", given(pair(claim()), claimAsked), kept(forClaim("old")), true},
-		{"its name is all that is known", pair(claim()), kept(forClaim("")), true},
-		{"it is this claim's own", given(pair(claim()), claimAsked), kept(forClaim("u")), false},
-		{"it is to go to another claim", given(pair(claim()), isGone("old")), kept(forClaim("old"), marked(names.AnnReuse, "other/d")), false},
-		{"it was for a claim of another name", given(pair(claim()), isGone("old")), kept(forOther), false},
-		{"it has no claimRef", pair(claim()), kept(), false},
-		{"no annotation says that it outlives its claim", given(pair(claim()), isGone("old")), aVolume(forClaim("old"), isKept), false},
-		{"there is no claim", given(pair(nil), isGone("old")), kept(forClaim("old")), false},
+		{"the former one is gone", cluster(claim()).with(sawDeletion("old")), kept(claimRef("old")), true},
+		{"what became of it is unknown", cluster(claim()), kept(claimRef("old")), false},
+		{
+			"the API server has this claim, so no other of its name",
+			cluster(claim()).with(claimReadLive),
+			kept(claimRef("old")),
+			true,
+		},
+		{"its name is all that is known", cluster(claim()), kept(claimRef("")), true},
+		{"it is this claim's own", cluster(claim()).with(claimReadLive), kept(claimRef("u")), false},
+		{
+			"it is to go to another claim",
+			cluster(claim()).with(sawDeletion("old")),
+			kept(claimRef("old"), reusableBy("other/d")),
+			false,
+		},
+		{"it was for a claim of another name", cluster(claim()).with(sawDeletion("old")), kept(claimRefToOther), false},
+		{"it has no claimRef", cluster(claim()), kept(), false},
+		{
+			"no annotation says that it outlives its claim",
+			cluster(claim()).with(sawDeletion("old")),
+			aVolume(claimRef("old"), retained),
+			false,
+		},
+		{"there is no claim", cluster(nil).with(sawDeletion("old")), kept(claimRef("old")), false},
 	} {
 		if got := tc.s.inherits(tc.pv); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
@@ -130,10 +254,10 @@ func TestInherits(t *testing.T) {
 
 // 8.14, 8.17: who reads the event knows what to type.
 func TestReuseIsExplained(t *testing.T) {
-	kept := given(pair(nil, aVolume(forClaim("u"), isKept)), isGone("u"))
-	misbound := given(pair(claim(wants("v"), isComplete, isBound), aVolume(forClaim("old"))), claimAsked, volumesAsked)
-	another := given(pair(claim(wants("v"), isComplete, isBound), aVolume(forOther)), volumesAsked)
-	invalid := given(pair(nil, aVolume(forClaim("u"), isKept, marked(names.AnnReuse, "yes"))), isGone("u"))
+	kept := cluster(nil, aVolume(claimRef("u"), retained)).with(sawDeletion("u"))
+	misbound := cluster(boundClaim("v"), aVolume(claimRef("old"))).with(claimReadLive, volumesReadLive)
+	another := cluster(boundClaim("v"), aVolume(claimRefToOther)).with(volumesReadLive)
+	invalid := cluster(nil, aVolume(claimRef("u"), retained, reusableBy("yes"))).with(sawDeletion("u"))
 	for reason, tc := range map[verdict.Reason]struct {
 		s    Snapshot
 		want string
