@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +11,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/world"
-	"github.com/purser-csi/purser/internal/world/dump"
 	"github.com/purser-csi/purser/test/decisions"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -110,37 +112,88 @@ func populate(t *testing.T, server *apiserver.Server) []client.Object {
 		}
 	}
 	must(api.Delete(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-used"}}))
-	var all []client.Object
-	for _, o := range apiserver.Objects(server, &corev1.PersistentVolumeClaim{}) {
-		all = append(all, o)
+	populateAttachments(t, api)
+	return objectsOf(server)
+}
+
+// populateAttachments creates a VolumeAttachment that is attached, one to do, one on a second node of
+// an exclusive volume and one whose volume is gone, and has pods use volumes on nodes.
+func populateAttachments(t *testing.T, api client.Client) {
+	t.Helper()
+	create := func(o client.Object) {
+		t.Helper()
+		if err := api.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, o := range apiserver.Objects(server, &corev1.PersistentVolume{}) {
-		all = append(all, o)
+	create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}})
+	for _, name := range []string{"node", "other"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Annotations: map[string]string{names.AnnManagedAttach: "true"},
+		}}
+		create(node)
+		node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: corev1.UniqueVolumeName(names.UniqueVolumeName("d", "gone"))}}
+		if err := api.Status().Update(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		create(&storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d", NodeID: name}}},
+		})
 	}
-	for _, o := range apiserver.Objects(server, &corev1.Pod{}) {
-		all = append(all, o)
+	for name, of := range map[string]struct {
+		volume, handle, node string
+		attached             bool
+	}{
+		"attached": {"pv-used", "used", "node", true}, "second": {"pv-used", "used", "other", false},
+		"new": {"pv-unused", "", "node", false}, "volume-gone": {"pv-gone", "gone", "node", true},
+	} {
+		va := &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{names.AttacherFinalizer("d")}},
+			Spec: storagev1.VolumeAttachmentSpec{
+				Attacher: "d", NodeName: of.node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &of.volume},
+			},
+		}
+		if of.handle != "" {
+			va.Annotations = map[string]string{names.AnnVolumeHandle: of.handle, names.AnnAttachedNodeID: of.node}
+		}
+		create(va)
+		va.Status.Attached = of.attached
+		if err := api.Status().Update(t.Context(), va); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, o := range apiserver.Objects(server, &storagev1.StorageClass{}) {
+}
+
+// objectsOf returns the objects of the kinds that decisions read, as a dump lists them.
+func objectsOf(server *apiserver.Server) []client.Object {
+	return slices.Concat(
+		list(server, &corev1.PersistentVolumeClaim{}), list(server, &corev1.PersistentVolume{}), list(server, &corev1.Pod{}),
+		list(server, &storagev1.StorageClass{}), list(server, &corev1.Node{}), list(server, &storagev1.CSINode{}),
+		list(server, &storagev1.CSIDriver{}), list(server, &storagev1.VolumeAttachment{}),
+	)
+}
+
+func list[T client.Object](server *apiserver.Server, of T) (all []client.Object) {
+	for _, o := range apiserver.Objects(server, of) {
 		all = append(all, o)
 	}
 	return all
 }
 
-func addIndexes(t *testing.T, to client.FieldIndexer) {
+func addIndexes(t *testing.T, to client.FieldIndexer, indexes []world.Index) {
 	t.Helper()
-	if err := world.AddIndexes(t.Context(), to, decisions.Indexes("d")...); err != nil {
+	if err := world.AddIndexes(t.Context(), to, indexes...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func newDump(t *testing.T, objects []client.Object) *dump.Reader {
+func newDump(t *testing.T, objects []client.Object) decisions.Views {
 	t.Helper()
-	r, err := dump.New(kube.Scheme(), objects...)
+	views, err := decisions.OverDump(t.Context(), kube.Scheme(), objects, "d")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addIndexes(t, r)
-	return r
+	return views
 }
 
 // Each decision has the same verdict over a dump as over the cache, which trims its objects; and a
@@ -148,26 +201,28 @@ func newDump(t *testing.T, objects []client.Object) *dump.Reader {
 func TestVerdictsOverDumpAndCache(t *testing.T) {
 	server := apiserver.New()
 	objects := populate(t, server)
-	cached := view.New(server)
-	cached.Transform = kube.TrimForBinding(kube.BindingTrim{})
-	addIndexes(t, cached)
-	dumped := newDump(t, objects)
+	plane, sidecars := view.New(server), view.New(server)
+	plane.Transform = registry.Trim(registry.All(), kube.TrimForAttaching(kube.TrimForPlane(kube.BindingTrim{})))
+	sidecars.Transform = ctrlcache.TransformStripManagedFields()
+	addIndexes(t, plane, decisions.Indexes("d"))
+	addIndexes(t, sidecars, decisions.SidecarIndexes())
 	now := time.Now()
-	decide := func(cached, live client.Reader) map[string]string {
-		return decisions.Of(t.Context(), world.Readers{Cached: cached, Live: live}, objects, "d", now)
+	decide := func(from decisions.Views) map[string]string {
+		return decisions.Of(t.Context(), from, objects, "d", now)
 	}
-	overCache := decide(cached, server.Client())
-	if diff := cmp.Diff(overCache, decide(cached, server.Client())); diff != "" {
+	cached := decisions.Views{Readers: world.Readers{Cached: plane, Live: server.Client()}, Sidecars: sidecars}
+	overCache := decide(cached)
+	if diff := cmp.Diff(overCache, decide(cached)); diff != "" {
 		t.Errorf("a gather changed something (-first +second):\n%s", diff)
 	}
-	if diff := cmp.Diff(overCache, decide(dumped, dumped)); diff != "" {
+	if diff := cmp.Diff(overCache, decide(newDump(t, objects))); diff != "" {
 		t.Errorf("-cache +dump:\n%s", diff)
 	}
 	reasons := map[string]bool{}
 	for _, v := range overCache {
 		reasons[v] = true
 	}
-	const least = 24
+	const least = 30
 	if len(reasons) < least {
 		t.Errorf("only %d different verdicts, want at least %d: %v", len(reasons), least, overCache)
 	}
@@ -191,7 +246,7 @@ func TestClassProtection(t *testing.T) {
 	for _, index := range world.ClassProtectionIndexes() {
 		builder.WithIndex(index.Kind, index.Field, index.Values)
 	}
-	for name, from := range map[string]client.Reader{"dump": newDump(t, objects), "client": builder.Build()} {
+	for name, from := range map[string]client.Reader{"dump": newDump(t, objects).Cached, "client": builder.Build()} {
 		for class, want := range map[string][]string{"gold": {"claim ns/c", "PersistentVolume v"}, "silver": nil} {
 			s, err := world.ClassProtection(t.Context(), from, world.ClassMemory{}, world.KeyOf(terminating(class)))
 			if diff := cmp.Diff(want, s.Users); err != nil || s.Object == nil || diff != "" {

@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/attributes"
@@ -23,11 +25,23 @@ import (
 	"github.com/purser-csi/purser/internal/core/resizing"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/world"
+	"github.com/purser-csi/purser/internal/world/dump"
 )
 
-// Indexes are those that the decisions need for one driver.
+// Views are what the decisions read.
+type Views struct {
+	world.Readers // of `plane`, whose cache holds trimmed objects
+	// Sidecars is the cache of the driver's other sidecars, which holds whole objects.
+	Sidecars client.Reader
+}
+
+// SidecarIndexes are those that the decisions need in [Views.Sidecars].
+func SidecarIndexes() []world.Index { return world.PublishingIndexes() }
+
+// Indexes are those that the decisions need in [Views.Cached] for one driver.
 func Indexes(driver string) []world.Index {
 	return slices.Concat(
+		world.AttachmentIndexes(),
 		world.EphemeralIndexes(), world.ClaimProtectionIndexes(), world.ClaimUsageIndexes(),
 		world.ClassProtectionIndexes(), world.BindingIndexes(), world.ProvisioningIndexes(), world.ResizingIndexes(),
 		world.ModificationIndexes(), world.ReclaimIndexes(reclaim.Driver{Name: driver, Controller: capabilities}),
@@ -41,8 +55,19 @@ var capabilities = map[csi.ControllerServiceCapability_RPC_Type]bool{
 	csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT:   true,
 }
 
+// OverDump returns views of a list of objects with all indexes.
+func OverDump(ctx context.Context, scheme *runtime.Scheme, objects []client.Object, driver string) (Views, error) {
+	plane, err := dump.New(scheme, objects...)
+	if err != nil {
+		return Views{}, err
+	}
+	sidecars, err := dump.New(scheme, objects...)
+	return Views{world.Readers{Cached: plane, Live: plane}, sidecars}, errors.Join(err,
+		world.AddIndexes(ctx, plane, Indexes(driver)...), world.AddIndexes(ctx, sidecars, SidecarIndexes()...))
+}
+
 // Of returns what fresh processes decide about each object, by decision and object.
-func Of(ctx context.Context, from world.Readers, all []client.Object, driver string, now time.Time) map[string]string {
+func Of(ctx context.Context, from Views, all []client.Object, driver string, now time.Time) map[string]string {
 	r := run{ctx: ctx, from: from, driver: driver, now: now, found: map[string]string{}}
 	for _, o := range all {
 		switch o := o.(type) {
@@ -53,6 +78,8 @@ func Of(ctx context.Context, from world.Readers, all []client.Object, driver str
 		case *storagev1.VolumeAttributesClass:
 			s, err := world.ClassProtection(ctx, from.Cached, world.ClassMemory{}, world.KeyOf(o))
 			note(r, "protect class", o, protection.DecideClass(s), err)
+		case *storagev1.VolumeAttachment:
+			r.attachment(o)
 		case *corev1.Pod:
 			for _, volume := range ephemeral.Volumes(o) {
 				key := ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume}
@@ -66,7 +93,7 @@ func Of(ctx context.Context, from world.Readers, all []client.Object, driver str
 
 type run struct {
 	ctx    context.Context //nolint:containedctx // it lives for one call
-	from   world.Readers
+	from   Views
 	driver string
 	now    time.Time
 	found  map[string]string
@@ -112,7 +139,7 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 		Driver: attributes.Driver{Name: r.driver, Modifies: true},
 	})
 	note(r, "modify claim", o, attributes.Decide(modified, r.now), err)
-	made, err := world.Provisioning(r.ctx, r.from, provision.Key{NamespacedName: key.NamespacedName, UID: key.UID},
+	made, err := world.Provisioning(r.ctx, r.from.Readers, provision.Key{NamespacedName: key.NamespacedName, UID: key.UID},
 		world.ProvisioningMemory{
 			Driver: provision.Driver{
 				Name: r.driver, Controller: capabilities, HasTopology: true,
@@ -127,11 +154,14 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 func (r run) volume(o *corev1.PersistentVolume) {
 	s, err := world.VolumeProtection(r.ctx, r.from.Cached, world.VolumeMemory{}, world.KeyOf(o))
 	note(r, "protect volume", o, protection.DecideVolume(s, r.now), err)
-	reclaimed, err := world.Reclaim(r.ctx, r.from, o.Name, world.ReclaimMemory{
+	reclaimed, err := world.Reclaim(r.ctx, r.from.Readers, o.Name, world.ReclaimMemory{
 		Now: r.now, Driver: reclaim.Driver{Name: r.driver, Controller: capabilities},
 	})
 	note(r, "reclaim volume", o, reclaim.Decide(reclaimed), err)
 	r.binding("bind volume", o, binding.KeyOf(o))
+	if key, ok := world.KeyOfVolume(o); ok {
+		r.attaching("attach-detach volume", o, key)
+	}
 }
 
 // binding notes what is decided over the objects alone, and once the API server has been asked.

@@ -13,59 +13,88 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/world"
-	"github.com/purser-csi/purser/internal/world/dump"
 	"github.com/purser-csi/purser/internal/world/inventory"
 	"github.com/purser-csi/purser/test/decisions"
+	"github.com/purser-csi/purser/test/e2e/life"
+	"github.com/purser-csi/purser/test/e2e/stage"
 )
 
-// Each decision of each controller has the same verdict over the file that `purser dump` writes as
-// over an informer cache of the running cluster.
+// Each decision has the same verdict over the file that `purser dump` writes as over informer caches
+// of the running cluster: that of the demo, at the end of its chapter on a snapshot, with volumes
+// that are attached.
 func TestVerdictsOverDumpAndCache(t *testing.T) {
 	t.Parallel()
-	b := newTestNamespace(t, shared(t))
+	s := start(t, stage.Config{DataDir: dataDir(t), Args: []string{"--attach-required"}})
+	end := lifeSoFar(t, s)
+	b := newTestNamespace(t, s)
 	b.standsStill(t)
-	cached := b.cache(t)
-	live, err := client.New(b.Admin, client.Options{Scheme: kube.Scheme()})
-	must(t, err)
+	cached := b.views(t)
 	var overCache map[string]string
-	eventually(t, func(ctx context.Context) error { // other tests change the cluster at the same time
+	eventually(t, func(ctx context.Context) error { // the caches may be behind the dump
 		objects, err := b.dump(ctx)
 		if err != nil {
 			return err
 		}
-		dumped, err := dump.New(inventory.Scheme(), objects...)
+		dumped, err := decisions.OverDump(ctx, inventory.Scheme(), objects, builtIn)
 		if err != nil {
 			return err
 		}
-		if err := world.AddIndexes(ctx, dumped, decisions.Indexes(builtIn)...); err != nil {
-			return err
-		}
-		now, ours := time.Now(), b.ours(objects)
-		overCache = decisions.Of(ctx, world.Readers{Cached: cached, Live: live}, ours, builtIn, now)
-		overDump := decisions.Of(ctx, world.Readers{Cached: dumped, Live: dumped}, ours, builtIn, now)
+		now := time.Now()
+		overCache = decisions.Of(ctx, cached, objects, builtIn, now)
+		overDump := decisions.Of(ctx, dumped, objects, builtIn, now)
 		if diff := cmp.Diff(overCache, overDump); diff != "" {
 			return fmt.Errorf("-cache +dump:\n%s", diff)
 		}
 		return nil
 	})
-	reasons := map[string]bool{}
-	for what, verdict := range overCache {
-		reasons[verdict] = true
+	mustDiffer(t, overCache)
+	b.delete(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "uses"}})
+	live(t, end)
+}
+
+// lifeSoFar runs the demo's steps until two pods use two volumes, and returns the steps that follow.
+// The second volume is restored from a snapshot of the first, where the driver takes snapshots.
+func lifeSoFar(t *testing.T, s *stage.Stage) (end []life.Step) {
+	t.Helper()
+	c := &life.Copies{Stage: s, Examples: examples(t)}
+	possible, err := c.Possible(t.Context())
+	must(t, err)
+	l := &life.Life{Stage: s, Examples: examples(t)}
+	begin, end := l.Begin(), l.End()
+	if possible {
+		steps := c.Steps()
+		begin, end = steps[:len(steps)-1], steps[len(steps)-1:]
+	}
+	live(t, begin)
+	return end
+}
+
+// mustDiffer fails the test for a decision that could not be made, and unless the decisions ended in
+// many ways.
+func mustDiffer(t *testing.T, verdicts map[string]string) {
+	t.Helper()
+	different := map[string]bool{}
+	for what, verdict := range verdicts {
+		different[verdict] = true
 		if strings.HasPrefix(verdict, "error: ") {
 			t.Errorf("%s: %s", what, verdict)
 		}
 	}
-	const least = 20
-	if len(reasons) < least {
-		t.Errorf("%d different verdicts, want at least %d", len(reasons), least)
+	const least = 25
+	if len(different) < least {
+		t.Errorf("%d different verdicts, want at least %d", len(different), least)
 	}
+	t.Logf("%d decisions, %d different verdicts", len(verdicts), len(different))
 }
 
 // standsStill creates claims and volumes that are each idle for another reason.
@@ -93,30 +122,29 @@ func (b testNamespace) standsStill(t *testing.T) {
 	b.delete(t, inUse)
 }
 
-// cache is an informer cache of the cluster as `plane` has one.
-func (b testNamespace) cache(t *testing.T) ctrlcache.Cache {
+// views reads the caches of the running cluster: one as `plane` has it, and one as the sidecars of a
+// driver have it.
+func (b testNamespace) views(t *testing.T) decisions.Views {
 	t.Helper()
-	cached, err := ctrlcache.New(b.Admin, ctrlcache.Options{
-		Scheme: kube.Scheme(), DefaultTransform: kube.TrimForPlane(kube.BindingTrim{}),
-	})
+	live, err := client.New(b.Admin, client.Options{Scheme: kube.Scheme()})
 	must(t, err)
-	must(t, world.AddIndexes(t.Context(), cached, decisions.Indexes(builtIn)...))
+	trim := registry.Trim(registry.All(), kube.TrimForAttaching(kube.TrimForPlane(kube.BindingTrim{})))
+	return decisions.Views{
+		Readers:  world.Readers{Cached: b.cache(t, trim, decisions.Indexes(builtIn)), Live: live},
+		Sidecars: b.cache(t, ctrlcache.TransformStripManagedFields(), decisions.SidecarIndexes()),
+	}
+}
+
+func (b testNamespace) cache(t *testing.T, trim toolscache.TransformFunc, indexes []world.Index) ctrlcache.Cache {
+	t.Helper()
+	cached, err := ctrlcache.New(b.Admin, ctrlcache.Options{Scheme: kube.Scheme(), DefaultTransform: trim})
+	must(t, err)
+	must(t, world.AddIndexes(t.Context(), cached, indexes...))
 	go func() { _ = cached.Start(t.Context()) }()
 	if !cached.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not sync")
 	}
 	return cached
-}
-
-// ours are the objects of this test.
-func (b testNamespace) ours(objects []client.Object) (ours []client.Object) {
-	for _, o := range objects {
-		pv, isVolume := o.(*corev1.PersistentVolume)
-		if o.GetNamespace() == b.name || isVolume && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == b.name {
-			ours = append(ours, o)
-		}
-	}
-	return ours
 }
 
 // dump returns the objects of the file that the program writes.
