@@ -96,6 +96,8 @@ type BoundClaim struct {
 	AccessModes []corev1.PersistentVolumeAccessMode
 	Capacity    corev1.ResourceList
 	Attributes  *string
+	// Condition becomes the only condition of a claim that has none yet.
+	Condition *corev1.PersistentVolumeClaimCondition
 }
 
 // BindStatus writes the phase Bound. It fails if the claim's volume or phase has changed.
@@ -110,6 +112,10 @@ func BindStatus(claim *corev1.PersistentVolumeClaim, volume string, status Bound
 	}
 	if status.Attributes != nil {
 		steps = append(steps, add("/status/currentVolumeAttributesClassName", *status.Attributes))
+	}
+	if status.Condition != nil {
+		steps = append(steps, test("/status/conditions", nil), // no condition of another controller is overwritten
+			add("/status/conditions", []corev1.PersistentVolumeClaimCondition{*status.Condition}))
 	}
 	return jsonPatch(steps)
 }

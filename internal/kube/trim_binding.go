@@ -74,6 +74,9 @@ func trimBindingClaim(claim *corev1.PersistentVolumeClaim) {
 		CurrentVolumeAttributesClassName: sharedText(have.CurrentVolumeAttributesClassName),
 		Conditions:                       unusedOnly(have.Conditions),
 	}
+	if isWaiting(claim) && len(have.Conditions) > 0 && claim.Status.Conditions == nil {
+		claim.Status.Conditions = otherConditions
+	}
 	if modify := have.ModifyVolumeStatus; modify != nil {
 		claim.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{
 			TargetVolumeAttributesClassName: shared(modify.TargetVolumeAttributesClassName),
@@ -103,6 +106,10 @@ var unusedConditions = map[corev1.ConditionStatus][]corev1.PersistentVolumeClaim
 	corev1.ConditionTrue:  {{Type: corev1.PersistentVolumeClaimUnused, Status: corev1.ConditionTrue}},
 	corev1.ConditionFalse: {{Type: corev1.PersistentVolumeClaimUnused, Status: corev1.ConditionFalse}},
 }
+
+// otherConditions stands for conditions that are not read. The binder reads of a claim that is not
+// bound whether it has conditions.
+var otherConditions = []corev1.PersistentVolumeClaimCondition{{Type: "other"}}
 
 // unusedOnly returns only the condition Unused, and of that only the status.
 func unusedOnly(conditions []corev1.PersistentVolumeClaimCondition) []corev1.PersistentVolumeClaimCondition {

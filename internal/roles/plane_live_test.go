@@ -42,13 +42,13 @@ func (p liveCluster) plane(args ...string) (role *plane.Plane, log *rolestest.Lo
 	return role, log
 }
 
-// isTracked reports whether the claim is bound and has the condition Unused, which is written last.
+// isTracked reports whether the claim is bound and has the condition Unused.
 func isTracked(claim *corev1.PersistentVolumeClaim) bool {
 	return isBound(claim) && len(claim.Status.Conditions) > 0
 }
 
 // The role plane with the shipped permissions. Provisioning takes four writes, the condition Unused
-// one, and deletion four, besides the journal that many claims share. There are no reads, and no
+// among them, and deletion four, besides the journal that many claims share. There are no reads, and no
 // write without effect (performance 6.2, 6.3).
 func TestPlaneProcess(t *testing.T) {
 	const many = 20
@@ -71,7 +71,7 @@ func TestPlaneProcess(t *testing.T) {
 	bound := p.mark()
 	mustWrite(t, p.asked(begin, bound, "plane"), map[string]int{
 		"create persistentvolumes": many, "patch persistentvolumes/status": many, "patch persistentvolumeclaims": many,
-		"patch persistentvolumeclaims/status": 2 * many, // the phase, and the condition Unused
+		"patch persistentvolumeclaims/status": many, // the phase with the condition Unused
 	}, many)
 	for _, claim := range claims {
 		if err := p.user.Delete(t.Context(), claim); err != nil {

@@ -205,17 +205,25 @@ func ClaimUsage(ctx context.Context, from client.Reader, memory UsageMemory, key
 		&corev1.PersistentVolume{}); err != nil {
 		return s, err
 	}
+	s.Users, err = ClaimReferrers(ctx, from, claim)
+	return s, err
+}
+
+// ClaimReferrers returns the names of the pods that refer to the claim and have not ended, with or
+// without a node.
+func ClaimReferrers(ctx context.Context, from client.Reader, claim *corev1.PersistentVolumeClaim) ([]string, error) {
 	var pods corev1.PodList
 	if err := from.List(ctx, &pods, client.InNamespace(claim.Namespace),
 		client.MatchingFields{IndexClaimReferrers: claim.Name}); err != nil {
-		return s, fmt.Errorf("read the pods that refer to claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return nil, fmt.Errorf("read the pods that refer to claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
+	var users []string
 	for i := range pods.Items {
 		if protection.Refers(&pods.Items[i], claim) {
-			s.Users = append(s.Users, pods.Items[i].Name)
+			users = append(users, pods.Items[i].Name)
 		}
 	}
-	return s, nil
+	return users, nil
 }
 
 // same reads the object with the key's uid; nil for none.

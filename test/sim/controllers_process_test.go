@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/protection"
 	provisioning "github.com/purser-csi/purser/internal/controllers/provision"
 	"github.com/purser-csi/purser/internal/kube"
+	gathering "github.com/purser-csi/purser/internal/world"
 	"github.com/purser-csi/purser/test/sim/view"
 )
 
@@ -89,6 +91,9 @@ func (p *process) runControllers() {
 	mgr := m.manager(p.second, api)
 	binding := binder.Config{
 		Live: live, Writer: api, Settings: settings(4), AuditEvery: never,
+	}
+	binding.Pods = func(claim *corev1.PersistentVolumeClaim) ([]string, error) {
+		return gathering.ClaimReferrers(p.ctx, cached, claim)
 	}
 	protecting := protection.Config{
 		Cached: cached, Live: live, Writer: api, Status: api.Status(), Settings: settings(2),

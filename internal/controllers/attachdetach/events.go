@@ -7,12 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/world"
 )
 
@@ -51,39 +54,74 @@ func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, Key] {
 func (c *Controller) claimEvents() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
 	return handler.TypedFuncs[*corev1.PersistentVolumeClaim, Key]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolumeClaim], q queue) {
-			addAll(q, c.keysOfClaim(ctx, e.Object))
+			c.addClaim(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolumeClaim], q queue) {
 			was, is := e.ObjectOld, e.ObjectNew
 			if was.UID != is.UID || was.Status.Phase != is.Status.Phase || was.Spec.VolumeName != is.Spec.VolumeName {
-				addAll(q, c.keysOfClaim(ctx, is))
+				c.addClaim(ctx, is, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolumeClaim], q queue) {
-			addAll(q, c.keysOfClaim(ctx, e.Object))
+			c.addClaim(ctx, e.Object, q)
 		},
 	}
 }
 
+// volumeEvents enqueues a volume that comes, changes or goes, where that concerns a pod or a node.
 func (c *Controller) volumeEvents() handler.TypedEventHandler[*corev1.PersistentVolume, Key] {
-	add := func(pv *corev1.PersistentVolume, q queue) {
-		if key, ok := world.KeyOfVolume(pv); ok {
-			q.Add(key)
-		}
-	}
 	return handler.TypedFuncs[*corev1.PersistentVolume, Key]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) { add(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[*corev1.PersistentVolume], q queue) {
+			c.addVolume(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*corev1.PersistentVolume], q queue) {
 			if e.ObjectOld.UID != e.ObjectNew.UID || !equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) {
-				add(e.ObjectOld, q)
-				add(e.ObjectNew, q)
+				c.addVolume(ctx, e.ObjectOld, q)
+				c.addVolume(ctx, e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.PersistentVolume], q queue) {
-			add(e.Object, q)
+			c.addVolume(ctx, e.Object, q)
 			c.addAttachments(ctx, client.MatchingFields{world.IndexAttachmentVolume: e.Object.Name}, q)
 		},
 	}
+}
+
+// addClaim enqueues the volume of a claim.
+func (c *Controller) addClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, q queue) {
+	if claim.Spec.VolumeName == "" {
+		return
+	}
+	pv, err := kube.Get(ctx, c.Cached, types.NamespacedName{Name: claim.Spec.VolumeName}, &corev1.PersistentVolume{})
+	if err == nil && pv != nil {
+		c.addVolume(ctx, pv, q)
+	}
+}
+
+// addVolume enqueues a volume that a pod refers to, that has a VolumeAttachment, or that a node lists.
+// For any other volume there is nothing to decide, and the event of the first pod, VolumeAttachment
+// or node that refers to it enqueues it.
+func (c *Controller) addVolume(ctx context.Context, pv *corev1.PersistentVolume, q queue) {
+	if key, ok := world.KeyOfVolume(pv); ok && c.isInvolved(ctx, pv, key) {
+		q.Add(key)
+	}
+}
+
+func (c *Controller) isInvolved(ctx context.Context, pv *corev1.PersistentVolume, key Key) bool {
+	if ref := pv.Spec.ClaimRef; ref != nil && c.finds(ctx, &corev1.PodList{},
+		client.InNamespace(ref.Namespace), client.MatchingFields{world.IndexAttachedClaim: ref.Name}) {
+		return true
+	}
+	return c.finds(ctx, &corev1.PodList{}, client.MatchingFields{world.IndexAttachedInline: key.String()}) ||
+		c.finds(ctx, &storagev1.VolumeAttachmentList{}, client.MatchingFields{world.IndexAttachmentVolume: pv.Name}) ||
+		c.finds(ctx, &storagev1.VolumeAttachmentList{}, client.MatchingFields{world.IndexAttachmentHandle: key.String()}) ||
+		c.finds(ctx, &corev1.NodeList{}, client.MatchingFields{world.IndexListed: key.String()})
+}
+
+// finds reports whether the cache has such an object, and true where it cannot tell.
+func (c *Controller) finds(ctx context.Context, list client.ObjectList, options ...client.ListOption) bool {
+	err := c.Cached.List(ctx, list, append(options, client.Limit(1))...)
+	return err != nil || meta.LenList(list) > 0
 }
 
 // attachmentEvents enqueues the volume of each VolumeAttachment that changes: this completes every

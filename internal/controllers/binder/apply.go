@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,14 +133,15 @@ func (c *Controller) setClaimStatus(ctx context.Context, a binding.SetClaimStatu
 	if a.Status.Cleared {
 		return c.patchClaimStatus(ctx, a.Claim, kube.ClearStatus(a.Claim, a.Status.Phase))
 	}
-	bound := kube.BindStatus(a.Claim, a.Volume, kube.BoundClaim{
+	bound := kube.BoundClaim{
 		AccessModes: a.Status.AccessModes, Capacity: a.Status.Capacity, Attributes: a.Status.Attributes,
-	})
-	return c.patchClaimStatus(
-		ctx,
-		a.Claim,
-		bound,
-	) // which is the answer to what Complete wrote
+	}
+	if a.Status.Unused != nil {
+		condition := *a.Status.Unused
+		condition.LastTransitionTime = metav1.NewTime(c.Clock.Now())
+		bound.Condition = &condition
+	}
+	return c.patchClaimStatus(ctx, a.Claim, kube.BindStatus(a.Claim, a.Volume, bound))
 }
 
 func (c *Controller) setVolumePhase(ctx context.Context, a binding.SetVolumePhase) error {

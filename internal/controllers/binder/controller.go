@@ -25,6 +25,10 @@ type Config struct {
 
 	HandOver HandOver           // nil when no provisioner is in this process
 	Measures *telemetry.Binding // nil for none
+	// Pods returns the pods that refer to the claim and have not ended, for the condition Unused that
+	// a claim gets when it is bound. Nil if the controller that keeps this condition
+	// (core/protection) is in another process.
+	Pods func(claim *corev1.PersistentVolumeClaim) ([]string, error)
 	// AuditEvery is the time in which every pair is looked at once, whether or not anything has
 	// changed.
 	AuditEvery time.Duration

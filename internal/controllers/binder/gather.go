@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -44,6 +45,12 @@ func (c *Controller) gather(r *run, key binding.Key) {
 	r.Snapshot = c.objectStore.gather(key, r.now)
 	if r.Class != nil && c.HandOver != nil {
 		r.InProcess = c.HandOver.Takes(r.Class.Provisioner) // the name of an in-tree plugin is asked for in writing (1.12)
+	}
+	if c.Pods == nil || r.Claim == nil || r.Claim.Status.Phase == corev1.ClaimBound {
+		return
+	}
+	if users, err := c.Pods(r.Claim); err == nil { // else the protection controller writes the condition
+		r.Unused = new(protection.UnusedCondition(users))
 	}
 }
 

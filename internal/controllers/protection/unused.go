@@ -43,19 +43,35 @@ func (u *Unused) AddTo(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	return register(mgr, u.cfg, NameUnused, task[protection.Usage](u),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, changes(u.saw)),
+		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, u.claimChanges()),
 		source.TypedKind(mgr.GetCache(), &corev1.Pod{}, u.podChanges()),
 	)
 }
 
-// saw drops the written condition once the cache has it, and reports whether to enqueue the claim.
-func (u *Unused) saw(claim *corev1.PersistentVolumeClaim) bool {
+// claimChanges drops the written condition once the cache has it, and enqueues a claim that is
+// created, is bound now, has no condition yet or is gone. A claim that is bound with the condition
+// is enqueued too: a pod may have come between the binder's read and its write.
+func (u *Unused) claimChanges() handler.TypedEventHandler[*corev1.PersistentVolumeClaim, Key] {
+	return reconcile.OnChange(func(_ context.Context, c reconcile.Change[*corev1.PersistentVolumeClaim], q queue) {
+		if c.IsDeleted() {
+			q.Add(keyOf(c.Old))
+			return
+		}
+		u.saw(c.New)
+		if protection.TracksUse(c.New) &&
+			(c.IsCreated() || !protection.TracksUse(c.Old) || protection.UnusedStatus(c.New) == "") {
+			q.Add(keyOf(c.New))
+		}
+	})
+}
+
+// saw drops the written condition once the cache has that version of the claim.
+func (u *Unused) saw(claim *corev1.PersistentVolumeClaim) {
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	if own, ok := u.written[claim.UID]; ok && !objects.IsNewer(own.Version, claim.ResourceVersion) {
 		delete(u.written, claim.UID)
 	}
-	u.mu.Unlock()
-	return protection.TracksUse(claim) && protection.UnusedStatus(claim) == ""
 }
 
 // podChanges enqueues the claims of a pod that was created, has ended or was deleted.

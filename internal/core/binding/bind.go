@@ -13,14 +13,15 @@ import (
 
 // bind makes a pair of the two, or finishes what was begun: of the four writes those that are
 // missing, in their order (1.10).
-func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verdict {
+func bind(
+	claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, unused *corev1.PersistentVolumeClaimCondition,
+) Verdict {
 	status, write, err := boundStatus(claim, pv)
 	if err != nil {
 		return refuse{Finding: finding{Reason: verdict.VolumeWithoutCapacity, Message: err.Error()}}
 	}
 	var actions []Action
-	if ref := pv.Spec.ClaimRef; ref == nil || ref.Namespace != claim.Namespace || ref.Name != claim.Name ||
-		ref.UID != claim.UID {
+	if ref := pv.Spec.ClaimRef; ref == nil || !refersTo(ref, claim) {
 		actions = append(
 			actions,
 			ClaimVolume{Volume: pv, Claim: claim, Mark: ref == nil && !boundByController(pv.Annotations)},
@@ -36,6 +37,9 @@ func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verd
 	if complete.Volume != nil || complete.Claim != nil {
 		actions = append(actions, complete)
 	}
+	if getsCondition(claim) {
+		status.Unused = unused
+	}
 	if write {
 		actions = append(actions, SetClaimStatus{claim, pv.Name, status})
 	}
@@ -48,6 +52,17 @@ func bind(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) Verd
 		Actions: actions,
 		Then:    then,
 	}
+}
+
+func refersTo(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
+	return ref.Namespace == claim.Namespace && ref.Name == claim.Name && ref.UID == claim.UID
+}
+
+// getsCondition reports whether the claim gets the condition Unused together with the phase Bound,
+// which saves the write of the protection controller. That controller adds it to a claim that has
+// conditions (3.1).
+func getsCondition(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Status.Phase != corev1.ClaimBound && len(claim.Status.Conditions) == 0 && claim.DeletionTimestamp == nil
 }
 
 // boundStatus is what the claim's status is to say, and whether that is a change. The capacity is

@@ -173,7 +173,7 @@ func take(s Snapshot, pv *corev1.PersistentVolume) Verdict {
 			fmt.Sprintf("is claim %q there, for PersistentVolume %q is deleted with it", s.Key, pv.Name),
 		)
 	}
-	return bind(s.Claim, pv)
+	return bind(s.Claim, pv, s.Unused)
 }
 
 // decideCompleted is T1 for a claim that was bound before (1.8). What is lost is asked for before

@@ -63,6 +63,9 @@ type Snapshot struct {
 	Default   *storagev1.StorageClass // the default class; nil: there is none
 	Pods      []Consumer              // that use the claim; of a class that waits for one of them
 	InProcess bool                    // the provisioner of Class is in this process and at work
+	// Unused is the condition Unused that the claim has once it is bound. Nil if the controller that
+	// keeps this condition is in another process.
+	Unused *corev1.PersistentVolumeClaimCondition
 }
 
 func (s Snapshot) gone(uid types.UID) bool {
@@ -178,4 +181,7 @@ type ClaimStatus struct {
 	AccessModes []corev1.PersistentVolumeAccessMode
 	Capacity    corev1.ResourceList
 	Attributes  *string // status.currentVolumeAttributesClassName
+	// Unused is the only condition of the claim; nil for no change of its conditions. Its
+	// LastTransitionTime is the time of the write.
+	Unused *corev1.PersistentVolumeClaimCondition
 }

@@ -170,6 +170,9 @@ func (b *builder) add(ctx context.Context) error {
 		Metrics: b.registry,
 		Queue:   b.role.Queue, Attachments: b.role.Attachments,
 		Settings: b.settings,
+		ClaimProtection: slices.ContainsFunc(enabled, func(c registry.Controller) bool {
+			return c.Name == registry.NameClaimProtection
+		}),
 	}
 	if !b.role.KeepInUse {
 		parts.ForceDetachAfter = b.role.ForceDetachAfter

@@ -14,6 +14,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // The controllers, by the names that kube-controller-manager has for them (10).
@@ -131,6 +132,11 @@ func addBinder(ctx context.Context, p Parts, events reconcile.Recorder) error {
 	}
 	if p.Queue != nil {
 		cfg.HandOver = p.Queue
+	}
+	if p.ClaimProtection {
+		cfg.Pods = func(claim *corev1.PersistentVolumeClaim) ([]string, error) {
+			return world.ClaimReferrers(ctx, p.Manager.GetClient(), claim)
+		}
 	}
 	controller := binder.New(cfg)
 	if p.Queue != nil {

@@ -41,6 +41,9 @@ type Parts struct {
 	Manager manager.Manager
 	Metrics prometheus.Registerer
 	Queue   *handoff.Queue // to the provisioner in the same process; nil for none
+	// ClaimProtection is set if that controller runs in the same process, which also keeps the
+	// condition Unused of claims.
+	ClaimProtection bool
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
 	// ForceDetachAfter is how long an unhealthy node may report an unwanted volume in use; 0 for
