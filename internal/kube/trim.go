@@ -11,7 +11,7 @@ import (
 
 const annLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Trim is a cache transform that removes the fields that no decision reads (2.2, #587). Nearly all
+// Trim is a cache transform that removes the fields that no decision reads (#587). Nearly all
 // cached objects are bound claims and volumes. Trim keeps of them what identifies the owner and
 // what the deletion needs, and pools equal values.
 //

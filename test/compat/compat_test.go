@@ -101,7 +101,7 @@ func randomTime(t *testing.T) time.Duration {
 	return d
 }
 
-// TestRandomHistories checks the invariants I1 to I7 and I10 for random actions of users (7.4).
+// TestRandomHistories checks the invariants I1 to I7 and I10 for random actions of users.
 func TestRandomHistories(t *testing.T) {
 	comparison, err := built(t).opened(t.Context(), "random")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 )
 
 func main() { os.Exit(run(".", os.Stdout, os.Stderr)) }
@@ -44,6 +45,9 @@ func (d document) report(out io.Writer, cited citations) {
 		}
 	}
 	fmt.Fprintf(out, "%-24s %3d of %3d rows have a test\n", d.name, len(d.rows)-len(without), len(d.rows))
+	for i, row := range without {
+		without[i] = strings.TrimPrefix(row, d.name+" ")
+	}
 	for part := range slices.Chunk(without, 14) {
 		fmt.Fprintf(out, "  without: %v\n", part)
 	}

@@ -18,7 +18,8 @@ type document struct {
 	rows []string // in the order of the file
 }
 
-// citations are the rows that Go files name.
+// citations are the rows that Go files name. A number, such as 4.4, is preceded by the document it
+// belongs to.
 type citations struct {
 	files   map[string]string // row -> one file that names it
 	inTests map[string]bool
@@ -34,7 +35,7 @@ var (
 	interval = regexp.MustCompile(`\b([A-Z]{1,2}-[A-Z]{0,2})(\d+)(?:\.\.| to )(?:[A-Z]{1,2}-[A-Z]{0,2})?(\d+)\b`)
 )
 
-// readSpecification reads the tables of docs/spec below root.
+// readSpecification reads the tables of docs/spec below root, and those of binding in docs/design.md.
 func readSpecification(root string) ([]document, error) {
 	files, err := filepath.Glob(filepath.Join(root, "docs", "spec", "*.md"))
 	if err != nil {
@@ -43,14 +44,25 @@ func readSpecification(root string) ([]document, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s has no docs/spec/*.md", root)
 	}
+	if design := filepath.Join(root, "docs", "design.md"); exists(design) {
+		files = append(files, design)
+	}
 	var all []document
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		if rows := definitions(string(text)); len(rows) > 0 {
-			all = append(all, document{strings.TrimSuffix(filepath.Base(file), ".md"), rows})
+		name := strings.TrimSuffix(filepath.Base(file), ".md")
+		rows := definitions(string(text))
+		if name == controllers || name == driver {
+			rows = append(rows, numbers(name, string(text))...)
+		}
+		if name == "design" {
+			rows = bindingRows(string(text))
+		}
+		if len(rows) > 0 {
+			all = append(all, document{name, rows})
 		}
 	}
 	return all, nil
@@ -86,6 +98,7 @@ func readCitations(root string) (citations, error) {
 			return err
 		}
 		named, between := cite(string(text))
+		named = append(named, citeNumbers(path, string(text))...)
 		for _, row := range named {
 			all.files[row] = path
 		}

@@ -90,22 +90,22 @@ func (m *continuous) volumeChanged(was, is *corev1.PersistentVolume) {
 	turned, mayGo := was.Status.Phase != is.Status.Phase, m.mayGo(was, is)
 	switch {
 	case turned && is.Status.Phase == corev1.VolumeReleased && lives:
-		m.violate("7.4 I3: volume %s is released, and its claim %s is there", is.Name, owner.Name)
+		m.violate("I3: volume %s is released, and its claim %s is there", is.Name, owner.Name)
 	case turned && is.Status.Phase == corev1.VolumeReleased && elsewhere && uidOf(m.firstVolumes[is.UID]) == "":
-		m.violate("7.4 I3: volume %s is released, which was there before its claim %s, and which that never had", is.Name, owner.Name)
+		m.violate("I3: volume %s is released, which was there before its claim %s, and which that never had", is.Name, owner.Name)
 	case turned && is.Status.Phase == corev1.VolumeAvailable && uidOf(is) != "":
-		m.violate("7.4 I2: volume %s is called available, and is for a claim", is.Name)
+		m.violate("I2: volume %s is called available, and is for a claim", is.Name)
 	case uidOf(was) != "" && uidOf(is) != uidOf(was) && lives:
-		m.violate("7.4 I2: volume %s is taken from claim %s", is.Name, owner.Name)
+		m.violate("I2: volume %s is taken from claim %s", is.Name, owner.Name)
 	case lives && !mayGo && !m.forcedAway[is.Name] && slices.Contains(was.Finalizers, names.FinalizerPVProtection) && !slices.Contains(is.Finalizers, names.FinalizerPVProtection):
-		m.violate("7.4 I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
+		m.violate("I10: volume %s loses its protection, and claim %s has it", is.Name, owner.Name)
 	}
 	if wasLetGo(was) && was.Spec.ClaimRef != nil && !sameName(is.Spec.ClaimRef, was.Spec.ClaimRef) {
 		m.firstVolumes[is.UID] = is // an administrator chose anew
 	}
 	if chosen := m.firstVolumes[is.UID].Spec.ClaimRef; chosen != nil && !wasLetGo(was) {
 		if !sameName(is.Spec.ClaimRef, chosen) {
-			m.violate("7.4 I4: volume %s was reserved for claim %s, and is not any more", is.Name, chosen.Name)
+			m.violate("I4: volume %s was reserved for claim %s, and is not any more", is.Name, chosen.Name)
 		}
 	}
 }
@@ -144,18 +144,18 @@ func (m *continuous) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 		m.completes(is, pv, mine)
 	case turned && is.Status.Phase == corev1.ClaimBound && pv == nil && m.forcedAway[is.Spec.VolumeName]: // as in completes
 	case turned && is.Status.Phase == corev1.ClaimBound && !mine:
-		m.violate("7.4 I2: claim %s is called bound, and volume %q is not its own", is.Name, is.Spec.VolumeName)
+		m.violate("I2: claim %s is called bound, and volume %q is not its own", is.Name, is.Spec.VolumeName)
 	case turned && is.Status.Phase == corev1.ClaimLost && mine && !m.forcedAway[pv.Name]: // it was true a moment ago, and another object cannot be tested for
-		m.violate("7.4 I2: claim %s is called lost, and has volume %s", is.Name, pv.Name)
+		m.violate("I2: claim %s is called lost, and has volume %s", is.Name, pv.Name)
 	case turned && is.Status.Phase == corev1.ClaimPending:
-		m.violate("7.4 I7: claim %s waits again", is.Name)
+		m.violate("I7: claim %s waits again", is.Name)
 	}
 	if !holds(was) || holds(is) {
 		return
 	}
 	for _, pod := range m.pods {
 		if rules.Uses(pod, is) {
-			m.violate("7.4 I10: claim %s loses its protection, and pod %s uses it", is.Name, pod.Name)
+			m.violate("I10: claim %s loses its protection, and pod %s uses it", is.Name, pod.Name)
 		}
 	}
 }
@@ -164,16 +164,16 @@ func (m *continuous) claimChanged(was, is *corev1.PersistentVolumeClaim) {
 func (m *continuous) completes(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, mine bool) {
 	switch {
 	case claim.Spec.VolumeName == "":
-		m.violate("7.4 I5: the binding of claim %s is complete without a volume", claim.Name)
+		m.violate("I5: the binding of claim %s is complete without a volume", claim.Name)
 	case pv == nil && m.forcedAway[claim.Spec.VolumeName]: // it was its own a moment ago, and another object cannot be tested for
 	case !mine:
-		m.violate("7.4 I2: claim %s gets volume %s, which is not its own", claim.Name, claim.Spec.VolumeName)
+		m.violate("I2: claim %s gets volume %s, which is not its own", claim.Name, claim.Spec.VolumeName)
 	case m.firstVolumes[pv.UID].Spec.ClaimRef == nil && !covers(pv, claim):
-		m.violate("7.4 I6: claim %s gets volume %s, which is not what it asks for", claim.Name, pv.Name)
+		m.violate("I6: claim %s gets volume %s, which is not what it asks for", claim.Name, pv.Name)
 	}
 	for _, other := range m.claims {
 		if other.UID != claim.UID && bindCompleted(other) && other.Spec.VolumeName == claim.Spec.VolumeName {
-			m.violate("7.4 I1: claims %s and %s both have volume %s", claim.Name, other.Name, claim.Spec.VolumeName)
+			m.violate("I1: claims %s and %s both have volume %s", claim.Name, other.Name, claim.Spec.VolumeName)
 		}
 	}
 }

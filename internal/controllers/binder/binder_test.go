@@ -15,7 +15,7 @@ import (
 
 const bindingOfStatic = "1 claim, 1 claim status, 1 volume, 1 volume status"
 
-// 2.1: four writes, no read.
+// 1.10: four writes, no read.
 func TestStatic(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.start()
@@ -37,7 +37,7 @@ func TestStatic(t *testing.T) {
 	})
 }
 
-// 1.12, 2.1: a foreign provisioner gets what upstream writes; then three writes bind.
+// 1.12: a foreign provisioner gets what upstream writes; then three writes bind.
 func TestDynamic(t *testing.T) {
 	inWorld(t, func(w *testCluster) {
 		p := w.start()

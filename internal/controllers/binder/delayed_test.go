@@ -47,7 +47,7 @@ func (p *inProcess) cease() {
 	p.works = false
 }
 
-// 6.2: with the provisioner in the same process the annotations are not written; when it ceases to
+// With the provisioner in the same process the annotations are not written; when it ceases to
 // work, they are.
 func TestHandOver(t *testing.T) {
 	inWorld(t, func(w *testCluster) {

@@ -42,7 +42,7 @@ func unasked(r *rig, t *testing.T) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// 6.2: a claim that the binder hands over needs no annotation.
+// A claim that the binder hands over needs no annotation.
 func TestHandedOverClaimGetsItsVolume(t *testing.T) {
 	for _, given := range []bool{true, false} {
 		r := newRig(t)

@@ -54,7 +54,7 @@ func TestReclaimWrites(t *testing.T) {
 	}
 }
 
-// 6.1 g, 6.3: one patch takes both finalizers, and the deletion finds none. Without the option the
+// One patch takes both finalizers, and the deletion finds none. Without the option the
 // other one is not ours to take.
 func TestDropProtection(t *testing.T) {
 	for _, both := range []bool{true, false} {

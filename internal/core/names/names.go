@@ -1,7 +1,7 @@
 package names
 
 // Annotations on claims. With the first two the PV controller requests a volume from a provisioner;
-// with the third the scheduler selects a node (docs/rows.md AN-1 to AN-6).
+// with the third the scheduler selects a node (AN-1 to AN-6).
 const (
 	AnnStorageProvisioner     = "volume.kubernetes.io/storage-provisioner"
 	AnnBetaStorageProvisioner = "volume.beta.kubernetes.io/storage-provisioner"

@@ -63,15 +63,15 @@ func TestDecide(t *testing.T) {
 		{"C-11 the user wrote its name into the claim: repeated", world(boundToOurs(corev1.ClaimPending), pending), verdict.Provisioning, do{}},
 		{"C-12 no annotation", world(func(s *Snapshot) { s.Claim.Annotations = nil }), verdict.ClaimNotOurs, nothing{}},
 		{"C-12 another driver", world(annotate(names.AnnStorageProvisioner, "other")), verdict.ClaimNotOurs, nothing{}},
-		{"6.2 no annotation, handed over by the binder", world(handedOver, unasked), verdict.Provisioning, do{}},
-		{"6.2 handed over, asked of another before", world(handedOver, annotate(names.AnnStorageProvisioner, "other")), verdict.Provisioning, do{}},
-		{"6.2 handed over, bound meanwhile", world(handedOver, unasked, bound), verdict.ClaimBound, nothing{}},
+		{"no annotation, handed over by the binder", world(handedOver, unasked), verdict.Provisioning, do{}},
+		{"handed over, asked of another before", world(handedOver, annotate(names.AnnStorageProvisioner, "other")), verdict.Provisioning, do{}},
+		{"handed over, bound meanwhile", world(handedOver, unasked, bound), verdict.ClaimBound, nothing{}},
 		{
-			"6.2 handed over, class of another provisioner by now",
+			"handed over, class of another provisioner by now",
 			world(handedOver, unasked, func(s *Snapshot) { s.Class.Provisioner = "other" }), verdict.ClassNotOurs,
 			nothing{},
 		},
-		{"6.2 handed over, first use without a node", world(handedOver, unasked, firstUse), verdict.WaitForConsumer, wait{}},
+		{"handed over, first use without a node", world(handedOver, unasked, firstUse), verdict.WaitForConsumer, wait{}},
 		{"AN-5 C-12 migrated to our driver", world(unasked, annotate(names.AnnMigratedTo, driver)), verdict.Provisioning, do{}},
 		{"AN-2 old annotation alone", world(func(s *Snapshot) {
 			s.Claim.Annotations = map[string]string{names.AnnBetaStorageProvisioner: driver}

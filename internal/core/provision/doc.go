@@ -6,5 +6,5 @@
 // return what follows from the result of an action. All are pure functions without clients, caches
 // or connections.
 //
-// The row IDs are explained in docs/rows.md, sections 3, 5 and 6.
+// The row IDs are explained in docs/spec/external-provisioner.md, sections 3, 5 and 6.
 package provision

@@ -95,7 +95,7 @@ func TestFailureBeforeTheCallChangesNothing(t *testing.T) {
 	}
 }
 
-// 3.10: bugs of older versions of upstream, step by step.
+// Bugs of older versions of upstream (C-100 to C-109), step by step.
 func TestRegressionsOfUpstream(t *testing.T) {
 	now := time.Unix(1000, 0)
 	created := CreateVolume{}

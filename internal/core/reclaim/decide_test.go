@@ -103,7 +103,7 @@ func TestDecide(t *testing.T) {
 		{"D-2 D-37 provisioned by us, and served by another driver", world(func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "refuse VolumeInvalid"},
 		{"D-2 the same, kept", world(policy(corev1.PersistentVolumeReclaimRetain), func(s *Snapshot) { s.Volume.Spec.CSI.Driver = "other" }), "RemoveFinalizerIfRetained then nothing VolumeKept"},
 		{"D-14 driver cannot delete", world(func(s *Snapshot) { s.Driver.Controller = nil }), "refuse VolumeInvalid"},
-		{"6.1 g protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
+		{"protected by us as well", world(func(s *Snapshot) { s.Protector = true }), reclaimedUnprotected},
 		{"D-16 attached", world(func(s *Snapshot) { s.Attached = []string{"n1"} }), "wait VolumeAttached"},
 	} {
 		t.Run(tc.row, func(t *testing.T) {

@@ -3,5 +3,5 @@
 //
 // [Decide] returns the actions for a snapshot, [AfterDelete] what follows from the driver's
 // response. Both are pure functions without clients, caches or connections. The row IDs are
-// explained in docs/rows.md, section 4.
+// explained in docs/spec/external-provisioner.md, section 4.
 package reclaim

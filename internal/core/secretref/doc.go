@@ -7,5 +7,5 @@
 // also depend on the claim's name and annotations.
 //
 // The package does not know volumes, requests or clients. The row IDs are explained in
-// docs/rows.md, section 5.5.
+// docs/spec/external-provisioner.md, section 5.5.
 package secretref

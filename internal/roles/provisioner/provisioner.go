@@ -16,7 +16,7 @@ import (
 )
 
 // Provisioner is the role csi-provisioner: the drop-in for the external-provisioner. The names and
-// defaults of the flags are upstream's (docs/rows.md section 1).
+// defaults of the flags are upstream's (docs/spec/external-provisioner.md, section 1).
 type Provisioner struct {
 	sidecar.Config
 
