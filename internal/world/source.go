@@ -2,7 +2,9 @@ package world
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +25,43 @@ const (
 	// Cloned is the only value of IndexCloned.
 	Cloned = "true"
 )
+
+// SourceMemory is what the process knows of one source beyond the API objects.
+type SourceMemory struct {
+	Driver   string
+	Calls    int                        // CreateVolume calls in flight
+	Requests []*csi.VolumeContentSource // of the unresolved requests in the journal
+	// Asks reports whether a claim asks for a volume of the driver; nil for each claim.
+	Asks func(*corev1.PersistentVolumeClaim) bool
+}
+
+// HeldSource gathers what decides about the finalizer of a source. A source that is in use is not
+// read: each of its users enqueues it once more.
+func HeldSource(ctx context.Context, from Readers, ref source.Ref, m SourceMemory) (source.Held, error) {
+	h := source.Held{State: source.State{Ref: ref}, Driver: m.Driver}
+	var err error
+	if h.Users, err = SourceUsers(ctx, from.Cached, ref, m); err != nil || h.Users.IsBusy() {
+		return h, err
+	}
+	h.State, err = Source(ctx, from.Live, ref)
+	return h, err
+}
+
+// SourceUsers returns what keeps a source. The claims come from the cache: one whose CreateVolume
+// call has begun is there, or counts as a call.
+func SourceUsers(ctx context.Context, from client.Reader, ref source.Ref, m SourceMemory) (source.Users, error) {
+	u := source.Users{Calls: m.Calls, Requests: m.Requests}
+	var claims corev1.PersistentVolumeClaimList
+	if err := from.List(ctx, &claims, client.MatchingFields{IndexSource: ref.String()}); err != nil {
+		return u, fmt.Errorf("read the claims with the source %s: %w", ref, err)
+	}
+	for i := range claims.Items {
+		if claim := &claims.Items[i]; source.Waits(claim) && (m.Asks == nil || m.Asks(claim)) {
+			u.Claims = append(u.Claims, client.ObjectKeyFromObject(claim).String())
+		}
+	}
+	return u, nil
+}
 
 // SourceFor gathers the source of a claim in a namespace, with the ReferenceGrants where the source
 // is in another one.

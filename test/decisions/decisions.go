@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +24,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/core/source"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/world"
 	"github.com/purser-csi/purser/internal/world/dump"
@@ -36,12 +38,14 @@ type Views struct {
 }
 
 // SidecarIndexes are those that the decisions need in [Views.Sidecars].
-func SidecarIndexes() []world.Index { return world.PublishingIndexes() }
+func SidecarIndexes() []world.Index {
+	return slices.Concat(world.PublishingIndexes(), world.SnapshotIndexes())
+}
 
 // Indexes are those that the decisions need in [Views.Cached] for one driver.
 func Indexes(driver string) []world.Index {
 	return slices.Concat(
-		world.AttachmentIndexes(),
+		world.AttachmentIndexes(), world.SourceIndexes(),
 		world.EphemeralIndexes(), world.ClaimProtectionIndexes(), world.ClaimUsageIndexes(),
 		world.ClassProtectionIndexes(), world.BindingIndexes(), world.ProvisioningIndexes(), world.ResizingIndexes(),
 		world.ModificationIndexes(), world.ReclaimIndexes(reclaim.Driver{Name: driver, Controller: capabilities}),
@@ -80,6 +84,10 @@ func Of(ctx context.Context, from Views, all []client.Object, driver string, now
 			note(r, "protect class", o, protection.DecideClass(s), err)
 		case *storagev1.VolumeAttachment:
 			r.attachment(o)
+		case *snapshotv1.VolumeSnapshot:
+			r.snapshot(o)
+		case *snapshotv1.VolumeSnapshotContent:
+			r.content(o)
 		case *corev1.Pod:
 			for _, volume := range ephemeral.Volumes(o) {
 				key := ephemeral.Key{Namespace: o.Namespace, Pod: o.Name, UID: o.UID, Volume: volume}
@@ -149,6 +157,7 @@ func (r run) claim(o *corev1.PersistentVolumeClaim) {
 		})
 	note(r, "provision claim", o, provision.Decide(made, r.now), err)
 	r.binding("bind claim", o, binding.Key{Claim: key.NamespacedName})
+	r.source(o, source.Ref{Kind: source.KindClaim, NamespacedName: key.NamespacedName})
 }
 
 func (r run) volume(o *corev1.PersistentVolume) {

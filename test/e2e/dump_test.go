@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +91,7 @@ func mustDiffer(t *testing.T, verdicts map[string]string) {
 			t.Errorf("%s: %s", what, verdict)
 		}
 	}
-	const least = 25
+	const least = 35
 	if len(different) < least {
 		t.Errorf("%d different verdicts, want at least %d", len(different), least)
 	}
@@ -120,6 +121,24 @@ func (b testNamespace) standsStill(t *testing.T) {
 	b.awaitBound(t, inUse)
 	b.usingPod(t, inUse, "uses")
 	b.delete(t, inUse)
+	b.waitsForSources(t)
+}
+
+// waitsForSources creates a snapshot that cannot be taken, and claims that wait for it and for an
+// unbound claim.
+func (b testNamespace) waitsForSources(t *testing.T) {
+	t.Helper()
+	vs := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "lacks-class"}}
+	vs.Spec.Source.PersistentVolumeClaimName, vs.Spec.VolumeSnapshotClassName = new("bound"), new(b.name+"-none")
+	must(t, b.Client.Create(t.Context(), vs))
+	for name, from := range map[string]corev1.TypedLocalObjectReference{
+		"restores": {APIGroup: new(snapshotv1.GroupName), Kind: "VolumeSnapshot", Name: vs.Name},
+		"clones":   {Kind: "PersistentVolumeClaim", Name: "waits-for-pod"},
+	} {
+		claim := b.newClaim(name, b.name)
+		claim.Spec.DataSource = &from
+		must(t, b.Client.Create(t.Context(), claim))
+	}
 }
 
 // views reads the caches of the running cluster: one as `plane` has it, and one as the sidecars of a

@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/source"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 var errReplaced = errors.New("it was deleted and created again")
@@ -79,11 +80,13 @@ func (c *Controller) unprotect(ctx context.Context, h source.Held) (source.Verdi
 		return nil, fmt.Errorf("remove the finalizer of %s: %w", h.Ref, err)
 	}
 	defer one.unlock()
-	users, err := c.users(ctx, h.Ref)
+	m, err := c.memory(ctx, h.Ref)
 	if err != nil {
 		return nil, err
 	}
-	h.Users = users
+	if h.Users, err = world.SourceUsers(ctx, c.Cached, h.Ref, m); err != nil {
+		return nil, err
+	}
 	if again := source.Release(h); !isRelease(again) {
 		return again, nil
 	}

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/purser-csi/purser/internal/core/source"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -15,35 +12,21 @@ import (
 	"github.com/purser-csi/purser/internal/world"
 )
 
-// Gather implements reconcile.Task. A source that is in use is not read: each of its users enqueues
-// it once more.
+// Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, ref source.Ref) (source.Held, error) {
-	h := source.Held{State: source.State{Ref: ref}, Driver: c.Driver}
-	var err error
-	if h.Users, err = c.users(ctx, ref); err != nil || h.Users.IsBusy() {
-		return h, err
+	m, err := c.memory(ctx, ref)
+	if err != nil {
+		return source.Held{State: source.State{Ref: ref}, Driver: c.Driver}, err
 	}
-	h.State, err = world.Source(ctx, c.Live, ref)
-	return h, err
+	return world.HeldSource(ctx, world.Readers{Cached: c.Cached, Live: c.Live}, ref, m)
 }
 
-// users returns what keeps a source. The claims come from the cache: one that has begun is there, or
-// counts as a call.
-func (c *Controller) users(ctx context.Context, ref source.Ref) (u source.Users, err error) {
-	u.Calls = c.count(ref)
-	if u.Requests, err = c.Requests(ctx); err != nil {
-		return u, err
-	}
-	var claims corev1.PersistentVolumeClaimList
-	if err := c.Cached.List(ctx, &claims, client.MatchingFields{world.IndexSource: ref.String()}); err != nil {
-		return u, fmt.Errorf("read the claims with the source %s: %w", ref, err)
-	}
-	for i := range claims.Items {
-		if claim := &claims.Items[i]; source.Waits(claim) && c.Asks(claim) {
-			u.Claims = append(u.Claims, client.ObjectKeyFromObject(claim).String())
-		}
-	}
-	return u, nil
+// memory counts the calls before it reads the requests: an end of a call that leaves a request is
+// seen by one of the two.
+func (c *Controller) memory(ctx context.Context, ref source.Ref) (m world.SourceMemory, err error) {
+	m = world.SourceMemory{Driver: c.Driver, Calls: c.count(ref), Asks: c.Asks}
+	m.Requests, err = c.Requests(ctx)
+	return m, err
 }
 
 // Decide implements reconcile.Task.
