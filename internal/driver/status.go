@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -56,11 +55,5 @@ func toStatus(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return status.FromContextError(err).Err()
 	}
-	return status.Error(codeOf[fault.KindOf(err)], oneLine(err.Error()))
+	return status.Error(codeOf[fault.KindOf(err)], fault.OneLine(err.Error()))
 }
-
-// oneLine puts joined errors, which have a line each, into one line of a log
-// or an event.
-func oneLine(text string) string { return strings.Join(strings.FieldsFunc(text, isNewline), "; ") }
-
-func isNewline(r rune) bool { return r == '\n' || r == '\r' }

@@ -39,7 +39,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.serve(logr.NewContext(ctx, log), plugin, registry)
+	return d.serve(logr.NewContext(ctx, withOneLineErrors(log)), plugin, registry)
 }
 
 func (d *Driver) plugin(served *telemetry.Served) (*driver.Driver, error) {
