@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 )
 
 // HeldBy returns the process that keeps a device which this mount namespace does not use any more:
@@ -54,11 +55,21 @@ func (d *Device) openedBy(process string) string {
 		return ""
 	}
 	for _, file := range files {
-		if target, err := os.Readlink(filepath.Join(process, "fd", file.Name())); err == nil && target == d.Path() {
+		path := filepath.Join(process, "fd", file.Name())
+		if target, err := os.Readlink(path); err == nil && target == d.Path() || d.isNode(path) {
 			return file.Name()
 		}
 	}
 	return ""
+}
+
+// isNode reports whether a path leads to a node of the device. A container has one under a name of
+// its own, such as /dev/xvda in a pod with a raw block volume. Without AT_STATX_DONT_SYNC an unreachable
+// file server would block this.
+func (d *Device) isNode(path string) bool {
+	var stat unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat)
+	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK && stat.Rdev_major == loopMajor && int(stat.Rdev_minor) == d.number
 }
 
 // mountedIn returns where a process sees the device's filesystem; "" for nowhere.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -217,6 +219,37 @@ func TestAHeldDeviceStays(t *testing.T) {
 	other := attach(t, newImage(t, "other", 1<<20))
 	if other.Path() == device.Path() {
 		t.Errorf("%s was given away", device.Path())
+	}
+}
+
+// A pod with a raw block volume has the device open under a name of its own, such as /dev/xvda.
+func TestAHolderHasANodeOfAnotherName(t *testing.T) {
+	mayLoop(t)
+	device := attach(t, newImage(t, "image", 1<<20))
+	node := filepath.Join(t.TempDir(), "xvda")
+	if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, uint32(device.number)))); err != nil {
+		t.Skipf("needs to make device nodes: %v", err)
+	}
+	file, err := os.Open(node)
+	if errors.Is(err, fs.ErrPermission) {
+		t.Skipf("needs to open device nodes in %s: %v", filepath.Dir(node), err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := exec.Command("cat") // waits for its input
+	pod.ExtraFiles = []*os.File{file}
+	input, err := pod.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pod.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { input.Close(); _ = pod.Wait() })
+	file.Close()
+	if got, want := device.HeldBy(), fmt.Sprintf("process %d (cat) has it open", pod.Process.Pid); !strings.HasPrefix(got, want) {
+		t.Errorf("HeldBy = %q, want %q", got, want)
 	}
 }
 
