@@ -317,6 +317,23 @@ func TestCapacityTellsTheLeastSize(t *testing.T) {
 	}
 }
 
+// Parameters that Kubernetes owns, and the field of the class that older manifests repeat as a
+// parameter, do not refuse a group. The driver knows no parameters of its own for it.
+func TestGroupParametersThatKubernetesOwns(t *testing.T) {
+	r, _, _ := onShelf(t, settings{})
+	one := r.create(t, "one")
+	create := func(parameters map[string]string) error {
+		_, err := r.CreateVolumeGroupSnapshot(t.Context(), &csi.CreateVolumeGroupSnapshotRequest{
+			Name: "g", SourceVolumeIds: []string{one}, Parameters: parameters,
+		})
+		return err
+	}
+	wantCode(t, create(map[string]string{"unknown": "x"}), codes.InvalidArgument, "unknown")
+	wantCode(t, create(map[string]string{
+		"deletionPolicy": "Delete", "csi.storage.k8s.io/volumegroupsnapshot/name": "g",
+	}), codes.OK)
+}
+
 // 3.1 GroupController: 3, 5, 6, and unknown is deleted.
 func TestGroups(t *testing.T) {
 	r, _, _ := onShelf(t, settings{})

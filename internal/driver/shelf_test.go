@@ -254,6 +254,9 @@ func (s *shelf) ListSnapshots(context.Context) ([]backend.ID, error) {
 }
 
 func (s *shelf) CreateGroup(ctx context.Context, r backend.GroupRequest) (backend.Group, error) {
+	for key := range r.Parameters { // as the backends
+		return backend.Group{}, fault.Invalid.Errorf("parameters: %q is not known", key)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := backend.Group{ID: r.ID, Name: r.Name, Created: time.Unix(1, 0)}
