@@ -31,6 +31,9 @@ type Registration[K comparable] struct {
 	NewQueue func(name string, limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K]
 	// Warmup starts the sources before the process has the lease; nil for the manager's default.
 	Warmup *bool
+	// Watch is set to a function that adds a source to the controller, which may run already; nil for
+	// a controller that knows all its sources.
+	Watch *func(source.TypedSource[K]) error
 }
 
 // Register adds a controller to a manager.
@@ -44,6 +47,9 @@ func Register[K comparable](mgr manager.Manager, r Registration[K]) error {
 	})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", r.Name, err)
+	}
+	if r.Watch != nil {
+		*r.Watch = ctrl.Watch
 	}
 	for _, s := range r.Sources {
 		if err := ctrl.Watch(s); err != nil {

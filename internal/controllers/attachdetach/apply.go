@@ -33,6 +33,9 @@ func (c *Controller) Apply(ctx context.Context, s attachment.Snapshot, action at
 		return c.unlist(ctx, s, a)
 	case attachment.Delete:
 		return nil, c.delete(ctx, s, a.Attachment, a.Force)
+	case attachment.Requeue:
+		c.enqueue(a.Key)
+		return nil, nil
 	case attachment.Tell:
 		c.tell(a)
 		return nil, nil

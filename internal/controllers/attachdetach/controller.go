@@ -3,7 +3,6 @@ package attachdetach
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -50,9 +48,6 @@ const DefaultForceAfter = 6 * time.Minute
 
 // DefaultAudit is the period of the audit.
 const DefaultAudit = time.Minute
-
-// apiBound is the time of one run, for the API server to answer.
-const apiBound = 30 * time.Second
 
 // Key is a volume of a driver.
 type Key = attachment.Key
@@ -101,7 +96,7 @@ func New(cfg Config) *Controller {
 // Loop returns the controller with the loop around it.
 func (c *Controller) Loop() *reconcile.Loop[Key, attachment.Snapshot, attachment.Action] {
 	return reconcile.New(reconcile.Config[Key, attachment.Snapshot, attachment.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[Key](), Bound: apiBound,
+		Settings: c.Settings, Name: Name, Task: c, Retries: reconcile.NewRetries[Key](), Bound: reconcile.APITimeout,
 	})
 }
 
@@ -117,23 +112,19 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.Prewarm(ctx, mgr.GetCache(), kinds...); err != nil {
 		return err
 	}
-	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[Key],
-	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
-	}
 	cache := mgr.GetCache()
-	return errors.Join(
-		ctrl.Watch(source.TypedFunc[Key](c.start)),
-		ctrl.Watch(source.TypedKind(cache, &corev1.Pod{}, c.podEvents())),
-		ctrl.Watch(source.TypedKind(cache, &corev1.PersistentVolumeClaim{}, c.claimEvents())),
-		ctrl.Watch(source.TypedKind(cache, &corev1.PersistentVolume{}, c.volumeEvents())),
-		ctrl.Watch(source.TypedKind(cache, &storagev1.VolumeAttachment{}, c.attachmentEvents())),
-		ctrl.Watch(source.TypedKind(cache, &corev1.Node{}, c.nodeEvents())),
-		ctrl.Watch(source.TypedKind(cache, &storagev1.CSIDriver{}, c.driverEvents())),
-		mgr.Add(audit{c}),
-	)
+	err := reconcile.Register(mgr, reconcile.Registration[Key]{
+		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Sources: []source.TypedSource[Key]{
+			source.TypedFunc[Key](c.start),
+			source.TypedKind(cache, &corev1.Pod{}, c.podEvents()),
+			source.TypedKind(cache, &corev1.PersistentVolumeClaim{}, c.claimEvents()),
+			source.TypedKind(cache, &corev1.PersistentVolume{}, c.volumeEvents()),
+			source.TypedKind(cache, &storagev1.VolumeAttachment{}, c.attachmentEvents()),
+			source.TypedKind(cache, &corev1.Node{}, c.nodeEvents()),
+			source.TypedKind(cache, &storagev1.CSIDriver{}, c.driverEvents()),
+		},
+	})
+	return errors.Join(err, mgr.Add(audit{c}))
 }
 
 func (c *Controller) start(ctx context.Context, q queue) error {

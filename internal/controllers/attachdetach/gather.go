@@ -63,8 +63,7 @@ func (c *Controller) node(ctx context.Context, name string) (*corev1.Node, error
 	return node, nil
 }
 
-// orphan reads a VolumeAttachment whose handle is not known. One whose handle is known by now is
-// worked on under that key.
+// orphan reads a VolumeAttachment whose handle is not known.
 func (c *Controller) orphan(ctx context.Context, of Key) (attachment.Snapshot, error) {
 	s := attachment.Snapshot{Key: of, Rules: c.Rules}
 	va, err := c.readAttachment(ctx, of.Attachment)
@@ -72,10 +71,11 @@ func (c *Controller) orphan(ctx context.Context, of Key) (attachment.Snapshot, e
 		return s, err
 	}
 	key, ok := c.keyOfAttachment(ctx, va)
-	if !ok || key.Attachment == "" {
-		if ok {
-			c.enqueue(key)
-		}
+	if !ok {
+		return s, nil
+	}
+	if key.Attachment == "" {
+		s.Known = &key
 		return s, nil
 	}
 	s.Attachments = []*storagev1.VolumeAttachment{va}

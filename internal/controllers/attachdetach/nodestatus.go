@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // nodeStatus writes status.volumesAttached of nodes. While a write of a node is in flight, changes
@@ -99,7 +100,7 @@ func (n *nodeStatus) write(ctx context.Context, node string) {
 }
 
 func (n *nodeStatus) writeOnce(ctx context.Context, name string, changes []change) (*corev1.Node, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiBound)
+	ctx, cancel := context.WithTimeout(ctx, reconcile.APITimeout)
 	defer cancel()
 	node, err := n.node(ctx, name)
 	if err != nil || node == nil {

@@ -14,7 +14,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -55,9 +54,6 @@ type Config struct {
 
 // Name is the name of the controller and of its work queue in upstream's metrics (ME-6).
 const Name = "claims"
-
-// apiBound is the part of a run's timeout for requests to the API server.
-const apiBound = 30 * time.Second
 
 // runsPerCall is the number of concurrent runs for each call in flight: while one run calls the
 // driver, the next one waits for the write of its journal entry.
@@ -104,7 +100,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Loop() *reconcile.Loop[provision.Key, provision.Snapshot, provision.Action] {
 	return reconcile.New(reconcile.Config[provision.Key, provision.Snapshot, provision.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries,
-		Bound:   runsPerCall*max(c.Timeout, c.Discard) + apiBound,
+		Bound:   runsPerCall*max(c.Timeout, c.Discard) + reconcile.APITimeout,
 		Finally: func(key provision.Key) { c.ended(key.UID) },
 		Observe: c.observe, HeldUp: verdict.ProvisioningHeldUp,
 	})
@@ -133,23 +129,14 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[provision.Key]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: runsPerCall * c.Workers, NewQueue: reconcile.NewQueue[provision.Key],
+	return reconcile.Register(mgr, reconcile.Registration[provision.Key]{
+		Name: Name, Workers: runsPerCall * c.Workers, Reconciler: c.Loop(), Sources: append(nodes,
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
+			source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass, edited)),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, reconcile.OnChange(c.fromSource)),
+			source.TypedFunc[provision.Key](c.fromJournal),
+			source.TypedFunc[provision.Key](c.fromBinder),
+		),
 	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
-	}
-	for _, wakeUp := range append(nodes,
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, latest(c.fromClaim)),
-		source.TypedKind(mgr.GetCache(), &storagev1.StorageClass{}, created(c.fromClass, edited)),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromVolume)),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, reconcile.OnChange(c.fromSource)),
-		source.TypedFunc[provision.Key](c.fromJournal),
-		source.TypedFunc[provision.Key](c.fromBinder),
-	) {
-		if err := ctrl.Watch(wakeUp); err != nil {
-			return fmt.Errorf("controller %s: %w", Name, err)
-		}
-	}
-	return nil
 }

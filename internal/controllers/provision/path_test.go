@@ -18,6 +18,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // withoutSecrets is a class of no secrets, as most are.
@@ -99,7 +100,7 @@ func TestTimeoutIsTheCalls(t *testing.T) {
 	if d.left <= time.Hour-time.Minute || d.left > time.Hour {
 		t.Errorf("C-6: the call may take %s, want %s", d.left, r.Timeout)
 	}
-	if bound := r.Loop().Bound; bound != 2*r.Timeout+apiBound { // it may wait for the end of another call
+	if bound := r.Loop().Bound; bound != 2*r.Timeout+reconcile.APITimeout { // it may wait for the end of another call
 		t.Errorf("C-6: the run may take %s", bound)
 	}
 }
@@ -113,7 +114,7 @@ func TestDeleteTimeoutIsTheDeletions(t *testing.T) {
 	if d.left > time.Minute || d.leftToDelete <= time.Hour-time.Minute || d.leftToDelete > time.Hour {
 		t.Errorf("U-29: CreateVolume may take %s, DeleteVolume %s", d.left, d.leftToDelete)
 	}
-	if bound := r.Loop().Bound; bound != 2*r.Discard+apiBound {
+	if bound := r.Loop().Bound; bound != 2*r.Discard+reconcile.APITimeout {
 		t.Errorf("U-29: the run may take %s", bound)
 	}
 }

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -49,9 +47,6 @@ const (
 	Name        = "csi-attacher-va"
 	NameVolumes = "csi-attacher-pv"
 )
-
-// apiBound is the part of the time of one run that is for the API server.
-const apiBound = 30 * time.Second
 
 // Controller is the task that the reconcile loop runs for VolumeAttachments.
 type Controller struct {
@@ -101,7 +96,7 @@ func New(cfg Config) *Controller {
 // Loop returns the controller with the loop around it.
 func (c *Controller) Loop() *reconcile.Loop[string, publishing.Snapshot, publishing.Action] {
 	return reconcile.New(reconcile.Config[string, publishing.Snapshot, publishing.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
 	})
 }
 
@@ -115,25 +110,20 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolume{}, &storagev1.CSINode{}); err != nil {
 		return err
 	}
-	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
+	err := reconcile.Register(mgr, reconcile.Registration[string]{
+		Name: Name, Workers: 2 * c.Workers, // each lane has as many as there may be
 		Reconciler: reconcile.NewLanes(reconcile.LanesConfig[string, lane]{
 			Reconciler: c.Loop(), Lane: c.laneOf, Most: c.Workers, Enqueue: c.handed.enqueue,
 		}),
-		NewQueue:                reconcile.NewQueue[string],
-		MaxConcurrentReconciles: 2 * c.Workers, // each lane has as many as there may be
+		Sources: []source.TypedSource[string]{
+			source.TypedFunc[string](c.start),
+			source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, c.attachmentEvents()),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.volumeEvents()),
+			source.TypedKind(mgr.GetCache(), &storagev1.CSINode{}, c.nodeEvents()),
+		},
 	})
 	if err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
-	}
-	for _, s := range []source.TypedSource[string]{
-		source.TypedFunc[string](c.start),
-		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, c.attachmentEvents()),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.volumeEvents()),
-		source.TypedKind(mgr.GetCache(), &storagev1.CSINode{}, c.nodeEvents()),
-	} {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("controller %s: %w", Name, err)
-		}
+		return err
 	}
 	if c.Compare.Pause > 0 {
 		if err := mgr.Add(comparer{c}); err != nil {

@@ -2,14 +2,12 @@ package publish
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -28,12 +26,6 @@ import (
 type volumeFinalizer struct{ *Controller }
 
 func (v volumeFinalizer) addTo(mgr manager.Manager) error {
-	ctrl, err := controller.NewTyped(NameVolumes, mgr, controller.TypedOptions[string]{
-		Reconciler: v, MaxConcurrentReconciles: v.Workers, NewQueue: reconcile.NewQueue[string],
-	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", NameVolumes, err)
-	}
 	released := func(pv *corev1.PersistentVolume, q queue) {
 		if publishing.MayRelease(pv, v.Driver.Name, 0) {
 			q.Add(pv.Name)
@@ -54,20 +46,17 @@ func (v volumeFinalizer) addTo(mgr manager.Manager) error {
 			}
 		},
 	}
-	for _, s := range []source.TypedSource[string]{
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, volumes),
-		source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, attachments),
-	} {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("controller %s: %w", NameVolumes, err)
-		}
-	}
-	return nil
+	return reconcile.Register(mgr, reconcile.Registration[string]{
+		Name: NameVolumes, Workers: v.Workers, Reconciler: v, Sources: []source.TypedSource[string]{
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, volumes),
+			source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, attachments),
+		},
+	})
 }
 
 // Reconcile implements reconcile.TypedReconciler.
 func (v volumeFinalizer) Reconcile(ctx context.Context, name string) (crreconcile.Result, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiBound)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reconcile.APITimeout)
 	defer cancel()
 	pv, err := kube.ReadOwn(ctx, v.Cached, v.volumes, types.NamespacedName{Name: name}, &corev1.PersistentVolume{})
 	if err != nil || pv == nil {

@@ -12,7 +12,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -70,9 +69,6 @@ func (noJournal) CallsEnd(string) time.Time  { return time.Time{} }
 // Name is the name of the controller and of its work queue in upstream's metrics (ME-6).
 const Name = "volumes"
 
-// apiBound is the part of a run's timeout for requests to the API server.
-const apiBound = 30 * time.Second
-
 // Controller is the task of the reconcile loop.
 type Controller struct {
 	Config
@@ -104,7 +100,7 @@ func New(cfg Config) *Controller {
 // Loop returns the controller's reconcile loop.
 func (c *Controller) Loop() *reconcile.Loop[string, reclaim.Snapshot, reclaim.Action] {
 	return reconcile.New(reconcile.Config[string, reclaim.Snapshot, reclaim.Action]{
-		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + apiBound,
+		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
 		Observe: c.observe, HeldUp: verdict.DeletionHeldUp,
 	})
 }
@@ -124,12 +120,6 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if err := kube.Prewarm(ctx, mgr.GetCache(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
-	ctrl, err := controller.NewTyped(Name, mgr, controller.TypedOptions[string]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[string],
-	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", Name, err)
-	}
 	wakeUps := append(slices.Clone(c.Sources),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, c.changes()),
 		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolume{}, deleted(c.fromSameHandle)),
@@ -138,10 +128,7 @@ func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	if world.Attaches(c.Driver) {
 		wakeUps = append(wakeUps, source.TypedKind(mgr.GetCache(), &storagev1.VolumeAttachment{}, deleted(c.fromAttachment)))
 	}
-	for _, wakeUp := range wakeUps {
-		if err := ctrl.Watch(wakeUp); err != nil {
-			return fmt.Errorf("controller %s: %w", Name, err)
-		}
-	}
-	return nil
+	return reconcile.Register(mgr, reconcile.Registration[string]{
+		Name: Name, Workers: c.Workers, Reconciler: c.Loop(), Sources: wakeUps,
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/reclaim"
+	"github.com/purser-csi/purser/internal/reconcile"
 )
 
 // sameHandleLists lists live which volumes have a handle. The API server cannot select by handle,
@@ -76,7 +77,7 @@ func (h *sameHandleLists) join(ctx context.Context, handle string, again bool) *
 func (h *sameHandleLists) run(ctx context.Context) {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
-	ctx, cancel := context.WithTimeout(ctx, apiBound)
+	ctx, cancel := context.WithTimeout(ctx, reconcile.APITimeout)
 	defer cancel()
 	i, began := h.begin(), time.Now()
 	i.err = h.list(ctx, i.names)

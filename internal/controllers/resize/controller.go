@@ -20,6 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/resizing"
+	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -70,6 +71,7 @@ func New(cfg Config) *Controller {
 func (c *Controller) Loop() *reconcile.Loop[objects.ClaimKey, resizing.Snapshot, resizing.Action] {
 	return reconcile.New(reconcile.Config[objects.ClaimKey, resizing.Snapshot, resizing.Action]{
 		Settings: c.Settings, Name: Name, Task: c, Retries: c.retries, Bound: c.Timeout + reconcile.APITimeout,
+		Observe: c.forget,
 	})
 }
 
@@ -131,6 +133,13 @@ func (c *Controller) podEvents() handler.TypedEventHandler[*corev1.Pod, objects.
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q boundclaim.Queue) {
 			ended(ctx, e.Object, q)
 		},
+	}
+}
+
+// forget drops what is remembered of a claim that is gone.
+func (c *Controller) forget(key objects.ClaimKey, s resizing.Snapshot, end next, _ time.Duration) {
+	if _, failed := end.(verdict.Refuse[resizing.Action]); s.Claim == nil && !failed {
+		c.setOffline(key.UID, false)
 	}
 }
 

@@ -37,11 +37,7 @@ func (c *Controller) Gather(ctx context.Context, key objects.ClaimKey) (resizing
 	if retry.Inputs != "" {
 		memory.Retry.Size, _ = resource.ParseQuantity(retry.Inputs) // the text was made from a quantity
 	}
-	s, err := world.Resizing(ctx, c.Store.Reader(), key, memory)
-	if err == nil && s.Claim == nil {
-		c.setOffline(key.UID, false)
-	}
-	return s, err
+	return world.Resizing(ctx, c.Store.Reader(), key, memory)
 }
 
 // Decide implements reconcile.Task.

@@ -2,7 +2,6 @@ package snapshotting
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -10,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -69,28 +67,18 @@ func (c *Controller) Loop() *reconcile.Loop[types.NamespacedName, core.Snapshot,
 
 // AddTo registers the controller, its indexes and its event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
-	ctrl, err := controller.NewTyped(ControllerName, mgr, controller.TypedOptions[types.NamespacedName]{
-		Reconciler: c.Loop(), MaxConcurrentReconciles: c.Workers, NewQueue: reconcile.NewQueue[types.NamespacedName],
-	})
-	if err != nil {
-		return fmt.Errorf("controller %s: %w", ControllerName, err)
-	}
-	c.watch = ctrl.Watch
 	if err := world.AddIndexes(ctx, mgr.GetFieldIndexer(), world.SnapshotIndexes()...); err != nil {
 		return err
 	}
-
-	for _, s := range []source.TypedSource[types.NamespacedName]{
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, onAny(c, c.sawSnapshot)),
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, onAny(c, sawContent)),
-		source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, onAny(c, c.sawClass)),
-		source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, onAny(c, c.sawClaim)),
-	} {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("controller %s: %w", ControllerName, err)
-		}
-	}
-	return nil
+	return reconcile.Register(mgr, reconcile.Registration[types.NamespacedName]{
+		Name: ControllerName, Workers: c.Workers, Reconciler: c.Loop(), Watch: &c.watch,
+		Sources: []source.TypedSource[types.NamespacedName]{
+			source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshot{}, onAny(c, c.sawSnapshot)),
+			source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotContent{}, onAny(c, sawContent)),
+			source.TypedKind(mgr.GetCache(), &snapshotv1.VolumeSnapshotClass{}, onAny(c, c.sawClass)),
+			source.TypedKind(mgr.GetCache(), &corev1.PersistentVolumeClaim{}, onAny(c, c.sawClaim)),
+		},
+	})
 }
 
 func refOf(content *snapshotv1.VolumeSnapshotContent) types.NamespacedName {

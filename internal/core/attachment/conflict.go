@@ -67,6 +67,10 @@ func usedBy(mine, theirs []*corev1.Pod) string {
 // node names a volume that would give it this name. It is deleted when the audit has found it
 // unused and its name is one that this controller gives.
 func orphan(s Snapshot) Verdict {
+	if s.Known != nil {
+		known := verdict.Finding{Reason: verdict.AttachmentOrphaned, Message: "the handle of the volume has become known"}
+		return do{Finding: known, Actions: []Action{Requeue{*s.Known}}, Then: nothing{Finding: known}}
+	}
 	if len(s.Attachments) == 0 {
 		return nothing{
 			Finding: verdict.Finding{Reason: verdict.AttachmentGone, Message: "the VolumeAttachment does not exist"},

@@ -60,6 +60,8 @@ func step(a Action) string {
 		return strings.TrimSpace(out + " " + string(a.Force))
 	case Delete:
 		return strings.TrimSpace("delete " + a.Attachment.Spec.NodeName + " " + string(a.Force))
+	case Requeue:
+		return "requeue"
 	case Tell:
 		return "tell " + string(a.Event)
 	}
@@ -299,6 +301,9 @@ func TestOrphan(t *testing.T) {
 		"audited, foreign": {alone(FoundUnused, renamed), "wait AttachmentForeign"},
 		"being deleted":    {alone(FoundUnused, vaDeleting), "wait AttachUnderWay"},
 		"gone":             {Snapshot{Key: Key{Attachment: "x"}}, "AttachmentGone"},
+		"its handle is known": {
+			Snapshot{Key: Key{Attachment: "x"}, Known: &Key{Driver: driver, Handle: "h"}}, "requeue; AttachmentOrphaned",
+		},
 	} {
 		if got := shape(Decide(tc.s, start)); got != tc.want {
 			t.Errorf("%s: got %s, want %s", row, got, tc.want)

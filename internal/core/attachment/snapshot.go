@@ -67,7 +67,9 @@ type Snapshot struct {
 	// Audited is set for a VolumeAttachment whose PersistentVolume is gone when the audit has found
 	// it unused for long enough.
 	Audited Audit
-	Rules   Rules
+	// Known is the key of the volume of a VolumeAttachment whose handle has become known; nil for none.
+	Known *Key
+	Rules Rules
 }
 
 // Audit says whether the slow audit has confirmed that a VolumeAttachment without a
@@ -138,6 +140,9 @@ const (
 	ForcedByTaint Force = "out-of-service"
 )
 
+// Requeue enqueues a VolumeAttachment under the key of its volume.
+type Requeue struct{ Key Key }
+
 // Tell emits an event on pods.
 type Tell struct {
 	Pods    []*corev1.Pod
@@ -163,6 +168,7 @@ func (Confirm) action() {}
 func (List) action()    {}
 func (Unlist) action()  {}
 func (Delete) action()  {}
+func (Requeue) action() {}
 func (Tell) action()    {}
 
 // podKey identifies a pod.
