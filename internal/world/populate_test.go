@@ -109,7 +109,7 @@ func populateAttachments(t *testing.T, api client.Client) {
 	create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}})
 	for _, name := range []string{"node", "other"} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Annotations: map[string]string{names.AnnManagedAttach: "true"},
+			Name: name, Labels: map[string]string{"zone": name}, Annotations: map[string]string{names.AnnManagedAttach: "true"},
 		}}
 		create(node)
 		node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: corev1.UniqueVolumeName(names.UniqueVolumeName("d", "gone"))}}
@@ -117,7 +117,8 @@ func populateAttachments(t *testing.T, api client.Client) {
 			t.Fatal(err)
 		}
 		create(&storagev1.CSINode{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d", NodeID: name}}},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "d", NodeID: name, TopologyKeys: []string{"zone"}}}},
 		})
 	}
 	for name, of := range map[string]struct {
@@ -144,6 +145,20 @@ func populateAttachments(t *testing.T, api client.Client) {
 	}
 }
 
+// populateCapacities creates the published capacity of the class that waits for pods and one of a class
+// that is gone.
+func populateCapacities(t *testing.T, api client.Client) {
+	t.Helper()
+	for _, class := range []string{"late", "gone"} {
+		creates(t, api)(&storagev1.CSIStorageCapacity{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "of-" + class, Labels: map[string]string{
+				names.LabelCapacityDriver: "d", names.LabelCapacityManagedBy: names.CapacityManager(""),
+			}},
+			StorageClassName: class, NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "other"}},
+		})
+	}
+}
+
 // objectsOf returns the objects of the kinds that decisions read, as a dump lists them.
 func objectsOf(server *apiserver.Server) []client.Object {
 	return slices.Concat(
@@ -151,7 +166,7 @@ func objectsOf(server *apiserver.Server) []client.Object {
 		list(server, &storagev1.StorageClass{}), list(server, &corev1.Node{}), list(server, &storagev1.CSINode{}),
 		list(server, &storagev1.CSIDriver{}), list(server, &storagev1.VolumeAttachment{}),
 		list(server, &snapshotv1.VolumeSnapshot{}), list(server, &snapshotv1.VolumeSnapshotContent{}),
-		list(server, &snapshotv1.VolumeSnapshotClass{}),
+		list(server, &snapshotv1.VolumeSnapshotClass{}), list(server, &storagev1.CSIStorageCapacity{}),
 	)
 }
 

@@ -33,13 +33,14 @@ import (
 // Views are what the decisions read.
 type Views struct {
 	world.Readers // of `plane`, whose cache holds trimmed objects
-	// Sidecars is the cache of the driver's other sidecars, which holds whole objects.
+	// Sidecars is the cache of the driver's other sidecars, which holds whole objects, as that of the
+	// published capacities does.
 	Sidecars client.Reader
 }
 
 // SidecarIndexes are those that the decisions need in [Views.Sidecars].
 func SidecarIndexes() []world.Index {
-	return slices.Concat(world.PublishingIndexes(), world.SnapshotIndexes())
+	return slices.Concat(world.PublishingIndexes(), world.SnapshotIndexes(), world.CapacityIndexes())
 }
 
 // Indexes are those that the decisions need in [Views.Cached] for one driver.
@@ -96,6 +97,7 @@ func Of(ctx context.Context, from Views, all []client.Object, driver string, now
 			}
 		}
 	}
+	r.capacities(all)
 	return r.found
 }
 

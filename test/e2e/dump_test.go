@@ -21,6 +21,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/world"
@@ -122,6 +123,12 @@ func (b testNamespace) standsStill(t *testing.T) {
 	b.usingPod(t, inUse, "uses")
 	b.delete(t, inUse)
 	b.waitsForSources(t)
+	must(t, b.Client.Create(t.Context(), &storagev1.CSIStorageCapacity{ // of a segment that is not planned: `up` publishes none
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "late", Labels: map[string]string{
+			names.LabelCapacityDriver: builtIn, names.LabelCapacityManagedBy: names.CapacityManager(""),
+		}},
+		StorageClassName: late.Name, NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "gone"}},
+	}))
 }
 
 // waitsForSources creates a snapshot that cannot be taken, and claims that wait for it and for an

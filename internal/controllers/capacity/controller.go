@@ -24,6 +24,7 @@ import (
 	"github.com/purser-csi/purser/internal/csirpc"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // Config has the dependencies and settings of the controller.
@@ -58,9 +59,6 @@ const (
 	priorityNew     = 0
 	priorityTouched = 10 // a volume was created or deleted in the segment
 )
-
-// keyIndex is the cache index from a key to its objects, so that no list is searched (S-17).
-const keyIndex = "purser.capacityKey"
 
 // Controller publishes capacities. It implements reconcile.Task.
 type Controller struct {
@@ -101,8 +99,8 @@ func NewCache(api *rest.Config, namespace, driver string) (cache.Cache, error) {
 // AddTo registers both controllers and their event handlers with a manager.
 func (c *Controller) AddTo(ctx context.Context, mgr manager.Manager) error {
 	objects := &storagev1.CSIStorageCapacity{}
-	if err := c.Objects.IndexField(ctx, objects, keyIndex, indexKey); err != nil {
-		return fmt.Errorf("index of capacities: %w", err)
+	if err := world.AddIndexes(ctx, c.Objects, world.CapacityIndexes()...); err != nil {
+		return err
 	}
 	informer, err := c.Objects.GetInformer(ctx, objects, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -171,13 +169,4 @@ func (c *Controller) enqueueAfter(priority int, after time.Duration, keys ...cap
 	if q := c.queue.Load(); q != nil && len(keys) > 0 {
 		reconcile.AddWithPriority(*q, priority, after, keys...)
 	}
-}
-
-func indexKey(in client.Object) []string {
-	object, ok := in.(*storagev1.CSIStorageCapacity)
-	if !ok {
-		return nil
-	}
-	key, _ := capacity.KeyOf(object)
-	return []string{key.String()}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/capacity"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 // planKey is the only key of the controller that computes the plan.
@@ -86,7 +87,7 @@ func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Resul
 		return ctrlreconcile.Result{}, ctx.Err()
 	}
 	before := c.plan.Load()
-	after, nodes, err := c.newPlan(ctx)
+	after, nodes, err := world.CapacityPlan(ctx, c.Cached, c.Rules, c.Segments)
 	if err != nil {
 		return ctrlreconcile.Result{}, err
 	}
@@ -106,33 +107,6 @@ func (c *Controller) replan(ctx context.Context, _ planKey) (ctrlreconcile.Resul
 	return ctrlreconcile.Result{}, c.sweep(ctx, nodes)
 }
 
-// newPlan computes a plan from the cached classes and nodes. nodes has the names of all nodes; it
-// is nil if nodes are not watched.
-func (c *Controller) newPlan(ctx context.Context) (plan *capacity.Plan, nodes []string, err error) {
-	var classes storagev1.StorageClassList
-	if err := c.Cached.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("list classes: %w", err)
-	}
-	segments := c.Segments
-	if segments == nil {
-		var all corev1.NodeList
-		var csiNodes storagev1.CSINodeList
-		err := errors.Join(
-			c.Cached.List(ctx, &all, client.UnsafeDisableDeepCopy),
-			c.Cached.List(ctx, &csiNodes, client.UnsafeDisableDeepCopy),
-		)
-		if err != nil {
-			return nil, nil, fmt.Errorf("list nodes: %w", err)
-		}
-		segments = capacity.Segments(pointers(all.Items), pointers(csiNodes.Items), c.Rules.Driver)
-		nodes = []string{}
-		for i := range all.Items {
-			nodes = append(nodes, all.Items[i].Name)
-		}
-	}
-	return capacity.NewPlan(pointers(classes.Items), segments, c.Rules), nodes, nil
-}
-
 // sweep enqueues the keys of objects that are not planned. It deletes objects with a selector that
 // no provisioner writes, and the objects of per-node provisioners whose node no longer exists
 // (S-20).
@@ -141,7 +115,7 @@ func (c *Controller) sweep(ctx context.Context, nodes []string) error {
 	if err := c.Objects.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list capacities: %w", err)
 	}
-	objects, plan := pointers(list.Items), c.plan.Load()
+	objects, plan := world.Pointers(list.Items), c.plan.Load()
 	var leftovers []*storagev1.CSIStorageCapacity
 	for _, object := range objects {
 		key, ok := capacity.KeyOf(object)
@@ -184,12 +158,4 @@ func (c *Controller) State() telemetry.CapacityState {
 	}
 	state.Oldest, state.Failing = c.answers.ages(plan)
 	return state
-}
-
-func pointers[T any](items []T) []*T {
-	all := make([]*T, len(items))
-	for i := range items {
-		all[i] = &items[i]
-	}
-	return all
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 const (
@@ -88,7 +89,11 @@ type rig struct {
 func (r *rig) Event(_ runtime.Object, _, reason, _ string) { r.events = append(r.events, reason) }
 
 func builder() *fake.ClientBuilder {
-	return fake.NewClientBuilder().WithScheme(kube.NewScheme()).WithIndex(&storagev1.CSIStorageCapacity{}, keyIndex, indexKey)
+	b := fake.NewClientBuilder().WithScheme(kube.NewScheme())
+	for _, i := range world.CapacityIndexes() {
+		b.WithIndex(i.Kind, i.Field, i.Values)
+	}
+	return b
 }
 
 func newRig(t *testing.T, existing ...client.Object) *rig {

@@ -16,6 +16,7 @@ import (
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
+	"github.com/purser-csi/purser/internal/world"
 )
 
 type next = verdict.Verdict[capacity.Action]
@@ -23,43 +24,10 @@ type next = verdict.Verdict[capacity.Action]
 // Gather implements reconcile.Task.
 func (c *Controller) Gather(ctx context.Context, key capacity.Key) (capacity.Snapshot, error) {
 	plan := c.plan.Load()
-	s := capacity.Snapshot{
-		Key: key, IsPlanned: plan != nil && plan.Keys[key], Rules: c.Rules,
-		FailingFor: c.answers.failingFor(key), MaxAge: c.MaxAge,
-	}
-	var err error
-	if s.Class, err = kube.Get(ctx, c.Cached, client.ObjectKey{Name: key.Class}, &storagev1.StorageClass{}); err != nil {
-		return s, err
-	}
-	s.Objects, err = c.objects(ctx, key)
-	return s, err
-}
-
-// objects returns the objects of this publisher with a key. A write of this process that the cache
-// has not seen yet takes the place of the cached object (S-10).
-func (c *Controller) objects(ctx context.Context, key capacity.Key) ([]*storagev1.CSIStorageCapacity, error) {
-	unseen := c.written.Unseen(func(o *storagev1.CSIStorageCapacity) bool {
-		has, ok := capacity.KeyOf(o)
-		return ok && has == key
+	return world.Capacity(ctx, c.Cached, c.Objects, key, world.CapacityMemory{
+		Rules: c.Rules, IsPlanned: plan != nil && plan.Keys[key],
+		FailingFor: c.answers.failingFor(key), MaxAge: c.MaxAge, Unseen: c.written.Unseen,
 	})
-	var list storagev1.CSIStorageCapacityList
-	if err := c.Objects.List(ctx, &list, client.MatchingFields{keyIndex: key.String()}); err != nil {
-		return nil, fmt.Errorf("list capacities of %s: %w", key, err)
-	}
-	byName := map[string]*storagev1.CSIStorageCapacity{}
-	for i := range list.Items {
-		byName[list.Items[i].Name] = &list.Items[i]
-	}
-	for _, own := range unseen {
-		byName[own.Name] = own
-	}
-	var objects []*storagev1.CSIStorageCapacity
-	for _, object := range byName {
-		if c.Rules.Owns(object) {
-			objects = append(objects, object)
-		}
-	}
-	return objects, nil
 }
 
 // Decide implements reconcile.Task.

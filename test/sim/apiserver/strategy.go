@@ -182,6 +182,11 @@ var strategies = []*strategy{
 		resource: groupv1.Resource("volumegroupsnapshotclasses"),
 		create:   func() client.Object { return &groupv1.VolumeGroupSnapshotClass{} },
 	},
+	{
+		kind:     storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"),
+		resource: storagev1.Resource("csistoragecapacities"), namespaced: true,
+		create: func() client.Object { return &storagev1.CSIStorageCapacity{} },
+	},
 }
 
 // strategyFor finds the strategy of a kind by the Go type of its objects.
