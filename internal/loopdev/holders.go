@@ -69,7 +69,8 @@ func (d *Device) openedBy(process string) string {
 func (d *Device) isNode(path string) bool {
 	var stat unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat)
-	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK && stat.Rdev_major == loopMajor && int(stat.Rdev_minor) == d.number
+	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFBLK &&
+		stat.Rdev_major == loopMajor && int(stat.Rdev_minor) == d.number
 }
 
 // mountedIn returns where a process sees the device's filesystem; "" for nowhere.
