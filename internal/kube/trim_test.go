@@ -16,6 +16,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 )
@@ -207,7 +208,7 @@ func volumeVerdict(pv, twin *corev1.PersistentVolume) string {
 	alone := reclaim.Decide(s)
 	s.SameHandle = []reclaim.SameHandle{{Volume: twin, Claim: reclaim.ClaimGone}}
 	shared := reclaim.Decide(s)
-	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), reclaim.ClassName(pv), reclaim.ClassToRead(pv))
+	return fmt.Sprintf("%T %+v %T %+v %s %s", alone, alone.Because(), shared, shared.Because(), objects.VolumeClass(pv), reclaim.ClassToRead(pv))
 }
 
 // Two decisions about a trimmed claim with a volume: no second volume is provisioned, and a volume

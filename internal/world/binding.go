@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/kube"
 )
@@ -36,7 +37,7 @@ func BindingIndexes() []Index {
 			if !binding.Matchable(pv) {
 				return nil
 			}
-			return []string{binding.VolumeClass(pv)}
+			return []string{objects.VolumeClass(pv)}
 		})},
 		{&corev1.Pod{}, IndexConsumed, IndexFunc(func(pod *corev1.Pod) []string {
 			if _, consumes := binding.ConsumerOf(pod); !consumes {
@@ -96,7 +97,7 @@ func Binding(from BindingObjects, key binding.Key, m BindingMemory) binding.Snap
 	if name := s.Claim.Spec.VolumeName; name != "" {
 		s.Named, s.VolumesAsked = from.Volume(name), m.Asked != nil && m.Asked(name)
 	}
-	if name := binding.ClassName(s.Claim); name != "" {
+	if name := objects.ClaimClass(s.Claim); name != "" {
 		s.Class = from.Class(name)
 	}
 	if binding.AsksNoClass(s.Claim) {
@@ -189,7 +190,7 @@ func (r *bindingReader) Consumers(claim types.NamespacedName) (all []binding.Con
 
 func (r *bindingReader) Static(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	var list corev1.PersistentVolumeList
-	r.list(&list, client.MatchingFields{IndexStatic: binding.ClassName(claim)})
+	r.list(&list, client.MatchingFields{IndexStatic: objects.ClaimClass(claim)})
 	index, byName := binding.NewIndex(), map[string]*corev1.PersistentVolume{}
 	for i := range list.Items {
 		index.Offer(&list.Items[i])

@@ -13,6 +13,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/kube"
@@ -38,7 +39,7 @@ func ProvisioningIndexes() []Index {
 	}
 	return []Index{
 		{&corev1.PersistentVolumeClaim{}, IndexProvisionedClass, unbound(
-			func(claim *corev1.PersistentVolumeClaim) []string { return []string{provision.ClassName(claim)} },
+			func(claim *corev1.PersistentVolumeClaim) []string { return []string{objects.ClaimClass(claim)} },
 		)},
 		{&corev1.PersistentVolumeClaim{}, IndexProvisioner, unbound(provision.RequestedDrivers)},
 	}
@@ -140,7 +141,7 @@ func provisioningInputs(
 	ctx context.Context, from Readers, s provision.Snapshot, m ProvisioningMemory,
 ) (provision.Snapshot, error) {
 	var err error
-	if name := provision.ClassName(s.Claim); name != "" {
+	if name := objects.ClaimClass(s.Claim); name != "" {
 		if s.Class, err = kube.Get(ctx, from.Cached, client.ObjectKey{Name: name}, &storagev1.StorageClass{}); err != nil {
 			return s, err
 		}

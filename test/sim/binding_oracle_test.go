@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
@@ -83,7 +84,7 @@ func (e end) snapshot(key binding.Key) binding.Snapshot {
 	}
 	classes := apiserver.Objects(e.server, &storagev1.StorageClass{})
 	s.Default = binding.DefaultClass(classes)
-	if i := slices.IndexFunc(classes, func(c *storagev1.StorageClass) bool { return c.Name == binding.ClassName(s.Claim) }); i >= 0 {
+	if i := slices.IndexFunc(classes, func(c *storagev1.StorageClass) bool { return c.Name == objects.ClaimClass(s.Claim) }); i >= 0 {
 		s.Class = classes[i]
 	}
 	for _, pv := range e.volumes {
@@ -118,5 +119,5 @@ func (e end) offer(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume
 func covers(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	has, wants := pv.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	lacks := slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(pv.Spec.AccessModes, m) })
-	return has.Cmp(wants) >= 0 && !lacks && pv.Spec.StorageClassName == binding.ClassName(claim) && *pv.Spec.VolumeMode == *claim.Spec.VolumeMode
+	return has.Cmp(wants) >= 0 && !lacks && pv.Spec.StorageClassName == objects.ClaimClass(claim) && *pv.Spec.VolumeMode == *claim.Spec.VolumeMode
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/intent"
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -167,7 +167,7 @@ func (e end) known() {
 func (e end) served() {
 	for _, claim := range e.claims {
 		class := &storagev1.StorageClass{}
-		err := e.server.Client().Get(e.ctx, client.ObjectKey{Name: provision.ClassName(claim)}, class)
+		err := e.server.Client().Get(e.ctx, client.ObjectKey{Name: objects.ClaimClass(claim)}, class)
 		if err == nil && claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound {
 			e.violate("I5: claim %s has no volume", claim.Name)
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/protection"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/kube"
@@ -198,7 +199,7 @@ func (c *Controller) About(key binding.Key, r *run) reconcile.About {
 	}
 	about := reconcile.About{Log: []any{telemetry.KeyClaim, key.Claim.String()}}
 	if r.Claim != nil {
-		about.Log = append(about.Log, telemetry.KeyClass, binding.ClassName(r.Claim))
+		about.Log = append(about.Log, telemetry.KeyClass, objects.ClaimClass(r.Claim))
 	}
 	return about
 }

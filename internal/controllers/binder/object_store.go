@@ -262,7 +262,7 @@ func classOf(claim *corev1.PersistentVolumeClaim) string {
 	if binding.AsksNoClass(claim) {
 		return noClass
 	}
-	return binding.ClassName(claim)
+	return objects.ClaimClass(claim)
 }
 
 // atRest reports whether the pair of a key needs nothing. The caller holds mu.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/reconcile"
@@ -54,7 +55,7 @@ func (c *Controller) About(key provision.Key, s provision.Snapshot) reconcile.Ab
 	}
 	if s.Claim != nil {
 		about.Object = s.Claim
-		about.Log = append(about.Log, telemetry.KeyClass, provision.ClassName(s.Claim))
+		about.Log = append(about.Log, telemetry.KeyClass, objects.ClaimClass(s.Claim))
 		if node := s.Claim.Annotations[names.AnnSelectedNode]; node != "" {
 			about.Log = append(about.Log, telemetry.KeyNode, node)
 		}

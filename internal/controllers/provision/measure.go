@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/provision"
 	"github.com/purser-csi/purser/internal/core/verdict"
 	"github.com/purser-csi/purser/internal/world"
@@ -57,7 +58,7 @@ func (c *Controller) Oldest() map[string]time.Duration {
 			if claim.DeletionTimestamp != nil || !c.asksUs(claim) {
 				continue
 			}
-			class := provision.ClassName(claim)
+			class := objects.ClaimClass(claim)
 			ages[class] = max(ages[class], c.Clock.Since(claim.CreationTimestamp.Time))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -76,7 +77,7 @@ func decideUnbound(s Snapshot) Verdict {
 		return assign(s)
 	case delayed && !node:
 		return pending(s.Claim, awaitPod(s.Pods))
-	case ClassName(s.Claim) != "":
+	case objects.ClaimClass(s.Claim) != "":
 		return provision(s)
 	}
 	return pending(

@@ -11,16 +11,6 @@ import (
 	"github.com/purser-csi/purser/internal/core/objects"
 )
 
-// ClassName is the StorageClass that the claim asks for; the old annotation wins over the field.
-func ClassName(claim *corev1.PersistentVolumeClaim) string {
-	return objects.ClaimClass(claim)
-}
-
-// VolumeClass is the StorageClass of the volume; the old annotation wins over the field.
-func VolumeClass(pv *corev1.PersistentVolume) string {
-	return objects.VolumeClass(pv)
-}
-
 // DelaysBinding reports whether the class waits for a pod. A class that does not exist delays
 // nothing.
 func DelaysBinding(class *storagev1.StorageClass) bool {
@@ -85,7 +75,7 @@ func isTooSmall(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim
 // satisfies is fits for a volume that the claim names and that has no claimRef: the class must be the
 // same as well (1.7).
 func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (why string) {
-	if pv.DeletionTimestamp == nil && !isTooSmall(pv, claim) && VolumeClass(pv) != ClassName(claim) {
+	if pv.DeletionTimestamp == nil && !isTooSmall(pv, claim) && objects.VolumeClass(pv) != objects.ClaimClass(claim) {
 		return "storageClassName does not match"
 	}
 	return fits(pv, claim)
@@ -95,7 +85,7 @@ func satisfies(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim)
 // [Index.BestVolume] finds only such.
 func Suits(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	selector, ok := selectorOf(claim)
-	return ok && Matchable(pv) && fits(pv, claim) == "" && VolumeClass(pv) == ClassName(claim) &&
+	return ok && Matchable(pv) && fits(pv, claim) == "" && objects.VolumeClass(pv) == objects.ClaimClass(claim) &&
 		(selector == nil || selector.Matches(labels.Set(pv.Labels)))
 }
 

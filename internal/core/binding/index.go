@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/third_party/forked/golang/btree"
+
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // Index has the volumes that are there for any claim, and the claims that wait for such a volume.
@@ -34,11 +36,11 @@ type shelfKey struct {
 }
 
 func shelfOfVolume(pv *corev1.PersistentVolume) shelfKey {
-	return shelfKey{VolumeClass(pv), deref(pv.Spec.VolumeAttributesClassName), isBlock(pv.Spec.VolumeMode)}
+	return shelfKey{objects.VolumeClass(pv), deref(pv.Spec.VolumeAttributesClassName), isBlock(pv.Spec.VolumeMode)}
 }
 
 func shelfOfClaim(claim *corev1.PersistentVolumeClaim) shelfKey {
-	return shelfKey{ClassName(claim), deref(claim.Spec.VolumeAttributesClassName), isBlock(claim.Spec.VolumeMode)}
+	return shelfKey{objects.ClaimClass(claim), deref(claim.Spec.VolumeAttributesClassName), isBlock(claim.Spec.VolumeMode)}
 }
 
 // shelf is ordered: by how many modes a set has, then by the set.

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
 // provision has a volume made for the claim, by a provisioner that is not ours to call (1.12).
 func provision(s Snapshot) Verdict {
 	if s.Class == nil {
-		return waiting(verdict.ClassMissing, fmt.Sprintf("storageclass.storage.k8s.io %q not found", ClassName(s.Claim)))
+		return waiting(verdict.ClassMissing, fmt.Sprintf("storageclass.storage.k8s.io %q not found", objects.ClaimClass(s.Claim)))
 	}
 	driver := Driver(s.Class.Provisioner)
 	if driver == "" {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/purser-csi/purser/internal/core/attributes"
-	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/core/expansion"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -126,7 +126,7 @@ func (c *Cluster) runningUser(claim *corev1.PersistentVolumeClaim) *corev1.Pod {
 func (c *Cluster) controllerExpansion(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
 	f Finding,
 ) Finding {
-	class := c.index.classes[binding.ClassName(claim)]
+	class := c.index.classes[objects.ClaimClass(claim)]
 	if class != nil && (class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion) {
 		f.Evidence = append(f.Evidence, Evidence{Ref{Kind: Class, Name: class.Name}, "allowVolumeExpansion", "not true", "true"})
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
@@ -54,7 +55,7 @@ func compare(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) [
 	if pv.DeletionTimestamp != nil {
 		add("metadata.deletionTimestamp", pv.DeletionTimestamp.String(), "absent")
 	}
-	if class, wants := binding.VolumeClass(pv), binding.ClassName(claim); class != wants {
+	if class, wants := objects.VolumeClass(pv), objects.ClaimClass(claim); class != wants {
 		add("spec.storageClassName", class, "the claim's: "+quoted(wants))
 	}
 	has, wants := pv.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -124,7 +125,7 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	if binding.AsksNoClass(claim) {
 		return "absent"
 	}
-	return quoted(binding.ClassName(claim))
+	return quoted(objects.ClaimClass(claim))
 }
 
 // nearEvidence names the volumes that almost fit and what each lacks.
@@ -143,7 +144,7 @@ func (c *Cluster) nearEvidence(claim *corev1.PersistentVolumeClaim) []Evidence {
 // classMissing is about a claim that names a class that does not exist. A static volume of that
 // class name would serve it as well.
 func (c *Cluster) classMissing(claim *corev1.PersistentVolumeClaim, f Finding) []Finding {
-	class := binding.ClassName(claim)
+	class := objects.ClaimClass(claim)
 	f.Cause, f.Actor = Ref{Kind: Class, Name: class}, Administrator
 	f.WaitsFor = fmt.Sprintf("StorageClass %q, which does not exist, or a PersistentVolume of that class name that fits", class)
 	have := c.classNames()

@@ -11,7 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/purser-csi/purser/internal/core/binding"
+	"github.com/purser-csi/purser/internal/core/objects"
 )
 
 // Branch is one object around another, with the one thing that is wrong with it.
@@ -112,7 +112,7 @@ func (w *walk) claim(claim *corev1.PersistentVolumeClaim) Branch {
 		state = "being deleted"
 	}
 	b := w.branch(w.explainClaim(claim), fmt.Sprintf("%s %s", state, capacityOf(claim)), claim.CreationTimestamp.Time)
-	if class := w.index.classes[binding.ClassName(claim)]; class != nil && w.first(Ref{Kind: Class, Name: class.Name}) {
+	if class := w.index.classes[objects.ClaimClass(claim)]; class != nil && w.first(Ref{Kind: Class, Name: class.Name}) {
 		b.Children = append(b.Children, w.branch(w.explainClass(class), class.Provisioner, class.CreationTimestamp.Time))
 	}
 	if pv := w.index.volumes[claim.Spec.VolumeName]; pv != nil && w.first(volumeRef(pv)) {
@@ -162,7 +162,7 @@ func (w *walk) class(class *storagev1.StorageClass) Branch {
 	w.first(Ref{Kind: Class, Name: class.Name})
 	b := w.branch(w.explainClass(class), class.Provisioner, class.CreationTimestamp.Time)
 	for _, claim := range w.Claims {
-		if binding.ClassName(claim) == class.Name && claim.Status.Phase != corev1.ClaimBound && w.first(claimRef(claim)) {
+		if objects.ClaimClass(claim) == class.Name && claim.Status.Phase != corev1.ClaimBound && w.first(claimRef(claim)) {
 			b.Children = append(b.Children, w.branch(w.explainClaim(claim), string(claim.Status.Phase),
 				claim.CreationTimestamp.Time))
 		}

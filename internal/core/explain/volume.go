@@ -10,6 +10,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/reclaim"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -31,7 +32,7 @@ func (c *Cluster) explainVolume(pv *corev1.PersistentVolume) Report {
 		report.Findings = c.volumeDeletion(pv)
 	case pv.Status.Phase == corev1.VolumeReleased && policy == corev1.PersistentVolumeReclaimRetain:
 		report.Findings = []Finding{c.retained(pv)}
-	case pv.Status.Phase == corev1.VolumeReleased, pv.Status.Phase == corev1.VolumeFailed:
+	case objects.IsReleasedOrFailed(pv):
 		report.Findings = c.reclaiming(pv)
 	case pv.Status.Phase == corev1.VolumeBound:
 		report.Findings = c.boundVolume(pv)

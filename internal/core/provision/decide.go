@@ -250,7 +250,7 @@ func checkPending(s Snapshot) Verdict {
 }
 
 func checkClass(s Snapshot) Verdict { // C-14, C-21, C-50
-	name := ClassName(s.Claim)
+	name := objects.ClaimClass(s.Claim)
 	switch {
 	case s.Class == nil && name == "":
 		return refuse{Finding: verdict.Finding{
@@ -328,11 +328,6 @@ func RequestedDrivers(claim *corev1.PersistentVolumeClaim) []string {
 		asked = append(asked, by)
 	}
 	return asked
-}
-
-// ClassName returns the StorageClass of the claim; the beta annotation wins over the field (AN-6).
-func ClassName(claim *corev1.PersistentVolumeClaim) string {
-	return objects.ClaimClass(claim)
 }
 
 func bindsOnFirstUse(class *storagev1.StorageClass) bool {

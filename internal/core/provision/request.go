@@ -186,7 +186,7 @@ func Inputs(s Snapshot) string {
 		return edits(s.Claim)
 	}
 	digest := sha256.New()
-	fmt.Fprint(digest, s.Class.UID, Provisioner(s.Claim), ClassName(s.Claim), s.Class.AllowedTopologies)
+	fmt.Fprint(digest, s.Class.UID, Provisioner(s.Claim), objects.ClaimClass(s.Claim), s.Class.AllowedTopologies)
 	if entry, finding := newEntry(s); finding == nil {
 		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(entry.Request)
 		digest.Write(raw)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/topology"
 	"github.com/purser-csi/purser/internal/core/verdict"
@@ -32,7 +33,7 @@ func NewVolume(s Snapshot, sent CreateVolume, created *csi.Volume) *corev1.Persi
 			MountOptions:     s.Class.MountOptions,
 			Capacity:         corev1.ResourceList{corev1.ResourceStorage: capacity(request, created)},
 			VolumeMode:       s.Claim.Spec.VolumeMode,
-			StorageClassName: ClassName(s.Claim),
+			StorageClassName: objects.ClaimClass(s.Claim),
 			ClaimRef: &corev1.ObjectReference{
 				Kind: "PersistentVolumeClaim", APIVersion: "v1",
 				Namespace: s.Claim.Namespace, Name: s.Claim.Name, UID: s.Claim.UID, ResourceVersion: s.Claim.ResourceVersion,

@@ -149,8 +149,3 @@ func namesClaim(pv *corev1.PersistentVolume) bool {
 }
 
 func hasOwner(pv *corev1.PersistentVolume) bool { return namesClaim(pv) && pv.Spec.ClaimRef.UID != "" }
-
-// ClassName returns the StorageClass of the volume; the beta annotation wins over the field (AN-6).
-func ClassName(pv *corev1.PersistentVolume) string {
-	return objects.VolumeClass(pv)
-}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/internal/core/secretref"
 	"github.com/purser-csi/purser/internal/core/verdict"
 )
@@ -20,7 +21,7 @@ func ClassToRead(pv *corev1.PersistentVolume) string {
 	if hasName || hasNamespace {
 		return ""
 	}
-	return ClassName(pv)
+	return objects.VolumeClass(pv)
 }
 
 // deletionSecret returns the secret for DeleteVolume; empty for none (D-15, AN-8). The volume's

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -103,7 +103,7 @@ func (c *Controllers) unbound(ctx context.Context, claim *corev1.PersistentVolum
 // selected node.
 func (c *Controllers) ask(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	var class storagev1.StorageClass
-	if err := c.Client.Get(ctx, client.ObjectKey{Name: provision.ClassName(claim)}, &class); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: objects.ClaimClass(claim)}, &class); err != nil {
 		return false
 	}
 	waits := *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/purser-csi/purser/internal/core/names"
-	"github.com/purser-csi/purser/internal/core/provision"
+	"github.com/purser-csi/purser/internal/core/objects"
 	"github.com/purser-csi/purser/test/sim/apiserver"
 )
 
@@ -70,7 +70,7 @@ func (p *Provisioner) due(ctx context.Context, claim *corev1.PersistentVolumeCla
 		return nil
 	}
 	class := &storagev1.StorageClass{}
-	if p.Client.Get(ctx, client.ObjectKey{Name: provision.ClassName(claim)}, class) != nil {
+	if p.Client.Get(ctx, client.ObjectKey{Name: objects.ClaimClass(claim)}, class) != nil {
 		return nil
 	}
 	if *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
