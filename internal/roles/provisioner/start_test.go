@@ -66,7 +66,7 @@ func TestRetryIntervals(t *testing.T) {
 // G-6: upstream shares its gates with the API server's library, so those gates are accepted, with a
 // warning that they have no effect.
 func TestGatesOfTheServer(t *testing.T) {
-	p, err := parsed(t, "--feature-gates=APIServerTracing=true,Topology=false,WatchList=false")
+	p, err := parsed(t, "--feature-gates=APIServerTracing=true,Topology=false,WatchList=false,WatchListCompression=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestGatesOfTheServer(t *testing.T) {
 	for _, n := range p.Notices.Lines {
 		told = append(told, n.Flag)
 	}
-	if want := []string{"--feature-gates=APIServerTracing", "--feature-gates=WatchList"}; !slices.Equal(told, want) {
+	if want := []string{"--feature-gates=APIServerTracing", "--feature-gates=WatchList", "--feature-gates=WatchListCompression"}; !slices.Equal(told, want) {
 		t.Errorf("G-6: told about %q, want %q", told, want)
 	}
 	if p.Gates.Enabled(GateTopology) || p.Gates.Given("APIServerTracing") {
