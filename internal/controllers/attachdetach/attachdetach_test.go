@@ -10,10 +10,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/reconcile"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -240,5 +242,24 @@ func TestAudit(t *testing.T) {
 		if (one.DeletionTimestamp != nil) != (one.Name != "by-hand") {
 			t.Errorf("%s: deleted at %v", one.Name, one.DeletionTimestamp)
 		}
+	}
+}
+
+// A VolumeAttachment whose handle has become known is worked on under the key of its volume. Gather
+// only reads: the action enqueues the key.
+func TestKnownHandleIsEnqueuedByAction(t *testing.T) {
+	known := va("a", true)
+	known.Annotations = map[string]string{names.AnnVolumeHandle: "h"}
+	r := newRig(t, interceptor.Funcs{}, node("a"), known)
+	q := reconcile.NewQueue(Name, workqueue.DefaultTypedControllerRateLimiter[Key]())
+	defer q.ShutDown()
+	r.must(r.start(t.Context(), q))
+	key := Key{Driver: driver, Attachment: known.Name}
+	s, err := r.Gather(t.Context(), key)
+	if err != nil || s.Known == nil || *s.Known != volume || q.Len() != 0 {
+		t.Fatalf("known as %v, %d keys in the queue, %v", s.Known, q.Len(), err)
+	}
+	if _, err := r.loop.Reconcile(t.Context(), key); err != nil || q.Len() != 1 {
+		t.Errorf("%d keys in the queue, %v", q.Len(), err)
 	}
 }
