@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -74,7 +75,31 @@ func (m mutant) waits(j provisioning.Journal) provisioning.Journal {
 	return j
 }
 
-// unannounced deletes a volume of a live claim without a journal entry.
+// unannounced deletes a volume without a mark in its journal entry.
 type unannounced struct{ provisioning.Journal }
 
-func (unannounced) Discard(context.Context, types.UID) error { return nil }
+func (unannounced) Discard(context.Context, types.UID, string) error { return nil }
+
+// forgetsHandles knows only the handles that its own process has noted.
+type forgetsHandles struct {
+	provisioning.Journal
+	own *sync.Map // handles by claim
+}
+
+func (j forgetsHandles) Discard(ctx context.Context, claim types.UID, handle string) error {
+	j.own.Store(claim, handle)
+	return j.Journal.Discard(ctx, claim, handle)
+}
+
+func (j forgetsHandles) Note(claim types.UID, known intent.Known) {
+	j.own.Store(claim, known.Handle)
+	j.Journal.Note(claim, known)
+}
+
+func (j forgetsHandles) Pending(claim types.UID) (intent.Entry, bool) {
+	e, ok := j.Journal.Pending(claim)
+	if own, _ := j.own.Load(claim); own != e.Known.Handle {
+		e.Known.Handle = ""
+	}
+	return e, ok
+}

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -100,6 +101,9 @@ var mutants = []mutant{
 	{name: "does not wait for calls of a former process", journalConfig: func(c *journal.Config) { c.PreviousCallsEnded = true }},
 	{name: "does not say that it deletes what a claim waits for", by: "two leaders, and a write of the former arrives later", journal: func(j provisioning.Journal) provisioning.Journal {
 		return unannounced{j}
+	}},
+	{name: "does not record the handle of a volume that it deletes", by: "crash", journal: func(j provisioning.Journal) provisioning.Journal {
+		return forgetsHandles{j, &sync.Map{}}
 	}},
 	{name: "deletes volumes that a previous leader may create again", by: "claims deleted after a takeover", hasty: true},
 	{name: "writes the record over that of a new leader", by: "two leaders", client: hooks{update: overwrites}.client},

@@ -23,6 +23,7 @@ type workload struct {
 	saves          bool        // an administrator changes the policy of a volume that is to be deleted
 	nodes          bool        // the volumes of the driver are each on one node
 	named          bool        // the driver's ids follow from the names, and its first answer is lost
+	sourceGoes     bool        // with the claim: see csidriver.Driver; its first answer is lost too
 	shares         bool        // the driver answers every claim with the same volume
 	writesTogether int         // of those that attach, in one process
 	writes         int         // of the processes under test, without the journal; 0 if not counted
@@ -146,6 +147,15 @@ var workloads = []workload{
 			u.pause(1500 * time.Millisecond)
 			u.class(corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate)
 			u.untilBound("a")
+		},
+	},
+	{
+		name: "a claim that goes during its creation, and its source with it", small: true, sourceGoes: true, repeated: true,
+		setup: immediate, script: func(u *user) {
+			u.claim("a")
+			u.until(func() bool { return u.world.driver.Made() > 0 })
+			u.deleteClaim("a")
+			u.pause(10 * time.Second)
 		},
 	},
 	{name: "a share, and a claim for it that goes at once", shares: true, repeated: true, setup: immediate, script: func(u *user) {

@@ -99,7 +99,8 @@ func (w *world) play(work workload) {
 		w.processSet = besideStock
 	}
 	w.contested, w.repeated, w.nodes, w.shares = work.contested, work.repeated, work.nodes, work.shares
-	w.driver.Shares, w.driver.Named, w.driver.FirstUnanswered = work.shares, work.named, work.named
+	w.driver.Shares, w.driver.Named, w.driver.SourceGoes = work.shares, work.named, work.sourceGoes
+	w.driver.FirstUnanswered = work.named || work.sourceGoes
 	w.processSet.others(w)
 	u := &user{world: w, api: w.server.Client()}
 	work.setup(u)

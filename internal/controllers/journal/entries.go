@@ -38,11 +38,14 @@ func (j *Journal) Size() int {
 	return j.book.Size()
 }
 
-// Note stores what is known of the volume of a claim's entry, in process memory.
+// Note stores what is known of the volume of a claim's entry. A handle is written soon, and the rest
+// stays in process memory.
 func (j *Journal) Note(claim types.UID, known intent.Known) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.book.Note(claim, known)
+	if j.book.Note(claim, known) {
+		j.writeSoon()
+	}
 }
 
 // Resolve resolves the entry of a claim. The next write removes it from the Lease; after a crash

@@ -133,25 +133,25 @@ func await(ctx context.Context, written <-chan error, claim types.UID) error {
 	}
 }
 
-// Discard marks the entry of the claim, whose volume is about to be deleted, and returns when the
-// mark is written. For a claim without an entry there is nothing to mark: no new leader repeats a
+// Discard records the handle of the claim's volume that is about to be deleted, and returns when it
+// is written. For a claim without an entry there is nothing to record: no new leader repeats a
 // request.
-func (j *Journal) Discard(ctx context.Context, claim types.UID) error {
-	written, err := j.announce(claim)
+func (j *Journal) Discard(ctx context.Context, claim types.UID, handle string) error {
+	written, err := j.announce(claim, handle)
 	if written == nil {
 		return err
 	}
 	return await(ctx, written, claim)
 }
 
-// announce returns nil without an error if the mark is written already.
-func (j *Journal) announce(claim types.UID) (<-chan error, error) {
+// announce returns nil without an error if the handle is written already.
+func (j *Journal) announce(claim types.UID, handle string) (<-chan error, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.over(); err != nil {
 		return nil, err
 	}
-	if !j.book.Discard(claim) || j.memory {
+	if !j.book.Discard(claim, handle) || j.memory {
 		return nil, nil
 	}
 	return j.writtenOf(claim), nil
@@ -190,11 +190,16 @@ func (j *Journal) writtenOf(claim types.UID) <-chan error {
 func (j *Journal) nextWrite(claim types.UID) <-chan error {
 	w := waiter{claim, make(chan error, 1)}
 	j.waiting = append(j.waiting, w)
+	j.writeSoon()
+	return w.written
+}
+
+// writeSoon causes a write.
+func (j *Journal) writeSoon() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
 	}
-	return w.written
 }
 
 // anyWrite does so for the write in flight, or for the next one if there is none. The caller holds

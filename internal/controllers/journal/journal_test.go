@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/purser-csi/purser/internal/core/intent"
+
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
@@ -104,8 +106,7 @@ func TestBurstSharesWrites(t *testing.T) {
 	})
 }
 
-// A new leader takes the journal over, and the previous one begins no further call.
-// H-1: what is about to be deleted is on record when Discard returns, and the next leader knows.
+// H-1, H-14: what is about to be deleted is on record when Discard returns, and the next leader knows.
 func TestDiscardIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -113,24 +114,46 @@ func TestDiscardIsDurable(t *testing.T) {
 		record(t, former.Journal, 1)
 		record(t, former.Journal, 2)
 		for _, claim := range []types.UID{"uid-1", "uid-3"} { // the second has no entry
-			if err := former.Discard(t.Context(), claim); err != nil {
+			if err := former.Discard(t.Context(), claim, "h"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := a.onRecord(t); len(got) != 2 || !got[0].Discarding || got[1].Discarding {
+		if got := a.onRecord(t); len(got) != 2 || !got[0].Discarding || got[0].Known.Handle != "h" || got[1].Discarding {
 			t.Errorf("on record: %+v", got)
 		}
 		next := start(t, a, "next")
-		if got, ok := next.Pending("uid-1"); !ok || !got.Discarding {
+		if got, ok := next.Pending("uid-1"); !ok || !got.Discarding || got.Known.Handle != "h" {
 			t.Errorf("the next leader has %+v, %v", got, ok)
 		}
-		if err := former.Discard(t.Context(), "uid-2"); !errors.Is(err, ErrFenced) {
+		if err := former.Discard(t.Context(), "uid-2", "h"); !errors.Is(err, ErrFenced) {
 			t.Errorf("the former leader: %v", err)
 		}
 		next.end(t)
 	})
 }
 
+// H-14: a handle that is only noted is written without another reason to write.
+func TestNotedHandleIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		j := start(t, a, "leader")
+		record(t, j.Journal, 1)
+		j.Note("uid-1", intent.Known{Handle: "h"})
+		time.Sleep(time.Second)
+		if got := a.onRecord(t); len(got) != 1 || got[0].Known.Handle != "h" {
+			t.Errorf("on record: %+v", got)
+		}
+		before := a.writes.Load()
+		j.Note("uid-1", intent.Known{Handle: "h"})
+		time.Sleep(time.Second)
+		if n := a.writes.Load() - before; n > 0 {
+			t.Errorf("the same handle again costs %d writes", n)
+		}
+		j.end(t)
+	})
+}
+
+// A new leader takes the journal over, and the previous one begins no further call.
 func TestTakeOverFencesThePreviousHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)

@@ -154,14 +154,14 @@ func (c *Controller) ended(claim types.UID) {
 // errNeeded ends a DeleteVolume call whose check found a PersistentVolume that needs the volume.
 var errNeeded = errors.New("the volume is needed")
 
-// discardVolume deletes a volume that no claim wants. Like CreateVolume it is fenced: it ends
-// before another leader may find the volume and use it. The check runs when no request of this
+// discardVolume deletes a volume that no claim wants. Its handle is recorded before the call, so that
+// a new leader can repeat it: CreateVolume, which would return the handle again, may be refused when
+// the claim is gone. Like CreateVolume the call is fenced: it ends before another leader may find the
+// volume and use it. The check runs when no request of this
 // process can be answered with the volume any more (D-37).
 func (c *Controller) discardVolume(ctx context.Context, s provision.Snapshot, a provision.DiscardVolume) (next, error) {
-	if a.Announce {
-		if err := c.Journal.Discard(ctx, s.Key.UID); err != nil {
-			return nil, err
-		}
+	if err := c.Journal.Discard(ctx, s.Key.UID, a.Handle); err != nil {
+		return nil, err
 	}
 	c.release(s.Key.UID)
 	var needed next

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -208,6 +210,47 @@ func TestDiscardBeginsBeforeItAsks(t *testing.T) {
 	}
 	if _, err := r.Apply(t.Context(), provision.Snapshot{Key: r.key, Driver: r.Driver}, provision.DiscardVolume{Name: "pvc-u", Handle: "h"}); err != nil || got == nil || len(r.driver.deleted) != 1 {
 		t.Errorf("%v; the other one: %v; %d calls", err, got, len(r.driver.deleted))
+	}
+}
+
+// discarding is a journal that says what is to be deleted.
+type discarding struct {
+	*Memory
+	discard func(handle string) error
+}
+
+func (j discarding) Discard(_ context.Context, _ types.UID, handle string) error {
+	return j.discard(handle)
+}
+
+// H-14: DeleteVolume of a volume that no claim wants is called when its handle is recorded, and not
+// without that, whether the claim exists or not.
+func TestHandleIsRecordedBeforeItsDeletion(t *testing.T) {
+	for name, gone := range map[string]bool{"the claim is gone": true, "the class is gone": false} {
+		r := newRig(t, withoutSecrets)
+		r.driver.create, r.driver.echo = codes.Unavailable, func(map[string]string) string { return "no answer" }
+		r.run(t)
+		r.driver.create = codes.OK
+		if gone {
+			r.remove(t, r.claim(t))
+		} else {
+			r.remove(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}})
+		}
+		recorded, full := "", errors.New("not written")
+		r.Journal = discarding{r.journal, func(handle string) error {
+			recorded = handle
+			return full
+		}}
+		for _, want := range []int{0, 1} {
+			r.clock.Step(time.Hour)
+			if want == 1 {
+				full = nil
+			}
+			result, err := r.Loop().Reconcile(t.Context(), r.key)
+			if recorded != "h" || len(r.driver.deleted) != want {
+				t.Errorf("%s: recorded %q, %d deletions, want %d; %v, %v", name, recorded, len(r.driver.deleted), want, result, err)
+			}
+		}
 	}
 }
 

@@ -33,8 +33,9 @@ type Journal interface {
 	Flushed(ctx context.Context) error
 	// Note stores what is known of the volume of a claim's entry.
 	Note(claim types.UID, known intent.Known)
-	// Discard returns when the entry of the claim is marked: its volume is about to be deleted.
-	Discard(ctx context.Context, claim types.UID) error
+	// Discard returns when the handle of a volume of the claim, which is about to be deleted, is
+	// written.
+	Discard(ctx context.Context, claim types.UID, handle string) error
 	// CallsEnd returns when the calls of previous leaders that may create the named volume must
 	// have ended; zero for none.
 	CallsEnd(volume string) time.Time
@@ -73,7 +74,10 @@ func (m *Memory) Wait(context.Context) error { return nil }
 func (m *Memory) CallsEnd(string) time.Time { return time.Time{} }
 
 // Discard implements Journal. No other process reads the entries.
-func (m *Memory) Discard(context.Context, types.UID) error { return nil }
+func (m *Memory) Discard(_ context.Context, claim types.UID, handle string) error {
+	m.Note(claim, intent.Known{Handle: handle})
+	return nil
+}
 
 // Done implements Journal.
 func (m *Memory) Done(types.UID) {}

@@ -67,6 +67,9 @@ func (b *Book) Add(e Entry) error {
 	switch e = e.Repeated(); {
 	case ok && have.IsFor(e.Request) && have.Secrets == e.Secrets:
 		b.entries[e.UID] = have.Repeated()
+		if have.Known.Handle != "" { // a new leader would delete the volume that the call returns
+			b.rewrite(e.UID)
+		}
 		return nil
 	case ok:
 		e = e.Replacing(have)
@@ -97,28 +100,39 @@ func (b *Book) Load(entries []Entry, callsEnd time.Time) {
 	}
 }
 
-// Discard marks the entry of a claim whose volume is about to be deleted. It returns false if there
-// is no entry. The entry counts as unwritten until the mark is written.
-func (b *Book) Discard(claim types.UID) bool {
+// Discard stores the handle of a claim's volume that is about to be deleted. It returns false if the
+// claim has no entry. The entry counts as unwritten until it is written with the handle.
+func (b *Book) Discard(claim types.UID, handle string) bool {
 	e, ok := b.entries[claim]
-	if !ok || e.Discarding {
+	if !ok || e.Discarding && e.Known.Handle == handle {
 		return ok
 	}
-	e.Discarding = true
+	e.Discarding, e.Known = true, Known{Handle: handle}
 	b.entries[claim] = e
+	b.rewrite(claim)
+	return true
+}
+
+// rewrite makes the entry of a claim, which may be written already, unwritten.
+func (b *Book) rewrite(claim types.UID) {
 	if _, unwritten := b.unwritten[claim]; !unwritten {
 		b.unwritten[claim] = false
 	}
 	b.dirty = true
-	return true
 }
 
-// Note stores what is known of the volume of a claim's entry, if there is one.
-func (b *Book) Note(claim types.UID, known Known) {
-	if e, ok := b.Get(claim); ok {
-		e.Known = known
-		b.entries[claim] = e
+// Note stores what is known of the volume of a claim's entry, if there is one. It returns whether
+// the text changes by that.
+func (b *Book) Note(claim types.UID, known Known) bool {
+	e, ok := b.Get(claim)
+	if !ok {
+		return false
 	}
+	changed := e.Known.Handle != known.Handle
+	e.Known = known
+	b.entries[claim] = e
+	b.dirty = b.dirty || changed
+	return changed
 }
 
 // Resolve removes the entry of a claim. While a call of a previous leader may be in flight, the
@@ -198,6 +212,11 @@ func (b *Book) Take() (text string, refused []types.UID, err error) {
 		for _, claim := range fresh[:(len(fresh)+1)/2] {
 			b.remove(claim)
 			refused = append(refused, claim)
+		}
+	}
+	if len(text) > mostText { // a handle can be learned again, in most cases; a request cannot
+		if text, err = b.packer.encode(withoutHandles(b.list())); err != nil {
+			return "", refused, err
 		}
 	}
 	b.size, b.full = len(text), len(refused) > 0

@@ -69,7 +69,7 @@ func TestDiscardingIsRecorded(t *testing.T) {
 	if text := take(t, b); !strings.HasPrefix(text, version) {
 		t.Errorf("without a deletion the text begins with %.3s", text)
 	}
-	if b.Discard("uid-3") || !b.Discard("uid-2") || !b.IsUnwritten("uid-2") || b.IsUnwritten("uid-1") {
+	if b.Discard("uid-3", "h") || !b.Discard("uid-2", "h") || !b.IsUnwritten("uid-2") || b.IsUnwritten("uid-1") {
 		t.Errorf("noted for the wrong entry: %v", b.unwritten)
 	}
 	text := take(t, b)
@@ -77,8 +77,7 @@ func TestDiscardingIsRecorded(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].Discarding || !got[1].Discarding || !strings.HasPrefix(text, versionDiscarding) {
 		t.Errorf("%.3s: %+v, %v", text, got, err)
 	}
-	mustAdd(t, b, entry(2))
-	if b.Discard("uid-2"); b.IsUnwritten("uid-2") {
+	if b.Discard("uid-2", "h"); b.IsUnwritten("uid-2") || b.IsDirty() {
 		t.Error("the same is written again")
 	}
 	b.Resolve("uid-2", time.Time{})

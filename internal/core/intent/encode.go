@@ -21,8 +21,10 @@ import (
 // prefixed with its length. An entry is followed by the requests that it replaced, with the same
 // uid. The requests of one class are nearly equal, so hundreds of them compress to a few kilobytes.
 //
-// If an entry is [Entry.Discarding], the prefix is "v2:" and each entry has one more field. All
-// other texts stay readable for older versions.
+// If a volume of an entry is to be deleted, the prefix is "v2:" and each entry has one more field:
+// empty, or one byte and the handle. Versions before the handle read only whether the field is empty
+// (see [Entry.Discarding]), so they lose the handle and not the entry. All other texts have the prefix
+// "v1:" and stay readable for all versions.
 const (
 	version           = "v1:"
 	versionDiscarding = "v2:"
@@ -63,7 +65,7 @@ func (p *packer) encode(entries []Entry) (string, error) {
 	}
 	var raw []byte
 	all, prefix := withReplaced(entries), version
-	if slices.ContainsFunc(all, func(e Entry) bool { return e.Discarding }) {
+	if slices.ContainsFunc(all, func(e Entry) bool { return len(discarding(e)) > 0 }) {
 		prefix = versionDiscarding
 	}
 	for _, e := range all {
@@ -86,12 +88,22 @@ func (p *packer) encode(entries []Entry) (string, error) {
 	return prefix + base64.StdEncoding.EncodeToString(packed), nil
 }
 
-// discarding returns the field that says whether a volume of the entry is being deleted.
+// discarding returns the field of a volume that is to be deleted.
 func discarding(e Entry) []byte {
-	if e.Discarding {
-		return []byte{1}
+	if e.Discarding || e.Known.Handle != "" {
+		return append([]byte{1}, e.Known.Handle...)
 	}
 	return nil
+}
+
+// withoutHandles returns the entries without the handles of volumes that are to be deleted.
+func withoutHandles(entries []Entry) []Entry {
+	entries = slices.Clone(entries)
+	for i := range entries {
+		entries[i].Discarding = len(discarding(entries[i])) > 0
+		entries[i].Known.Handle = ""
+	}
+	return entries
 }
 
 func withReplaced(entries []Entry) []Entry {
@@ -185,12 +197,15 @@ func decodeEntry(raw []byte, count int) (Entry, []byte, error) {
 	if err != nil {
 		return Entry{}, nil, fmt.Errorf("journal: secrets of claim %s/%s: %w", parts[0], parts[1], err)
 	}
-	return Entry{
+	e := Entry{
 		Claim:      types.NamespacedName{Namespace: string(parts[0]), Name: string(parts[1])},
 		UID:        types.UID(parts[2]),
 		VolumeName: request.GetName(),
 		Request:    request,
 		Secrets:    secrets,
-		Discarding: count > fieldsPerEntry && len(parts[fieldsPerEntry]) > 0,
-	}, raw, nil
+	}
+	if count > fieldsPerEntry && len(parts[fieldsPerEntry]) > 0 {
+		e.Discarding, e.Known.Handle = true, string(parts[fieldsPerEntry][1:])
+	}
+	return e, raw, nil
 }

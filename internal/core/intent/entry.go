@@ -25,12 +25,12 @@ type Entry struct {
 	// Replaced is the request that this one replaced, if it may have created a volume. The rules of
 	// core/provision replace at most one.
 	Replaced *Entry
-	// Discarding says that DeleteVolume may be in flight for a volume of a claim that exists. A new
-	// leader does not repeat the request before that call must have ended: if the driver derives
-	// ids from names, the call would delete the volume that the repeated request returned.
+	// Discarding says that DeleteVolume may be in flight for a volume of the request. A new leader
+	// does not repeat the request before that call must have ended: if the driver derives ids from
+	// names, the call would delete the volume that the repeated request returned.
 	Discarding bool
 
-	// The fields below are not recorded: a new leader does not know them.
+	// The fields below are not recorded, except [Known.Handle]: a new leader does not know them.
 
 	// CallsEnd is set on entries of a previous leader: its calls must have ended by then. The
 	// request of a live claim is repeated before that, since CreateVolume is idempotent by name. A
@@ -54,7 +54,9 @@ type Known struct {
 	// NoVolume says that each call of this request, unlike one of a replaced request, got a final
 	// error, so that it created no volume.
 	NoVolume bool
-	// Handle is of a created volume that is to be deleted, after its deletion has failed.
+	// Handle is of a created volume that is to be deleted. It is recorded before DeleteVolume is
+	// called, so that a new leader need not repeat CreateVolume to learn it. The driver may refuse
+	// that call: the source, the secret or the quota of the claim can be gone with the claim (H-14).
 	Handle string
 }
 

@@ -76,23 +76,20 @@ func wants(s Snapshot) bool {
 }
 
 // discardAnswered deletes the volume of a CreateVolume response. For an entry of a previous leader
-// it only notes the handle; the volume is deleted when that leader's calls must have ended.
+// it only records the handle; the volume is deleted when that leader's calls must have ended.
 func discardAnswered(s Snapshot, sent CreateVolume, handle string, then Verdict) Verdict {
 	if s.Pending == nil || s.Pending.CallsEnd.IsZero() {
-		return discard(s, sent.Request.GetName(), handle, sent.Secrets, then)
+		return discard(sent.Request.GetName(), handle, sent.Secrets, then)
 	}
 	waits := untilCallsEnd(s)
 	return do{Finding: waits.Because(), Actions: []Action{Note{intent.Known{Handle: handle}}}, Then: waits}
 }
 
-func discard(s Snapshot, name, handle string, secrets secretref.Set, then Verdict) Verdict {
+func discard(name, handle string, secrets secretref.Set, then Verdict) Verdict {
 	return do{
 		Finding: then.Because(),
-		Actions: []Action{DiscardVolume{
-			Name: name, Handle: handle, Secret: secrets.Of(secretref.Deletion),
-			Announce: s.Claim != nil && s.Claim.DeletionTimestamp == nil,
-		}, Resolve{}},
-		Then: then,
+		Actions: []Action{DiscardVolume{Name: name, Handle: handle, Secret: secrets.Of(secretref.Deletion)}, Resolve{}},
+		Then:    then,
 	}
 }
 
@@ -235,8 +232,8 @@ func isForSameClaim(want, have *corev1.PersistentVolume) bool {
 }
 
 // AfterDiscard returns what follows from a failed DeleteVolume of an unwanted volume. The entry
-// stays with the handle, so that the deletion is retried. A new leader does not know the handle; it
-// calls CreateVolume with the same name, which returns the same volume (H-14).
+// stays with the handle, so that this process or a new leader retries the deletion. Final errors of
+// CreateVolume do not end that, since CreateVolume is not called for such an entry (H-14).
 func AfterDiscard(handle string, a Answer) Verdict {
 	failed := refuse{Finding: verdict.Finding{
 		Reason:  verdict.CreateResponseInvalid,

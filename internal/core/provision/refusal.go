@@ -163,7 +163,7 @@ func repeatOrDiscard(s Snapshot) Verdict {
 	if e.Known.Handle == "" {
 		return create(s, e)
 	}
-	return discard(s, e.VolumeName, e.Known.Handle, e.Secrets, afterDiscarded(s, e.Known.Handle))
+	return discard(e.VolumeName, e.Known.Handle, e.Secrets, afterDiscarded(s, e.Known.Handle))
 }
 
 // afterDiscarded returns what follows when the volume of a known handle has been deleted. A claim

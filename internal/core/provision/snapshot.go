@@ -140,16 +140,13 @@ type (
 	}
 	// WriteVolume creates the PersistentVolume. If that fails, [AfterWrite] says what follows.
 	WriteVolume struct{ Volume *corev1.PersistentVolume }
-	// DiscardVolume deletes a created volume that is not wanted, unless [IsNeeded] finds a
-	// PersistentVolume of that name, or one with the same handle. If the call fails, [AfterDiscard]
-	// says what follows.
+	// DiscardVolume records the handle of a created volume that is not wanted, and deletes the
+	// volume, unless [IsNeeded] finds a PersistentVolume of that name, or one with the same handle.
+	// If the call fails, [AfterDiscard] says what follows.
 	DiscardVolume struct {
 		Name   string // of the request, and so of its PersistentVolume
 		Handle string
 		Secret types.NamespacedName // for the call; empty for none
-		// Announce says that the claim exists. The journal records the deletion first, so that a
-		// new leader does not create the volume again while the call is in flight.
-		Announce bool
 	}
 	// Resolve removes the journal entry.
 	Resolve struct{}

@@ -106,27 +106,42 @@ func TestJournalFullIsReported(t *testing.T) {
 	}
 }
 
-// H-1: before a volume of a live claim is deleted, the journal records the deletion. Otherwise a
-// new leader repeats the request at once, and the deletion in flight may hit the volume that it
-// returns.
-func TestDiscardingForALiveClaimIsAnnounced(t *testing.T) {
+// H-14: a handle that a previous leader recorded is deleted without CreateVolume, when the calls of
+// that leader must have ended. The driver may refuse CreateVolume for ever, since what the claim
+// needed can be gone too; final errors do not end the deletion.
+func TestRecordedHandleIsDeletedAfterTakeover(t *testing.T) {
+	ends := time.Unix(1000, 0)
 	for _, tc := range []struct {
-		row   string
-		claim func(*Snapshot)
-		want  bool
+		row  string
+		edit func(*Snapshot)
+		now  time.Time
+		want string
 	}{
-		{"the claim waits for another volume", func(*Snapshot) {}, true},
-		{"the claim is terminating", func(s *Snapshot) { s.Claim.DeletionTimestamp = new(metav1.Now()) }, false},
-		{"the claim is gone", func(s *Snapshot) { s.Claim = nil }, false},
+		{"H-14 the claim is gone", noClaim, ends, "DiscardVolume Resolve then nothing CleanedUp"},
+		{"H-14 its class too", func(s *Snapshot) { noClaim(s); s.Class = nil }, ends, "DiscardVolume Resolve then nothing CleanedUp"},
+		{"H-14 after many final errors", func(s *Snapshot) {
+			noClaim(s)
+			s.Pending.Known.FinalErrors = 2 * MaxFinalErrors
+		}, ends, "DiscardVolume Resolve then nothing CleanedUp"},
+		{"H-14 a request was replaced", func(s *Snapshot) {
+			noClaim(s)
+			first := *s.Pending
+			s.Pending.Replaced = &first
+		}, ends, "DiscardVolume Resolve then nothing CleanedUp"},
+		{"H-1 a call of the previous leader may be in flight", noClaim, ends.Add(-time.Second), "wait WaitForPreviousLeaderCalls"},
+		{"the claim lives, and its class is not ours", func(s *Snapshot) { s.Class.Provisioner = "other" }, ends, "DiscardVolume Resolve then nothing ClassNotOurs"},
+		{"the claim wants a volume: that one first", func(*Snapshot) {}, ends, "DiscardVolume Resolve then refuse CreateResponseInvalid"},
+		{"D-37 it has a PersistentVolume", func(s *Snapshot) { noClaim(s); volumeWith("h")(s) }, ends, "Resolve then nothing ClaimGone"},
 	} {
-		s := world(pending, tc.claim)
-		s.Pending.Known.Handle = "h"
-		steps, ok := Decide(s, time.Unix(1000, 0)).(do)
-		if !ok || len(steps.Actions) == 0 {
-			t.Fatalf("%s: got %+v", tc.row, steps)
+		s := world(pending)
+		s.Pending.CallsEnd, s.Pending.Discarding, s.Pending.Known = ends, true, intent.Known{Handle: "h"}
+		tc.edit(&s)
+		if got := shape(Decide(s, tc.now)); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.row, got, tc.want)
 		}
-		if a, ok := steps.Actions[0].(DiscardVolume); !ok || a.Announce != tc.want {
-			t.Errorf("%s: got %+v, want announced: %t", tc.row, steps.Actions[0], tc.want)
-		}
+	}
+	failed, ok := AfterDiscard("h", Answer{Code: codes.Internal, Message: "down"}).(do)
+	if !ok || failed.Actions[0] != (Note{intent.Known{Handle: "h"}}) {
+		t.Errorf("after a failed deletion: %+v", failed)
 	}
 }

@@ -71,6 +71,9 @@ type Driver struct {
 	Named bool
 	// FirstUnanswered says that the answer to the call that creates the first volume is lost.
 	FirstUnanswered bool
+	// SourceGoes says that the source of each volume is gone when DeleteVolume is first called for the
+	// volume: that call fails, and CreateVolume of this name is refused from then on.
+	SourceGoes bool
 	// Deleting is called for each volume right before it is deleted; may be nil.
 	Deleting func(id string)
 
@@ -81,6 +84,7 @@ type Driver struct {
 	busy    map[string]bool    // by name
 	made    int
 	counts  map[string]int
+	bereft  map[string]bool // the names of volumes without their source
 
 	published map[Publication]bool
 	snapshots map[string]bool // by id
@@ -90,7 +94,7 @@ type Driver struct {
 func New() *Driver {
 	return &Driver{
 		full: map[string]bool{}, volumes: map[string]*Volume{}, busy: map[string]bool{},
-		counts: map[string]int{}, published: map[Publication]bool{}, snapshots: map[string]bool{},
+		counts: map[string]int{}, bereft: map[string]bool{}, published: map[Publication]bool{}, snapshots: map[string]bool{},
 	}
 }
 
@@ -215,7 +219,22 @@ func (d *Driver) Delete(ctx context.Context, id string, f Fault) error {
 	if d.isDown() {
 		return status.Error(codes.FailedPrecondition, "the backend is down")
 	}
-	return d.run(ctx, d.NameOf(id), f, func() error { d.delete(id); return nil })
+	name := d.NameOf(id)
+	if d.sourceGoes(name) {
+		return status.Error(codes.FailedPrecondition, "the source is being deleted")
+	}
+	return d.run(ctx, name, f, func() error { d.delete(id); return nil })
+}
+
+// sourceGoes reports whether the source of a volume goes at this call.
+func (d *Driver) sourceGoes(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.SourceGoes || d.bereft[name] {
+		return false
+	}
+	d.bereft[name] = true
+	return true
 }
 
 // run applies the fault of a call: its latency, its effect and its answer.
@@ -274,6 +293,9 @@ func (d *Driver) end(name string) {
 func (d *Driver) create(request *csi.CreateVolumeRequest, shape Shape) (*Volume, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.bereft[request.GetName()] {
+		return nil, status.Error(codes.NotFound, "the source is gone")
+	}
 	if have := d.volumes[d.nameFor(request)]; have != nil {
 		switch {
 		case d.Shares:
