@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/purser-csi/purser/internal/core/intent"
-
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
