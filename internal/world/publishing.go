@@ -18,7 +18,7 @@ import (
 
 // IndexPublishedHandle finds the VolumeAttachments of an attacher's driver by the handle that they
 // remember.
-const IndexPublishedHandle = "attachedRemembered"
+const IndexPublishedHandle = "publishedHandle"
 
 // PublishingIndexes are the indexes of [Publishing].
 func PublishingIndexes() []Index {

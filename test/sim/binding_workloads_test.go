@@ -21,12 +21,12 @@ func kept(u *user) { u.class(corev1.PersistentVolumeReclaimRetain, storagev1.Vol
 // bindings are the workloads that test our binder and protection controllers. The provisioner is
 // the model of another one, unless the processSet has ours, in the same or another process.
 var bindings = playedBy(besideForeign, []workload{
-	{name: "made for its claim", small: true, setup: immediate, writes: 5, script: func(u *user) {
+	{name: "made for its claim", small: true, setup: immediate, writes: 4, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 	}},
-	{name: "made, released and deleted", small: true, setup: immediate, writes: 8, script: comeAndGo},
-	{name: "made, released and kept", setup: kept, writes: 7, script: func(u *user) {
+	{name: "made, released and deleted", small: true, setup: immediate, writes: 7, script: comeAndGo},
+	{name: "made, released and kept", setup: kept, writes: 6, script: func(u *user) {
 		u.claim("a")
 		u.untilBound("a")
 		u.deleteClaim("a")
@@ -46,13 +46,13 @@ var bindings = playedBy(besideForeign, []workload{
 		u.untilBound("a")
 		u.pause(time.Second)
 	}},
-	{name: "class created later, as the default", setup: nothingYet, writes: 6, script: func(u *user) {
+	{name: "class created later, as the default", setup: nothingYet, writes: 5, script: func(u *user) {
 		u.claim("a", withoutClass)
 		u.pause(time.Second)
 		u.defaultClass()
 		u.untilBound("a")
 	}},
-	{name: "chosen from what is there", small: true, setup: nothingYet, writes: 8, script: func(u *user) {
+	{name: "chosen from what is there", small: true, setup: nothingYet, writes: 7, script: func(u *user) {
 		for _, name := range []string{"v", "w", "x"} {
 			u.volume(name, holding(map[string]string{"v": "5Gi", "w": "2Gi", "x": "1Mi"}[name]))
 		}
@@ -60,7 +60,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.claim("a")
 		u.untilBound("a")
 	}},
-	{name: "chosen from what was made for others", small: true, setup: nothingYet, writes: 7, script: func(u *user) {
+	{name: "chosen from what was made for others", small: true, setup: nothingYet, writes: 6, script: func(u *user) {
 		u.volume("v", deletedWithClaim, madeBefore)
 		u.volume("w", deletedWithClaim, madeBefore)
 		u.pause(10 * time.Millisecond)
@@ -74,7 +74,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.claim("a")
 		u.untilBound("a")
 	}},
-	{name: "two claims for one volume, and then for another", small: true, setup: nothingYet, writes: 12, script: func(u *user) {
+	{name: "two claims for one volume, and then for another", small: true, setup: nothingYet, writes: 10, script: func(u *user) {
 		u.claim("a")
 		u.claim("b")
 		u.pause(10 * time.Millisecond)
@@ -83,7 +83,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.volume("w")
 		u.untilBound("a", "b")
 	}},
-	{name: "two claims at once for two volumes", setup: nothingYet, writes: 12, script: func(u *user) {
+	{name: "two claims at once for two volumes", setup: nothingYet, writes: 10, script: func(u *user) {
 		u.volume("v")
 		u.volume("w")
 		u.pause(10 * time.Millisecond)
@@ -106,7 +106,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.deleteClaim("a")
 		u.untilNoClaims()
 	}},
-	{name: "named by its claim", setup: nothingYet, writes: 6, script: func(u *user) {
+	{name: "named by its claim", setup: nothingYet, writes: 5, script: func(u *user) {
 		u.volume("v")
 		u.pause(10 * time.Millisecond)
 		u.claim("a", naming("v"))
@@ -201,7 +201,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.volume("v")
 		u.untilBound("a")
 	}},
-	{name: "forced away, and restored", setup: nothingYet, writes: 9, script: func(u *user) {
+	{name: "forced away, and restored", setup: nothingYet, writes: 8, script: func(u *user) {
 		u.volume("v")
 		u.pause(10 * time.Millisecond)
 		u.claim("a")
@@ -243,7 +243,7 @@ var bindings = playedBy(besideForeign, []workload{
 		u.place("a", "v")
 		u.untilBound("a")
 	}},
-	{name: "together: come and go", small: true, processSet: together, setup: immediate, writes: 9, script: comeAndGo},
+	{name: "together: come and go", small: true, processSet: together, setup: immediate, writes: 8, script: comeAndGo},
 	{name: "together: once a node is known", processSet: together, setup: delayed, script: func(u *user) {
 		u.claim("a")
 		u.pause(time.Second)
