@@ -80,7 +80,7 @@ func TestStandby(t *testing.T) {
 func standby(ctx context.Context, t *testing.T, server *apiserver.Server) *fakeManager {
 	t.Helper()
 	v, api := view.New(server), server.Client()
-	v.Transform = kube.TrimForBinding(kube.BindingTrim{})
+	v.Transform = kube.TrimTo(kube.PairFields)
 	mgr := &fakeManager{view: v, client: api}
 	settings := reconcile.Settings{
 		Workers: 2, Backoff: reconcile.Backoff{First: time.Second, Most: time.Minute}, Clock: clock.RealClock{}, Events: silent{},

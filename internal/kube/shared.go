@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -76,4 +77,65 @@ func sharedAffinity(affinity *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffin
 		return nil
 	}
 	return pooledAffinity.get(affinity.Required.String(), affinity)
+}
+
+var (
+	pooledModes   pool[[]corev1.PersistentVolumeAccessMode]
+	pooledStorage pool[corev1.ResourceList]
+	pooledSources pool[*corev1.CSIPersistentVolumeSource]
+	blockMode     = new(corev1.PersistentVolumeBlock)
+	fileMode      = new(corev1.PersistentVolumeFilesystem)
+)
+
+func sharedText(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	return pooledPointers.get(*text, text)
+}
+
+func sharedModes(modes []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
+	if len(modes) == 0 {
+		return nil
+	}
+	return pooledModes.get(fmt.Sprint(modes), modes)
+}
+
+func sharedMode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
+	switch {
+	case mode == nil:
+		return nil
+	case *mode == corev1.PersistentVolumeBlock:
+		return blockMode
+	case *mode == corev1.PersistentVolumeFilesystem:
+		return fileMode
+	}
+	return mode
+}
+
+// sharedStorage returns a pooled list with only the storage size.
+func sharedStorage(list corev1.ResourceList) corev1.ResourceList {
+	size, ok := list[corev1.ResourceStorage]
+	if !ok {
+		return nil
+	}
+	return pooledStorage.get(size.String(), corev1.ResourceList{corev1.ResourceStorage: size})
+}
+
+// sharedSource keeps only the driver of a CSI volume, and only the type of another volume.
+func sharedSource(source corev1.PersistentVolumeSource) corev1.PersistentVolumeSource {
+	if source.CSI != nil {
+		driver := shared(source.CSI.Driver)
+		return corev1.PersistentVolumeSource{
+			CSI: pooledSources.get(driver, &corev1.CSIPersistentVolumeSource{Driver: driver}),
+		}
+	}
+	var kind corev1.PersistentVolumeSource
+	from, to := reflect.ValueOf(source), reflect.ValueOf(&kind).Elem()
+	for i := range from.NumField() {
+		if field := from.Field(i); field.Kind() == reflect.Pointer && !field.IsNil() {
+			to.Field(i).Set(reflect.New(field.Type().Elem()))
+		}
+	}
+	return kind
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -70,16 +69,4 @@ func claimVolumes(all []corev1.Volume, ends bool) []corev1.Volume {
 		kept = append(kept, one)
 	}
 	return kept
-}
-
-// TrimAttributesClass is a cache transform that keeps the metadata of a VolumeAttributesClass. It
-// removes the parameters, which no reader of this cache needs.
-func TrimAttributesClass(in any) (any, error) {
-	class, ok := in.(*storagev1.VolumeAttributesClass)
-	if !ok {
-		return in, nil
-	}
-	trimMeta(&class.ObjectMeta)
-	class.Parameters = nil
-	return class, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -113,18 +112,6 @@ func TestTrimPodChangesNoDecision(t *testing.T) {
 		if a, b := decisions(full), decisions(trimmedPod(t, full)); a != b {
 			t.Errorf("of the whole pod %s\nof the trimmed %s", a, b)
 		}
-	}
-}
-
-func TestTrimAttributesClass(t *testing.T) {
-	class := &storagev1.VolumeAttributesClass{ObjectMeta: fullMeta("gold"), DriverName: driver, Parameters: map[string]string{"iops": "9"}}
-	out, err := TrimAttributesClass(class.DeepCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := out.(*storagev1.VolumeAttributesClass)
-	if len(got.Finalizers) != 2 || got.UID == "" || got.DriverName != driver || got.Parameters != nil || got.ManagedFields != nil || got.Labels != nil {
-		t.Errorf("%+v", got)
 	}
 }
 

@@ -17,7 +17,9 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/kube"
+	"github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/world"
 	"github.com/purser-csi/purser/test/decisions"
 	"github.com/purser-csi/purser/test/sim/apiserver"
@@ -148,7 +150,7 @@ func TestVerdictsOverDumpAndCache(t *testing.T) {
 	server := apiserver.New()
 	objects := populate(t, server)
 	plane, sidecars := view.New(server), view.New(server)
-	plane.Transform = registry.Trim(registry.All(), kube.TrimForAttaching(kube.TrimForPlane(kube.BindingTrim{})))
+	plane.Transform = registry.Trim(registry.All(), append(provisioner.Reads(), resizer.Reads()...)...)
 	sidecars.Transform = ctrlcache.TransformStripManagedFields()
 	addIndexes(t, plane, decisions.Indexes("d"))
 	addIndexes(t, sidecars, decisions.SidecarIndexes())

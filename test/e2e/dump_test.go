@@ -23,7 +23,9 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/names"
 	"github.com/purser-csi/purser/internal/kube"
+	provisionerrole "github.com/purser-csi/purser/internal/roles/provisioner"
 	"github.com/purser-csi/purser/internal/roles/registry"
+	"github.com/purser-csi/purser/internal/roles/resizer"
 	"github.com/purser-csi/purser/internal/world"
 	"github.com/purser-csi/purser/internal/world/inventory"
 	"github.com/purser-csi/purser/test/decisions"
@@ -154,7 +156,7 @@ func (b testNamespace) views(t *testing.T) decisions.Views {
 	t.Helper()
 	live, err := client.New(b.Admin, client.Options{Scheme: kube.Scheme()})
 	must(t, err)
-	trim := registry.Trim(registry.All(), kube.TrimForAttaching(kube.TrimForPlane(kube.BindingTrim{})))
+	trim := registry.Trim(registry.All(), append(provisionerrole.Reads(), resizer.Reads()...)...)
 	return decisions.Views{
 		Readers:  world.Readers{Cached: b.cache(t, trim, decisions.Indexes(builtIn)), Live: live},
 		Sidecars: b.cache(t, ctrlcache.TransformStripManagedFields(), decisions.SidecarIndexes()),

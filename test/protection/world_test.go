@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -33,6 +32,7 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/protection"
 	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
+	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/internal/telemetry"
 )
 
@@ -77,13 +77,10 @@ func (w *world) control(api *rest.Config) {
 	counted := rest.CopyConfig(api)
 	counted.QPS = -1
 	counted.Wrap(func(next http.RoundTripper) http.RoundTripper { return w.requests.counting(next) })
-	binding := kube.TrimForBinding(kube.BindingTrim{})
 	mgr, err := manager.New(counted, manager.Options{
 		Scheme: kube.NewScheme(), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache: ctrlcache.Options{DefaultTransform: binding, DefaultUnsafeDisableDeepCopy: new(false), ByObject: map[client.Object]ctrlcache.ByObject{
-			&corev1.Pod{}: {Transform: kube.TrimPod}, &storagev1.VolumeAttributesClass{}: {Transform: kube.TrimAttributesClass},
-		}},
+		Cache:      ctrlcache.Options{DefaultTransform: registry.Trim(registry.All()), DefaultUnsafeDisableDeepCopy: new(false)},
 	})
 	if err != nil {
 		w.t.Fatal(err)

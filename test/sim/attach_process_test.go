@@ -20,7 +20,6 @@ import (
 	"github.com/purser-csi/purser/internal/controllers/volumelock"
 	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/publishing"
-	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/registry"
 	"github.com/purser-csi/purser/test/sim/csidriver"
 	"github.com/purser-csi/purser/test/sim/view"
@@ -51,7 +50,7 @@ func (p *process) prepareAttaching() {
 	}
 	if p.role != attacher {
 		v := p.attachDetachView()
-		v.Transform, v.TrimsPods = registry.Trim(attachDetachEntry(), kube.TrimForAttaching(kube.TrimForBinding(kube.BindingTrim{}))), true
+		v.Transform, v.TrimsPods = registry.Trim(attachDetachEntry()), true
 	}
 }
 

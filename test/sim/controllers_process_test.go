@@ -34,7 +34,7 @@ func (p *process) prepare() {
 		return
 	}
 	p.second = view.New(p.world.server, p.world.schedule.views...)
-	p.second.Transform = kube.TrimForBinding(kube.BindingTrim{})
+	p.second.Transform = kube.TrimTo(kube.PairFields)
 	p.second.Offset = p.view.Offset + 6*time.Microsecond
 	if p.role == plane {
 		p.queue = handoff.New()

@@ -52,8 +52,8 @@ func liveBinder(t testing.TB, api *rest.Config) *Controller {
 	mgr, err := manager.New(api, manager.Options{
 		Scheme: kube.NewScheme(), Logger: logr.Discard(),
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.PersistentVolume{}:      {Transform: kube.TrimForBinding(kube.BindingTrim{})},
-			&corev1.PersistentVolumeClaim{}: {Transform: kube.TrimForBinding(kube.BindingTrim{})},
+			&corev1.PersistentVolume{}:      {Transform: kube.TrimTo(kube.PairFields)},
+			&corev1.PersistentVolumeClaim{}: {Transform: kube.TrimTo(kube.PairFields)},
 			&corev1.Pod{}:                   {Transform: kube.TrimPod},
 		}},
 		Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},

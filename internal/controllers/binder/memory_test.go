@@ -21,7 +21,7 @@ import (
 func TestMemoryOfAPair(t *testing.T) {
 	const pairs, most = 20_000, 2500
 	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
-	trim := kube.TrimForBinding(kube.BindingTrim{})
+	trim := kube.TrimTo(kube.PairFields)
 	l := newObjectStore()
 	before := heap()
 	for i := range pairs {

@@ -87,7 +87,7 @@ func (w *testCluster) prepare(edits ...func(*Config)) *process {
 		edit(&cfg)
 	}
 	v := view.New(w.server)
-	v.Transform = kube.TrimForBinding(kube.BindingTrim{})
+	v.Transform = kube.TrimTo(kube.PairFields)
 	return &process{Controller: New(cfg), view: v, api: api}
 }
 

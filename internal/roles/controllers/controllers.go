@@ -17,6 +17,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/controllers/attachdetach"
 	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/roles/cli"
 	"github.com/purser-csi/purser/internal/roles/process"
 	"github.com/purser-csi/purser/internal/roles/registry"
@@ -48,7 +49,8 @@ type Controllers struct {
 	Queue *handoff.Queue // of the provisioner in the same process; nil for none
 	// Attachments connects with the attachers in the same process; nil for none.
 	Attachments *handoff.Attachments
-	Started     func() // is called once the caches are filled and the lease is held; may be nil
+	OthersRead  []*kube.Fields // what the roles that share the cache read besides
+	Started     func()         // is called once the caches are filled and the lease is held; may be nil
 
 	Registry *prometheus.Registry // of this run; the libraries have one of the process
 	ready    atomic.Pointer[process.HTTPServer]

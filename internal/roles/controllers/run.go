@@ -217,26 +217,13 @@ func (c *Controllers) enabledControllers() ([]registry.Controller, error) {
 
 // trim returns the cache transform, which keeps the fields that the controllers read.
 func (b *builder) trim(log logr.Logger) (toolscache.TransformFunc, error) {
-	trim := kube.TrimForBinding
-	if b.role.Cache != nil {
-		trim = kube.TrimForPlane
-	}
-	binding := trim(kube.BindingTrim{Manager: managerName, Since: time.Now(), Foreign: func(manager, claim string) {
-		b.foreign.WithLabelValues(manager).Inc()
-		log.Error(
-			nil,
-			"another program binds claims too; switch one of the two off",
-			"writer",
-			manager,
-			telemetry.KeyClaim,
-			claim,
-		)
-	}})
 	enabled, err := b.role.enabledControllers()
-	if slices.ContainsFunc(enabled, func(c registry.Controller) bool { return c.Name == registry.NameAttachDetach }) {
-		binding = kube.TrimForAttaching(binding)
-	}
-	return registry.Trim(enabled, binding), err
+	foreign := kube.ForeignBinders{Manager: managerName, Since: time.Now(), Found: func(manager, claim string) {
+		b.foreign.WithLabelValues(manager).Inc()
+		log.Error(nil, "another program binds claims too; switch one of the two off",
+			"writer", manager, telemetry.KeyClaim, claim)
+	}}
+	return kube.DetectForeignBinders(foreign, registry.Trim(enabled, b.role.OthersRead...)), err
 }
 
 // managerName is the field manager of this role's writes: the user agent up to the first slash.

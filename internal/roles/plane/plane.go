@@ -103,6 +103,7 @@ func (p *Plane) Run(ctx context.Context) error {
 	p.Together, p.Log = provisioner.TogetherSettings{Queue: queue, DropProtection: true}, log.WithName("csi-provisioner")
 	p.Locks = &volumelock.Locks{}
 	p.addResizer()
+	c.OthersRead = append(provisioner.Reads(), resizer.Reads()...)
 	p.Notices = &cli.Notices{} // they are logged already
 	p.Beside = process.Colocated{Name: "controllers", Ready: c.Ready, Renewing: c.Renewing, Registry: c.Registry}
 	parts := map[string]func(context.Context) error{"controllers": c.Run, "csi-provisioner": p.Provisioner.Run}

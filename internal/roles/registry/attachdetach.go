@@ -11,6 +11,7 @@ import (
 	"github.com/purser-csi/purser/internal/core/attachment"
 	"github.com/purser-csi/purser/internal/core/migration"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
@@ -24,7 +25,7 @@ func attachDetach() Controller {
 			Grant{"", "nodes/status", []string{"patch"}},
 			Grant{"storage.k8s.io", "csidrivers", read},
 			Grant{"storage.k8s.io", "volumeattachments", append(slices.Clone(read), "create", "delete", "patch")}),
-		Fields: []*Fields{podFields, attachedPodFields, nodeFields, attachmentFields},
+		Fields: pairsAnd(kube.AttachedVolumeFields, podFields, attachedPodFields, nodeFields, attachmentFields),
 		Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 			return attachdetach.New(attachdetach.Config{
 				Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
@@ -43,7 +44,7 @@ var oneRunning = []corev1.ContainerStatus{{State: corev1.ContainerState{Running:
 
 // attachedPodFields are the age of a pod, whether a container runs, and the volumes of in-tree plugins
 // that it names in place.
-var attachedPodFields = Reads(func(from, to *corev1.Pod) {
+var attachedPodFields = kube.Reads(func(from, to *corev1.Pod) {
 	to.CreationTimestamp = from.CreationTimestamp
 	for i := range from.Spec.Volumes {
 		if v := &from.Spec.Volumes[i]; migration.IsInline(v) {
@@ -56,12 +57,8 @@ var attachedPodFields = Reads(func(from, to *corev1.Pod) {
 })
 
 // nodeFields are whether the controller manages the node, whether it is ready or out of service,
-// and its volumes. The labels are for the provisioner that shares the cache in `plane`.
-var nodeFields = Reads(func(from, to *corev1.Node) {
-	to.Labels = from.Labels
-	if value, ok := from.Annotations[names.AnnManagedAttach]; ok {
-		to.Annotations = map[string]string{names.AnnManagedAttach: value}
-	}
+// and its volumes.
+var nodeFields = kube.Reads(func(from, to *corev1.Node) {
 	for _, taint := range from.Spec.Taints {
 		if taint.Key == names.TaintOutOfService {
 			to.Spec.Taints = []corev1.Taint{{Key: taint.Key, Effect: taint.Effect}}
@@ -73,10 +70,10 @@ var nodeFields = Reads(func(from, to *corev1.Node) {
 		}
 	}
 	to.Status.VolumesAttached, to.Status.VolumesInUse = from.Status.VolumesAttached, from.Status.VolumesInUse
-})
+}, names.AnnManagedAttach)
 
 // attachmentFields are what a VolumeAttachment is for and how far it is.
-var attachmentFields = Reads(func(from, to *storagev1.VolumeAttachment) {
+var attachmentFields = kube.Reads(func(from, to *storagev1.VolumeAttachment) {
 	if handle, ok := from.Annotations[names.AnnVolumeHandle]; ok {
 		to.Annotations = map[string]string{names.AnnVolumeHandle: handle}
 	}

@@ -40,8 +40,7 @@ func All() []Controller {
 				Grant{"", "persistentvolumeclaims", write},
 				Grant{"", "persistentvolumeclaims/status", write},
 				Grant{"storage.k8s.io", "storageclasses", read}),
-			Fields: []*Fields{podFields},
-			Add:    addBinder,
+			Fields: pairsAnd(podFields), Add: addBinder,
 		},
 		{
 			Name: NameClaimProtection, Alias: "pvc-protection", Component: "pvc-protection-controller",
@@ -49,7 +48,7 @@ func All() []Controller {
 				Grant{"", "pods", read},
 				Grant{"", "persistentvolumeclaims", write},
 				Grant{"", "persistentvolumeclaims/status", write}),
-			Fields: []*Fields{podFields},
+			Fields: pairsAnd(podFields),
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				cfg := protectionConfig(p, events)
 				return errors.Join(protection.NewClaims(cfg).AddTo(ctx, p.Manager), protection.NewUnused(cfg).AddTo(ctx, p.Manager))
@@ -58,6 +57,7 @@ func All() []Controller {
 		{
 			Name: NameVolumeProtection, Alias: "pv-protection", Component: "pv-protection-controller",
 			Grants: append(readsPairs(), Grant{"", "persistentvolumes", write}),
+			Fields: pairsAnd(),
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				return protection.NewVolumes(protectionConfig(p, events)).AddTo(ctx, p.Manager)
 			},
@@ -69,7 +69,7 @@ func All() []Controller {
 				Grant{"storage.k8s.io", "volumeattributesclasses", append(append([]string(nil), read...), "patch")}),
 			Needs:  storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"),
 			Absent: "the API server does not serve VolumeAttributesClasses, which therefore are not protected",
-			Fields: []*Fields{classFields},
+			Fields: pairsAnd(classFields),
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				return protection.NewClasses(protectionConfig(p, events)).AddTo(ctx, p.Manager)
 			},
@@ -77,6 +77,7 @@ func All() []Controller {
 		{
 			Name: NameExpand, Alias: "persistentvolume-expander", Component: "volume_expand",
 			Grants: append(readsPairs(), Grant{"", "persistentvolumeclaims/status", write}),
+			Fields: pairsAnd(),
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				return expand.New(expand.Config{
 					Cached: p.Manager.GetClient(), Writer: p.Manager.GetClient(), Settings: p.Settings(events),
@@ -91,7 +92,7 @@ func All() []Controller {
 				// A claim that blocks the deletion of its pod needs this where
 				// OwnerReferencesPermissionEnforcement is on.
 				Grant{"", "pods/finalizers", []string{"update"}}),
-			Fields: []*Fields{podFields},
+			Fields: pairsAnd(podFields),
 			Add: func(ctx context.Context, p Parts, events reconcile.Recorder) error {
 				return ephemeral.New(ephemeral.Config{
 					Cached: p.Manager.GetClient(), Live: p.Manager.GetAPIReader(), Writer: p.Manager.GetClient(),
@@ -109,19 +110,17 @@ func readsPairs() []Grant {
 }
 
 // podFields are which claims a pod names, where it runs or why it does not, and how far it is.
-var podFields = Reads(func(from, to *corev1.Pod) {
+var podFields = kube.Reads(func(from, to *corev1.Pod) {
 	pod := *from
 	if _, err := kube.TrimPod(&pod); err == nil {
-		to.Namespace = pod.Namespace // once in memory for all pods
 		to.Spec.NodeName, to.Spec.Volumes = pod.Spec.NodeName, pod.Spec.Volumes
 		to.Status.Phase, to.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
 	}
 })
 
-// classFields are the driver and the finalizers of a VolumeAttributesClass, and the parameters, for
-// a resizer in the same process.
-var classFields = Reads(func(from, to *storagev1.VolumeAttributesClass) {
-	to.DriverName, to.Parameters, to.Finalizers = from.DriverName, from.Parameters, from.Finalizers
+// classFields are the driver and the finalizers of a VolumeAttributesClass.
+var classFields = kube.Reads(func(from, to *storagev1.VolumeAttributesClass) {
+	to.DriverName, to.Finalizers = from.DriverName, from.Finalizers
 })
 
 func addBinder(ctx context.Context, p Parts, events reconcile.Recorder) error {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/purser-csi/purser/internal/controllers/handoff"
+	"github.com/purser-csi/purser/internal/kube"
 	"github.com/purser-csi/purser/internal/reconcile"
 )
 
@@ -23,8 +24,8 @@ type Controller struct {
 	// does not run, and Absent is logged, which says what does not work.
 	Needs  schema.GroupVersionKind
 	Absent string
-	// Fields are the fields that it reads of kinds that [kube.TrimForBinding] does not cut down.
-	Fields []*Fields
+	// Fields are the fields that it reads; of kinds without any, those that [kube.Trim] keeps.
+	Fields []*kube.Fields
 	// Add builds the controller and adds it to the manager.
 	Add func(context.Context, Parts, reconcile.Recorder) error
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,9 +13,14 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-// TrimForPlane keeps each field that TrimForBinding or Trim keeps, so no controller decides
-// differently in the plane.
-func TestTrimForPlaneKeepsWhatBothKeep(t *testing.T) {
+// trimAll is the transform of the role plane: all controllers, a provisioner and a resizer.
+func trimAll() toolscache.TransformFunc {
+	return TrimTo(append(slices.Clone(PairFields), AttachedVolumeFields, ProvisionedVolumeFields, ExpandedVolumeFields))
+}
+
+// Composed Fields keep each field that one of them or Trim keeps, in any order, so no controller
+// decides differently in the plane.
+func TestComposedFieldsKeepWhatEachKeeps(t *testing.T) {
 	free, onHost, grown := fullVolume(), fullVolume(), fullVolume()
 	free.Spec.ClaimRef = nil
 	onHost.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}
@@ -23,12 +29,12 @@ func TestTrimForPlaneKeepsWhatBothKeep(t *testing.T) {
 		"bound claim": boundClaim(), "waiting claim": fullClaim(""), "volume": fullVolume(), "free volume": free, "volume on host": onHost,
 		"volume that grows": grown, "bare volume": &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}, "node": &corev1.Node{},
 	} {
-		for other, trim := range map[string]toolscache.TransformFunc{"Trim": Trim, "TrimForBinding": TrimForBinding(BindingTrim{})} {
+		for other, trim := range map[string]toolscache.TransformFunc{"Trim": Trim, "PairFields": TrimTo(PairFields), "AttachedVolumeFields": TrimTo(append(slices.Clone(PairFields), AttachedVolumeFields))} {
 			want, err := trim(whole.DeepCopyObject())
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := TrimForPlane(BindingTrim{})(whole.DeepCopyObject())
+			got, err := trimAll()(whole.DeepCopyObject())
 			if err == nil {
 				got, err = trim(got)
 			}
@@ -39,10 +45,26 @@ func TestTrimForPlaneKeepsWhatBothKeep(t *testing.T) {
 	}
 }
 
-// TrimForPlane removes the fields of a bound pair that neither controllers nor provisioner read.
-func TestTrimForPlaneDropsTheRest(t *testing.T) {
+// The order in which Fields are composed does not matter.
+func TestComposedFieldsInAnyOrder(t *testing.T) {
+	all := append(slices.Clone(PairFields), AttachedVolumeFields, ProvisionedVolumeFields, ExpandedVolumeFields)
+	backwards := slices.Clone(all)
+	slices.Reverse(backwards)
+	onHost := fullVolume()
+	onHost.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}
+	for _, pv := range []*corev1.PersistentVolume{fullVolume(), onHost} {
+		a, errA := TrimTo(all)(pv.DeepCopy())
+		b, errB := TrimTo(backwards)(pv.DeepCopy())
+		if diff := cmp.Diff(a, b); diff != "" || errA != nil || errB != nil {
+			t.Error(diff, errA, errB)
+		}
+	}
+}
+
+// A trim removes the fields of a bound pair that no role reads.
+func TestComposedFieldsDropTheRest(t *testing.T) {
 	for _, whole := range []runtime.Object{boundClaim(), fullVolume()} {
-		out, err := TrimForPlane(BindingTrim{})(whole)
+		out, err := trimAll()(whole)
 		if err != nil {
 			t.Fatal(err)
 		}

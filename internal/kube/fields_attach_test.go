@@ -1,14 +1,15 @@
 package kube
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TrimForAttaching keeps the fields of a bound volume that attachment.Decide and its indexes read.
-func TestTrimForAttaching(t *testing.T) {
-	trim := TrimForAttaching(TrimForBinding(BindingTrim{}))
+// AttachedVolumeFields are the fields of a bound volume that attachment.Decide and its indexes read.
+func TestAttachedVolumeFields(t *testing.T) {
+	trim := TrimTo(append(slices.Clone(PairFields), AttachedVolumeFields))
 	pv := func(source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Name: "c", UID: "u"},
@@ -17,10 +18,13 @@ func TestTrimForAttaching(t *testing.T) {
 	}
 	csi := pv(corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}})
 	inTree := pv(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}})
-	for _, o := range []*corev1.PersistentVolume{csi, inTree} {
-		if _, err := trim(o); err != nil {
+	for _, pv := range []**corev1.PersistentVolume{&csi, &inTree} {
+		out, err := trim(*pv)
+		if err != nil {
 			t.Fatal(err)
 		}
+		o := out.(*corev1.PersistentVolume)
+		*pv = o
 		if len(o.Spec.AccessModes) != 1 || o.Spec.ClaimRef == nil {
 			t.Errorf("got %+v", o.Spec)
 		}

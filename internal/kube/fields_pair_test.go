@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +15,9 @@ import (
 	"github.com/purser-csi/purser/internal/core/names"
 )
 
-func trimmedForBinding[T any](t *testing.T, o *T) *T {
+func trimmedPart[T any](t *testing.T, o *T) *T {
 	t.Helper()
-	out, err := TrimForBinding(BindingTrim{})(o)
+	out, err := TrimTo(PairFields)(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +37,13 @@ func boundClaim() *corev1.PersistentVolumeClaim {
 
 // The binder decides the same about trimmed and about whole objects, in each phase of a claim and
 // volume.
-func TestTrimForBindingKeepsDecisions(t *testing.T) {
+func TestPairFieldsKeepDecisions(t *testing.T) {
 	claims := map[string]func(*corev1.PersistentVolumeClaim){
 		"bound": func(*corev1.PersistentVolumeClaim) {}, "lost": func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost },
-		"named":    func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, names.AnnBindCompleted) },
-		"unbound":  func(c *corev1.PersistentVolumeClaim) { *c = *fullClaim("") },
-		"deleting": func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Unix(2, 0)) },
+		"named":                func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, names.AnnBindCompleted) },
+		"waits for its status": func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending },
+		"unbound":              func(c *corev1.PersistentVolumeClaim) { *c = *fullClaim("") },
+		"deleting":             func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Unix(2, 0)) },
 		"selects": func(c *corev1.PersistentVolumeClaim) {
 			*c = *fullClaim("")
 			c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"l": "v"}}
@@ -79,7 +79,7 @@ func TestTrimForBindingKeepsDecisions(t *testing.T) {
 			editClaim(claim)
 			editVolume(pv)
 			whole := decisions(claim, pv)
-			kept := decisions(trimmedForBinding(t, claim.DeepCopy()), trimmedForBinding(t, pv.DeepCopy()))
+			kept := decisions(trimmedPart(t, claim.DeepCopy()), trimmedPart(t, pv.DeepCopy()))
 			if diff := cmp.Diff(whole, kept); diff != "" {
 				t.Errorf("claim %s, volume %s:\n%s", c, v, diff)
 			}
@@ -112,9 +112,9 @@ func decisions(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume)
 }
 
 // The fields that protection, expansion and metrics read stay (3.1 to 3.4, 1.16).
-func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
+func TestPairFieldsKeepWhatOthersRead(t *testing.T) {
 	claim, pv := boundClaim(), fullVolume()
-	keptClaim, keptVolume := trimmedForBinding(t, claim.DeepCopy()), trimmedForBinding(t, pv.DeepCopy())
+	keptClaim, keptVolume := trimmedPart(t, claim.DeepCopy()), trimmedPart(t, pv.DeepCopy())
 	type reads struct {
 		Finalizers                      []string
 		Owners                          []metav1.OwnerReference
@@ -135,54 +135,5 @@ func TestTrimForBindingKeepsWhatOthersRead(t *testing.T) {
 	}
 	if keptClaim.ManagedFields != nil || keptVolume.ManagedFields != nil || keptVolume.Labels != nil || keptVolume.Spec.NodeAffinity != nil || keptVolume.Spec.CSI.VolumeHandle != "" {
 		t.Error("a field is kept that no controller reads")
-	}
-}
-
-// 10: another binder is reported once. A client that restores a claim, wrote before the start of
-// this process, or changes its own claim is not reported. The number of reported names is bounded.
-func TestForeignBinders(t *testing.T) {
-	began := time.Unix(1000, 0)
-	fields := func(volume string) *metav1.FieldsV1 {
-		return metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + names.AnnBindCompleted + `":{}}}` + volume + `}`)
-	}
-	wrote := func(manager string, at int64, edits ...func(*metav1.ManagedFieldsEntry)) metav1.ManagedFieldsEntry {
-		entry := metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: new(metav1.Unix(at, 0)), FieldsV1: fields(`,"f:spec":{"f:volumeName":{}}`),
-		}
-		for _, edit := range edits {
-			edit(&entry)
-		}
-		return entry
-	}
-	var seen []string
-	trim := TrimForBinding(BindingTrim{Manager: "ours", Since: began, Foreign: func(manager, claim string) { seen = append(seen, manager+" "+claim) }})
-	entries := []metav1.ManagedFieldsEntry{
-		wrote("ours", 2000), wrote("before", 900), wrote("restore", 1500),
-		{Manager: "odd"},
-		wrote("scheduler", 2000, func(e *metav1.ManagedFieldsEntry) {
-			e.FieldsV1 = metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + names.AnnSelectedNode + `":{}}}}`)
-		}),
-		wrote("apply", 2000, func(e *metav1.ManagedFieldsEntry) { e.Operation = metav1.ManagedFieldsOperationApply }),
-		wrote("annotate", 2000, func(e *metav1.ManagedFieldsEntry) { e.FieldsV1 = fields("") }),
-		wrote("stock", 2000), wrote("stock", 2001),
-	}
-	want := []string{"stock ns/claim"}
-	for i := range 2 * mostManagers {
-		entries = append(entries, wrote(fmt.Sprint("made-up-", i), 2000))
-		if i < mostManagers-1 {
-			want = append(want, fmt.Sprintf("made-up-%d ns/claim", i))
-		}
-	}
-	want = append(want, OtherManagers+" ns/claim")
-	for _, entry := range entries {
-		claim := boundClaim()
-		claim.CreationTimestamp = metav1.Unix(1500, 0)
-		claim.ManagedFields = []metav1.ManagedFieldsEntry{entry}
-		if _, err := trim(claim); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(want, seen); diff != "" {
-		t.Error(diff)
 	}
 }

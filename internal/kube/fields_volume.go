@@ -1,0 +1,87 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/purser-csi/purser/internal/core/names"
+)
+
+// VolumeFields are what binding, protection, expansion and the metrics read of a PersistentVolume.
+// A volume that is not bound yet stays whole, because claims are matched with it.
+var VolumeFields = whole(isFree, Reads(keepVolume,
+	names.AnnBoundByController,
+	names.AnnProvisionedBy,
+	names.AnnMigratedTo,
+	names.AnnPreResizeCapacity,
+	names.AnnBetaStorageClass,
+	names.AnnReuse,
+))
+
+// isFree reports whether the volume is not bound yet.
+func isFree(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == corev1.VolumeAvailable
+}
+
+func keepVolume(from, to *corev1.PersistentVolume) {
+	to.CreationTimestamp, to.Finalizers = from.CreationTimestamp, sharedList(from.Finalizers)
+	have, spec := &from.Spec, &to.Spec
+	spec.Capacity = sharedStorage(have.Capacity)
+	spec.AccessModes, spec.VolumeMode = sharedModes(have.AccessModes), sharedMode(have.VolumeMode)
+	spec.PersistentVolumeReclaimPolicy = shared(have.PersistentVolumeReclaimPolicy)
+	spec.StorageClassName = shared(have.StorageClassName)
+	spec.VolumeAttributesClassName = sharedText(have.VolumeAttributesClassName)
+	if spec.PersistentVolumeSource == (corev1.PersistentVolumeSource{}) { // else other Fields keep more of it
+		spec.PersistentVolumeSource = sharedSource(have.PersistentVolumeSource)
+	}
+	if ref := have.ClaimRef; ref != nil {
+		spec.ClaimRef = &corev1.ObjectReference{Namespace: shared(ref.Namespace), Name: ref.Name, UID: ref.UID}
+	} else {
+		to.Labels = from.Labels // claims select by them
+	}
+	to.Status = from.Status
+	trimVolumeStatus(&to.Status)
+}
+
+// AttachedVolumeFields are what the attach-detach controller reads of a bound volume besides: driver
+// and handle, or the in-tree source from which these are translated.
+var AttachedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) { keepHandle(from, to) })
+
+// keepHandle keeps driver and handle, and returns where they are. Of a volume that is not CSI it
+// keeps the source, and returns nil.
+func keepHandle(from, to *corev1.PersistentVolume) *corev1.CSIPersistentVolumeSource {
+	source := from.Spec.CSI
+	if source == nil {
+		to.Spec.PersistentVolumeSource = from.Spec.PersistentVolumeSource
+		return nil
+	}
+	if have := to.Spec.CSI; have == nil || have.VolumeHandle == "" { // one without a handle is pooled
+		to.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shared(source.Driver), VolumeHandle: source.VolumeHandle}
+	}
+	return to.Spec.CSI
+}
+
+// ProvisionedVolumeFields are what a provisioner reads of a bound volume besides: the node affinity
+// and what the deletion needs. Each volume that upstream provisioned has the two annotations.
+var ProvisionedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
+	to.Spec.NodeAffinity = sharedAffinity(from.Spec.NodeAffinity)
+	if keepHandle(from, to) == nil { // a migrated volume is translated from its labels too
+		to.Labels = from.Labels
+	}
+}, names.AnnDeletionSecretName, names.AnnDeletionSecretNamespace)
+
+// ExpandedVolumeFields are what a resizer sends of a bound volume to the driver.
+var ExpandedVolumeFields = Reads(func(from, to *corev1.PersistentVolume) {
+	to.Spec.MountOptions = sharedList(from.Spec.MountOptions)
+	if csi := keepHandle(from, to); csi != nil {
+		source := from.Spec.CSI
+		csi.FSType, csi.ReadOnly = shared(source.FSType), source.ReadOnly
+		csi.ControllerExpandSecretRef = source.ControllerExpandSecretRef
+	}
+}, names.AnnControllerModifySecret, names.AnnControllerModifySecretNS)
+
+// AttributesClassFields are what CreateVolume and ControllerModifyVolume get of a
+// VolumeAttributesClass, and its driver.
+var AttributesClassFields = Reads(func(from, to *storagev1.VolumeAttributesClass) {
+	to.DriverName, to.Parameters = from.DriverName, from.Parameters
+})
