@@ -13,6 +13,7 @@ import (
 
 	"github.com/purser-csi/purser/internal/core/binding"
 	"github.com/purser-csi/purser/internal/core/names"
+	"github.com/purser-csi/purser/internal/core/verdict"
 )
 
 func trimmedPart[T any](t *testing.T, o *T) *T {
@@ -91,7 +92,10 @@ func TestPairFieldsKeepDecisions(t *testing.T) {
 func decisions(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (all []string) {
 	key := binding.Key{Claim: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}}
 	for flags := range 4 {
-		s := binding.Snapshot{Key: key, Claim: claim, ClaimAsked: flags&1 != 0, VolumesAsked: flags&2 != 0}
+		s := binding.Snapshot{
+			Key: key, Claim: claim, ClaimAsked: flags&1 != 0, VolumesAsked: flags&2 != 0,
+			Unused: &corev1.PersistentVolumeClaimCondition{Type: corev1.PersistentVolumeClaimUnused},
+		}
 		if pv.Spec.ClaimRef != nil {
 			s.Refs = []*corev1.PersistentVolume{pv}
 		}
@@ -105,10 +109,20 @@ func decisions(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume)
 				s.Offer = pv
 			}
 		}
-		verdict := binding.Decide(s)
-		all = append(all, fmt.Sprintf("%T %v rest=%v deleter=%s", verdict, verdict.Because(), binding.AtRest(claim, pv), binding.Deleter(pv)))
+		decided := binding.Decide(s)
+		all = append(all, fmt.Sprintf("%T %v rest=%v deleter=%s condition=%v", decided, decided.Because(),
+			binding.AtRest(claim, pv), binding.Deleter(pv), setsCondition(decided)))
 	}
 	return all
+}
+
+// setsCondition reports whether the claim gets the condition Unused with the phase Bound.
+func setsCondition(v binding.Verdict) bool {
+	todo, _ := v.(verdict.Do[binding.Action])
+	return slices.ContainsFunc(todo.Actions, func(a binding.Action) bool {
+		set, is := a.(binding.SetClaimStatus)
+		return is && set.Status.Unused != nil
+	})
 }
 
 // The fields that protection, expansion and metrics read stay (3.1 to 3.4, 1.16).

@@ -60,9 +60,10 @@ func refersTo(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) 
 
 // getsCondition reports whether the claim gets the condition Unused together with the phase Bound,
 // which saves the write of the protection controller. That controller adds it to a claim that has
-// conditions (3.1).
+// conditions, and to one that was Lost, whose other conditions a cache may not have (3.1).
 func getsCondition(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Status.Phase != corev1.ClaimBound && len(claim.Status.Conditions) == 0 && claim.DeletionTimestamp == nil
+	isNew := claim.Status.Phase == corev1.ClaimPending || claim.Status.Phase == ""
+	return isNew && len(claim.Status.Conditions) == 0 && claim.DeletionTimestamp == nil
 }
 
 // boundStatus is what the claim's status is to say, and whether that is a change. The capacity is

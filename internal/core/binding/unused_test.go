@@ -20,7 +20,7 @@ func TestBindWithCondition(t *testing.T) {
 	}{
 		"pending":                   {func(*corev1.PersistentVolumeClaim) {}, unused, true},
 		"another process keeps it":  {func(*corev1.PersistentVolumeClaim) {}, nil, false},
-		"lost and found again":      {func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, unused, true},
+		"lost and found again":      {func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }, unused, false},
 		"bound, other access modes": {func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimBound }, unused, false},
 		"has a condition of others": {func(c *corev1.PersistentVolumeClaim) {
 			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "x"}}
